@@ -1,0 +1,1 @@
+"""One runnable program a file; `stream-icd produce` finds them through entry points."""

@@ -1,0 +1,142 @@
+"""Every error that stream_icd raises on purpose, and what the caller should do about it.
+
+StreamIcdError
+├── BadInput                 dead-letter   this record can never succeed; set it aside and go on
+│   ├── BadSnapshot                        an edge table or its headers break the wire contract
+│   ├── BadCommunities                     a communities message breaks the wire contract
+│   ├── BadRow                             a row of a source file or stream cannot be read
+│   └── LimitExceeded                      a count or size is above a configured limit
+├── BadSettings              stop          an option, a setting or an argument is wrong
+├── MissingExtra             stop          an optional dependency is not installed
+├── ModelError               stop          a saved model cannot be used
+│   ├── ModelNotFound
+│   ├── ModelDamaged                       truncated, altered, or not what its recipe declares
+│   ├── ModelForeign                       not one of our models at all
+│   └── ModelTooNew                        written by a later version of this library
+├── SourceNotFound           stop          the file or folder to read from does not exist
+├── BrokerError
+│   ├── BrokerUnavailable    retry         nobody answers at the bootstrap address
+│   ├── DeliveryFailed       retry         the broker did not acknowledge a record
+│   ├── MessageTooLarge      stop          a record is above the topic's limit
+│   ├── TopicMissing         stop          the topic does not exist
+│   ├── OffsetGone           stop          the position asked for was removed by retention
+│   └── NotSupported         stop          this broker cannot keep the promise asked for
+├── TooManyDeadLetters       stop          a worker was setting nearly everything aside
+└── Overloaded               slow down     more work was offered than may be held
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import ClassVar
+
+
+class Action(Enum):
+    """What the caller of a failed operation should do next."""
+
+    RETRY = "retry"
+    SLOW_DOWN = "slow down"
+    DEAD_LETTER = "dead-letter"
+    STOP = "stop"
+
+
+class StreamIcdError(Exception):
+    """Base of all errors of this library; `action` says what to do."""
+
+    action: ClassVar[Action] = Action.STOP
+
+
+class BadInput(StreamIcdError):
+    """A record that can never succeed, however often it is tried."""
+
+    action = Action.DEAD_LETTER
+
+
+class BadSnapshot(BadInput):
+    """An edge table or its headers break the snapshot contract (docs/wire.md)."""
+
+
+class BadCommunities(BadInput):
+    """A communities message breaks its contract (docs/wire.md)."""
+
+
+class BadRow(BadInput):
+    """A row of a source cannot be read; the message names file, line and value."""
+
+
+class LimitExceeded(BadInput):
+    """A count or a size is above its configured limit; the message names both."""
+
+
+class BadSettings(StreamIcdError):
+    """An option, a setting or an argument is wrong; the message names value and way out."""
+
+
+class MissingExtra(StreamIcdError):
+    """An optional dependency is needed and not installed; the message says how to install it."""
+
+
+class ModelError(StreamIcdError):
+    """A saved model cannot be used."""
+
+
+class ModelNotFound(ModelError):
+    """No model of that name or path; the message lists the ones there are."""
+
+
+class ModelDamaged(ModelError):
+    """A model's files are truncated, altered, or disagree with its recipe."""
+
+
+class ModelForeign(ModelError):
+    """The files are not a model of this library."""
+
+
+class ModelTooNew(ModelError):
+    """The model was written by a later version of this library."""
+
+
+class SourceNotFound(StreamIcdError):
+    """The file or folder to read from does not exist; the message says where to get it."""
+
+
+class BrokerError(StreamIcdError):
+    """Something between us and Kafka went wrong."""
+
+
+class BrokerUnavailable(BrokerError):
+    """Nobody answers at the bootstrap address."""
+
+    action = Action.RETRY
+
+
+class DeliveryFailed(BrokerError):
+    """A record was not acknowledged; it may be sent again (readers keep one of two)."""
+
+    action = Action.RETRY
+
+
+class MessageTooLarge(BrokerError):
+    """A record is larger than its topic accepts; the message names both sizes."""
+
+
+class TopicMissing(BrokerError):
+    """The topic does not exist; the message says how to create it."""
+
+
+class OffsetGone(BrokerError):
+    """Retention has removed the position asked for; the message names what is left."""
+
+
+class NotSupported(BrokerError):
+    """The broker cannot keep the promise that was asked for."""
+
+
+class TooManyDeadLetters(StreamIcdError):
+    """A worker was setting nearly all of its input aside, so it stopped instead."""
+
+
+class Overloaded(StreamIcdError):
+    """More work was offered than may be held at once."""
+
+    action = Action.SLOW_DOWN
