@@ -1,0 +1,1 @@
+"""Graphs with communities planted in them: benchmarks whose right answer is known."""

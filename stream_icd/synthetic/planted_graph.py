@@ -1,0 +1,57 @@
+"""A graph together with the communities that were planted in it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import coo_array, csr_array
+
+Edges = NDArray[np.int64]
+Labels = NDArray[np.int32]
+
+
+@dataclass(frozen=True, eq=False)
+class PlantedGraph:
+    """An undirected simple graph whose communities are known.
+
+    n_nodes:      number of nodes; ids are 0..n_nodes-1, and isolated nodes count.
+    edges:        (2, E) int64, edges[0] < edges[1], each pair once, in lexicographic order.
+    communities:  (n_nodes,) int32, labels 0..K-1, none empty.
+    """
+
+    n_nodes: int
+    edges: Edges
+    communities: Labels
+
+    @property
+    def n_communities(self) -> int:
+        """K, the number of planted communities."""
+        return int(self.communities.max()) + 1
+
+    def adjacency(self) -> csr_array:
+        """Symmetric 0/1 adjacency, (n_nodes, n_nodes) float64, canonical, zero diagonal."""
+        low, high = self.edges
+        rows, columns = np.concatenate([low, high]), np.concatenate([high, low])
+        ones = np.ones(len(rows))
+        adjacency = coo_array((ones, (rows, columns)), (self.n_nodes, self.n_nodes)).tocsr()
+        adjacency.sort_indices()
+        return adjacency
+
+
+def ordered_edges(pairs: NDArray[np.int64], n_nodes: int) -> Edges:
+    """Node pairs (2, E) in any order, each once, as `PlantedGraph.edges` promises them."""
+    low, high = pairs.min(axis=0), pairs.max(axis=0)
+    keys = np.sort(low * n_nodes + high)
+    return np.stack([keys // n_nodes, keys % n_nodes])
+
+
+def shuffle_nodes(
+    rng: np.random.Generator, pairs: NDArray[np.int64], communities: Labels
+) -> PlantedGraph:
+    """The same graph under random node ids, so that an id says nothing about a community."""
+    new_id = rng.permutation(len(communities))
+    shuffled = np.empty_like(communities)
+    shuffled[new_id] = communities
+    return PlantedGraph(len(communities), ordered_edges(new_id[pairs], len(communities)), shuffled)

@@ -1,0 +1,143 @@
+"""Edges for given degrees and communities: the configuration model of the LFR benchmark.
+
+Stubs (half edges) are paired at random, inside each community and between communities; pairs that
+a simple graph cannot hold are then exchanged with random good ones, which keeps every degree.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_icd.synthetic.planted_graph import Edges, Labels
+
+Degrees = NDArray[np.int64]
+
+# Exchanges tried before what is left is given up: a degree sequence that no simple graph has
+# (three hubs in a community of ten) would be tried for ever.
+MAX_ROUNDS = 100
+
+
+class SplitDegrees(NamedTuple):
+    """How many of each node's edges stay in its community, and how many leave it."""
+
+    internal: Degrees  # (n,)
+    external: Degrees  # (n,)
+
+
+def split_degrees(rng: np.random.Generator, degrees: Degrees, mixing: float) -> SplitDegrees:
+    """Internal degree (1 − μ)d, rounded up or down at random so that its mean is exact."""
+    internal = np.floor((1 - mixing) * degrees + rng.random(len(degrees))).astype(np.int64)
+    return SplitDegrees(internal, degrees - internal)
+
+
+def wire_edges(rng: np.random.Generator, degrees: SplitDegrees, communities: Labels) -> Edges:
+    """Random simple edges, (2, E) in no order, with these internal and external degrees.
+
+    No edge appears twice, joins a node to itself, or (as an external one) stays in its community.
+    A community whose internal stubs are odd gives one stub to the outside or takes one from it,
+    and the few stubs that no exchange can place are dropped, so a degree can be short of its wish.
+    """
+    internal, external = _even_out(rng, degrees, communities)
+    each_node = np.arange(len(communities), dtype=np.int32)
+    everywhere = np.zeros_like(communities)
+    inside = _simple_pairs(rng, internal, groups=communities, apart=each_node)
+    outside = _simple_pairs(rng, external, groups=everywhere, apart=communities)
+    return np.concatenate([inside, outside], axis=1)
+
+
+def _even_out(
+    rng: np.random.Generator, degrees: SplitDegrees, communities: Labels
+) -> SplitDegrees:
+    """Make each community's internal stubs even, and then all the external ones together."""
+    internal, external = degrees.internal.copy(), degrees.external.copy()
+    odd = np.bincount(communities, internal).astype(np.int64) % 2 == 1
+    can_gain = (external > 0) & (internal + 1 < np.bincount(communities)[communities])
+    # A coin decides whether an odd community gains or loses a stub, which keeps the mixing right.
+    gains = odd & (rng.random(len(odd)) < 0.5) & (np.bincount(communities, can_gain) > 0)
+    loses = odd & ~gains
+    gainers = _one_each(rng, communities, can_gain & gains[communities])
+    losers = _one_each(rng, communities, (internal > 0) & loses[communities])
+    internal[gainers] += 1
+    internal[losers] -= 1
+    if external.any():  # separate communities stay separate
+        external[gainers] -= 1
+        external[losers] += 1
+    if external.sum() % 2:
+        external[rng.choice(np.flatnonzero(external))] -= 1
+    return SplitDegrees(internal, external)
+
+
+def _one_each(
+    rng: np.random.Generator, communities: Labels, allowed: NDArray[np.bool_]
+) -> NDArray[np.int64]:
+    """One random allowed node of each community that has any."""
+    nodes = rng.permutation(np.flatnonzero(allowed))
+    _, first = np.unique(communities[nodes], return_index=True)
+    return nodes[first]
+
+
+def _simple_pairs(
+    rng: np.random.Generator, degrees: Degrees, groups: Labels, apart: Labels
+) -> NDArray[np.int64]:
+    """Random pairs (u, v), each once, inside a group and with apart[u] != apart[v]: (2, E).
+
+    Each group's stubs are even. In one round each bad pair (u, v) is offered a random pair (x, y)
+    of its group, to become (u, x), (v, y) where both are good: so no round makes anything worse.
+    """
+    pairs, starts, ends = _random_pairs(rng, degrees, groups)
+    keys = _keys(pairs, len(degrees))
+    bad = _repeated(keys) | (apart[pairs[0]] == apart[pairs[1]])
+    for _ in range(MAX_ROUNDS):
+        if not bad.any():
+            break
+        ours = np.flatnonzero(bad)
+        theirs = rng.integers(starts[ours], ends[ours])
+        offered = _exchanged(rng, pairs[:, ours], pairs[:, theirs])  # (2, 2, n_bad)
+        offered_keys = _keys(offered, len(degrees))  # (2, n_bad)
+        fits = (
+            ~bad[theirs]
+            & ~_repeated(theirs)
+            & (apart[offered[0]] != apart[offered[1]]).all(axis=0)
+            & ~(_repeated(offered_keys.ravel()).reshape(2, -1)).any(axis=0)
+            & ~np.isin(offered_keys, keys).any(axis=0)
+        )
+        for place, side in ((ours, 0), (theirs, 1)):
+            pairs[:, place[fits]] = offered[:, side, fits]
+            keys[place[fits]] = offered_keys[side, fits]
+        bad[ours[fits]] = False
+    return pairs[:, ~bad]
+
+
+def _random_pairs(
+    rng: np.random.Generator, degrees: Degrees, groups: Labels
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """All stubs paired at random in their group, and where each pair's group starts and ends."""
+    stubs = rng.permutation(np.repeat(np.arange(len(degrees)), degrees))
+    pairs = stubs[np.argsort(groups[stubs], kind="stable")].reshape(-1, 2).T.copy()
+    pair_groups = groups[pairs[0]]  # ascending
+    starts = np.searchsorted(pair_groups, pair_groups, side="left")
+    ends = np.searchsorted(pair_groups, pair_groups, side="right")
+    return pairs, starts, ends
+
+
+def _exchanged(
+    rng: np.random.Generator, ours: NDArray[np.int64], theirs: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """(u, v) and (x, y) become (u, x), (v, y), or by a coin (u, y), (v, x): (2 ends, 2, n)."""
+    turned = np.where(rng.random(ours.shape[1]) < 0.5, theirs, theirs[::-1])
+    return np.stack([ours, turned])
+
+
+def _keys(pairs: NDArray[np.int64], n_nodes: int) -> NDArray[np.int64]:
+    """One number a pair, whatever its direction; the two ends are along axis 0."""
+    return pairs.min(axis=0) * n_nodes + pairs.max(axis=0)
+
+
+def _repeated(values: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Whether an equal value stands earlier in the array."""
+    repeated = np.ones(len(values), dtype=np.bool_)
+    repeated[np.unique(values, return_index=True)[1]] = False
+    return repeated
