@@ -1,0 +1,235 @@
+"""A snapshot: the undirected graph of one time window, with its source's own node ids."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import ArrayLike, NDArray
+
+from stream_icd.errors import BadSnapshot
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A half-open span of event time, `[start, end)`, in UTC.
+
+    Raises:
+        BadSnapshot: a time has no zone, or the end is before the start.
+    """
+
+    start: datetime
+    end: datetime
+
+    def __post_init__(self) -> None:
+        for name, time in (("start", self.start), ("end", self.end)):
+            if time.tzinfo is None:
+                raise BadSnapshot(f"window {name} {time.isoformat()} has no time zone; give UTC")
+        if self.end < self.start:
+            raise BadSnapshot(f"window ends ({self.end}) before it starts ({self.start})")
+        object.__setattr__(self, "start", self.start.astimezone(UTC))
+        object.__setattr__(self, "end", self.end.astimezone(UTC))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Snapshot:
+    """The graph of one window, in canonical form: made by `snapshot_from_pairs`.
+
+    Two lists of pairs that describe the same graph give equal snapshots, whatever the order
+    and the direction of the pairs.
+
+    Attributes:
+        graph: name of the graph this is a snapshot of; the key of its Kafka message.
+        id: name of the snapshot, unique in its graph, such as `as733/1999-04-02`.
+        window: the span of event time it covers.
+        nodes: the source's own ids, `(n_nodes,)`, unique, ascending; integers or strings.
+        edges: positions in `nodes`, `(2, n_edges)`, row 0 < row 1, each pair once, ascending.
+        weights: `(n_edges,)` positive, or None for an unweighted graph.
+        n_communities: K, where the source knows it.
+        source: who made it, a URI reference (`ce_source`).
+        n_self_loops: how many self loops were dropped on the way here.
+    """
+
+    graph: str
+    id: str
+    window: Window
+    nodes: pa.Array
+    edges: NDArray[np.int64]
+    weights: NDArray[np.float64] | None = None
+    n_communities: int | None = None
+    source: str = "stream_icd"
+    n_self_loops: int = 0
+
+    def __post_init__(self) -> None:
+        for name, text in (("graph", self.graph), ("id", self.id), ("source", self.source)):
+            if not text:
+                raise BadSnapshot(f"a snapshot needs a {name}; got an empty one")
+        k = self.n_communities
+        if k is not None and not 1 <= k <= self.n_nodes:
+            raise BadSnapshot(
+                f"snapshot {self.id!r} asks for {k} communities of {self.n_nodes} nodes; "
+                f"K must be from 1 to the number of nodes, or left out"
+            )
+
+    @property
+    def n_nodes(self) -> int:
+        """Number of nodes, isolated ones included."""
+        return len(self.nodes)
+
+    @property
+    def n_edges(self) -> int:
+        """Number of undirected edges, each counted once."""
+        return int(self.edges.shape[1])
+
+    def adjacency(self) -> csr_array:
+        """The symmetric adjacency matrix A, `(n_nodes, n_nodes)` float64, zero diagonal."""
+        from scipy.sparse import coo_array
+
+        row, column = self.edges
+        weights = np.ones(self.n_edges) if self.weights is None else self.weights
+        shape = (self.n_nodes, self.n_nodes)
+        upper = coo_array((weights, (row, column)), shape=shape).tocsr()
+        adjacency = (upper + upper.T).tocsr()
+        adjacency.sort_indices()
+        return adjacency
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Snapshot):
+            return NotImplemented
+        return (
+            self._named() == other._named()
+            and self.nodes.equals(other.nodes)
+            and np.array_equal(self.edges, other.edges)
+            and (self.weights is None) == (other.weights is None)
+            and (self.weights is None or np.array_equal(self.weights, other.weights))  # type: ignore[arg-type]
+        )
+
+    def __hash__(self) -> int:
+        return hash(self._named())
+
+    def _named(self) -> tuple[object, ...]:
+        return self.graph, self.id, self.window, self.n_communities, self.source
+
+
+def snapshot_from_pairs(
+    src: ArrayLike | pa.Array,
+    dst: ArrayLike | pa.Array,
+    *,
+    graph: str,
+    id: str,
+    window: Window,
+    weights: ArrayLike | pa.Array | None = None,
+    n_communities: int | None = None,
+    source: str = "stream_icd",
+) -> Snapshot:
+    """Bring a list of pairs into the canonical form of a `Snapshot`.
+
+    A pair given twice or in both directions is one edge (weights add), self loops are dropped
+    and counted, and a null `dst` declares `src` as a node without asking for an edge.
+
+    Args:
+        src, dst: ids of the two ends, `(n_pairs,)` each, of one integer or string type.
+        weights: `(n_pairs,)`, positive and finite; ignored where `dst` is null.
+
+    Raises:
+        BadSnapshot: no edge at all, ids of another type, a null `src`, a bad weight.
+
+    >>> day = Window(datetime(1999, 4, 2, tzinfo=UTC), datetime(1999, 4, 3, tzinfo=UTC))
+    >>> snapshot = snapshot_from_pairs(
+    ...     [701, 1239, 701, 7018], [1239, 701, 701, None],
+    ...     graph="as733", id="as733/1999-04-02", window=day)
+    >>> snapshot.nodes.to_pylist(), snapshot.edges.tolist(), snapshot.n_self_loops
+    ([701, 1239, 7018], [[0], [1]], 1)
+    """
+    src_ids, dst_ids = _ids("src", src), _ids("dst", dst)
+    _check_ends(src_ids, dst_ids)
+    nodes, row, column, paired = _positions(src_ids, dst_ids)
+    loops = row == column
+    low, high = np.minimum(row, column)[~loops], np.maximum(row, column)[~loops]
+    if not low.size:
+        raise BadSnapshot(f"snapshot {id!r} has no edge between two different nodes")
+    kept = None if weights is None else _weights(weights, len(src_ids))[paired][~loops]
+    edges, merged = _merge(low, high, kept, len(nodes))
+    return Snapshot(
+        graph=graph,
+        id=id,
+        window=window,
+        nodes=nodes,
+        edges=edges,
+        weights=merged,
+        n_communities=n_communities,
+        source=source,
+        n_self_loops=int(loops.sum()),
+    )
+
+
+def is_id_type(kind: pa.DataType) -> bool:
+    """Whether node ids may have this Arrow type: any integer, or a string."""
+    return bool(
+        pa.types.is_integer(kind) or pa.types.is_string(kind) or pa.types.is_large_string(kind)
+    )
+
+
+def _ids(name: str, values: Any) -> pa.Array:
+    try:
+        ids = values if isinstance(values, pa.Array | pa.ChunkedArray) else pa.array(values)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+        raise BadSnapshot(f"{name} is no column of integers or strings: {error}") from error
+    return ids.combine_chunks() if isinstance(ids, pa.ChunkedArray) else ids
+
+
+def _check_ends(src: pa.Array, dst: pa.Array) -> None:
+    if not is_id_type(src.type):
+        raise BadSnapshot(f"src has type {src.type}; ids are integers or strings")
+    if dst.type != src.type and dst.null_count < len(dst):
+        raise BadSnapshot(f"src has type {src.type} and dst {dst.type}; give both one type")
+    if len(src) != len(dst):
+        raise BadSnapshot(f"src has {len(src)} rows and dst {len(dst)}; each pair needs both")
+    if src.null_count:
+        raise BadSnapshot(f"src is null in {src.null_count} rows; only dst may be null")
+
+
+def _positions(
+    src: pa.Array, dst: pa.Array
+) -> tuple[pa.Array, NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
+    """Ascending node ids, and for each pair (rows whose dst is not null) both positions."""
+    paired = dst.is_valid().to_numpy(zero_copy_only=False)
+    ends = pa.concat_arrays([src, dst.cast(src.type).drop_null()])
+    encoded = pc.dictionary_encode(ends)
+    order = pc.sort_indices(encoded.dictionary)
+    rank = np.empty(len(order), np.int64)
+    rank[order.to_numpy()] = np.arange(len(order))
+    positions = rank[encoded.indices.to_numpy()]
+    row, column = positions[: len(src)][paired], positions[len(src) :]
+    return encoded.dictionary.take(order), row, column, paired
+
+
+def _weights(values: Any, n_pairs: int) -> NDArray[np.float64]:
+    try:
+        weights = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise BadSnapshot(f"weight is no column of numbers: {error}") from error
+    if weights.shape != (n_pairs,):
+        raise BadSnapshot(f"weight has shape {weights.shape}; {n_pairs} pairs need one each")
+    return weights
+
+
+def _merge(
+    low: NDArray[np.int64], high: NDArray[np.int64], weights: NDArray[np.float64] | None, n: int
+) -> tuple[NDArray[np.int64], NDArray[np.float64] | None]:
+    """Each pair once, ascending; the weights of repeats added."""
+    if weights is None:
+        pairs = np.unique(low * n + high)
+        return np.stack(np.divmod(pairs, n)), None
+    bad = ~(np.isfinite(weights) & (weights > 0))
+    if bad.any():
+        raise BadSnapshot(f"weight {weights[bad][0]} is not positive and finite; drop the edge")
+    pairs, which = np.unique(low * n + high, return_inverse=True)
+    return np.stack(np.divmod(pairs, n)), np.bincount(which, weights, len(pairs)).astype(np.float64)

@@ -1,0 +1,123 @@
+"""A table as an Arrow IPC stream: written compressed, read with every size checked first.
+
+pyarrow allocates what a compressed buffer *says* it will expand to, so a message of one
+megabyte could ask for a terabyte. `read_table` therefore looks at the schema, the number of
+rows and each buffer's announced length before it lets pyarrow decompress anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pyarrow as pa
+from flatbuffers import number_types
+from flatbuffers.table import Table as FlatTable
+
+from stream_icd.errors import BadInput, LimitExceeded
+from stream_icd.wire.limits import Limits
+
+CONTENT_TYPE = "application/vnd.apache.arrow.stream"
+ZSTD = pa.ipc.IpcWriteOptions(compression="zstd")
+
+
+def write_table(table: pa.Table) -> bytes:
+    """The table as an Arrow IPC stream of one batch, its buffers compressed with zstd.
+
+    The same table gives the same bytes.
+    """
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema, options=ZSTD) as writer:
+        writer.write_table(table.combine_chunks())
+    return bytes(sink.getvalue())
+
+
+def read_table(
+    value: bytes, columns: Mapping[str, bool], limits: Limits, error: type[BadInput]
+) -> pa.Table:
+    """The table of an Arrow IPC stream with exactly the known columns.
+
+    Args:
+        columns: allowed column names, and whether each is required.
+        error: raised when the bytes are no such table.
+
+    Raises:
+        LimitExceeded: the table is above `limits`; nothing of that size was allocated.
+        BadInput: as `error`: truncated, foreign or inconsistent bytes, unknown columns.
+    """
+    try:
+        _check_stream(value, columns, limits, error)
+        table = pa.ipc.open_stream(value).read_all()
+        table.validate(full=True)
+    except BadInput:
+        raise
+    except (pa.ArrowException, OSError, ValueError, TypeError, EOFError) as cause:
+        raise error(f"not an Arrow IPC stream of {len(value)} bytes: {cause}") from cause
+    return table
+
+
+def _check_stream(
+    value: bytes, columns: Mapping[str, bool], limits: Limits, error: type[BadInput]
+) -> None:
+    messages = _messages(value)
+    first = next(messages, None)
+    if first is None or first.type != "schema":
+        raise error("not an Arrow IPC stream: it does not begin with a schema")
+    _check_columns(pa.ipc.read_schema(first), columns, error)
+    rows = size = 0
+    for message in messages:
+        if message.type != "record batch":
+            raise error(f"the stream holds a {message.type}; send plain, not dictionary, columns")
+        batch_rows, batch_size = _announced(message)
+        rows, size = rows + batch_rows, size + batch_size
+        if rows > limits.rows:
+            raise LimitExceeded(f"the table has {rows} rows or more; the limit is {limits.rows}")
+        if size > limits.decoded_bytes:
+            raise LimitExceeded(
+                f"the table is {size} bytes or more when decompressed; "
+                f"the limit is {limits.decoded_bytes}"
+            )
+
+
+def _check_columns(schema: pa.Schema, columns: Mapping[str, bool], error: type[BadInput]) -> None:
+    if len(schema) > len(columns):
+        raise error(f"the table has {len(schema)} columns; expected {', '.join(columns)}")
+    missing = [name for name, required in columns.items() if required and name not in schema.names]
+    unknown = [name for name in schema.names if name not in columns]
+    if missing or unknown or len(set(schema.names)) < len(schema):
+        got = ", ".join(name[:40] for name in schema.names)
+        raise error(f"the table has columns {got}; expected {', '.join(columns)}")
+
+
+def _messages(value: bytes) -> Iterator[Any]:
+    reader = pa.ipc.MessageReader.open_stream(value)
+    while True:
+        try:
+            yield reader.read_next_message()
+        except StopIteration:
+            return
+
+
+def _announced(message: Any) -> tuple[int, int]:
+    """Rows of a record batch, and the bytes that its buffers will take when decompressed.
+
+    Reads the flatbuffer of Arrow's Message.fbs: Message.header is field 2; RecordBatch.length,
+    .buffers and .compression are fields 0, 2 and 3; a Buffer is two int64, offset and length.
+    A compressed buffer begins with its decompressed length, an int64, or -1 for "stored plain".
+    """
+    metadata, body = memoryview(message.metadata), memoryview(message.body or b"")
+    root = FlatTable(metadata, int.from_bytes(metadata[:4], "little"))
+    batch = FlatTable(metadata, 0)
+    root.Union(batch, root.Offset(8))
+    length_at, buffers_at, compressed = batch.Offset(4), batch.Offset(8), batch.Offset(10)
+    rows = batch.Get(number_types.Int64Flags, batch.Pos + length_at) if length_at else 0
+    size = 0
+    for index in range(batch.VectorLen(buffers_at) if buffers_at else 0):
+        at = batch.Vector(buffers_at) + 16 * index
+        offset = batch.Get(number_types.Int64Flags, at)
+        length = batch.Get(number_types.Int64Flags, at + 8)
+        announced = length
+        if compressed and length >= 8:
+            announced = int.from_bytes(body[offset : offset + 8], "little", signed=True)
+        size += length if announced == -1 else abs(announced)
+    return abs(rows), size

@@ -1,0 +1,124 @@
+"""CloudEvents 1.0 attributes as Kafka headers (Kafka protocol binding, binary mode)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+
+from stream_icd.errors import BadInput, LimitExceeded
+from stream_icd.snapshot import Window
+from stream_icd.wire.arrow_stream import CONTENT_TYPE
+from stream_icd.wire.limits import Limits
+from stream_icd.wire.message import Headers
+
+
+def event_headers(
+    *, type: str, source: str, id: str, time: datetime, extra: Mapping[str, str]
+) -> Headers:
+    """The headers of one event, in a fixed order; `extra` are our own, named `icd_…`."""
+    attributes = {
+        "ce_specversion": "1.0",
+        "ce_type": type,
+        "ce_source": source,
+        "ce_id": id,
+        "ce_time": time.astimezone(UTC).isoformat().replace("+00:00", "Z"),
+        "content-type": CONTENT_TYPE,
+        **extra,
+    }
+    return tuple((name, value.encode()) for name, value in attributes.items())
+
+
+def window_headers(window: Window) -> dict[str, str]:
+    """`icd_window_start` and `icd_window_end`, RFC 3339 in UTC."""
+    return {
+        "icd_window_start": window.start.isoformat().replace("+00:00", "Z"),
+        "icd_window_end": window.end.isoformat().replace("+00:00", "Z"),
+    }
+
+
+class EventHeaders:
+    """The headers of a message from outside, read by name, each with a clear complaint.
+
+    Raises:
+        BadInput: as `error`: a header is missing, given twice, not UTF-8, or of another form.
+        LimitExceeded: the headers are larger than `limits.header_bytes`.
+    """
+
+    def __init__(self, headers: Headers, type: str, limits: Limits, error: type[BadInput]) -> None:
+        self._error = error
+        size = sum(len(name) + len(value or b"") for name, value in headers)
+        if size > limits.header_bytes:
+            raise LimitExceeded(f"headers of {size} bytes; the limit is {limits.header_bytes}")
+        self._values = dict(headers)
+        ours = [name for name, _ in headers if name.startswith(("ce_", "icd_", "content-type"))]
+        if len(ours) > len(set(ours)):
+            raise error(f"a header is given twice: {', '.join(sorted(ours))}")
+        self._expect("ce_specversion", "1.0")
+        self._expect("ce_type", type)
+        self._expect("content-type", CONTENT_TYPE)
+
+    def text(self, name: str) -> str:
+        """A required header, as text that is not empty."""
+        value = self.optional(name)
+        if not value:
+            raise self._error(f"header {name} is missing or empty")
+        return value
+
+    def optional(self, name: str) -> str | None:
+        """A header as text, or None where it is not given."""
+        value = self._values.get(name)
+        try:
+            return None if value is None else value.decode()
+        except (UnicodeDecodeError, AttributeError) as cause:
+            raise self._error(f"header {name} is not UTF-8 text: {value!r:.80}") from cause
+
+    def time(self, name: str) -> datetime:
+        """A required header as a time, RFC 3339 with its zone."""
+        text = self.text(name)
+        try:
+            time = datetime.fromisoformat(text)
+        except ValueError as cause:
+            raise self._error(f"header {name} is {text!r:.80}; expected RFC 3339") from cause
+        if time.tzinfo is None:
+            raise self._error(f"header {name} is {text!r:.80}; it needs a time zone, such as Z")
+        return time.astimezone(UTC)
+
+    def number(self, name: str) -> float:
+        """A required header as a number."""
+        text = self.text(name)
+        try:
+            return float(text)
+        except ValueError as cause:
+            raise self._error(f"header {name} is {text!r:.80}; expected a number") from cause
+
+    def count(self, name: str) -> int | None:
+        """A header as a whole number of at least one, or None where it is not given."""
+        text = self.optional(name)
+        if text is None:
+            return None
+        if not (text.isascii() and text.isdigit() and len(text) < 16 and int(text) > 0):
+            raise self._error(f"header {name} is {text!r:.80}; expected a whole number above 0")
+        return int(text)
+
+    def window(self) -> Window:
+        """The window of `icd_window_start` and `icd_window_end`."""
+        start, end = self.time("icd_window_start"), self.time("icd_window_end")
+        if end < start:
+            raise self._error(f"the window ends ({end}) before it starts ({start})")
+        return Window(start, end)
+
+    def _expect(self, name: str, expected: str) -> None:
+        value = self.text(name)
+        if value != expected:
+            raise self._error(f"header {name} is {value!r:.80}; expected {expected!r}")
+
+
+def graph_of(key: bytes | None, error: type[BadInput]) -> str:
+    """The graph's name from a message key."""
+    try:
+        graph = (key or b"").decode()
+    except UnicodeDecodeError as cause:
+        raise error(f"the key is not UTF-8: {key!r:.80}") from cause
+    if not graph:
+        raise error("the message has no key; the key is the graph's name")
+    return graph

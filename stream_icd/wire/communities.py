@@ -1,0 +1,130 @@
+"""Communities and labels on the wire: a table of nodes, one message a snapshot (docs/wire.md)."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from stream_icd.communities import STAGES, Communities, Labels
+from stream_icd.errors import BadCommunities, BadInput
+from stream_icd.snapshot import is_id_type
+from stream_icd.wire.arrow_stream import read_table, write_table
+from stream_icd.wire.cloudevents import EventHeaders, event_headers, graph_of, window_headers
+from stream_icd.wire.limits import DEFAULT_LIMITS, Limits
+from stream_icd.wire.message import Headers, Message
+
+COMMUNITIES_TYPE = "stream_icd.communities.v1"
+LABELS_TYPE = "stream_icd.labels.v1"
+COLUMNS = {"node": True, "community": True}
+
+
+def encode_communities(communities: Communities) -> Message:
+    """The communities as a message, its headers enough to judge it without the table."""
+    extra = {
+        "icd_snapshot_id": communities.snapshot_id,
+        **window_headers(communities.window),
+        "icd_model": communities.model,
+        "icd_k": str(communities.n_communities),
+        "icd_n_edges": str(communities.n_edges),
+        "icd_modularity": f"{communities.modularity:.9g}",
+        "icd_ncut": f"{communities.ncut:.9g}",
+        "icd_detected_at": communities.detected_at.isoformat(),
+        **{f"icd_ms_{stage}": f"{communities.milliseconds[stage]:.3f}" for stage in STAGES},
+    }
+    headers = event_headers(
+        type=COMMUNITIES_TYPE,
+        source=f"stream_icd/models/{communities.model}",
+        id=f"{communities.snapshot_id}@{communities.model}",
+        time=communities.window.end,
+        extra=extra,
+    )
+    return Message(
+        key=communities.graph.encode(),
+        value=write_table(_node_table(communities.nodes, communities.labels)),
+        headers=headers,
+    )
+
+
+def decode_communities(
+    key: bytes | None, value: bytes | None, headers: Headers, limits: Limits = DEFAULT_LIMITS
+) -> Communities:
+    """The communities of a message from outside.
+
+    Raises:
+        BadCommunities: the message breaks the contract; the text says how.
+        LimitExceeded: it is above `limits`.
+    """
+    fields = EventHeaders(headers, COMMUNITIES_TYPE, limits, BadCommunities)
+    nodes, labels = _read_nodes(value, limits, BadCommunities)
+    communities = Communities(
+        graph=graph_of(key, BadCommunities),
+        snapshot_id=fields.text("icd_snapshot_id"),
+        window=fields.window(),
+        nodes=nodes,
+        labels=labels,
+        n_edges=fields.count("icd_n_edges") or 0,
+        model=fields.text("icd_model"),
+        modularity=fields.number("icd_modularity"),
+        ncut=fields.number("icd_ncut"),
+        milliseconds={stage: fields.number(f"icd_ms_{stage}") for stage in STAGES},
+        detected_at=fields.time("icd_detected_at"),
+    )
+    if communities.n_communities != fields.count("icd_k"):
+        raise BadCommunities(
+            f"header icd_k says {fields.count('icd_k')} communities; "
+            f"the table has {communities.n_communities}"
+        )
+    return communities
+
+
+def encode_labels(labels: Labels) -> Message:
+    """Known communities of a snapshot as a message."""
+    extra = {"icd_snapshot_id": labels.snapshot_id, **window_headers(labels.window)}
+    headers = event_headers(
+        type=LABELS_TYPE,
+        source=labels.source,
+        id=f"{labels.snapshot_id}@labels",
+        time=labels.window.end,
+        extra=extra,
+    )
+    value = write_table(_node_table(labels.nodes, labels.labels))
+    return Message(key=labels.graph.encode(), value=value, headers=headers)
+
+
+def decode_labels(
+    key: bytes | None, value: bytes | None, headers: Headers, limits: Limits = DEFAULT_LIMITS
+) -> Labels:
+    """The labels of a message from outside.
+
+    Raises:
+        BadCommunities: the message breaks the contract; the text says how.
+        LimitExceeded: it is above `limits`.
+    """
+    fields = EventHeaders(headers, LABELS_TYPE, limits, BadCommunities)
+    nodes, labels = _read_nodes(value, limits, BadCommunities)
+    return Labels(
+        graph=graph_of(key, BadCommunities),
+        snapshot_id=fields.text("icd_snapshot_id"),
+        window=fields.window(),
+        nodes=nodes,
+        labels=labels,
+        source=fields.text("ce_source"),
+    )
+
+
+def _node_table(nodes: pa.Array, labels: np.ndarray) -> pa.Table:
+    return pa.table({"node": nodes, "community": pa.array(labels, pa.int32())})
+
+
+def _read_nodes(
+    value: bytes | None, limits: Limits, error: type[BadInput]
+) -> tuple[pa.Array, np.ndarray]:
+    if not value:
+        raise error("the message has no value; an Arrow table of nodes was expected")
+    table = read_table(value, COLUMNS, limits, error).combine_chunks()
+    kinds = table.schema.field("node").type, table.schema.field("community").type
+    if not is_id_type(kinds[0]) or kinds[1] != pa.int32():
+        raise error(f"node has type {kinds[0]} and community {kinds[1]}; expected ids and int32")
+    if not table.num_rows or any(column.null_count for column in table.columns):
+        raise error(f"the table has {table.num_rows} rows, or nulls among them")
+    return table["node"].combine_chunks(), table["community"].to_numpy()

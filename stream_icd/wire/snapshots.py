@@ -1,0 +1,80 @@
+"""Snapshots on the wire: an edge table, one message a snapshot (docs/wire.md)."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from stream_icd.errors import BadSnapshot
+from stream_icd.snapshot import Snapshot, is_id_type, snapshot_from_pairs
+from stream_icd.wire.arrow_stream import read_table, write_table
+from stream_icd.wire.cloudevents import EventHeaders, event_headers, graph_of, window_headers
+from stream_icd.wire.limits import DEFAULT_LIMITS, Limits
+from stream_icd.wire.message import Headers, Message
+
+SNAPSHOT_TYPE = "stream_icd.snapshot.v1"
+COLUMNS = {"src": True, "dst": True, "weight": False}
+
+
+def encode_snapshot(snapshot: Snapshot) -> Message:
+    """The snapshot as a message; the same snapshot gives the same bytes."""
+    extra = window_headers(snapshot.window)
+    if snapshot.n_communities is not None:
+        extra["icd_k"] = str(snapshot.n_communities)
+    return Message(
+        key=snapshot.graph.encode(),
+        value=write_table(_edge_table(snapshot)),
+        headers=event_headers(
+            type=SNAPSHOT_TYPE,
+            source=snapshot.source,
+            id=snapshot.id,
+            time=snapshot.window.end,
+            extra=extra,
+        ),
+    )
+
+
+def decode_snapshot(
+    key: bytes | None, value: bytes | None, headers: Headers, limits: Limits = DEFAULT_LIMITS
+) -> Snapshot:
+    """The snapshot of a message from outside, which is trusted in nothing.
+
+    Raises:
+        BadSnapshot: the message breaks the contract; the text says how.
+        LimitExceeded: it is above `limits`; nothing of that size was allocated.
+    """
+    graph = graph_of(key, BadSnapshot)
+    fields = EventHeaders(headers, SNAPSHOT_TYPE, limits, BadSnapshot)
+    if not value:
+        raise BadSnapshot("the message has no value; an Arrow edge table was expected")
+    table = read_table(value, COLUMNS, limits, BadSnapshot)
+    weighted = "weight" in table.column_names
+    if weighted and not pa.types.is_floating(table.schema.field("weight").type):
+        raise BadSnapshot(f"weight has type {table.schema.field('weight').type}; send a float")
+    if not is_id_type(table.schema.field("src").type):
+        raise BadSnapshot(f"src has type {table.schema.field('src').type}; ids are int or string")
+    return snapshot_from_pairs(
+        table["src"],
+        table["dst"],
+        graph=graph,
+        id=fields.text("ce_id"),
+        window=fields.window(),
+        weights=table["weight"] if weighted else None,
+        n_communities=fields.count("icd_k"),
+        source=fields.text("ce_source"),
+    )
+
+
+def _edge_table(snapshot: Snapshot) -> pa.Table:
+    isolated = np.setdiff1d(np.arange(snapshot.n_nodes), snapshot.edges)
+    src = np.concatenate([snapshot.edges[0], isolated])
+    dst = pa.array(np.concatenate([snapshot.edges[1], isolated]), mask=_tail(src, isolated))
+    columns = {"src": snapshot.nodes.take(pa.array(src)), "dst": snapshot.nodes.take(dst)}
+    if snapshot.weights is not None:
+        columns["weight"] = pa.array(np.concatenate([snapshot.weights, np.zeros(len(isolated))]))
+    return pa.table(columns)
+
+
+def _tail(rows: np.ndarray, last: np.ndarray) -> np.ndarray:
+    """True for the rows at the end that only declare an isolated node."""
+    return np.arange(len(rows)) >= len(rows) - len(last)

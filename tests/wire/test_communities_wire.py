@@ -1,0 +1,97 @@
+"""Communities and labels survive the wire, and broken ones are named."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stream_icd.communities import Communities, Labels
+from stream_icd.errors import BadCommunities
+from stream_icd.snapshot import Window
+from stream_icd.wire.arrow_stream import write_table
+from stream_icd.wire.communities import (
+    decode_communities,
+    decode_labels,
+    encode_communities,
+    encode_labels,
+)
+
+DAY = Window(datetime(1999, 4, 2, tzinfo=UTC), datetime(1999, 4, 3, tzinfo=UTC))
+
+
+def communities(labels: list[int], nodes: pa.Array | None = None) -> Communities:
+    return Communities(
+        graph="as733",
+        snapshot_id="as733/1999-04-02",
+        window=DAY,
+        nodes=pa.array(range(len(labels))) if nodes is None else nodes,
+        labels=np.array(labels, np.int32),
+        n_edges=4,
+        model="as-1",
+        modularity=0.5,
+        ncut=1.25,
+        milliseconds={"decode": 1.0, "features": 0.5, "encode": 2.25, "cluster": 3.0},
+        detected_at=datetime(2026, 1, 1, tzinfo=UTC),
+    )
+
+
+@given(st.lists(st.integers(0, 3), min_size=4, max_size=20), st.booleans())
+def test_what_is_found_is_what_is_read(labels: list[int], named: bool) -> None:
+    nodes = pa.array([f"AS{i}" for i in range(len(labels))]) if named else None
+    sent = communities(labels, nodes)
+    message = encode_communities(sent)
+    got = decode_communities(message.key, message.value, message.headers)
+    assert got.nodes.equals(sent.nodes)
+    assert got.labels.tolist() == labels
+    for name in ("graph", "snapshot_id", "window", "model", "modularity", "ncut",
+                 "milliseconds", "detected_at", "n_communities", "n_edges"):  # fmt: skip
+        assert getattr(got, name) == getattr(sent, name)
+
+
+def test_ground_truth_is_read_as_sent() -> None:
+    sent = Labels("lfr", "lfr/0", DAY, pa.array([5, 6]), np.array([1, 0], np.int32), "urn:lfr")
+    message = encode_labels(sent)
+    got = decode_labels(message.key, message.value, message.headers)
+    assert (got.graph, got.snapshot_id, got.window, got.source) == ("lfr", "lfr/0", DAY, "urn:lfr")
+    assert got.nodes.equals(sent.nodes)
+    assert got.labels.tolist() == [1, 0]
+
+
+BAD_TABLES = {
+    "int64 communities": (pa.table({"node": [1], "community": [0]}), "expected ids and int32"),
+    "no rows": (
+        pa.table({"node": pa.array([], pa.int64()), "community": pa.array([], pa.int32())}),
+        "0 rows",
+    ),
+    "a null": (
+        pa.table({"node": [1], "community": pa.array([None], pa.int32())}),
+        "nulls",
+    ),
+    "a negative community": (
+        pa.table({"node": [1], "community": pa.array([-1], pa.int32())}),
+        "run from -1",
+    ),
+    "another K than the header's": (
+        pa.table({"node": [1, 2, 3], "community": pa.array([0, 1, 2], pa.int32())}),
+        "icd_k says 2 communities; the table has 3",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BAD_TABLES)
+def test_a_bad_table_says_why(name: str) -> None:
+    table, reason = BAD_TABLES[name]
+    message = encode_communities(communities([0, 1]))
+    with pytest.raises(BadCommunities, match=reason):
+        decode_communities(message.key, write_table(table), message.headers)
+
+
+def test_a_snapshot_is_not_mistaken_for_communities() -> None:
+    message = encode_labels(Labels("g", "g/0", DAY, pa.array([5]), np.array([0], np.int32)))
+    with pytest.raises(BadCommunities, match="ce_type is .stream_icd"):
+        decode_communities(message.key, message.value, message.headers)

@@ -1,0 +1,262 @@
+"""A snapshot survives the wire unchanged, and nothing that breaks the contract gets through."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta, timezone
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from benchmarks.fuzz_wire import mutated, outcome
+from stream_icd.errors import Action, BadInput, BadSnapshot, LimitExceeded
+from stream_icd.snapshot import Snapshot, Window, snapshot_from_pairs
+from stream_icd.wire.arrow_stream import write_table
+from stream_icd.wire.limits import Limits
+from stream_icd.wire.message import Headers, Message
+from stream_icd.wire.snapshots import decode_snapshot, encode_snapshot
+
+DAY = Window(datetime(1999, 4, 2, tzinfo=UTC), datetime(1999, 4, 3, tzinfo=UTC))
+INTEGER_TYPES = [
+    pa.int8(), pa.int16(), pa.int32(), pa.int64(),
+    pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64(),
+]  # fmt: skip
+STRING_TYPES = [pa.string(), pa.large_string()]
+
+
+def made(src: object, dst: object, **options: object) -> Snapshot:
+    defaults = {"graph": "as733", "id": "as733/1999-04-02", "window": DAY}
+    return snapshot_from_pairs(src, dst, **(defaults | options))  # type: ignore[arg-type]
+
+
+def decode(message: Message, **changes: object) -> Snapshot:
+    parts = {"key": message.key, "value": message.value, "headers": message.headers} | changes
+    return decode_snapshot(**parts)  # type: ignore[arg-type]
+
+
+def with_header(headers: Headers, name: str, value: bytes | None) -> Headers:
+    kept = tuple(pair for pair in headers if pair[0] != name)
+    return kept if value is None else (*kept, (name, value))
+
+
+@st.composite
+def snapshots(draw: st.DrawFn) -> Snapshot:
+    kind = draw(st.sampled_from(INTEGER_TYPES + STRING_TYPES))
+    if kind in STRING_TYPES:
+        ids = st.text(max_size=8)
+    else:
+        bits, signed = kind.bit_width, not str(kind).startswith("u")
+        ids = st.integers(-(2 ** (bits - 1)) if signed else 0, 2 ** (bits - signed) - 1)
+    nodes = draw(st.lists(ids, min_size=2, max_size=12, unique=True))
+    pair = st.tuples(st.sampled_from(nodes), st.sampled_from(nodes))
+    pairs = [(nodes[0], nodes[1]), *draw(st.lists(pair, max_size=30))]
+    lonely = draw(st.lists(st.sampled_from(nodes), max_size=4))
+    src = pa.array([a for a, _ in pairs] + lonely, kind)
+    dst = pa.array([b for _, b in pairs] + [None] * len(lonely), kind)
+    weight = st.floats(1e-6, 1e6)
+    weights = draw(st.none() | st.lists(weight, min_size=len(src), max_size=len(src)))
+    minutes = draw(st.integers(0, 10**7))
+    start = datetime(1990, 1, 1, tzinfo=UTC) + timedelta(minutes=minutes)
+    return snapshot_from_pairs(
+        src,
+        dst,
+        graph=draw(st.text(min_size=1, max_size=10)),
+        id=draw(st.text(min_size=1, max_size=20)),
+        window=Window(start, start + timedelta(microseconds=draw(st.integers(0, 10**12)))),
+        weights=weights,
+        n_communities=draw(st.none() | st.just(1)),
+    )
+
+
+@given(snapshots())
+def test_what_is_sent_is_what_is_read(snapshot: Snapshot) -> None:
+    message = encode_snapshot(snapshot)
+    assert decode(message) == snapshot
+    assert encode_snapshot(decode(message)) == message
+
+
+@given(st.permutations(range(6)), st.lists(st.booleans(), min_size=6, max_size=6))
+def test_order_and_direction_of_pairs_do_not_matter(order: list[int], turned: list[bool]) -> None:
+    pairs = [(1, 2), (2, 3), (3, 4), (1, 4), (7, 1), (2, 9)]
+    shuffled = [pairs[i][::-1] if turned[i] else pairs[i] for i in order]
+    expected = made(*map(list, zip(*pairs, strict=True)))
+    assert encode_snapshot(made(*map(list, zip(*shuffled, strict=True)))) == (
+        encode_snapshot(expected)
+    )
+
+
+def test_a_pair_given_twice_is_one_edge_and_its_weights_add() -> None:
+    snapshot = made([1, 2, 1, 5], [2, 1, 1, 1], weights=[1.0, 2.5, 9.0, 1.0])
+    assert snapshot.edges.tolist() == [[0, 0], [1, 2]]
+    assert snapshot.weights is not None
+    assert snapshot.weights.tolist() == [3.5, 1.0]
+    assert snapshot.n_self_loops == 1
+    assert made([1, 2], [2, 1]).weights is None
+
+
+def test_a_null_dst_declares_a_node_without_an_edge() -> None:
+    snapshot = decode(encode_snapshot(made(["a", "b", "z"], ["b", "a", None])))
+    assert snapshot.nodes.to_pylist() == ["a", "b", "z"]
+    assert (snapshot.n_nodes, snapshot.n_edges) == (3, 1)
+    assert snapshot.adjacency().toarray().tolist() == [[0, 1, 0], [1, 0, 0], [0, 0, 0]]
+
+
+def test_times_of_any_zone_arrive_in_utc() -> None:
+    shanghai = timezone(timedelta(hours=8))
+    window = Window(datetime(2008, 2, 2, 16, tzinfo=shanghai), datetime(2008, 2, 2, 9, tzinfo=UTC))
+    snapshot = decode(encode_snapshot(made([1], [2], window=window)))
+    assert snapshot.window.start == datetime(2008, 2, 2, 8, tzinfo=UTC)
+    assert snapshot.window.start.tzinfo is UTC
+
+
+def test_headers_are_the_cloudevents_that_other_languages_expect() -> None:
+    headers = dict(encode_snapshot(made([1], [2], n_communities=2, source="urn:me")).headers)
+    assert headers == {
+        "ce_specversion": b"1.0",
+        "ce_type": b"stream_icd.snapshot.v1",
+        "ce_source": b"urn:me",
+        "ce_id": b"as733/1999-04-02",
+        "ce_time": b"1999-04-03T00:00:00Z",
+        "content-type": b"application/vnd.apache.arrow.stream",
+        "icd_window_start": b"1999-04-02T00:00:00Z",
+        "icd_window_end": b"1999-04-03T00:00:00Z",
+        "icd_k": b"2",
+    }
+
+
+def test_a_table_that_another_program_wrote_plainly_is_read() -> None:
+    """No compression, int32, several batches, columns the other way round."""
+    table = pa.table(
+        {"dst": pa.array([2, None, 3], pa.int32()), "src": pa.array([1, 9, 2], pa.int32())}
+    )
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table, max_chunksize=2)
+    snapshot = decode(encode_snapshot(made([1], [2])), value=bytes(sink.getvalue()))
+    assert snapshot.nodes.to_pylist() == [1, 2, 3, 9]
+    assert snapshot.n_edges == 2
+
+
+def columns(**arrays: object) -> bytes:
+    return write_table(pa.table(arrays))
+
+
+BAD_VALUES = {
+    "no value": (None, "no value"),
+    "not Arrow": (b"src,dst\n1,2\n", "not an Arrow IPC stream"),
+    "zero edges": (columns(src=pa.array([], pa.int64()), dst=pa.array([], pa.int64())), "no edge"),
+    "only isolated nodes": (columns(src=[1, 2], dst=pa.nulls(2, pa.int64())), "no edge"),
+    "only self loops": (columns(src=[1, 2], dst=[1, 2]), "no edge"),
+    "float ids": (columns(src=[1.0], dst=[2.0]), "src has type double"),
+    "two id types": (columns(src=[1], dst=["a"]), "src has type int64 and dst string"),
+    "binary ids": (columns(src=[b"a"], dst=[b"b"]), "src has type binary"),
+    "nested ids": (columns(src=[[1]], dst=[[2]]), "src has type list"),
+    "null src": (columns(src=[1, None], dst=[2, 3]), "src is null in 1 rows"),
+    "no dst": (columns(src=[1]), "expected src, dst, weight"),
+    "a stranger column": (columns(src=[1], dst=[2], colour=[3.0]), "has columns src, dst, colour"),
+    "integer weight": (columns(src=[1], dst=[2], weight=[1]), "weight has type int64"),
+    "negative weight": (columns(src=[1], dst=[2], weight=[-1.0]), "weight -1.0 is not positive"),
+    "infinite weight": (columns(src=[1], dst=[2], weight=[np.inf]), "weight inf is not positive"),
+    "no weight": (columns(src=[1], dst=[2], weight=pa.array([None], pa.float64())), "weight nan"),
+    "dictionary ids": (
+        columns(src=pa.array(["a"]).dictionary_encode(), dst=pa.array(["b"]).dictionary_encode()),
+        "send plain, not dictionary, columns",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BAD_VALUES)
+def test_a_bad_table_is_a_dead_letter_that_says_why(name: str) -> None:
+    value, reason = BAD_VALUES[name]
+    with pytest.raises(BadSnapshot, match=reason) as caught:
+        decode(encode_snapshot(made([1], [2])), value=value)
+    assert caught.value.action is Action.DEAD_LETTER
+
+
+def test_a_million_columns_are_refused_by_their_number() -> None:
+    sink = pa.BufferOutputStream()
+    pa.ipc.new_stream(sink, pa.schema([(str(i), pa.int8()) for i in range(1_000_000)])).close()
+    value = bytes(sink.getvalue())
+    with pytest.raises(BadSnapshot, match="the table has 1000000 columns"):
+        decode(encode_snapshot(made([1], [2])), value=value)
+
+
+BAD_HEADERS = {
+    "ce_type": (b"stream_icd.labels.v1", "ce_type is 'stream_icd.labels.v1'"),
+    "ce_specversion": (None, "ce_specversion is missing"),
+    "ce_id": (b"", "ce_id is missing or empty"),
+    "ce_source": (b"\xff\xfe", "ce_source is not UTF-8"),
+    "content-type": (b"text/csv", "content-type is 'text/csv'"),
+    "icd_window_start": (b"yesterday", "expected RFC 3339"),
+    "icd_window_end": (b"1999-04-03T00:00:00", "needs a time zone"),
+    "icd_k": (b"-3", "expected a whole number above 0"),
+}
+
+
+@pytest.mark.parametrize("name", BAD_HEADERS)
+def test_a_bad_header_is_named(name: str) -> None:
+    value, reason = BAD_HEADERS[name]
+    message = encode_snapshot(made([1], [2]))
+    with pytest.raises(BadSnapshot, match=reason):
+        decode(message, headers=with_header(message.headers, name, value))
+
+
+def test_more_communities_than_nodes_is_refused() -> None:
+    message = encode_snapshot(made([1], [2]))
+    with pytest.raises(BadSnapshot, match="3 communities of 2 nodes"):
+        decode(message, headers=with_header(message.headers, "icd_k", b"3"))
+
+
+def test_a_window_that_ends_before_it_starts_is_refused() -> None:
+    message = encode_snapshot(made([1], [2]))
+    headers = with_header(message.headers, "icd_window_end", b"1990-01-01T00:00:00Z")
+    with pytest.raises(BadSnapshot, match="before it starts"):
+        decode(message, headers=headers)
+
+
+@pytest.mark.parametrize("key", [None, b"", b"\xff"])
+def test_a_message_needs_its_graph_as_key(key: bytes | None) -> None:
+    with pytest.raises(BadSnapshot, match="key"):
+        decode(encode_snapshot(made([1], [2])), key=key)
+
+
+def test_a_header_given_twice_is_refused() -> None:
+    message = encode_snapshot(made([1], [2]))
+    with pytest.raises(BadSnapshot, match="given twice"):
+        decode(message, headers=(*message.headers, ("ce_id", b"other")))
+
+
+def test_a_decompression_bomb_is_refused_before_it_is_decompressed() -> None:
+    zeros = pa.array(np.zeros(20_000_000, np.int64))
+    bomb = columns(src=zeros, dst=zeros)
+    assert len(bomb) < 100_000
+    allocated = pa.total_allocated_bytes()
+    with pytest.raises(LimitExceeded, match="limit is 1000000"):
+        decode(encode_snapshot(made([1], [2])), value=bomb, limits=Limits(decoded_bytes=10**6))
+    with pytest.raises(LimitExceeded, match="20000000 rows"):
+        decode(encode_snapshot(made([1], [2])), value=bomb, limits=Limits(rows=1000))
+    assert pa.total_allocated_bytes() <= allocated + 1_000_000
+
+
+def test_headers_have_a_limit_too() -> None:
+    message = encode_snapshot(made([1], [2]))
+    with pytest.raises(LimitExceeded, match="headers of"):
+        decode(message, headers=(*message.headers, ("x", b"y" * 100_000)))
+
+
+def test_every_truncation_ends_in_an_error_of_ours() -> None:
+    message = encode_snapshot(made(list(range(50)), list(range(1, 51))))
+    whole = decode(message)
+    for length in range(len(message.value)):
+        try:
+            # Arrow lets a stream end without its end marker, so only the very tail may be cut.
+            assert decode(message, value=message.value[:length]) == whole
+        except BadInput:
+            continue
+
+
+def test_mutated_messages_end_in_a_snapshot_or_a_dead_letter() -> None:
+    outcomes = {outcome(message) for message in mutated(5_000, seed=11)}
+    assert outcomes == {"snapshot", "BadSnapshot", "LimitExceeded"}
