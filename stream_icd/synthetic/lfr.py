@@ -49,6 +49,10 @@ class LfrSettings:
                 f"{self.n_nodes} nodes cannot fill two communities of {self.min_community}: "
                 "raise n_nodes or lower min_community"
             )
+        if not 1 <= self.max_degree < self.n_nodes:
+            raise BadSettings(
+                f"max_degree must be in 1..n_nodes - 1 ({self.n_nodes - 1}), not {self.max_degree}"
+            )
         if (1 - self.mixing) * self.max_degree >= self.max_community:
             raise BadSettings(
                 f"a node of degree {self.max_degree} at mixing {self.mixing} has more neighbours "
@@ -107,7 +111,7 @@ def _degree_probabilities(settings: LfrSettings) -> NDArray[np.float64]:
     m and that part are the only ones that make the mean exactly the one asked for.
     """
     degrees = np.arange(1, settings.max_degree + 1)
-    weights = degrees ** -float(settings.degree_exponent)
+    weights = np.power(degrees, -float(settings.degree_exponent), dtype=np.float64)
     counts = np.cumsum(weights[::-1])[::-1]  # counts[i]: all weight at degrees[i] and above
     sums = np.cumsum((weights * degrees)[::-1])[::-1]
     means = sums / counts  # ascending
@@ -120,7 +124,8 @@ def _degree_probabilities(settings: LfrSettings) -> NDArray[np.float64]:
     lowest = int(np.searchsorted(means, target, side="right")) - 1
     weights[:lowest] = 0
     weights[lowest] = (sums[lowest + 1] - target * counts[lowest + 1]) / (target - degrees[lowest])
-    return weights / weights.sum()
+    probabilities: NDArray[np.float64] = weights / weights.sum()
+    return probabilities
 
 
 def draw_communities(

@@ -15,9 +15,10 @@ from stream_icd.synthetic.planted_graph import Edges, Labels
 
 Degrees = NDArray[np.int64]
 
-# Exchanges tried before what is left is given up: a degree sequence that no simple graph has
-# (three hubs in a community of ten) would be tried for ever.
-MAX_ROUNDS = 100
+# Rounds of exchanges, and offers a round, before the rest is given up: a degree sequence that no
+# simple graph has (three hubs in a community of ten) would be tried for ever.
+MAX_ROUNDS = 40
+OFFERS = 4
 
 
 class SplitDegrees(NamedTuple):
@@ -48,9 +49,7 @@ def wire_edges(rng: np.random.Generator, degrees: SplitDegrees, communities: Lab
     return np.concatenate([inside, outside], axis=1)
 
 
-def _even_out(
-    rng: np.random.Generator, degrees: SplitDegrees, communities: Labels
-) -> SplitDegrees:
+def _even_out(rng: np.random.Generator, degrees: SplitDegrees, communities: Labels) -> SplitDegrees:
     """Make each community's internal stubs even, and then all the external ones together."""
     internal, external = degrees.internal.copy(), degrees.external.copy()
     odd = np.bincount(communities, internal).astype(np.int64) % 2 == 1
@@ -84,7 +83,7 @@ def _simple_pairs(
 ) -> NDArray[np.int64]:
     """Random pairs (u, v), each once, inside a group and with apart[u] != apart[v]: (2, E).
 
-    Each group's stubs are even. In one round each bad pair (u, v) is offered a random pair (x, y)
+    Each group's stubs are even. In one round each bad pair (u, v) is offered random pairs (x, y)
     of its group, to become (u, x), (v, y) where both are good: so no round makes anything worse.
     """
     pairs, starts, ends = _random_pairs(rng, degrees, groups)
@@ -93,20 +92,16 @@ def _simple_pairs(
     for _ in range(MAX_ROUNDS):
         if not bad.any():
             break
-        ours = np.flatnonzero(bad)
+        ours = np.repeat(np.flatnonzero(bad), OFFERS)
         theirs = rng.integers(starts[ours], ends[ours])
-        offered = _exchanged(rng, pairs[:, ours], pairs[:, theirs])  # (2, 2, n_bad)
-        offered_keys = _keys(offered, len(degrees))  # (2, n_bad)
-        fits = (
-            ~bad[theirs]
-            & ~_repeated(theirs)
-            & (apart[offered[0]] != apart[offered[1]]).all(axis=0)
-            & ~(_repeated(offered_keys.ravel()).reshape(2, -1)).any(axis=0)
-            & ~np.isin(offered_keys, keys).any(axis=0)
-        )
-        for place, side in ((ours, 0), (theirs, 1)):
-            pairs[:, place[fits]] = offered[:, side, fits]
-            keys[place[fits]] = offered_keys[side, fits]
+        offered = _exchanged(rng, pairs[:, ours], pairs[:, theirs])  # (2 ends, 2 pairs, n_offers)
+        offered_keys = _keys(offered, len(degrees))  # (2 pairs, n_offers)
+        good = (apart[offered[0]] != apart[offered[1]]) & ~_is_among(offered_keys, np.sort(keys))
+        fits = np.flatnonzero(good.all(axis=0) & ~bad[theirs])
+        fits = fits[_first_of_all(ours[fits], theirs[fits], *offered_keys[:, fits])]
+        for place, side in ((ours[fits], 0), (theirs[fits], 1)):
+            pairs[:, place] = offered[:, side, fits]
+            keys[place] = offered_keys[side, fits]
         bad[ours[fits]] = False
     return pairs[:, ~bad]
 
@@ -133,7 +128,26 @@ def _exchanged(
 
 def _keys(pairs: NDArray[np.int64], n_nodes: int) -> NDArray[np.int64]:
     """One number a pair, whatever its direction; the two ends are along axis 0."""
-    return pairs.min(axis=0) * n_nodes + pairs.max(axis=0)
+    keys: NDArray[np.int64] = pairs.min(axis=0) * n_nodes + pairs.max(axis=0)
+    return keys
+
+
+def _is_among(values: NDArray[np.int64], ascending: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Which values are in the sorted array (a tenth of np.isin's time, which sorts again)."""
+    at = np.searchsorted(ascending, values).clip(max=len(ascending) - 1)
+    among: NDArray[np.bool_] = ascending[at] == values
+    return among
+
+
+def _first_of_all(
+    ours: NDArray[np.int64],
+    theirs: NDArray[np.int64],
+    keys: NDArray[np.int64],
+    their_keys: NDArray[np.int64],
+) -> NDArray[np.bool_]:
+    """Which exchanges may be made at once: none uses a pair, or makes one, of one before it."""
+    made = _repeated(np.stack([keys, their_keys], axis=1).ravel()).reshape(-1, 2).any(axis=1)
+    return ~(_repeated(ours) | _repeated(theirs) | made)
 
 
 def _repeated(values: NDArray[np.int64]) -> NDArray[np.bool_]:
