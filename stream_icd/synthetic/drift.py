@@ -1,0 +1,128 @@
+"""A stream of LFR graphs whose communities drift, and a record of what was planted.
+
+Nodes and their degrees stay; a few nodes change community at each step, and now and then a whole
+community merges with another, splits, is born or dies. Each snapshot's edges are drawn afresh.
+What a tracker of communities should find is therefore known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import count
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_icd.errors import BadSettings
+from stream_icd.synthetic.community_events import Identities, birth, death, merge, split
+from stream_icd.synthetic.lfr import (
+    LfrSettings,
+    assign_communities,
+    draw_communities,
+    draw_degrees,
+)
+from stream_icd.synthetic.planted_graph import PlantedGraph, ordered_edges
+from stream_icd.synthetic.wiring import Degrees, SplitDegrees, split_degrees, wire_edges
+
+EVENTS = {"merges": merge, "splits": split, "births": birth, "deaths": death}
+
+
+@dataclass(frozen=True, eq=False)
+class Drift:
+    """What happened between the snapshot before and this one; events come before moves.
+
+    identities:  (K,) ascending; label c of this snapshot's communities is identities[c].
+    moved:       ascending ids of the nodes that changed community one by one, not by an event.
+    merges:      (absorbed, survivor) identities; the survivor was the larger.
+    splits:      (parent, child) identities; the child took half of the parent's nodes.
+    births:      identities founded by nodes of many communities.
+    deaths:      identities whose nodes scattered over many communities.
+    """
+
+    identities: Identities
+    moved: NDArray[np.int64]
+    merges: tuple[tuple[int, int], ...] = ()
+    splits: tuple[tuple[int, int], ...] = ()
+    births: tuple[int, ...] = ()
+    deaths: tuple[int, ...] = ()
+
+
+def generate_drifting_lfr(
+    seed: int,
+    n_snapshots: int,
+    settings: LfrSettings | None = None,
+    churn: float = 0.02,
+    event_rate: float = 0.1,
+) -> Iterator[tuple[PlantedGraph, Drift]]:
+    """Snapshots with what happened before each; nothing happens before the first.
+
+    churn:       share of the nodes offered another community at each step.
+    event_rate:  probability at each step of a merge, and likewise of a split, a birth, a death.
+
+    Sizes keep the bounds of `settings` for ever; an event without room for it does not happen.
+    A node whose community is too small for its internal degree has more links outside instead.
+
+    Raises `BadSettings`, at once, for a share or a probability outside [0, 1].
+
+    >>> stream = generate_drifting_lfr(7, n_snapshots=3, settings=LfrSettings(n_nodes=1000))
+    >>> [graph.n_nodes for graph, drift in stream]
+    [1000, 1000, 1000]
+    """
+    for name, share in (("churn", churn), ("event_rate", event_rate)):
+        if not 0 <= share <= 1:
+            raise BadSettings(f"{name} must be in 0..1, not {share}")
+    if n_snapshots < 0:
+        raise BadSettings(f"n_snapshots cannot be negative: {n_snapshots}")
+    rng = np.random.default_rng(seed)
+    return _drift(rng, n_snapshots, settings or LfrSettings(), churn, event_rate)
+
+
+def _drift(
+    rng: np.random.Generator,
+    n_snapshots: int,
+    settings: LfrSettings,
+    churn: float,
+    event_rate: float,
+) -> Iterator[tuple[PlantedGraph, Drift]]:
+    # Draws are independent from node to node, so ids say nothing and need no shuffling.
+    degrees = draw_degrees(rng, settings)
+    stubs = split_degrees(rng, degrees, settings.mixing)
+    homes = draw_communities(rng, stubs.internal, settings).astype(np.int64)
+    fresh = count(int(homes.max()) + 1)
+    events: dict[str, Any] = {}
+    moved = np.empty(0, dtype=np.int64)
+    for step in range(n_snapshots):
+        if step:
+            events = {
+                name: befall(rng, homes, settings, fresh)
+                for name, befall in EVENTS.items()
+                if rng.random() < event_rate
+            }
+            stubs = _fit(split_degrees(rng, degrees, settings.mixing), homes)
+            moved = _move(rng, homes, stubs.internal, round(churn * len(homes)))
+        identities, labels = np.unique(homes, return_inverse=True)
+        communities = labels.astype(np.int32)
+        edges = ordered_edges(wire_edges(rng, stubs, communities), len(homes))
+        yield PlantedGraph(len(homes), edges, communities), Drift(identities, moved, **events)
+
+
+def _fit(degrees: SplitDegrees, homes: Identities) -> SplitDegrees:
+    """Internal degrees cut to what each node's community can hold; the rest goes outside."""
+    _, labels, sizes = np.unique(homes, return_inverse=True, return_counts=True)
+    internal = np.minimum(degrees.internal, sizes[labels] - 1)
+    return SplitDegrees(internal, degrees.external + degrees.internal - internal)
+
+
+def _move(
+    rng: np.random.Generator, homes: Identities, internal: Degrees, n_movers: int
+) -> NDArray[np.int64]:
+    """Random nodes trade places, in `homes`, wherever each fits; returns those who changed."""
+    movers = np.sort(rng.choice(len(homes), n_movers, replace=False))
+    identities, labels, sizes = np.unique(homes, return_inverse=True, return_counts=True)
+    places = np.bincount(labels[movers], minlength=len(sizes))
+    new_homes = identities[assign_communities(rng, internal[movers], sizes, places)]
+    moved: NDArray[np.int64] = movers[new_homes != homes[movers]]
+    homes[movers] = new_homes
+    return moved
