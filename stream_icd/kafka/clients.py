@@ -1,0 +1,83 @@
+"""Open the client library's producer, consumer and admin: the one place that makes them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
+from kafka.net.compat import KafkaNetClient
+
+from stream_icd.kafka.settings import KafkaSettings, milliseconds
+from stream_icd.kafka.translate import translated
+
+# A fetched record's frame also holds batch and partition headers.
+FRAME_ROOM = 1024 * 1024
+
+
+@contextmanager
+def open_admin(settings: KafkaSettings) -> Iterator[Any]:
+    """The client that creates and describes topics.
+
+    Raises:
+        BrokerUnavailable: nobody answered within `settings.connect_timeout_s`.
+    """
+    admin = _opened(KafkaAdminClient, settings, settings.client_options())
+    try:
+        yield admin
+    finally:
+        admin.close()
+
+
+def open_producer(settings: KafkaSettings, transactional_id: str | None = None) -> Any:
+    """A producer that waits for all replicas and never reorders or repeats (idempotent)."""
+    options = settings.client_options() | {
+        "acks": "all",
+        "enable_idempotence": True,
+        "transactional_id": transactional_id,
+        "transaction_timeout_ms": milliseconds(settings.transaction_timeout_s),
+        "delivery_timeout_ms": milliseconds(settings.delivery_timeout_s),
+        "max_block_ms": milliseconds(settings.connect_timeout_s),
+        # The Publisher checks each record against max_message_bytes; a request also has framing.
+        "max_request_size": settings.max_message_bytes + FRAME_ROOM,
+        "allow_auto_create_topics": False,
+        "metrics_enabled": False,
+    }
+    return _opened(KafkaProducer, settings, options)
+
+
+def open_consumer(settings: KafkaSettings, **options: Any) -> Any:
+    """A consumer that never commits by itself and never jumps to another offset by itself."""
+    defaults = settings.client_options() | {
+        "enable_auto_commit": False,
+        "auto_offset_reset": "none",
+        "isolation_level": "read_committed",
+        "allow_auto_create_topics": False,
+        "max_partition_fetch_bytes": settings.max_message_bytes + FRAME_ROOM,
+        "fetch_max_bytes": max(50 * FRAME_ROOM, settings.max_message_bytes + FRAME_ROOM),
+        "metadata_max_age_ms": 30_000,
+        "metrics_enabled": False,
+    }
+    return _opened(KafkaConsumer, settings, defaults | options)
+
+
+def _opened(kind: Callable[..., Any], settings: KafkaSettings, options: dict[str, Any]) -> Any:
+    """Construct a client; when that fails, stop the I/O thread it had already started."""
+    started: list[Any] = []
+
+    def network(**config: Any) -> Any:
+        started.append(KafkaNetClient(**config))
+        return started[-1]
+
+    try:
+        with translated(_connecting(settings)):
+            return kind(kafka_client=network, **options)
+    except BaseException:
+        for client in started:
+            client.close()
+        raise
+
+
+def _connecting(settings: KafkaSettings) -> str:
+    return f"connect to {settings.bootstrap_servers} within {settings.connect_timeout_s:g} s"

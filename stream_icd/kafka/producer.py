@@ -1,0 +1,190 @@
+"""Publish records, and know of every single one whether it arrived."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Self
+
+from kafka import errors as client
+
+from stream_icd.errors import BrokerError, DeliveryFailed, MessageTooLarge, StreamIcdError
+from stream_icd.kafka.clients import open_producer
+from stream_icd.kafka.record import OutgoingRecord
+from stream_icd.kafka.settings import KafkaSettings
+from stream_icd.kafka.topics import describe_topic
+from stream_icd.kafka.translate import translate
+
+# What a batch of one record adds to it: the batch's own header, and lengths of the parts.
+_BATCH_BYTES = 128
+_HEADER_BYTES = 10
+
+
+@dataclass(frozen=True, slots=True)
+class _Refused:
+    """What is remembered of a record that the broker did not accept: not its value."""
+
+    topic: str
+    key: bytes | None
+    size: int
+    error: Exception
+
+    def __str__(self) -> str:
+        return f"{self.size} bytes for {self.topic} with key {self.key!r}: {self.error}"
+
+
+class Publisher:
+    """Sends records in order, checks every acknowledgement, and bounds what is under way.
+
+    A context manager: leaving the block flushes (unless an exception is under way) and closes.
+    Safe to use from several threads. `sent` and `acknowledged` count records.
+
+    A publisher that lost a record says so at every later call: open another one, and send again
+    what was not flushed. (The client's idempotent producer, too, is of no use after a refusal.)
+
+    >>> with Publisher(KafkaSettings()) as publisher:  # doctest: +SKIP
+    ...     publisher.send(OutgoingRecord("icd.snapshots.v1", b"...", key=b"as733"))
+    ...     publisher.flush()
+
+    Raises:
+        BrokerUnavailable: nobody answers at the bootstrap servers.
+    """
+
+    def __init__(self, settings: KafkaSettings, transactional_id: str | None = None) -> None:
+        self._settings = settings
+        self._changed = threading.Condition()
+        self._limits: dict[str, int] = {}
+        self._in_flight = 0
+        self._in_flight_bytes = 0
+        self._refused: list[_Refused] = []
+        self.sent = 0
+        self.acknowledged = 0
+        self.client: Any = open_producer(settings, transactional_id)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        try:
+            if error is None:
+                self.flush()
+        finally:
+            self.close()
+
+    def send(self, record: OutgoingRecord) -> None:
+        """Queue `record`, and return; wait only while `max_in_flight_bytes` are under way.
+
+        Raises:
+            MessageTooLarge: it is above `max_message_bytes`, or above what its topic accepts;
+                nothing was sent.
+            TopicMissing: its topic does not exist; nothing was sent.
+            DeliveryFailed: an *earlier* record was not accepted, or there was no room for this
+                one within `delivery_timeout_s`.
+        """
+        self._check_size(record)
+        size = record.size
+        self._take_room(size)
+        try:
+            future = self._queue(record)
+        except BaseException:
+            self._settle(size)
+            raise
+        self.sent += 1
+        future.add_callback(lambda _: self._settle(size, acknowledged=1))
+        future.add_errback(
+            lambda error: self._settle(size, _Refused(record.topic, record.key, size, error))
+        )
+
+    def flush(self, timeout_s: float | None = None) -> None:
+        """Return when every record sent so far has been acknowledged, and only then.
+
+        Raises:
+            DeliveryFailed: the broker did not acknowledge within `timeout_s` (default: a second
+                more than `delivery_timeout_s`), or refused a record.
+        """
+        timeout_s = self._settings.delivery_timeout_s + 1 if timeout_s is None else timeout_s
+        with self._changed:
+            settled = self._changed.wait_for(lambda: self._in_flight == 0, timeout_s)
+        self._raise_refusal()
+        if not settled:
+            raise DeliveryFailed(
+                f"{self._in_flight} of {self.sent} records were not acknowledged within "
+                f"{timeout_s:g} s by {self._settings.bootstrap_servers}"
+            )
+
+    def close(self, timeout_s: float = 2.0) -> None:
+        """Stop; what was not acknowledged by now may or may not have arrived."""
+        try:
+            self.client.close(timeout=timeout_s)
+        except client.KafkaTimeoutError:
+            self.client.close(timeout=0)
+
+    def _check_size(self, record: OutgoingRecord) -> None:
+        if record.topic not in self._limits:
+            self._limits[record.topic] = self._limit(record.topic)
+        limit, framing = self._limits[record.topic], len(record.headers) * _HEADER_BYTES
+        if record.size + framing > limit:
+            raise MessageTooLarge(
+                f"{record.size} bytes for {record.topic} with key {record.key!r} are above the "
+                f"limit of {limit} bytes (max_message_bytes, or the topic's max.message.bytes)"
+            )
+
+    def _limit(self, topic: str) -> int:
+        limit = describe_topic(self._settings, topic).max_message_bytes
+        own = self._settings.max_message_bytes
+        return own if limit is None else min(own, limit - _BATCH_BYTES)
+
+    def _take_room(self, size: int) -> None:
+        limit = self._settings.max_in_flight_bytes
+        with self._changed:
+            found = self._changed.wait_for(
+                lambda: not self._in_flight or self._in_flight_bytes + size <= limit,
+                self._settings.delivery_timeout_s + 1,
+            )
+            if found:
+                self._in_flight += 1
+                self._in_flight_bytes += size
+        if not found:
+            raise DeliveryFailed(f"no room for {size} more bytes: {limit} are not acknowledged")
+        try:
+            self._raise_refusal()
+        except StreamIcdError:
+            self._settle(size)
+            raise
+
+    def _queue(self, record: OutgoingRecord) -> Any:
+        try:
+            return self.client.send(
+                record.topic,
+                value=record.value,
+                key=record.key,
+                headers=list(record.headers),
+                partition=record.partition,
+                timestamp_ms=record.timestamp_ms,
+            )
+        except client.KafkaError as error:
+            raise translate(error, f"publish to {record.topic}") from error
+        except ValueError as error:
+            raise BrokerError(f"publish to {record.topic}: {error}") from error
+
+    def _settle(self, size: int, refused: _Refused | None = None, acknowledged: int = 0) -> None:
+        with self._changed:
+            self._in_flight -= 1
+            self._in_flight_bytes -= size
+            self.acknowledged += acknowledged
+            if refused is not None:
+                self._refused.append(refused)
+            self._changed.notify_all()
+
+    def _raise_refusal(self) -> None:
+        with self._changed:
+            refused = list(self._refused)
+        if refused:
+            others = f" (and {len(refused) - 1} more records)" if len(refused) > 1 else ""
+            raise DeliveryFailed(f"{refused[0]}{others}") from refused[0].error

@@ -1,0 +1,47 @@
+"""What goes over a topic, in our own words: the client's types never leave this room."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+Headers = tuple[tuple[str, bytes], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One record as a broker holds it.
+
+    `timestamp_ms` counts milliseconds since 1970 UTC; it is the producer's clock, so it may
+    go backwards from one offset to the next.
+    """
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp_ms: int
+    key: bytes | None
+    value: bytes | None
+    headers: Headers = ()
+
+    @property
+    def place(self) -> str:
+        """`topic[partition]@offset`, as logs and error messages name a record."""
+        return f"{self.topic}[{self.partition}]@{self.offset}"
+
+
+@dataclass(frozen=True, slots=True)
+class OutgoingRecord:
+    """One record to publish. Without a `partition`, equal keys go to the same partition."""
+
+    topic: str
+    value: bytes | None
+    key: bytes | None = None
+    headers: Headers = ()
+    partition: int | None = None
+    timestamp_ms: int | None = None
+
+    @property
+    def size(self) -> int:
+        """Bytes of key, value and headers: what the size limits are compared with."""
+        sizes = [len(name.encode()) + len(value) for name, value in self.headers]
+        return len(self.key or b"") + len(self.value or b"") + sum(sizes)

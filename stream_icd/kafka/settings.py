@@ -1,0 +1,217 @@
+"""How to reach a broker: typed, frozen, and checked before anything connects."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from pathlib import Path
+from typing import Any, Literal, Self
+
+from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
+from pydantic_settings import (
+    BaseSettings,
+    InitSettingsSource,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+)
+
+from stream_icd.errors import BadSettings
+
+ENV_PREFIX = "STREAM_ICD_"
+MEBIBYTE = 1024 * 1024
+
+
+class KafkaSettings(BaseSettings):
+    """Where the broker is, how to authenticate, and how long to wait for what.
+
+    Every field can be an argument, an environment variable (`STREAM_ICD_` and the field's name
+    in capitals), or a line in the `[kafka]` table of a TOML file (`config_file`, or the
+    environment's `STREAM_ICD_CONFIG_FILE`); the first that is given wins, in this order.
+    Secrets are shown neither by `repr` nor in errors.
+
+    Raises:
+        BadSettings: a value, a combination of values or the TOML file is wrong.
+
+    >>> KafkaSettings(bootstrap_servers="127.0.0.1:9092").servers
+    ['127.0.0.1:9092']
+    """
+
+    model_config = SettingsConfigDict(
+        env_prefix=ENV_PREFIX, frozen=True, extra="forbid", hide_input_in_errors=True
+    )
+
+    bootstrap_servers: str = Field(
+        default="127.0.0.1:9092", description="host:port of one or more brokers, comma separated"
+    )
+    client_id: str = Field(default="stream-icd", min_length=1)
+    instance_id: str | None = Field(
+        default=None,
+        pattern=r"^[A-Za-z0-9._-]{1,200}$",
+        description="this worker's own name, kept over restarts, so that a restarted worker "
+        "fences its former self at once (exactly-once); no two workers may share it",
+    )
+    config_file: Path | None = None
+
+    security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = "PLAINTEXT"
+    ssl_cafile: Path | None = None
+    ssl_certfile: Path | None = None
+    ssl_keyfile: Path | None = None
+    ssl_password: SecretStr | None = None
+    ssl_check_hostname: bool = True
+    sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] | None = None
+    sasl_username: str | None = None
+    sasl_password: SecretStr | None = None
+
+    connect_timeout_s: float = Field(default=10.0, gt=0, le=600)
+    request_timeout_s: float = Field(default=30.0, ge=1, le=500)
+    delivery_timeout_s: float = Field(default=60.0, ge=1, le=3600)
+    session_timeout_s: float = Field(default=10.0, ge=1, le=300)
+    heartbeat_interval_s: float = Field(default=0.5, ge=0.1, le=100)
+    max_poll_interval_s: float = Field(default=300.0, ge=1, le=86_400)
+    transaction_timeout_s: float = Field(default=15.0, ge=1, le=900)
+    shutdown_timeout_s: float = Field(default=8.0, gt=0, le=600)
+
+    max_message_bytes: int = Field(
+        default=16 * MEBIBYTE, ge=1024, le=1024 * MEBIBYTE, description="one record's limit"
+    )
+    max_in_flight_bytes: int = Field(
+        default=64 * MEBIBYTE, ge=1024, description="published and not yet acknowledged"
+    )
+
+    def __init__(self, **values: Any) -> None:
+        try:
+            super().__init__(**values)
+        except ValidationError as error:
+            raise BadSettings(_explained(error)) from None  # its cause would show secrets
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Arguments before environment before the TOML file."""
+        path = init_settings().get("config_file") or os.environ.get(f"{ENV_PREFIX}CONFIG_FILE")
+        table = _kafka_table(Path(path)) if path else {}
+        return init_settings, env_settings, InitSettingsSource(settings_cls, init_kwargs=table)
+
+    @field_validator("bootstrap_servers")
+    @classmethod
+    def _has_hosts_and_ports(cls, value: str) -> str:
+        for server in value.split(","):
+            host, _, port = server.strip().rpartition(":")
+            if not host or not port.isascii() or not port.isdigit() or not 0 < int(port) < 65536:
+                raise ValueError(f"{server.strip()!r} is not host:port, such as kafka.example:9092")
+        return value
+
+    @field_validator("ssl_cafile", "ssl_certfile", "ssl_keyfile")
+    @classmethod
+    def _is_a_file(cls, value: Path | None) -> Path | None:
+        if value is not None and not value.is_file():
+            raise ValueError(f"no such file: {value}")
+        return value
+
+    @model_validator(mode="after")
+    def _agrees_with_itself(self) -> Self:
+        if self.security_protocol.startswith("SASL") and not (
+            self.sasl_mechanism and self.sasl_username and self.sasl_password
+        ):
+            raise ValueError(
+                f"security_protocol {self.security_protocol} needs sasl_mechanism, "
+                "sasl_username and sasl_password"
+            )
+        if self.heartbeat_interval_s * 2 > self.session_timeout_s:
+            raise ValueError(
+                f"heartbeat_interval_s {self.heartbeat_interval_s} must be at most half of "
+                f"session_timeout_s {self.session_timeout_s}"
+            )
+        if self.delivery_timeout_s < self.request_timeout_s:
+            raise ValueError(
+                f"delivery_timeout_s {self.delivery_timeout_s} must be at least "
+                f"request_timeout_s {self.request_timeout_s}"
+            )
+        return self
+
+    @property
+    def servers(self) -> list[str]:
+        """The brokers to ask first, one `host:port` each."""
+        return [server.strip() for server in self.bootstrap_servers.split(",")]
+
+    def client_options(self) -> dict[str, Any]:
+        """What every kind of client (producer, consumer, admin) is opened with."""
+        return {
+            "bootstrap_servers": self.servers,
+            "client_id": self.client_id,
+            "bootstrap_timeout_ms": milliseconds(self.connect_timeout_s),
+            "request_timeout_ms": milliseconds(self.request_timeout_s),
+            "reconnect_backoff_max_ms": 1000,
+            "security_protocol": self.security_protocol,
+            **self._tls_options(),
+            **self._sasl_options(),
+        }
+
+    def _tls_options(self) -> dict[str, Any]:
+        if "SSL" not in self.security_protocol:
+            return {}
+        return {
+            "ssl_cafile": _text(self.ssl_cafile),
+            "ssl_certfile": _text(self.ssl_certfile),
+            "ssl_keyfile": _text(self.ssl_keyfile),
+            "ssl_password": _hidden(self.ssl_password),
+            "ssl_check_hostname": self.ssl_check_hostname,
+        }
+
+    def _sasl_options(self) -> dict[str, Any]:
+        if not self.security_protocol.startswith("SASL"):
+            return {}
+        return {
+            "sasl_mechanism": self.sasl_mechanism,
+            "sasl_plain_username": self.sasl_username,
+            "sasl_plain_password": _hidden(self.sasl_password),
+        }
+
+
+class _Hidden(str):
+    """A secret for the client, which prints its whole configuration when it logs at DEBUG."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "'**********'"
+
+
+def milliseconds(seconds: float) -> int:
+    """The client counts in whole milliseconds."""
+    return round(seconds * 1000)
+
+
+def _hidden(secret: SecretStr | None) -> str | None:
+    return None if secret is None else _Hidden(secret.get_secret_value())
+
+
+def _text(path: Path | None) -> str | None:
+    return None if path is None else str(path)
+
+
+def _kafka_table(path: Path) -> dict[str, Any]:
+    try:
+        table = tomllib.loads(path.read_text(encoding="utf-8")).get("kafka", {})
+    except OSError as error:
+        raise BadSettings(f"cannot read the settings file {path}: {error.strerror}") from error
+    except ValueError as error:
+        raise BadSettings(f"the settings file {path} is not TOML: {error}") from error
+    if not isinstance(table, dict):
+        raise BadSettings(f"in the settings file {path}, `kafka` must be a table: [kafka]")
+    return table
+
+
+def _explained(error: ValidationError) -> str:
+    """One line per wrong field; never the value itself, which may be a secret."""
+    return "; ".join(
+        f"{'.'.join(map(str, problem['loc'])) or 'settings'}: "
+        f"{problem['msg'].removeprefix('Value error, ')}"
+        for problem in error.errors(include_input=False, include_url=False)
+    )

@@ -1,0 +1,59 @@
+"""The client's errors in our words. Every call into the client goes through `translated`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from kafka import errors as client
+
+from stream_icd.errors import (
+    BadSettings,
+    BrokerError,
+    BrokerUnavailable,
+    MessageTooLarge,
+    NotSupported,
+    OffsetGone,
+    TopicMissing,
+)
+
+# The first row that fits decides; `RetriableError` is the client's own "nobody answered (yet)".
+_MEANINGS: tuple[tuple[type[Exception] | tuple[type[Exception], ...], type[Exception]], ...] = (
+    ((client.MessageSizeTooLargeError, client.RecordListTooLargeError), MessageTooLarge),
+    ((client.UnknownTopicOrPartitionError, client.InvalidTopicError), TopicMissing),
+    ((client.OffsetOutOfRangeError, client.NoOffsetForPartitionError), OffsetGone),
+    (
+        (
+            client.KafkaConfigurationError,
+            client.SaslAuthenticationFailedError,
+            client.UnsupportedSaslMechanismError,
+            client.InvalidSessionTimeoutError,
+            client.InvalidTransactionTimeoutError,
+            client.InvalidConfigurationError,
+            client.InvalidPartitionsError,
+            client.InvalidReplicationFactorError,
+            client.PolicyViolationError,
+        ),
+        BadSettings,
+    ),
+    (client.UnsupportedVersionError, NotSupported),
+    ((client.RetriableError, OSError), BrokerUnavailable),
+    (client.KafkaError, BrokerError),
+)
+
+
+def translate(error: Exception, doing: str) -> Exception:
+    """The error of ours that says what `error` means for the caller of `doing`."""
+    for theirs, ours in _MEANINGS:
+        if isinstance(error, theirs):
+            return ours(f"{doing}: {error}")
+    return error
+
+
+@contextmanager
+def translated(doing: str) -> Iterator[None]:
+    """Raise the client's errors as ours; `doing` opens the message, as in "publish to t"."""
+    try:
+        yield
+    except (client.KafkaError, OSError) as error:
+        raise translate(error, doing) from error

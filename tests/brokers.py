@@ -1,0 +1,282 @@
+"""The brokers that the tests run on: the embedded one, and Apache Kafka itself.
+
+Apache Kafka is looked for in this order:
+
+1. `STREAM_ICD_TEST_KAFKA`: bootstrap servers of one that runs already (crash tests are skipped);
+2. `KAFKA_HOME`: an unpacked distribution, whose jars we start;
+3. Maven: the jars of tests/kafka_pom.xml, fetched once into a cache (`STREAM_ICD_TEST_CACHE`,
+   default ~/.cache/stream_icd).
+
+It runs as a single KRaft node on loopback, on free ports, with its data in a temporary folder,
+and is stopped by its own process id.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from stream_icd.errors import BrokerUnavailable, MissingExtra
+from stream_icd.kafka.clients import open_admin
+from stream_icd.kafka.embedded import embedded_broker
+from stream_icd.kafka.settings import KafkaSettings
+
+POM = Path(__file__).with_name("kafka_pom.xml")
+KAFKA_VERSION = "4.3.1"
+START_TIMEOUT_S = 60.0
+INSTRUCTION = (
+    "Apache Kafka is needed: set STREAM_ICD_TEST_KAFKA to bootstrap servers, or KAFKA_HOME to an "
+    "unpacked distribution, or install Java 17 and Maven (the jars are then fetched and cached)"
+)
+# Tests should not wait for what people wait for in production.
+QUICK = {"connect_timeout_s": 10.0, "session_timeout_s": 6.0, "heartbeat_interval_s": 0.5}
+
+
+class NoKafka(Exception):
+    """Apache Kafka cannot be had on this machine; the message says what to set."""
+
+
+def kafka_is_required() -> bool:
+    """In CI a missing Kafka is a failure, elsewhere a skip."""
+    return os.environ.get("CI") == "true" or os.environ.get("STREAM_ICD_REQUIRE_KAFKA") == "1"
+
+
+@dataclass(frozen=True)
+class Broker:
+    """A broker under test; `node` is there where we started Apache Kafka ourselves."""
+
+    name: str
+    bootstrap_servers: str
+    pid: int | None = None
+    node: KafkaNode | None = None
+
+    def settings(self, **overrides: Any) -> KafkaSettings:
+        return KafkaSettings(**{"bootstrap_servers": self.bootstrap_servers, **QUICK, **overrides})
+
+
+@contextmanager
+def embedded() -> Iterator[Broker]:
+    with embedded_broker() as broker:
+        yield Broker("embedded", broker.bootstrap_servers, broker.pid)
+
+
+@contextmanager
+def apache_kafka(**overrides: str) -> Iterator[Broker]:
+    """Apache Kafka; `overrides` are server properties, with `_` for `.`.
+
+    Raises:
+        NoKafka: it cannot be had here.
+    """
+    running = os.environ.get("STREAM_ICD_TEST_KAFKA")
+    if running and not overrides:
+        yield Broker("kafka", running)
+        return
+    classpath = kafka_classpath()
+    with tempfile.TemporaryDirectory(prefix="stream-icd-kafka-") as folder:
+        node = KafkaNode(classpath, Path(folder), _properties(overrides))
+        node.format()
+        node.start()
+        try:
+            yield Broker("kafka", node.bootstrap_servers, node.pid, node)
+        finally:
+            node.stop()
+
+
+def kafka_classpath() -> str:
+    """The jars of Apache Kafka, as Java takes them."""
+    if shutil.which("java") is None:
+        raise NoKafka(INSTRUCTION)
+    home = os.environ.get("KAFKA_HOME")
+    libs = Path(home) / "libs" if home else _maven_jars()
+    if not any(libs.glob("kafka_*.jar")):
+        raise NoKafka(f"{libs} holds no Kafka server. {INSTRUCTION}")
+    return f"{libs}/*"
+
+
+def _maven_jars() -> Path:
+    default = Path.home() / ".cache" / "stream_icd"
+    cache = Path(os.environ.get("STREAM_ICD_TEST_CACHE", default)) / f"kafka-{KAFKA_VERSION}"
+    libs = cache / "libs"
+    if not (cache / "complete").exists():
+        if shutil.which("mvn") is None:
+            raise NoKafka(INSTRUCTION)
+        _fetch_with_maven(libs)
+        (cache / "complete").touch()
+    return libs
+
+
+def _fetch_with_maven(libs: Path) -> None:
+    libs.mkdir(parents=True, exist_ok=True)
+    command = ["mvn", "-q", "-B", "-f", str(POM), "dependency:copy-dependencies"]
+    command += ["-DincludeScope=runtime", f"-DoutputDirectory={libs}"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=280, check=False)
+    if done.returncode != 0:
+        raise NoKafka(f"Maven could not fetch Kafka: {done.stdout[-800:]} {INSTRUCTION}")
+
+
+def _free_ports(count: int) -> list[int]:
+    probes = [socket.socket() for _ in range(count)]
+    for probe in probes:
+        probe.bind(("127.0.0.1", 0))
+    ports = [probe.getsockname()[1] for probe in probes]
+    for probe in probes:
+        probe.close()
+    return ports
+
+
+def _properties(overrides: dict[str, str]) -> dict[str, str]:
+    broker, controller = _free_ports(2)
+    return {
+        "process.roles": "broker,controller",
+        "node.id": "1",
+        "controller.quorum.bootstrap.servers": f"127.0.0.1:{controller}",
+        "controller.listener.names": "CONTROLLER",
+        "listeners": f"PLAINTEXT://127.0.0.1:{broker},CONTROLLER://127.0.0.1:{controller}",
+        "advertised.listeners": f"PLAINTEXT://127.0.0.1:{broker},"
+        f"CONTROLLER://127.0.0.1:{controller}",
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+        "offsets.topic.replication.factor": "1",
+        "offsets.topic.num.partitions": "4",
+        "transaction.state.log.replication.factor": "1",
+        "transaction.state.log.min.isr": "1",
+        "transaction.state.log.num.partitions": "4",
+        "share.coordinator.state.topic.replication.factor": "1",
+        "share.coordinator.state.topic.min.isr": "1",
+        "group.initial.rebalance.delay.ms": "0",
+        "group.min.session.timeout.ms": "1000",
+        "auto.create.topics.enable": "false",
+        "log.retention.check.interval.ms": "500",
+        "log.segment.delete.delay.ms": "100",
+        "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500",
+    } | {name.replace("_", "."): value for name, value in overrides.items()}
+
+
+@dataclass
+class KafkaNode:
+    """One Apache Kafka server process: started, paused, killed and started again by tests."""
+
+    classpath: str
+    folder: Path
+    properties: dict[str, str]
+    process: subprocess.Popen[bytes] | None = field(default=None, init=False)
+
+    @property
+    def pid(self) -> int:
+        assert self.process is not None, "start it first"
+        return self.process.pid
+
+    @property
+    def bootstrap_servers(self) -> str:
+        return self.properties["listeners"].split(",")[0].split("://")[1]
+
+    @property
+    def _config(self) -> Path:
+        return self.folder / "server.properties"
+
+    def format(self) -> None:
+        """Write the settings, and make the data folder ready for a first start."""
+        lines = [f"{k}={v}" for k, v in self.properties.items()]
+        lines.append(f"log.dirs={self.folder / 'data'}")
+        self._config.write_text("\n".join(lines))
+        tool = ["kafka.tools.StorageTool", "format", "--standalone", "-t", "A" * 21 + "A"]
+        self._java([*tool, "-c", str(self._config)], "-Xmx256M", "-XX:TieredStopAtLevel=1")
+
+    def start(self) -> None:
+        """Start the server on its data folder and ports, and wait until it answers."""
+        log = self.folder / "kafka.log"
+        with log.open("ab") as output:
+            self.process = subprocess.Popen(
+                self._command(["kafka.Kafka", str(self._config)], "-Xmx1G"),
+                cwd=self.folder,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                preexec_fn=_die_with_parent,
+            )
+        settings = KafkaSettings(
+            bootstrap_servers=self.bootstrap_servers, connect_timeout_s=START_TIMEOUT_S
+        )
+        try:
+            with open_admin(settings):
+                pass
+        except BrokerUnavailable as error:
+            self.kill()
+            raise NoKafka(f"it did not start: {log.read_text()[-2000:]}") from error
+
+    def stop(self, timeout_s: float = 20.0) -> None:
+        """SIGTERM, and SIGKILL when that takes too long."""
+        if self.process is None:
+            return
+        self.process.send_signal(signal.SIGCONT)
+        self.process.terminate()
+        try:
+            self.process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        self.process = None
+
+    def kill(self) -> None:
+        """As if the power went: kill -9."""
+        assert self.process is not None
+        self.process.kill()
+        self.process.wait()
+        self.process = None
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """The server neither answers nor hangs up for the length of the block (SIGSTOP)."""
+        os.kill(self.pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            os.kill(self.pid, signal.SIGCONT)
+
+    def restart(self) -> None:
+        """Stop it and start it again, on the same data and ports."""
+        self.stop()
+        self.start()
+
+    def _java(self, arguments: list[str], *options: str) -> None:
+        command = self._command(arguments, *options)
+        done = subprocess.run(
+            command, cwd=self.folder, capture_output=True, text=True, timeout=60, check=False
+        )
+        if done.returncode != 0:
+            raise NoKafka(f"{arguments[0]} failed: {done.stdout[-800:]}{done.stderr[-800:]}")
+
+    def _command(self, arguments: list[str], *options: str) -> list[str]:
+        return ["java", *options, "-cp", self.classpath, *arguments]
+
+
+_LIBC = ctypes.CDLL(None)
+
+
+def _die_with_parent() -> None:
+    """On Linux a test run that is killed leaves no broker behind (1 = PR_SET_PDEATHSIG)."""
+    if hasattr(_LIBC, "prctl"):
+        _LIBC.prctl(1, signal.SIGKILL)
+
+
+def wait_until(condition: Any, timeout_s: float = 30.0, every_s: float = 0.05) -> None:
+    """Poll `condition` until it is true; fail when it has not become true in time."""
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < deadline, f"not true within {timeout_s} s: {condition}"
+        time.sleep(every_s)
+
+
+OPENERS = {"embedded": embedded, "kafka": apache_kafka}
+UNAVAILABLE = (NoKafka, MissingExtra)
