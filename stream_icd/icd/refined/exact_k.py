@@ -1,0 +1,120 @@
+"""A partition with exactly K communities, from one that has more or fewer."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_icd.icd.refined.level_graph import Labels, LevelGraph, coarsen, compact
+from stream_icd.icd.refined.local_moves import connected_pieces
+
+Floats = NDArray[np.float64]
+Ids = NDArray[np.int64]
+
+FINER = 2.0
+"""Factor between the resolutions at which communities are cut ever finer until there are K."""
+
+FINEST = 2.0**12
+"""Where cutting by resolution is given up, and communities are cut into single nodes."""
+
+
+def to_exactly_k(
+    graph: LevelGraph,
+    labels: Labels,
+    n_communities: int,
+    resolution: float,
+    rng: np.random.Generator,
+) -> Labels:
+    """The partition with exactly n_communities (1..n): merged where there are more, else cut.
+
+    Merging joins communities whose union loses least modularity. Cutting breaks all communities
+    into pieces and joins pieces of the same community again, until n_communities are left.
+    """
+    labels, found = compact(labels)
+    if found < n_communities:
+        pieces, resolution = _cut(graph, labels, n_communities, resolution, rng)
+        parent_of_piece = np.empty(pieces.max() + 1, np.int32)
+        parent_of_piece[pieces] = labels
+        labels = _merge(graph, pieces, n_communities, resolution, parent_of_piece)
+    everywhere = np.zeros(labels.max() + 1, np.int32)
+    return _merge(graph, labels, n_communities, resolution, everywhere)
+
+
+def _cut(
+    graph: LevelGraph, labels: Labels, at_least: int, resolution: float, rng: np.random.Generator
+) -> tuple[Labels, float]:
+    """Pieces of the communities, at least that many, and the resolution they were cut at."""
+    order = rng.permutation(graph.n_nodes).astype(np.int32)
+    finer = resolution
+    while finer < FINEST * resolution:
+        pieces, n_pieces = compact(connected_pieces(graph, labels, order, finer))
+        if n_pieces >= at_least:
+            return pieces, finer
+        finer *= FINER
+    return np.arange(graph.n_nodes, dtype=np.int32), finer
+
+
+def _merge(
+    graph: LevelGraph, labels: Labels, n_communities: int, resolution: float, parents: Labels
+) -> Labels:
+    """Merge communities of equal parent while there are more than n_communities.
+
+    parents (K,): a label for each community. Each round makes the better half of the merges that
+    are still needed, so that the last ones, where choice matters, are made one by one.
+    """
+    coarse = coarsen(graph, labels, len(parents))
+    while (excess := coarse.n_nodes - n_communities) > 0:
+        sources, targets, gains = _candidate_merges(coarse, resolution, parents)
+        best = np.argsort(-gains, kind="stable")
+        into = _apply(sources[best], targets[best], (excess + 1) // 2, coarse.n_nodes)
+        groups, n_groups = compact(into[into])
+        if n_groups == coarse.n_nodes:
+            break
+        merged_parents = np.empty(n_groups, np.int32)
+        merged_parents[groups] = parents
+        coarse, parents = coarsen(coarse, groups, n_groups), merged_parents
+        labels = groups[labels]
+    return labels
+
+
+def _candidate_merges(
+    coarse: LevelGraph, resolution: float, parents: Labels
+) -> tuple[Ids, Ids, Floats]:
+    """For each community the linked one it gains most with, and unlinked ones of similar volume."""
+    rows = np.repeat(np.arange(coarse.n_nodes), np.diff(coarse.indptr))
+    allowed = parents[rows] == parents[coarse.indices]
+    rows, columns = rows[allowed], coarse.indices[allowed].astype(np.int64)
+    gains = coarse.weights[allowed] - _penalty(coarse, resolution, rows, columns)
+    order = np.lexsort((columns, -gains, rows))
+    rows, columns, gains = rows[order], columns[order], gains[order]
+    first = np.flatnonzero(np.diff(rows, prepend=-1))
+    by_volume = np.lexsort((coarse.strengths, parents))
+    left, right = by_volume[:-1], by_volume[1:]
+    together = parents[left] == parents[right]
+    left, right = left[together], right[together]
+    return (
+        np.concatenate([rows[first], left]),
+        np.concatenate([columns[first], right]),
+        np.concatenate([gains[first], -_penalty(coarse, resolution, left, right)]),
+    )
+
+
+def _penalty(coarse: LevelGraph, resolution: float, rows: Ids, columns: Ids) -> Floats:
+    products = coarse.strengths[rows] * coarse.strengths[columns]
+    penalty: Floats = resolution * products / max(coarse.total, 1e-300)
+    return penalty
+
+
+def _apply(sources: Ids, targets: Ids, at_most: int, n_nodes: int) -> Ids:
+    """Where each community goes: in this order, no source twice, no target that went elsewhere."""
+    into = np.arange(n_nodes)
+    is_target = np.zeros(n_nodes, np.bool_)
+    n_merged = 0
+    for source, target in zip(sources.tolist(), targets.tolist(), strict=True):
+        if n_merged == at_most:
+            break
+        if into[source] == source and into[target] == target and not is_target[source]:
+            into[source] = target
+            is_target[target] = True
+            n_merged += 1
+    return into

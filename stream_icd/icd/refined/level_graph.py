@@ -1,0 +1,108 @@
+"""The graph that one level of the multi-level method works on, and how it is coarsened."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+Labels = NDArray[np.int32]
+
+
+class LevelGraph(NamedTuple):
+    """An undirected weighted graph in CSR form; links inside its nodes are in `strengths` only.
+
+    indptr (n + 1,), indices (2E,) and weights (2E,): for each node its neighbours, never itself.
+    strengths (n,): weighted degrees of the original nodes that each node stands for, added up.
+    total: sum of the strengths, 2E in an unweighted graph; the same on every level.
+    """
+
+    indptr: NDArray[np.int32]
+    indices: NDArray[np.int32]
+    weights: NDArray[np.float64]
+    strengths: NDArray[np.float64]
+    total: float
+
+    @property
+    def n_nodes(self) -> int:
+        """Number of nodes on this level."""
+        return len(self.strengths)
+
+
+def finest_level(adjacency: csr_array) -> LevelGraph:
+    """The adjacency itself, (n, n) symmetric with zero diagonal; arrays are shared, not copied."""
+    strengths = np.asarray(adjacency.sum(axis=1), dtype=np.float64).ravel()
+    return LevelGraph(
+        adjacency.indptr.astype(np.int32, copy=False),
+        adjacency.indices.astype(np.int32, copy=False),
+        adjacency.data.astype(np.float64, copy=False),
+        strengths,
+        float(strengths.sum()),
+    )
+
+
+def coarsen(graph: LevelGraph, labels: Labels, n_groups: int) -> LevelGraph:
+    """One node for each of the groups 0..n_groups-1, edges between two groups added up."""
+    indptr, indices, weights = _group_edges(graph, labels, n_groups)
+    strengths = np.bincount(labels, graph.strengths, n_groups)
+    return LevelGraph(indptr, indices, weights, strengths, graph.total)
+
+
+@numba.njit(cache=True, nogil=True)
+def compact(labels: Labels) -> tuple[Labels, int]:
+    """Labels as 0..K-1 in the order in which they first appear, and K."""
+    new_label = np.full(labels.max() + 1 if len(labels) else 0, -1, np.int32)
+    compacted = np.empty(len(labels), np.int32)
+    n_labels = 0
+    for node, label in enumerate(labels):
+        if new_label[label] < 0:
+            new_label[label] = n_labels
+            n_labels += 1
+        compacted[node] = new_label[label]
+    return compacted, n_labels
+
+
+@numba.njit(cache=True, nogil=True)
+def members_of(labels: Labels, n_groups: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """Nodes sorted by group, and where each group starts among them: (n,), (n_groups + 1,)."""
+    starts = np.zeros(n_groups + 1, np.int32)
+    for label in labels:
+        starts[label + 1] += 1
+    for group in range(n_groups):
+        starts[group + 1] += starts[group]
+    free = starts[:-1].copy()
+    members = np.empty(len(labels), np.int32)
+    for node, label in enumerate(labels):
+        members[free[label]] = node
+        free[label] += 1
+    return members, starts
+
+
+@numba.njit(cache=True, nogil=True)
+def _group_edges(
+    graph: LevelGraph, labels: Labels, n_groups: int
+) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.float64]]:
+    members, starts = members_of(labels, n_groups)
+    indptr = np.zeros(n_groups + 1, np.int32)
+    indices = np.empty(len(graph.indices), np.int32)
+    weights = np.empty(len(graph.indices))
+    slot = np.full(n_groups, -1, np.int32)  # where a neighbouring group stands in this row
+    n_edges = 0
+    for group in range(n_groups):
+        row = n_edges
+        for node in members[starts[group] : starts[group + 1]]:
+            for edge in range(graph.indptr[node], graph.indptr[node + 1]):
+                other = labels[graph.indices[edge]]
+                if other == group:
+                    continue
+                if slot[other] < row:
+                    slot[other] = n_edges
+                    indices[n_edges] = other
+                    weights[n_edges] = 0.0
+                    n_edges += 1
+                weights[slot[other]] += graph.weights[edge]
+        indptr[group + 1] = n_edges
+    return indptr, indices[:n_edges].copy(), weights[:n_edges].copy()

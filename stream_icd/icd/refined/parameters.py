@@ -1,0 +1,37 @@
+"""The few numbers that the refined mode learns from labelled graphs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from stream_icd.errors import BadSettings
+
+
+@dataclass(frozen=True)
+class RefinedParameters:
+    """Settings of `refine`; the defaults are for graphs of which nothing is known.
+
+    resolution:  γ of the modularity that local moves maximise, above 0.
+    mixing:      μ, the share of edge weight between communities, in (0, 1): belief propagation
+                 follows the local moves. None: it does not, and modularity has the last word.
+    size_spread: s in [0, 1], how much the sizes of communities differ: 0 equal, 1 any size.
+    iterations:  passes of local moves over all levels at most, 1 or more.
+    sweeps:      sweeps of belief propagation at most, 1 or more.
+    """
+
+    resolution: float = 1.0
+    mixing: float | None = None
+    size_spread: float = 1.0
+    iterations: int = 10
+    sweeps: int = 8
+
+    def __post_init__(self) -> None:
+        if not 0 < self.resolution < float("inf"):
+            raise BadSettings(f"resolution must be positive and finite, not {self.resolution}")
+        if self.mixing is not None and not 0 < self.mixing < 1:
+            raise BadSettings(f"mixing must be None or between 0 and 1, not {self.mixing}")
+        if not 0 <= self.size_spread <= 1:
+            raise BadSettings(f"size_spread must be in 0..1, not {self.size_spread}")
+        for name in ("iterations", "sweeps"):
+            if getattr(self, name) < 1:
+                raise BadSettings(f"{name} must be 1 or more, not {getattr(self, name)}")

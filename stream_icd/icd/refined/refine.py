@@ -1,0 +1,66 @@
+"""Communities of one graph: local moves on all scales, belief propagation, exactly K."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from stream_icd.errors import BadSettings
+from stream_icd.icd.refined.belief_propagation import Model, likeliest_communities
+from stream_icd.icd.refined.exact_k import to_exactly_k
+from stream_icd.icd.refined.level_graph import Labels, LevelGraph, compact, finest_level
+from stream_icd.icd.refined.multilevel import maximise_modularity
+from stream_icd.icd.refined.parameters import RefinedParameters
+
+
+def refine(
+    adjacency: csr_array,
+    parameters: RefinedParameters,
+    n_communities: int | None = None,
+    start: Labels | None = None,
+    seed: int = 0,
+) -> Labels:
+    """The communities of a graph: labels (n,) int32, 0..K-1, none empty.
+
+    adjacency:     (n, n) symmetric, non-negative weights, zero diagonal, sorted rows.
+    n_communities: K, 1..n: exactly that many come out. None: as many as are found.
+    start:         (n,) a partition to start from, such as one of an embedding; None: single nodes.
+    seed:          equal seeds give equal answers.
+
+    Raises `BadSettings` for a K outside 1..n or a start of another length.
+
+    >>> from scipy.sparse import block_diag
+    >>> triangle = np.ones((3, 3)) - np.eye(3)
+    >>> two = csr_array(block_diag([triangle, triangle]))
+    >>> refine(two, RefinedParameters()).tolist()
+    [0, 0, 0, 1, 1, 1]
+    """
+    n_nodes = adjacency.shape[0]
+    if n_communities is not None and not 1 <= n_communities <= n_nodes:
+        raise BadSettings(f"n_communities must be in 1..{n_nodes} (nodes), not {n_communities}")
+    if start is not None and start.shape != (n_nodes,):
+        raise BadSettings(f"start must have shape ({n_nodes},), one label a node, not {start.shape}")
+    if n_nodes == 0:
+        return np.empty(0, np.int32)
+    graph, rng = finest_level(adjacency), np.random.default_rng(seed)
+    labels = _find(graph, parameters, start, rng)
+    if n_communities is not None:
+        labels = to_exactly_k(graph, labels, n_communities, parameters.resolution, rng)
+    return compact(labels)[0]
+
+
+def _find(
+    graph: LevelGraph,
+    parameters: RefinedParameters,
+    start: Labels | None,
+    rng: np.random.Generator,
+) -> Labels:
+    if start is not None:
+        start, _ = compact(np.unique(start, return_inverse=True)[1].astype(np.int32))
+    labels = maximise_modularity(graph, parameters.resolution, rng, start, parameters.iterations)
+    if parameters.mixing is None:
+        return labels
+    model = Model(parameters.mixing, parameters.size_spread)
+    return likeliest_communities(
+        graph, labels, int(labels.max()) + 1, model, rng, parameters.sweeps
+    )
