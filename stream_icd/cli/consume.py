@@ -1,0 +1,18 @@
+"""`stream-icd consume NAME`: run a worker on what arrives."""
+
+from __future__ import annotations
+
+import typer
+
+from stream_icd.cli.plugins import Consumers
+
+app = typer.Typer(
+    cls=Consumers,
+    no_args_is_help=True,
+    help="Run a worker on the snapshots that arrive, such as the detector.",
+)
+
+
+@app.callback()
+def _consume() -> None:
+    """The consumers are installed ones: entry points `stream_icd.consumers`."""

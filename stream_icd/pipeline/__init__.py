@@ -1,0 +1,1 @@
+"""What runs on a stream: publish, detect, set aside, subscribe."""
