@@ -1,0 +1,202 @@
+"""Read a topic without a group: to follow it, or to replay what it holds. Nothing is committed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from datetime import datetime
+from typing import Any, Literal, Protocol
+
+from kafka import TopicPartition
+from kafka import errors as client
+
+from stream_icd.errors import BadSettings, OffsetGone
+from stream_icd.kafka.capabilities import recognise
+from stream_icd.kafka.clients import open_admin, open_consumer
+from stream_icd.kafka.record import Record
+from stream_icd.kafka.settings import KafkaSettings
+from stream_icd.kafka.topics import describe_topic
+from stream_icd.kafka.translate import translated
+
+Start = Literal["beginning", "latest"] | datetime | Mapping[int, int]
+Until = Literal["forever", "end"]
+Offsets = dict[TopicPartition, int]
+
+POLL_MS = 200
+
+
+class Stop(Protocol):
+    """Anything that can be asked whether to stop, such as a `threading.Event`."""
+
+    def is_set(self) -> bool: ...
+
+
+@contextmanager
+def open_reader(
+    settings: KafkaSettings,
+    topic: str,
+    start: Start = "beginning",
+    until: Until = "forever",
+    limit: int | None = None,
+    stop: Stop | None = None,
+) -> Iterator[Iterator[Record]]:
+    """Give an iterator over the records of `topic`; offsets are in order within a partition.
+
+    Records of aborted transactions are not among them, where the broker can tell.
+
+    Args:
+        start: "beginning", "latest" (only what comes from now on), an aware datetime (only
+            records with that timestamp or a later one), or `{partition: offset}`, the offset of
+            the *next* record (other partitions: from the beginning). Fixed when the block is
+            entered, whenever the first record is taken.
+        until: "forever", or "end": what the topic holds when the block is entered.
+        limit: at most so many records.
+        stop: looked at five times a second.
+
+    Raises:
+        TopicMissing: there is no such topic.
+        OffsetGone: the position was removed by retention, at the start or while reading;
+            the reader never jumps over a gap by itself.
+        BrokerUnavailable: nobody answers within `connect_timeout_s`. While following "forever",
+            a broker that goes away is waited for instead.
+        BadSettings: `start` is a naive datetime, or names a partition that does not exist.
+
+    >>> with open_reader(KafkaSettings(), "t", until="end") as records:  # doctest: +SKIP
+    ...     values = [record.value for record in records]
+    """
+    partitions = [
+        TopicPartition(topic, p) for p in range(describe_topic(settings, topic).partitions)
+    ]
+    known = recognise(settings)
+    consumer = open_consumer(settings, fetch_max_wait_ms=POLL_MS)
+    try:
+        with translated(f"read {topic}"):
+            consumer.assign(partitions)
+            begins = consumer.beginning_offsets(partitions)
+            ends = consumer.end_offsets(partitions)
+            if not known.exact_end_offsets:
+                ends = _high_watermarks(consumer, ends, settings)
+            positions = _positions(consumer, start, begins, ends, known.exact_times)
+            for partition, offset in positions.items():
+                consumer.seek(partition, offset)
+        since_ms = start.timestamp() * 1000 if isinstance(start, datetime) else float("-inf")
+        stops_at = ends if until == "end" else {}
+        yield _limited(_records(consumer, settings, since_ms, stops_at, stop), limit)
+    finally:
+        consumer.close(timeout_ms=1000)
+
+
+def _positions(
+    consumer: Any, start: Start, begins: Offsets, ends: Offsets, exact_times: bool
+) -> Offsets:
+    if isinstance(start, str):
+        return {"beginning": begins, "latest": ends}[start]
+    if isinstance(start, datetime):
+        return _at_time(consumer, start, begins, ends, exact_times)
+    return _at_offsets(start, begins, ends)
+
+
+def _at_time(
+    consumer: Any, start: datetime, begins: Offsets, ends: Offsets, exact_times: bool
+) -> Offsets:
+    if start.tzinfo is None:
+        raise BadSettings(f"the start {start.isoformat()} has no time zone: add one, such as Z")
+    if not exact_times:
+        return begins  # every record's timestamp is compared while reading
+    milliseconds = max(0, round(start.timestamp() * 1000))
+    found = consumer.offsets_for_times(dict.fromkeys(begins, milliseconds))
+    return {p: found[p].offset if found.get(p) else ends[p] for p in begins}
+
+
+def _at_offsets(start: Mapping[int, int], begins: Offsets, ends: Offsets) -> Offsets:
+    positions = {p: start.get(p.partition, begin) for p, begin in begins.items()}
+    unknown = set(start) - {p.partition for p in begins}
+    if unknown:
+        raise BadSettings(f"no partition {min(unknown)}: there are {len(begins)}, from 0")
+    for p, offset in positions.items():
+        if not begins[p] <= offset <= ends[p]:
+            raise OffsetGone(
+                f"{p.topic}[{p.partition}] holds the offsets from {begins[p]} up to, not "
+                f"including, {ends[p]}: {offset} is not among them"
+            )
+    return positions
+
+
+def _high_watermarks(consumer: Any, ends: Offsets, settings: KafkaSettings) -> Offsets:
+    """The real ends, for a broker that gives the start of the last batch for the end.
+
+    Fetching there makes the broker tell; what is fetched is dropped by the seek that follows.
+    """
+    for partition, offset in ends.items():
+        consumer.seek(partition, offset)
+    deadline = time.monotonic() + settings.connect_timeout_s
+    while any(consumer.highwater(partition) is None for partition in ends):
+        if time.monotonic() > deadline:
+            raise client.KafkaTimeoutError("the broker does not tell where its partitions end")
+        consumer.poll(timeout_ms=20, max_records=1)
+    return {partition: consumer.highwater(partition) for partition in ends}
+
+
+def _records(
+    consumer: Any, settings: KafkaSettings, since_ms: float, ends: Offsets, stop: Stop | None
+) -> Iterator[Record]:
+    """Poll until stopped or, where there are `ends`, until every partition has reached its own."""
+    heard = time.monotonic()
+    while not (stop and stop.is_set()) and not _reached(consumer, ends):
+        polled = _poll(consumer)
+        if polled:
+            heard = time.monotonic()
+        elif ends and time.monotonic() - heard > settings.connect_timeout_s:
+            with open_admin(settings):  # raises when it is the broker that is gone
+                heard = time.monotonic()
+        for partition, records in polled.items():
+            for record in records:
+                if stop and stop.is_set():
+                    return
+                if record.timestamp >= since_ms and record.offset < ends.get(
+                    partition, record.offset + 1
+                ):
+                    yield our_record(record)
+
+
+def _reached(consumer: Any, ends: Offsets) -> bool:
+    return bool(ends) and all(consumer.position(p) >= end for p, end in ends.items())
+
+
+def _poll(consumer: Any) -> dict[TopicPartition, list[Any]]:
+    try:
+        with translated("read"):
+            return dict(consumer.poll(timeout_ms=POLL_MS))
+    except OffsetGone as error:
+        raise OffsetGone(f"{error}; {what_is_left(consumer)}") from error
+
+
+def what_is_left(consumer: Any) -> str:
+    """A sentence on the offsets that the consumer's partitions still hold."""
+    begins = consumer.beginning_offsets(list(consumer.assignment()), timeout_ms=5000)
+    starts = ", ".join(f"{p.topic}[{p.partition}] from {offset}" for p, offset in begins.items())
+    return f"retention removed that position; what is left: {starts}"
+
+
+def our_record(record: Any) -> Record:
+    """The client's record in our own words."""
+    headers = tuple((name, value if value is not None else b"") for name, value in record.headers)
+    return Record(
+        record.topic,
+        record.partition,
+        record.offset,
+        record.timestamp,
+        record.key,
+        record.value,
+        headers,
+    )
+
+
+def _limited(records: Iterator[Record], limit: int | None) -> Iterator[Record]:
+    if limit is not None and limit <= 0:
+        return
+    for taken, record in enumerate(records, start=1):
+        yield record
+        if taken == limit:
+            return
