@@ -1,0 +1,1 @@
+"""Graph encoders: one contract (`contract.py`), one encoder a file."""

@@ -1,0 +1,124 @@
+"""What a layer may ask of a graph, and the features it starts from, as torch tensors."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from scipy.sparse import csr_array
+from torch import Tensor
+
+from stream_icd.icd.sparse_plus_rank_one import SparsePlusRankOne
+from stream_icd.icd.structure import propagation_matrix
+
+
+class Neighbourhood(Protocol):
+    """A graph as message passing sees it; rows of `hidden` are nodes, `(n, width)`."""
+
+    def convolve(self, hidden: Tensor) -> Tensor:
+        """D̂^-½ Â D̂^-½ H with Â = A + I."""
+        ...
+
+    def total(self, hidden: Tensor) -> Tensor:
+        """A H: the weighted sum over each node's neighbours."""
+        ...
+
+    def attend(self, source: Tensor, target: Tensor, hidden: Tensor) -> Tensor:
+        """Mean of each node's and its neighbours' rows, by attention.
+
+        Node i weighs row j by the softmax over j of LeakyReLU(source_i + target_j), slope 0.2,
+        with j running over i itself and its neighbours. `source` and `target` are `(n,)`.
+        """
+        ...
+
+
+class GraphNeighbourhood:
+    """The neighbourhoods of a sparse graph, `(n, n)`."""
+
+    def __init__(self, adjacency: csr_array, device: str = "cpu") -> None:
+        self._adjacency = SymmetricSparse(adjacency, device)
+        with_loops = propagation_matrix(adjacency)
+        self._propagation = SymmetricSparse(with_loops, device)
+        row = np.repeat(np.arange(adjacency.shape[0]), np.diff(with_loops.indptr))
+        self._row = torch.as_tensor(row, device=device)
+        self._column = torch.as_tensor(with_loops.indices.astype(np.int64), device=device)
+
+    def convolve(self, hidden: Tensor) -> Tensor:
+        """See `Neighbourhood`."""
+        return self._propagation.times(hidden)
+
+    def total(self, hidden: Tensor) -> Tensor:
+        """See `Neighbourhood`."""
+        return self._adjacency.times(hidden)
+
+    def attend(self, source: Tensor, target: Tensor, hidden: Tensor) -> Tensor:
+        """See `Neighbourhood`."""
+        score = torch.nn.functional.leaky_relu(source[self._row] + target[self._column], 0.2)
+        highest = torch.full_like(source, -torch.inf)
+        highest = highest.scatter_reduce(0, self._row, score.detach(), "amax")
+        weight = (score - highest[self._row]).exp()
+        total = torch.zeros_like(source).index_add(0, self._row, weight)
+        rows = (weight / total[self._row])[:, None] * hidden[self._column]
+        return torch.zeros_like(hidden).index_add(0, self._row, rows)
+
+
+class FeatureTensors:
+    """Z on a device: sparse plus rank one, multiplied without ever being dense."""
+
+    def __init__(self, features: SparsePlusRankOne, device: str = "cpu") -> None:
+        self.shape = features.shape
+        self._sparse = sparse_tensor(features.sparse, device)
+        self._transposed = sparse_tensor(features.sparse.T.tocsr(), device)
+        self._outer = None
+        if features.outer is not None:
+            u, v = (torch.as_tensor(part.astype(np.float32)) for part in features.outer)
+            self._outer = u.to(device), v.to(device)
+
+    def times(self, weight: Tensor) -> Tensor:
+        """Z W, `(n, width)`, differentiable in W."""
+        product: Tensor = _SparseProduct.apply(self._sparse, self._transposed, weight)
+        if self._outer is None:
+            return product
+        u, v = self._outer
+        return product + torch.outer(u, v @ weight)
+
+
+class SymmetricSparse:
+    """A symmetric sparse matrix on a device."""
+
+    def __init__(self, matrix: csr_array, device: str) -> None:
+        self._matrix = sparse_tensor(matrix, device)
+
+    def times(self, hidden: Tensor) -> Tensor:
+        """The product with `(n, width)`, differentiable in it."""
+        product: Tensor = _SparseProduct.apply(self._matrix, self._matrix, hidden)
+        return product
+
+
+class _SparseProduct(torch.autograd.Function):
+    """S H with a fixed S: the gradient is Sᵀ times the incoming one."""
+
+    @staticmethod
+    def forward(context: Any, matrix: Tensor, transposed: Tensor, hidden: Tensor) -> Tensor:
+        context.transposed = transposed
+        return matrix @ hidden
+
+    @staticmethod
+    def backward(context: Any, *gradients: Tensor) -> tuple[None, None, Tensor]:
+        return None, None, context.transposed @ gradients[0]
+
+
+def sparse_tensor(matrix: csr_array, device: str) -> Tensor:
+    """A scipy matrix as a float32 CSR tensor."""
+    with warnings.catch_warnings():  # torch calls its CSR tensors a beta
+        warnings.filterwarnings("ignore", message="Sparse CSR tensor support")
+        return torch.sparse_csr_tensor(
+            torch.as_tensor(matrix.indptr.astype(np.int64)),
+            torch.as_tensor(matrix.indices.astype(np.int64)),
+            torch.as_tensor(matrix.data.astype(np.float32)),
+            size=matrix.shape,
+            device=device,
+            check_invariants=False,
+        )

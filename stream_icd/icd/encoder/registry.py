@@ -1,0 +1,21 @@
+"""The encoders there are, by the name a recipe gives them."""
+
+from __future__ import annotations
+
+from stream_icd.errors import BadSettings
+from stream_icd.icd.encoder.contract import Encoder
+from stream_icd.icd.encoder.gcn import Gcn
+
+ENCODERS: dict[str, Encoder] = {"gcn": Gcn()}
+"""Every encoder; a contract test runs on each."""
+
+
+def encoder(kind: str) -> Encoder:
+    """The encoder of that name.
+
+    Raises:
+        BadSettings: no such encoder.
+    """
+    if kind not in ENCODERS:
+        raise BadSettings(f"no encoder {kind!r}; there are {', '.join(sorted(ENCODERS))}")
+    return ENCODERS[kind]

@@ -1,0 +1,30 @@
+"""Z: what the encoder reads of a graph it has never seen."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from stream_icd.icd.coarsening import coarsening_matrix
+from stream_icd.icd.sparse_plus_rank_one import SparsePlusRankOne
+from stream_icd.icd.structure import Variant, structure_matrix
+
+
+def reduced_features(
+    adjacency: csr_array, variant: Variant, size: int, exponent: float = -0.5
+) -> SparsePlusRankOne:
+    """Z = X C, `(n, size)` float32 (paper, eq. 5), never dense.
+
+    XC of ICD-C has at most 2E entries; that of ICD-M adds a rank-one term. So graphs of any
+    number of nodes are described by one number of columns, and the first layer of an encoder
+    is a sparse product.
+
+    Args:
+        adjacency: the graph, `(n, n)`, canonical.
+        variant: which X.
+        size: L, the number of columns.
+        exponent: of |v*| in the coarsening matrix; see `coarsening_matrix`.
+    """
+    structure = structure_matrix(adjacency, variant)
+    coarsening = coarsening_matrix(structure, adjacency, size, exponent)
+    return structure.times_sparse(coarsening).astype(np.float32)

@@ -1,0 +1,42 @@
+"""What a training did, epoch by epoch."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Epoch:
+    """One epoch; number 0 is the untrained model, which has no losses.
+
+    Attributes:
+        number: 0, 1, 2, ...
+        validation: mean score on the validation graphs after it, in 0..1.
+        losses: mean of each loss over the epoch's steps: "discriminator", "adversarial",
+            "reconstruction" and "regularisation", unweighted.
+        seconds: how long its steps and its validation took.
+    """
+
+    number: int
+    validation: float
+    losses: dict[str, float]
+    seconds: float
+
+
+History = tuple[Epoch, ...]
+
+
+def best_epoch(history: History) -> Epoch:
+    """The epoch with the highest validation score, the earliest of equals."""
+    return max(history, key=lambda epoch: (epoch.validation, -epoch.number))
+
+
+def history_to_json(history: History) -> str:
+    """The history as a JSON array."""
+    return json.dumps([asdict(epoch) for epoch in history])
+
+
+def history_from_json(text: str) -> History:
+    """Read what `history_to_json` wrote."""
+    return tuple(Epoch(**epoch) for epoch in json.loads(text))

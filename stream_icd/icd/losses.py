@@ -1,0 +1,123 @@
+"""What training minimises: AL, FR and CR (paper, section 4.3), and D's own loss."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+from torch import Tensor
+from torch.utils.checkpoint import checkpoint
+
+from stream_icd.icd.sparse_plus_rank_one import SparsePlusRankOne
+from stream_icd.icd.structure import Variant, structure_matrix, weighted_degrees
+
+EPSILON = 1e-15
+"""Added to every probability before its logarithm, as the authors' scripts do."""
+
+BLOCK_ROWS = 1024
+"""Rows of X̃ = tanh(U Uᵀ) in memory at once: 1024 × n numbers, never n × n above that."""
+
+
+def discriminator_loss(
+    label_induced: Tensor, embedded: Tensor, form: Literal["paper", "scripts"]
+) -> Tensor:
+    """D's loss from D(Uᵍ) and D(U), `(n,)` each; see `LossSettings.discriminator`."""
+    truth = (label_induced + EPSILON).log().mean()
+    if form == "paper":
+        return -truth - (1 - embedded + EPSILON).log().mean()
+    return (embedded + EPSILON).log().mean() - truth
+
+
+def adversarial_loss(embedded: Tensor) -> Tensor:
+    """AL = −mean log D(U): G wants its rows taken for label-induced ones."""
+    return -(embedded + EPSILON).log().mean()
+
+
+class Reconstruction:
+    """FR and CR of one labelled graph, over blocks of rows of X̃ = tanh(U Uᵀ).
+
+    FR = ‖X̃ − X‖²_F.  CR = −tr(Hᵀ X̃ H), with H the memberships: one-hot for ICD-M, and
+    √(degree / volume of the community) for ICD-C, the relaxed normalised cut.
+    """
+
+    def __init__(
+        self,
+        adjacency: csr_array,
+        labels: NDArray[np.int32],
+        variant: Variant,
+        scaled: bool = False,
+        device: str = "cpu",
+    ) -> None:
+        structure = structure_matrix(adjacency, variant)
+        self._structure = structure.astype(np.float32)
+        self._range = _range(structure) if scaled else None
+        self._device = device
+        self._labels = torch.as_tensor(labels.astype(np.int64), device=device)
+        strength = membership_strength(adjacency, labels, variant)
+        self._strength = torch.as_tensor(strength.astype(np.float32), device=device)
+
+    def losses(
+        self, embedding: Tensor, rows: NDArray[np.int64] | None = None
+    ) -> tuple[Tensor, ...]:
+        """(FR, CR) of an embedding `(n, d)`; of sampled rows, weighted up to all n of them."""
+        n = len(embedding)
+        chosen = np.arange(n) if rows is None else rows
+        blocks = [chosen[k : k + BLOCK_ROWS] for k in range(0, len(chosen), BLOCK_ROWS)]
+        if len(blocks) == 1:
+            parts = [self._block(embedding, blocks[0])]
+        else:  # forget each block's matrices, and compute them again for the gradient
+            parts = [
+                checkpoint(self._block, embedding, block, use_reentrant=False) for block in blocks
+            ]
+        sums = torch.stack([torch.stack(part) for part in parts]).sum(dim=0) * (n / len(chosen))
+        return sums[0], sums[1]
+
+    def _block(self, embedding: Tensor, rows: NDArray[np.int64]) -> tuple[Tensor, Tensor]:
+        where = torch.as_tensor(rows, device=self._device)
+        rebuilt = (embedding[where] @ embedding.T).tanh()  # (rows, n)
+        difference = rebuilt - torch.as_tensor(self._rows(rows), device=self._device)
+        together = self._labels[where, None] == self._labels
+        weighed = self._strength[where, None] * self._strength * together
+        return difference.square().sum(), -(rebuilt * weighed).sum()
+
+    def _rows(self, rows: NDArray[np.int64]) -> NDArray[np.float32]:
+        """The rows of X, by choice scaled, `(n_rows, n)`."""
+        block: NDArray[np.float32] = self._structure.sparse[rows].toarray()
+        if self._structure.outer is not None:
+            u, v = self._structure.outer
+            block += np.multiply.outer(u[rows], v)
+        if self._range is not None:
+            low, high = self._range
+            block = 2 * (block - np.float32(low)) / np.float32(max(high - low, 1e-10)) - 1
+        return block
+
+
+def membership_strength(
+    adjacency: csr_array, labels: NDArray[np.int32], variant: Variant
+) -> NDArray[np.float64]:
+    """The one non-zero entry of each row of H, `(n,)`."""
+    if variant == "ICD-M":
+        return np.ones(len(labels))
+    degrees = weighted_degrees(adjacency)
+    volumes = np.maximum(np.bincount(labels, degrees), 0.1)  # the scripts' floor
+    return np.asarray(np.sqrt(degrees / volumes[labels]))
+
+
+def _range(structure: SparsePlusRankOne) -> tuple[float, float]:
+    """Least and greatest entry of X, `(n, n)`, without making it.
+
+    Q's entries away from the edges are −d_i d_j / 2e, diagonal included: the least is at the
+    largest degree and the greatest at the smallest. M's are zero there.
+    """
+    row = np.repeat(np.arange(structure.shape[0]), np.diff(structure.sparse.indptr))
+    edges = structure.sparse.data
+    elsewhere = np.zeros(1)
+    if structure.outer is not None:
+        u, v = structure.outer
+        edges = edges + u[row] * v[structure.sparse.indices]
+        elsewhere = u * v
+    low, high = elsewhere.min(), elsewhere.max()
+    return float(edges.min(initial=low)), float(edges.max(initial=high))

@@ -1,0 +1,153 @@
+"""A trained model on disk: weights as safetensors, everything else as TOML, no pickle."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tomli_w
+from safetensors import SafetensorError
+from safetensors.numpy import load, save
+
+from stream_icd.errors import (
+    BadSettings,
+    ModelDamaged,
+    ModelForeign,
+    ModelNotFound,
+    ModelTooNew,
+)
+from stream_icd.icd.encoder.contract import Weights
+from stream_icd.icd.encoder.registry import encoder
+from stream_icd.icd.recipe import Recipe
+
+FORMAT = 1
+"""Version of the layout on disk; a reader refuses a later one."""
+
+WEIGHTS_FILE = "model.safetensors"
+RECIPE_FILE = "recipe.toml"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Model:
+    """What detection needs, frozen: how the model was made, and what training found.
+
+    Attributes:
+        recipe: how it was trained.
+        weights: the encoder's parameters, float32, by name.
+        refined: the numbers that refined detection learned, by name; None where it has none.
+    """
+
+    recipe: Recipe
+    weights: Weights
+    refined: Mapping[str, Any] | None = None
+
+
+def initial_model(recipe: Recipe) -> Model:
+    """The model before any training: the control that every trained one is compared with."""
+    rng = np.random.default_rng(recipe.seed)
+    settings = recipe.encoder
+    return Model(recipe, encoder(settings.kind).initial_weights(settings, rng))
+
+
+def save_model(model: Model, folder: str | os.PathLike[str]) -> None:
+    """Write `model.safetensors` and `recipe.toml` to a folder, made if it is missing.
+
+    The recipe is written last and names the weights' SHA-256, so a reader takes a half-written
+    folder for a damaged model, never for a good one.
+
+    Raises:
+        BadSettings: the folder holds a model already; a model never changes once written.
+    """
+    target = Path(folder)
+    if (target / RECIPE_FILE).exists():
+        raise BadSettings(f"{target} holds a model already; save this one to a new folder")
+    target.mkdir(parents=True, exist_ok=True)
+    weights = save({name: np.ascontiguousarray(w) for name, w in model.weights.items()})
+    head: dict[str, Any] = {"format": FORMAT, "sha256": hashlib.sha256(weights).hexdigest()}
+    head["recipe"] = model.recipe.model_dump(mode="json", exclude_none=True)
+    if model.refined is not None:
+        head["refined"] = dict(model.refined)
+    _write(target / WEIGHTS_FILE, weights)
+    _write(target / RECIPE_FILE, tomli_w.dumps(head).encode())
+
+
+def load_model(folder: str | os.PathLike[str]) -> Model:
+    """Read a model back, checked; torch is not imported and no code of the file is run.
+
+    Raises:
+        ModelNotFound: no such folder, or a folder without a recipe.
+        ModelForeign: the recipe is not one of ours.
+        ModelTooNew: written by a later version of this library.
+        ModelDamaged: truncated, altered, or weights that do not fit the recipe.
+    """
+    target = Path(folder)
+    head = _read_head(target)
+    recipe = _read_recipe(target, head)
+    weights = _read_weights(target, head)
+    _check_shapes(target, recipe, weights)
+    return Model(recipe, weights, head.get("refined"))
+
+
+def _write(path: Path, content: bytes) -> None:
+    """The whole file or nothing: written aside, then moved into place."""
+    aside = path.with_name(path.name + ".part")
+    aside.write_bytes(content)
+    os.replace(aside, path)
+
+
+def _read_head(folder: Path) -> dict[str, Any]:
+    path = folder / RECIPE_FILE
+    if not path.is_file():
+        others = sorted(p.parent.name for p in folder.parent.glob(f"*/{RECIPE_FILE}"))
+        raise ModelNotFound(f"no model in {folder}; beside it: {', '.join(others) or 'none'}")
+    try:
+        head = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ModelDamaged(f"{path} is no TOML: {error}") from error
+    version = head.get("format")
+    if not isinstance(version, int) or not {"sha256", "recipe"} <= head.keys():
+        raise ModelForeign(f"{path} is not a model of stream_icd: no format, sha256 and recipe")
+    if version > FORMAT:
+        raise ModelTooNew(
+            f"{path} has format {version} and this version reads up to {FORMAT}; upgrade stream-icd"
+        )
+    return head
+
+
+def _read_recipe(folder: Path, head: dict[str, Any]) -> Recipe:
+    try:
+        recipe = Recipe.model_validate(head["recipe"])
+        encoder(recipe.encoder.kind)
+    except BadSettings as error:
+        raise ModelDamaged(f"{folder / RECIPE_FILE}: {error}") from error
+    return recipe
+
+
+def _read_weights(folder: Path, head: dict[str, Any]) -> Weights:
+    path = folder / WEIGHTS_FILE
+    if not path.is_file():
+        raise ModelDamaged(f"{path} is missing; the model was not copied whole")
+    content = path.read_bytes()
+    found = hashlib.sha256(content).hexdigest()
+    if found != head["sha256"]:
+        raise ModelDamaged(f"{path} has SHA-256 {found}; its recipe says {head['sha256']}")
+    try:
+        return load(content)
+    except SafetensorError as error:
+        raise ModelDamaged(f"{path} is no safetensors file: {error}") from error
+
+
+def _check_shapes(folder: Path, recipe: Recipe, weights: Weights) -> None:
+    expected = {
+        name: (shape, np.dtype(np.float32))
+        for name, shape in encoder(recipe.encoder.kind).weight_shapes(recipe.encoder).items()
+    }
+    found = {name: (weight.shape, weight.dtype) for name, weight in weights.items()}
+    if found != expected:
+        raise ModelDamaged(f"{folder}: weights {found} do not fit the recipe's {expected}")

@@ -1,0 +1,185 @@
+"""A recipe: everything needed to train a model again, frozen, typed and checked at birth."""
+
+from __future__ import annotations
+
+import tomllib
+from typing import Annotated, Any, Literal, Self
+
+import tomli_w
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ModelWrapValidatorHandler,
+    PositiveInt,
+    ValidationError,
+    model_validator,
+)
+
+from stream_icd.errors import BadSettings
+from stream_icd.icd.structure import Variant
+
+Widths = Annotated[tuple[PositiveInt, ...], Field(min_length=2)]
+Clustering = Literal["fast", "scikit-learn"]
+
+
+class _Settings(BaseModel):
+    """Frozen, no unknown names; a wrong value raises BadSettings that names it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _raise_bad_settings(cls, values: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
+        try:
+            return handler(values)
+        except ValidationError as error:
+            first = error.errors()[0]
+            where = ".".join(str(part) for part in first["loc"])
+            raise BadSettings(
+                f"{cls.__name__} {where}: {first['msg']} (got {first['input']!r})"
+            ) from error
+
+
+class EncoderSettings(_Settings):
+    """G: how a graph becomes an embedding.
+
+    Attributes:
+        kind: name of the encoder, one of `stream_icd.icd.encoder.registry.ENCODERS`.
+        widths: L, the hidden widths, and the width d of the embedding.
+        initialisation: of the weights: Xavier uniform, or orthonormal columns.
+        normalise_rows: scale each row to length 1 after every layer. The authors' scripts do
+            (modules/layers.py); the paper does not say so.
+        coarsening_exponent: of |v*| in the coarsening matrix: -0.5 in the paper (eq. 4), +0.5
+            in the authors' scripts (modules/feat_ext.py).
+    """
+
+    kind: str = "gcn"
+    widths: Widths
+    initialisation: Literal["xavier", "orthogonal"] = "xavier"
+    normalise_rows: bool = True
+    coarsening_exponent: Annotated[float, Field(ge=-1, le=1)] = -0.5
+
+    @property
+    def n_features(self) -> int:
+        """L: number of columns of the reduced features."""
+        return self.widths[0]
+
+
+class LossSettings(_Settings):
+    """What the training minimises (paper, section 4.3).
+
+    Attributes:
+        adversarial: whether AL is part of G's loss; the paper's weight is 1, an ablation's 0.
+        alpha, beta: weights of feature reconstruction (FR) and clustering regularisation (CR).
+        discriminator: D's loss. "paper": −mean log D(Uᵍ) − mean log(1 − D(U)). "scripts":
+            mean log D(U) − mean log D(Uᵍ) (modules/loss.py).
+        scaled_structure: min-max scale X to [-1, 1] for FR, as the authors' scripts do (m_norm).
+        rows: rows of X that FR and CR look at in one step, drawn anew each time and weighted
+            up to the whole; None for all of them.
+    """
+
+    adversarial: bool = True
+    alpha: Annotated[float, Field(ge=0)] = 1.0
+    beta: Annotated[float, Field(ge=0)] = 1.0
+    discriminator: Literal["paper", "scripts"] = "paper"
+    scaled_structure: bool = False
+    rows: PositiveInt | None = None
+
+
+class OptimiserSettings(_Settings):
+    """How weights are updated: Adam in the paper, RMSprop and 1e-5 in the authors' scripts."""
+
+    kind: Literal["adam", "rmsprop"] = "adam"
+    learning_rate: Annotated[float, Field(gt=0)] = 1e-4
+    weight_decay: Annotated[float, Field(ge=0)] = 0.0
+
+
+class ScheduleSettings(_Settings):
+    """How long training lasts (paper, algorithm 3).
+
+    Attributes:
+        epochs: rounds of training, each followed by a validation.
+        samples: p, graphs drawn with replacement in an epoch, one a step.
+        repeats: m, updates of D and G for each graph drawn.
+        idle_first_epoch: update nothing in the first epoch, as the authors' scripts do.
+    """
+
+    epochs: Annotated[int, Field(ge=0)] = 100
+    samples: PositiveInt = 1000
+    repeats: PositiveInt = 1
+    idle_first_epoch: bool = False
+
+
+class Recipe(_Settings):
+    """How a model is, or was, trained.
+
+    Attributes:
+        name: what the model is for, such as "GN-0.3".
+        variant: which X the features and the losses speak about.
+        encoder, losses, optimiser, schedule: see each.
+        discriminator_widths: D's, from the embedding's width down to 1.
+        clustering: K-means: "fast", or "scikit-learn" (n_init=10, float64) as the scripts do.
+        seed: of every random choice.
+        split: shares of the graphs for training, validation and test, in order.
+        data: where the graphs come from, for the reader.
+
+    Raises:
+        BadSettings: a value out of range, an unknown name, widths that do not fit together.
+    """
+
+    name: Annotated[str, Field(min_length=1)]
+    variant: Variant = "ICD-M"
+    encoder: EncoderSettings
+    discriminator_widths: Widths
+    losses: LossSettings = LossSettings()
+    optimiser: OptimiserSettings = OptimiserSettings()
+    schedule: ScheduleSettings = ScheduleSettings()
+    clustering: Clustering = "fast"
+    seed: Annotated[int, Field(ge=0)] = 0
+    split: tuple[float, float, float] = (0.8, 0.1, 0.1)
+    data: str = ""
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        if self.discriminator_widths[0] != self.encoder.widths[-1]:
+            raise BadSettings(
+                f"the discriminator reads {self.discriminator_widths[0]} columns and the encoder "
+                f"writes {self.encoder.widths[-1]}; make the two equal"
+            )
+        if self.discriminator_widths[-1] != 1:
+            raise BadSettings(
+                f"the discriminator's last width is {self.discriminator_widths[-1]}; it must be 1"
+            )
+        if min(self.split) < 0 or abs(sum(self.split) - 1) > 1e-9:
+            raise BadSettings(f"split {self.split} must be shares that add to 1")
+        return self
+
+    def changed(self, **changes: Any) -> Recipe:
+        """This recipe with other values; a group takes a dict of what changes in it.
+
+        >>> recipe = Recipe(name="toy", encoder={"widths": (8, 4)}, discriminator_widths=(4, 1))
+        >>> recipe.changed(losses={"alpha": 5}).losses.alpha
+        5.0
+        """
+        values = self.model_dump()
+        for name, change in changes.items():
+            values[name] = {**values[name], **change} if isinstance(change, dict) else change
+        return Recipe.model_validate(values)
+
+
+def recipe_to_toml(recipe: Recipe) -> str:
+    """The recipe as TOML, every value written out; what is None is left out."""
+    return tomli_w.dumps(recipe.model_dump(mode="json", exclude_none=True))
+
+
+def recipe_from_toml(text: str) -> Recipe:
+    """Read what `recipe_to_toml` wrote.
+
+    Raises:
+        BadSettings: no TOML, or not a valid recipe.
+    """
+    try:
+        return Recipe.model_validate(tomllib.loads(text))
+    except tomllib.TOMLDecodeError as error:
+        raise BadSettings(f"the recipe is not TOML: {error}") from error

@@ -1,0 +1,48 @@
+"""Dense products whose result does not depend on how many threads compute them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
+from threadpoolctl import ThreadpoolController
+
+Floats32 = NDArray[np.float32]
+
+BLOCK = 1024
+"""Rows of a block. Fixed, because a BLAS may round differently for another shape."""
+
+
+def product(left: Floats32, right: Floats32, threads: int = 1) -> Floats32:
+    """`left @ right`, `(n, k) × (k, m)`, the same to the last bit on any number of threads.
+
+    A BLAS that splits one product over threads rounds differently for each number of them.
+    Here each block of rows is one single-threaded product, and the blocks run side by side.
+    """
+    result = np.empty((left.shape[0], right.shape[1]), np.float32)
+
+    def fill(rows: slice) -> None:
+        np.matmul(left[rows], right, out=result[rows])
+
+    for_blocks(fill, left.shape[0], threads)
+    return result
+
+
+def for_blocks(work: Callable[[slice], None], n_rows: int, threads: int = 1) -> None:
+    """Call `work` once for each block of rows, on `threads` threads, BLAS on one each."""
+    blocks = [slice(start, start + BLOCK) for start in range(0, n_rows, BLOCK)]
+    with _thread_pools().limit(limits=1, user_api="blas"):
+        if threads == 1 or len(blocks) == 1:
+            for block in blocks:
+                work(block)
+            return
+        with ThreadPoolExecutor(threads) as pool:
+            list(pool.map(work, blocks))
+
+
+@cache
+def _thread_pools() -> ThreadpoolController:
+    return ThreadpoolController()
