@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stream_icd.icd.detection import detect
 from stream_icd.icd.labelled_graph import LabelledGraph
@@ -31,9 +32,8 @@ def _score(model: Model, graph: LabelledGraph, threads: int) -> float:
     return float(normalized_mutual_info_score(graph.labels, found))
 
 
-def _modularity(graph, found):
-    a = graph.adjacency
-    d = a.sum(axis=1)
+def _modularity(graph: LabelledGraph, found: NDArray[np.int32]) -> float:
+    a, d = graph.adjacency, graph.adjacency.sum(axis=1)
     row = np.repeat(np.arange(a.shape[0]), np.diff(a.indptr))
     inside = a.data[found[row] == found[a.indices]].sum()
     vol = np.bincount(found, d)
