@@ -1,0 +1,1 @@
+"""How good communities are: against the truth (NMI, AC) or the graph (modularity, NCut)."""

@@ -1,0 +1,42 @@
+"""The two numbers a community that modularity and NCut are made of."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array, issparse
+
+from stream_icd.errors import BadSettings
+from stream_icd.quality.labels import Communities, compact
+
+
+class CommunityWeights(NamedTuple):
+    """Sums over each community's nodes, both (K,) float64; their difference is its cut."""
+
+    volume: NDArray[np.float64]  # of the degrees
+    within: NDArray[np.float64]  # of the weights inside, each edge from both of its ends
+
+
+def community_weights(adjacency: csr_array, communities: Communities) -> CommunityWeights:
+    """Volume and weight inside of each community, in time and memory O(E).
+
+    adjacency: (n, n) symmetric, non-negative weights; communities: integer labels (n,), any values.
+
+    Raises `BadSettings` where the two do not fit each other.
+    """
+    if not issparse(adjacency) or adjacency.format != "csr":
+        raise BadSettings(f"adjacency must be a sparse CSR array, not {type(adjacency).__name__}")
+    labels = compact(communities)
+    if adjacency.shape != (len(labels), len(labels)):
+        raise BadSettings(
+            f"{len(labels)} communities' labels need an adjacency of as many rows and columns, "
+            f"not {adjacency.shape}"
+        )
+    sources = np.repeat(labels, np.diff(adjacency.indptr))  # (2E,)
+    inside = sources == labels[adjacency.indices]
+    n_communities = int(labels.max(initial=-1)) + 1
+    volume = np.bincount(sources, adjacency.data, n_communities).astype(np.float64)
+    within = np.bincount(sources[inside], adjacency.data[inside], n_communities)
+    return CommunityWeights(volume, within.astype(np.float64))

@@ -1,0 +1,23 @@
+"""Communities as every metric reads them: checked, and with labels that leave no gaps."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_icd.errors import BadSettings
+
+Communities = NDArray[np.integer]
+
+
+def compact(communities: Communities) -> NDArray[np.int64]:
+    """The same communities, (n,), under labels 0..K-1 of which none is empty.
+
+    Raises `BadSettings` unless `communities` is one-dimensional and of an integer type.
+    """
+    if communities.ndim != 1 or communities.dtype.kind not in "iu":
+        raise BadSettings(
+            f"communities must be integers of shape (n,), not {communities.dtype} of shape "
+            f"{communities.shape}"
+        )
+    return np.unique(communities, return_inverse=True)[1].astype(np.int64, copy=False)

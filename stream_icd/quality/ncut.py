@@ -1,0 +1,45 @@
+"""Normalised cut: how much of each community's weight leaves it; less is better.
+
+The ICD paper states one formula and its authors' scripts compute another (their tables follow the
+scripts: the stated one cannot exceed K/2, and theirs does). Both are here, under two names.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from stream_icd.quality.community_weights import community_weights
+from stream_icd.quality.labels import Communities
+
+# The scripts' least weight inside, which keeps communities without edges finite.
+WITHIN_FLOOR = 0.1
+
+
+def ncut(adjacency: csr_array, communities: Communities) -> float:
+    """½ Σ_c cut(c) / vol(c), in 0..K/2 (ICD paper, equation 1; Shi and Malik, 2000).
+
+    cut(c) is the weight of the edges that leave community c, vol(c) the sum of its degrees. A
+    community of isolated nodes has neither, and adds 0; so a graph without edges is 0.
+
+    adjacency: (n, n) symmetric, zero diagonal; communities: integer labels (n,), any values.
+
+    Raises `BadSettings` where the two do not fit each other.
+    """
+    volume, within = community_weights(adjacency, communities)
+    connected = volume > 0
+    return float(0.5 * (1 - within[connected] / volume[connected]).sum())
+
+
+def ncut_within(adjacency: csr_array, communities: Communities) -> float:
+    """½ Σ_c cut(c) / max(w(c), 0.1), as in the ICD authors' scripts and the paper's tables.
+
+    w(c) is the weight inside community c, each edge from both of its ends. A node alone adds five
+    times its degree, so this can be far above K/2. A graph without edges is 0.
+
+    adjacency: (n, n) symmetric, zero diagonal; communities: integer labels (n,), any values.
+
+    Raises `BadSettings` where the two do not fit each other.
+    """
+    volume, within = community_weights(adjacency, communities)
+    return float(0.5 * ((volume - within) / np.maximum(within, WITHIN_FLOOR)).sum())
