@@ -1,0 +1,327 @@
+"""Consume a topic as one of a group: read, hand over, publish, commit, and keep the group's faith.
+
+While a batch is in hand its partitions are paused and the loop keeps polling: however long the
+work takes, the worker stays in its group and answers rebalances. A batch of which any partition
+went to somebody else meanwhile is not committed; what is still ours of it is read again.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import contextlib
+import logging
+import time
+import uuid
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeVar
+
+from kafka import ConsumerRebalanceListener, OffsetAndMetadata, TopicPartition
+from kafka import errors as client
+from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
+from kafka.structs import MemberState
+
+from stream_icd.errors import Action, BrokerError, BrokerUnavailable, OffsetGone
+from stream_icd.kafka.clients import open_consumer
+from stream_icd.kafka.delivery import (
+    GROUP_MOVED_ON,
+    Delivery,
+    GroupMovedOn,
+    NextOffsets,
+    Outlet,
+    open_outlet,
+    resolve,
+)
+from stream_icd.kafka.reader import Stop, our_record, what_is_left
+from stream_icd.kafka.record import OutgoingRecord, Record
+from stream_icd.kafka.settings import KafkaSettings, milliseconds
+from stream_icd.kafka.topics import describe_topic
+from stream_icd.kafka.translate import translated
+from stream_icd.kafka.worker import Worker
+
+log = logging.getLogger(__name__)
+Result = TypeVar("Result")
+
+Handle = Callable[[Sequence[Record]], Iterable[OutgoingRecord]]
+
+POLL_MS = 200
+# While work is in hand: how often to poll, and how long a poll may take from a result's latency.
+BUSY_POLL_EVERY_S = 0.1
+BUSY_POLL_MS = 10
+COMMIT_TIMEOUT_S = 2.0
+TOPIC_CHECK_EVERY_S = 30.0
+PUBLISH_ATTEMPTS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class BatchDone:
+    """A batch whose results were published and whose offsets were committed."""
+
+    records: tuple[Record, ...]
+    outgoing: int
+    handle_seconds: float
+    publish_seconds: float
+
+
+class _GiveBack(Exception):
+    """We were asked to stop, and what is in hand would take too long: somebody else does it."""
+
+
+def run_consumer(
+    settings: KafkaSettings,
+    topic: str,
+    group: str,
+    handle: Handle,
+    stop: Stop,
+    *,
+    delivery: Delivery = Delivery.AUTO,
+    max_records: int = 16,
+    on_done: Callable[[BatchDone], None] = lambda _: None,
+) -> Delivery:
+    """Consume `topic` in `group` until `stop`, and return the delivery that was kept.
+
+    `handle` gets up to `max_records` records, in offset order within each partition, and gives
+    what to publish. It runs in a thread of its own, one batch at a time. When it raises, nothing
+    of its batch is published or committed, and the error is raised here: so it should set bad
+    records aside (publish them to the dead-letter topic) rather than raise.
+
+    A partition that the group never committed is read from its beginning. `on_done` is called
+    after each commit. After `stop` is set the batch in hand is finished, or given back when it
+    takes longer than `shutdown_timeout_s`; then the group is left.
+
+    Raises:
+        TopicMissing: there is no such topic (any more).
+        OffsetGone: retention removed what the group would have read next.
+        NotSupported: exactly-once was asked for and this broker cannot.
+        BrokerUnavailable: nobody answers at the start. Later, the broker is waited for.
+        DeliveryFailed: results could not be published in 5 attempts.
+    """
+    describe_topic(settings, topic)
+    kept = resolve(settings, delivery)
+    consumer = open_consumer(
+        settings,
+        group_id=group,
+        max_poll_records=max_records,
+        session_timeout_ms=milliseconds(settings.session_timeout_s),
+        heartbeat_interval_ms=milliseconds(settings.heartbeat_interval_s),
+        max_poll_interval_ms=milliseconds(settings.max_poll_interval_s),
+        partition_assignment_strategy=(CooperativeStickyAssignor,),
+    )
+    try:
+        with Worker(f"{group}-worker") as worker, contextlib.suppress(_GiveBack):
+            _Loop(settings, topic, group, kept, consumer, worker, stop, on_done).run(handle)
+    finally:
+        consumer.close(timeout_ms=COMMIT_TIMEOUT_S * 1000)
+    return kept
+
+
+@dataclass(frozen=True, slots=True)
+class _Batch:
+    records: tuple[Record, ...]
+    first: dict[TopicPartition, int]
+    next: NextOffsets
+
+    @staticmethod
+    def of(polled: dict[TopicPartition, list[Any]]) -> _Batch:
+        records = tuple(our_record(r) for records in polled.values() for r in records)
+        first = {p: records[0].offset for p, records in polled.items()}
+        following = {
+            p: OffsetAndMetadata(records[-1].offset + 1, "", -1) for p, records in polled.items()
+        }
+        return _Batch(records, first, following)
+
+
+class _Losses(ConsumerRebalanceListener):  # type: ignore[misc]
+    """Remembers which partitions were taken away since the batch in hand was begun.
+
+    Called by the client's I/O thread at any time, so it only takes notes.
+    """
+
+    def __init__(self) -> None:
+        self.partitions: frozenset[TopicPartition] = frozenset()
+
+    def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:
+        self.partitions |= frozenset(revoked)
+
+    def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
+        log.info("assigned %s", sorted(assigned))
+
+
+class _Loop:
+    def __init__(
+        self,
+        settings: KafkaSettings,
+        topic: str,
+        group: str,
+        delivery: Delivery,
+        consumer: Any,
+        worker: Worker,
+        stop: Stop,
+        on_done: Callable[[BatchDone], None],
+    ) -> None:
+        self._settings = settings
+        self._topic = topic
+        self._group = group
+        self._delivery = delivery
+        self._consumer = consumer
+        self._worker = worker
+        self._stop = stop
+        self._on_done = on_done
+        self._losses = _Losses()
+        self._instance = settings.instance_id or uuid.uuid4().hex
+        self._outlet: Outlet | None = None
+        self._stop_by = float("inf")
+        self._topic_seen = time.monotonic()
+
+    def run(self, handle: Handle) -> None:
+        self._consumer.subscribe([self._topic], listener=self._losses)
+        self._wait_for(self._open_outlet)
+        try:
+            while not self._stop.is_set():
+                self._losses.partitions = frozenset()
+                polled = self._poll(POLL_MS)
+                if polled:
+                    self._process(_Batch.of(polled), handle)
+                else:
+                    self._check_topic()
+        finally:
+            if self._outlet is not None:
+                self._outlet.close()
+
+    def _process(self, batch: _Batch, handle: Handle) -> None:
+        started = time.monotonic()
+        outgoing = self._wait_for(lambda: tuple(handle(batch.records)))
+        handled = time.monotonic()
+        if self._deliver(batch, outgoing):
+            published = time.monotonic() - handled
+            self._on_done(BatchDone(batch.records, len(outgoing), handled - started, published))
+        else:
+            log.warning("partitions moved on while %d records were in hand", len(batch.records))
+            for partition, offset in batch.first.items():
+                self._if_assigned(self._consumer.seek, partition, offset)
+        for partition in self._consumer.assignment():
+            self._if_assigned(self._consumer.resume, partition)
+
+    def _deliver(self, batch: _Batch, outgoing: Sequence[OutgoingRecord]) -> bool:
+        """Publish and commit; False where the batch, or a part of it, is no longer ours."""
+        failures = 0
+        while True:
+            generation = self._stable_membership()
+            if self._losses.partitions & batch.first.keys():
+                return False
+            if failures and self._is_committed(batch):
+                return True  # the attempt whose outcome was unknown had succeeded
+            try:
+                self._wait_for(partial(self._publish, outgoing, batch.next, generation))
+                return self._delivery is Delivery.EXACTLY_ONCE or self._commit(batch)
+            except GroupMovedOn as error:
+                log.info("publishing again in the group's new generation: %s", error)
+            except BrokerError as error:
+                failures += 1
+                if error.action is not Action.RETRY or failures >= PUBLISH_ATTEMPTS:
+                    raise
+                log.warning("publishing again (attempt %d): %s", failures + 1, error)
+
+    def _publish(
+        self, outgoing: Sequence[OutgoingRecord], offsets: NextOffsets, group: Any
+    ) -> None:
+        outlet = self._outlet or self._open_outlet()
+        try:
+            outlet.publish(outgoing, offsets, group)
+        except BrokerError:
+            self._outlet = None
+            outlet.close()
+            raise
+
+    def _open_outlet(self) -> Outlet:
+        self._outlet = open_outlet(self._settings, self._delivery, self._group, self._instance)
+        return self._outlet
+
+    def _commit(self, batch: _Batch) -> bool:
+        while True:
+            try:
+                self._consumer.commit(batch.next, timeout_ms=COMMIT_TIMEOUT_S * 1000)
+                return True
+            except GROUP_MOVED_ON:
+                self._stable_membership()
+            except client.RetriableError as error:
+                log.warning("committing again: %s", error)
+                self._poll_while_busy()
+            if self._losses.partitions & batch.first.keys():
+                return False
+
+    def _is_committed(self, batch: _Batch) -> bool:
+        with translated("look up what is committed"):
+            timeout_ms = milliseconds(self._settings.request_timeout_s)
+            return all(
+                self._consumer.committed(partition, timeout_ms=timeout_ms) == following.offset
+                for partition, following in batch.next.items()
+            )
+
+    def _stable_membership(self) -> Any:
+        """The group's current generation, once we are a member of it; polls until we are.
+
+        Taken before looking at the losses: a generation that ends in between is then refused by
+        the broker. One without a member would not be fenced at all (KIP-447).
+        """
+        while True:
+            membership = self._consumer.group_metadata()
+            if membership.state == MemberState.STABLE and membership.generation_id >= 0:
+                return membership
+            self._poll_while_busy()
+            time.sleep(BUSY_POLL_MS / 1000)
+
+    def _wait_for(self, work: Callable[[], Result]) -> Result:
+        """Have `work` done in the background, and keep polling until it is."""
+        future = self._worker.submit(work)
+        while not concurrent.futures.wait([future], timeout=BUSY_POLL_EVERY_S).done:
+            self._poll_while_busy()
+        return future.result()
+
+    def _poll_while_busy(self) -> None:
+        """Take part in the group without taking records: what a poll brings is put back."""
+        if self._stop.is_set():
+            self._stop_by = min(self._stop_by, time.monotonic() + self._settings.shutdown_timeout_s)
+        if time.monotonic() > self._stop_by:
+            raise _GiveBack
+        self._pause()
+        for partition, records in self._poll(BUSY_POLL_MS).items():
+            self._if_assigned(self._consumer.seek, partition, records[0].offset)
+        self._pause()
+
+    def _pause(self) -> None:
+        for partition in self._consumer.assignment():
+            self._if_assigned(self._consumer.pause, partition)
+
+    @staticmethod
+    def _if_assigned(change: Callable[..., None], partition: TopicPartition, *rest: int) -> None:
+        """The I/O thread may take a partition away at any time, even just now."""
+        with contextlib.suppress(KeyError, ValueError, client.IllegalStateError):
+            change(partition, *rest)
+
+    def _poll(self, timeout_ms: int) -> dict[TopicPartition, list[Any]]:
+        try:
+            return dict(self._consumer.poll(timeout_ms=timeout_ms))
+        except client.NoOffsetForPartitionError as error:
+            for partition in error.args[0]:  # the group never committed it
+                self._if_assigned(self._consumer.seek_to_beginning, partition)
+        except client.OffsetOutOfRangeError as error:
+            raise OffsetGone(
+                f"group {self._group}: {error}; {what_is_left(self._consumer)}"
+            ) from error
+        except client.RetriableError as error:
+            log.warning("polling again: %s", error)
+        except client.KafkaError as error:
+            with translated(f"consume {self._topic}"):
+                raise error
+        return {}
+
+    def _check_topic(self) -> None:
+        """Nothing came: now and then see that there is a topic at all."""
+        if time.monotonic() - self._topic_seen > TOPIC_CHECK_EVERY_S:
+            with contextlib.suppress(BrokerUnavailable):
+                self._wait_for(lambda: describe_topic(self._settings, self._topic))
+            self._topic_seen = time.monotonic()
+            for partition in self._consumer.assignment():
+                self._if_assigned(self._consumer.resume, partition)

@@ -1,0 +1,159 @@
+"""How results and positions become visible: together, or one after the other."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Sequence
+from enum import Enum
+from typing import Any, Protocol
+
+from kafka import OffsetAndMetadata, TopicPartition
+from kafka import errors as client
+
+from stream_icd.errors import BrokerError, DeliveryFailed, NotSupported
+from stream_icd.kafka.capabilities import probe
+from stream_icd.kafka.producer import Publisher
+from stream_icd.kafka.record import OutgoingRecord
+from stream_icd.kafka.settings import KafkaSettings
+from stream_icd.kafka.translate import translate
+
+log = logging.getLogger(__name__)
+
+NextOffsets = dict[TopicPartition, OffsetAndMetadata]
+
+# The group gave our partitions to somebody else, or is about to: nothing of this attempt counts.
+GROUP_MOVED_ON = (
+    client.CommitFailedError,
+    client.IllegalGenerationError,
+    client.UnknownMemberIdError,
+    client.FencedInstanceIdError,
+    client.RebalanceInProgressError,
+)
+
+
+class Delivery(Enum):
+    """What is promised about results when a worker or the broker fails.
+
+    AT_LEAST_ONCE: every result arrives; after a failure some arrive twice.
+    EXACTLY_ONCE: readers of committed records see every result once.
+    AUTO: exactly once where the broker can do it, else at least once.
+    """
+
+    AUTO = "auto"
+    EXACTLY_ONCE = "exactly-once"
+    AT_LEAST_ONCE = "at-least-once"
+
+
+class GroupMovedOn(Exception):
+    """The broker refused the attempt because the group has a new generation."""
+
+
+def resolve(settings: KafkaSettings, wanted: Delivery) -> Delivery:
+    """The delivery that this broker can keep; says so in the log where it is the lesser one.
+
+    Raises:
+        NotSupported: exactly-once was asked for, and the broker shows aborted records.
+        BrokerUnavailable: nobody answers.
+    """
+    if wanted is Delivery.AT_LEAST_ONCE:
+        return wanted
+    found = probe(settings)
+    if found.hides_aborted:
+        return Delivery.EXACTLY_ONCE
+    if wanted is Delivery.EXACTLY_ONCE:
+        raise NotSupported(
+            f"exactly-once was asked for, and the broker at {settings.bootstrap_servers} "
+            f"({found.software}) shows aborted records to its readers: use at-least-once, or "
+            "Apache Kafka"
+        )
+    log.warning(
+        "delivery is at-least-once: the broker at %s (%s) shows aborted records",
+        settings.bootstrap_servers,
+        found.software,
+    )
+    return Delivery.AT_LEAST_ONCE
+
+
+class Outlet(Protocol):
+    """Publishes the results of one batch; may be closed and opened again after a failure."""
+
+    commits_offsets: bool
+
+    def publish(self, records: Sequence[OutgoingRecord], offsets: NextOffsets, group: Any) -> None:
+        """Return when `records` are safe at the broker.
+
+        Raises:
+            GroupMovedOn: nothing of it is visible; the group has a new generation.
+            BrokerError: what is visible is not known; open another outlet before the next try.
+        """
+
+    def close(self) -> None: ...
+
+
+class AtLeastOnce:
+    """Publish, wait for every acknowledgement; the consumer commits its offsets afterwards."""
+
+    commits_offsets = False
+
+    def __init__(self, settings: KafkaSettings) -> None:
+        self._publisher = Publisher(settings)
+
+    def publish(self, records: Sequence[OutgoingRecord], offsets: NextOffsets, group: Any) -> None:  # noqa: ARG002
+        for record in records:
+            self._publisher.send(record)
+        self._publisher.flush()
+
+    def close(self) -> None:
+        self._publisher.close()
+
+
+class ExactlyOnce:
+    """Results and offsets in one transaction, fenced by the group's generation (KIP-447).
+
+    With an `instance_id` in the settings, a restarted worker ends its former self's open
+    transaction at once; without, that waits for the broker's `transaction_timeout_s`.
+    """
+
+    commits_offsets = True
+
+    def __init__(self, settings: KafkaSettings, group: str, instance: str) -> None:
+        self._publisher = Publisher(settings, transactional_id=f"{group}-{instance}")
+        try:
+            self._publisher.client.init_transactions()
+        except client.KafkaError as error:
+            self._publisher.close()
+            raise translate(error, "begin to publish in transactions") from error
+
+    def publish(self, records: Sequence[OutgoingRecord], offsets: NextOffsets, group: Any) -> None:
+        producer = self._publisher.client
+        try:
+            producer.begin_transaction()
+            for record in records:
+                self._publisher.send(record)
+            self._publisher.flush()
+            producer.send_offsets_to_transaction(offsets, group)
+            producer.commit_transaction()
+        except GROUP_MOVED_ON as error:
+            self._abort()
+            raise GroupMovedOn(str(error)) from error
+        except client.KafkaError as error:
+            raise DeliveryFailed(f"the transaction did not succeed: {error}") from error
+        except BrokerError:
+            self._abort()
+            raise
+
+    def _abort(self) -> None:
+        """End the transaction now; else its readers would wait for it to time out."""
+        with contextlib.suppress(client.KafkaError):
+            self._publisher.client.abort_transaction()
+
+    def close(self) -> None:
+        self._publisher.close()
+
+
+def open_outlet(settings: KafkaSettings, delivery: Delivery, group: str, instance: str) -> Outlet:
+    """The outlet for a delivery that `resolve` gave; no two workers may share an `instance`."""
+    if delivery is Delivery.EXACTLY_ONCE:
+        return ExactlyOnce(settings, group, instance)
+    return AtLeastOnce(settings)

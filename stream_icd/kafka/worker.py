@@ -1,0 +1,52 @@
+"""One background thread that does one thing at a time, and can be left behind."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+Result = TypeVar("Result")
+
+
+class Worker:
+    """Runs what is submitted, in order, in one daemon thread.
+
+    Unlike an executor's, its thread keeps no process alive: work that does not end in time when
+    a consumer stops is left to die with the process, and its record is given back to the group.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._tasks: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        threading.Thread(target=self._run, name=name, daemon=True).start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._tasks.put(None)
+
+    def submit(self, function: Callable[..., Result], *arguments: Any) -> Future[Result]:
+        """Run `function(*arguments)` when everything submitted before has ended."""
+        future: Future[Result] = Future()
+
+        def task() -> None:
+            try:
+                future.set_result(function(*arguments))
+            except BaseException as error:
+                future.set_exception(error)
+
+        self._tasks.put(task)
+        return future
+
+    def _run(self) -> None:
+        while (task := self._tasks.get()) is not None:
+            task()

@@ -1,0 +1,58 @@
+"""Fixtures that every room's tests share: the two brokers, and topics of a test's own."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator
+
+import brokers
+import pytest
+
+from stream_icd.kafka.topics import TopicSpec, create_topics
+
+
+def _open(name: str) -> Iterator[brokers.Broker]:
+    try:
+        with brokers.OPENERS[name]() as broker:
+            yield broker
+    except brokers.UNAVAILABLE as error:
+        if name == "kafka" and brokers.kafka_is_required():
+            pytest.fail(str(error))
+        pytest.skip(str(error))
+
+
+@pytest.fixture(scope="session")
+def embedded() -> Iterator[brokers.Broker]:
+    """The embedded broker, one for the whole run."""
+    yield from _open("embedded")
+
+
+@pytest.fixture(scope="session")
+def kafka() -> Iterator[brokers.Broker]:
+    """Apache Kafka itself, one for the whole run."""
+    yield from _open("kafka")
+
+
+@pytest.fixture(params=["embedded", pytest.param("kafka", marks=pytest.mark.kafka)])
+def broker(request: pytest.FixtureRequest) -> brokers.Broker:
+    """Each of the two: a test that takes it runs on both."""
+    found: brokers.Broker = request.getfixturevalue(request.param)
+    return found
+
+
+@pytest.fixture
+def topic_name() -> str:
+    """A name that no other test uses; the topic does not exist yet."""
+    return f"test-{uuid.uuid4().hex}"
+
+
+@pytest.fixture
+def make_topic(broker: brokers.Broker) -> Callable[..., str]:
+    """`make_topic(partitions=3)`: a topic of this test's own on `broker`, and its name."""
+
+    def make(**spec: object) -> str:
+        name = f"test-{uuid.uuid4().hex}"
+        create_topics(broker.settings(), [TopicSpec(name, **spec)])  # type: ignore[arg-type]
+        return name
+
+    return make
