@@ -5,10 +5,10 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterator
 
-import brokers
 import pytest
 
 from stream_icd.kafka.topics import TopicSpec, create_topics
+from tests import brokers
 
 
 def _open(name: str) -> Iterator[brokers.Broker]:
