@@ -101,6 +101,13 @@ def test_sizes_mixing_and_degrees_hold_along_the_stream() -> None:
     assert np.corrcoef(degrees[0], degrees[-1])[0, 1] > 0.95
 
 
+def test_hubs_keep_their_edges_however_their_communities_shrink() -> None:
+    hubs = LfrSettings(n_nodes=1500, mean_degree=20, max_degree=140, mixing=0.1)
+    steps = list(generate_drifting_lfr(0, 15, hubs, churn=0.05, event_rate=1.0))
+    n_edges = [graph.edges.shape[1] for graph, _ in steps]
+    assert np.mean(n_edges[5:]) > 0.97 * n_edges[0]
+
+
 def test_same_seed_same_stream() -> None:
     for (first, happened), (again, happened_again) in zip(stream(), stream(), strict=True):
         assert np.array_equal(first.edges, again.edges)

@@ -30,6 +30,12 @@ def test_communities_are_equal_and_edges_simple() -> None:
     assert np.unique(graph.edges, axis=1).shape == graph.edges.shape
 
 
+def test_the_default_outside_is_shared_among_the_other_communities() -> None:
+    graph = generate_gn(np.random.default_rng(0), n_nodes=600, n_communities=3, p_in=0.8)
+    outside = (1 - inside_share(graph)) * graph.edges.shape[1]
+    assert outside == pytest.approx(3 * 200 * 200 * 0.2 / 2, rel=0.05)
+
+
 def test_sizes_differ_by_at_most_one_where_nodes_do_not_divide() -> None:
     graph = generate_gn(np.random.default_rng(0), n_nodes=101, n_communities=7)
     assert set(np.bincount(graph.communities)) == {14, 15}
