@@ -2,30 +2,47 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 from typing import TextIO
 
 import structlog
+from structlog.typing import Processor
 
 
 def configure_logging(stream: TextIO | None = None, *, json: bool | None = None) -> None:
-    """Send log events to `stream` (standard error when None), as JSON or as coloured text.
+    """Send the log events of this program, and of the libraries in it, to one stream.
 
     Args:
-        json: None chooses text where a person reads (a terminal), else JSON.
+        stream: standard error when None.
+        json: None chooses text where a person reads (a terminal), else JSON lines.
     """
     target = stream or sys.stderr
     as_json = not target.isatty() if json is None else json
-    renderer: structlog.typing.Processor = (
-        structlog.processors.JSONRenderer() if as_json else structlog.dev.ConsoleRenderer()
-    )
-    structlog.configure(
-        processors=[
-            structlog.contextvars.merge_contextvars,
-            structlog.processors.add_log_level,
-            structlog.processors.TimeStamper(fmt="iso", utc=True),
-            structlog.processors.format_exc_info,
-            renderer,
-        ],
-        logger_factory=structlog.PrintLoggerFactory(target),
+    shared: list[Processor] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.stdlib.add_log_level,
+        structlog.stdlib.ExtraAdder(),
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+    ]
+    ours: list[Processor] = [
+        structlog.stdlib.filter_by_level,
+        *shared,
+        structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
+    ]
+    structlog.configure(processors=ours, logger_factory=structlog.stdlib.LoggerFactory())
+    handler = logging.StreamHandler(target)
+    handler.setFormatter(_formatter(shared, as_json=as_json))
+    logging.basicConfig(handlers=[handler], level=logging.INFO, force=True)
+    # The Kafka client tells of every connection it makes, at INFO.
+    logging.getLogger("kafka").setLevel(logging.WARNING)
+
+
+def _formatter(shared: list[Processor], *, as_json: bool) -> logging.Formatter:
+    last: list[Processor] = [structlog.dev.ConsoleRenderer()]
+    if as_json:
+        last = [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
+    return structlog.stdlib.ProcessorFormatter(
+        foreign_pre_chain=shared,
+        processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *last],
     )

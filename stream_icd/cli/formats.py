@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Iterable
 from datetime import UTC, datetime
+from typing import Literal
 
 import pyarrow as pa
 
@@ -18,14 +19,16 @@ COLUMNS = (
 )
 
 
-def parse_start(text: str) -> str | datetime:
+def parse_start(text: str) -> Literal["beginning", "latest"] | datetime:
     """`beginning`, `latest`, or a time; a time without a zone is taken for UTC.
 
     Raises:
         BadSettings: it is none of these.
     """
-    if text in ("beginning", "latest"):
-        return text
+    if text == "beginning":
+        return "beginning"
+    if text == "latest":
+        return "latest"
     try:
         time = datetime.fromisoformat(text)
     except ValueError as error:

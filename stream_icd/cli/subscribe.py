@@ -2,22 +2,13 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
 from stream_icd.cli.options import BootstrapServers, kafka_settings
 
 app = typer.Typer(add_completion=False, help="Follow communities as they are found.")
-
-
-class Format(StrEnum):
-    """How results are printed."""
-
-    TABLE = "table"
-    JSON = "json"
-    ARROW = "arrow"
 
 
 @app.command()
@@ -30,14 +21,14 @@ def subscribe(
         typer.Option("--from", help="beginning, latest, or a time such as 2026-01-31T12:00:00Z."),
     ] = "latest",
     format: Annotated[
-        Format,
+        Literal["table", "json", "arrow"],
         typer.Option(help="A table for people, JSON lines for programs, or an Arrow stream."),
-    ] = Format.TABLE,
+    ] = "table",
     limit: Annotated[
         int | None, typer.Option(min=1, help="Stop after so many.", show_default=False)
     ] = None,
     until: Annotated[
-        str, typer.Option(help="forever, or end to stop after what is there now.")
+        Literal["forever", "end"], typer.Option(help="end: stop after what is there now.")
     ] = "forever",
     bootstrap_servers: BootstrapServers = None,
 ) -> None:
@@ -55,9 +46,9 @@ def subscribe(
     from stream_icd.pipeline.subscribe import subscribe as follow
 
     write = {
-        Format.TABLE: formats.write_table,
-        Format.JSON: formats.write_json_lines,
-        Format.ARROW: formats.write_arrow,
+        "table": formats.write_table,
+        "json": formats.write_json_lines,
+        "arrow": formats.write_arrow,
     }[format]
     found = follow(
         graph,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from datetime import datetime
+from typing import Literal
 
 import structlog
 
@@ -24,8 +25,8 @@ REMEMBERED = 100_000
 def subscribe(
     graph: str | None = None,
     *,
-    start: str | datetime = "latest",
-    until: str = "forever",
+    start: Literal["beginning", "latest"] | datetime = "latest",
+    until: Literal["forever", "end"] = "forever",
     limit: int | None = None,
     settings: KafkaSettings | None = None,
     topic: str = COMMUNITIES,

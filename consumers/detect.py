@@ -1,0 +1,81 @@
+"""`stream-icd consume detect`: find the communities of each snapshot that arrives."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import typer
+
+from stream_icd.cli.options import BootstrapServers, kafka_settings
+
+app = typer.Typer(add_completion=False)
+
+
+@app.command("detect")
+def main(
+    model: Annotated[
+        str, typer.Option(help="Name of a shipped model, or a folder made by stream-icd train.")
+    ] = "as",
+    graph: Annotated[
+        str | None, typer.Option(help="Only this graph; by default all.", show_default=False)
+    ] = None,
+    k: Annotated[
+        int | None,
+        typer.Option(
+            "--k",
+            min=1,
+            help="Number of communities for snapshots that do not say theirs; by default it is "
+            "estimated from each snapshot.",
+            show_default=False,
+        ),
+    ] = None,
+    group: Annotated[str, typer.Option(help="Consumer group: its members share the work.")] = (
+        "stream-icd-detect"
+    ),
+    delivery: Annotated[
+        Literal["auto", "exactly-once", "at-least-once"],
+        typer.Option(help="What is promised after a failure; auto: the best this broker can keep."),
+    ] = "auto",
+    batch: Annotated[
+        int, typer.Option(min=1, help="Snapshots published together when many are waiting.")
+    ] = 8,
+    max_dead_letters: Annotated[
+        float, typer.Option(help="Stop when more than this share of the last 50 records was bad.")
+    ] = 0.5,
+    threads: Annotated[int, typer.Option(min=1, help="Cores that one snapshot may use.")] = 2,
+    seed: Annotated[int, typer.Option(min=0, help="Same seed, same communities.")] = 0,
+    bootstrap_servers: BootstrapServers = None,
+) -> None:
+    """Detect communities: read icd.snapshots.v1, write icd.communities.v1.
+
+    A snapshot that breaks the contract goes to icd.snapshots.v1.dlq with the reason, and the
+    stream goes on. Start as many as you like: the group shares the topic's partitions.
+
+      stream-icd consume detect --model lfr
+    """
+    import structlog
+
+    from stream_icd.cli.run_consumer import stop_on_signals
+    from stream_icd.kafka.consumer import run_consumer
+    from stream_icd.kafka.delivery import Delivery
+    from stream_icd.kafka.topics import SNAPSHOTS
+    from stream_icd.log import configure_logging
+    from stream_icd.pipeline.dead_letters import DeadLetterLimit
+    from stream_icd.pipeline.detect import Detector, DetectSettings
+    from stream_icd.registry.shipped import open_model
+
+    stop = stop_on_signals()
+    configure_logging()
+    settings = kafka_settings(bootstrap_servers)
+    chosen = DetectSettings(graph=graph, n_communities=k, threads=threads, seed=seed)
+    detector = Detector(open_model(model), chosen, DeadLetterLimit(max_dead_letters))
+    structlog.get_logger().info("started", model=model, group=group)
+    run_consumer(
+        settings,
+        SNAPSHOTS,
+        group,
+        detector.handle,
+        stop,
+        delivery=Delivery(delivery),
+        max_records=batch,
+    )

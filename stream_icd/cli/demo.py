@@ -1,0 +1,81 @@
+"""`stream-icd demo`: the whole system on one bare machine, in one command."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(add_completion=False, help="See it all work on this machine.")
+
+
+@app.command()
+def demo(
+    data: Annotated[
+        Path | None,
+        typer.Option(
+            help="Daily AS topologies: as-733.tar.gz, its directory, or Parquet. Without it, a "
+            "simulated stream whose communities drift.",
+            show_default=False,
+        ),
+    ] = None,
+    limit: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Snapshots; by default all of the data, or 120 simulated ones.",
+            show_default=False,
+        ),
+    ] = None,
+    out: Annotated[Path, typer.Option(help="Where picture, results and logs go.")] = Path("out"),
+) -> None:
+    """Run a broker, a producer, a detector and a subscriber here, and show what they do.
+
+    Four processes that speak the Kafka protocol on 127.0.0.1. At the end: how many snapshots
+    were sent and received, what was found, how long each stage took, and a picture. The exit
+    status is not 0 when anything was lost.
+
+      stream-icd demo --data as-733.tar.gz --limit 120
+    """
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    from stream_icd.demo.picture import draw_demo
+    from stream_icd.demo.run import Programs, demo_broker, run_demo
+    from stream_icd.demo.summary import stages_table, totals_table
+    from stream_icd.demo.truth import agreement_with_truth, read_snapshot
+
+    console = Console()
+    folder = out.resolve()
+    folder.mkdir(parents=True, exist_ok=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    with demo_broker(folder) as settings:
+        console.print(f"broker on {settings.bootstrap_servers}; logs in {folder}")
+        with Progress(*columns, TimeElapsedColumn(), console=console) as progress:
+            run = run_demo(settings, Programs(*_programs(data, limit)), folder, progress)
+        if not run.arrivals:
+            console.print(f"[red]nothing arrived of {run.sent} snapshots; see {folder}[/red]")
+            raise typer.Exit(1)
+        agreement = agreement_with_truth(settings, run)
+        last = read_snapshot(settings, run.arrivals[-1].result["snapshot_id"])
+    draw_demo(run, last, folder / "demo.png", agreement)
+    console.print(totals_table(run, agreement), stages_table(run))
+    received = len(run.arrivals)
+    console.print(
+        f"sent {run.sent} snapshots, received {received} results in {run.seconds:.1f} s "
+        f"({received / run.seconds:.1f} a second); dead letters: {run.dead_letters}"
+    )
+    console.print(f"picture: {folder / 'demo.png'}", soft_wrap=True)
+    if run.lost:
+        console.print(f"[red]lost: {run.lost}; the logs in {folder} say more[/red]")
+        raise typer.Exit(1)
+
+
+def _programs(data: Path | None, limit: int | None) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Arguments of the producer and of the detector."""
+    at_most = () if limit is None else ("--limit", str(limit))
+    if data is None:
+        at_most = at_most or ("--limit", "120")
+        return ("produce", "lfr", *at_most), ("consume", "detect", "--model", "lfr")
+    return ("produce", "as", str(data), *at_most), ("consume", "detect", "--model", "as")

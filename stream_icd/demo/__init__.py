@@ -1,0 +1,1 @@
+"""The demonstration: producer, detector and subscriber as separate processes over Kafka."""

@@ -1,0 +1,196 @@
+"""Running the demonstration: start everything, watch it, count what arrives, stop everything."""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import IO, Any
+
+from rich.progress import Progress
+
+from stream_icd.child_process import start_child, stop_child, tail
+from stream_icd.errors import StreamIcdError
+from stream_icd.kafka.embedded import embedded_broker
+from stream_icd.kafka.settings import KafkaSettings
+from stream_icd.kafka.topics import create_topics
+
+STALL_S = 90.0
+"""How long nothing may happen before we take the rest for lost (the first snapshot compiles)."""
+
+STOP_S = 10.0
+LOOK_EVERY_S = 0.05
+
+Child = subprocess.Popen[bytes]
+
+
+class DemoFailed(StreamIcdError):
+    """A process of the demonstration ended; the message shows its last words."""
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """One result as the subscriber printed it, and when we read it."""
+
+    result: dict[str, Any]
+    received_at: datetime
+
+    @property
+    def publish_ms(self) -> float:
+        """Milliseconds from the result being ready in the detector to the subscriber's hands."""
+        ready = datetime.fromisoformat(self.result["detected_at"])
+        return 1000 * (self.received_at - ready).total_seconds()
+
+
+@dataclass(frozen=True, slots=True)
+class DemoRun:
+    """What the demonstration saw.
+
+    Attributes:
+        sent: snapshots that the broker acknowledged to the producer.
+        arrivals: results that the subscriber printed, in order, each snapshot once.
+        dead_letters: snapshots that the detector set aside.
+        seconds: from the producer's start to the last result.
+    """
+
+    sent: int
+    arrivals: tuple[Arrival, ...]
+    dead_letters: int
+    seconds: float
+
+    @property
+    def lost(self) -> int:
+        """Snapshots that were sent and have no result."""
+        return self.sent - len({a.result["snapshot_id"] for a in self.arrivals})
+
+
+@dataclass(frozen=True, slots=True)
+class Programs:
+    """The three programs, each with its arguments after `stream-icd`."""
+
+    produce: tuple[str, ...]
+    detect: tuple[str, ...]
+    subscribe: tuple[str, ...] = ("subscribe", "--from", "beginning", "--format", "json")
+
+
+@contextmanager
+def demo_broker(folder: Path) -> Iterator[KafkaSettings]:
+    """An embedded broker with all topics, for the length of the block.
+
+    Raises:
+        MissingExtra: the embedded broker is not installed; the message says how.
+    """
+    with embedded_broker(log_file=folder / "broker.log") as broker:
+        settings = KafkaSettings(bootstrap_servers=broker.bootstrap_servers)
+        create_topics(settings)
+        yield settings
+
+
+def run_demo(
+    settings: KafkaSettings, programs: Programs, folder: Path, progress: Progress
+) -> DemoRun:
+    """Run the three programs as separate processes until every snapshot sent has its result.
+
+    Args:
+        folder: where their logs go, and `communities.jsonl`, what the subscriber printed.
+
+    Raises:
+        DemoFailed: one of them ended with an error.
+    """
+    with ExitStack() as stack:
+
+        def start(arguments: tuple[str, ...], name: str, stdout: int | None = None) -> Child:
+            child = start_child(
+                (sys.executable, "-m", "stream_icd.cli", *arguments),
+                folder / f"{name}.log",
+                env={**os.environ, "STREAM_ICD_BOOTSTRAP_SERVERS": settings.bootstrap_servers},
+                stdout=stdout,
+            )
+            stack.callback(stop_child, child, STOP_S)
+            return child
+
+        children = {
+            "detect": start(programs.detect, "detect"),
+            "subscribe": start(programs.subscribe, "subscribe", subprocess.PIPE),
+        }
+        arrivals: queue.SimpleQueue[Arrival] = queue.SimpleQueue()
+        printed = children["subscribe"].stdout
+        assert printed is not None
+        reading = (printed, folder / "communities.jsonl", arrivals)
+        threading.Thread(target=_collect, args=reading, daemon=True).start()
+        children["produce"] = start(programs.produce, "produce")
+        return _watch(children, arrivals, folder, progress)
+
+
+def _collect(printed: IO[bytes], copy: Path, arrivals: queue.SimpleQueue[Arrival]) -> None:
+    """Note when each line arrives; keep a copy of them all."""
+    with copy.open("wb") as lines:
+        for line in printed:
+            received_at = datetime.now(UTC)
+            lines.write(line)
+            arrivals.put(Arrival(json.loads(line), received_at))
+
+
+def _watch(
+    children: dict[str, Child],
+    queued: queue.SimpleQueue[Arrival],
+    folder: Path,
+    progress: Progress,
+) -> DemoRun:
+    sending = progress.add_task("sent", total=None)
+    receiving = progress.add_task("detected, published, received", total=None)
+    started = last = time.monotonic()
+    sent: int | None = None
+    arrivals: list[Arrival] = []
+    dead_letters = 0
+    while sent is None or len(arrivals) + dead_letters < sent:
+        try:
+            arrivals.append(queued.get(timeout=LOOK_EVERY_S))
+            last = time.monotonic()
+        except queue.Empty:
+            # Only while nothing arrives: logs are read, and processes looked at.
+            sent = _sent(children["produce"], folder) if sent is None else sent
+            progress.update(sending, total=sent, completed=sent or 0)
+            dead_letters = _count(folder / "detect.log", "dead letter")
+            _check(children, folder)
+        progress.update(receiving, completed=len(arrivals), total=sent)
+        if time.monotonic() - last > STALL_S:
+            break
+    return DemoRun(sent or 0, tuple(arrivals), dead_letters, last - started)
+
+
+def _sent(producer: Child, folder: Path) -> int | None:
+    """How many snapshots were acknowledged, once the producer has finished."""
+    if producer.poll() is None:
+        return None
+    finished = [e for e in read_log(folder / "produce.log") if e.get("event") == "finished"]
+    return int(finished[-1]["snapshots"]) if finished else 0
+
+
+def _count(log: Path, event: str) -> int:
+    return sum(entry.get("event") == event for entry in read_log(log))
+
+
+def _check(children: dict[str, Child], folder: Path) -> None:
+    for name, child in children.items():
+        status = child.poll()
+        if status is not None and not (name == "produce" and status == 0):
+            raise DemoFailed(
+                f"{name} ended with status {status}; the end of {folder / name}.log:\n"
+                f"{tail(folder / f'{name}.log')}"
+            )
+
+
+def read_log(path: Path) -> list[dict[str, Any]]:
+    """The JSON events of a program's log; lines of other kinds are passed over."""
+    lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+    return [json.loads(line) for line in lines if line.startswith("{") and line.endswith("}")]

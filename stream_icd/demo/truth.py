@@ -1,0 +1,46 @@
+"""What else the topics of a demonstration hold: the last snapshot, and the known communities."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_icd.demo.run import Arrival, DemoRun
+from stream_icd.errors import StreamIcdError
+from stream_icd.kafka.reader import open_reader
+from stream_icd.kafka.settings import KafkaSettings
+from stream_icd.kafka.topics import LABELS, SNAPSHOTS
+from stream_icd.quality.nmi import nmi
+from stream_icd.snapshot import Snapshot
+from stream_icd.wire.communities import decode_labels
+from stream_icd.wire.snapshots import decode_snapshot
+
+
+def read_snapshot(settings: KafkaSettings, snapshot_id: str) -> Snapshot:
+    """The snapshot of that id, out of the snapshots topic.
+
+    Raises:
+        StreamIcdError: the topic does not hold it.
+    """
+    wanted = ("ce_id", snapshot_id.encode())
+    with open_reader(settings, SNAPSHOTS, start="beginning", until="end") as records:
+        for record in records:
+            if wanted in record.headers:
+                return decode_snapshot(record.key, record.value, record.headers)
+    raise StreamIcdError(f"the topic {SNAPSHOTS} does not hold {snapshot_id}")
+
+
+def agreement_with_truth(settings: KafkaSettings, run: DemoRun) -> list[float]:
+    """NMI of each arrival with its known communities; empty unless all are known."""
+    truth: dict[str, NDArray[np.int32]] = {}
+    with open_reader(settings, LABELS, start="beginning", until="end") as records:
+        for record in records:
+            labels = decode_labels(record.key, record.value, record.headers)
+            truth[labels.snapshot_id] = labels.labels
+    if not all(arrival.result["snapshot_id"] in truth for arrival in run.arrivals):
+        return []
+    return [_nmi(arrival, truth[arrival.result["snapshot_id"]]) for arrival in run.arrivals]
+
+
+def _nmi(arrival: Arrival, truth: NDArray[np.int32]) -> float:
+    return nmi(truth, np.asarray(arrival.result["communities"], np.int32))
