@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 from typing import Any
 
 import numba
@@ -15,7 +16,7 @@ from stream_icd.icd.sparse_plus_rank_one import Floats, SparsePlusRankOne
 Ids = NDArray[np.int64]
 
 MAX_PASSES = 64
-"""Matchings before the rest is merged by size: on a star, each matching merges one pair only."""
+"""Matchings before the rest is merged by degree: on a star, each matching merges one pair only."""
 
 
 def coarsening_matrix(
@@ -60,20 +61,20 @@ def supernodes(i: Ids, j: Ids, weights: Floats, n: int, size: int) -> Ids:
 
     In each pass the heaviest edges (ties: the larger node pair first, as in the authors'
     scripts) merge their two ends, each node at most once; the edges of the merged graph add
-    their weights. When no edge is left to merge, or after `MAX_PASSES` passes, the smallest
-    supernodes are merged with one another, so disconnected graphs end too.
+    their weights. When no edge is left to merge, or after `MAX_PASSES` passes, the supernodes
+    with the fewest edges are merged with one another, isolated nodes first, so disconnected
+    graphs end too.
     """
     supernode, count, passes = np.arange(n), n, 0
-    while count > size:
-        if len(i) and passes < MAX_PASSES:
-            order = np.argsort(weights, kind="stable")[::-1]
-            mapping, count = _match(i[order], j[order], count, size)
-            i, j, weights = _contract(mapping[i], mapping[j], weights, count)
-        else:
-            mapping, count = _match_smallest(np.bincount(supernode), size)
-            i = i[:0]
+    n_edges = np.bincount(i, minlength=n) + np.bincount(j, minlength=n)
+    while count > size and len(i) and passes < MAX_PASSES:
+        order = np.argsort(weights, kind="stable")[::-1]
+        mapping, count = _match(i[order], j[order], count, size)
+        i, j, weights = _contract(mapping[i], mapping[j], weights, count)
         supernode = mapping[supernode]
         passes += 1
+    if count > size:
+        supernode = _merge_smallest(np.bincount(supernode, n_edges), size)[supernode]
     return supernode
 
 
@@ -96,15 +97,19 @@ def _match(i: Any, j: Any, count: int, size: int) -> Any:
     return mapping, following
 
 
-def _match_smallest(members: Ids, size: int) -> tuple[Ids, int]:
-    """Merge the smallest supernodes in pairs: new id of each, and how many are left."""
-    count = len(members)
-    pairs = min(count - size, count // 2)
-    order = np.argsort(members, kind="stable")
-    mapping = np.empty(count, np.int64)
-    mapping[order[: 2 * pairs]] = np.repeat(np.arange(pairs), 2)
-    mapping[order[2 * pairs :]] = np.arange(pairs, count - pairs)
-    return mapping, count - pairs
+def _merge_smallest(n_edges: NDArray[Any], size: int) -> Ids:
+    """Merge the two supernodes with the fewest edges until `size` are left: new id of each."""
+    heap = [(edges, node) for node, edges in enumerate(n_edges.tolist())]
+    heapq.heapify(heap)
+    into = np.arange(len(heap))
+    while len(heap) > size:
+        edges, node = heapq.heappop(heap)
+        more, kept = heap[0]
+        into[node] = kept
+        heapq.heapreplace(heap, (edges + more, kept))
+    while (into != into[into]).any():
+        into = into[into]
+    return np.cumsum(into == np.arange(len(into)))[into] - 1
 
 
 def _contract(i: Ids, j: Ids, weights: Floats, count: int) -> tuple[Ids, Ids, Floats]:

@@ -1,0 +1,139 @@
+"""Every registered encoder keeps the contract; a new one is found here by itself."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from stream_icd.errors import BadSettings
+from stream_icd.icd.encoder.contract import Encoder, Weights
+from stream_icd.icd.encoder.neighbourhood import FeatureTensors, GraphNeighbourhood
+from stream_icd.icd.encoder.registry import ENCODERS, encoder
+from stream_icd.icd.features import reduced_features
+from stream_icd.icd.labelled_graph import LabelledGraph
+from stream_icd.icd.recipe import EncoderSettings
+from stream_icd.icd.sparse_plus_rank_one import SparsePlusRankOne
+
+every_encoder = pytest.mark.parametrize("kind", sorted(ENCODERS))
+both_normalisations = pytest.mark.parametrize("normalise_rows", [True, False])
+
+
+def settings_of(kind: str, normalise_rows: bool = True) -> EncoderSettings:
+    return EncoderSettings(kind=kind, widths=(64, 32, 16), normalise_rows=normalise_rows)
+
+
+def initial(kind: str, settings: EncoderSettings, seed: int = 0) -> tuple[Encoder, Weights]:
+    chosen = encoder(kind)
+    return chosen, chosen.initial_weights(settings, np.random.default_rng(seed))
+
+
+def forward(
+    kind: str,
+    settings: EncoderSettings,
+    weights: dict[str, torch.Tensor],
+    graph: LabelledGraph,
+    features: SparsePlusRankOne,
+) -> torch.Tensor:
+    return encoder(kind).forward(
+        settings, weights, FeatureTensors(features), GraphNeighbourhood(graph.adjacency)
+    )
+
+
+@every_encoder
+def test_weights_have_the_declared_shapes(kind: str) -> None:
+    settings = settings_of(kind)
+    chosen, weights = initial(kind, settings)
+    assert {name: w.shape for name, w in weights.items()} == chosen.weight_shapes(settings)
+    assert all(w.dtype == np.float32 for w in weights.values())
+
+
+@every_encoder
+def test_weights_depend_on_the_seed_alone(kind: str) -> None:
+    settings = settings_of(kind)
+    first, again, other = (initial(kind, settings, seed)[1] for seed in (1, 1, 2))
+    assert all(np.array_equal(first[name], again[name]) for name in first)
+    assert any(not np.array_equal(first[name], other[name]) for name in first)
+
+
+@every_encoder
+@both_normalisations
+def test_frozen_and_trainable_forms_agree(
+    kind: str, normalise_rows: bool, graph: LabelledGraph
+) -> None:
+    settings = settings_of(kind, normalise_rows)
+    chosen, weights = initial(kind, settings)
+    for variant in ("ICD-M", "ICD-C"):
+        features = reduced_features(graph.adjacency, variant, 64)
+        frozen = chosen.embed(settings, weights, features, graph.adjacency)
+        tensors = {name: torch.from_numpy(w) for name, w in weights.items()}
+        trainable = forward(kind, settings, tensors, graph, features).numpy()
+        assert frozen.shape == (300, 16)
+        assert frozen.dtype == np.float32
+        np.testing.assert_allclose(frozen, trainable, atol=1e-5)
+
+
+@every_encoder
+def test_rows_have_length_one_where_the_recipe_says_so(kind: str, graph: LabelledGraph) -> None:
+    settings = settings_of(kind)
+    chosen, weights = initial(kind, settings)
+    features = reduced_features(graph.adjacency, "ICD-M", 64)
+    embedding = chosen.embed(settings, weights, features, graph.adjacency)
+    np.testing.assert_allclose(np.linalg.norm(embedding, axis=1), 1, rtol=1e-5)
+
+
+@every_encoder
+@both_normalisations
+def test_permuting_the_nodes_permutes_the_rows(
+    kind: str, normalise_rows: bool, graph: LabelledGraph
+) -> None:
+    settings = settings_of(kind, normalise_rows)
+    chosen, weights = initial(kind, settings)
+    features = reduced_features(graph.adjacency, "ICD-M", 64)
+    order = np.random.default_rng(3).permutation(300)
+    u, v = features.outer
+    permuted = SparsePlusRankOne(features.sparse[order], (u[order], v))
+    adjacency = graph.adjacency[order][:, order].tocsr()
+    adjacency.sort_indices()
+    expected = chosen.embed(settings, weights, features, graph.adjacency)[order]
+    np.testing.assert_allclose(
+        chosen.embed(settings, weights, permuted, adjacency), expected, atol=1e-5
+    )
+
+
+@every_encoder
+def test_one_thread_and_two_give_the_same_bits(kind: str) -> None:
+    from stream_icd.synthetic.gn import generate_gn
+
+    adjacency = generate_gn(np.random.default_rng(0), 2500, 50, 0.3, 0.002).adjacency()
+    settings = EncoderSettings(kind=kind, widths=(256, 128, 64))
+    chosen, weights = initial(kind, settings)
+    features = reduced_features(adjacency, "ICD-M", 256)
+    one, two = (chosen.embed(settings, weights, features, adjacency, threads=t) for t in (1, 2))
+    assert np.array_equal(one, two)
+
+
+@every_encoder
+def test_gradients_are_those_of_finite_differences(kind: str, graph: LabelledGraph) -> None:
+    settings = settings_of(kind)
+    _, weights = initial(kind, settings)
+    features = reduced_features(graph.adjacency, "ICD-M", 64)
+    aim = torch.from_numpy(np.random.default_rng(4).standard_normal((300, 16))).float()
+    tensors = {name: torch.from_numpy(w).requires_grad_() for name, w in weights.items()}
+    (forward(kind, settings, tensors, graph, features) * aim).sum().backward()
+    rng = np.random.default_rng(5)
+    for name in weights:
+        direction = torch.from_numpy(rng.standard_normal(weights[name].shape)).float()
+        step = 1e-2 / direction.norm()
+        values = []
+        for sign in (1, -1):
+            moved = {n: t.detach() for n, t in tensors.items()}
+            moved[name] = moved[name] + sign * step * direction
+            values.append((forward(kind, settings, moved, graph, features) * aim).sum())
+        slope = (values[0] - values[1]) / (2 * step)
+        assert slope == pytest.approx((tensors[name].grad * direction).sum().item(), rel=0.05)
+
+
+def test_an_unknown_encoder_is_told_which_there_are() -> None:
+    with pytest.raises(BadSettings, match="gcn"):
+        encoder("transformer")

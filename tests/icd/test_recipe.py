@@ -1,0 +1,72 @@
+"""A recipe is right or refused, and survives TOML."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from stream_icd.errors import BadSettings
+from stream_icd.icd.encoder.registry import encoder
+from stream_icd.icd.presets import PRESETS, preset
+from stream_icd.icd.recipe import Recipe, recipe_from_toml, recipe_to_toml
+
+
+@pytest.mark.parametrize("variant", ["ICD-M", "ICD-C"])
+@pytest.mark.parametrize("data_set", PRESETS)
+def test_every_preset_survives_toml(data_set: str, variant: Any) -> None:
+    recipe = preset(data_set, variant)
+    assert recipe_from_toml(recipe_to_toml(recipe)) == recipe
+    assert encoder(recipe.encoder.kind).weight_shapes(recipe.encoder)
+
+
+def test_presets_are_the_papers_table() -> None:
+    recipe = preset("L(f,0.6)", "ICD-C")
+    assert recipe.encoder.widths == (4096, 2048, 512, 256)
+    assert recipe.discriminator_widths == (256, 128, 64, 16, 1)
+    assert (recipe.losses.alpha, recipe.losses.beta) == (1, 1000)
+    assert (recipe.schedule.repeats, recipe.schedule.samples) == (2, 1000)
+    assert recipe.optimiser.learning_rate == 5e-5
+    assert recipe.schedule.epochs == 100
+
+
+def test_an_unknown_preset_is_told_which_there_are() -> None:
+    with pytest.raises(BadSettings, match=r"GN-0\.3"):
+        preset("GN-0.5")
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"variant": "ICD-X"}, "variant"),
+        ({"name": ""}, "name"),
+        ({"seed": -1}, "seed"),
+        ({"unheard_of": 1}, "unheard_of"),
+        ({"encoder": {"widths": (128,)}}, "widths"),
+        ({"encoder": {"widths": (128, 0, 32)}}, "widths"),
+        ({"encoder": {"widths": (128, 64)}}, "make the two equal"),
+        ({"discriminator_widths": (32, 16)}, "must be 1"),
+        ({"losses": {"alpha": -1}}, "alpha"),
+        ({"losses": {"rows": 0}}, "rows"),
+        ({"optimiser": {"kind": "sgd"}}, "kind"),
+        ({"optimiser": {"learning_rate": 0}}, "learning_rate"),
+        ({"schedule": {"samples": 0}}, "samples"),
+        ({"split": (0.8, 0.1, 0.2)}, "split"),
+    ],
+)
+def test_a_wrong_value_is_refused_by_name(
+    recipe: Recipe, changes: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(BadSettings, match=words):
+        recipe.changed(**changes)
+
+
+def test_a_recipe_never_changes(recipe: Recipe) -> None:
+    with pytest.raises(Exception, match="frozen"):
+        recipe.seed = 5  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("text", ["name = ", 'name = "toy"', ""])
+def test_what_is_no_recipe_is_refused(text: str) -> None:
+    with pytest.raises(BadSettings):
+        recipe_from_toml(text)

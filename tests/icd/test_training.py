@@ -1,0 +1,153 @@
+"""Training learns, repeats itself, and survives being killed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from stream_icd.errors import BadInput, BadSettings, ModelDamaged
+from stream_icd.icd.checkpoint import CHECKPOINT_FILE
+from stream_icd.icd.encoder.contract import Weights
+from stream_icd.icd.history import Epoch, best_epoch, history_from_json, history_to_json
+from stream_icd.icd.labelled_graph import LabelledGraph
+from stream_icd.icd.model import initial_model
+from stream_icd.icd.recipe import Recipe
+from stream_icd.icd.training import Training, train
+from stream_icd.icd.validation import validate
+
+
+class Killed(BaseException):
+    """The process ends here."""
+
+
+def kill_after(number: int):
+    def progress(epoch: Epoch) -> None:
+        if epoch.number == number:
+            raise Killed
+
+    return progress
+
+
+def same(a: Weights, b: Weights) -> bool:
+    return a.keys() == b.keys() and all(np.array_equal(a[name], b[name]) for name in a)
+
+
+def run(history: list[LabelledGraph], recipe: Recipe, **options: object) -> Training:
+    return train(history[:4], recipe, validation=history[4:], clock=lambda: 0.0, **options)
+
+
+def test_the_losses_fall(history: list[LabelledGraph], recipe: Recipe) -> None:
+    epochs = run(history, recipe.changed(schedule={"epochs": 3})).history
+    rebuilt = [epoch.losses["reconstruction"] for epoch in epochs[1:]]
+    assert rebuilt[2] < rebuilt[1] < rebuilt[0]
+
+
+def test_regularisation_pulls_communities_together(
+    history: list[LabelledGraph], recipe: Recipe
+) -> None:
+    strong = recipe.changed(losses={"alpha": 0, "beta": 1, "adversarial": False})
+    epochs = run(history, strong.changed(schedule={"epochs": 3})).history
+    assert epochs[3].losses["regularisation"] < epochs[1].losses["regularisation"]
+
+
+@pytest.mark.parametrize("optimiser", ["adam", "rmsprop"])
+def test_the_same_recipe_gives_the_same_model(
+    history: list[LabelledGraph], recipe: Recipe, optimiser: str
+) -> None:
+    recipe = recipe.changed(optimiser={"kind": optimiser})
+    first, again = run(history, recipe), run(history, recipe)
+    assert first.history == again.history
+    assert same(first.model.weights, again.model.weights)
+
+
+@pytest.mark.parametrize("optimiser", ["adam", "rmsprop"])
+def test_a_killed_run_goes_on_as_if_nothing_had_happened(
+    history: list[LabelledGraph], recipe: Recipe, optimiser: str, tmp_path: Path
+) -> None:
+    recipe = recipe.changed(optimiser={"kind": optimiser, "weight_decay": 1e-5})
+    whole = run(history, recipe)
+    with pytest.raises(Killed):
+        run(history, recipe, folder=tmp_path, progress=kill_after(1))
+    seen: list[int] = []
+    resumed = run(history, recipe, folder=tmp_path, progress=lambda e: seen.append(e.number))
+    assert seen == [2]
+    assert resumed.history == whole.history
+    assert same(resumed.model.weights, whole.model.weights)
+
+
+def test_a_finished_run_may_be_made_longer(
+    history: list[LabelledGraph], recipe: Recipe, tmp_path: Path
+) -> None:
+    run(history, recipe.changed(schedule={"epochs": 1}), folder=tmp_path)
+    longer = run(history, recipe, folder=tmp_path)
+    assert longer.history == run(history, recipe).history
+
+
+def test_a_checkpoint_of_another_recipe_is_refused(
+    history: list[LabelledGraph], recipe: Recipe, tmp_path: Path
+) -> None:
+    run(history, recipe, folder=tmp_path)
+    with pytest.raises(BadSettings, match="another recipe"):
+        run(history, recipe.changed(seed=1), folder=tmp_path)
+
+
+def test_a_damaged_checkpoint_is_refused(
+    history: list[LabelledGraph], recipe: Recipe, tmp_path: Path
+) -> None:
+    run(history, recipe, folder=tmp_path)
+    path = tmp_path / CHECKPOINT_FILE
+    path.write_bytes(path.read_bytes()[:100])
+    with pytest.raises(ModelDamaged, match="start anew"):
+        run(history, recipe, folder=tmp_path)
+
+
+def test_the_untrained_model_is_epoch_0(history: list[LabelledGraph], recipe: Recipe) -> None:
+    trained = run(history, recipe.changed(schedule={"epochs": 0}))
+    control = initial_model(recipe)
+    assert [epoch.number for epoch in trained.history] == [0]
+    assert trained.history[0].validation == validate(control, history[4:])
+    assert same(trained.model.weights, control.weights)
+
+
+def test_the_model_kept_is_that_of_the_best_epoch(
+    history: list[LabelledGraph], recipe: Recipe
+) -> None:
+    trained = run(history, recipe.changed(schedule={"epochs": 4}, optimiser={"learning_rate": 0.1}))
+    scores = [epoch.validation for epoch in trained.history]
+    assert len(set(scores)) > 1
+    assert validate(trained.model, history[4:]) == max(scores)
+
+
+def test_without_labels_validation_is_by_modularity(
+    history: list[LabelledGraph], recipe: Recipe
+) -> None:
+    unlabelled = [LabelledGraph(graph.adjacency) for graph in history[4:]]
+    recipe = recipe.changed(schedule={"epochs": 0})
+    trained = train(history[:4], recipe, validation=unlabelled)
+    assert 0.3 < trained.history[0].validation < 0.7  # NMI would be above 0.9
+
+
+def test_an_idle_first_epoch_updates_nothing(history: list[LabelledGraph], recipe: Recipe) -> None:
+    idle = recipe.changed(schedule={"epochs": 1, "idle_first_epoch": True})
+    trained = run(history, idle)
+    assert trained.history[0].validation == trained.history[1].validation
+    assert trained.history[1].losses["reconstruction"] > 0
+
+
+def test_training_needs_labels_and_graphs(history: list[LabelledGraph], recipe: Recipe) -> None:
+    with pytest.raises(BadInput, match="teacher"):
+        train([LabelledGraph(history[0].adjacency)], recipe, validation=history[4:])
+    with pytest.raises(BadSettings, match="0 and 2"):
+        train([], recipe, validation=history[4:])
+
+
+def test_history_survives_json() -> None:
+    history = (Epoch(0, 0.5, {}, 1.0), Epoch(1, 0.75, {"adversarial": 0.25}, 2.0))
+    assert history_from_json(history_to_json(history)) == history
+
+
+def test_the_earliest_of_equal_epochs_is_best() -> None:
+    history = tuple(Epoch(n, score, {}, 0.0) for n, score in enumerate((0.5, 0.9, 0.9)))
+    assert best_epoch(history).number == 1
