@@ -1,0 +1,26 @@
+# syntax=docker/dockerfile:1
+# The command `stream-icd`, for producers, detectors and subscribers: docker run stream-icd --help
+# Detection runs without torch, so the image has none; train where stream-icd[train] is installed.
+ARG PYTHON=3.11
+
+FROM python:${PYTHON}-slim AS build
+RUN python -m venv /opt/stream-icd
+WORKDIR /src
+COPY pyproject.toml constraints.txt README.md ./
+COPY stream_icd stream_icd
+COPY producers producers
+COPY consumers consumers
+COPY models models
+RUN --mount=type=cache,target=/root/.cache/pip \
+    /opt/stream-icd/bin/pip install --constraint constraints.txt .
+
+FROM python:${PYTHON}-slim
+RUN useradd --create-home --uid 10001 icd
+COPY --from=build /opt/stream-icd /opt/stream-icd
+ENV PATH=/opt/stream-icd/bin:$PATH \
+    PYTHONUNBUFFERED=1 \
+    NUMBA_CACHE_DIR=/home/icd/.cache/numba
+USER icd
+WORKDIR /home/icd
+ENTRYPOINT ["stream-icd"]
+CMD ["--help"]

@@ -1,0 +1,58 @@
+# One command each; `make` lists them. Everything lives in .venv, which `make clean` removes.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable
+PINNED := $(VENV)/pyvenv.cfg pyproject.toml constraints.txt
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint bench clean
+
+help: ## List these commands
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-7s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+demo: $(VENV)/.demo ## Producer, detector and subscriber on one machine; DATA=as733.parquet for real graphs
+	$(BIN)/stream-icd demo $(if $(DATA),--data '$(DATA)')
+
+test: $(VENV)/.dev ## All tests
+	$(BIN)/python -m pytest
+
+lint: $(VENV)/.dev ## ruff, mypy and the layers
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: $(VENV)/.bench ## Start-up times (docs/startup.md) and a fuzz run of the decoder
+	$(BIN)/python benchmarks/startup.py
+	$(BIN)/python benchmarks/fuzz_wire.py
+
+clean: ## Remove .venv and everything that was built
+	rm -rf $(VENV) build dist .pytest_cache .hypothesis .mypy_cache .ruff_cache .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# The stamps: an installation is repeated only when what is installed has changed.
+$(VENV)/.demo: $(PINNED)
+	@echo "installing stream-icd into $(VENV); the first time takes a minute or two"
+	$(INSTALL) '.[local]'
+	@touch $@
+
+$(VENV)/.dev: $(PINNED)
+	@echo "installing stream-icd and its tools into $(VENV); with torch, some 5 GB the first time"
+	$(INSTALL) '.[local,train,dev]'
+	@touch $@
+
+$(VENV)/.bench: $(PINNED)
+	@echo "installing stream-icd and the benchmarks' peers into $(VENV)"
+	$(INSTALL) '.[local,bench]'
+	@touch $@
+
+$(VENV)/pyvenv.cfg:
+	@command -v $(PYTHON) >/dev/null || \
+	  { echo "there is no $(PYTHON): install Python 3.11 or later, or name yours: make demo PYTHON=python3.12"; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "$$($(PYTHON) --version) is too old: stream-icd needs 3.11 or later; name one with make demo PYTHON=python3.12"; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' || \
+	  { echo "$(PYTHON) comes without venv: on Debian and Ubuntu, apt install python3-venv"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
