@@ -39,8 +39,9 @@ INSTRUCTION = (
     "Apache Kafka is needed: set STREAM_ICD_TEST_KAFKA to bootstrap servers, or KAFKA_HOME to an "
     "unpacked distribution, or install Java 17 and Maven (the jars are then fetched and cached)"
 )
-# Tests should not wait for what people wait for in production.
-QUICK = {"connect_timeout_s": 10.0, "session_timeout_s": 6.0, "heartbeat_interval_s": 0.5}
+# Tests should not wait for what people wait for in production. (A broker that we did not start
+# ourselves may refuse sessions shorter than 6 s.)
+QUICK = {"session_timeout_s": 3.0, "heartbeat_interval_s": 0.3, "transaction_timeout_s": 3.0}
 
 
 class NoKafka(Exception):
@@ -62,7 +63,9 @@ class Broker:
     node: KafkaNode | None = None
 
     def settings(self, **overrides: Any) -> KafkaSettings:
-        return KafkaSettings(**{"bootstrap_servers": self.bootstrap_servers, **QUICK, **overrides})
+        """How to reach it, with timeouts for tests."""
+        own = {} if self.name == "kafka" and self.node is None else QUICK
+        return KafkaSettings(**{"bootstrap_servers": self.bootstrap_servers, **own, **overrides})
 
 
 @contextmanager

@@ -1,0 +1,130 @@
+"""A worker that copies one topic to another: in a thread, or as a process that can be killed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterable, Sequence
+from typing import Self
+
+from stream_icd.kafka.consumer import BatchDone, run_consumer
+from stream_icd.kafka.delivery import Delivery
+from stream_icd.kafka.producer import Publisher
+from stream_icd.kafka.reader import open_reader
+from stream_icd.kafka.record import OutgoingRecord, Record
+from stream_icd.kafka.settings import KafkaSettings
+
+
+def publish(settings: KafkaSettings, topic: str, count: int, keys: int = 3, start: int = 0) -> None:
+    """`count` records, numbered from `start`, their keys taken in turn."""
+    with Publisher(settings) as publisher:
+        for number in range(start, start + count):
+            key = b"key-%d" % (number % keys)
+            publisher.send(OutgoingRecord(topic, b"%d" % number, key))
+
+
+def values(settings: KafkaSettings, topic: str) -> list[int]:
+    """The numbers that a reader of committed records sees in `topic`."""
+    with open_reader(settings, topic, until="end") as records:
+        return [int(record.value or b"-1") for record in records]
+
+
+class Echo:
+    """`run_consumer` in a thread, with what it did written down."""
+
+    def __init__(
+        self,
+        settings: KafkaSettings,
+        source: str,
+        target: str,
+        group: str,
+        delivery: Delivery = Delivery.AT_LEAST_ONCE,
+        seconds: float = 0.0,
+        max_records: int = 4,
+    ) -> None:
+        self.handled: list[Record] = []
+        self.done: list[BatchDone] = []
+        self.error: BaseException | None = None
+        self.stop = threading.Event()
+        self._seconds = seconds
+        self._target = target
+        self._arguments = (settings, source, group, self._handle, self.stop)
+        self._options = {"delivery": delivery, "max_records": max_records}
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.join(30.0)
+
+    def join(self, timeout_s: float) -> None:
+        """Stop it, and fail when it has not ended within `timeout_s` seconds or has raised."""
+        self.stop.set()
+        self._thread.join(timeout_s)
+        assert not self._thread.is_alive(), f"still running {timeout_s} s after it was stopped"
+        if self.error is not None:
+            raise self.error
+
+    @property
+    def committed(self) -> int:
+        """How many records are in committed batches."""
+        return sum(len(batch.records) for batch in self.done)
+
+    @property
+    def ended(self) -> bool:
+        return not self._thread.is_alive()
+
+    def _run(self) -> None:
+        try:
+            run_consumer(*self._arguments, **self._options, on_done=self.done.append)  # type: ignore[arg-type]
+        except BaseException as error:
+            self.error = error
+
+    def _handle(self, records: Sequence[Record]) -> Iterable[OutgoingRecord]:
+        self.handled.extend(records)
+        time.sleep(self._seconds)
+        return echoed(records, self._target)
+
+
+def echoed(records: Sequence[Record], target: str) -> list[OutgoingRecord]:
+    return [OutgoingRecord(target, record.value, record.key) for record in records]
+
+
+def main(servers: str, source: str, target: str, group: str, delivery: str, crash: str) -> None:
+    """Copy, and kill -9 ourselves at the moment that `crash` names."""
+    import kafka
+
+    def die(*_: object, **__: object) -> None:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    owner = {
+        "before send": (kafka.KafkaProducer, "send"),
+        "after send": (kafka.KafkaProducer, "send_offsets_to_transaction"),
+        "before commit": (kafka.KafkaConsumer, "commit"),
+        "before transaction commit": (kafka.KafkaProducer, "commit_transaction"),
+    }[crash]
+    setattr(*owner, die)
+    settings = KafkaSettings(
+        bootstrap_servers=servers,
+        session_timeout_s=3,
+        heartbeat_interval_s=0.3,
+        transaction_timeout_s=3,
+    )
+    run_consumer(
+        settings,
+        source,
+        group,
+        lambda records: echoed(records, target),
+        threading.Event(),
+        delivery=Delivery(delivery),
+        max_records=4,
+    )
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,181 @@
+"""Publishing: everything arrives as it was, in order, or an error says what did not."""
+
+import threading
+import time
+from collections.abc import Callable
+
+import pytest
+
+from stream_icd.errors import BrokerError, DeliveryFailed, MessageTooLarge, TopicMissing
+from stream_icd.kafka.producer import Publisher
+from stream_icd.kafka.reader import open_reader
+from stream_icd.kafka.record import OutgoingRecord, Record
+from tests.brokers import Broker
+
+HEADERS = (("ce_id", b"as733/1999-04-02"), ("ce_id", b"twice"), ("empty", b""))
+
+
+def everything(broker: Broker, topic: str) -> list[Record]:
+    with open_reader(broker.settings(), topic, until="end") as records:
+        return list(records)
+
+
+def test_a_record_comes_back_as_it_was(broker: Broker, make_topic: Callable[..., str]) -> None:
+    topic = make_topic(partitions=3)
+    big = bytes(range(256)) * 20_000  # 5 MB
+    sent = [
+        OutgoingRecord(topic, big, b"as733", HEADERS, partition=2, timestamp_ms=922_838_400_000),
+        OutgoingRecord(topic, None, b"a deletion", partition=2, timestamp_ms=0),
+        OutgoingRecord(topic, b"", None, partition=2, timestamp_ms=1),
+    ]
+    with Publisher(broker.settings()) as publisher:
+        for record in sent:
+            publisher.send(record)
+    assert everything(broker, topic) == [
+        Record(topic, 2, offset, s.timestamp_ms or 0, s.key, s.value, s.headers)
+        for offset, s in enumerate(sent)
+    ]
+
+
+def test_equal_keys_share_a_partition_and_keep_their_order(
+    broker: Broker, make_topic: Callable[..., str]
+) -> None:
+    topic = make_topic(partitions=4)
+    with Publisher(broker.settings()) as publisher:
+        for number in range(300):
+            publisher.send(OutgoingRecord(topic, b"%d" % number, b"graph-%d" % (number % 7)))
+    records = everything(broker, topic)
+    assert len({r.partition for r in records}) > 1
+    for key in range(7):
+        own = [r for r in records if r.key == b"graph-%d" % key]
+        assert len({r.partition for r in own}) == 1
+        assert [int(r.value or b"") for r in own] == list(range(key, 300, 7))
+
+
+def test_flush_returns_when_all_are_acknowledged(
+    broker: Broker, make_topic: Callable[..., str]
+) -> None:
+    topic = make_topic()
+    with Publisher(broker.settings()) as publisher:
+        for _ in range(50):
+            publisher.send(OutgoingRecord(topic, b"x" * 10_000))
+        publisher.flush()
+        assert (publisher.sent, publisher.acknowledged) == (50, 50)
+        assert len(everything(broker, topic)) == 50
+
+
+def test_a_record_above_our_limit_is_refused_and_the_others_arrive(
+    broker: Broker, make_topic: Callable[..., str]
+) -> None:
+    topic = make_topic()
+    with Publisher(broker.settings(max_message_bytes=10_000)) as publisher:
+        publisher.send(OutgoingRecord(topic, b"before"))
+        with pytest.raises(MessageTooLarge, match=r"10006 bytes .* key b'as733' .* 10000 bytes"):
+            publisher.send(OutgoingRecord(topic, b"x" * 10_001, b"as733"))
+        publisher.send(OutgoingRecord(topic, b"after"))
+    assert [r.value for r in everything(broker, topic)] == [b"before", b"after"]
+
+
+def test_a_record_above_its_topics_limit_is_refused_and_the_others_arrive(
+    broker: Broker, make_topic: Callable[..., str]
+) -> None:
+    topic = make_topic(max_message_bytes=50_000)
+    largest = b"x" * (50_000 - 1_000)
+    with Publisher(broker.settings()) as publisher:
+        publisher.send(OutgoingRecord(topic, largest, b"k", HEADERS))
+        with pytest.raises(MessageTooLarge, match=r"50001 bytes"):
+            publisher.send(OutgoingRecord(topic, b"x" * 50_000, b"k"))
+        publisher.send(OutgoingRecord(topic, b"after"))
+    assert [r.value for r in everything(broker, topic)] == [largest, b"after"]
+
+
+@pytest.mark.kafka
+def test_what_only_the_broker_refuses_is_told_at_every_later_call(
+    kafka: Broker, topic_name: str
+) -> None:
+    from stream_icd.kafka.clients import open_admin
+    from stream_icd.kafka.topics import TopicSpec, create_topics
+
+    create_topics(kafka.settings(), [TopicSpec(topic_name)])
+    publisher = Publisher(kafka.settings())
+    publisher.send(OutgoingRecord(topic_name, b"small", b"k"))
+    publisher.flush()
+    with open_admin(kafka.settings()) as admin:  # somebody lowers the limit behind our back
+        from kafka.admin import ConfigResource, ConfigResourceType
+
+        limit = {"max.message.bytes": "1000"}
+        admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, topic_name, limit)])
+    publisher.send(OutgoingRecord(topic_name, b"x" * 5_000, b"the key"))
+    for _ in range(2):
+        with pytest.raises(DeliveryFailed, match=r"5007 bytes .*the key"):
+            publisher.flush()
+    with pytest.raises(DeliveryFailed):
+        publisher.send(OutgoingRecord(topic_name, b"later"))
+    assert (publisher.sent, publisher.acknowledged) == (2, 1)
+    publisher.close()
+
+
+def test_a_missing_topic_is_named_at_once(broker: Broker, topic_name: str) -> None:
+    started = time.monotonic()
+    with Publisher(broker.settings()) as publisher, pytest.raises(TopicMissing, match=topic_name):
+        publisher.send(OutgoingRecord(topic_name, b"x"))
+    assert time.monotonic() - started < 5
+
+
+def test_a_partition_that_does_not_exist_is_an_error(
+    broker: Broker, make_topic: Callable[..., str]
+) -> None:
+    topic = make_topic(partitions=2)
+    with Publisher(broker.settings()) as publisher:
+        with pytest.raises(BrokerError, match="partition"):
+            publisher.send(OutgoingRecord(topic, b"x", partition=9))
+        publisher.send(OutgoingRecord(topic, b"y"))
+    assert [r.value for r in everything(broker, topic)] == [b"y"]
+
+
+def test_no_more_is_under_way_than_allowed(broker: Broker, make_topic: Callable[..., str]) -> None:
+    topic = make_topic()
+    most = 0
+    with Publisher(broker.settings(max_in_flight_bytes=300_000)) as publisher:
+        for _ in range(40):
+            publisher.send(OutgoingRecord(topic, b"x" * 100_000))
+            most = max(most, publisher.sent - publisher.acknowledged)
+    assert most <= 3
+    assert publisher.acknowledged == 40
+
+
+@pytest.mark.kafka
+def test_a_publisher_waits_for_a_broker_that_pauses(kafka: Broker, topic_name: str) -> None:
+    from stream_icd.kafka.topics import TopicSpec, create_topics
+
+    if kafka.node is None:
+        pytest.skip("needs a Kafka that the tests start: unset STREAM_ICD_TEST_KAFKA")
+    create_topics(kafka.settings(), [TopicSpec(topic_name)])
+    with Publisher(kafka.settings()) as publisher:
+        publisher.send(OutgoingRecord(topic_name, b"before"))
+        publisher.flush()
+        with kafka.node.paused():
+            publisher.send(OutgoingRecord(topic_name, b"meanwhile"))
+            with pytest.raises(DeliveryFailed, match="1 of 2 records"):
+                publisher.flush(timeout_s=0.5)
+        publisher.flush()
+    assert [r.value for r in everything(kafka, topic_name)] == [b"before", b"meanwhile"]
+
+
+def test_several_threads_may_share_a_publisher(
+    broker: Broker, make_topic: Callable[..., str]
+) -> None:
+    topic = make_topic()
+    with Publisher(broker.settings()) as publisher:
+
+        def send_some() -> None:
+            for _ in range(50):
+                publisher.send(OutgoingRecord(topic, b"x"))
+
+        threads = [threading.Thread(target=send_some) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert (publisher.sent, publisher.acknowledged) == (200, 200)
+    assert len(everything(broker, topic)) == 200

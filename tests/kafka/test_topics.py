@@ -1,0 +1,62 @@
+"""Topics: made with their settings, once."""
+
+from collections.abc import Callable
+
+import pytest
+
+from stream_icd.errors import BadSettings, TopicMissing
+from stream_icd.kafka.topics import (
+    DEFAULT_TOPICS,
+    SNAPSHOTS,
+    TopicSpec,
+    create_topics,
+    dead_letter_topic,
+    describe_topic,
+)
+from tests.brokers import Broker
+
+
+def test_topics_are_created_once(broker: Broker, topic_name: str) -> None:
+    specs = TopicSpec(topic_name, partitions=3, max_message_bytes=2_000_000).with_dead_letters()
+    names = (topic_name, f"{topic_name}.dlq")
+    first = create_topics(broker.settings(), specs)
+    assert (first.created, first.existing) == (names, ())
+    again = create_topics(broker.settings(), specs)
+    assert (again.created, again.existing) == ((), names)
+
+
+def test_a_topic_has_the_settings_it_was_created_with(
+    broker: Broker, make_topic: Callable[..., str]
+) -> None:
+    topic = make_topic(partitions=3, max_message_bytes=2_000_000)
+    found = describe_topic(broker.settings(), topic)
+    assert (found.partitions, found.max_message_bytes) == (3, 2_000_000)
+
+
+def test_an_existing_topic_is_left_as_it_is(broker: Broker, make_topic: Callable[..., str]) -> None:
+    topic = make_topic(partitions=2)
+    create_topics(broker.settings(), [TopicSpec(topic, partitions=5)])
+    assert describe_topic(broker.settings(), topic).partitions == 2
+
+
+def test_a_missing_topic_says_how_to_create_it(broker: Broker, topic_name: str) -> None:
+    with pytest.raises(TopicMissing, match="stream-icd topics create"):
+        describe_topic(broker.settings(), topic_name)
+
+
+@pytest.mark.parametrize("wrong", [{"name": "a b"}, {"name": ""}, {"name": "a", "partitions": 0}])
+def test_an_impossible_topic_is_refused_before_anything_connects(wrong: dict[str, object]) -> None:
+    with pytest.raises(BadSettings):
+        TopicSpec(**wrong)  # type: ignore[arg-type]
+
+
+@pytest.mark.kafka
+def test_a_setting_that_the_broker_refuses_is_named(kafka: Broker, topic_name: str) -> None:
+    with pytest.raises(BadSettings, match=r"cleanup\.policy"):
+        create_topics(kafka.settings(), [TopicSpec(topic_name, cleanup_policy="shred")])
+
+
+def test_every_topic_of_results_and_inputs_has_a_place_for_dead_letters() -> None:
+    names = {spec.name for spec in DEFAULT_TOPICS}
+    assert {SNAPSHOTS, dead_letter_topic(SNAPSHOTS)} <= names
+    assert len(names) == len(DEFAULT_TOPICS)
