@@ -9,6 +9,9 @@ import typer
 
 app = typer.Typer(add_completion=False, help="See it all work on this machine.")
 
+# One at a time, so that the time to publish is what a live stream's subscriber would see.
+DETECT = ("consume", "detect", "--batch", "1")
+
 
 @app.command()
 def demo(
@@ -77,5 +80,5 @@ def _programs(data: Path | None, limit: int | None) -> tuple[tuple[str, ...], tu
     at_most = () if limit is None else ("--limit", str(limit))
     if data is None:
         at_most = at_most or ("--limit", "120")
-        return ("produce", "lfr", *at_most), ("consume", "detect", "--model", "lfr")
-    return ("produce", "as", str(data), *at_most), ("consume", "detect", "--model", "as")
+        return ("produce", "lfr", *at_most), (*DETECT, "--model", "lfr")
+    return ("produce", "as", str(data), *at_most), (*DETECT, "--model", "as")

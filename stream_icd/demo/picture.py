@@ -12,6 +12,7 @@ matplotlib.use("Agg")  # before pyplot: no window, a file
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
+from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
 from stream_icd.demo.layout import community_layout
@@ -76,6 +77,7 @@ def _draw_quality(axes: Axes, run: DemoRun, agreement: list[float]) -> None:
     axes.plot(modularity, color="#1a73e8", label="modularity")
     if agreement:
         axes.plot(agreement, color="#188038", label="NMI with the truth")
+    axes.set_ylim(min(0.0, *modularity), 1.02)
     axes.legend(frameon=False, loc="lower left")
     _finish(axes, "quality")
 
@@ -102,3 +104,5 @@ def _finish(axes: Axes, title: str) -> None:
     axes.set_title(title, loc="left", color=INK, fontsize=10)
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(axis="y", alpha=0.25)
+    axes.margins(x=0)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))

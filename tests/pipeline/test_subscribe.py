@@ -1,0 +1,105 @@
+"""What `subscribe` yields: each result once, the ones asked for, from where it was asked."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from stream_icd import subscribe
+from stream_icd.communities import Communities
+from stream_icd.errors import BrokerUnavailable, TopicMissing
+from stream_icd.kafka.producer import Publisher
+from stream_icd.kafka.record import OutgoingRecord
+from stream_icd.kafka.settings import KafkaSettings
+from stream_icd.snapshot import Window
+from stream_icd.wire.communities import encode_communities
+from tests.brokers import Broker
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def communities(i: int, graph: str = "g", model: str = "m@1") -> Communities:
+    return Communities(
+        graph=graph,
+        snapshot_id=f"{graph}/{i}",
+        window=Window(START, START),
+        nodes=pa.array([1, 2]),
+        labels=np.array([0, 1], np.int32),
+        n_edges=1,
+        model=model,
+        modularity=0.0,
+        ncut=1.0,
+        milliseconds={"decode": 1.0, "features": 1.0, "encode": 1.0, "cluster": 1.0},
+        detected_at=START,
+    )
+
+
+def publish(broker: Broker, topic: str, *results: Communities, timestamp_ms: int = 0) -> None:
+    with Publisher(broker.settings()) as publisher:
+        for result in results:
+            message = encode_communities(result)
+            publisher.send(
+                OutgoingRecord(
+                    topic,
+                    message.value,
+                    message.key,
+                    message.headers,
+                    timestamp_ms=timestamp_ms or None,
+                )
+            )
+
+
+def ids(broker: Broker, topic: str, **options: object) -> list[str]:
+    everything = {"start": "beginning", "until": "end", "settings": broker.settings()}
+    found = subscribe(**(everything | options), topic=topic)  # type: ignore[arg-type]
+    return [one.snapshot_id for one in found]
+
+
+def test_a_result_that_was_published_twice_is_seen_once(broker: Broker, make_topic) -> None:
+    topic = make_topic()
+    first, second = communities(1), communities(2)
+    publish(broker, topic, first, second, first, replace(first, model="m@2"), second)
+    assert ids(broker, topic) == ["g/1", "g/2", "g/1"]
+
+
+def test_only_the_graph_asked_for(broker: Broker, make_topic) -> None:
+    topic = make_topic(partitions=3)
+    publish(broker, topic, *(communities(i, graph) for i in range(4) for graph in ("a", "b")))
+    assert ids(broker, topic, graph="b") == ["b/0", "b/1", "b/2", "b/3"]
+    assert ids(broker, topic, graph="b", limit=2) == ["b/0", "b/1"]
+    assert ids(broker, topic, graph="c") == []
+
+
+def test_from_a_time(broker: Broker, make_topic) -> None:
+    topic = make_topic()
+    for i in range(4):
+        sent_at = START + timedelta(minutes=i)
+        publish(broker, topic, communities(i), timestamp_ms=int(sent_at.timestamp() * 1000))
+    assert ids(broker, topic, start=START + timedelta(minutes=2)) == ["g/2", "g/3"]
+
+
+def test_a_message_of_another_kind_is_told_and_passed_over(broker: Broker, make_topic) -> None:
+    topic = make_topic()
+    publish(broker, topic, communities(1))
+    with Publisher(broker.settings()) as publisher:
+        publisher.send(OutgoingRecord(topic, b"?", b"g"))
+    publish(broker, topic, communities(2))
+    told: list[str] = []
+    found = ids(broker, topic, on_bad=lambda record, error: told.append(f"{record.offset} {error}"))
+    assert found == ["g/1", "g/2"]
+    assert told == ["1 header ce_specversion is missing or empty"]
+
+
+def test_a_missing_topic_says_how_to_create_it(broker: Broker, topic_name: str) -> None:
+    with pytest.raises(TopicMissing, match="stream-icd topics create"):
+        ids(broker, topic_name)
+
+
+def test_nobody_at_the_address_is_an_error_that_names_it() -> None:
+    nobody = KafkaSettings(bootstrap_servers="127.0.0.1:1", connect_timeout_s=0.5)
+    with pytest.raises(BrokerUnavailable, match=r"127\.0\.0\.1:1"):
+        next(subscribe(settings=nobody))
