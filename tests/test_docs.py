@@ -1,0 +1,107 @@
+"""What the documents show can be typed: commands, options, make targets, links and imports."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from stream_icd.registry.shipped import shipped_models
+from tests.command_lines import all_commands, arguments_of, complaint
+
+ROOT = Path(__file__).parents[1]
+DOCUMENTS = [
+    ROOT / "README.md",
+    ROOT / "CONTRIBUTING.md",
+    *sorted((ROOT / "docs").glob("**/*.md")),
+]
+FENCE = re.compile(r"^ *```(\w*)[^\n]*\n(.*?)^ *```", re.MULTILINE | re.DOTALL)
+INLINE = re.compile(r"(?<!`)`(stream-icd [^`\n]+)`")
+LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)[^)]*\)")
+PLACEHOLDER = re.compile(r"[A-Z]{3,}|…|\.\.\.|[\[<].*")
+
+
+def name(document: Path) -> str:
+    return str(document.relative_to(ROOT))
+
+
+def fences(document: Path, *languages: str) -> Iterator[str]:
+    for language, body in FENCE.findall(document.read_text(encoding="utf-8")):
+        if language in languages:
+            yield body
+
+
+def shell_lines(document: Path) -> Iterator[str]:
+    for body in fences(document, "sh", "bash", "shell", "console"):
+        for line in body.replace("\\\n", " ").splitlines():
+            yield line.strip().removeprefix("$ ")
+
+
+def commands(document: Path) -> Iterator[list[str]]:
+    """Arguments of each `stream-icd` line that the document shows to be typed."""
+    for line in shell_lines(document):
+        if "stream-icd" in line and (arguments := arguments_of(line)) is not None:
+            yield arguments
+
+
+def mentions(document: Path) -> Iterator[list[str]]:
+    """Arguments of each `stream-icd …` in running text, up to the first placeholder."""
+    prose = FENCE.sub("", document.read_text(encoding="utf-8"))
+    for mention in INLINE.findall(prose):
+        arguments = arguments_of(mention) or []
+        end = next((i for i, a in enumerate(arguments) if PLACEHOLDER.fullmatch(a)), None)
+        yield arguments[:end]
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=name)
+def test_commands_and_options_shown_exist(document: Path) -> None:
+    wrong = [why for arguments in commands(document) if (why := complaint(arguments))]
+    wrong += [why for a in mentions(document) if (why := complaint(a, complete=False))]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_every_command_is_shown_somewhere() -> None:
+    shown = [arguments for document in DOCUMENTS for arguments in commands(document)]
+    missing = [c for c in all_commands() if not any(tuple(a[: len(c)]) == c for a in shown)]
+    assert not missing, f"show how to use: {[' '.join(command) for command in missing]}"
+
+
+def test_the_readme_shows_models_that_are_shipped() -> None:
+    named = [
+        arguments[arguments.index("--model") + 1]
+        for document in DOCUMENTS
+        for arguments in commands(document)
+        if "--model" in arguments and arguments[:1] == ["consume"]
+    ]
+    assert {model for model in named if "/" not in model} <= set(shipped_models())
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=name)
+def test_make_targets_shown_exist(document: Path) -> None:
+    targets = set(
+        re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
+    )
+    text = document.read_text(encoding="utf-8")
+    shown = set(re.findall(r"(?:^|`)\$? ?make ([a-z]+)", text, re.MULTILINE))
+    assert shown <= targets
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=name)
+def test_relative_links_lead_somewhere(document: Path) -> None:
+    targets = LINK.findall(FENCE.sub("", document.read_text(encoding="utf-8")))
+    local = [t.split("#")[0] for t in targets if "://" not in t and not t.startswith("#")]
+    broken = [t for t in local if not (document.parent / t).exists()]
+    assert not broken
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=name)
+def test_python_shown_compiles_and_imports_what_exists(document: Path) -> None:
+    for body in fences(document, "python", "py"):
+        for node in ast.walk(ast.parse(body, name(document))):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("stream_icd"):
+                module = importlib.import_module(str(node.module))
+                assert all(hasattr(module, alias.name) for alias in node.names), ast.unparse(node)

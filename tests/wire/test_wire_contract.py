@@ -1,0 +1,218 @@
+"""docs/wire.md and docs/asyncapi.yaml say what the code does, and what they say is enough."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import jsonschema
+import numpy as np
+import pyarrow as pa
+import pytest
+import yaml
+
+from stream_icd.communities import STAGES, Communities, Labels
+from stream_icd.errors import BadInput, BadSnapshot
+from stream_icd.kafka.record import Record
+from stream_icd.kafka.settings import KafkaSettings
+from stream_icd.kafka.topics import DEFAULT_TOPICS
+from stream_icd.pipeline.dead_letters import dead_letter
+from stream_icd.snapshot import Window, snapshot_from_pairs
+from stream_icd.wire.communities import (
+    decode_communities,
+    decode_labels,
+    encode_communities,
+    encode_labels,
+)
+from stream_icd.wire.limits import DEFAULT_LIMITS
+from stream_icd.wire.message import Headers, Message
+from stream_icd.wire.snapshots import decode_snapshot, encode_snapshot
+
+DOCS = Path(__file__).parents[2] / "docs"
+PROSE = (DOCS / "wire.md").read_text(encoding="utf-8")
+CONTRACT: dict[str, Any] = yaml.safe_load((DOCS / "asyncapi.yaml").read_text(encoding="utf-8"))
+DAY = Window(datetime(1999, 4, 2, tzinfo=UTC), datetime(1999, 4, 3, tzinfo=UTC))
+NODES = pa.array([701, 1239, 7018])
+LABELS = np.array([0, 0, 1], np.int32)
+
+SNAPSHOT = encode_snapshot(
+    snapshot_from_pairs(
+        [701, 701], [1239, 7018], graph="g", id="g/1", window=DAY, n_communities=2, source="s"
+    )
+)
+COMMUNITIES = encode_communities(
+    Communities(
+        graph="g",
+        snapshot_id="g/1",
+        window=DAY,
+        nodes=NODES,
+        labels=LABELS,
+        n_edges=2,
+        model="as@5b1f09c2",
+        modularity=-0.0001,
+        ncut=1e-12,
+        milliseconds=dict.fromkeys(STAGES, 0.25),
+        detected_at=DAY.end,
+    )
+)
+KNOWN = encode_labels(Labels("g", "g/1", DAY, NODES, LABELS, source="s"))
+MESSAGES: dict[str, tuple[Message, Callable[..., Any]]] = {
+    "snapshot": (SNAPSHOT, decode_snapshot),
+    "communities": (COMMUNITIES, decode_communities),
+    "labels": (KNOWN, decode_labels),
+}
+EVERYWHERE = "On every message:"
+
+
+def dead_letter_headers() -> dict[str, str]:
+    record = Record("icd.snapshots.v1", 3, 41, 0, b"g", b"")
+    outgoing = dead_letter(record, "decode", BadSnapshot("header ce_id is missing or empty"))
+    return {name: (value or b"").decode() for name, value in outgoing.headers}
+
+
+def texts(headers: Headers) -> dict[str, str]:
+    return {name: value.decode() for name, value in headers}
+
+
+def resolved(node: Any) -> Any:
+    """The contract with every `$ref` replaced by what it names; a dangling one is a KeyError."""
+    if isinstance(node, list):
+        return [resolved(item) for item in node]
+    if not isinstance(node, dict):
+        return node
+    if "$ref" in node:
+        target: Any = CONTRACT
+        for part in node["$ref"].removeprefix("#/").split("/"):
+            target = target[part]
+        return resolved(target)
+    return {name: resolved(item) for name, item in node.items()}
+
+
+def headers_schema(message: str) -> dict[str, Any]:
+    schema: dict[str, Any] = resolved(CONTRACT["components"]["messages"][message]["headers"])
+    return schema
+
+
+def rows_under(heading: str) -> dict[str, str]:
+    """First column and the rest of the table that follows `heading` in the prose."""
+    section = PROSE.split(heading, 1)[1]
+    table = re.search(r"(?:^.* \| .*\n)+", section, re.MULTILINE)
+    assert table is not None, f"no table under {heading!r}"
+    rows = table.group().splitlines()[2:]
+    return {row.split(" | ")[0].strip("`"): row.split(" | ", 1)[1] for row in rows}
+
+
+@pytest.mark.parametrize("name", MESSAGES)
+def test_the_schema_of_each_message_takes_its_real_headers_and_knows_them_all(name: str) -> None:
+    headers = texts(MESSAGES[name][0].headers)
+    schema = headers_schema(name)
+    jsonschema.validate(headers, schema)
+    assert set(headers) == set(schema["properties"])
+    assert headers["ce_type"] == CONTRACT["components"]["messages"][name]["name"]
+
+
+@pytest.mark.parametrize("name", MESSAGES)
+def test_the_prose_lists_exactly_the_headers_of_each_message(name: str) -> None:
+    headers = texts(MESSAGES[name][0].headers)
+    common = rows_under(EVERYWHERE)
+    own = rows_under(f"`{headers['ce_type']}`\n")
+    assert set(common) | set(own) == set(headers)
+    required = {header for header, text in (common | own).items() if text.startswith("yes")}
+    assert required == set(headers_schema(name)["required"])
+
+
+@pytest.mark.parametrize("name", MESSAGES)
+def test_what_the_contract_calls_optional_may_be_left_out_and_no_reader_asks_for_more(
+    name: str,
+) -> None:
+    message, decode = MESSAGES[name]
+    demanded = set()
+    for left_out, _ in message.headers:
+        headers = tuple(h for h in message.headers if h[0] != left_out)
+        try:
+            decode(message.key, message.value, headers)
+        except BadInput:
+            demanded.add(left_out)
+    assert demanded <= set(headers_schema(name)["required"])
+    # What a snapshot's producer must send is what the reader insists on, no more and no less.
+    if name == "snapshot":
+        assert demanded == set(headers_schema(name)["required"])
+
+
+def test_a_dead_letter_carries_the_headers_that_are_documented() -> None:
+    headers = dead_letter_headers()
+    schema = headers_schema("deadLetter")
+    jsonschema.validate(headers, schema)
+    assert set(headers) == set(schema["properties"]) == set(rows_under("added at the end:"))
+
+
+def test_topics_are_those_that_topics_create_makes() -> None:
+    made = {topic.name for topic in DEFAULT_TOPICS}
+    addresses = {channel["address"] for channel in CONTRACT["channels"].values()}
+    assert addresses <= made
+    assert set(rows_under("## Topics")) == addresses
+
+
+def test_limits_are_those_of_the_code() -> None:
+    limits = rows_under("## Limits")
+    numbers = [int(match) for row in limits.values() for match in re.findall(r"\b\d{5,}\b", row)]
+    ours = DEFAULT_LIMITS
+    record = KafkaSettings.model_fields["max_message_bytes"].default
+    assert numbers == [record, ours.decoded_bytes, ours.rows, ours.header_bytes]
+    assert resolved(CONTRACT["components"]["schemas"]["arrowStream"])["maxLength"] == record
+
+
+@pytest.mark.parametrize("name", MESSAGES)
+def test_columns_are_those_of_the_tables(name: str) -> None:
+    heading = "### Edges of a snapshot" if name == "snapshot" else "### Nodes of communities"
+    columns = set(pa.ipc.open_stream(MESSAGES[name][0].value).schema.names)
+    assert columns <= set(rows_under(heading)) <= columns | {"weight"}
+
+
+def test_the_asyncapi_document_holds_together() -> None:
+    assert CONTRACT["asyncapi"] == "3.0.0"
+    whole = resolved(CONTRACT)  # every reference leads somewhere
+    for channel in whole["channels"].values():
+        assert channel["messages"]
+    for operation in whole["operations"].values():
+        assert operation["action"] in {"send", "receive"}
+        assert operation["channel"] in whole["channels"].values()
+    for schema in whole["components"]["schemas"].values():
+        jsonschema.Draft7Validator.check_schema(schema)
+
+
+@pytest.mark.parametrize("kind", ["int8", "uint8", "int64", "uint64", "utf8", "large_utf8"])
+def test_ids_of_the_documented_types_are_read(kind: str) -> None:
+    values = [1, 2, 3] if "int" in kind else ["a", "b", "c"]
+    ids = pa.array(values, getattr(pa, kind)())
+    assert f"`{kind}`" in PROSE
+    ring = ids, ids.take(pa.array([1, 2, 0]))
+    message = encode_snapshot(snapshot_from_pairs(*ring, graph="g", id="g/1", window=DAY))
+    assert decode_snapshot(message.key, message.value, message.headers).nodes.type == ids.type
+
+
+def test_the_producer_in_the_prose_sends_what_we_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    sent: list[dict[str, Any]] = []
+
+    class Producer:
+        def __init__(self, config: dict[str, Any]) -> None:
+            assert "bootstrap.servers" in config
+
+        def produce(self, topic: str, **record: Any) -> None:
+            sent.append({"topic": topic, **record})
+
+        def flush(self) -> None: ...
+
+    monkeypatch.setitem(sys.modules, "confluent_kafka", SimpleNamespace(Producer=Producer))
+    example = PROSE.split("```python\n")[1].split("```")[0]
+    exec(compile(example, "docs/wire.md", "exec"), {})
+    (record,) = sent
+    assert record["topic"] == "icd.snapshots.v1"
+    headers = tuple((name, text.encode()) for name, text in record["headers"].items())
+    snapshot = decode_snapshot(record["key"].encode(), record["value"], headers)
+    assert (snapshot.n_nodes, snapshot.n_edges) == (4, 3)
