@@ -1,0 +1,118 @@
+"""`stream-icd subscribe` as people and programs use it, in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from datetime import UTC, datetime
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from stream_icd.communities import Communities
+from stream_icd.kafka.producer import Publisher
+from stream_icd.kafka.record import OutgoingRecord
+from stream_icd.kafka.topics import COMMUNITIES, create_topics
+from stream_icd.snapshot import Window
+from stream_icd.wire.communities import encode_communities
+from tests.brokers import Broker
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+@pytest.fixture
+def graph(embedded: Broker, topic_name: str) -> str:
+    """A graph with three published results, in the live topic."""
+    create_topics(embedded.settings())
+    with Publisher(embedded.settings()) as publisher:
+        for i in range(3):
+            result = Communities(
+                graph=topic_name,
+                snapshot_id=f"{topic_name}/{i}",
+                window=Window(START, START),
+                nodes=pa.array(["a", "b", "c"]),
+                labels=np.array([0, 1, 0], np.int32),
+                n_edges=2,
+                model="m@1",
+                modularity=0.25,
+                ncut=1.0,
+                milliseconds={"decode": 1.0, "features": 2.0, "encode": 3.0, "cluster": 4.0},
+                detected_at=START,
+            )
+            message = encode_communities(result)
+            record = OutgoingRecord(COMMUNITIES, message.value, message.key, message.headers)
+            publisher.send(record)
+    return topic_name
+
+
+def subscribe(broker: Broker, *options: str) -> subprocess.CompletedProcess[bytes]:
+    address = ("-b", broker.bootstrap_servers)
+    command = (sys.executable, "-m", "stream_icd.cli", "subscribe", *options, *address)
+    return subprocess.run(command, capture_output=True, timeout=60, check=False)
+
+
+def test_json_lines_hold_the_whole_result(embedded: Broker, graph: str) -> None:
+    done = subscribe(
+        embedded, "--graph", graph, "--from", "beginning", "--format", "json", "--limit", "2"
+    )
+    assert done.returncode == 0, done.stderr
+    first, second = (json.loads(line) for line in done.stdout.splitlines())
+    assert (first["snapshot_id"], second["snapshot_id"]) == (f"{graph}/0", f"{graph}/1")
+    assert first["nodes"] == ["a", "b", "c"]
+    assert first["communities"] == [0, 1, 0]
+    assert (first["n_communities"], first["modularity"]) == (2, 0.25)
+    assert datetime.fromisoformat(first["window_end"]) == START
+
+
+def test_a_table_has_a_line_a_snapshot(embedded: Broker, graph: str) -> None:
+    done = subscribe(embedded, "--graph", graph, "--from", "beginning", "--until", "end")
+    lines = done.stdout.decode().splitlines()
+    assert len(lines) == 4
+    assert lines[0].split()[:4] == ["snapshot", "nodes", "edges", "communities"]
+    assert lines[1].split() == [f"{graph}/0", "3", "2", "2", "0.2500", "2", "10.0", "m@1"]
+
+
+def test_arrow_is_one_stream_with_a_row_a_node(embedded: Broker, graph: str) -> None:
+    done = subscribe(
+        embedded, "--graph", graph, "--from", "beginning", "--until", "end", "--format", "arrow"
+    )
+    table = pa.ipc.open_stream(done.stdout).read_all()
+    assert table.num_rows == 9
+    assert table["node"].to_pylist()[:3] == ["a", "b", "c"]
+    assert table["community"].to_pylist()[:3] == [0, 1, 0]
+    assert set(table["snapshot_id"].to_pylist()) == {f"{graph}/{i}" for i in range(3)}
+
+
+def test_a_reader_that_leaves_early_is_no_error(embedded: Broker, graph: str) -> None:
+    command = (
+        f"{sys.executable} -m stream_icd.cli subscribe --graph {graph} --from beginning "
+        f"--format json -b {embedded.bootstrap_servers} | head -1"
+    )
+    done = subprocess.run(
+        ["bash", "-o", "pipefail", "-c", command], capture_output=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_nobody_at_the_address_says_what_to_do_and_exits_for_a_retry() -> None:
+    command = (sys.executable, "-m", "stream_icd.cli", "subscribe", "-b", "127.0.0.1:1")
+    done = subprocess.run(
+        command,
+        capture_output=True,
+        timeout=60,
+        check=False,
+        env={"STREAM_ICD_CONNECT_TIMEOUT_S": "0.5", "PATH": ""},
+    )
+    assert done.returncode == 75
+    assert b"BrokerUnavailable" in done.stderr
+    assert b"127.0.0.1:1" in done.stderr
+    assert b"Traceback" not in done.stderr
+
+
+def test_a_bad_time_is_explained() -> None:
+    command = (sys.executable, "-m", "stream_icd.cli", "subscribe", "--from", "yesterday")
+    done = subprocess.run(command, capture_output=True, timeout=60, check=False)
+    assert done.returncode == 78
+    assert b"give beginning, latest, or a time such as" in done.stderr

@@ -1,0 +1,67 @@
+"""A detector that is killed in the middle of its work loses nothing and doubles nothing."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from stream_icd.child_process import start_child
+from stream_icd.icd.model import save_model
+from stream_icd.kafka.producer import Publisher
+from stream_icd.kafka.record import OutgoingRecord
+from stream_icd.kafka.topics import COMMUNITIES, SNAPSHOTS, create_topics
+from stream_icd.pipeline.subscribe import subscribe
+from stream_icd.registry.shipped import VersionedModel
+from stream_icd.snapshot import Snapshot
+from tests.brokers import Broker
+
+N_SNAPSHOTS = 60
+
+
+@pytest.fixture
+def model_folder(model: VersionedModel, tmp_path: Path) -> Path:
+    save_model(model.model, tmp_path / "model")
+    return tmp_path / "model"
+
+
+def start_detector(broker: Broker, graph: str, model: Path, log: Path) -> subprocess.Popen[bytes]:
+    options = ("--model", str(model), "--graph", graph, "--group", graph, "--batch", "4")
+    address = ("--bootstrap-servers", broker.bootstrap_servers)
+    command = (sys.executable, "-m", "stream_icd.cli", "consume", "detect", *options, *address)
+    return start_child(command, log)
+
+
+def test_kill_9_of_a_detector(
+    broker: Broker,
+    topic_name: str,
+    tmp_path: Path,
+    model_folder: Path,
+    snapshot: Callable[..., Snapshot],
+    outgoing: Callable[[Snapshot, str], OutgoingRecord],
+) -> None:
+    graph = topic_name  # a graph of this test's own in the live topics
+    create_topics(broker.settings())
+    with Publisher(broker.settings()) as publisher:
+        for i in range(N_SNAPSHOTS):
+            publisher.send(outgoing(snapshot(i, graph), SNAPSHOTS))
+    results = subscribe(
+        graph, start="beginning", limit=N_SNAPSHOTS, settings=broker.settings(), topic=COMMUNITIES
+    )
+    first = start_detector(broker, graph, model_folder, tmp_path / "first.log")
+    try:
+        seen = [next(results).snapshot_id for _ in range(N_SNAPSHOTS // 4)]
+    finally:
+        first.kill()
+        first.wait()
+    second = start_detector(broker, graph, model_folder, tmp_path / "second.log")
+    try:
+        seen += [one.snapshot_id for one in results]
+    finally:
+        second.terminate()
+        status = second.wait(20)
+    assert seen == [f"{graph}/{i}" for i in range(N_SNAPSHOTS)]
+    assert status == 0, (tmp_path / "second.log").read_text()
