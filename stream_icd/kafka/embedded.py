@@ -6,21 +6,19 @@ promises less than Apache Kafka does (`stream_icd.kafka.capabilities` says what)
 
 from __future__ import annotations
 
-import ctypes
 import importlib
 import ipaddress
 import os
-import signal
 import socket
 import subprocess
-import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from stream_icd.child_process import start_child, stop_child, tail
 from stream_icd.errors import BadSettings, BrokerUnavailable, MissingExtra
 from stream_icd.kafka.clients import open_admin
 from stream_icd.kafka.settings import KafkaSettings
@@ -28,7 +26,6 @@ from stream_icd.kafka.settings import KafkaSettings
 LOOPBACK = "127.0.0.1"
 START_TIMEOUT_S = 15.0
 STOP_TIMEOUT_S = 3.0
-_PR_SET_PDEATHSIG = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +62,7 @@ def embedded_broker(
             _wait_until_it_answers(process, address, chosen, log)
             yield EmbeddedBroker(f"{address}:{chosen}", process.pid, log)
         finally:
-            _stop(process)
+            stop_child(process, STOP_TIMEOUT_S)
 
 
 def _loopback(host: str) -> str:
@@ -113,30 +110,7 @@ def _start(binary: str, endpoint: str, log: Path) -> subprocess.Popen[bytes]:
     ]
     # Only these variables: others could make it listen, store or report somewhere else.
     environment = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
-    with log.open("wb") as output:
-        return subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            env=environment,
-            start_new_session=True,  # Ctrl-C is for us; we then stop it in our own order
-            preexec_fn=_dies_with(os.getpid()),
-        )
-
-
-def _dies_with(parent: int) -> Callable[[], None] | None:
-    """What the child does before it becomes the broker, so that it never outlives us."""
-    if not sys.platform.startswith("linux"):
-        return None
-    libc = ctypes.CDLL(None)
-
-    def tie() -> None:
-        libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-        if os.getppid() != parent:  # it died in between
-            os._exit(1)
-
-    return tie
+    return start_child(command, log, env=environment)
 
 
 def _wait_until_it_answers(
@@ -147,7 +121,7 @@ def _wait_until_it_answers(
         if process.poll() is not None or time.monotonic() > deadline:
             raise BrokerUnavailable(
                 f"the embedded broker did not start on {address}:{port} "
-                f"(exit status {process.poll()}): {_tail(log) or 'it logged nothing'}"
+                f"(exit status {process.poll()}): {tail(log) or 'it logged nothing'}"
             )
         time.sleep(0.02)
     settings = KafkaSettings(
@@ -165,16 +139,3 @@ def _accepts(address: str, port: int) -> bool:
     except OSError:
         return False
     return True
-
-
-def _tail(log: Path, length: int = 2000) -> str:
-    return log.read_bytes()[-length:].decode(errors="replace").strip()
-
-
-def _stop(process: subprocess.Popen[bytes]) -> None:
-    process.terminate()
-    try:
-        process.wait(STOP_TIMEOUT_S)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
