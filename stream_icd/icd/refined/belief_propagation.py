@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from stream_icd.icd.refined.level_graph import Labels, LevelGraph
 
 N_KEPT = 4
-"""Communities kept of each node's belief; twice as many changed no result and took twice as long."""
+"""Communities kept of each node's belief; eight took twice as long and found nothing better."""
 
 START_BELIEF = 0.9
 """How much each node believes in the community it starts in."""
@@ -42,10 +42,11 @@ LARGE, TINY = 1e200, 1e-300
 
 
 class Model(NamedTuple):
-    """The planted model: mixing μ in (0, 1), size spread s in [0, 1]."""
+    """The planted model: mixing μ in (0, 1), size spread s in [0, 1], number of communities K."""
 
     mixing: float
     size_spread: float
+    n_communities: int
 
 
 class Beliefs(NamedTuple):
@@ -159,7 +160,7 @@ def _opposite_entries(graph: LevelGraph) -> NDArray[np.int32]:
 def _expect(field: Field, total: float, model: Model) -> None:
     """Prior and excess of each community from the volumes and sizes believed now."""
     n_communities = len(field.volumes)
-    mean = (total / n_communities) ** (1 - model.size_spread)
+    mean = (total / model.n_communities) ** (1 - model.size_spread)
     odds = (1 - model.mixing) / model.mixing
     for c in range(n_communities):
         volume = max(field.volumes[c], 1e-3 * total / n_communities)
@@ -203,9 +204,7 @@ def _weigh(
                 touched[n_touched] = c
                 n_touched += 1
                 touched_prior += field.prior[c]
-            product *= _factor(
-                field.excess[c], graph.weights[entry], beliefs.messages[entry, kept]
-            )
+            product *= _factor(field.excess[c], graph.weights[entry], beliefs.messages[entry, kept])
             products[c] = max(product, TINY)
             largest = max(largest, product)
         if largest > LARGE:

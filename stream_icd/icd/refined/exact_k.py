@@ -5,8 +5,14 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_icd.icd.refined.level_graph import Labels, LevelGraph, coarsen, compact
-from stream_icd.icd.refined.local_moves import connected_pieces
+from stream_icd.icd.refined.level_graph import (
+    Labels,
+    LevelGraph,
+    coarsen,
+    compact,
+    within_groups,
+)
+from stream_icd.icd.refined.multilevel import maximise_modularity
 
 Floats = NDArray[np.float64]
 Ids = NDArray[np.int64]
@@ -27,8 +33,8 @@ def to_exactly_k(
 ) -> Labels:
     """The partition with exactly n_communities (1..n): merged where there are more, else cut.
 
-    Merging joins communities whose union loses least modularity. Cutting breaks all communities
-    into pieces and joins pieces of the same community again, until n_communities are left.
+    Merging joins communities whose union loses least modularity. Cutting finds communities
+    inside each community and joins those again that lose least, until n_communities are left.
     """
     labels, found = compact(labels)
     if found < n_communities:
@@ -44,11 +50,11 @@ def _cut(
     graph: LevelGraph, labels: Labels, at_least: int, resolution: float, rng: np.random.Generator
 ) -> tuple[Labels, float]:
     """Pieces of the communities, at least that many, and the resolution they were cut at."""
-    order = rng.permutation(graph.n_nodes).astype(np.int32)
+    inside = within_groups(graph, labels)
     finer = resolution
     while finer < FINEST * resolution:
-        pieces, n_pieces = compact(connected_pieces(graph, labels, order, finer))
-        if n_pieces >= at_least:
+        pieces = maximise_modularity(inside, finer, rng)
+        if pieces.max() + 1 >= at_least:
             return pieces, finer
         finer *= FINER
     return np.arange(graph.n_nodes, dtype=np.int32), finer
@@ -67,7 +73,7 @@ def _merge(
         sources, targets, gains = _candidate_merges(coarse, resolution, parents)
         best = np.argsort(-gains, kind="stable")
         into = _apply(sources[best], targets[best], (excess + 1) // 2, coarse.n_nodes)
-        groups, n_groups = compact(into[into])
+        groups, n_groups = compact(into.astype(np.int32))
         if n_groups == coarse.n_nodes:
             break
         merged_parents = np.empty(n_groups, np.int32)

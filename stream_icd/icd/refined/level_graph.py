@@ -36,10 +36,10 @@ def finest_level(adjacency: csr_array) -> LevelGraph:
     """The adjacency itself, (n, n) symmetric with zero diagonal; arrays are shared, not copied."""
     strengths = np.asarray(adjacency.sum(axis=1), dtype=np.float64).ravel()
     return LevelGraph(
-        adjacency.indptr.astype(np.int32, copy=False),
-        adjacency.indices.astype(np.int32, copy=False),
-        adjacency.data.astype(np.float64, copy=False),
-        strengths,
+        np.asarray(adjacency.indptr, np.int32),
+        np.asarray(adjacency.indices, np.int32),
+        np.asarray(adjacency.data, np.float64),
+        np.asarray(strengths, np.float64),
         float(strengths.sum()),
     )
 
@@ -47,8 +47,18 @@ def finest_level(adjacency: csr_array) -> LevelGraph:
 def coarsen(graph: LevelGraph, labels: Labels, n_groups: int) -> LevelGraph:
     """One node for each of the groups 0..n_groups-1, edges between two groups added up."""
     indptr, indices, weights = _group_edges(graph, labels, n_groups)
-    strengths = np.bincount(labels, graph.strengths, n_groups)
+    strengths = np.bincount(labels, graph.strengths, n_groups).astype(np.float64, copy=False)
     return LevelGraph(indptr, indices, weights, strengths, graph.total)
+
+
+def within_groups(graph: LevelGraph, labels: Labels) -> LevelGraph:
+    """The same nodes with the same strengths, and only the edges inside groups."""
+    sources = np.repeat(labels, np.diff(graph.indptr))
+    inside = sources == labels[graph.indices]
+    indptr = np.concatenate([[0], np.cumsum(inside)])[graph.indptr].astype(np.int32)
+    return graph._replace(
+        indptr=indptr, indices=graph.indices[inside], weights=graph.weights[inside]
+    )
 
 
 @numba.njit(cache=True, nogil=True)

@@ -42,9 +42,7 @@ def _one_iteration(
         labels, n_communities = compact(labels)
         if n_communities == graph.n_nodes:
             break
-        pieces, n_pieces = compact(
-            connected_pieces(graph, labels, _order(graph, rng), resolution)
-        )
+        pieces, n_pieces = compact(connected_pieces(graph, labels, _order(graph, rng), resolution))
         if n_pieces == graph.n_nodes:  # nothing left to join inside communities
             pieces, n_pieces = labels, n_communities
         community_of_piece = np.empty(n_pieces, np.int32)

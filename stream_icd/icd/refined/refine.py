@@ -39,11 +39,13 @@ def refine(
     if n_communities is not None and not 1 <= n_communities <= n_nodes:
         raise BadSettings(f"n_communities must be in 1..{n_nodes} (nodes), not {n_communities}")
     if start is not None and start.shape != (n_nodes,):
-        raise BadSettings(f"start must have shape ({n_nodes},), one label a node, not {start.shape}")
+        raise BadSettings(
+            f"start must have shape ({n_nodes},), one label a node, not {start.shape}"
+        )
     if n_nodes == 0:
         return np.empty(0, np.int32)
     graph, rng = finest_level(adjacency), np.random.default_rng(seed)
-    labels = _find(graph, parameters, start, rng)
+    labels = _find(graph, parameters, n_communities, start, rng)
     if n_communities is not None:
         labels = to_exactly_k(graph, labels, n_communities, parameters.resolution, rng)
     return compact(labels)[0]
@@ -52,6 +54,7 @@ def refine(
 def _find(
     graph: LevelGraph,
     parameters: RefinedParameters,
+    n_communities: int | None,
     start: Labels | None,
     rng: np.random.Generator,
 ) -> Labels:
@@ -60,7 +63,6 @@ def _find(
     labels = maximise_modularity(graph, parameters.resolution, rng, start, parameters.iterations)
     if parameters.mixing is None:
         return labels
-    model = Model(parameters.mixing, parameters.size_spread)
-    return likeliest_communities(
-        graph, labels, int(labels.max()) + 1, model, rng, parameters.sweeps
-    )
+    n_found = int(labels.max()) + 1
+    model = Model(parameters.mixing, parameters.size_spread, n_communities or n_found)
+    return likeliest_communities(graph, labels, n_found, model, rng, parameters.sweeps)

@@ -1,0 +1,97 @@
+"""Peers from python-igraph, which is GPL: only benchmarks import it.
+
+All work on a graph built before time is taken, since an application may hold it already.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import NamedTuple
+
+import igraph
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array, triu
+
+Labels = NDArray[np.int32]
+
+MAX_TRIALS = 20
+"""Resolutions tried at most before the closest number of communities is taken."""
+
+
+class Partition(NamedTuple):
+    """What a search ended with."""
+
+    labels: Labels
+    resolution: float
+
+
+def build_graph(adjacency: csr_array) -> igraph.Graph:
+    """The igraph of an adjacency, with its weights."""
+    upper = triu(adjacency).tocoo()
+    edges = np.stack(upper.coords, axis=1)
+    weights = {"weight": upper.data}
+    return igraph.Graph(n=adjacency.shape[0], edges=edges.tolist(), edge_attrs=weights)
+
+
+def leiden(graph: igraph.Graph, n_communities: int, seed: int) -> Labels:
+    """Leiden as it comes: resolution 1, two iterations, as many communities as it finds."""
+    del n_communities
+    return _leiden(graph, 1.0, 2, seed)
+
+
+def searched_leiden(graph: igraph.Graph, n_communities: int, seed: int) -> Labels:
+    """Leiden with two iterations at the resolution that gives n_communities, found by bisection."""
+    return _search(graph, n_communities, seed).labels
+
+
+def converged_leiden(graph: igraph.Graph, n_communities: int, seed: int) -> Labels:
+    """The same search, then one run at that resolution until no iteration improves."""
+    return _leiden(graph, _search(graph, n_communities, seed).resolution, -1, seed)
+
+
+def label_propagation(graph: igraph.Graph, n_communities: int, seed: int) -> Labels:
+    """Label propagation, as many communities as it finds."""
+    del n_communities
+    random.seed(seed)
+    found = graph.community_label_propagation(weights=_weights(graph))
+    return np.array(found.membership, np.int32)
+
+
+def louvain_count(graph: igraph.Graph, seed: int) -> int:
+    """Louvain's number of communities: the K of graphs whose true number is unknown."""
+    random.seed(seed)
+    return len(graph.community_multilevel(weights=_weights(graph)))
+
+
+def _search(graph: igraph.Graph, n_communities: int, seed: int) -> Partition:
+    """Doubles or halves the resolution until n_communities lies between, then bisects."""
+    low, high, resolution = 0.0, np.inf, 1.0
+    closest = Partition(np.zeros(0, np.int32), resolution)
+    smallest_miss = np.inf
+    for _ in range(MAX_TRIALS):
+        labels = _leiden(graph, resolution, 2, seed)
+        miss = int(labels.max()) + 1 - n_communities
+        if abs(miss) < smallest_miss:
+            closest, smallest_miss = Partition(labels, resolution), abs(miss)
+        if miss == 0:
+            break
+        low, high = (resolution, high) if miss < 0 else (low, resolution)
+        resolution = 2 * resolution if np.isinf(high) else (low + high) / 2
+    return closest
+
+
+def _leiden(graph: igraph.Graph, resolution: float, iterations: int, seed: int) -> Labels:
+    random.seed(seed)
+    found = graph.community_leiden(
+        objective_function="modularity",
+        resolution=resolution,
+        n_iterations=iterations,
+        weights=_weights(graph),
+    )
+    return np.array(found.membership, np.int32)
+
+
+def _weights(graph: igraph.Graph) -> str | None:
+    """The name of the weights, or None where all are 1, which igraph handles faster."""
+    return "weight" if any(weight != 1 for weight in graph.es["weight"]) else None

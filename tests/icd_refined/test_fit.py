@@ -1,0 +1,48 @@
+"""Learning from labelled graphs: what is learned, and that it helps on graphs not seen."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+
+from stream_icd.errors import BadSettings
+from stream_icd.icd.labelled_graph import LabelledGraph
+from stream_icd.icd.refined.fit import fit_parameters
+from stream_icd.icd.refined.parameters import RefinedParameters
+from stream_icd.icd.refined.refine import refine
+from stream_icd.quality.nmi import nmi
+from stream_icd.synthetic.lfr import generate_lfr
+from stream_icd.synthetic.planted_graph import PlantedGraph
+
+
+def labelled(graph: PlantedGraph) -> LabelledGraph:
+    return LabelledGraph(graph.adjacency(), graph.communities)
+
+
+def lfr(seed: int, mixing: float) -> PlantedGraph:
+    return generate_lfr(np.random.default_rng(seed), n_nodes=1500, mixing=mixing)
+
+
+@pytest.mark.parametrize("mixing", [0.3, 0.6])
+def test_what_is_learned_beats_the_defaults_on_a_graph_not_seen(mixing: float) -> None:
+    parameters = fit_parameters([labelled(lfr(seed, mixing)) for seed in range(3)])
+    assert parameters.mixing == pytest.approx(mixing, abs=0.02)
+    learned, default = [], []
+    for unseen in (lfr(seed, mixing) for seed in range(100, 105)):
+        adjacency, k = unseen.adjacency(), unseen.n_communities
+        learned.append(nmi(unseen.communities, refine(adjacency, parameters, k)))
+        default.append(nmi(unseen.communities, refine(adjacency, RefinedParameters(), k)))
+    assert np.mean(learned) > np.mean(default) + 0.01
+
+
+def test_fitting_is_repeatable_and_passes_over_what_it_cannot_use() -> None:
+    useful = labelled(lfr(1, 0.4))
+    without_edges = LabelledGraph(csr_array((3, 3)), np.zeros(3, np.int32))
+    fitted = fit_parameters([useful])
+    assert fit_parameters([without_edges, LabelledGraph(useful.adjacency), useful]) == fitted
+
+
+def test_fitting_without_labels_is_refused() -> None:
+    with pytest.raises(BadSettings, match="labels"):
+        fit_parameters([LabelledGraph(lfr(1, 0.4).adjacency())])
