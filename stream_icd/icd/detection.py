@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,8 +15,14 @@ from scipy.sparse import csr_array
 from stream_icd.icd.clustering import cluster
 from stream_icd.icd.encoder.registry import encoder
 from stream_icd.icd.estimate import estimate_n_communities
-from stream_icd.icd.features import reduced_features
+from stream_icd.icd.features import model_features
 from stream_icd.icd.model import Model
+from stream_icd.icd.refined.refine import refine
+from stream_icd.icd.sparse_plus_rank_one import SparsePlusRankOne
+
+Mode = Literal["refined", "faithful"]
+
+STAGES = ("features", "encode", "cluster")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -23,7 +31,7 @@ class Detection:
 
     Attributes:
         communities: community of each node, `(n,)` int32, in 0..K-1.
-        milliseconds: time in each stage: "features", "encode", "cluster".
+        milliseconds: time in each of `STAGES`; refined detection only clusters.
     """
 
     communities: NDArray[np.int32]
@@ -35,6 +43,7 @@ def detect(
     model: Model,
     n_communities: int | None = None,
     *,
+    mode: Mode = "refined",
     seed: int = 0,
     threads: int = 2,
     clock: Callable[[], float] = time.perf_counter,
@@ -43,38 +52,56 @@ def detect(
 
     Args:
         adjacency: the graph, `(n, n)`, canonical; see `graphs.as_adjacency`.
-        n_communities: K; None to estimate it (`estimate_n_communities`).
-        seed: of the clustering; the same seed gives the same answer, on any number of threads.
+        n_communities: K; None to find it out.
+        mode: "refined" for local moves and beliefs with what the model learned (`refine`);
+            "faithful" for the paper's way, the embedding clustered by K-means.
+        seed: of every random choice; the same seed gives the same answer, on any number of
+            threads.
         clock: seconds, rising; for the stage timings.
 
     Raises:
         BadSettings: K is not from 1 to n.
     """
-    recipe = model.recipe
+    if mode == "faithful":
+        return _detect_faithfully(adjacency, model, n_communities, seed, threads, clock)
     started = clock()
-    features = reduced_features(
-        adjacency,
-        recipe.variant,
-        recipe.encoder.n_features,
-        recipe.encoder.coarsening_exponent,
-    )
+    communities = refine(adjacency, model.refined, n_communities, seed=seed)
+    return Detection(communities, _milliseconds(started, started, started, clock()))
+
+
+def _detect_faithfully(
+    adjacency: csr_array,
+    model: Model,
+    n_communities: int | None,
+    seed: int,
+    threads: int,
+    clock: Callable[[], float],
+) -> Detection:
+    started = clock()
+    features = model_features(adjacency, model.recipe)
     described = clock()
-    embedding = encoder(recipe.encoder.kind).embed(
-        recipe.encoder, model.weights, features, adjacency, threads
-    )
+    embedding = _encode(adjacency, features, model, threads)
     embedded = clock()
     k = estimate_n_communities(adjacency, seed) if n_communities is None else n_communities
-    communities = cluster(embedding, k, method=recipe.clustering, seed=seed, threads=threads)
-    clustered = clock()
-    times = {"features": described - started, "encode": embedded - described}
-    times["cluster"] = clustered - embedded
-    return Detection(communities, {stage: 1000 * seconds for stage, seconds in times.items()})
+    method = model.recipe.clustering
+    communities = cluster(embedding, k, method=method, seed=seed, threads=threads)
+    return Detection(communities, _milliseconds(started, described, embedded, clock()))
 
 
 def embed(adjacency: csr_array, model: Model, threads: int = 2) -> NDArray[np.float32]:
     """U, `(n, d)` float32: the embedding of a graph under a frozen model."""
+    return _encode(adjacency, model_features(adjacency, model.recipe), model, threads)
+
+
+def _encode(
+    adjacency: csr_array, features: SparsePlusRankOne, model: Model, threads: int
+) -> NDArray[np.float32]:
     settings = model.recipe.encoder
-    features = reduced_features(
-        adjacency, model.recipe.variant, settings.n_features, settings.coarsening_exponent
-    )
     return encoder(settings.kind).embed(settings, model.weights, features, adjacency, threads)
+
+
+def _milliseconds(*times: float) -> dict[str, float]:
+    return {
+        stage: 1000 * (end - start)
+        for stage, (start, end) in zip(STAGES, pairwise(times), strict=True)
+    }

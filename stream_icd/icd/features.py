@@ -6,6 +6,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from stream_icd.icd.coarsening import coarsening_matrix
+from stream_icd.icd.recipe import Recipe
 from stream_icd.icd.sparse_plus_rank_one import SparsePlusRankOne
 from stream_icd.icd.structure import Variant, structure_matrix
 
@@ -28,3 +29,11 @@ def reduced_features(
     structure = structure_matrix(adjacency, variant)
     coarsening = coarsening_matrix(structure, adjacency, size, exponent)
     return structure.times_sparse(coarsening).astype(np.float32)
+
+
+def model_features(adjacency: csr_array, recipe: Recipe) -> SparsePlusRankOne:
+    """Z as a recipe's encoder reads it, `(n, L)` float32."""
+    settings = recipe.encoder
+    return reduced_features(
+        adjacency, recipe.variant, settings.n_features, settings.coarsening_exponent
+    )

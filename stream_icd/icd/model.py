@@ -5,8 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import tomllib
-from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +24,8 @@ from stream_icd.errors import (
 from stream_icd.icd.encoder.contract import Weights
 from stream_icd.icd.encoder.registry import encoder
 from stream_icd.icd.recipe import Recipe
+from stream_icd.icd.refined.parameters import RefinedParameters
+from stream_icd.icd.scripts import deviations
 
 FORMAT = 1
 """Version of the layout on disk; a reader refuses a later one."""
@@ -40,12 +41,12 @@ class Model:
     Attributes:
         recipe: how it was trained.
         weights: the encoder's parameters, float32, by name.
-        refined: the numbers that refined detection learned, by name; None where it has none.
+        refined: what refined detection learned; its defaults where nothing was learned.
     """
 
     recipe: Recipe
     weights: Weights
-    refined: Mapping[str, Any] | None = None
+    refined: RefinedParameters = field(default_factory=RefinedParameters)
 
 
 def initial_model(recipe: Recipe) -> Model:
@@ -71,8 +72,8 @@ def save_model(model: Model, folder: str | os.PathLike[str]) -> None:
     weights = save({name: np.ascontiguousarray(w) for name, w in model.weights.items()})
     head: dict[str, Any] = {"format": FORMAT, "sha256": hashlib.sha256(weights).hexdigest()}
     head["recipe"] = model.recipe.model_dump(mode="json", exclude_none=True)
-    if model.refined is not None:
-        head["refined"] = dict(model.refined)
+    head["deviations"] = deviations(model.recipe)  # for the reader: from the paper, and whose
+    head["refined"] = {name: v for name, v in asdict(model.refined).items() if v is not None}
     _write(target / WEIGHTS_FILE, weights)
     _write(target / RECIPE_FILE, tomli_w.dumps(head).encode())
 
@@ -88,10 +89,10 @@ def load_model(folder: str | os.PathLike[str]) -> Model:
     """
     target = Path(folder)
     head = _read_head(target)
-    recipe = _read_recipe(target, head)
+    recipe, refined = _read_settings(target, head)
     weights = _read_weights(target, head)
     _check_shapes(target, recipe, weights)
-    return Model(recipe, weights, head.get("refined"))
+    return Model(recipe, weights, refined)
 
 
 def _write(path: Path, content: bytes) -> None:
@@ -111,8 +112,8 @@ def _read_head(folder: Path) -> dict[str, Any]:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ModelDamaged(f"{path} is no TOML: {error}") from error
     version = head.get("format")
-    if not isinstance(version, int) or not {"sha256", "recipe"} <= head.keys():
-        raise ModelForeign(f"{path} is not a model of stream_icd: no format, sha256 and recipe")
+    if not isinstance(version, int) or not {"sha256", "recipe", "refined"} <= head.keys():
+        raise ModelForeign(f"{path} is not a model of stream_icd: no format, sha256, recipe")
     if version > FORMAT:
         raise ModelTooNew(
             f"{path} has format {version} and this version reads up to {FORMAT}; upgrade stream-icd"
@@ -120,13 +121,13 @@ def _read_head(folder: Path) -> dict[str, Any]:
     return head
 
 
-def _read_recipe(folder: Path, head: dict[str, Any]) -> Recipe:
+def _read_settings(folder: Path, head: dict[str, Any]) -> tuple[Recipe, RefinedParameters]:
     try:
         recipe = Recipe.model_validate(head["recipe"])
         encoder(recipe.encoder.kind)
-    except BadSettings as error:
+        return recipe, RefinedParameters(**head["refined"])
+    except (BadSettings, TypeError) as error:
         raise ModelDamaged(f"{folder / RECIPE_FILE}: {error}") from error
-    return recipe
 
 
 def _read_weights(folder: Path, head: dict[str, Any]) -> Weights:

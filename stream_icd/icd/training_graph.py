@@ -10,7 +10,7 @@ from scipy.sparse import csr_array
 
 from stream_icd.errors import BadInput
 from stream_icd.icd.encoder.neighbourhood import FeatureTensors, GraphNeighbourhood
-from stream_icd.icd.features import reduced_features
+from stream_icd.icd.features import model_features
 from stream_icd.icd.label_induced import LabelInducedNeighbourhood
 from stream_icd.icd.labelled_graph import LabelledGraph
 from stream_icd.icd.losses import Reconstruction
@@ -43,13 +43,9 @@ def prepare(graph: LabelledGraph, recipe: Recipe, device: str = "cpu") -> Traini
         BadInput: the graph has no labels.
     """
     adjacency, labels = _labelled(graph)
-    settings = recipe.encoder
-    features = reduced_features(
-        adjacency, recipe.variant, settings.n_features, settings.coarsening_exponent
-    )
     return TrainingGraph(
         adjacency.shape[0],
-        FeatureTensors(features, device),
+        FeatureTensors(model_features(adjacency, recipe), device),
         GraphNeighbourhood(adjacency, device),
         LabelInducedNeighbourhood(labels, device),
         Reconstruction(adjacency, labels, recipe.variant, recipe.losses.scaled_structure, device),

@@ -24,7 +24,12 @@ def validate(model: Model, graphs: Sequence[LabelledGraph], threads: int = 2) ->
 
 def _score(model: Model, graph: LabelledGraph, threads: int) -> float:
     found = detect(
-        graph.adjacency, model, graph.n_communities, seed=model.recipe.seed, threads=threads
+        graph.adjacency,
+        model,
+        graph.n_communities,
+        mode="faithful",
+        seed=model.recipe.seed,
+        threads=threads,
     ).communities
     if graph.labels is None:
         return modularity(graph.adjacency, found)

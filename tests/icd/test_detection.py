@@ -8,13 +8,15 @@ import numpy as np
 import pytest
 
 from stream_icd.errors import BadSettings
-from stream_icd.icd.detection import detect, embed
+from stream_icd.icd.detection import Mode, detect, embed
 from stream_icd.icd.estimate import estimate_n_communities
 from stream_icd.icd.graphs import as_adjacency
 from stream_icd.icd.labelled_graph import LabelledGraph
 from stream_icd.icd.model import Model, initial_model
 from stream_icd.icd.recipe import Recipe
+from stream_icd.icd.refined.parameters import RefinedParameters
 from stream_icd.quality.nmi import nmi
+from stream_icd.synthetic.gn import generate_gn
 
 
 @pytest.fixture(scope="module")
@@ -22,30 +24,46 @@ def model(recipe: Recipe) -> Model:
     return initial_model(recipe)
 
 
-def test_plain_communities_are_found(graph: LabelledGraph, model: Model) -> None:
-    found = detect(graph.adjacency, model, 15).communities
+both_modes = pytest.mark.parametrize("mode", ["refined", "faithful"])
+
+
+@both_modes
+def test_plain_communities_are_found(graph: LabelledGraph, model: Model, mode: Mode) -> None:
+    found = detect(graph.adjacency, model, 15, mode=mode).communities
     assert found.dtype == np.int32
     assert set(found.tolist()) == set(range(15))
     assert nmi(graph.labels, found) > 0.9
 
 
+def test_each_mode_goes_its_own_way(graph: LabelledGraph, model: Model) -> None:
+    blunt = Model(model.recipe, model.weights, RefinedParameters(resolution=0.01))
+    assert detect(graph.adjacency, blunt).communities.max() == 0
+    assert detect(graph.adjacency, blunt, mode="faithful").communities.max() > 0
+
+
 def test_stages_are_timed_by_the_clock_given(graph: LabelledGraph, model: Model) -> None:
     ticks = itertools.count(start=10.0, step=0.5)
-    times = detect(graph.adjacency, model, 15, clock=lambda: next(ticks)).milliseconds
-    assert times == {"features": 500, "encode": 500, "cluster": 500}
+    clock = lambda: next(ticks)  # noqa: E731
+    faithful = detect(graph.adjacency, model, 15, mode="faithful", clock=clock).milliseconds
+    assert faithful == {"features": 500, "encode": 500, "cluster": 500}
+    refined = detect(graph.adjacency, model, 15, clock=clock).milliseconds
+    assert refined == {"features": 0, "encode": 0, "cluster": 500}
 
 
-def test_detection_does_not_change_what_it_is_given(graph: LabelledGraph, model: Model) -> None:
+@both_modes
+def test_detection_does_not_change_what_it_is_given(
+    graph: LabelledGraph, model: Model, mode: Mode
+) -> None:
     adjacency = graph.adjacency.copy()
     weights = {name: weight.copy() for name, weight in model.weights.items()}
-    detect(graph.adjacency, model, 15)
+    detect(graph.adjacency, model, 15, mode=mode)
     assert np.array_equal(adjacency.data, graph.adjacency.data)
     assert np.array_equal(adjacency.indices, graph.adjacency.indices)
     assert all(np.array_equal(weights[name], model.weights[name]) for name in weights)
 
 
 def test_k_is_estimated_where_it_is_not_given(graph: LabelledGraph, model: Model) -> None:
-    found = detect(graph.adjacency, model).communities
+    found = detect(graph.adjacency, model, mode="faithful").communities
     assert len(set(found.tolist())) == estimate_n_communities(graph.adjacency)
 
 
@@ -63,11 +81,25 @@ def test_graphs_of_any_size_are_embedded_alike(model: Model) -> None:
         assert np.isfinite(embed(adjacency, model)).all()
 
 
-def test_a_graph_without_edges_still_gets_an_answer(model: Model) -> None:
+@both_modes
+def test_a_graph_without_edges_still_gets_an_answer(model: Model, mode: Mode) -> None:
     adjacency = as_adjacency((np.empty((2, 0), dtype=np.int64), 5))
-    assert detect(adjacency, model, 2).communities.shape == (5,)
+    assert detect(adjacency, model, 2, mode=mode).communities.shape == (5,)
 
 
-def test_more_communities_than_nodes_are_refused(graph: LabelledGraph, model: Model) -> None:
-    with pytest.raises(BadSettings, match="1 to 300"):
-        detect(graph.adjacency, model, 301)
+@both_modes
+def test_more_communities_than_nodes_are_refused(
+    graph: LabelledGraph, model: Model, mode: Mode
+) -> None:
+    with pytest.raises(BadSettings, match="300"):
+        detect(graph.adjacency, model, 301, mode=mode)
+
+
+@both_modes
+def test_one_thread_and_two_give_the_same_answer(model: Model, mode: Mode) -> None:
+    planted = generate_gn(np.random.default_rng(0), 2500, 50, 0.3, 0.004)
+    one, two = (
+        detect(planted.adjacency(), model, 50, mode=mode, threads=threads).communities
+        for threads in (1, 2)
+    )
+    assert np.array_equal(one, two)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import numpy as np
@@ -25,25 +26,33 @@ from stream_icd.icd.model import (
     save_model,
 )
 from stream_icd.icd.recipe import Recipe
+from stream_icd.icd.refined.parameters import RefinedParameters
+
+REFINED = RefinedParameters(resolution=2.5, mixing=0.3)
 
 
 @pytest.fixture
 def saved(recipe: Recipe, tmp_path: Path) -> Path:
     folder = tmp_path / "toy"
-    save_model(Model(recipe, initial_model(recipe).weights, {"resolution": 2.5}), folder)
+    save_model(Model(recipe, initial_model(recipe).weights, REFINED), folder)
     return folder
 
 
 def test_a_model_comes_back_as_it_was(saved: Path, recipe: Recipe) -> None:
     model, original = load_model(saved), initial_model(recipe)
     assert model.recipe == recipe
-    assert model.refined == {"resolution": 2.5}
+    assert model.refined == REFINED
     assert model.weights.keys() == original.weights.keys()
     assert all(np.array_equal(model.weights[n], original.weights[n]) for n in model.weights)
 
 
 def test_a_model_folder_holds_two_plain_files(saved: Path) -> None:
     assert {path.name for path in saved.iterdir()} == {WEIGHTS_FILE, RECIPE_FILE}
+
+
+def test_a_recipe_file_says_what_is_not_the_papers(saved: Path) -> None:
+    head = tomllib.loads((saved / RECIPE_FILE).read_text())
+    assert "modules/layers.py" in head["deviations"]["encoder.normalise_rows"]
 
 
 def test_a_model_is_never_overwritten(saved: Path, recipe: Recipe) -> None:
@@ -98,6 +107,9 @@ def edit(path: Path, old: str, new: str) -> None:
         ('name = "toy"', "name = 5", ModelDamaged, "name"),
         ('variant = "ICD-M"', 'variant = "ICD-X"', ModelDamaged, "variant"),
         ("    128,\n", "    130,\n", ModelDamaged, "do not fit"),
+        ("mixing = 0.3", "mixing = 1.3", ModelDamaged, "mixing"),
+        ("mixing = 0.3", "mixture = 0.3", ModelDamaged, "mixture"),
+        ("[refined]", "[other]", ModelForeign, "stream_icd"),
     ],
 )
 def test_an_altered_recipe_is_refused_for_what_it_is(
@@ -128,13 +140,16 @@ def test_weights_that_are_no_safetensors_are_damage(saved: Path) -> None:
 def test_loading_and_detecting_never_imports_torch_or_sklearn(saved: Path) -> None:
     program = f"""
 import sys
+import tomllib
 import numpy as np
 from stream_icd.icd.detection import detect
 from stream_icd.icd.graphs import as_adjacency
 from stream_icd.icd.model import load_model
 ring = np.arange(12)
 adjacency = as_adjacency((np.stack([ring, (ring + 1) % 12]), 12))
-assert detect(adjacency, load_model({str(saved)!r}), 3).communities.shape == (12,)
+for mode in ("refined", "faithful"):
+    found = detect(adjacency, load_model({str(saved)!r}), 3, mode=mode).communities
+    assert found.shape == (12,)
 loaded = {{"torch", "sklearn", "matplotlib"}} & sys.modules.keys()
 assert not loaded, loaded
 """

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from stream_icd.errors import BadSettings
 from stream_icd.icd.encoder.contract import Encoder
+from stream_icd.icd.encoder.gat import Gat
 from stream_icd.icd.encoder.gcn import Gcn
+from stream_icd.icd.encoder.gin import Gin
 
-ENCODERS: dict[str, Encoder] = {"gcn": Gcn()}
+ENCODERS: dict[str, Encoder] = {"gcn": Gcn(), "gat": Gat(), "gin": Gin()}
 """Every encoder; a contract test runs on each."""
 
 

@@ -1,0 +1,77 @@
+"""Graph attention: each node weighs its neighbours (Veličković et al., ICLR 2018)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from stream_icd.icd.encoder.contract import Weights
+from stream_icd.icd.encoder.gcn import unit_rows
+from stream_icd.icd.encoder.initialisation import initial_matrix
+from stream_icd.icd.recipe import EncoderSettings
+from stream_icd.icd.sparse_plus_rank_one import SparsePlusRankOne
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from stream_icd.icd.encoder.neighbourhood import FeatureTensors, Neighbourhood
+
+
+class Gat:
+    """H ← tanh(attention(H W)), one head; by choice every row then scaled to length 1.
+
+    Edge weights say who is a neighbour, not how much. Needs memory for one row of each
+    layer's width an edge.
+    """
+
+    def weight_shapes(self, settings: EncoderSettings) -> dict[str, tuple[int, ...]]:
+        """A layer's matrix, and what a row is asked as a reader and as one that is read."""
+        shapes: dict[str, tuple[int, ...]] = {}
+        for k, step in enumerate(pairwise(settings.widths)):
+            shapes |= {f"layer.{k}": step, f"source.{k}": step[1:], f"target.{k}": step[1:]}
+        return shapes
+
+    def initial_weights(self, settings: EncoderSettings, rng: np.random.Generator) -> Weights:
+        """Matrices by the recipe's initialisation, attention vectors as Xavier's."""
+        weights: Weights = {}
+        for k, step in enumerate(pairwise(settings.widths)):
+            weights[f"layer.{k}"] = initial_matrix(rng, step, settings.initialisation)
+            for part in ("source", "target"):
+                weights[f"{part}.{k}"] = initial_matrix(rng, (step[1], 1), "xavier")[:, 0].copy()
+        return weights
+
+    def embed(
+        self,
+        settings: EncoderSettings,
+        weights: Weights,
+        features: SparsePlusRankOne,
+        adjacency: csr_array,
+        threads: int = 1,  # noqa: ARG002
+    ) -> NDArray[np.float32]:
+        """U, `(n, d)` float32; see `Encoder`."""
+        from stream_icd.icd.encoder.frozen_torch import embed_on_torch
+
+        return embed_on_torch(self, settings, weights, features, adjacency)
+
+    def forward(
+        self,
+        settings: EncoderSettings,
+        weights: Mapping[str, Tensor],
+        features: FeatureTensors,
+        neighbourhood: Neighbourhood,
+    ) -> Tensor:
+        """U, `(n, d)`, differentiable; see `Encoder`."""
+        hidden: Tensor | None = None
+        for k in range(len(weights) // 3):
+            matrix = weights[f"layer.{k}"]
+            mixed = features.times(matrix) if hidden is None else hidden @ matrix
+            source, target = mixed @ weights[f"source.{k}"], mixed @ weights[f"target.{k}"]
+            hidden = neighbourhood.attend(source, target, mixed).tanh()
+            hidden = unit_rows(hidden) if settings.normalise_rows else hidden
+        assert hidden is not None  # a recipe has at least two widths
+        return hidden

@@ -1,0 +1,74 @@
+"""Graph isomorphism network: sums of neighbours through a perceptron (Xu et al., ICLR 2019)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from stream_icd.icd.encoder.contract import Weights
+from stream_icd.icd.encoder.gcn import unit_rows
+from stream_icd.icd.encoder.initialisation import initial_matrix
+from stream_icd.icd.recipe import EncoderSettings
+from stream_icd.icd.sparse_plus_rank_one import SparsePlusRankOne
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from stream_icd.icd.encoder.neighbourhood import FeatureTensors, Neighbourhood
+
+
+class Gin:
+    """H ← tanh(tanh(((1 + ε) H + A H) W) V); by choice every row then scaled to length 1."""
+
+    def weight_shapes(self, settings: EncoderSettings) -> dict[str, tuple[int, ...]]:
+        """A layer's two matrices, and its ε."""
+        shapes: dict[str, tuple[int, ...]] = {}
+        for k, (n_in, n_out) in enumerate(pairwise(settings.widths)):
+            shapes |= {f"layer.{k}": (n_in, n_out), f"second.{k}": (n_out, n_out)}
+            shapes[f"epsilon.{k}"] = (1,)
+        return shapes
+
+    def initial_weights(self, settings: EncoderSettings, rng: np.random.Generator) -> Weights:
+        """Matrices by the recipe's initialisation, ε = 0."""
+        weights: Weights = {}
+        for k, (n_in, n_out) in enumerate(pairwise(settings.widths)):
+            weights[f"layer.{k}"] = initial_matrix(rng, (n_in, n_out), settings.initialisation)
+            weights[f"second.{k}"] = initial_matrix(rng, (n_out, n_out), settings.initialisation)
+            weights[f"epsilon.{k}"] = np.zeros(1, np.float32)
+        return weights
+
+    def embed(
+        self,
+        settings: EncoderSettings,
+        weights: Weights,
+        features: SparsePlusRankOne,
+        adjacency: csr_array,
+        threads: int = 1,  # noqa: ARG002
+    ) -> NDArray[np.float32]:
+        """U, `(n, d)` float32; see `Encoder`."""
+        from stream_icd.icd.encoder.frozen_torch import embed_on_torch
+
+        return embed_on_torch(self, settings, weights, features, adjacency)
+
+    def forward(
+        self,
+        settings: EncoderSettings,
+        weights: Mapping[str, Tensor],
+        features: FeatureTensors,
+        neighbourhood: Neighbourhood,
+    ) -> Tensor:
+        """U, `(n, d)`, differentiable; see `Encoder`."""
+        hidden: Tensor | None = None
+        for k in range(len(weights) // 3):
+            matrix = weights[f"layer.{k}"]
+            mixed = features.times(matrix) if hidden is None else hidden @ matrix
+            summed = neighbourhood.total(mixed) + (1 + weights[f"epsilon.{k}"]) * mixed
+            hidden = (summed.tanh() @ weights[f"second.{k}"]).tanh()
+            hidden = unit_rows(hidden) if settings.normalise_rows else hidden
+        assert hidden is not None  # a recipe has at least two widths
+        return hidden
