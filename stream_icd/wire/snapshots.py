@@ -66,7 +66,7 @@ def decode_snapshot(
 
 
 def _edge_table(snapshot: Snapshot) -> pa.Table:
-    isolated = np.setdiff1d(np.arange(snapshot.n_nodes), snapshot.edges)
+    isolated = np.flatnonzero(np.bincount(snapshot.edges.ravel(), minlength=snapshot.n_nodes) == 0)
     src = np.concatenate([snapshot.edges[0], isolated])
     dst = pa.array(np.concatenate([snapshot.edges[1], isolated]), mask=_tail(src, isolated))
     columns = {"src": snapshot.nodes.take(pa.array(src)), "dst": snapshot.nodes.take(dst)}
