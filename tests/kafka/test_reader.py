@@ -1,0 +1,180 @@
+"""Reading without a group: from anywhere, to the end or for ever, never over a gap."""
+
+import threading
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+import pytest
+
+from stream_icd.errors import BadSettings, OffsetGone, TopicMissing
+from stream_icd.kafka.clients import open_admin
+from stream_icd.kafka.producer import Publisher
+from stream_icd.kafka.reader import open_reader
+from stream_icd.kafka.record import OutgoingRecord
+from stream_icd.kafka.topics import TopicSpec, create_topics
+from tests.brokers import Broker
+from tests.kafka.echo import publish, values
+
+SECOND_MS = 1000
+
+
+@pytest.fixture
+def topic(broker: Broker, make_topic: Callable[..., str]) -> str:
+    """30 records in 3 partitions, sent one by one and in batches, one a second from 1970 on."""
+    name = make_topic(partitions=3)
+    with Publisher(broker.settings()) as publisher:
+        for number in range(30):
+            record = OutgoingRecord(
+                name, b"%d" % number, partition=number % 3, timestamp_ms=number * SECOND_MS
+            )
+            publisher.send(record)
+            if number < 10:
+                publisher.flush()
+    return name
+
+
+def numbers(broker: Broker, topic: str, **how: object) -> list[int]:
+    with open_reader(broker.settings(), topic, **how) as records:  # type: ignore[arg-type]
+        return sorted(int(record.value or b"") for record in records)
+
+
+def test_to_the_end_gives_all_that_is_there(broker: Broker, topic: str) -> None:
+    assert numbers(broker, topic, until="end") == list(range(30))
+
+
+def test_an_empty_topic_ends_at_once(broker: Broker, make_topic: Callable[..., str]) -> None:
+    assert numbers(broker, make_topic(partitions=2), until="end") == []
+
+
+def test_the_end_is_the_one_when_the_block_was_entered(broker: Broker, topic: str) -> None:
+    with open_reader(broker.settings(), topic, until="end") as records:
+        publish(broker.settings(), topic, 5, start=100)
+        assert sorted(int(r.value or b"") for r in records) == list(range(30))
+
+
+def test_latest_gives_only_what_comes_after_the_block_was_entered(
+    broker: Broker, topic: str
+) -> None:
+    with open_reader(broker.settings(), topic, start="latest", limit=4) as records:
+        publish(broker.settings(), topic, 4, start=100)
+        assert sorted(int(r.value or b"") for r in records) == [100, 101, 102, 103]
+
+
+def test_from_a_time_gives_that_timestamp_and_later_ones(broker: Broker, topic: str) -> None:
+    since = datetime.fromtimestamp(17, UTC)
+    assert numbers(broker, topic, start=since, until="end") == list(range(17, 30))
+    assert numbers(broker, topic, start=datetime.fromtimestamp(99, UTC), until="end") == []
+
+
+def test_from_offsets_gives_the_next_record_of_each_partition(broker: Broker, topic: str) -> None:
+    with open_reader(broker.settings(), topic, start={0: 9, 1: 10, 2: 0}, until="end") as records:
+        found = sorted((r.partition, r.offset) for r in records)
+    assert found == [(0, 9), *((2, offset) for offset in range(10))]
+
+
+def test_offsets_are_in_order_within_a_partition(broker: Broker, topic: str) -> None:
+    with open_reader(broker.settings(), topic, until="end") as records:
+        seen = [(r.partition, r.offset) for r in records]
+    for partition in range(3):
+        assert [o for p, o in seen if p == partition] == list(range(10))
+
+
+def test_a_limit_is_kept(broker: Broker, topic: str) -> None:
+    assert len(numbers(broker, topic, limit=7)) == 7
+    assert numbers(broker, topic, limit=0) == []
+
+
+def test_an_offset_that_is_not_there_is_an_error_that_says_what_is(
+    broker: Broker, topic: str
+) -> None:
+    with (
+        pytest.raises(OffsetGone, match=r"from 0 up to, not including, 10: 11"),
+        open_reader(broker.settings(), topic, start={1: 11}),
+    ):
+        pass
+
+
+@pytest.mark.parametrize("start", [{7: 0}, datetime(2020, 1, 1)])
+def test_an_impossible_start_is_refused(broker: Broker, topic: str, start: object) -> None:
+    with (
+        pytest.raises(BadSettings),
+        open_reader(broker.settings(), topic, start=start),  # type: ignore[arg-type]
+    ):
+        pass
+
+
+def test_a_missing_topic_is_named(broker: Broker, topic_name: str) -> None:
+    with pytest.raises(TopicMissing, match=topic_name), open_reader(broker.settings(), topic_name):
+        pass
+
+
+def test_a_follower_stops_soon_after_it_is_told_to(broker: Broker, topic: str) -> None:
+    stop = threading.Event()
+    threading.Timer(0.5, stop.set).start()
+    started = time.monotonic()
+    with open_reader(broker.settings(), topic, start="latest", stop=stop) as records:
+        assert list(records) == []
+    assert time.monotonic() - started < 2
+
+
+def test_a_follower_sees_a_record_soon_after_it_was_sent(broker: Broker, topic: str) -> None:
+    with (
+        open_reader(broker.settings(), topic, start="latest") as records,
+        Publisher(broker.settings()) as publisher,
+    ):
+        waits = []
+        for _ in range(5):
+            publisher.send(OutgoingRecord(topic, b"1"))
+            publisher.flush()
+            acknowledged = time.monotonic()
+            next(records)
+            waits.append(time.monotonic() - acknowledged)
+    assert sorted(waits)[2] < 0.3
+
+
+@pytest.fixture
+def kafka_topic(kafka: Broker, topic_name: str) -> str:
+    create_topics(kafka.settings(), [TopicSpec(topic_name)])
+    publish(kafka.settings(), topic_name, 30)
+    return topic_name
+
+
+def remove_before(kafka: Broker, topic: str, offset: int) -> None:
+    """Do at once what retention does in time."""
+    from kafka import TopicPartition
+
+    with open_admin(kafka.settings()) as admin:
+        admin.delete_records({TopicPartition(topic, 0): offset})
+
+
+@pytest.mark.kafka
+def test_a_start_that_retention_removed_is_an_error(kafka: Broker, kafka_topic: str) -> None:
+    remove_before(kafka, kafka_topic, 20)
+    assert values(kafka.settings(), kafka_topic) == list(range(20, 30))
+    with (
+        pytest.raises(OffsetGone, match="from 20 up to, not including, 30: 5"),
+        open_reader(kafka.settings(), kafka_topic, start={0: 5}),
+    ):
+        pass
+
+
+@pytest.mark.kafka
+def test_a_position_that_retention_removes_while_reading_is_an_error(
+    kafka: Broker, kafka_topic: str
+) -> None:
+    with open_reader(kafka.settings(), kafka_topic, start={0: 5}) as records:
+        remove_before(kafka, kafka_topic, 20)  # before anything was fetched
+        with pytest.raises(OffsetGone, match=r"what is left: .* from 20"):
+            next(records)
+
+
+@pytest.mark.kafka
+def test_a_follower_waits_for_a_broker_that_restarts(kafka: Broker, kafka_topic: str) -> None:
+    if kafka.node is None:
+        pytest.skip("needs a Kafka that the tests start: unset STREAM_ICD_TEST_KAFKA")
+    with open_reader(kafka.settings(), kafka_topic, limit=40) as records:
+        first = [next(records) for _ in range(30)]
+        kafka.node.restart()
+        publish(kafka.settings(), kafka_topic, 10, start=30)
+        assert sorted(int(r.value or b"") for r in [*first, *records]) == list(range(40))

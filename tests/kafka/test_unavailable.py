@@ -1,0 +1,49 @@
+"""A broker that is not there is an error of its own name, in the time that the settings say."""
+
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from stream_icd.errors import Action, BrokerUnavailable
+from stream_icd.kafka.capabilities import probe
+from stream_icd.kafka.consumer import run_consumer
+from stream_icd.kafka.producer import Publisher
+from stream_icd.kafka.reader import open_reader
+from stream_icd.kafka.settings import KafkaSettings
+from stream_icd.kafka.topics import create_topics
+
+CALLS: dict[str, Callable[[KafkaSettings], object]] = {
+    "create_topics": create_topics,
+    "probe": probe,
+    "Publisher": Publisher,
+    "open_reader": lambda settings: open_reader(settings, "t").__enter__(),
+    "run_consumer": lambda settings: run_consumer(
+        settings, "t", "g", lambda _: [], threading.Event()
+    ),
+}
+
+
+@pytest.fixture(params=["nobody listens", "somebody is silent"])
+def no_broker(request: pytest.FixtureRequest) -> Iterator[KafkaSettings]:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        if request.param == "somebody is silent":
+            taken.listen()
+        servers = f"127.0.0.1:{taken.getsockname()[1]}"
+        yield KafkaSettings(bootstrap_servers=servers, connect_timeout_s=0.5)
+
+
+@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
+def test_every_door_gives_up_in_time_and_leaves_no_thread(
+    call: Callable[[KafkaSettings], object], no_broker: KafkaSettings
+) -> None:
+    threads = threading.active_count()
+    started = time.monotonic()
+    with pytest.raises(BrokerUnavailable, match=no_broker.bootstrap_servers) as refused:
+        call(no_broker)
+    assert time.monotonic() - started < 2.5
+    assert refused.value.action is Action.RETRY
+    assert threading.active_count() <= threads
