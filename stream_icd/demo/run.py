@@ -110,7 +110,8 @@ def run_demo(
 
         def start(arguments: tuple[str, ...], name: str, stdout: int | None = None) -> Child:
             child = start_child(
-                (sys.executable, "-m", "stream_icd.cli", *arguments),
+                # -P: a producers.py or kafka.py in the working directory is none of ours.
+                (sys.executable, "-P", "-m", "stream_icd.cli", *arguments),
                 folder / f"{name}.log",
                 env={**os.environ, "STREAM_ICD_BOOTSTRAP_SERVERS": settings.bootstrap_servers},
                 stdout=stdout,

