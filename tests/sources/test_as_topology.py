@@ -1,0 +1,255 @@
+"""Internet topologies: every form they come in gives the same snapshots, and no line gets lost."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import tarfile
+from collections.abc import Callable
+from datetime import UTC, date, datetime
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from stream_icd.errors import BadRow, BadSettings, SourceNotFound
+from stream_icd.snapshot import Snapshot
+from stream_icd.sources.as_topology import read_as_topology
+from stream_icd.wire.snapshots import encode_snapshot
+from tests.real_data import real_data
+
+# As SNAP keeps them: comments, both directions, self loops.
+FIRST_DAY = b"# Autonomous systems\n# FromNodeId\tToNodeId\n1\t2\n2\t1\n2\t3\n3\t3\n10\t1\n"
+SECOND_DAY = b"# Autonomous systems\n1\t2\n"
+FILES = {"as19971108.txt": FIRST_DAY, "as19971109.txt": SECOND_DAY}
+
+
+def as_directory(folder: Path) -> Path:
+    for name, content in FILES.items():
+        (folder / name).write_bytes(content)
+    (folder / "README").write_text("not a day")
+    return folder
+
+
+def as_gzipped_directory(folder: Path) -> Path:
+    for name, content in FILES.items():
+        (folder / f"{name}.gz").write_bytes(gzip.compress(content))
+    return folder
+
+
+def as_bz2_directory(folder: Path) -> Path:
+    for name, content in FILES.items():
+        (folder / f"{name}.bz2").write_bytes(bz2.compress(content))
+    return folder
+
+
+def as_archive(folder: Path) -> Path:
+    path = folder / "as-733.tar.gz"
+    with tarfile.open(path, "w:gz") as archive:
+        for name, content in FILES.items():
+            member = tarfile.TarInfo(f"as-733/{name}")
+            member.size = len(content)
+            archive.addfile(member, io.BytesIO(content))
+    return path
+
+
+def as_parquet(folder: Path) -> Path:
+    days = [date(1997, 11, 9), *[date(1997, 11, 8)] * 3]
+    table = pa.table({"window_start": days, "src": [1, 1, 2, 1], "dst": [2, 2, 3, 10]})
+    pq.write_table(table, folder / "days.parquet")
+    return folder / "days.parquet"
+
+
+def as_relationships(folder: Path) -> Path:
+    (folder / "19971108.as-rel.txt").write_bytes(b"# source: x\n1|2|-1\n2|3|0\n1|10|0\n")
+    (folder / "19971109.as-rel2.txt.bz2").write_bytes(bz2.compress(b"1|2|-1|bgp\n"))
+    return folder
+
+
+def as_caida(folder: Path) -> Path:
+    (folder / "as-caida19971108.txt").write_bytes(b"# From\tTo\tRel\n1\t2\t1\n2\t3\t0\n1\t10\t-1\n")
+    (folder / "as-caida19971109.txt").write_bytes(b"1\t2\t1\n")
+    return folder
+
+
+def route(path: str) -> str:
+    return f"TABLE_DUMP2|878947200|B|193.0.0.1|1|10.0.0.0/8|{path}|IGP|193.0.0.1|0|0||NAG||\n"
+
+
+def as_routes(folder: Path) -> Path:
+    # Two dumps of one day are one snapshot; prepending and an aggregate's set make no link.
+    (folder / "rib.19971108.0000.txt").write_text(route("1 2 2 3") + route("1 2 {7,8} 9"))
+    (folder / "rib.19971108.0200.txt").write_text(route("10 1 2") + route("1 2 3"))
+    (folder / "rib.19971109.0000.txt.gz").write_bytes(gzip.compress(route("1 2").encode()))
+    return folder
+
+
+FORMS = [
+    as_directory,
+    as_gzipped_directory,
+    as_bz2_directory,
+    as_archive,
+    as_parquet,
+    as_relationships,
+    as_caida,
+    as_routes,
+]
+
+
+def snapshots(path: Path, **options: object) -> list[Snapshot]:
+    return [snapshot for snapshot, _ in read_as_topology(path, **options).snapshots]  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_every_form_gives_the_same_two_days(form: Callable[[Path], Path], tmp_path: Path) -> None:
+    first, second = snapshots(form(tmp_path))
+    assert (first.id, second.id) == ("as733/1997-11-08", "as733/1997-11-09")
+    assert first.nodes.to_pylist() == [1, 2, 3, 10]
+    assert first.edges.tolist() == [[0, 0, 1], [1, 3, 2]]
+    assert first.window.start == datetime(1997, 11, 8, tzinfo=UTC)
+    assert first.window.end == second.window.start
+    assert second.n_edges == 1
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_reading_twice_gives_the_same_bytes(form: Callable[[Path], Path], tmp_path: Path) -> None:
+    path = form(tmp_path)
+    once, twice = ([encode_snapshot(s) for s in snapshots(path)] for _ in range(2))
+    assert once == twice
+
+
+def test_self_loops_are_counted(tmp_path: Path) -> None:
+    assert [s.n_self_loops for s in snapshots(as_directory(tmp_path))] == [1, 0]
+
+
+def test_one_file_is_one_day(tmp_path: Path) -> None:
+    as_directory(tmp_path)
+    (only,) = snapshots(tmp_path / "as19971109.txt", graph="as")
+    assert (only.id, only.graph) == ("as/1997-11-09", "as")
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "days"),
+    [
+        (None, None, ["1997-11-08", "1997-11-09"]),
+        (date(1997, 11, 9), None, ["1997-11-09"]),
+        (None, date(1997, 11, 8), ["1997-11-08"]),
+        (date(1997, 11, 8), date(1997, 11, 8), ["1997-11-08"]),
+    ],
+)
+def test_days_are_chosen_both_ends_included(
+    tmp_path: Path, first: date | None, last: date | None, days: list[str]
+) -> None:
+    source = read_as_topology(as_directory(tmp_path), first=first, last=last)
+    assert source.total == len(days)
+    assert [snapshot.id.removeprefix("as733/") for snapshot, _ in source.snapshots] == days
+
+
+def test_no_day_in_the_range_says_what_there_is(tmp_path: Path) -> None:
+    with pytest.raises(BadSettings, match="1997-11-08 to 1997-11-09"):
+        read_as_topology(as_directory(tmp_path), first=date(2020, 1, 1))
+
+
+BAD_LINES = [
+    (b"1\tx\n", "x"),
+    (b"1\n", "1"),
+    (b"1\t2\t3\n", "1.*2.*3"),
+    (b"-1\t2\n", "-1"),
+    (b"1\t2.5\n", "2.5"),
+    (b"12345678901\t2\n", "12345678901"),
+    (b'"1\t2\n', "1"),
+    (b"\xff\t2\n", "xff"),
+]
+
+
+@pytest.mark.parametrize(("line", "shown"), BAD_LINES)
+def test_a_bad_line_is_shown_and_nothing_else_is_lost(
+    tmp_path: Path, line: bytes, shown: str
+) -> None:
+    (tmp_path / "as20000101.txt").write_bytes(b"1\t2\n" + line + b"2\t3\n3\t4\n")
+    bad: list[BadRow] = []
+    (snapshot,) = snapshots(tmp_path, on_bad_row=bad.append)
+    assert snapshot.n_edges == 3
+    assert len(bad) == 1
+    assert "as20000101.txt" in str(bad[0])
+    with pytest.raises(BadRow, match=shown):
+        snapshots(tmp_path)
+
+
+BAD_ROUTES = ["TABLE_DUMP2|1|B\n", route("1 x"), "garbage\n"]
+
+
+@pytest.mark.parametrize("line", BAD_ROUTES)
+def test_a_bad_route_is_shown(tmp_path: Path, line: str) -> None:
+    updates = "BGP4MP|1|W|10.0.0.1|1|10.0.0.0/8\nBGP4MP|1|STATE|10.0.0.1|1|3|6\n# comment\n"
+    (tmp_path / "rib.20000101.txt").write_text(route("1 2") + line + updates + route("2 3"))
+    bad: list[BadRow] = []
+    (snapshot,) = snapshots(tmp_path, on_bad_row=bad.append)
+    assert snapshot.n_edges == 2
+    assert len(bad) == 1
+
+
+def test_a_binary_routing_table_asks_for_bgpdump(tmp_path: Path) -> None:
+    (tmp_path / "rib.20000101.txt").write_bytes(b"\x47\x79\0\0\0\x0d\0\x01")
+    with pytest.raises(BadSettings, match="bgpdump -m"):
+        snapshots(tmp_path)
+
+
+@pytest.mark.parametrize("content", [b"", b"# nothing\n", b"7\t7\n"])
+def test_a_day_without_a_link_is_reported_and_the_others_go_on(
+    tmp_path: Path, content: bytes
+) -> None:
+    as_directory(tmp_path)
+    (tmp_path / "as19971108.txt").write_bytes(content)
+    bad: list[BadRow] = []
+    assert [s.id for s in snapshots(tmp_path, on_bad_row=bad.append)] == ["as733/1997-11-09"]
+    assert "1997-11-08" in str(bad[0])
+
+
+def test_a_truncated_file_is_reported_and_the_others_go_on(tmp_path: Path) -> None:
+    as_gzipped_directory(tmp_path)
+    whole = gzip.compress(FIRST_DAY)
+    (tmp_path / "as19971108.txt.gz").write_bytes(whole[: len(whole) // 2])
+    bad: list[BadRow] = []
+    assert [s.id for s in snapshots(tmp_path, on_bad_row=bad.append)] == ["as733/1997-11-09"]
+    assert "as19971108.txt.gz is damaged" in str(bad[0])
+
+
+def test_reading_is_lazy(tmp_path: Path) -> None:
+    as_directory(tmp_path)
+    (tmp_path / "as19971109.txt").write_text("bad\n")
+    source = read_as_topology(tmp_path)
+    assert next(source.snapshots)[0].n_edges == 3
+    with pytest.raises(BadRow):
+        next(source.snapshots)
+
+
+def test_a_missing_path_says_where_to_get_the_data(tmp_path: Path) -> None:
+    with pytest.raises(SourceNotFound, match=r"nothing at .*absent.*data fetch as-733"):
+        read_as_topology(tmp_path / "absent")
+
+
+def test_a_folder_without_days_and_foreign_files_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(SourceNotFound, match="as19971108.txt"):
+        read_as_topology(tmp_path)
+    for name, content in {
+        "graph.csv": b"1,2\n",
+        "as-733.tar.gz": b"not an archive",
+        "days.parquet": b"not Parquet",
+        "as19971340.txt": b"1\t2\n",
+    }.items():
+        (tmp_path / name).write_bytes(content)
+        with pytest.raises(BadSettings, match=name):
+            read_as_topology(tmp_path / name)
+
+
+def test_as_733_has_the_statistics_of_its_documentation() -> None:
+    source = read_as_topology(real_data("as733.parquet"))
+    counts = [(snapshot.n_nodes, snapshot.n_edges) for snapshot, _ in source.snapshots]
+    nodes, edges = zip(*counts, strict=True)
+    assert (source.total, len(counts)) == (733, 733)
+    assert (min(nodes), max(nodes), min(edges), max(edges)) == (103, 6474, 239, 12572)
+    assert round(sum(nodes) / 733) == 4183
+    assert round(sum(edges) / 733) == 7784

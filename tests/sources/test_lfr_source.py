@@ -1,0 +1,80 @@
+"""The simulated stream: known communities in every snapshot, and the same seed, the same bytes."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from stream_icd.communities import Labels
+from stream_icd.errors import BadSettings
+from stream_icd.snapshot import Snapshot
+from stream_icd.sources.lfr import drifting_lfr
+from stream_icd.synthetic.lfr import LfrSettings
+from stream_icd.wire.communities import encode_labels
+from stream_icd.wire.message import Message
+from stream_icd.wire.snapshots import encode_snapshot
+
+SMALL = LfrSettings(n_nodes=300, max_degree=40, max_community=60)
+
+
+def stream(seed: int = 7, n_snapshots: int = 4, **options: float) -> list[tuple[Snapshot, Labels]]:
+    found = drifting_lfr(seed, n_snapshots, SMALL, **options)  # type: ignore[arg-type]
+    assert found.total == n_snapshots
+    pairs = []
+    for snapshot, labels in found.snapshots:
+        assert labels is not None
+        pairs.append((snapshot, labels))
+    return pairs
+
+
+def messages(pairs: list[tuple[Snapshot, Labels]]) -> list[tuple[Message, Message]]:
+    return [(encode_snapshot(snapshot), encode_labels(labels)) for snapshot, labels in pairs]
+
+
+def test_every_snapshot_comes_with_the_communities_of_its_own_nodes() -> None:
+    for snapshot, labels in stream():
+        assert (labels.graph, labels.snapshot_id) == (snapshot.graph, snapshot.id)
+        assert labels.window == snapshot.window
+        assert labels.nodes.equals(snapshot.nodes)
+        assert snapshot.n_nodes == 300
+        assert snapshot.n_communities == len(np.unique(labels.labels))
+
+
+def test_the_labels_are_the_planted_ones() -> None:
+    for snapshot, labels in stream():
+        low, high = labels.labels[snapshot.edges]
+        assert np.mean(low != high) == pytest.approx(SMALL.mixing, abs=0.05)
+
+
+def test_windows_follow_each_other_and_ids_are_never_repeated() -> None:
+    pairs = stream()
+    for (before, _), (after, _) in pairwise(pairs):
+        assert after.window.start == before.window.end
+        assert after.window.end - after.window.start == timedelta(minutes=1)
+    assert len({snapshot.id for snapshot, _ in pairs}) == len(pairs)
+
+
+def test_the_same_seed_gives_the_same_bytes_and_another_seed_others() -> None:
+    assert messages(stream(seed=7)) == messages(stream(seed=7))
+    assert messages(stream(seed=7)) != messages(stream(seed=8))
+
+
+def test_a_longer_stream_begins_with_the_shorter_one() -> None:
+    assert messages(stream(n_snapshots=6))[:4] == messages(stream(n_snapshots=4))
+
+
+def test_communities_stay_where_nothing_drifts() -> None:
+    pairs = stream(churn=0.0, event_rate=0.0)
+    for (_, before), (_, after) in pairwise(pairs):
+        assert np.array_equal(before.labels, after.labels)
+    moved = stream(churn=0.2, event_rate=0.0)
+    assert not np.array_equal(moved[0][1].labels, moved[1][1].labels)
+
+
+@pytest.mark.parametrize("option", ["churn", "event_rate"])
+def test_a_share_above_one_is_refused_before_anything_is_made(option: str) -> None:
+    with pytest.raises(BadSettings, match=option):
+        drifting_lfr(7, 4, SMALL, **{option: 1.5})  # type: ignore[arg-type]
