@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -51,13 +51,17 @@ class Reconstruction:
         scaled: bool = False,
         device: str = "cpu",
     ) -> None:
-        structure = structure_matrix(adjacency, variant)
-        self._structure = structure.astype(np.float32)
-        self._range = _range(structure) if scaled else None
         self._device = device
-        self._labels = torch.as_tensor(labels.astype(np.int64), device=device)
+        structure = structure_matrix(adjacency, variant)
+        self._range = _range(structure) if scaled else None
+        self._sparse = structure.sparse.astype(np.float32)
+        self._outer = None
+        if structure.outer is not None:
+            u, v = structure.outer
+            self._outer = self._tensor(u.astype(np.float32)), self._tensor(v.astype(np.float32))
+        self._labels = self._tensor(labels.astype(np.int64))
         strength = membership_strength(adjacency, labels, variant)
-        self._strength = torch.as_tensor(strength.astype(np.float32), device=device)
+        self._strength = self._tensor(strength.astype(np.float32))
 
     def losses(
         self, embedding: Tensor, rows: NDArray[np.int64] | None = None
@@ -76,23 +80,31 @@ class Reconstruction:
         return sums[0], sums[1]
 
     def _block(self, embedding: Tensor, rows: NDArray[np.int64]) -> tuple[Tensor, Tensor]:
-        where = torch.as_tensor(rows, device=self._device)
+        where = self._tensor(rows)
         rebuilt = (embedding[where] @ embedding.T).tanh()  # (rows, n)
-        difference = rebuilt - torch.as_tensor(self._rows(rows), device=self._device)
+        difference = rebuilt - self._rows(rows)
         together = self._labels[where, None] == self._labels
         weighed = self._strength[where, None] * self._strength * together
         return difference.square().sum(), -(rebuilt * weighed).sum()
 
-    def _rows(self, rows: NDArray[np.int64]) -> NDArray[np.float32]:
-        """The rows of X, by choice scaled, `(n_rows, n)`."""
-        block: NDArray[np.float32] = self._structure.sparse[rows].toarray()
-        if self._structure.outer is not None:
-            u, v = self._structure.outer
-            block += np.multiply.outer(u[rows], v)
+    def _rows(self, rows: NDArray[np.int64]) -> Tensor:
+        """The rows of X, by choice scaled, `(n_rows, n)`; what travels is only the sparse part."""
+        part = self._sparse[rows]
+        n = part.shape[1]
+        filled = np.repeat(np.arange(len(rows)), np.diff(part.indptr)) * n + part.indices
+        block = torch.zeros(len(rows) * n, device=self._device)
+        block[self._tensor(filled)] = self._tensor(part.data)
+        block = block.view(len(rows), n)
+        if self._outer is not None:
+            u, v = self._outer
+            block = block + torch.outer(u[self._tensor(rows)], v)
         if self._range is not None:
             low, high = self._range
-            block = 2 * (block - np.float32(low)) / np.float32(max(high - low, 1e-10)) - 1
+            block = 2 * (block - low) / max(high - low, 1e-10) - 1
         return block
+
+    def _tensor(self, array: NDArray[Any]) -> Tensor:
+        return torch.as_tensor(array, device=self._device)
 
 
 def membership_strength(
