@@ -25,10 +25,14 @@ def main(
             "--k",
             min=1,
             help="Number of communities for snapshots that do not say theirs; by default it is "
-            "estimated from each snapshot.",
+            "found out from each snapshot.",
             show_default=False,
         ),
     ] = None,
+    mode: Annotated[
+        Literal["refined", "faithful"],
+        typer.Option(help="refined: the better and faster; faithful: as the paper, by K-means."),
+    ] = "refined",
     group: Annotated[str, typer.Option(help="Consumer group: its members share the work.")] = (
         "stream-icd-detect"
     ),
@@ -67,7 +71,7 @@ def main(
     stop = stop_on_signals()
     configure_logging()
     settings = kafka_settings(bootstrap_servers)
-    chosen = DetectSettings(graph=graph, n_communities=k, threads=threads, seed=seed)
+    chosen = DetectSettings(graph=graph, n_communities=k, mode=mode, threads=threads, seed=seed)
     detector = Detector(open_model(model), chosen, DeadLetterLimit(max_dead_letters))
     structlog.get_logger().info("started", model=model, group=group)
     run_consumer(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -31,6 +31,10 @@ def demo(
             show_default=False,
         ),
     ] = None,
+    mode: Annotated[
+        Literal["refined", "faithful"],
+        typer.Option(help="How the detector works; faithful runs encoder and K-means."),
+    ] = "refined",
     out: Annotated[Path, typer.Option(help="Where picture, results and logs go.")] = Path("out"),
 ) -> None:
     """Run a broker, a producer, a detector and a subscriber here, and show what they do.
@@ -56,7 +60,7 @@ def demo(
     with demo_broker(folder) as settings:
         console.print(f"broker on {settings.bootstrap_servers}; logs in {folder}")
         with Progress(*columns, TimeElapsedColumn(), console=console) as progress:
-            run = run_demo(settings, Programs(*_programs(data, limit)), folder, progress)
+            run = run_demo(settings, Programs(*_programs(data, limit, mode)), folder, progress)
         if not run.arrivals:
             console.print(f"[red]nothing arrived of {run.sent} snapshots; see {folder}[/red]")
             raise typer.Exit(1)
@@ -75,10 +79,13 @@ def demo(
         raise typer.Exit(1)
 
 
-def _programs(data: Path | None, limit: int | None) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _programs(
+    data: Path | None, limit: int | None, mode: str
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Arguments of the producer and of the detector."""
+    detect = (*DETECT, "--mode", mode)
     at_most = () if limit is None else ("--limit", str(limit))
     if data is None:
         at_most = at_most or ("--limit", "120")
-        return ("produce", "lfr", *at_most), (*DETECT, "--model", "lfr")
-    return ("produce", "as", str(data), *at_most), (*DETECT, "--model", "as")
+        return ("produce", "lfr", *at_most), (*detect, "--model", "lfr")
+    return ("produce", "as", str(data), *at_most), (*detect, "--model", "as")

@@ -43,7 +43,9 @@ def stages_table(run: DemoRun) -> Table:
     table.add_column("median", justify="right")
     table.add_column("95th percentile", justify="right")
     for stage, times in stage_milliseconds(run).items():
-        if times:
+        if not any(times):
+            table.add_row(stage, "not used", "(--mode faithful does)")
+        else:
             table.add_row(stage, f"{np.median(times):,.1f}", f"{np.percentile(times, 95):,.1f}")
     return table
 

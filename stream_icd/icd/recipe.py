@@ -174,12 +174,13 @@ def recipe_to_toml(recipe: Recipe) -> str:
 
 
 def recipe_from_toml(text: str) -> Recipe:
-    """Read what `recipe_to_toml` wrote.
+    """Read what `recipe_to_toml` wrote, or the recipe out of a saved model's `recipe.toml`.
 
     Raises:
         BadSettings: no TOML, or not a valid recipe.
     """
     try:
-        return Recipe.model_validate(tomllib.loads(text))
+        values = tomllib.loads(text)
+        return Recipe.model_validate(values.get("recipe", values))
     except tomllib.TOMLDecodeError as error:
         raise BadSettings(f"the recipe is not TOML: {error}") from error

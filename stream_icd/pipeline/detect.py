@@ -11,7 +11,7 @@ import structlog
 
 from stream_icd.communities import Communities
 from stream_icd.errors import BadInput, BadSettings
-from stream_icd.icd.detection import detect
+from stream_icd.icd.detection import Mode, detect
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.topics import COMMUNITIES
 from stream_icd.pipeline.dead_letters import DeadLetterLimit, dead_letter
@@ -36,7 +36,8 @@ class DetectSettings:
     Attributes:
         topic: where communities go.
         graph: detect only this graph's snapshots; None for all.
-        n_communities: K for snapshots that do not say theirs; None to estimate it.
+        n_communities: K for snapshots that do not say theirs; None to find it out.
+        mode: refined (the default), or faithful to the paper: encode, then K-means.
         threads: cores that one snapshot may use.
         seed: of the clustering; the same seed gives the same communities.
         limits: what a message may make us allocate.
@@ -45,6 +46,7 @@ class DetectSettings:
     topic: str = COMMUNITIES
     graph: str | None = None
     n_communities: int | None = None
+    mode: Mode = "refined"
     threads: int = 2
     seed: int = 0
     limits: Limits = DEFAULT_LIMITS
@@ -118,7 +120,8 @@ def detect_snapshot(
 ) -> Communities:
     """The communities of one snapshot (paper, algorithm 4), with their quality.
 
-    K is the snapshot's own, else the settings', else estimated from the graph.
+    K is the snapshot's own, else the settings', else found out from the graph. What the two modes
+    find has different versions, since it differs.
 
     Raises:
         BadInput: K is larger than the number of nodes.
@@ -129,7 +132,15 @@ def detect_snapshot(
     k = snapshot.n_communities or settings.n_communities
     if k is not None and k > snapshot.n_nodes:
         raise BadInput(f"{snapshot.id}: {k} communities asked of {snapshot.n_nodes} nodes")
-    detection = detect(adjacency, model.model, k, seed=settings.seed, threads=settings.threads)
+    detection = detect(
+        adjacency,
+        model.model,
+        k,
+        mode=settings.mode,
+        seed=settings.seed,
+        threads=settings.threads,
+    )
+    faithful = "-faithful" if settings.mode == "faithful" else ""
     return Communities(
         graph=snapshot.graph,
         snapshot_id=snapshot.id,
@@ -137,7 +148,7 @@ def detect_snapshot(
         nodes=snapshot.nodes,
         labels=detection.communities,
         n_edges=snapshot.n_edges,
-        model=model.version,
+        model=f"{model.version}{faithful}",
         modularity=modularity(adjacency, detection.communities),
         ncut=ncut(adjacency, detection.communities),
         milliseconds={"decode": 1000 * prepared, **detection.milliseconds},

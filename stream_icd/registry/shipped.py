@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import tomllib
+import hashlib
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -16,8 +16,8 @@ class VersionedModel:
     """A model and the name under which its results are published.
 
     Attributes:
-        version: folder name and the beginning of the weights' SHA-256, such as `as@5b1f09c2`;
-            models that differ in a weight differ in version.
+        version: folder name and the beginning of the recipe's SHA-256, such as `as@5b1f09c2`.
+            The recipe holds the weights' own, so models that differ anywhere differ in version.
     """
 
     version: str
@@ -51,5 +51,5 @@ def open_model(name: str) -> VersionedModel:
             f"no model {name!r}: give a folder, or one of the shipped: {', '.join(shipped)}"
         )
     model = load_model(folder)
-    digest = tomllib.loads((folder / RECIPE_FILE).read_text(encoding="utf-8"))["sha256"]
+    digest = hashlib.sha256((folder / RECIPE_FILE).read_bytes()).hexdigest()
     return VersionedModel(f"{folder.resolve().name}@{digest[:8]}", model)

@@ -1,0 +1,171 @@
+"""Making a model whole: train, learn the refined numbers, test, and write it all down."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from stream_icd.icd.detection import Mode, detect
+from stream_icd.icd.history import Epoch, History, best_epoch
+from stream_icd.icd.labelled_graph import LabelledGraph
+from stream_icd.icd.model import Model, initial_model, save_model
+from stream_icd.icd.recipe import Recipe
+from stream_icd.icd.refined.fit import fit_parameters
+from stream_icd.icd.refined.parameters import RefinedParameters
+from stream_icd.icd.refined.refine import refine
+from stream_icd.icd.splitting import split_in_order
+from stream_icd.icd.training_plot import draw_training
+from stream_icd.quality.modularity import modularity
+from stream_icd.quality.nmi import nmi
+
+MODES: tuple[Mode, ...] = ("refined", "faithful")
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """Mean score over graphs, and the standard error of that mean; both in 0..1."""
+
+    mean: float
+    error: float
+
+    def __str__(self) -> str:
+        return f"{100 * self.mean:.2f} ± {100 * self.error:.2f}"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TrainedModel:
+    """A model, and what is known of it.
+
+    Attributes:
+        measure: what the scores are: NMI with the truth, or modularity where there is none.
+        n_graphs: how many graphs trained, validated and tested.
+        test: score on the test graphs of each mode, trained and untrained: (mode, trained).
+        gain: trained − untrained on the same graphs, by mode.
+    """
+
+    model: Model
+    history: History
+    measure: str
+    n_graphs: tuple[int, int, int]
+    test: dict[tuple[Mode, bool], Score]
+    gain: dict[Mode, Score]
+
+
+def train_model(
+    graphs: Sequence[LabelledGraph],
+    recipe: Recipe,
+    *,
+    checkpoints: Path | None = None,
+    device: str = "cpu",
+    threads: int = 2,
+    progress: Callable[[Epoch], None] = lambda _: None,
+) -> TrainedModel:
+    """Train on the first graphs, choose on the next, report on the last (the recipe's split).
+
+    Graphs without labels learn from a teacher: the communities that maximise modularity.
+
+    Args:
+        checkpoints: a folder from which a killed training goes on.
+        progress: called after each epoch.
+
+    Raises:
+        BadSettings: too few graphs for the split, or another recipe's checkpoints.
+    """
+    from stream_icd.icd.training import train
+
+    first, second, third = split_in_order(graphs, recipe.split)
+    known = graphs[0].labels is not None
+    training = train(
+        [_taught(graph, recipe.seed) for graph in first],
+        recipe,
+        validation=second,
+        folder=checkpoints,
+        device=device,
+        threads=threads,
+        progress=progress,
+    )
+    refined = fit_parameters(second, recipe.seed) if known else RefinedParameters()
+    model = Model(recipe, training.model.weights, refined)
+    control = Model(recipe, initial_model(recipe).weights)
+    scores = {
+        (mode, trained): [_score(graph, one, mode, threads) for graph in third]
+        for mode in MODES
+        for trained, one in ((True, model), (False, control))
+    }
+    return TrainedModel(
+        model=model,
+        history=training.history,
+        measure="NMI" if known else "modularity",
+        n_graphs=(len(first), len(second), len(third)),
+        test={key: _mean(values) for key, values in scores.items()},
+        gain={mode: _mean(np.subtract(scores[mode, True], scores[mode, False])) for mode in MODES},
+    )
+
+
+def write_model(trained: TrainedModel, folder: Path) -> None:
+    """The model's folder: weights, recipe, `training.png` and `card.md`.
+
+    Raises:
+        BadSettings: the folder holds a model already.
+    """
+    save_model(trained.model, folder)
+    draw_training(trained.history, folder / "training.png", trained.model.recipe.name)
+    (folder / "card.md").write_text(card(trained), encoding="utf-8")
+
+
+def card(trained: TrainedModel) -> str:
+    """What a user should know of a model before relying on it, as Markdown."""
+    recipe, refined = trained.model.recipe, trained.model.refined
+    best = best_epoch(trained.history)
+    rows = "\n".join(
+        f"| {mode} | {trained.test[mode, True]} | {trained.test[mode, False]} "
+        f"| {trained.gain[mode]} |"
+        for mode in MODES
+    )
+    kept = (
+        "training added nothing on the validation graphs: the weights are the untrained ones"
+        if best.number == 0
+        else f"kept the weights of epoch {best.number} of {trained.history[-1].number}"
+    )
+    n_train, n_validation, n_test = trained.n_graphs
+    widths = "-".join(map(str, recipe.encoder.widths))
+    mixing = "none: modularity decides" if refined.mixing is None else f"{refined.mixing:.3f}"
+    return f"""# {recipe.name}
+
+- Data: {recipe.data or "not said"}; {n_train} graphs to train on, the next {n_validation} to choose
+  on, the last {n_test} to test on.
+- Encoder: {recipe.encoder.kind}, widths {widths}, {recipe.variant};
+  {kept}.
+- Refined mode: resolution {refined.resolution:.3g}, mixing {mixing}.
+
+{trained.measure} on the test graphs, percent, mean ± standard error:
+
+| mode | trained | untrained control | gain |
+|---|---|---|---|
+{rows}
+
+To make it again: `stream-icd train recipe.toml --out FOLDER`, with the `recipe.toml` beside this
+card.
+"""
+
+
+def _taught(graph: LabelledGraph, seed: int) -> LabelledGraph:
+    if graph.labels is not None:
+        return graph
+    return LabelledGraph(graph.adjacency, refine(graph.adjacency, RefinedParameters(), seed=seed))
+
+
+def _score(graph: LabelledGraph, model: Model, mode: Mode, threads: int) -> float:
+    k = graph.n_communities
+    found = detect(graph.adjacency, model, k, mode=mode, threads=threads).communities
+    if graph.labels is None:
+        return modularity(graph.adjacency, found)
+    return nmi(graph.labels, found)
+
+
+def _mean(values: Sequence[float] | np.ndarray) -> Score:
+    error = np.std(values, ddof=1) / np.sqrt(len(values)) if len(values) > 1 else 0.0
+    return Score(float(np.mean(values)), float(error))
