@@ -38,7 +38,7 @@ def to_exactly_k(
     """
     labels, found = compact(labels)
     if found < n_communities:
-        pieces, resolution = _cut(graph, labels, n_communities, resolution, rng)
+        pieces = _cut(graph, labels, n_communities, resolution, rng)
         parent_of_piece = np.empty(pieces.max() + 1, np.int32)
         parent_of_piece[pieces] = labels
         labels = _merge(graph, pieces, n_communities, resolution, parent_of_piece)
@@ -48,16 +48,16 @@ def to_exactly_k(
 
 def _cut(
     graph: LevelGraph, labels: Labels, at_least: int, resolution: float, rng: np.random.Generator
-) -> tuple[Labels, float]:
-    """Pieces of the communities, at least that many, and the resolution they were cut at."""
+) -> Labels:
+    """Pieces of the communities, at least that many of them."""
     inside = within_groups(graph, labels)
     finer = resolution
     while finer < FINEST * resolution:
         pieces = maximise_modularity(inside, finer, rng)
         if pieces.max() + 1 >= at_least:
-            return pieces, finer
+            return pieces
         finer *= FINER
-    return np.arange(graph.n_nodes, dtype=np.int32), finer
+    return np.arange(graph.n_nodes, dtype=np.int32)
 
 
 def _merge(

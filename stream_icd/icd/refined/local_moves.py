@@ -19,18 +19,25 @@ SMALLEST_GAIN = 1e-10
 
 @numba.njit(cache=True, nogil=True)
 def move_nodes(
-    graph: LevelGraph, labels: Labels, order: NDArray[np.int32], resolution: float
+    graph: LevelGraph,
+    labels: Labels,
+    order: NDArray[np.int32],
+    resolution: float,
+    may_empty: bool = True,
 ) -> int:
     """Move nodes to the neighbouring community of largest gain until none gains; labels change.
 
     The queue of "fast local moving" (Traag, Waltman and van Eck 2019): all nodes in this order,
     then only neighbours of what moved. Labels are below n; returns how many moves were made.
+    Unless communities may be emptied, the last node of each stays.
     """
     n_nodes = len(labels)
     penalty = resolution / max(graph.total, 1e-300)
     volumes = np.zeros(n_nodes)
+    sizes = np.zeros(n_nodes, np.int32)
     for node in range(n_nodes):
         volumes[labels[node]] += graph.strengths[node]
+        sizes[labels[node]] += 1
     links = np.zeros(n_nodes)  # weight from the node at hand into each community
     touched = np.empty(n_nodes, np.int32)
     queue = order.copy()
@@ -42,6 +49,8 @@ def move_nodes(
         n_waiting -= 1
         waiting[node] = False
         own, strength = labels[node], graph.strengths[node]
+        if sizes[own] == 1 and not may_empty:
+            continue
         n_touched = 0
         for edge in range(graph.indptr[node], graph.indptr[node + 1]):
             community = labels[graph.indices[edge]]
@@ -61,6 +70,8 @@ def move_nodes(
         labels[node] = best
         volumes[own] -= strength
         volumes[best] += strength
+        sizes[own] -= 1
+        sizes[best] += 1
         n_moves += 1
         for edge in range(graph.indptr[node], graph.indptr[node + 1]):
             neighbour = graph.indices[edge]

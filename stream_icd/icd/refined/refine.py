@@ -9,6 +9,7 @@ from stream_icd.errors import BadSettings
 from stream_icd.icd.refined.belief_propagation import Model, likeliest_communities
 from stream_icd.icd.refined.exact_k import to_exactly_k
 from stream_icd.icd.refined.level_graph import Labels, LevelGraph, compact, finest_level
+from stream_icd.icd.refined.local_moves import move_nodes
 from stream_icd.icd.refined.multilevel import maximise_modularity
 from stream_icd.icd.refined.parameters import RefinedParameters
 
@@ -48,6 +49,9 @@ def refine(
     labels = _find(graph, parameters, n_communities, start, rng)
     if n_communities is not None:
         labels = to_exactly_k(graph, labels, n_communities, parameters.resolution, rng)
+        if parameters.mixing is None:
+            order = rng.permutation(n_nodes).astype(np.int32)
+            move_nodes(graph, labels, order, parameters.resolution, False)
     return compact(labels)[0]
 
 

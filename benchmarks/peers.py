@@ -1,0 +1,154 @@
+"""Compare the refined mode with its peers: quality and time on the same graphs, in turns.
+
+    python -m benchmarks.peers --data ../shared/data
+    python -m benchmarks.peers --quick
+    python -m benchmarks.peers --only GN.3 "L(f,.6)" --graphs 20
+
+Writes docs/peers.md and docs/peers.png. Choices are made on training graphs, figures are from
+test graphs; see `benchmarks.data_sets`.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Mapping
+from itertools import islice
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.axes import Axes
+from rich.console import Console
+
+from benchmarks.comparison import Floats, Results, compare, mean_and_error
+from benchmarks.data_sets import DataSet, data_sets
+from benchmarks.methods import METHODS, STRONGEST_PEER, Method
+
+DOCS = Path(__file__).parent.parent / "docs"
+
+INTRODUCTION = f"""# The refined mode and its peers
+
+Made by `python -m benchmarks.peers`. All methods run on the same test graphs in turns, and all
+are told the number of communities: the true one, or Louvain's where nobody knows it. The strongest
+peer, "{STRONGEST_PEER}", is igraph's Leiden with two iterations at a resolution bisected until it
+finds that number, then run at that resolution until nothing improves; its time is the search and
+that run. Building igraph's graph is not timed.
+
+Means over graphs ± standard error; NMI, AC and modularity (Q) in percent; seconds are medians;
+"excess" is the mean number of communities beyond those asked for; "gain" is the mean difference
+from the strongest peer on the same graph, in NMI or, where nobody knows the truth, in modularity.
+"""
+
+
+def main() -> None:
+    """Parse the command line, measure, write the page and the picture."""
+    options = _options()
+    console = Console()
+    pages, results = [INTRODUCTION], {}
+    for data_set in _chosen(options):
+        methods = {name: make(data_set, options.training) for name, make in METHODS.items()}
+        graphs = islice(data_set.test_graphs(), options.graphs)
+        results[data_set.name] = compare(graphs, methods)
+        page = _page(data_set.name, results[data_set.name], methods)
+        pages.append(page)
+        console.print(page, markup=False, soft_wrap=True)
+    options.docs.mkdir(exist_ok=True)
+    (options.docs / "peers.md").write_text("\n".join([*pages, "![](peers.png)", ""]))
+    _draw(results, options.docs / "peers.png")
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--only", nargs="+", metavar="NAME", help="these data sets only")
+    parser.add_argument("--graphs", type=int, default=20, help="test graphs a data set, at most")
+    parser.add_argument("--training", type=int, default=10, help="training graphs a data set")
+    parser.add_argument("--quick", action="store_true", help="two graphs of everything")
+    parser.add_argument("--data", type=Path, help="folder of the real data; left out without it")
+    parser.add_argument("--docs", type=Path, default=DOCS, help="folder to write to")
+    options = parser.parse_args()
+    if options.quick:
+        options.graphs = options.training = 2
+    return options
+
+
+def _chosen(options: argparse.Namespace) -> Iterator[DataSet]:
+    for name, data_set in data_sets(options.data or Path()).items():
+        has_files = options.data is not None or data_set.training_graphs is not None
+        if name in options.only if options.only else has_files:
+            yield data_set
+
+
+def _page(name: str, results: Mapping[str, Results], methods: Mapping[str, Method]) -> str:
+    """A data set's table in Markdown."""
+    peer = results[STRONGEST_PEER]
+    lines = [
+        f"## {name}, {len(peer.seconds)} graphs",
+        "",
+        "| method | NMI | AC | Q | excess | seconds | × strongest peer | gain |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- |",
+        *(_row(method, found, peer) for method, found in results.items()),
+        "",
+        *(f"{method}: `{made.note}`" for method, made in methods.items() if made.note),
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def _row(name: str, found: Results, peer: Results) -> str:
+    seconds = np.median(found.seconds)
+    cells = [
+        name,
+        _with_error(found.nmi),
+        _with_error(found.accuracy),
+        _with_error(found.modularity),
+        f"{found.excess.mean():+.2f}",
+        f"{seconds:.4f}",
+        f"{seconds / np.median(peer.seconds):.2f}",
+        _with_error(found.quality - peer.quality, sign="+"),
+    ]
+    return f"| {' | '.join(cells)} |"
+
+
+def _with_error(values: Floats | None, sign: str = "") -> str:
+    if values is None:
+        return ""
+    mean, error = mean_and_error(values)
+    return f"{mean:{sign}.2f} ± {error:.2f}"
+
+
+def _draw(results: Mapping[str, Mapping[str, Results]], path: Path) -> None:
+    """Quality against time, one panel a data set, one point a method."""
+    n_columns = min(len(results), 4)
+    n_rows = -(-len(results) // n_columns)
+    figure, axes = plt.subplots(
+        n_rows, n_columns, figsize=(3.6 * n_columns, 3.1 * n_rows), squeeze=False
+    )
+    for panel in axes.flat[len(results) :]:
+        panel.set_visible(False)
+    for panel, (name, found) in zip(axes.flat, results.items(), strict=False):
+        _draw_panel(panel, name, found)
+    handles, labels = axes.flat[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), frameon=False)
+    figure.tight_layout(rect=(0, 0.05, 1, 1))
+    figure.savefig(path, dpi=150)
+    plt.close(figure)
+
+
+def _draw_panel(panel: Axes, name: str, results: Mapping[str, Results]) -> None:
+    for number, (method, found) in enumerate(results.items()):
+        mean, error = mean_and_error(found.quality)
+        panel.errorbar(
+            float(np.median(found.seconds)),
+            mean,
+            error,
+            fmt="D" if number == 0 else "o",
+            color=f"C{number}",
+            label=method,
+        )
+    panel.set(title=name, xscale="log", xlabel="seconds (median)")
+    panel.set_ylabel("NMI, %" if found.nmi is not None else "modularity, %")
+    panel.grid(alpha=0.3)
+
+
+if __name__ == "__main__":
+    main()
