@@ -50,6 +50,9 @@ class EncoderSettings(_Settings):
         initialisation: of the weights: Xavier uniform, or orthonormal columns.
         normalise_rows: scale each row to length 1 after every layer. The authors' scripts do
             (modules/layers.py); the paper does not say so.
+        smoothing: times the finished embedding is averaged over each node's neighbourhood once
+            more (U ← D̂^-½ Â D̂^-½ U, rows to length 1 where they are): more hops, no more weights.
+            0 in the paper.
         coarsening_exponent: of |v*| in the coarsening matrix: -0.5 in the paper (eq. 4), +0.5
             in the authors' scripts (modules/feat_ext.py).
     """
@@ -58,6 +61,7 @@ class EncoderSettings(_Settings):
     widths: Widths
     initialisation: Literal["xavier", "orthogonal"] = "xavier"
     normalise_rows: bool = True
+    smoothing: Annotated[int, Field(ge=0)] = 0
     coarsening_exponent: Annotated[float, Field(ge=-1, le=1)] = -0.5
 
     @property

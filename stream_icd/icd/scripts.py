@@ -73,6 +73,7 @@ DIFFERENCES: dict[str, Difference] = {
 
 OURS: tuple[Difference, ...] = (
     Difference("encoder", "initialisation", "xavier", "xavier", "modules/layers.py"),
+    Difference("encoder", "smoothing", 0, 0, "modules/models.py"),
     Difference("losses", "rows", None, None, "modules/loss.py"),
 )
 """Options that neither the paper nor the scripts have another value for."""

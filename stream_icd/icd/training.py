@@ -62,7 +62,7 @@ def train(
             the run goes on from there; at most one epoch is lost when it is killed.
         device: "cpu" or "cuda".
         prepared: graphs whose tensors are kept; each takes about 100 bytes an edge.
-        progress: called after each epoch.
+        progress: called after each epoch, the untrained model's included.
         clock: seconds, rising; for the epochs' durations.
 
     Raises:
@@ -77,7 +77,7 @@ def train(
         )
     target = None if folder is None else Path(folder)
     players = Adversaries(recipe, device)
-    run = _begin(players, recipe, target, validation, threads, clock)
+    run = _resume(players, recipe, target)
     prepared_graph = lru_cache(prepared)(lambda index: prepare(graphs[index], recipe, device))
 
     for number in range(len(run.history), recipe.schedule.epochs + 1):
@@ -93,23 +93,13 @@ def train(
     return Training(Model(recipe, run.best), run.history)
 
 
-def _begin(
-    players: Adversaries,
-    recipe: Recipe,
-    folder: Path | None,
-    validation: Sequence[LabelledGraph],
-    threads: int,
-    clock: Clock,
-) -> Checkpoint:
-    """The run so far: the folder's checkpoint, or the untrained model as epoch 0."""
+def _resume(players: Adversaries, recipe: Recipe, folder: Path | None) -> Checkpoint:
+    """The run so far: the folder's checkpoint, or one without any epoch."""
     kept = None if folder is None else load_checkpoint(recipe, folder)
-    if kept is not None:
-        players.restore(kept.state)
-        return kept
-    started = clock()
-    weights = players.generator_weights()
-    score = validate(Model(recipe, weights), validation, threads)
-    return Checkpoint((Epoch(0, score, {}, clock() - started),), weights, players.state())
+    if kept is None:
+        return Checkpoint((), players.generator_weights(), players.state())
+    players.restore(kept.state)
+    return kept
 
 
 def _run_epoch(
@@ -119,7 +109,12 @@ def _run_epoch(
     n_graphs: int,
     prepared_graph: Callable[[int], TrainingGraph],
 ) -> dict[str, float]:
-    """p graphs drawn with replacement, m updates on each: the mean of each loss."""
+    """p graphs drawn with replacement, m updates on each: the mean of each loss.
+
+    Epoch 0 is the untrained model: nothing is drawn.
+    """
+    if number == 0:
+        return {}
     rng = np.random.default_rng([recipe.seed, 2, number])
     update = not (recipe.schedule.idle_first_epoch and number == 1)
     steps = []

@@ -14,13 +14,16 @@ from stream_icd.icd.features import reduced_features
 from stream_icd.icd.labelled_graph import LabelledGraph
 from stream_icd.icd.recipe import EncoderSettings
 from stream_icd.icd.sparse_plus_rank_one import SparsePlusRankOne
+from stream_icd.icd.structure import propagation_matrix
 
 every_encoder = pytest.mark.parametrize("kind", sorted(ENCODERS))
 both_normalisations = pytest.mark.parametrize("normalise_rows", [True, False])
 
 
 def settings_of(kind: str, normalise_rows: bool = True) -> EncoderSettings:
-    return EncoderSettings(kind=kind, widths=(64, 32, 16), normalise_rows=normalise_rows)
+    return EncoderSettings(
+        kind=kind, widths=(64, 32, 16), normalise_rows=normalise_rows, smoothing=1
+    )
 
 
 def initial(kind: str, settings: EncoderSettings, seed: int = 0) -> tuple[Encoder, Weights]:
@@ -99,6 +102,21 @@ def test_permuting_the_nodes_permutes_the_rows(
     np.testing.assert_allclose(
         chosen.embed(settings, weights, permuted, adjacency), expected, atol=1e-5
     )
+
+
+@every_encoder
+def test_smoothing_averages_the_finished_embedding(kind: str, graph: LabelledGraph) -> None:
+    features = reduced_features(graph.adjacency, "ICD-M", 64)
+    plain, smooth = (
+        EncoderSettings(kind=kind, widths=(64, 32, 16), smoothing=times) for times in (0, 2)
+    )
+    chosen, weights = initial(kind, plain)
+    expected = chosen.embed(plain, weights, features, graph.adjacency)
+    for _ in range(2):
+        expected = propagation_matrix(graph.adjacency) @ expected
+        expected /= np.linalg.norm(expected, axis=1, keepdims=True)
+    found = chosen.embed(smooth, weights, features, graph.adjacency)
+    np.testing.assert_allclose(found, expected, atol=1e-5)
 
 
 @every_encoder

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from stream_icd.icd.encoder.contract import Weights
-from stream_icd.icd.encoder.gcn import unit_rows
+from stream_icd.icd.encoder.gcn import smoothed, unit_rows
 from stream_icd.icd.encoder.initialisation import initial_matrix
 from stream_icd.icd.recipe import EncoderSettings
 from stream_icd.icd.sparse_plus_rank_one import SparsePlusRankOne
@@ -74,4 +74,4 @@ class Gat:
             hidden = neighbourhood.attend(source, target, mixed).tanh()
             hidden = unit_rows(hidden) if settings.normalise_rows else hidden
         assert hidden is not None  # a recipe has at least two widths
-        return hidden
+        return smoothed(hidden, settings, neighbourhood)

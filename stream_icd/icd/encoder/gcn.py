@@ -55,6 +55,8 @@ class Gcn:
         for k in range(1, len(weights)):
             mixed = product(hidden, weights[f"layer.{k}"], threads)
             hidden = _activate(propagation @ mixed, settings.normalise_rows)
+        for _ in range(settings.smoothing):
+            hidden = _scale(propagation @ hidden, settings.normalise_rows)
         return hidden
 
     def forward(
@@ -70,7 +72,15 @@ class Gcn:
         for k in range(1, len(weights)):
             hidden = neighbourhood.convolve(hidden @ weights[f"layer.{k}"]).tanh()
             hidden = unit_rows(hidden) if settings.normalise_rows else hidden
-        return hidden
+        return smoothed(hidden, settings, neighbourhood)
+
+
+def smoothed(hidden: Tensor, settings: EncoderSettings, neighbourhood: Neighbourhood) -> Tensor:
+    """The embedding after the recipe's `smoothing`, whatever encoder it comes from."""
+    for _ in range(settings.smoothing):
+        hidden = neighbourhood.convolve(hidden)
+        hidden = unit_rows(hidden) if settings.normalise_rows else hidden
+    return hidden
 
 
 def unit_rows(hidden: Tensor) -> Tensor:
@@ -81,7 +91,11 @@ def unit_rows(hidden: Tensor) -> Tensor:
 
 def _activate(hidden: Floats32, normalise_rows: bool) -> Floats32:
     """tanh, and by choice rows of length 1, in place."""
-    np.tanh(hidden, out=hidden)
+    return _scale(np.tanh(hidden, out=hidden), normalise_rows)
+
+
+def _scale(hidden: Floats32, normalise_rows: bool) -> Floats32:
+    """By choice rows of length 1, in place."""
     if normalise_rows:
         lengths = np.sqrt(np.einsum("ij,ij->i", hidden, hidden))
         hidden /= np.maximum(lengths, 1e-12)[:, None]
