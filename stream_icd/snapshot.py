@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import ArrayLike, NDArray
 
 from stream_icd.errors import BadSnapshot
@@ -200,6 +199,8 @@ def _positions(
     src: pa.Array, dst: pa.Array
 ) -> tuple[pa.Array, NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
     """Ascending node ids, and for each pair (rows whose dst is not null) both positions."""
+    import pyarrow.compute as pc  # a tenth of a subscriber's start, which makes no snapshots
+
     paired = dst.is_valid().to_numpy(zero_copy_only=False)
     ends = pa.concat_arrays([src, dst.cast(src.type).drop_null()])
     encoded = pc.dictionary_encode(ends)

@@ -7,8 +7,6 @@ from collections.abc import Callable, Iterator
 from datetime import datetime
 from typing import Literal
 
-import structlog
-
 from stream_icd.communities import Communities
 from stream_icd.errors import BadInput
 from stream_icd.kafka.reader import open_reader
@@ -88,6 +86,8 @@ def _already(seen: OrderedDict[tuple[str, str, str], None], identity: tuple[str,
 
 
 def _log_bad(record: Record, error: BadInput) -> None:
+    import structlog  # a tenth of the start, for what hardly ever happens
+
     structlog.get_logger().warning(
         "not a communities message",
         topic=record.topic,
