@@ -13,7 +13,7 @@ from scipy.sparse import csr_array
 from stream_icd.icd.encoder.contract import Weights
 from stream_icd.icd.encoder.initialisation import initial_matrix
 from stream_icd.icd.recipe import EncoderSettings
-from stream_icd.icd.row_blocks import Floats32, product
+from stream_icd.icd.row_blocks import Floats32, for_blocks, product
 from stream_icd.icd.sparse_plus_rank_one import SparsePlusRankOne
 from stream_icd.icd.structure import propagation_matrix
 
@@ -51,12 +51,12 @@ class Gcn:
         """U, `(n, d)` float32; see `Encoder`."""
         propagation = propagation_matrix(adjacency).astype(np.float32)
         mixed: Floats32 = features.times_dense(weights["layer.0"])
-        hidden = _activate(propagation @ mixed, settings.normalise_rows)
+        hidden = _layer(propagation, mixed, settings, threads)
         for k in range(1, len(weights)):
             mixed = product(hidden, weights[f"layer.{k}"], threads)
-            hidden = _activate(propagation @ mixed, settings.normalise_rows)
+            hidden = _layer(propagation, mixed, settings, threads)
         for _ in range(settings.smoothing):
-            hidden = _scale(propagation @ hidden, settings.normalise_rows)
+            hidden = _layer(propagation, hidden, settings, threads, squash=False)
         return hidden
 
     def forward(
@@ -89,14 +89,24 @@ def unit_rows(hidden: Tensor) -> Tensor:
     return hidden / length.clamp_min(1e-12)
 
 
-def _activate(hidden: Floats32, normalise_rows: bool) -> Floats32:
-    """tanh, and by choice rows of length 1, in place."""
-    return _scale(np.tanh(hidden, out=hidden), normalise_rows)
+def _layer(
+    propagation: csr_array,
+    mixed: Floats32,
+    settings: EncoderSettings,
+    threads: int,
+    squash: bool = True,
+) -> Floats32:
+    """tanh(P H W) with H W given, rows to length 1 by choice; a block of rows at a time."""
+    result = np.empty_like(mixed)
 
+    def fill(rows: slice) -> None:
+        block = propagation[rows] @ mixed
+        if squash:
+            np.tanh(block, out=block)
+        if settings.normalise_rows:
+            lengths = np.sqrt(np.einsum("ij,ij->i", block, block))
+            block /= np.maximum(lengths, 1e-12)[:, None]
+        result[rows] = block
 
-def _scale(hidden: Floats32, normalise_rows: bool) -> Floats32:
-    """By choice rows of length 1, in place."""
-    if normalise_rows:
-        lengths = np.sqrt(np.einsum("ij,ij->i", hidden, hidden))
-        hidden /= np.maximum(lengths, 1e-12)[:, None]
-    return hidden
+    for_blocks(fill, len(mixed), threads)
+    return result
