@@ -118,21 +118,22 @@ def test_a_start_of_the_wrong_length_is_refused() -> None:
         refine(cliques(5, 5), RefinedParameters(), start=np.zeros(9, np.int32))
 
 
-@pytest.mark.parametrize(
-    ("mixing", "least_nmi"), [(0.3, 0.99), (0.5, 0.86)], ids=["clear", "harder"]
-)
-def test_planted_communities_are_found_and_beliefs_beat_modularity(
-    mixing: float, least_nmi: float
-) -> None:
-    graph = generate_lfr(np.random.default_rng(21), n_nodes=3000, mixing=mixing)
+def test_clear_planted_communities_are_found() -> None:
+    graph = generate_lfr(np.random.default_rng(21), n_nodes=3000, mixing=0.3)
+    parameters = RefinedParameters(8.0, 0.3, iterations=1)
+    found = refine(graph.adjacency(), parameters, graph.n_communities)
+    assert nmi(graph.communities, found) > 0.99
+
+
+def test_beliefs_find_more_than_modularity_at_any_resolution() -> None:
+    graph = generate_lfr(np.random.default_rng(21), n_nodes=3000, mixing=0.55)
     adjacency, k = graph.adjacency(), graph.n_communities
-    beliefs = refine(adjacency, RefinedParameters(8.0, mixing, iterations=1), k)
-    by_modularity = max(
+    by_beliefs = refine(adjacency, RefinedParameters(8.0, 0.55, iterations=1), k)
+    by_modularity = [
         nmi(graph.communities, refine(adjacency, RefinedParameters(resolution), k))
-        for resolution in (2.0, 4.0, 8.0)
-    )
-    assert nmi(graph.communities, beliefs) > least_nmi
-    assert nmi(graph.communities, beliefs) > by_modularity
+        for resolution in (1.0, 2.0, 4.0, 8.0)
+    ]
+    assert nmi(graph.communities, by_beliefs) > max(by_modularity) + 0.01
 
 
 def test_equal_communities_are_found_better_when_told_that_sizes_differ_little() -> None:
@@ -193,7 +194,7 @@ def test_node_order_hardly_matters_where_structure_is_weaker() -> None:
 
 @ALL_PARAMETERS
 def test_weights_tell_communities_apart(parameters: RefinedParameters) -> None:
-    graph = generate_gn(np.random.default_rng(6), n_nodes=600, n_communities=20, p_in=0.3)
+    graph = generate_gn(np.random.default_rng(6), n_nodes=600, n_communities=20, p_in=0.2)
     rows, columns = graph.edges
     inside = graph.communities[rows] == graph.communities[columns]
     told = graph_of(600, list(zip(rows, columns, strict=True)), np.where(inside, 1.5, 1.0).tolist())

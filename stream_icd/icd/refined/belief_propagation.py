@@ -24,7 +24,7 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_icd.icd.refined.level_graph import Labels, LevelGraph
+from stream_icd.icd.refined.level_graph import Labels, LevelGraph, members_of, reordered
 
 N_KEPT = 4
 """Communities kept of each node's belief; eight took twice as long and found nothing better."""
@@ -80,16 +80,19 @@ class Scratch(NamedTuple):
 
 
 def likeliest_communities(
-    graph: LevelGraph,
-    start: Labels,
-    n_communities: int,
-    model: Model,
-    rng: np.random.Generator,
-    max_sweeps: int,
+    graph: LevelGraph, start: Labels, n_communities: int, model: Model, max_sweeps: int
 ) -> Labels:
-    """The community of largest belief for each node, (n,): labels of `start`, some may vanish."""
-    order = rng.permutation(graph.n_nodes).astype(np.int32)
-    return _propagate(graph, start, n_communities, model, order, max_sweeps)
+    """The community of largest belief for each node, (n,): labels of `start`, some may vanish.
+
+    Sweeps go from community to community. Nodes are sorted so in memory, too: on a large graph
+    that more than halves the time.
+    """
+    order, _ = members_of(start, n_communities)
+    believed = np.empty_like(start)
+    believed[order] = _propagate(
+        reordered(graph, order), start[order], n_communities, model, max_sweeps
+    )
+    return believed
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
@@ -98,7 +101,6 @@ def _propagate(
     start: Labels,
     n_communities: int,
     model: Model,
-    order: NDArray[np.int32],
     max_sweeps: int,
 ) -> Labels:
     n_nodes = len(start)
@@ -112,7 +114,7 @@ def _propagate(
     for _ in range(max_sweeps):
         _expect(field, graph.total, model)
         n_changed = 0
-        for node in order:
+        for node in range(n_nodes):
             if graph.indptr[node] == graph.indptr[node + 1]:
                 continue
             n_touched, evidence = _weigh(graph, beliefs, field, scratch, node)

@@ -69,4 +69,4 @@ def _find(
         return labels
     n_found = int(labels.max()) + 1
     model = Model(parameters.mixing, parameters.size_spread, n_communities or n_found)
-    return likeliest_communities(graph, labels, n_found, model, rng, parameters.sweeps)
+    return likeliest_communities(graph, labels, n_found, model, parameters.sweeps)

@@ -1,0 +1,158 @@
+"""How time and memory grow with the graph: each run in a process of its own.
+
+    python -m benchmarks.growth
+    python -m benchmarks.growth --sizes 5000 50000 500000 5000000
+
+LFR graphs of mean degree 10 whose communities grow with √N, so K ≈ √N. Every process reads its
+graph in the form that its method works on (CSR, or an edge array for igraph's graph, whose building
+is not timed), warms up on a small graph, and reports the seconds of one run and its peak memory.
+Writes docs/growth.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import subprocess
+import sys
+import tempfile
+from math import isqrt, log
+from pathlib import Path
+from time import perf_counter
+
+import numpy as np
+from rich.console import Console
+from scipy.sparse import csr_array
+
+from stream_icd.synthetic.lfr import generate_lfr
+from stream_icd.synthetic.planted_graph import PlantedGraph
+
+DOCS = Path(__file__).parent.parent / "docs"
+MIXING, TEST_SEED, WARM_UP_NODES = 0.4, 9000, 2000
+METHODS = ("refined", "refined, K given", "igraph Leiden")
+
+
+def main() -> None:
+    """Parse the command line; measure all sizes, or (internally) one method on one graph."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--sizes", type=int, nargs="+", default=[5_000, 50_000, 500_000])
+    parser.add_argument("--docs", type=Path, default=DOCS, help="folder to write to")
+    parser.add_argument("--one", nargs=2, metavar=("METHOD", "FOLDER"), help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.one:
+        sys.stdout.write(json.dumps(measure(options.one[0], Path(options.one[1]))))
+        return
+    rows = [{"nodes": size, **row} for size in options.sizes for row in measure_size(size)]
+    page = _page(rows)
+    Console().print(page, markup=False, soft_wrap=True)
+    options.docs.mkdir(exist_ok=True)
+    (options.docs / "growth.md").write_text(page)
+
+
+def planted(n_nodes: int) -> PlantedGraph:
+    """An LFR graph with about √N communities of √N/2 to 2√N nodes."""
+    root = isqrt(n_nodes)
+    return generate_lfr(
+        np.random.default_rng(TEST_SEED),
+        n_nodes=n_nodes,
+        mixing=MIXING,
+        max_degree=min(100, root),
+        min_community=root // 2,
+        max_community=2 * root,
+    )
+
+
+def measure_size(n_nodes: int) -> list[dict[str, float | str]]:
+    """One row for each method, on the same graph."""
+    with tempfile.TemporaryDirectory() as folder:
+        for name, size in (("warm-up", WARM_UP_NODES), ("graph", n_nodes)):
+            _save(planted(size), Path(folder) / name)
+        rows = []
+        for method in METHODS:
+            command = [sys.executable, "-m", "benchmarks.growth", "--one", method, folder]
+            run = subprocess.run(command, check=True, capture_output=True, text=True)
+            rows.append({"method": method, **json.loads(run.stdout)})
+        return rows
+
+
+def _save(graph: PlantedGraph, folder: Path) -> None:
+    folder.mkdir()
+    adjacency = graph.adjacency()
+    for name in ("indptr", "indices", "data"):
+        np.save(folder / f"{name}.npy", getattr(adjacency, name))
+    np.save(folder / "edges.npy", graph.edges.T.astype(np.int32))
+    np.save(folder / "communities.npy", graph.communities)
+
+
+def measure(method: str, folder: Path) -> dict[str, float]:
+    """Seconds, peak memory of this process in MiB, communities found, and NMI."""
+    run = _leiden if method == "igraph Leiden" else _refined
+    run(folder / "warm-up", method)
+    seconds, found = run(folder / "graph", method)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024  # KiB on Linux
+    from stream_icd.quality.nmi import nmi  # not part of what is measured
+
+    truth = np.load(folder / "graph" / "communities.npy")
+    return {
+        "seconds": seconds,
+        "mebibytes": peak,
+        "communities": len(np.unique(found)),
+        "nmi": 100 * nmi(truth, found),
+    }
+
+
+def _refined(folder: Path, method: str) -> tuple[float, np.ndarray]:
+    from stream_icd.icd.refined.parameters import RefinedParameters
+    from stream_icd.icd.refined.refine import refine
+
+    arrays = [np.load(folder / f"{name}.npy") for name in ("data", "indices", "indptr")]
+    n_nodes = len(arrays[2]) - 1
+    n_communities = None
+    if method == "refined, K given":
+        n_communities = int(np.load(folder / "communities.npy").max()) + 1
+    adjacency = csr_array(tuple(arrays), (n_nodes, n_nodes))
+    parameters = RefinedParameters(8.0, MIXING, iterations=1)
+    start = perf_counter()
+    found = refine(adjacency, parameters, n_communities)
+    return perf_counter() - start, found
+
+
+def _leiden(folder: Path, _method: str) -> tuple[float, np.ndarray]:
+    import igraph
+
+    edges = np.load(folder / "edges.npy")
+    graph = igraph.Graph(n=int(edges.max()) + 1, edges=edges)
+    start = perf_counter()
+    found = graph.community_leiden(objective_function="modularity", n_iterations=2)
+    return perf_counter() - start, np.array(found.membership)
+
+
+def _page(rows: list[dict[str, float | str]]) -> str:
+    lines = [
+        "# Growth",
+        "",
+        "Made by `python -m benchmarks.growth`: LFR graphs, mean degree 10, mixing "
+        f"{MIXING}, K ≈ √N, one process a run. Seconds of one run; peak memory of the whole "
+        "process. igraph's Leiden makes two iterations at resolution 1.",
+        "",
+        "| nodes | method | seconds | exponent | peak MiB | communities | NMI |",
+        "| --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    before: dict[str, tuple[float, float]] = {}
+    for row in rows:
+        method, nodes, seconds = str(row["method"]), float(row["nodes"]), float(row["seconds"])
+        exponent = ""
+        if method in before:
+            nodes_before, seconds_before = before[method]
+            exponent = f"{log(seconds / seconds_before) / log(nodes / nodes_before):.2f}"
+        before[method] = nodes, seconds
+        lines.append(
+            f"| {int(nodes):,} | {method} | {seconds:.3f} | {exponent} | "
+            f"{row['mebibytes']:.0f} | {row['communities']} | {row['nmi']:.2f} |"
+        )
+    return "\n".join([*lines, ""])
+
+
+if __name__ == "__main__":
+    main()
