@@ -1,4 +1,4 @@
-"""Where the authors' published scripts differ from their paper, as changes to a recipe.
+"""What the paper says, what its authors' scripts do, and what we do, option by option.
 
 Paper: Qin, Zhang, Bai, Zhang, Yeung. Scripts: github.com/KuroginQin/ICD. Three of their rows
 need no option, since ours gives the same values: X and Z are dense there and sparse plus rank
@@ -16,18 +16,18 @@ from stream_icd.icd.recipe import Recipe
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
-    """One thing that the scripts do otherwise.
+class Option:
+    """One thing that may be done otherwise than the paper says.
 
     Attributes:
-        group, option: where in a recipe it is said; group is "" at the top.
+        group, name: where in a recipe it is said; group is "" at the top.
         paper: the value that the paper describes.
         scripts: the value that the scripts use.
         source: the file of the scripts, and what is seen there.
     """
 
     group: str
-    option: str
+    name: str
     paper: Any
     scripts: Any
     source: str
@@ -35,64 +35,66 @@ class Difference:
     def value(self, recipe: Recipe) -> Any:
         """What a recipe says."""
         holder = getattr(recipe, self.group) if self.group else recipe
-        return getattr(holder, self.option)
+        return getattr(holder, self.name)
 
-    def changes(self) -> dict[str, Any]:
-        """What to give `Recipe.changed` to do as the scripts."""
-        change = {self.option: self.scripts}
-        return {self.group: change} if self.group else change
+    def change_to(self, value: Any) -> dict[str, Any]:
+        """What to give `Recipe.changed` for this option to have a value."""
+        return {self.group: {self.name: value}} if self.group else {self.name: value}
 
 
-DIFFERENCES: dict[str, Difference] = {
-    "coarsening": Difference(
+OPTIONS: dict[str, Option] = {
+    "coarsening": Option(
         "encoder", "coarsening_exponent", -0.5, 0.5, "modules/feat_ext.py: multiplies by √|v*|"
     ),
-    "row-normalisation": Difference(
+    "row-normalisation": Option(
         "encoder", "normalise_rows", False, True, "modules/layers.py: F.normalize, every layer"
     ),
-    "optimiser": Difference(
+    "initialisation": Option("encoder", "initialisation", "xavier", "xavier", "modules/layers.py"),
+    "smoothing": Option("encoder", "smoothing", 0, 0, "modules/models.py"),
+    "optimiser": Option(
         "optimiser", "kind", "adam", "rmsprop", "ICD_M_*_demo.py: RMSprop; Adam commented out"
     ),
-    "weight-decay": Difference(
+    "weight-decay": Option(
         "optimiser", "weight_decay", 0.0, 1e-5, "ICD_M_*_demo.py: weight_decay=1e-5"
     ),
-    "idle-epoch": Difference(
+    "idle-epoch": Option(
         "schedule", "idle_first_epoch", False, True, "ICD_M_*_demo.py: epoch 0 updates nothing"
     ),
-    "scaled-structure": Difference(
+    "scaled-structure": Option(
         "losses", "scaled_structure", False, True, "utils.py: m_norm, X to [-1, 1] for FR"
     ),
-    "discriminator-loss": Difference(
+    "discriminator-loss": Option(
         "losses", "discriminator", "paper", "scripts", "modules/loss.py: no log(1 − D)"
     ),
-    "k-means": Difference(
+    "rows": Option("losses", "rows", None, None, "modules/loss.py"),
+    "k-means": Option(
         "", "clustering", "scikit-learn", "scikit-learn", "ICD_M_*_demo.py: KMeans(n_init=10)"
     ),
 }
-"""Every difference that an option can switch, by name."""
+"""Every option for which the paper, the scripts or we have values of their own, by name."""
 
-OURS: tuple[Difference, ...] = (
-    Difference("encoder", "initialisation", "xavier", "xavier", "modules/layers.py"),
-    Difference("encoder", "smoothing", 0, 0, "modules/models.py"),
-    Difference("losses", "rows", None, None, "modules/loss.py"),
-)
-"""Options that neither the paper nor the scripts have another value for."""
+
+def as_paper(recipe: Recipe) -> Recipe:
+    """The recipe with every option as the paper describes it."""
+    for option in OPTIONS.values():
+        recipe = recipe.changed(**option.change_to(option.paper))
+    return recipe
 
 
 def as_scripts(recipe: Recipe, *names: str) -> Recipe:
-    """The recipe with these differences as the scripts have them; all of them if none is named.
+    """The recipe with these options as the authors' scripts have them; all if none is named.
 
     Raises:
-        BadSettings: no such difference.
+        BadSettings: no such option.
 
     >>> from stream_icd.icd.presets import preset
     >>> as_scripts(preset("GN-0.3"), "optimiser").optimiser.kind
     'rmsprop'
     """
-    for name in names or DIFFERENCES:
-        if name not in DIFFERENCES:
-            raise BadSettings(f"no difference {name!r}; there are {', '.join(DIFFERENCES)}")
-        recipe = recipe.changed(**DIFFERENCES[name].changes())
+    for name in names or OPTIONS:
+        if name not in OPTIONS:
+            raise BadSettings(f"no option {name!r}; there are {', '.join(OPTIONS)}")
+        recipe = recipe.changed(**OPTIONS[name].change_to(OPTIONS[name].scripts))
     return recipe
 
 
@@ -102,12 +104,12 @@ def deviations(recipe: Recipe) -> dict[str, str]:
     The keys name the option, the values its value and source: the authors' scripts, or us.
     """
     found: dict[str, str] = {}
-    for difference in (*DIFFERENCES.values(), *OURS):
-        value = difference.value(recipe)
-        if value == difference.paper:
+    for option in OPTIONS.values():
+        value = option.value(recipe)
+        if value == option.paper:
             continue
-        name = f"{difference.group}.{difference.option}".lstrip(".")
-        theirs = value == difference.scripts
-        whose = f"authors' scripts, {difference.source}" if theirs else "ours"
-        found[name] = f"{value} (paper: {difference.paper}); {whose}"
+        name = f"{option.group}.{option.name}".lstrip(".")
+        theirs = value == option.scripts
+        whose = f"authors' scripts, {option.source}" if theirs else "ours"
+        found[name] = f"{value} (paper: {option.paper}); {whose}"
     return found

@@ -7,33 +7,28 @@ import pytest
 from stream_icd.errors import BadSettings
 from stream_icd.icd.presets import preset
 from stream_icd.icd.recipe import Recipe
-from stream_icd.icd.scripts import DIFFERENCES, as_scripts, deviations
+from stream_icd.icd.scripts import OPTIONS, as_paper, as_scripts, deviations
 
-PAPER = preset("GN-0.3").changed(
-    clustering="scikit-learn",
-    encoder={"normalise_rows": False, "initialisation": "xavier"},
-    losses={"rows": None},
-)
+PAPER = as_paper(preset("GN-0.3"))
 
 
 def test_the_papers_own_recipe_deviates_in_nothing() -> None:
     assert deviations(PAPER) == {}
 
 
-@pytest.mark.parametrize("name", DIFFERENCES)
-def test_each_difference_can_be_asked_for_alone(name: str) -> None:
-    difference = DIFFERENCES[name]
+@pytest.mark.parametrize("name", OPTIONS)
+def test_each_option_can_be_as_in_the_scripts_alone(name: str) -> None:
     recipe = as_scripts(PAPER, name)
-    assert difference.value(recipe) == difference.scripts
-    others = [d for d in DIFFERENCES.values() if d is not difference]
+    assert OPTIONS[name].value(recipe) == OPTIONS[name].scripts
+    others = [option for option in OPTIONS.values() if option is not OPTIONS[name]]
     assert all(other.value(recipe) == other.paper for other in others)
 
 
 def test_all_of_the_scripts_at_once() -> None:
-    recipe = as_scripts(PAPER)
-    assert all(d.value(recipe) == d.scripts for d in DIFFERENCES.values())
+    recipe = as_scripts(preset("GN-0.3"))
+    assert all(option.value(recipe) == option.scripts for option in OPTIONS.values())
     assert all("authors' scripts" in text for text in deviations(recipe).values())
-    assert len(deviations(recipe)) == len(DIFFERENCES) - 1  # K-means is the same in both
+    assert len(deviations(recipe)) == 7
 
 
 @pytest.mark.parametrize(
