@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from itertools import chain, pairwise
-from typing import BinaryIO
+from typing import IO
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -29,7 +29,7 @@ AS_NUMBER = r"^[0-9]{1,10}$"
 PAIRS = pa.schema({"src": pa.int64(), "dst": pa.int64()})
 
 
-def read_links(file: BinaryIO, name: str, on_bad_row: OnBadRow) -> pa.Table:
+def read_links(file: IO[bytes], name: str, on_bad_row: OnBadRow) -> pa.Table:
     """The links of one file, columns `src` and `dst`, in whichever of the forms it is.
 
     Both directions, repeats and self loops may stand there; `snapshot_from_pairs` brings them

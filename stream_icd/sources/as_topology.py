@@ -6,16 +6,13 @@ Diameters and Possible Explanations", KDD 2005.
 
 from __future__ import annotations
 
-import bz2
-import gzip
 import re
 import tarfile
-import zlib
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, date, datetime, time, timedelta
 from pathlib import Path
-from typing import IO, BinaryIO, cast
+from typing import IO, cast
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -23,17 +20,17 @@ import pyarrow.parquet as pq
 from stream_icd.errors import BadRow, BadSettings, BadSnapshot, SourceNotFound
 from stream_icd.snapshot import Snapshot, Window, snapshot_from_pairs
 from stream_icd.sources.as_links import PAIRS, read_links
+from stream_icd.sources.compressed import DAMAGED, uncompressed
 from stream_icd.sources.source import OnBadRow, Source, stop_at_bad_row
 
 GRAPH = "as733"
 SOURCE = "https://snap.stanford.edu/data/as-733.html"
 DAY_FILE = re.compile(r"(?<!\d)(\d{4})(\d{2})(\d{2})(?!\d)[^/]*\.txt(\.gz|\.bz2)?$")
 ARCHIVES = (".tar.gz", ".tgz", ".tar.bz2", ".tar")
-DAMAGED = (OSError, EOFError, zlib.error, tarfile.TarError)
 
 ReadDay = Callable[[OnBadRow], pa.Table]
 """Reads the pairs of one day, columns `src` and `dst`."""
-OpenFile = Callable[[], BinaryIO]
+OpenFile = Callable[[], IO[bytes]]
 
 
 def read_as_topology(
@@ -137,7 +134,7 @@ def _reads(files: Mapping[str, OpenFile]) -> ReadDay:
 
 def _read(name: str, opens: OpenFile, on_bad_row: OnBadRow) -> pa.Table:
     try:
-        with opens() as packed, _unpacked(packed, name) as file:
+        with opens() as packed, uncompressed(packed, name) as file:
             return read_links(file, name, on_bad_row)
     except DAMAGED as error:
         on_bad_row(BadRow(f"{name} is damaged, nothing of it was used: {error}"))
@@ -148,15 +145,6 @@ def _opens(file: Path) -> OpenFile:
     return lambda: file.open("rb")
 
 
-def _unpacked(packed: BinaryIO, name: str) -> BinaryIO:
-    opened: IO[bytes] = packed
-    if name.endswith(".gz"):
-        opened = cast(IO[bytes], gzip.open(packed))
-    elif name.endswith(".bz2"):
-        opened = cast(IO[bytes], bz2.open(packed))
-    return cast(BinaryIO, opened)
-
-
 def _members(path: Path) -> Mapping[str, OpenFile]:
     try:
         archive = tarfile.open(path)  # noqa: SIM115 - the readers below outlive this function
@@ -165,7 +153,7 @@ def _members(path: Path) -> Mapping[str, OpenFile]:
         raise BadSettings(f"{path} is no tar archive, or a damaged one: {error}") from error
 
     def opens(member: tarfile.TarInfo) -> OpenFile:
-        return lambda: cast(BinaryIO, archive.extractfile(member))
+        return lambda: cast(IO[bytes], archive.extractfile(member))
 
     return {member.name: opens(member) for member in members}
 

@@ -232,7 +232,7 @@ def test_a_missing_path_says_where_to_get_the_data(tmp_path: Path) -> None:
 
 
 def test_a_folder_without_days_and_foreign_files_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(SourceNotFound, match="as19971108.txt"):
+    with pytest.raises(SourceNotFound, match=r"as19971108\.txt"):
         read_as_topology(tmp_path)
     for name, content in {
         "graph.csv": b"1,2\n",

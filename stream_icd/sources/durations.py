@@ -1,0 +1,72 @@
+"""Spans of time as people type them and as names show them."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+
+from stream_icd.errors import BadSettings
+from stream_icd.snapshot import Window
+
+SECONDS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
+ONE = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d|w)")
+MICROSECOND = timedelta(microseconds=1)
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def parse_duration(text: str) -> timedelta:
+    """A span such as `90s`, `1h30m` or `3d`; units are ms, s, m, h, d and w.
+
+    Raises:
+        BadSettings: the text is no such span.
+
+    >>> parse_duration("1h30m")
+    datetime.timedelta(seconds=5400)
+    """
+    parts = ONE.findall(text)
+    if not parts or "".join(number + unit for number, unit in parts) != text:
+        raise BadSettings(f"{text!r} is no duration; write 90s, 1h30m or 3d (ms, s, m, h, d, w)")
+    try:
+        return timedelta(seconds=sum(float(number) * SECONDS[unit] for number, unit in parts))
+    except OverflowError as error:
+        raise BadSettings(f"{text!r} is too long a duration") from error
+
+
+def microseconds(span: timedelta) -> int:
+    """The span in whole microseconds, the unit of event time in this room."""
+    return span // MICROSECOND
+
+
+def time_at(event_time: int) -> datetime:
+    """The moment that many microseconds after 1970, UTC."""
+    return EPOCH + event_time * MICROSECOND
+
+
+def iso_duration(span: timedelta) -> str:
+    """The span in ISO 8601, in its largest whole unit.
+
+    >>> iso_duration(timedelta(days=3)), iso_duration(timedelta(minutes=90))
+    ('P3D', 'PT90M')
+    """
+    if span.microseconds:
+        return f"PT{span.total_seconds():f}S"
+    seconds = span // timedelta(seconds=1)
+    for unit, size in (("D", 86_400), ("H", 3600), ("M", 60)):
+        if seconds and seconds % size == 0:
+            return f"P{'' if unit == 'D' else 'T'}{seconds // size}{unit}"
+    return f"PT{seconds}S"
+
+
+def snapshot_id(graph: str, window: Window) -> str:
+    """The id of the snapshot of a window: the graph and an ISO 8601 interval.
+
+    It depends on nothing but the window, so that whoever cuts the same windows again, gives
+    them the same ids.
+
+    >>> from datetime import UTC, datetime
+    >>> start = datetime(2008, 2, 2, 8, tzinfo=UTC)
+    >>> snapshot_id("taxi", Window(start, start + timedelta(hours=1)))
+    'taxi/2008-02-02T08:00:00Z/PT1H'
+    """
+    start = window.start.isoformat().replace("+00:00", "Z")
+    return f"{graph}/{start}/{iso_duration(window.end - window.start)}"

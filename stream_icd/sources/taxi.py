@@ -1,0 +1,165 @@
+"""Fleets that report where they are: at each tick, a graph of who is close to whom.
+
+J. Yuan et al., "T-Drive: Driving Directions Based on Taxi Trajectories", GIS 2010; and the ICD
+paper, which joins a taxi with its 50 nearest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from hashlib import blake2b
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from stream_icd.errors import BadSettings, BadSnapshot
+from stream_icd.snapshot import Snapshot, Window, snapshot_from_pairs
+from stream_icd.sources.durations import snapshot_id
+from stream_icd.sources.proximity import nearest_pairs, on_unit_sphere, pairs_within
+from stream_icd.sources.source import Count, NeverStop, Source, Stop, count_nothing
+from stream_icd.sources.windows import Hopping, OnLate, Quiet, TimedRows, cut_windows
+
+
+@dataclass(frozen=True, slots=True)
+class TaxiSettings:
+    """How fixes become snapshots.
+
+    Attributes:
+        tick: time from one snapshot to the next; ticks lie at its multiples since 1970.
+        stale: fixes older than this, at a tick, say nothing about where a taxi is.
+        nearest: join two taxis where either is among the other's so many nearest; 0 for none.
+        radius_m: join two taxis at most so many metres apart; 0 for none.
+        sample: only so many random taxis of those active, the same ones as long as they are.
+        seed: of the sample.
+        lateness: how far behind the newest fix one may arrive.
+        graph, source: the snapshots' graph and `ce_source`.
+
+    Raises:
+        BadSettings: a value is negative, nothing joins taxis, or `stale` is below `tick`.
+    """
+
+    tick: timedelta
+    stale: timedelta
+    nearest: int = 50
+    radius_m: float = 0.0
+    sample: int | None = None
+    seed: int = 0
+    lateness: timedelta = timedelta(0)
+    graph: str = "taxi"
+    source: str = "urn:stream_icd:taxi"
+
+    def __post_init__(self) -> None:
+        if self.nearest < 0 or self.radius_m < 0 or not (self.nearest or self.radius_m):
+            raise BadSettings(
+                f"nearest={self.nearest}, radius_m={self.radius_m:g}: give at least one, above 0"
+            )
+        if self.sample is not None and self.sample < 2:
+            raise BadSettings(f"sample={self.sample}; an edge needs two taxis")
+        if self.stale < self.tick:
+            raise BadSettings(
+                f"stale ({self.stale}) is below tick ({self.tick}): some fixes would never count"
+            )
+
+    @property
+    def rule(self) -> Hopping:
+        """At a tick count the fixes of the time `stale` before it, so windows end at ticks."""
+        return Hopping(self.stale, self.tick, align=-self.stale)
+
+
+def taxi_snapshots(
+    arrivals: Iterable[TimedRows | Quiet],
+    settings: TaxiSettings,
+    *,
+    n_streams: int = 1,
+    after: datetime | None = None,
+    on_late: OnLate,
+    count: Count = count_nothing,
+    stop: Stop = NeverStop(),
+) -> Source:
+    """A snapshot for each tick at which two taxis were active, in order.
+
+    Args:
+        arrivals: rows with `taxi`, `lat` and `lon` (degrees).
+        after: leave out ticks until then, this one included: they were made already.
+        count: told of `small_windows`, ticks without an edge.
+    """
+    windows = cut_windows(
+        arrivals,
+        settings.rule,
+        lateness=settings.lateness,
+        n_streams=n_streams,
+        on_late=on_late,
+        stop=stop,
+    )
+    return Source(None, _snapshots(windows, settings, after, count))
+
+
+def _snapshots(
+    windows: Iterator[tuple[Window, pa.Table]],
+    settings: TaxiSettings,
+    after: datetime | None,
+    count: Count,
+) -> Iterator[tuple[Snapshot, None]]:
+    for window, fixes in windows:
+        if after is not None and window.end <= after:
+            continue
+        try:
+            yield taxi_snapshot(window, fixes, settings), None
+        except BadSnapshot:  # fixes are checked by now: nobody is close to anybody
+            count("small_windows", 1)
+
+
+def taxi_snapshot(window: Window, fixes: pa.Table, settings: TaxiSettings) -> Snapshot:
+    """Who is close to whom, each taxi being where its last fix saw it.
+
+    Args:
+        fixes: `taxi`, `lat`, `lon`, in order of time.
+
+    Raises:
+        BadSnapshot: no two taxis are close.
+        LimitExceeded: far too many are.
+    """
+    taxis, last = _last_fixes(fixes["taxi"])
+    if settings.sample is not None and settings.sample < len(taxis):
+        chosen = _sample(taxis, settings.sample, settings.seed)
+        taxis, last = taxis.take(pa.array(chosen)), last[chosen]
+    points = on_unit_sphere(
+        *(fixes[name].to_numpy()[last].astype(np.float64) for name in ("lat", "lon"))
+    )
+    pairs = np.empty((2, 0), np.int64)
+    if settings.nearest:
+        pairs = nearest_pairs(points, settings.nearest)
+    if settings.radius_m:
+        pairs = np.concatenate([pairs, pairs_within(points, settings.radius_m)], axis=1)
+    low, high = (taxis.take(pa.array(ends)) for ends in pairs)
+    return snapshot_from_pairs(
+        pa.concat_arrays([low, taxis]),
+        pa.concat_arrays([high, pa.nulls(len(taxis), taxis.type)]),
+        graph=settings.graph,
+        id=snapshot_id(settings.graph, window),
+        window=window,
+        source=settings.source,
+    )
+
+
+def _last_fixes(taxi: pa.ChunkedArray) -> tuple[pa.Array, NDArray[np.int64]]:
+    """Ids of the taxis, ascending, and the row of the last fix of each."""
+    encoded = taxi.combine_chunks().dictionary_encode()
+    last = np.empty(len(encoded.dictionary), np.int64)
+    # Of equal indices the last assignment stands.
+    last[encoded.indices.to_numpy()] = np.arange(len(taxi))
+    by_id = pc.sort_indices(encoded.dictionary)
+    return encoded.dictionary.take(by_id), last[by_id.to_numpy()]
+
+
+def _sample(taxis: pa.Array, size: int, seed: int) -> NDArray[np.int64]:
+    """The `size` of the taxis whose ids, hashed with the seed, come first; ascending."""
+    key = seed.to_bytes(8, "little")
+    hashed = [
+        blake2b(str(taxi).encode(), key=key, digest_size=8).digest() for taxi in taxis.to_pylist()
+    ]
+    return np.sort(np.argsort(np.array(hashed), kind="stable")[:size])

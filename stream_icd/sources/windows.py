@@ -1,0 +1,302 @@
+"""Cutting a stream of timed rows into windows of event time.
+
+Rows carry the time at which something happened, and arrive more or less in that order. The
+watermark of a stream is its newest event time less the allowed lateness; a window closes, once and
+for all, when the watermark has passed its end, and a row that comes after the windows it belongs to
+is late. (Akidau et al., "The Dataflow Model", VLDB 2015.)
+
+Where rows come in several streams (the partitions of a topic), a window waits for all of them, and
+whether a row is late depends on its own stream alone. So what a window holds is a function of the
+streams, however they happen to be interleaved and however the rows are batched.
+
+Times are int64, microseconds since 1970 UTC.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from stream_icd.errors import BadSettings
+from stream_icd.snapshot import Window
+from stream_icd.sources.durations import microseconds, time_at
+from stream_icd.sources.source import NeverStop, Stop
+
+Times = NDArray[np.int64]
+NEVER = np.iinfo(np.int64).min // 4
+FOREVER = np.iinfo(np.int64).max // 4
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TimedRows:
+    """Rows as they arrived.
+
+    Attributes:
+        origin: where they are from, such as a file's name or a topic's.
+        stream: number of the stream they are from, from 0.
+        place: (n,) line or offset of each in its origin.
+        time: (n,) event times.
+        rows: (n rows) whatever else there is of them.
+    """
+
+    origin: str
+    stream: int
+    place: Times
+    time: Times
+    rows: pa.Table
+
+    def where(self, mask: NDArray[np.bool_]) -> TimedRows:
+        """Those rows for which `mask` (n,) is true."""
+        rows = self.rows.filter(pa.array(mask))
+        return TimedRows(self.origin, self.stream, self.place[mask], self.time[mask], rows)
+
+
+@dataclass(frozen=True, slots=True)
+class Quiet:
+    """These streams have had nothing for a while; windows do not wait for them."""
+
+    streams: frozenset[int]
+
+
+OnLate = Callable[[TimedRows], None]
+"""Called with the rows that were left out of a window because they came too late."""
+
+
+class Rule(Protocol):
+    """How windows lie in time."""
+
+    def late(self, time: Times, watermark: Times) -> NDArray[np.bool_]:
+        """Which rows miss a window that they belong to, given the watermark that each found."""
+        ...
+
+    def lost(self, time: Times, watermark: Times) -> NDArray[np.bool_]:
+        """Which rows miss every window that they belong to."""
+        ...
+
+    def may_close(self, earliest: int, watermark: int) -> int:
+        """A time before which no window closes, given the earliest row that is held."""
+        ...
+
+    def closed(self, time: Times, after: int, watermark: int) -> list[tuple[int, int]]:
+        """Start and end of each window of these ascending times with `after < end <= watermark`.
+
+        In order of their ends.
+        """
+        ...
+
+    def open_from(self, watermark: int, closed: list[tuple[int, int]]) -> int:
+        """The earliest time whose rows may still belong to a window that is open."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Hopping:
+    """Windows of one size that begin every `hop`: `[align + i·hop, align + i·hop + size)`.
+
+    Tumbling windows are those whose hop is their size.
+
+    Raises:
+        BadSettings: `size` or `hop` is not positive, or rows would fall between windows.
+    """
+
+    size: timedelta
+    hop: timedelta
+    align: timedelta = timedelta(0)
+
+    def __post_init__(self) -> None:
+        if not timedelta(0) < self.hop <= self.size:
+            raise BadSettings(
+                f"windows of {self.size} every {self.hop}: both must be above 0, and the second at "
+                f"most the first, so that no row falls between two windows"
+            )
+
+    def late(self, time: Times, watermark: Times) -> NDArray[np.bool_]:
+        size = microseconds(self.size)
+        mask: NDArray[np.bool_] = self._end_after(time - size) + size <= watermark
+        return mask
+
+    def lost(self, time: Times, watermark: Times) -> NDArray[np.bool_]:
+        mask: NDArray[np.bool_] = time < self._end_after(watermark - microseconds(self.size))
+        return mask
+
+    def may_close(self, earliest: int, watermark: int) -> int:
+        return self._first_end(earliest, watermark)
+
+    def closed(self, time: Times, after: int, watermark: int) -> list[tuple[int, int]]:
+        size, hop = microseconds(self.size), microseconds(self.hop)
+        found: list[tuple[int, int]] = []
+        end = self._first_end(int(time[0]), after)
+        while end <= watermark:
+            row = int(np.searchsorted(time, end - size))
+            if row == len(time):
+                break
+            if time[row] < end:
+                found.append((end - size, end))
+                end += hop
+            else:  # nothing happened: on to the first window of what happened next
+                end = self._first_end(int(time[row]), after)
+        return found
+
+    def open_from(self, watermark: int, closed: list[tuple[int, int]]) -> int:  # noqa: ARG002
+        start: int = self._end_after(watermark - microseconds(self.size))
+        return start
+
+    def _first_end(self, time: int, after: int) -> int:
+        """End of the first window that holds this time and ends after that one."""
+        size = microseconds(self.size)
+        end: int = self._end_after(max(time, after) - size) + size
+        return end
+
+    def _end_after(self, time: Any) -> Any:
+        """The first start of a window after this time (of one, or of each in an array)."""
+        hop, align = microseconds(self.hop), microseconds(self.align)
+        return (time - align) // hop * hop + hop + align
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """Windows that last as long as no `gap` passes without a row: `[first, last + gap)`.
+
+    A row is late when the watermark has passed it, since it could join a session that is out.
+
+    Raises:
+        BadSettings: `gap` is not positive.
+    """
+
+    gap: timedelta
+
+    def __post_init__(self) -> None:
+        if self.gap <= timedelta(0):
+            raise BadSettings(f"a gap of {self.gap} ends no session; give a span above 0")
+
+    def late(self, time: Times, watermark: Times) -> NDArray[np.bool_]:
+        mask: NDArray[np.bool_] = time < watermark
+        return mask
+
+    def lost(self, time: Times, watermark: Times) -> NDArray[np.bool_]:
+        return self.late(time, watermark)
+
+    def may_close(self, earliest: int, watermark: int) -> int:  # noqa: ARG002
+        return earliest + microseconds(self.gap)
+
+    def closed(self, time: Times, after: int, watermark: int) -> list[tuple[int, int]]:  # noqa: ARG002
+        gap = microseconds(self.gap)
+        first = np.flatnonzero(np.diff(time, prepend=NEVER) >= gap)
+        ends = time[np.append(first[1:], len(time)) - 1] + gap
+        spans = zip(time[first].tolist(), ends.tolist(), strict=True)
+        return [(start, end) for start, end in spans if end <= watermark]
+
+    def open_from(self, watermark: int, closed: list[tuple[int, int]]) -> int:  # noqa: ARG002
+        return closed[-1][1] if closed else NEVER
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Held:
+    """Rows of windows that are open; `found` is the watermark that each of them met."""
+
+    time: Times
+    found: Times
+    order: Times
+    rows: pa.Table
+
+    def sorted(self) -> _Held:
+        """By time, and at the same time by stream and place, however they arrived."""
+        by_time = np.lexsort((self.order[1], self.order[0], self.time))
+        return self.take(by_time)
+
+    def take(self, chosen: Times) -> _Held:
+        rows = self.rows.take(pa.array(chosen))
+        return _Held(self.time[chosen], self.found[chosen], self.order[:, chosen], rows)
+
+
+def cut_windows(
+    arrivals: Iterable[TimedRows | Quiet],
+    rule: Rule,
+    *,
+    lateness: timedelta = timedelta(0),
+    n_streams: int = 1,
+    on_late: OnLate,
+    stop: Stop = NeverStop(),
+) -> Iterator[tuple[Window, pa.Table]]:
+    """Each window that holds a row, once, in order of their ends, with its rows in order of time.
+
+    When the arrivals end, so do the windows; but when that is because of `stop`, those that are
+    open are given up, since they are not whole.
+
+    Args:
+        lateness: how far behind the newest row a row may arrive, and windows therefore wait.
+        n_streams: how many streams there are; a window waits for each.
+        on_late: called with rows that were left out of a window, or of several, being late.
+    """
+    newest = np.full(n_streams, NEVER, np.int64)
+    watermark = closes = NEVER
+    quiet: frozenset[int] = frozenset()
+    held: list[_Held] = []
+    slack = microseconds(lateness)
+    for arrived in arrivals:
+        if stop.is_set():
+            return
+        if isinstance(arrived, Quiet):
+            quiet = arrived.streams
+        elif len(arrived.time):
+            accepted, newest[arrived.stream] = _accept(
+                arrived, rule, int(newest[arrived.stream]), slack, watermark, on_late
+            )
+            if len(accepted.time):
+                soonest = rule.may_close(int(accepted.time.min()), watermark)
+                closes = min(closes, soonest) if held else soonest
+                held.append(accepted)
+        waited_for = [n for stream, n in enumerate(newest.tolist()) if stream not in quiet]
+        reached = max(watermark, min(waited_for, default=NEVER) - slack)
+        if held and closes <= reached:
+            held, windows = _close(held, rule, watermark, reached)
+            yield from windows
+            closes = min((rule.may_close(int(h.time[0]), reached) for h in held), default=NEVER)
+        watermark = reached
+    if held and not stop.is_set():
+        yield from _close(held, rule, watermark, FOREVER)[1]
+
+
+def _accept(
+    arrived: TimedRows, rule: Rule, newest: int, slack: int, watermark: int, on_late: OnLate
+) -> tuple[_Held, int]:
+    """The rows that some open window takes, and the newest time of their stream after them."""
+    newest_after = np.maximum.accumulate(np.maximum(arrived.time, newest))
+    newest_before = np.concatenate([[newest], newest_after[:-1]])
+    # Above the stream's own watermark only where windows did not wait for it, being quiet.
+    found = np.maximum(newest_before - slack, watermark)
+    late = rule.late(arrived.time, found)
+    if late.any():
+        on_late(arrived.where(late))
+    order = np.stack([np.full_like(arrived.place, arrived.stream), arrived.place])
+    everything = _Held(arrived.time, found, order, arrived.rows)
+    kept = np.flatnonzero(~rule.lost(arrived.time, found))
+    return everything.take(kept), int(newest_after[-1])
+
+
+def _close(
+    held: list[_Held], rule: Rule, after: int, watermark: int
+) -> tuple[list[_Held], list[tuple[Window, pa.Table]]]:
+    """Take the windows that close out of what is held."""
+    together = _Held(
+        np.concatenate([h.time for h in held]),
+        np.concatenate([h.found for h in held]),
+        np.concatenate([h.order for h in held], axis=1),
+        pa.concat_tables([h.rows for h in held]),
+    ).sorted()
+    closed = rule.closed(together.time, after, watermark)
+    windows = []
+    for start, end in closed:
+        first, last = np.searchsorted(together.time, [start, end])
+        in_time = np.flatnonzero(together.found[first:last] < end)
+        if len(in_time):
+            rows = together.rows.slice(first, last - first).take(pa.array(in_time))
+            windows.append((Window(time_at(start), time_at(end)), rows))
+    left = np.flatnonzero(together.time >= rule.open_from(watermark, closed))
+    return ([together.take(left)] if len(left) else []), windows

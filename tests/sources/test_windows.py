@@ -1,0 +1,222 @@
+"""Windows of event time: each row in every window it belongs to, once, however rows arrive."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from datetime import timedelta
+from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from stream_icd.errors import BadSettings
+from stream_icd.sources.durations import EPOCH, parse_duration
+from stream_icd.sources.windows import Hopping, Quiet, Rule, Session, TimedRows, cut_windows
+
+SECOND = 1_000_000
+Cut = list[tuple[float, float, list[int]]]
+
+
+def seconds(span: float) -> timedelta:
+    return timedelta(seconds=span)
+
+
+def rows(times: list[float], stream: int = 0, first: int = 0) -> TimedRows:
+    """Rows named stream·1000 + place, at these seconds."""
+    place = np.arange(first, first + len(times), dtype=np.int64)
+    time = np.array([round(t * SECOND) for t in times], np.int64)
+    return TimedRows("test", stream, place, time, pa.table({"name": place + 1000 * stream}))
+
+
+def cut(
+    arrivals: list[TimedRows | Quiet], rule: Rule, lateness: float = 0, n_streams: int = 1
+) -> tuple[Cut, list[int]]:
+    """Windows as (start, end, names), and the names of late rows."""
+    late: list[int] = []
+    found = cut_windows(
+        arrivals,
+        rule,
+        lateness=seconds(lateness),
+        n_streams=n_streams,
+        on_late=lambda some: late.extend(some.rows["name"].to_pylist()),
+    )
+    cuts = [
+        ((w.start - EPOCH).total_seconds(), (w.end - EPOCH).total_seconds(), r["name"].to_pylist())
+        for w, r in found
+    ]
+    return cuts, late
+
+
+def test_tumbling_windows_hold_their_start_and_not_their_end() -> None:
+    cuts, late = cut([rows([0, 9.999999, 10, 35])], Hopping(seconds(10), seconds(10)))
+    assert cuts == [(0, 10, [0, 1]), (10, 20, [2]), (30, 40, [3])]
+    assert late == []
+
+
+def test_hopping_windows_overlap() -> None:
+    cuts, _ = cut([rows([0, 7, 12])], Hopping(seconds(10), seconds(5)))
+    assert cuts == [(-5, 5, [0]), (0, 10, [0, 1]), (5, 15, [1, 2]), (10, 20, [2])]
+
+
+def test_windows_may_be_shifted() -> None:
+    cuts, _ = cut([rows([0, 7, 12])], Hopping(seconds(10), seconds(10), align=seconds(7)))
+    assert cuts == [(-3, 7, [0]), (7, 17, [1, 2])]
+
+
+def test_a_session_ends_after_a_gap() -> None:
+    cuts, _ = cut([rows([0, 4, 8, 13, 30])], Session(seconds(5)))
+    assert cuts == [(0, 13, [0, 1, 2]), (13, 18, [3]), (30, 35, [4])]
+
+
+def test_rows_may_come_late_by_the_allowed_lateness_and_no_more() -> None:
+    tumbling = Hopping(seconds(10), seconds(10))
+    # The watermark is 14 - 5 = 9 when 3 comes, and 15 - 5 = 10 when 4 comes.
+    cuts, late = cut([rows([1, 14, 3, 15, 4])], tumbling, lateness=5)
+    assert cuts == [(0, 10, [0, 2]), (10, 20, [1, 3])]
+    assert late == [4]
+
+
+def test_a_window_is_given_out_as_soon_as_the_watermark_passes_it() -> None:
+    def arrivals() -> Iterator[TimedRows]:
+        yield rows([1, 14])
+        raise AssertionError("the window was out by then")
+
+    found = cut_windows(arrivals(), Hopping(seconds(10), seconds(10)), on_late=lambda _: None)
+    window, _ = next(found)
+    assert window.end == EPOCH + seconds(10)
+
+
+def test_windows_wait_for_every_stream_and_not_for_quiet_ones() -> None:
+    tumbling = Hopping(seconds(10), seconds(10))
+    fast, slow = rows([1, 50], stream=0), rows([2, 3], stream=1)
+    cuts, late = cut([fast, slow], tumbling, n_streams=2)
+    assert cuts == [(0, 10, [0, 1000, 1001]), (50, 60, [1])]
+    assert late == []
+    cuts, late = cut([fast, Quiet(frozenset({1})), slow], tumbling, n_streams=2)
+    assert cuts == [(0, 10, [0]), (50, 60, [1])]
+    assert late == [1000, 1001]
+
+
+def test_open_windows_are_given_up_when_somebody_asks_to_stop() -> None:
+    stop = threading.Event()
+
+    def arrivals() -> Iterator[TimedRows]:
+        yield rows([1, 14, 16])
+        stop.set()
+
+    tumbling = Hopping(seconds(10), seconds(10))
+    found = list(cut_windows(arrivals(), tumbling, on_late=lambda _: None, stop=stop))
+    assert len(found) == 1
+
+
+RULES: list[Rule] = [
+    Hopping(seconds(10), seconds(10)),
+    Hopping(seconds(10), seconds(5)),
+    Hopping(seconds(10), seconds(3), align=seconds(1)),
+    Session(seconds(7)),
+]
+TIMES = st.lists(st.integers(-30, 90), min_size=1, max_size=40)
+
+
+def batched(times: list[int], cuts: set[int], stream: int = 0) -> list[TimedRows]:
+    borders = sorted({0, len(times), *(c % (len(times) + 1) for c in cuts)})
+    return [rows(times[a:b], stream, first=a) for a, b in pairwise(borders)]  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("rule", RULES, ids=repr)
+@settings(max_examples=40)
+@given(times=TIMES, lateness=st.integers(0, 20), cuts=st.sets(st.integers(0, 40), max_size=6))
+def test_how_rows_are_batched_makes_no_difference(
+    rule: Rule, times: list[int], lateness: int, cuts: set[int]
+) -> None:
+    whole = cut(list(batched(times, set())), rule, lateness)
+    assert cut(list(batched(times, cuts)), rule, lateness) == whole
+
+
+@pytest.mark.parametrize("rule", RULES, ids=repr)
+@settings(max_examples=40)
+@given(
+    streams=st.lists(TIMES, min_size=2, max_size=3),
+    lateness=st.integers(0, 20),
+    order=st.randoms(use_true_random=False),
+)
+def test_how_streams_are_interleaved_makes_no_difference(
+    rule: Rule, streams: list[list[int]], lateness: int, order: object
+) -> None:
+    queues = [batched(times, set(range(len(times))), s) for s, times in enumerate(streams)]
+    in_turn: list[TimedRows | Quiet] = [chunk for queue in queues for chunk in queue]
+    mixed: list[TimedRows | Quiet] = []
+    while any(queues):
+        mixed.append(order.choice([q for q in queues if q]).pop(0))  # type: ignore[attr-defined]
+    n = len(streams)
+    windows, late = cut(in_turn, rule, lateness, n)
+    mixed_windows, mixed_late = cut(mixed, rule, lateness, n)
+    assert (mixed_windows, sorted(mixed_late)) == (windows, sorted(late))
+
+
+@pytest.mark.parametrize("rule", RULES, ids=repr)
+@settings(max_examples=40)
+@given(times=TIMES, lateness=st.integers(0, 20))
+def test_every_row_is_in_all_its_windows_or_counted_late(
+    rule: Rule, times: list[int], lateness: int
+) -> None:
+    windows, late = cut([rows(times)], rule, lateness)  # type: ignore[arg-type]
+    assert [end for _, end, _ in windows] == sorted({end for _, end, _ in windows})
+    names = [name for _, _, held in windows for name in held]
+    if isinstance(rule, Hopping):
+        expected = {
+            name: sum(1 for s, e in all_windows(rule) if s <= t < e) for name, t in enumerate(times)
+        }
+        for name in range(len(times)):
+            assert names.count(name) <= expected[name]
+            assert (names.count(name) < expected[name]) == (name in late)
+    else:
+        assert sorted(names + late) == list(range(len(times)))
+    for start, end, held in windows:
+        assert all(start <= times[name] < end for name in held)
+    if lateness >= max(times) - min(times):
+        assert late == []
+
+
+def all_windows(rule: Hopping) -> list[tuple[float, float]]:
+    hop, size, align = (s.total_seconds() for s in (rule.hop, rule.size, rule.align))
+    starts = [align + i * hop for i in range(-60, 60)]
+    return [(start, start + size) for start in starts]
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: Hopping(seconds(0), seconds(0)),
+        lambda: Hopping(seconds(5), seconds(10)),
+        lambda: Session(seconds(0)),
+    ],
+)
+def test_windows_that_would_lose_rows_are_refused(make: object) -> None:
+    with pytest.raises(BadSettings):
+        make()  # type: ignore[operator]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("90s", 90),
+        ("1h30m", 5400),
+        ("3d", 259_200),
+        ("1w", 604_800),
+        ("250ms", 0.25),
+        ("1.5h", 5400),
+    ],
+)
+def test_durations_are_read(text: str, expected: float) -> None:
+    assert parse_duration(text) == seconds(expected)
+
+
+@pytest.mark.parametrize("text", ["", "3", "d", "3 d", "-3d", "3y", "99999999999w"])
+def test_other_durations_are_refused(text: str) -> None:
+    with pytest.raises(BadSettings, match="duration"):
+        parse_duration(text)
