@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 
-from kafka import ConsumerRebalanceListener, OffsetAndMetadata, TopicPartition
+from kafka import OffsetAndMetadata, TopicPartition
 from kafka import errors as client
 from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
 from kafka.structs import MemberState
@@ -36,6 +36,7 @@ from stream_icd.kafka.delivery import (
 from stream_icd.kafka.reader import Stop, our_record, what_is_left
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.settings import KafkaSettings, milliseconds
+from stream_icd.kafka.tenures import Tenure, Tenures
 from stream_icd.kafka.topics import describe_topic
 from stream_icd.kafka.translate import translated
 from stream_icd.kafka.worker import Worker
@@ -109,8 +110,8 @@ def run_consumer(
         partition_assignment_strategy=(CooperativeStickyAssignor,),
     )
     try:
-        with Worker(f"{group}-worker") as worker, contextlib.suppress(_GiveBack):
-            _Loop(settings, topic, group, kept, consumer, worker, stop, on_done).run(handle)
+        with contextlib.suppress(_GiveBack):
+            _Loop(settings, topic, group, kept, consumer, stop, on_done).run(handle)
     finally:
         consumer.close(timeout_ms=COMMIT_TIMEOUT_S * 1000)
     return kept
@@ -119,33 +120,21 @@ def run_consumer(
 @dataclass(frozen=True, slots=True)
 class _Batch:
     records: tuple[Record, ...]
+    tenure: Tenure
     first: dict[TopicPartition, int]
     next: NextOffsets
 
     @staticmethod
-    def of(polled: dict[TopicPartition, list[Any]]) -> _Batch:
-        records = tuple(our_record(r) for records in polled.values() for r in records)
-        first = {p: records[0].offset for p, records in polled.items()}
-        following = {
-            p: OffsetAndMetadata(records[-1].offset + 1, "", -1) for p, records in polled.items()
-        }
-        return _Batch(records, first, following)
-
-
-class _Losses(ConsumerRebalanceListener):  # type: ignore[misc]
-    """Remembers which partitions were taken away since the batch in hand was begun.
-
-    Called by the client's I/O thread at any time, so it only takes notes.
-    """
-
-    def __init__(self) -> None:
-        self.partitions: frozenset[TopicPartition] = frozenset()
-
-    def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:
-        self.partitions |= frozenset(revoked)
-
-    def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
-        log.info("assigned %s", sorted(assigned))
+    def of(polled: dict[TopicPartition, list[Any]], tenure: Tenure) -> _Batch:
+        return _Batch(
+            records=tuple(our_record(r) for records in polled.values() for r in records),
+            tenure={p: tenure[p] for p in polled},
+            first={p: records[0].offset for p, records in polled.items()},
+            next={
+                p: OffsetAndMetadata(records[-1].offset + 1, "", -1)
+                for p, records in polled.items()
+            },
+        )
 
 
 class _Loop:
@@ -156,7 +145,6 @@ class _Loop:
         group: str,
         delivery: Delivery,
         consumer: Any,
-        worker: Worker,
         stop: Stop,
         on_done: Callable[[BatchDone], None],
     ) -> None:
@@ -165,27 +153,28 @@ class _Loop:
         self._group = group
         self._delivery = delivery
         self._consumer = consumer
-        self._worker = worker
+        self._worker = Worker(f"{group}-worker")
         self._stop = stop
         self._on_done = on_done
-        self._losses = _Losses()
+        self._tenures = Tenures(consumer)
         self._instance = settings.instance_id or uuid.uuid4().hex
         self._outlet: Outlet | None = None
         self._stop_by = float("inf")
         self._topic_seen = time.monotonic()
 
     def run(self, handle: Handle) -> None:
-        self._consumer.subscribe([self._topic], listener=self._losses)
+        self._consumer.subscribe([self._topic], listener=self._tenures)
         self._wait_for(self._open_outlet)
         try:
             while not self._stop.is_set():
-                self._losses.partitions = frozenset()
+                tenure = self._tenures.begin()
                 polled = self._poll(POLL_MS)
                 if polled:
-                    self._process(_Batch.of(polled), handle)
+                    self._process(_Batch.of(polled, tenure), handle)
                 else:
                     self._check_topic()
         finally:
+            self._worker.close()
             if self._outlet is not None:
                 self._outlet.close()
 
@@ -198,17 +187,14 @@ class _Loop:
             self._on_done(BatchDone(batch.records, len(outgoing), handled - started, published))
         else:
             log.warning("partitions moved on while %d records were in hand", len(batch.records))
-            for partition, offset in batch.first.items():
-                self._if_assigned(self._consumer.seek, partition, offset)
-        for partition in self._consumer.assignment():
-            self._if_assigned(self._consumer.resume, partition)
+            self._tenures.rewind(batch.tenure, batch.first)
 
     def _deliver(self, batch: _Batch, outgoing: Sequence[OutgoingRecord]) -> bool:
         """Publish and commit; False where the batch, or a part of it, is no longer ours."""
         failures = 0
         while True:
             generation = self._stable_membership()
-            if self._losses.partitions & batch.first.keys():
+            if not self._tenures.holds(batch.tenure):
                 return False
             if failures and self._is_committed(batch):
                 return True  # the attempt whose outcome was unknown had succeeded
@@ -248,7 +234,7 @@ class _Loop:
             except client.RetriableError as error:
                 log.warning("committing again: %s", error)
                 self._poll_while_busy()
-            if self._losses.partitions & batch.first.keys():
+            if not self._tenures.holds(batch.tenure):
                 return False
 
     def _is_committed(self, batch: _Batch) -> bool:
@@ -262,7 +248,7 @@ class _Loop:
     def _stable_membership(self) -> Any:
         """The group's current generation, once we are a member of it; polls until we are.
 
-        Taken before looking at the losses: a generation that ends in between is then refused by
+        Taken before looking at the tenure: a generation that ends in between is then refused by
         the broker. One without a member would not be fenced at all (KIP-447).
         """
         while True:
@@ -280,32 +266,22 @@ class _Loop:
         return future.result()
 
     def _poll_while_busy(self) -> None:
-        """Take part in the group without taking records: what a poll brings is put back."""
+        """Take part in the group without taking records."""
         if self._stop.is_set():
             self._stop_by = min(self._stop_by, time.monotonic() + self._settings.shutdown_timeout_s)
         if time.monotonic() > self._stop_by:
             raise _GiveBack
-        self._pause()
-        for partition, records in self._poll(BUSY_POLL_MS).items():
-            self._if_assigned(self._consumer.seek, partition, records[0].offset)
-        self._pause()
-
-    def _pause(self) -> None:
-        for partition in self._consumer.assignment():
-            self._if_assigned(self._consumer.pause, partition)
-
-    @staticmethod
-    def _if_assigned(change: Callable[..., None], partition: TopicPartition, *rest: int) -> None:
-        """The I/O thread may take a partition away at any time, even just now."""
-        with contextlib.suppress(KeyError, ValueError, client.IllegalStateError):
-            change(partition, *rest)
+        self._tenures.pause()
+        if self._poll(BUSY_POLL_MS):
+            raise BrokerError("the client gave records of paused partitions")
 
     def _poll(self, timeout_ms: int) -> dict[TopicPartition, list[Any]]:
         try:
             return dict(self._consumer.poll(timeout_ms=timeout_ms))
         except client.NoOffsetForPartitionError as error:
             for partition in error.args[0]:  # the group never committed it
-                self._if_assigned(self._consumer.seek_to_beginning, partition)
+                with contextlib.suppress(ValueError):  # it may have gone just now
+                    self._consumer.seek_to_beginning(partition)
         except client.OffsetOutOfRangeError as error:
             raise OffsetGone(
                 f"group {self._group}: {error}; {what_is_left(self._consumer)}"
@@ -323,5 +299,3 @@ class _Loop:
             with contextlib.suppress(BrokerUnavailable):
                 self._wait_for(lambda: describe_topic(self._settings, self._topic))
             self._topic_seen = time.monotonic()
-            for partition in self._consumer.assignment():
-                self._if_assigned(self._consumer.resume, partition)

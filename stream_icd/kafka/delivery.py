@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import Any, Protocol
 
 from kafka import OffsetAndMetadata, TopicPartition
 from kafka import errors as client
 
-from stream_icd.errors import BrokerError, DeliveryFailed, NotSupported
+from stream_icd.errors import DeliveryFailed, MessageTooLarge, NotSupported
 from stream_icd.kafka.capabilities import probe
 from stream_icd.kafka.producer import Publisher
 from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.translate import translate
+from stream_icd.kafka.worker import Worker
 
 log = logging.getLogger(__name__)
 
@@ -118,11 +118,13 @@ class ExactlyOnce:
     commits_offsets = True
 
     def __init__(self, settings: KafkaSettings, group: str, instance: str) -> None:
+        self._timeout_s = settings.transaction_timeout_s  # then the broker has aborted it anyway
         self._publisher = Publisher(settings, transactional_id=f"{group}-{instance}")
+        self._caller = Worker("transaction")
         try:
             self._publisher.client.init_transactions()
         except client.KafkaError as error:
-            self._publisher.close()
+            self.close()
             raise translate(error, "begin to publish in transactions") from error
 
     def publish(self, records: Sequence[OutgoingRecord], offsets: NextOffsets, group: Any) -> None:
@@ -131,25 +133,30 @@ class ExactlyOnce:
             producer.begin_transaction()
             for record in records:
                 self._publisher.send(record)
-            self._publisher.flush()
-            producer.send_offsets_to_transaction(offsets, group)
-            producer.commit_transaction()
+            self._publisher.flush(self._timeout_s)
+            self._in_time(producer.send_offsets_to_transaction, offsets, group)
+            self._in_time(producer.commit_transaction)
         except GROUP_MOVED_ON as error:
-            self._abort()
+            self._in_time(producer.abort_transaction)
             raise GroupMovedOn(str(error)) from error
         except client.KafkaError as error:
             raise DeliveryFailed(f"the transaction did not succeed: {error}") from error
-        except BrokerError:
-            self._abort()
+        except MessageTooLarge:  # readers would wait for a transaction that we leave open
+            self._in_time(producer.abort_transaction)
             raise
 
-    def _abort(self) -> None:
-        """End the transaction now; else its readers would wait for it to time out."""
-        with contextlib.suppress(client.KafkaError):
-            self._publisher.client.abort_transaction()
-
     def close(self) -> None:
+        self._caller.close()
         self._publisher.close()
+
+    def _in_time(self, call: Callable[..., None], *arguments: Any) -> None:
+        """The client waits without end for the broker's answer; so let another thread wait."""
+        try:
+            self._caller.submit(call, *arguments).result(self._timeout_s)
+        except TimeoutError as error:
+            raise DeliveryFailed(
+                f"the broker did not answer {call.__name__} within {self._timeout_s:g} s"
+            ) from error
 
 
 def open_outlet(settings: KafkaSettings, delivery: Delivery, group: str, instance: str) -> Outlet:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from dataclasses import dataclass
 from types import TracebackType
@@ -123,7 +124,10 @@ class Publisher:
         try:
             self.client.close(timeout=timeout_s)
         except client.KafkaTimeoutError:
-            self.client.close(timeout=0)
+            # It flushes first, and would not close at all where that takes too long.
+            self.client._sender.force_close()
+            with contextlib.suppress(client.KafkaTimeoutError):
+                self.client.close(timeout=timeout_s)
 
     def _check_size(self, record: OutgoingRecord) -> None:
         if record.topic not in self._limits:

@@ -1,0 +1,74 @@
+"""Which partitions are ours, and since when."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import logging
+import threading
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from kafka import ConsumerRebalanceListener, TopicPartition
+from kafka import errors as client
+
+log = logging.getLogger(__name__)
+
+Tenure = dict[TopicPartition, int]
+
+
+class Tenures(ConsumerRebalanceListener):  # type: ignore[misc]
+    """Our partitions: each assignment of one has a number of its own.
+
+    A partition that went to another worker and came back has another number, so that what was
+    read of it before counts no more. The client's I/O thread tells us at any time. A partition
+    that comes is paused until `begin`, so no poll in between brings records of it.
+    """
+
+    def __init__(self, consumer: Any) -> None:
+        self._consumer = consumer
+        self._numbers = itertools.count()
+        self._lock = threading.Lock()
+        self._ours: Tenure = {}
+
+    def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
+        with self._lock:
+            for partition in assigned:
+                self._ours[partition] = next(self._numbers)
+                self._consumer.pause(partition)
+        log.info("assigned: %s", ", ".join(f"{p.topic}[{p.partition}]" for p in sorted(assigned)))
+
+    def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:
+        with self._lock:
+            for partition in revoked:
+                self._ours.pop(partition, None)
+
+    def begin(self) -> Tenure:
+        """Let records of our partitions come, and say since when these are ours."""
+        with self._lock:
+            for partition in self._ours:
+                self._if_assigned(self._consumer.resume, partition)
+            return dict(self._ours)
+
+    def pause(self) -> None:
+        with self._lock:
+            for partition in self._ours:
+                self._if_assigned(self._consumer.pause, partition)
+
+    def holds(self, tenure: Tenure) -> bool:
+        """Whether all partitions of `tenure` have been ours ever since."""
+        with self._lock:
+            return tenure.items() <= self._ours.items()
+
+    def rewind(self, tenure: Tenure, offsets: dict[TopicPartition, int]) -> None:
+        """Read again from `offsets` what has been ours ever since; the rest is somebody else's,
+        or came back and is read from where it was committed."""
+        with self._lock:
+            for partition, _ in tenure.items() & self._ours.items():
+                self._if_assigned(self._consumer.seek, partition, offsets[partition])
+
+    @staticmethod
+    def _if_assigned(change: Callable[..., None], partition: TopicPartition, *rest: int) -> None:
+        """The client may have taken it away and not have told us yet."""
+        with contextlib.suppress(KeyError, ValueError, client.IllegalStateError):
+            change(partition, *rest)
