@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 
 from stream_icd.errors import BadInput, BadSettings
+from stream_icd.extras import needs_extra
 from stream_icd.icd.detection import Mode, detect, embed
 from stream_icd.icd.graphs import as_adjacency
 from stream_icd.icd.labelled_graph import LabelledGraph
@@ -146,7 +147,8 @@ class ICD(BaseEstimator):  # type: ignore[misc]
         return model
 
     def _train(self, graphs: list[LabelledGraph], recipe: Recipe) -> tuple[Model, tuple[Any, ...]]:
-        from stream_icd.icd.training import train
+        with needs_extra("train", "torch"):
+            from stream_icd.icd.training import train
 
         n_validation = max(1, round(len(graphs) / 10))
         taught = [_taught(graph, self.seed) for graph in graphs[:-n_validation]]

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from stream_icd.extras import needs_extra
 from stream_icd.icd.detection import Mode, detect
 from stream_icd.icd.history import Epoch, History, best_epoch
 from stream_icd.icd.labelled_graph import LabelledGraph
@@ -73,8 +74,10 @@ def train_model(
 
     Raises:
         BadSettings: too few graphs for the split, or another recipe's checkpoints.
+        MissingExtra: torch is not installed; the message says how.
     """
-    from stream_icd.icd.training import train
+    with needs_extra("train", "torch"):
+        from stream_icd.icd.training import train
 
     first, second, third = split_in_order(graphs, recipe.split)
     known = graphs[0].labels is not None

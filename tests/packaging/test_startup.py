@@ -77,3 +77,16 @@ def test_the_check_itself_sees_what_is_loaded(tmp_path: Path) -> None:
 
 def test_a_detector_needs_no_torch(tmp_path: Path) -> None:
     assert "torch" not in loaded_by("import consumers.detect, stream_icd.pipeline.detect", tmp_path)
+
+
+def test_training_without_torch_says_what_to_install(tmp_path: Path) -> None:
+    arguments = ["train", "L(f,0.6)", "--data", "lfr:mixing=0.6,graphs=10", "--out", "model"]
+    code = (
+        "import sys; sys.modules['torch'] = None  # as if it were not installed\n"
+        f"{command(*arguments)}"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 78
+    assert "pip install 'stream-icd[train]'" in done.stderr
