@@ -164,7 +164,7 @@ class _Loop:
 
     def run(self, handle: Handle) -> None:
         self._consumer.subscribe([self._topic], listener=self._tenures)
-        self._wait_for(self._open_outlet)
+        self._open_outlet()
         try:
             while not self._stop.is_set():
                 tenure = self._tenures.begin()
@@ -256,12 +256,11 @@ class _Loop:
             if membership.state == MemberState.STABLE and membership.generation_id >= 0:
                 return membership
             self._poll_while_busy()
-            time.sleep(BUSY_POLL_MS / 1000)
 
     def _wait_for(self, work: Callable[[], Result]) -> Result:
         """Have `work` done in the background, and keep polling until it is."""
         future = self._worker.submit(work)
-        while not concurrent.futures.wait([future], timeout=BUSY_POLL_EVERY_S).done:
+        while not concurrent.futures.wait([future], timeout=self._pause_s()).done:
             self._poll_while_busy()
         return future.result()
 
@@ -272,12 +271,14 @@ class _Loop:
         if time.monotonic() > self._stop_by:
             raise _GiveBack
         self._tenures.pause()
-        if self._poll(BUSY_POLL_MS):
+        if self._poll(BUSY_POLL_MS if self._is_member() else POLL_MS):
             raise BrokerError("the client gave records of paused partitions")
 
     def _poll(self, timeout_ms: int) -> dict[TopicPartition, list[Any]]:
         try:
-            return dict(self._consumer.poll(timeout_ms=timeout_ms))
+            polled = dict(self._consumer.poll(timeout_ms=timeout_ms))
+            self._keep_joining()
+            return polled
         except client.NoOffsetForPartitionError as error:
             for partition in error.args[0]:  # the group never committed it
                 with contextlib.suppress(ValueError):  # it may have gone just now
@@ -292,6 +293,23 @@ class _Loop:
             with translated(f"consume {self._topic}"):
                 raise error
         return {}
+
+    def _is_member(self) -> bool:
+        return bool(self._consumer.group_metadata().state == MemberState.STABLE)
+
+    def _pause_s(self) -> float:
+        """Between two polls; none while joining, since the client (3.0.12) joins once more where
+        a join succeeds between two polls."""
+        return BUSY_POLL_EVERY_S if self._is_member() else 0.0
+
+    def _keep_joining(self) -> None:
+        """See that a join that this poll left unfinished is taken up by the next one.
+
+        The client (3.0.12) forgets it where the join was for a change of metadata and the
+        assignment was under way when the poll's time was up; the member then never comes back.
+        """
+        if self._consumer.group_metadata().state == MemberState.REBALANCING:
+            self._consumer._coordinator.request_rejoin()
 
     def _check_topic(self) -> None:
         """Nothing came: now and then see that there is a topic at all."""
