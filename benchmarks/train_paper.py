@@ -22,7 +22,7 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -34,6 +34,7 @@ from stream_icd.icd.model import initial_model, save_model
 from stream_icd.icd.presets import PRESETS, preset
 from stream_icd.icd.recipe import Recipe
 from stream_icd.icd.scripts import as_paper, as_scripts
+from stream_icd.icd.splitting import split_in_order
 from stream_icd.icd.training import Training, train
 from stream_icd.icd.training_plot import draw_training
 from stream_icd.icd.validation import validate
@@ -63,9 +64,9 @@ ARMS: dict[str, Callable[[Recipe], Recipe]] = {
 class Graphs(NamedTuple):
     """The three parts of a data set."""
 
-    training: list[LabelledGraph]
-    validation: list[LabelledGraph]
-    test: list[LabelledGraph]
+    training: Sequence[LabelledGraph]
+    validation: Sequence[LabelledGraph]
+    test: Sequence[LabelledGraph]
 
 
 def main(arguments: list[str]) -> None:
@@ -95,14 +96,14 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--epochs", type=int, default=100)
     parser.add_argument("--samples", type=int, default=None, help="graphs an epoch; default: p")
     parser.add_argument("--rows", type=int, default=None, help="sampled rows of X; default: all")
-    parser.add_argument("--graphs", type=int, nargs=3, default=(160, 20, 20), metavar="N")
+    parser.add_argument("--graphs", type=int, default=200, help="split as the recipe says")
     parser.add_argument("--folder", type=Path, default=Path("out/train_paper"))
     parser.add_argument("--toy", action="store_true", help="small graphs and widths")
     return parser.parse_args(arguments)
 
 
 def make_graphs(options: argparse.Namespace) -> Graphs:
-    """Generated graphs for training, validation and test; seeds never shared."""
+    """Generated graphs, each by a seed of its own."""
 
     def graph(seed: int) -> LabelledGraph:
         rng = np.random.default_rng([7, seed])
@@ -112,8 +113,8 @@ def make_graphs(options: argparse.Namespace) -> Graphs:
             planted = GENERATORS[options.data_set](rng)
         return LabelledGraph(planted.adjacency(), planted.communities)
 
-    seeds: Iterator[int] = iter(range(sum(options.graphs)))
-    return Graphs(*([graph(next(seeds)) for _ in range(count)] for count in options.graphs))
+    shares = preset(options.data_set, options.variant).split
+    return Graphs(*split_in_order([graph(seed) for seed in range(options.graphs)], shares))
 
 
 def arm_recipe(name: str, options: argparse.Namespace) -> Recipe:

@@ -8,12 +8,16 @@ from scipy.sparse import csr_array
 
 from stream_icd.errors import BadSettings
 from stream_icd.icd.recipe import Clustering
-from stream_icd.icd.row_blocks import BLOCK, Floats32, for_blocks, product
+from stream_icd.icd.row_blocks import Floats32, for_blocks, product, single_threaded_blas
 
 Labels = NDArray[np.int32]
 
-SEED_DIMENSIONS = 64
-"""Principal components that the fast method's seeds are chosen in."""
+SEED_DIMENSIONS = 128
+"""Principal components that the fast method's seeds are chosen in. With 64, communities that are
+smaller than others go unseen: 97.3 instead of 98.1 NMI on LFR graphs."""
+
+TRIALS = 20
+"""Points drawn for each seed, of which the best is taken; scikit-learn draws 2 + ln K."""
 
 MAX_ITERATIONS = 100
 
@@ -60,8 +64,10 @@ def _scikit_learn(embedding: Floats32, k: int, seed: int) -> Labels:
 
 
 def _fast(embedding: Floats32, k: int, rng: np.random.Generator, threads: int) -> Labels:
-    leading = principal_components(embedding, SEED_DIMENSIONS, threads)
-    rough = _lloyd(leading, greedy_seeds(leading, k, rng), threads)
+    with single_threaded_blas():
+        leading = principal_components(embedding, SEED_DIMENSIONS, threads)
+        seeds = greedy_seeds(leading, k, rng)
+    rough = _lloyd(leading, seeds, threads)
     return _lloyd(embedding, _centres(embedding, rough, k), threads)
 
 
@@ -70,29 +76,20 @@ def principal_components(points: Floats32, n_components: int, threads: int = 1) 
     if points.shape[1] <= n_components:
         return points
     centred = points - points.mean(axis=0)
-    axes = np.empty((0, 0))
-
-    def leading_axes(_: slice) -> None:
-        nonlocal axes
-        starts = range(0, len(centred), BLOCK)
-        scatter = sum(centred[s : s + BLOCK].T @ centred[s : s + BLOCK] for s in starts)
-        axes = np.linalg.eigh(scatter)[1][:, -n_components:]
-
-    for_blocks(leading_axes, 1)
+    axes = np.linalg.eigh(centred.T @ centred)[1][:, -n_components:]
     return product(centred, np.ascontiguousarray(axes), threads)
 
 
 def greedy_seeds(points: Floats32, k: int, rng: np.random.Generator) -> Floats32:
     """K centres `(k, d)` by greedy k-means++ (Arthur and Vassilvitskii, SODA 2007).
 
-    Each next centre is the best of 2 + ln K points drawn by their squared distance to the
+    Each next centre is the best of `TRIALS` points drawn by their squared distance to the
     centres so far.
     """
-    trials = 2 + int(np.log(k))
     squares = np.einsum("ij,ij->i", points, points)
     chosen = [int(rng.integers(len(points)))]
     nearest = _distances(points, squares, chosen)[0]
-    draws = rng.random((k, trials))
+    draws = rng.random((k, TRIALS))
     for draw in draws[1:]:
         reach = np.cumsum(nearest, dtype=np.float64)
         candidates = np.searchsorted(reach, draw * reach[-1]).clip(max=len(points) - 1)

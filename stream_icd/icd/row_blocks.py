@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from functools import cache
 
 import numpy as np
@@ -34,13 +35,19 @@ def product(left: Floats32, right: Floats32, threads: int = 1) -> Floats32:
 def for_blocks(work: Callable[[slice], None], n_rows: int, threads: int = 1) -> None:
     """Call `work` once for each block of rows, on `threads` threads, BLAS on one each."""
     blocks = [slice(start, start + BLOCK) for start in range(0, n_rows, BLOCK)]
-    with _thread_pools().limit(limits=1, user_api="blas"):
+    with single_threaded_blas():
         if threads == 1 or len(blocks) == 1:
             for block in blocks:
                 work(block)
             return
         with ThreadPoolExecutor(threads) as pool:
             list(pool.map(work, blocks))
+
+
+def single_threaded_blas() -> AbstractContextManager[object]:
+    """While it is entered, each BLAS call of the process runs on one thread."""
+    limit: AbstractContextManager[object] = _thread_pools().limit(limits=1, user_api="blas")
+    return limit
 
 
 @cache

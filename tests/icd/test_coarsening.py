@@ -104,7 +104,7 @@ def test_columns_have_length_one_in_the_paper_and_length_n_in_the_scripts(
     graph: LabelledGraph,
 ) -> None:
     structure = structure_matrix(graph.adjacency, "ICD-M")
-    paper = coarsening_matrix(structure, graph.adjacency, 50, -0.5)
+    paper = coarsening_matrix(structure, graph.adjacency, 50)  # the default
     np.testing.assert_allclose(np.sqrt(paper.multiply(paper).sum(axis=0)), 1)
     scripts = coarsening_matrix(structure, graph.adjacency, 50, 0.5)
     members = np.bincount(paper.indices, minlength=50)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_limits
 
 from stream_icd.errors import BadSettings
 from stream_icd.icd.clustering import cluster, greedy_seeds, principal_components
@@ -35,7 +36,7 @@ def test_the_fast_method_is_as_good_as_scikit_learn_on_hard_clusters() -> None:
     fast, reference = (
         inertia(points, cluster(points, 30, method=method)) for method in ("fast", "scikit-learn")
     )
-    assert fast < 1.02 * reference
+    assert fast < 1.005 * reference
 
 
 @pytest.mark.parametrize("method", ["fast", "scikit-learn"])
@@ -52,8 +53,11 @@ def test_another_seed_may_give_another_answer() -> None:
 
 def test_one_thread_and_two_give_the_same_answer() -> None:
     points, _ = blobs(3000, 40, 200, spread=1.5)
-    one, two = (cluster(points, 40, threads=threads) for threads in (1, 2))
-    assert np.array_equal(one, two)
+    answers = []
+    for threads in (1, 2):
+        with threadpool_limits(threads):  # the machine's BLAS may use as many, too
+            answers.append(cluster(points, 40, threads=threads))
+    assert np.array_equal(*answers)
 
 
 def test_no_community_is_empty() -> None:

@@ -11,7 +11,7 @@ from benchmarks.train_paper import ARMS, GENERATORS, main
 from stream_icd.icd.model import load_model
 from stream_icd.icd.presets import PRESETS
 
-TOY = ["GN-0.3", "--toy", "--samples", "3", "--graphs", "3", "2", "2", "--rows", "50"]
+TOY = ["GN-0.3", "--toy", "--samples", "3", "--graphs", "10", "--rows", "50"]
 
 
 def run(folder: Path, *more: str) -> list[dict[str, object]]:

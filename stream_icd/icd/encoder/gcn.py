@@ -13,7 +13,7 @@ from scipy.sparse import csr_array
 from stream_icd.icd.encoder.contract import Weights
 from stream_icd.icd.encoder.initialisation import initial_matrix
 from stream_icd.icd.recipe import EncoderSettings
-from stream_icd.icd.row_blocks import Floats32, for_blocks, product
+from stream_icd.icd.row_blocks import Floats32, for_blocks, product, single_threaded_blas
 from stream_icd.icd.sparse_plus_rank_one import SparsePlusRankOne
 from stream_icd.icd.structure import propagation_matrix
 
@@ -50,7 +50,8 @@ class Gcn:
     ) -> NDArray[np.float32]:
         """U, `(n, d)` float32; see `Encoder`."""
         propagation = propagation_matrix(adjacency).astype(np.float32)
-        mixed: Floats32 = features.times_dense(weights["layer.0"])
+        with single_threaded_blas():
+            mixed: Floats32 = features.times_dense(weights["layer.0"])
         hidden = _layer(propagation, mixed, settings, threads)
         for k in range(1, len(weights)):
             mixed = product(hidden, weights[f"layer.{k}"], threads)
