@@ -118,6 +118,7 @@ def page(times: dict[Start, list[float]], rounds: int) -> str:
 
 Written by `make bench` (benchmarks/startup.py): {rounds} rounds in which the commands take turns,
 warm file cache, {os.cpu_count()} CPU cores, Python {platform.python_version()}.
+Load average {os.getloadavg()[0]:.1f} (about 1 when idle; above that, times are too long).
 
 command | until | seconds, best | median | promised
 --- | --- | --- | --- | ---
