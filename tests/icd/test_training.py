@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from stream_icd.errors import BadInput, BadSettings, ModelDamaged
+from stream_icd.icd.adversaries import Adversaries
 from stream_icd.icd.checkpoint import CHECKPOINT_FILE
 from stream_icd.icd.encoder.contract import Weights
 from stream_icd.icd.history import Epoch, best_epoch, history_from_json, history_to_json
@@ -15,6 +16,7 @@ from stream_icd.icd.labelled_graph import LabelledGraph
 from stream_icd.icd.model import initial_model
 from stream_icd.icd.recipe import Recipe
 from stream_icd.icd.training import Training, train
+from stream_icd.icd.training_graph import prepare
 from stream_icd.icd.validation import validate
 
 
@@ -50,6 +52,41 @@ def test_regularisation_pulls_communities_together(
     strong = recipe.changed(losses={"alpha": 0, "beta": 1, "adversarial": False})
     epochs = run(history, strong.changed(schedule={"epochs": 3})).history
     assert epochs[3].losses["regularisation"] < epochs[1].losses["regularisation"]
+
+
+@pytest.mark.parametrize(
+    "losses",
+    [
+        {"alpha": 0, "beta": 0, "adversarial": True},
+        {"alpha": 1, "beta": 0, "adversarial": False},
+        {"alpha": 0, "beta": 1, "adversarial": False},
+    ],
+)
+def test_each_loss_alone_moves_the_encoder_and_none_leaves_it(
+    graph: LabelledGraph, recipe: Recipe, losses: dict[str, float]
+) -> None:
+    def after_a_step(recipe: Recipe) -> Weights:
+        players = Adversaries(recipe)
+        players.step(prepare(graph, recipe), rows=None)
+        return players.generator_weights()
+
+    untrained = initial_model(recipe).weights
+    assert not same(after_a_step(recipe.changed(losses=losses)), untrained)
+    none = {"alpha": 0, "beta": 0, "adversarial": False}
+    assert same(after_a_step(recipe.changed(losses=none)), untrained)
+
+
+@pytest.mark.parametrize("form", ["paper", "scripts"])
+def test_the_discriminator_learns_to_tell_label_induced_rows(
+    graph: LabelledGraph, recipe: Recipe, form: str
+) -> None:
+    frozen = recipe.changed(
+        losses={"discriminator": form, "alpha": 0, "beta": 0, "adversarial": False},
+        optimiser={"learning_rate": 1e-2},
+    )
+    players, prepared = Adversaries(frozen), prepare(graph, frozen)
+    losses = [players.step(prepared, rows=None)["discriminator"] for _ in range(30)]
+    assert losses[-1] < losses[0] - 0.05
 
 
 @pytest.mark.parametrize("optimiser", ["adam", "rmsprop"])
