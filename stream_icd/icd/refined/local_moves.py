@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from stream_icd.icd.refined.level_graph import Labels, LevelGraph
 
-# A gain below this share of an edge of weight 1 is a tie, not an improvement.
 SMALLEST_GAIN = 1e-10
+"""A gain below this share of an edge of weight 1 is a tie, not an improvement."""
 
 
 @numba.njit(cache=True, nogil=True)
@@ -33,15 +33,9 @@ def move_nodes(
     """
     n_nodes = len(labels)
     penalty = resolution / max(graph.total, 1e-300)
-    volumes = np.zeros(n_nodes)
-    sizes = np.zeros(n_nodes, np.int32)
-    for node in range(n_nodes):
-        volumes[labels[node]] += graph.strengths[node]
-        sizes[labels[node]] += 1
-    links = np.zeros(n_nodes)  # weight from the node at hand into each community
-    touched = np.empty(n_nodes, np.int32)
-    queue = order.copy()
-    waiting = np.ones(n_nodes, np.bool_)
+    volumes, sizes = _volumes_and_sizes(graph, labels)
+    links, touched = np.zeros(n_nodes), np.empty(n_nodes, np.int32)
+    queue, waiting = order.copy(), np.ones(n_nodes, np.bool_)
     head, n_waiting, n_moves = 0, n_nodes, 0
     while n_waiting:
         node = queue[head]
@@ -51,13 +45,7 @@ def move_nodes(
         own, strength = labels[node], graph.strengths[node]
         if sizes[own] == 1 and not may_empty:
             continue
-        n_touched = 0
-        for edge in range(graph.indptr[node], graph.indptr[node + 1]):
-            community = labels[graph.indices[edge]]
-            if links[community] == 0.0:
-                touched[n_touched] = community
-                n_touched += 1
-            links[community] += graph.weights[edge]
+        n_touched = _gather_links(graph, node, labels, links, touched)
         best = own
         best_gain = links[own] - penalty * strength * (volumes[own] - strength) + SMALLEST_GAIN
         for community in touched[:n_touched]:
@@ -73,13 +61,7 @@ def move_nodes(
         sizes[own] -= 1
         sizes[best] += 1
         n_moves += 1
-        for edge in range(graph.indptr[node], graph.indptr[node + 1]):
-            neighbour = graph.indices[edge]
-            if not waiting[neighbour] and labels[neighbour] != best:
-                waiting[neighbour] = True
-                tail = head + n_waiting
-                queue[tail if tail < n_nodes else tail - n_nodes] = neighbour
-                n_waiting += 1
+        n_waiting = _wake_neighbours(graph, node, labels, queue, waiting, head, n_waiting)
     return n_moves
 
 
@@ -91,37 +73,80 @@ def connected_pieces(
 
     The refinement of Leiden (Traag, Waltman and van Eck 2019), greedy instead of random: every
     node starts alone and, if still alone at its turn, joins the piece of its own community that
-    gains most.
+    gains most. A piece is named after the node that it began with.
     """
     n_nodes = len(labels)
     penalty = resolution / max(graph.total, 1e-300)
     pieces = np.arange(n_nodes).astype(np.int32)
-    sizes = np.ones(n_nodes, np.int32)
-    volumes = graph.strengths.copy()
-    links = np.zeros(n_nodes)
-    touched = np.empty(n_nodes, np.int32)
+    volumes, sizes = graph.strengths.copy(), np.ones(n_nodes, np.int32)
+    links, touched = np.zeros(n_nodes), np.empty(n_nodes, np.int32)
     for node in order:
-        if sizes[node] != 1 or pieces[node] != node:
+        if sizes[node] != 1:  # others have joined it, or it has joined others
             continue
-        n_touched = 0
-        for edge in range(graph.indptr[node], graph.indptr[node + 1]):
-            neighbour = graph.indices[edge]
-            if labels[neighbour] != labels[node]:
-                continue
-            piece = pieces[neighbour]
-            if links[piece] == 0.0:
-                touched[n_touched] = piece
-                n_touched += 1
-            links[piece] += graph.weights[edge]
-        best, best_gain = node, SMALLEST_GAIN
+        n_touched = _gather_links(graph, node, pieces, links, touched)
+        strength, best, best_gain = graph.strengths[node], node, SMALLEST_GAIN
         for piece in touched[:n_touched]:
-            gain = links[piece] - penalty * graph.strengths[node] * volumes[piece]
+            gain = links[piece] - penalty * strength * volumes[piece]
             links[piece] = 0.0
-            if gain > best_gain:
+            if gain > best_gain and labels[piece] == labels[node]:
                 best, best_gain = piece, gain
         if best != node:
             pieces[node] = best
             sizes[best] += 1
             sizes[node] = 0
-            volumes[best] += graph.strengths[node]
+            volumes[best] += strength
     return pieces
+
+
+@numba.njit(cache=True, nogil=True)
+def _volumes_and_sizes(
+    graph: LevelGraph, labels: Labels
+) -> tuple[NDArray[np.float64], NDArray[np.int32]]:
+    volumes, sizes = np.zeros(len(labels)), np.zeros(len(labels), np.int32)
+    for node, label in enumerate(labels):
+        volumes[label] += graph.strengths[node]
+        sizes[label] += 1
+    return volumes, sizes
+
+
+@numba.njit(cache=True, nogil=True)
+def _gather_links(
+    graph: LevelGraph,
+    node: int,
+    groups: Labels,
+    links: NDArray[np.float64],
+    touched: NDArray[np.int32],
+) -> int:
+    """Add up in `links` (zero before) the node's weight into each group; list those in `touched`.
+
+    Returns how many groups there are. The caller sets `links` to zero again.
+    """
+    n_touched = 0
+    for entry in range(graph.indptr[node], graph.indptr[node + 1]):
+        group = groups[graph.indices[entry]]
+        if links[group] == 0.0:
+            touched[n_touched] = group
+            n_touched += 1
+        links[group] += graph.weights[entry]
+    return n_touched
+
+
+@numba.njit(cache=True, nogil=True)
+def _wake_neighbours(
+    graph: LevelGraph,
+    node: int,
+    labels: Labels,
+    queue: NDArray[np.int32],
+    waiting: NDArray[np.bool_],
+    head: int,
+    n_waiting: int,
+) -> int:
+    """Put neighbours in other communities back into the ring `queue`; returns how many wait."""
+    for entry in range(graph.indptr[node], graph.indptr[node + 1]):
+        neighbour = graph.indices[entry]
+        if not waiting[neighbour] and labels[neighbour] != labels[node]:
+            waiting[neighbour] = True
+            tail = head + n_waiting
+            queue[tail if tail < len(queue) else tail - len(queue)] = neighbour
+            n_waiting += 1
+    return n_waiting
