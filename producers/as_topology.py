@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from stream_icd.cli.options import BootstrapServers, Limit, Rate, Strict
+from stream_icd.cli.options import Again, BootstrapServers, GraphName, Limit, Rate, Strict
 from stream_icd.errors import BadSettings
 
 app = typer.Typer(add_completion=False)
@@ -17,7 +17,8 @@ app = typer.Typer(add_completion=False)
 @app.command("as")
 def main(
     path: Annotated[
-        Path, typer.Argument(help="as-733.tar.gz, its unpacked directory, one day, or Parquet.")
+        Path,
+        typer.Argument(help="as-733.tar.gz, a folder of days, one day (or .gz, .bz2), or Parquet."),
     ],
     first: Annotated[
         str | None, typer.Option("--from", help="First day, YYYY-MM-DD.", show_default=False)
@@ -25,32 +26,49 @@ def main(
     last: Annotated[
         str | None, typer.Option("--to", help="Last day, included.", show_default=False)
     ] = None,
-    graph: Annotated[str, typer.Option(help="Name of the graph: the key.")] = "as733",
+    source: Annotated[
+        str, typer.Option(help="Who says so, a URI.")
+    ] = "https://snap.stanford.edu/data/as-733.html",
+    graph: GraphName = "as733",
     rate: Rate = None,
     limit: Limit = None,
     strict: Strict = False,
+    again: Again = False,
     bootstrap_servers: BootstrapServers = None,
 ) -> None:
     """Send daily Internet topologies: who exchanges traffic with whom among autonomous systems.
 
-    Reads what SNAP offers as AS-733 (https://snap.stanford.edu/data/as-733.html): files named
-    asYYYYMMDD.txt, tab-separated pairs, comments with #. Parquet needs the columns window_start
-    (date), src and dst.
+    A snapshot a day; the names of the files hold the day. Forms, by content: tab-separated pairs
+    (SNAP as-733 and as-caida), CAIDA's relationships (as-rel: 701|1239|-1), and the routes of a
+    routing table as text (bgpdump -m), whose neighbours on AS paths are linked. Parquet needs the
+    columns window_start (date), src and dst. Several files of a day are one snapshot.
 
       stream-icd produce as as-733.tar.gz --from 1999-01-01 --to 1999-12-31 --rate 2
+
+    A routing table of RIPE's or Route Views':
+
+      bgpdump -m rib.20080101.0000.bz2 > rib.20080101.0000.txt
+
+      stream-icd produce as rib.20080101.0000.txt --graph routes --source https://routeviews.org
     """
     from stream_icd.cli.run_producer import run_producer
     from stream_icd.sources.as_topology import read_as_topology
 
     days = _day("--from", first), _day("--to", last)
     run_producer(
-        lambda on_bad_row: read_as_topology(
-            path, first=days[0], last=days[1], graph=graph, on_bad_row=on_bad_row
+        lambda run: read_as_topology(
+            path,
+            first=days[0],
+            last=days[1],
+            graph=graph,
+            source=source,
+            on_bad_row=run.bad_rows,
         ),
         bootstrap_servers=bootstrap_servers,
         rate=rate,
         limit=limit,
         strict=strict,
+        again=again,
     )
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
-from stream_icd.cli.options import BootstrapServers, Rate
+from stream_icd.cli.options import Again, BootstrapServers, GraphName, Rate
 
 app = typer.Typer(add_completion=False)
 
@@ -15,10 +15,28 @@ app = typer.Typer(add_completion=False)
 def main(
     limit: Annotated[int, typer.Option(min=1, help="How many snapshots.")] = 100,
     nodes: Annotated[int, typer.Option(min=20, help="Nodes of each snapshot.")] = 5000,
+    most_nodes: Annotated[
+        int | None,
+        typer.Option(
+            min=20,
+            help="Draw the number of nodes from --nodes to this (not with --drift communities).",
+            show_default=False,
+        ),
+    ] = None,
     mixing: Annotated[
         float,
         typer.Option(min=0, max=1, help="μ: share of a node's edges that leave its community."),
     ] = 0.3,
+    drift: Annotated[
+        Literal["communities", "none", "sudden", "gradual"],
+        typer.Option(
+            help="communities: they live on and change. Otherwise each graph is new, and the "
+            "mixing stays, jumps halfway, or goes evenly to --mixing-after."
+        ),
+    ] = "communities",
+    mixing_after: Annotated[
+        float, typer.Option(min=0, max=1, help="Mixing at the end, if it drifts.")
+    ] = 0.6,
     churn: Annotated[
         float,
         typer.Option(min=0, max=1, help="Share of nodes offered another community each step."),
@@ -27,8 +45,9 @@ def main(
         float, typer.Option(min=0, max=1, help="Chance of a merge, split, birth, death each step.")
     ] = 0.1,
     seed: Annotated[int, typer.Option(min=0, help="Same seed, same bytes.")] = 0,
-    graph: Annotated[str, typer.Option(help="Name of the graph: the key.")] = "lfr",
+    graph: GraphName = "lfr",
     rate: Rate = None,
+    again: Again = False,
     bootstrap_servers: BootstrapServers = None,
 ) -> None:
     """Send LFR benchmark graphs (Lancichinetti, Fortunato, Radicchi 2008) whose communities drift.
@@ -37,20 +56,38 @@ def main(
     detect, 0.6 hard.
 
       stream-icd produce lfr --limit 50 --mixing 0.6 --seed 7
+
+    The paper's L(n, 0.3), independent graphs of 5,000 to 6,000 nodes:
+
+      stream-icd produce lfr --drift none --most-nodes 6000
+
+    A world that gets harder halfway, for which a model should be trained again:
+
+      stream-icd produce lfr --drift sudden --mixing-after 0.6 --rate 1
     """
-    from stream_icd.cli.run_producer import run_producer
-    from stream_icd.sources.lfr import drifting_lfr
+    from stream_icd.cli.run_producer import Run, run_producer
+    from stream_icd.errors import BadSettings
+    from stream_icd.sources.lfr import drifting_lfr, independent_lfr
+    from stream_icd.sources.source import Source
     from stream_icd.synthetic.lfr import LfrSettings
 
-    run_producer(
-        lambda _on_bad_row: drifting_lfr(
+    settings = LfrSettings(n_nodes=nodes, mixing=mixing)
+    if drift == "communities" and most_nodes is not None:
+        raise BadSettings("--most-nodes needs --drift none, sudden or gradual: nodes live on here")
+
+    def open_source(_run: Run) -> Source:
+        if drift == "communities":
+            return drifting_lfr(
+                seed, limit, settings, churn=churn, event_rate=event_rate, graph=graph
+            )
+        return independent_lfr(
             seed,
             limit,
-            LfrSettings(n_nodes=nodes, mixing=mixing),
-            churn=churn,
-            event_rate=event_rate,
+            settings,
+            most_nodes=most_nodes,
+            shift=drift,
+            mixing_after=mixing_after,
             graph=graph,
-        ),
-        bootstrap_servers=bootstrap_servers,
-        rate=rate,
-    )
+        )
+
+    run_producer(open_source, bootstrap_servers=bootstrap_servers, rate=rate, again=again)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -45,4 +46,68 @@ Limit = Annotated[
 
 Strict = Annotated[
     bool, typer.Option("--strict", help="Stop at the first bad row instead of counting it.")
+]
+
+Again = Annotated[
+    bool,
+    typer.Option(
+        "--again", help="Send also what the topic holds already; by default only what it lacks."
+    ),
+]
+
+GraphName = Annotated[str, typer.Option(help="Name of the graph: the key of its messages.")]
+
+Late = Annotated[
+    Path | None,
+    typer.Option(
+        help="Where rows go that came too late, as JSON lines; by default GRAPH.late.jsonl.",
+        show_default=False,
+    ),
+]
+
+Lateness = Annotated[
+    str,
+    typer.Option(
+        help="How far behind the newest row one may arrive, such as 30s: windows wait so long."
+    ),
+]
+
+Zone = Annotated[str, typer.Option(help="Time zone of times that say none, such as Asia/Shanghai.")]
+
+Unit = Annotated[
+    Literal["s", "ms", "us", "ns"],
+    typer.Option("--time-unit", help="Unit of times that are numbers, counted from 1970 UTC."),
+]
+
+Ids = Annotated[
+    Literal["auto", "integer", "string"],
+    typer.Option(help="What node ids are; auto: integers if the first one is."),
+]
+
+Topic = Annotated[
+    str | None,
+    typer.Option(
+        help="Read from this Kafka topic instead, a JSON object a record.", show_default=False
+    ),
+]
+
+Until = Annotated[
+    Literal["forever", "end"],
+    typer.Option(help="Of a topic: follow it, or stop after what is there now."),
+]
+
+QuietAfter = Annotated[
+    str | None,
+    typer.Option(
+        help="Of a topic: windows stop waiting for a partition that had nothing for so long, "
+        "such as 30s; by default they wait.",
+        show_default=False,
+    ),
+]
+
+Sort = Annotated[
+    bool,
+    typer.Option(
+        "--sort", help="Of files that are not in order of time: read all first, and sort."
+    ),
 ]

@@ -3,21 +3,39 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from threading import Event
 
 import structlog
+import typer
 from rich.console import Console
-from rich.progress import MofNCompleteColumn, Progress, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import (
+    MofNCompleteColumn,
+    Progress,
+    Task,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+from rich.text import Text
 
 from stream_icd.cli.options import kafka_settings
+from stream_icd.cli.run_consumer import stop_on_signals
 from stream_icd.errors import BadRow
 from stream_icd.kafka.producer import Publisher
+from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import create_topics
 from stream_icd.log import configure_logging
 from stream_icd.pipeline.publish import Pace, Published, publish_source
+from stream_icd.pipeline.sent_before import SentBefore, read_sent_before
 from stream_icd.sources.source import Source, stop_at_bad_row
 
 SHOWN_BAD_ROWS = 5
+INTERRUPTED = 130
+"""Exit status of a program that was asked to stop, as shells give it for Ctrl-C."""
 
 
 class BadRows:
@@ -40,48 +58,113 @@ class BadRows:
             structlog.get_logger().warning("bad row", reason=str(error))
 
 
+@dataclass(frozen=True)
+class Run:
+    """What a producer's source may need to know of the run that it is opened for.
+
+    Attributes:
+        settings: how Kafka is reached.
+        bad_rows: to be called with each row that cannot be read.
+        stop: set when somebody has asked the program to end.
+        again: whether to send what is in the topic already.
+        left_out: what was left out for a good reason, and how many of it.
+    """
+
+    settings: KafkaSettings
+    bad_rows: BadRows
+    stop: Event
+    again: bool = False
+    left_out: Counter[str] = field(default_factory=Counter)
+
+    @cached_property
+    def sent_before(self) -> SentBefore:
+        """What is in the topic already, and will not be sent again; looked up once."""
+        create_topics(self.settings)
+        return SentBefore() if self.again else read_sent_before(self.settings)
+
+    def count(self, what: str, how_many: int) -> None:
+        """Note what was left out; it is shown at the end."""
+        self.left_out[what] += how_many
+
+
 def run_producer(
-    open_source: Callable[[BadRows], Source],
+    open_source: Callable[[Run], Source],
     *,
     bootstrap_servers: str | None,
     rate: float | None = None,
     limit: int | None = None,
     strict: bool = False,
+    again: bool = False,
 ) -> Published:
-    """Send a source's snapshots to Kafka and report what was sent.
+    """Send those of a source's snapshots that the topic lacks, and report what was sent.
+
+    Ctrl-C or SIGTERM ends it between two snapshots; what was sent is whole and acknowledged.
+
+    Args:
+        again: send also what is in the topic already.
 
     Raises:
         BadSettings, SourceNotFound, BadRow, BrokerError: as their texts say.
     """
     configure_logging()
-    log = structlog.get_logger()
-    pace = Pace(rate, time.monotonic, time.sleep)
-    bad_rows = BadRows(strict=strict)
-    source = open_source(bad_rows)
-    settings = kafka_settings(bootstrap_servers)
-    create_topics(settings)
+    stop = stop_on_signals()
+    pace = Pace(rate, time.monotonic, stop.wait)
+    run = Run(kafka_settings(bootstrap_servers), BadRows(strict=strict), stop, again)
+    source = open_source(run)
     total = source.total if limit is None else min(limit, source.total or limit)
-    with Publisher(settings) as publisher, _progress() as progress:
+    sent_before = run.sent_before
+    with Publisher(run.settings) as publisher, _progress() as progress:
         task = progress.add_task("sent", total=total)
         sent = publish_source(
-            source, publisher, pace, limit=limit, on_sent=lambda _: progress.advance(task)
+            source,
+            publisher,
+            pace,
+            limit=limit,
+            already=sent_before.holds,
+            stop=stop,
+            on_sent=lambda _: progress.advance(task),
+            on_already=lambda _: progress.advance(task) if limit is None else None,
         )
-    log.info(
-        "finished",
+    _sum_up(sent, run)
+    if stop.is_set():
+        raise typer.Exit(INTERRUPTED)
+    return sent
+
+
+def _sum_up(sent: Published, run: Run) -> None:
+    structlog.get_logger().info(
+        "stopped" if run.stop.is_set() else "finished",
         snapshots=sent.snapshots,
+        already_sent=sent.already_sent,
         labels=sent.labels,
         nodes=sent.nodes,
         edges=sent.edges,
         bytes=sent.bytes,
-        bad_rows=bad_rows.count,
+        bad_rows=run.bad_rows.count,
+        **run.left_out,
     )
-    return sent
+    if sent.already_sent:
+        structlog.get_logger().info(
+            "some snapshots were in the topic and were not sent again (--again sends them)",
+            already_sent=sent.already_sent,
+        )
+
+
+class _Rate(TextColumn):
+    """Snapshots a second."""
+
+    def __init__(self) -> None:
+        super().__init__("")
+
+    def render(self, task: Task) -> Text:
+        return Text(f"{task.speed:.1f}/s" if task.speed else "", style="progress.data.speed")
 
 
 def _progress() -> Progress:
     return Progress(
         *Progress.get_default_columns()[:2],
         MofNCompleteColumn(),
+        _Rate(),
         TimeElapsedColumn(),
         TimeRemainingColumn(),
         console=Console(stderr=True),

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import islice
 from typing import Protocol
 
 from stream_icd.errors import BadSettings
 from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.topics import LABELS, SNAPSHOTS
 from stream_icd.snapshot import Snapshot
-from stream_icd.sources.source import Source
+from stream_icd.sources.source import NeverStop, Source, Stop
 from stream_icd.wire.communities import encode_labels
 from stream_icd.wire.message import Message
 from stream_icd.wire.snapshots import encode_snapshot
@@ -27,13 +26,14 @@ class Sends(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """What was sent and acknowledged."""
+    """What was sent and acknowledged, and how many snapshots were there before."""
 
     snapshots: int
     labels: int
     nodes: int
     edges: int
     bytes: int
+    already_sent: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class Pace:
 
     rate: float | None
     monotonic: Callable[[], float]
-    sleep: Callable[[float], None]
+    sleep: Callable[[float], object]
 
     def __post_init__(self) -> None:
         if self.rate is not None and self.rate <= 0:
@@ -60,25 +60,36 @@ def publish_source(
     pace: Pace,
     *,
     limit: int | None = None,
+    already: Callable[[Snapshot], bool] = lambda _snapshot: False,
+    stop: Stop = NeverStop(),
     snapshots_topic: str = SNAPSHOTS,
     labels_topic: str = LABELS,
     on_sent: Callable[[Snapshot], None] = lambda _snapshot: None,
+    on_already: Callable[[Snapshot], None] = lambda _snapshot: None,
 ) -> Published:
     """Send a source's snapshots, and their labels where known; returns when all are acknowledged.
 
     Labels go first, so that whoever reads a snapshot finds its labels sent.
 
     Args:
-        limit: stop after so many snapshots.
-        on_sent: called after each snapshot, for a progress bar.
+        limit: stop after so many snapshots were sent.
+        already: whether a snapshot is in the topic; then it is not sent again.
+        stop: looked at before each snapshot; what was begun is sent whole.
+        on_sent, on_already: called with each snapshot, for a progress bar.
 
     Raises:
         DeliveryFailed, MessageTooLarge: a record was not acknowledged; nothing is passed over.
     """
-    counts = {"snapshots": 0, "labels": 0, "nodes": 0, "edges": 0, "bytes": 0}
+    counts = dict.fromkeys(("snapshots", "labels", "nodes", "edges", "bytes", "already_sent"), 0)
     started = pace.monotonic()
-    for snapshot, labels in islice(source.snapshots, limit):
+    for snapshot, labels in source.snapshots:
+        if already(snapshot):
+            counts["already_sent"] += 1
+            on_already(snapshot)
+            continue
         pace.wait(started, counts["snapshots"])
+        if stop.is_set():
+            break
         if labels is not None:
             sends.send(_outgoing(labels_topic, encode_labels(labels)))
             counts["labels"] += 1
@@ -89,6 +100,8 @@ def publish_source(
         counts["edges"] += snapshot.n_edges
         counts["bytes"] += len(message.value)
         on_sent(snapshot)
+        if counts["snapshots"] == limit:
+            break
     sends.flush()
     return Published(**counts)
 

@@ -1,21 +1,19 @@
-"""A simulated system whose communities drift: LFR graphs with their ground truth."""
+"""Streams of LFR graphs: independent ones, ones whose mixing shifts, or communities that drift."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from dataclasses import asdict, replace
+from datetime import datetime
 
-import pyarrow as pa
+import numpy as np
 
-from stream_icd.communities import Labels
-from stream_icd.snapshot import Snapshot, Window, snapshot_from_pairs
+from stream_icd.errors import BadSettings
+from stream_icd.sources.planted import EPOCH, Shift, planted_snapshots, shifted
 from stream_icd.sources.source import Source
 from stream_icd.synthetic.drift import generate_drifting_lfr
-from stream_icd.synthetic.lfr import LfrSettings
+from stream_icd.synthetic.lfr import LfrSettings, generate_lfr
 from stream_icd.synthetic.planted_graph import PlantedGraph
-
-EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
-STEP = timedelta(minutes=1)
 
 
 def drifting_lfr(
@@ -28,7 +26,7 @@ def drifting_lfr(
     graph: str = "lfr",
     start: datetime = EPOCH,
 ) -> Source:
-    """A snapshot a simulated minute, with K and ground truth; same seed, same bytes.
+    """The same nodes throughout, whose communities live on and change; same seed, same bytes.
 
     Args:
         churn: share of the nodes that are offered another community at each step.
@@ -39,23 +37,57 @@ def drifting_lfr(
     """
     stream = generate_drifting_lfr(seed, n_snapshots, settings, churn, event_rate)
     graphs = (planted for planted, _ in stream)
-    return Source(n_snapshots, _snapshots(graphs, graph, f"urn:stream_icd:lfr:{seed}", start))
+    source = f"{_name(seed, settings)}&churn={churn:g}&events={event_rate:g}"
+    return Source(n_snapshots, planted_snapshots(graphs, graph, source, start))
 
 
-def _snapshots(
-    graphs: Iterator[PlantedGraph], graph: str, source: str, start: datetime
-) -> Iterator[tuple[Snapshot, Labels]]:
-    for step, planted in enumerate(graphs):
-        window = Window(start + step * STEP, start + (step + 1) * STEP)
-        name = f"{graph}/{step:06d}"
-        every_node = pa.array(range(planted.n_nodes))
-        snapshot = snapshot_from_pairs(
-            pa.concat_arrays([pa.array(planted.edges[0]), every_node]),
-            pa.concat_arrays([pa.array(planted.edges[1]), pa.nulls(planted.n_nodes, pa.int64())]),
-            graph=graph,
-            id=name,
-            window=window,
-            n_communities=planted.n_communities,
-            source=source,
-        )
-        yield snapshot, Labels(graph, name, window, snapshot.nodes, planted.communities, source)
+def independent_lfr(
+    seed: int,
+    n_snapshots: int,
+    settings: LfrSettings,
+    *,
+    most_nodes: int | None = None,
+    shift: Shift = "none",
+    mixing_after: float = 0.6,
+    graph: str = "lfr",
+    start: datetime = EPOCH,
+) -> Source:
+    """A graph of its own at each step, as the paper's test sets; same seed, same bytes.
+
+    Args:
+        most_nodes: draw the number of nodes from `settings.n_nodes` to this, as the paper's
+            L(n, ·); by default all have `settings.n_nodes`, as its L(f, ·).
+        shift: how the mixing goes from `settings.mixing` to `mixing_after` over the stream.
+
+    Raises:
+        BadSettings: `most_nodes` is below `settings.n_nodes`, or no such graph can be.
+    """
+    most = settings.n_nodes if most_nodes is None else most_nodes
+    if most < settings.n_nodes:
+        raise BadSettings(f"most_nodes={most} is below n_nodes={settings.n_nodes}")
+    if shift != "none":
+        replace(settings, mixing=mixing_after)  # fails now, not in the middle of the stream
+    graphs = _independent(seed, n_snapshots, settings, most, shift, mixing_after)
+    source = f"{_name(seed, settings)}&most={most}&shift={shift}"
+    source += f"&after={mixing_after:g}" if shift != "none" else ""
+    return Source(n_snapshots, planted_snapshots(graphs, graph, source, start))
+
+
+def _independent(
+    seed: int,
+    n_snapshots: int,
+    settings: LfrSettings,
+    most_nodes: int,
+    shift: Shift,
+    mixing_after: float,
+) -> Iterator[PlantedGraph]:
+    for step in range(n_snapshots):
+        rng = np.random.default_rng([seed, step])
+        mixing = shifted(shift, step, n_snapshots, settings.mixing, mixing_after)
+        n_nodes = int(rng.integers(settings.n_nodes, most_nodes, endpoint=True))
+        yield generate_lfr(rng, **asdict(replace(settings, n_nodes=n_nodes, mixing=mixing)))
+
+
+def _name(seed: int, settings: LfrSettings) -> str:
+    """Who made it, such that other settings make another name."""
+    return f"urn:stream_icd:lfr?seed={seed}&nodes={settings.n_nodes}&mixing={settings.mixing:g}"

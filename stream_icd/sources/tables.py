@@ -95,6 +95,21 @@ def _form(file: Path) -> Read | None:
     return FORMS.get(Path(bare_name(file.name)).suffix.lower()) if file.is_file() else None
 
 
+def first_fields(path: Path) -> list[str]:
+    """What stands in the first line of a text file that is neither empty nor a comment."""
+    with path.open("rb") as packed, uncompressed(packed, path.name) as content:
+        _, first = _first_line(content)
+    return _fields(first) if first else []
+
+
+def _fields(line: str) -> list[str]:
+    return next(one_line.reader([line], delimiter=_delimiter(line)))
+
+
+def _delimiter(line: str) -> str:
+    return next((delimiter for delimiter in DELIMITERS if delimiter in line), ",")
+
+
 def _read_text(
     content: IO[bytes],
     name: str,
@@ -106,10 +121,10 @@ def _read_text(
     line_number, first = _first_line(content)
     if not first:
         return
-    delimiter = next((d for d in DELIMITERS if d in first), ",")
+    delimiter = _delimiter(first)
     lines_before = line_number - 1
     if header is None:
-        header = next(one_line.reader([first], delimiter=delimiter))
+        header = _fields(first)
         lines_before, first = line_number, ""
     missing = set(columns) - set(header)
     if missing or len(set(header)) < len(header):

@@ -36,7 +36,7 @@ class TaxiSettings:
         sample: only so many random taxis of those active, the same ones as long as they are.
         seed: of the sample.
         lateness: how far behind the newest fix one may arrive.
-        graph, source: the snapshots' graph and `ce_source`.
+        graph: name of the graph.
 
     Raises:
         BadSettings: a value is negative, nothing joins taxis, or `stale` is below `tick`.
@@ -50,7 +50,6 @@ class TaxiSettings:
     seed: int = 0
     lateness: timedelta = timedelta(0)
     graph: str = "taxi"
-    source: str = "urn:stream_icd:taxi"
 
     def __post_init__(self) -> None:
         if self.nearest < 0 or self.radius_m < 0 or not (self.nearest or self.radius_m):
@@ -63,6 +62,12 @@ class TaxiSettings:
             raise BadSettings(
                 f"stale ({self.stale}) is below tick ({self.tick}): some fixes would never count"
             )
+
+    @property
+    def source(self) -> str:
+        """Who says so, `ce_source`: other ways to join taxis are other sources."""
+        joined = f"urn:stream_icd:taxi?nearest={self.nearest}&radius={self.radius_m:g}"
+        return joined if self.sample is None else f"{joined}&sample={self.sample}&seed={self.seed}"
 
     @property
     def rule(self) -> Hopping:

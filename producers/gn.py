@@ -1,0 +1,61 @@
+"""`stream-icd produce gn`: simulated graphs of equal communities."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import typer
+
+from stream_icd.cli.options import Again, BootstrapServers, GraphName, Rate
+
+app = typer.Typer(add_completion=False)
+
+
+@app.command("gn")
+def main(
+    limit: Annotated[int, typer.Option(min=1, help="How many snapshots.")] = 100,
+    nodes: Annotated[int, typer.Option(min=2, help="Nodes of each snapshot.")] = 5000,
+    communities: Annotated[int, typer.Option(min=1, help="K: communities of each.")] = 250,
+    p_in: Annotated[
+        float, typer.Option(min=0, max=1, help="Probability of an edge inside a community.")
+    ] = 0.3,
+    drift: Annotated[
+        Literal["none", "sudden", "gradual"],
+        typer.Option(help="How that stays, jumps halfway, or goes evenly to --p-in-after."),
+    ] = "none",
+    p_in_after: Annotated[
+        float, typer.Option(min=0, max=1, help="The probability at the end, if it drifts.")
+    ] = 0.2,
+    seed: Annotated[int, typer.Option(min=0, help="Same seed, same bytes.")] = 0,
+    graph: GraphName = "gn",
+    rate: Rate = None,
+    again: Again = False,
+    bootstrap_servers: BootstrapServers = None,
+) -> None:
+    """Send GN benchmark graphs (Girvan, Newman 2002): equal communities, planted at random.
+
+    Each graph is new. It says its K, and the true communities go to icd.labels.v1. A pair in
+    different communities has an edge with probability (1 - p_in) / (K - 1), as in the paper.
+
+      stream-icd produce gn --p-in 0.4 --limit 50
+
+      stream-icd produce gn --drift gradual --p-in 0.4 --p-in-after 0.2
+    """
+    from stream_icd.cli.run_producer import run_producer
+    from stream_icd.sources.gn import independent_gn
+
+    run_producer(
+        lambda _run: independent_gn(
+            seed,
+            limit,
+            n_nodes=nodes,
+            n_communities=communities,
+            p_in=p_in,
+            shift=drift,
+            p_in_after=p_in_after,
+            graph=graph,
+        ),
+        bootstrap_servers=bootstrap_servers,
+        rate=rate,
+        again=again,
+    )

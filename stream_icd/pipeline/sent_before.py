@@ -1,0 +1,63 @@
+"""What a topic holds already, so that a producer that is started again goes on where it was.
+
+The topic itself is the state: it holds what was acknowledged, and nothing else, whatever became of
+the process that sent it.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from stream_icd.kafka.reader import open_reader
+from stream_icd.kafka.record import Record
+from stream_icd.kafka.settings import KafkaSettings
+from stream_icd.kafka.topics import SNAPSHOTS
+from stream_icd.snapshot import Snapshot
+
+Name = tuple[str, str]
+"""Source and id: what identifies an event, says CloudEvents."""
+
+
+@dataclass(frozen=True, slots=True)
+class SentBefore:
+    """The snapshots of a topic, by their headers.
+
+    Attributes:
+        names: of the snapshots of each graph.
+        ends: the latest end of a window of each graph.
+    """
+
+    names: dict[str, set[Name]] = field(default_factory=lambda: defaultdict(set))
+    ends: dict[str, datetime] = field(default_factory=dict)
+
+    def holds(self, snapshot: Snapshot) -> bool:
+        """Whether this snapshot is there: of its graph, from its source, with its id."""
+        return (snapshot.source, snapshot.id) in self.names.get(snapshot.graph, ())
+
+    def add(self, record: Record) -> None:
+        """Take note of a record; one that is no snapshot says nothing."""
+        headers = dict(record.headers)
+        try:
+            graph = (record.key or b"").decode()
+            name = (headers["ce_source"].decode(), headers["ce_id"].decode())
+            end = datetime.fromisoformat(headers["icd_window_end"].decode())
+        except (KeyError, ValueError):
+            return
+        if end.tzinfo is not None:
+            self.names[graph].add(name)
+            self.ends[graph] = max(end, self.ends.get(graph, end))
+
+
+def read_sent_before(settings: KafkaSettings, topic: str = SNAPSHOTS) -> SentBefore:
+    """What `topic` holds now; reads all of it.
+
+    Raises:
+        TopicMissing, BrokerUnavailable: as their texts say.
+    """
+    found = SentBefore()
+    with open_reader(settings, topic, until="end") as records:
+        for record in records:
+            found.add(record)
+    return found

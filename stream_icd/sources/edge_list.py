@@ -1,0 +1,149 @@
+"""One file of edges, in the forms in which people keep graphs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import IO
+from xml.etree import ElementTree
+
+import numpy as np
+import pyarrow as pa
+
+from stream_icd.errors import BadInput, BadRow, BadSettings
+from stream_icd.sources.compressed import DAMAGED, bare_name, uncompressed
+from stream_icd.sources.source import OnBadRow
+from stream_icd.sources.tables import RawRows, first_fields, read_rows
+from stream_icd.sources.values import IdKind, kind_of_ids, read_ids, read_numbers
+
+TEXTS = (".csv", ".tsv", ".txt")
+ARROW_FILES = (".arrow", ".feather", ".ipc")
+ARROW_STREAM = ".arrows"
+FORMS = (*TEXTS, *ARROW_FILES, ".parquet", ARROW_STREAM, ".graphml")
+ENDS = (("src", "dst"), ("source", "target"), ("from", "to"))
+
+
+def is_edge_list(file: Path) -> bool:
+    """Whether its name is one of a known form."""
+    return Path(bare_name(file.name)).suffix.lower() in FORMS
+
+
+def read_edge_list(file: Path, id_kind: IdKind, on_bad_row: OnBadRow) -> pa.Table:
+    """Columns `src`, `dst` and, where the file has it, `weight`.
+
+    An edge without `dst` declares the node `src`. All ids have one type: `id_kind`, or that of the
+    first id.
+
+    Raises:
+        BadInput: the file as a whole cannot be read.
+    """
+    try:
+        batches = list(_raw(file, on_bad_row))
+    except BadSettings as error:
+        raise BadInput(str(error)) from error
+    except (*DAMAGED, pa.ArrowException, ElementTree.ParseError) as error:
+        raise BadInput(f"it is damaged, or of another form than its name says: {error}") from error
+    if not batches:
+        raise BadInput("it is empty")
+    kind = kind_of_ids(batches[0].rows["src"]) if id_kind == "auto" else id_kind
+    return pa.concat_tables([_checked(batch, kind, on_bad_row) for batch in batches])
+
+
+def _raw(file: Path, on_bad_row: OnBadRow) -> Iterator[RawRows]:
+    form = Path(bare_name(file.name)).suffix.lower()
+    if form in TEXTS:
+        yield from _raw_text(file, on_bad_row)
+        return
+    with file.open("rb") as packed, uncompressed(packed, file.name) as content:
+        if form == ".graphml":
+            table = _graphml(content)
+        elif form == ".parquet":
+            import pyarrow.parquet as pq
+
+            table = pq.read_table(content)
+        else:
+            opens = pa.ipc.open_stream if form == ARROW_STREAM else pa.ipc.open_file
+            table = opens(content.read()).read_all()
+    yield RawRows(file.name, np.arange(len(table)), _named(table))
+
+
+def _raw_text(file: Path, on_bad_row: OnBadRow) -> Iterator[RawRows]:
+    """With a header that names the ends, or without one: then they are the first two columns."""
+    fields = first_fields(file)
+    ends = _ends(fields)
+    if ends:
+        weight = ["weight"] if "weight" in fields else []
+        rows = read_rows(file, [*ends, *weight], on_bad_row)
+    else:
+        header = ["src", "dst", *(f"more{i}" for i in range(2, len(fields)))]
+        rows = read_rows(file, ["src", "dst"], on_bad_row, header=header)
+    for batch in rows:
+        yield RawRows(batch.origin, batch.place, _named(batch.rows))
+
+
+def _ends(columns: Sequence[str]) -> tuple[str, str] | None:
+    return next((ends for ends in ENDS if set(ends) <= set(columns)), None)
+
+
+def _named(table: pa.Table) -> pa.Table:
+    ends = _ends(table.column_names)
+    if ends is None:
+        raise BadInput(
+            f"it has the columns {', '.join(table.column_names)}; "
+            f"expected src, dst and perhaps weight"
+        )
+    names = {"src": ends[0], "dst": ends[1]}
+    if "weight" in table.column_names:
+        names["weight"] = "weight"
+    return pa.table({ours: table[theirs] for ours, theirs in names.items()})
+
+
+def _checked(batch: RawRows, kind: IdKind, on_bad_row: OnBadRow) -> pa.Table:
+    src, good = read_ids(batch.rows["src"], kind)
+    dst, there = read_ids(batch.rows["dst"], kind)
+    nobody = np.array([value in (None, "") for value in batch.rows["dst"].to_pylist()], bool)
+    good = good & (there | nobody)
+    columns = {"src": src, "dst": dst}
+    if "weight" in batch.rows.column_names:
+        weights, positive = read_numbers(batch.rows["weight"], lambda given: given > 0)
+        good = good & (positive | nobody)
+        columns["weight"] = pa.array(weights, pa.float64())
+    for index in np.flatnonzero(~good):
+        values = batch.rows.slice(int(index), 1).to_pylist()[0]
+        shown = ", ".join(f"{name} {value!r:.40}" for name, value in values.items())
+        on_bad_row(BadRow(f"{batch.origin}:{batch.place[index]}: {shown} is no edge"))
+    return pa.table(columns).filter(pa.array(good))
+
+
+def _graphml(content: IO[bytes]) -> pa.Table:
+    """Nodes, edges and the edges' attribute `weight`; its first graph."""
+    text = content.read()
+    if b"<!ENTITY" in text:
+        raise BadInput("its XML defines entities, which may expand without end; it needs none")
+    src: list[str | None] = []
+    dst: list[str | None] = []
+    weights: list[str | None] = []
+    weight_key = None
+    for element in ElementTree.fromstring(text).iter():
+        match element.tag.rpartition("}")[2]:
+            case "key" if element.get("attr.name") == "weight" and element.get("for") == "edge":
+                weight_key = element.get("id")
+            case "node":
+                src.append(element.get("id"))
+                dst.append(None)
+                weights.append(None)
+            case "edge":
+                src.append(element.get("source"))
+                dst.append(element.get("target"))
+                weights.append(_weight(element, weight_key))
+    columns = {"src": pa.array(src, pa.string()), "dst": pa.array(dst, pa.string())}
+    if weight_key is not None:
+        columns["weight"] = pa.array(weights, pa.string())
+    return pa.table(columns)
+
+
+def _weight(edge: ElementTree.Element, key: str | None) -> str | None:
+    if key is None:
+        return None
+    found = (data.text for data in edge if data.get("key") == key)
+    return next(found, "1")
