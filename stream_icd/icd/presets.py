@@ -46,9 +46,9 @@ _DATA_SETS = {
     "L(n,0.3)": _CLEAR_LFR,
     "L(n,0.6)": _MIXED_LFR,
     "Taxi": _DataSet((1024, 512, 256), (256, 64, 32, 16, 1), True, 0),
-    "Reddit": _DataSet((2048, 1024, 512, 256, 100), (100, 64, 16, 1), True, 0),
+    "Reddit": _DataSet((2048, 1024, 512, 256, 100), (100, 64, 16, 1), True, 1),
     "AS": _DataSet((6000, 4096, 2048, 1024, 512, 256), (256, 128, 64, 16, 1), True, 0),
-    "Enron": _DataSet((1024, 512, 256), (256, 128, 64, 16, 1), True, 0),
+    "Enron": _DataSet((1024, 512, 256), (256, 128, 64, 16, 1), True, 1),
 }
 
 _TUNINGS: dict[Variant, dict[str, _Tuning]] = {
