@@ -54,7 +54,7 @@ def read_rows(
     *,
     header: Sequence[str] | None = None,
 ) -> Iterator[RawRows]:
-    """These columns of a file, or of all files in a folder in the order of their names.
+    """These columns of a file, or of all files in a folder, and below, in the order of their names.
 
     The name says the form: `.csv`, `.tsv`, `.txt` (with a header line, unless `header` names the
     columns; separated by whatever the first line uses), `.jsonl` or `.ndjson`, each also as `.gz`
@@ -64,8 +64,9 @@ def read_rows(
         SourceNotFound: nothing at `path`, or no such file in the folder.
         BadSettings: the form is not known, or a column is missing.
     """
-    files = sorted(path.iterdir()) if path.is_dir() else [path]
-    files = [file for file in files if not path.is_dir() or _form(file) is not None]
+    files = [path]
+    if path.is_dir():
+        files = [file for file in sorted(path.rglob("*")) if _form(file) is not None]
     if not path.exists() or not files:
         raise SourceNotFound(f"nothing at {path}; give a file or a folder of {', '.join(FORMS)}")
     for file in files:

@@ -1,0 +1,61 @@
+"""`stream-icd data`: the public data that producers read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(add_completion=False, no_args_is_help=True, help="Get public data to try out.")
+
+
+@app.callback()
+def _data() -> None:
+    """A group of two commands."""
+
+
+@app.command("list")
+def list_data() -> None:
+    """Show what can be fetched."""
+    from stream_icd.sources.public_data import CATALOGUE
+
+    for data in CATALOGUE:
+        typer.echo(f"{data.name:<12} {data.about}")
+
+
+@app.command()
+def fetch(
+    name: Annotated[str, typer.Argument(help="What to get; stream-icd data list shows all.")],
+    to: Annotated[Path, typer.Option(help="Folder to put it into.")] = Path("data"),
+) -> None:
+    """Download public data from their owners; go on where a download broke off.
+
+    They are the owners' files as they are, and so are the terms: they are shown, with whom to
+    cite. Without a network it says what to download by hand, and where to put it.
+
+      stream-icd data fetch as-733
+
+      stream-icd produce as data/as-733/as-733.tar.gz
+    """
+    from rich.console import Console
+    from rich.progress import DownloadColumn, Progress, TransferSpeedColumn
+
+    from stream_icd.sources.download import fetch as download
+    from stream_icd.sources.public_data import public_data
+
+    data = public_data(name)
+    console = Console(stderr=True)
+    columns = (*Progress.get_default_columns()[:2], DownloadColumn(), TransferSpeedColumn())
+    with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
+        tasks = {url.rpartition("/")[2]: progress.add_task(url, start=False) for url in data.urls}
+
+        def show(file: str, got: int, size: int | None) -> None:
+            progress.start_task(tasks[file])
+            progress.update(tasks[file], completed=got, total=size)
+
+        path = download(data, to, show)
+    typer.echo(f"{path}: {data.about}")
+    typer.echo(f"terms: {data.terms}")
+    typer.echo(f"cite:  {data.citation}")
+    typer.echo(f"next:  {data.produce.format(path=path)}")

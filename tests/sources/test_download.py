@@ -1,0 +1,161 @@
+"""Fetching public data: whole or not at all, resumed, checked, and helpful without a network."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import socket
+import threading
+import zipfile
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import ClassVar
+
+import pytest
+
+from stream_icd.errors import BadSettings, SourceNotFound
+from stream_icd.sources.download import CHUNK, fetch
+from stream_icd.sources.public_data import CATALOGUE, PublicData, public_data
+
+CONTENT = bytes(range(256)) * (CHUNK // 128)
+
+
+class Handler(BaseHTTPRequestHandler):
+    files: ClassVar[dict[str, bytes]] = {}
+    asked: ClassVar[list[str | None]] = []
+    breaks_after: ClassVar[int | None] = None
+    can_resume: ClassVar[bool] = True
+
+    def do_GET(self) -> None:
+        content = self.files.get(self.path)
+        wanted = self.headers.get("Range")
+        Handler.asked.append(wanted)
+        if content is None:
+            self.send_error(404)
+            return
+        start = int(wanted[6:-1]) if wanted and self.can_resume else 0
+        if start >= len(content):
+            self.send_error(416)
+            return
+        self.send_response(206 if start else 200)
+        self.send_header("Content-Length", str(len(content) - start))
+        self.end_headers()
+        self.wfile.write(content[start : self.breaks_after])
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """A web server on this machine that resumes; its address."""
+    monkeypatch.setattr(Handler, "files", {"/data.bin": CONTENT})
+    monkeypatch.setattr(Handler, "asked", [])
+    monkeypatch.setattr(Handler, "breaks_after", None)
+    monkeypatch.setattr(Handler, "can_resume", True)
+    running = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=running.serve_forever, args=(0.01,))
+    thread.start()
+    yield f"http://127.0.0.1:{running.server_port}"
+    running.shutdown()
+    thread.join()
+    running.server_close()
+
+
+def offered(*urls: str, **sha256: str) -> PublicData:
+    known = {name.replace("_", "."): value for name, value in sha256.items()}
+    return PublicData("test", urls, "about", "page", "terms", "citation", "produce", known)
+
+
+def test_a_file_is_fetched_with_progress_and_once(server: str, tmp_path: Path) -> None:
+    seen: list[tuple[str, int, int | None]] = []
+    data = offered(f"{server}/data.bin", data_bin=hashlib.sha256(CONTENT).hexdigest())
+    path = fetch(data, tmp_path, lambda *now: seen.append(now))
+    assert path == tmp_path / "test" / "data.bin"
+    assert path.read_bytes() == CONTENT
+    assert len(seen) > 1
+    assert seen[-1] == ("data.bin", len(CONTENT), len(CONTENT))
+    fetch(data, tmp_path)
+    assert Handler.asked == [None]
+
+
+@pytest.mark.parametrize("can_resume", [True, False])
+def test_a_broken_download_goes_on_where_it_was(
+    server: str, tmp_path: Path, can_resume: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Handler, "breaks_after", 1000)
+    monkeypatch.setattr(Handler, "can_resume", can_resume)
+    data = offered(f"{server}/data.bin")
+    with pytest.raises(SourceNotFound, match="go on"):
+        fetch(data, tmp_path)
+    assert not (tmp_path / "test" / "data.bin").exists()
+    monkeypatch.setattr(Handler, "breaks_after", None)
+    assert fetch(data, tmp_path).read_bytes() == CONTENT
+    assert Handler.asked == [None, "bytes=1000-"]
+    assert [file.name for file in (tmp_path / "test").iterdir()] == ["data.bin"]
+
+
+def test_a_part_that_is_too_long_is_fetched_afresh(server: str, tmp_path: Path) -> None:
+    (tmp_path / "test").mkdir()
+    (tmp_path / "test" / "data.bin.part").write_bytes(CONTENT + b"more")
+    assert fetch(offered(f"{server}/data.bin"), tmp_path).read_bytes() == CONTENT
+
+
+def test_a_file_with_another_checksum_is_thrown_away(server: str, tmp_path: Path) -> None:
+    with pytest.raises(BadSettings, match="SHA-256"):
+        fetch(offered(f"{server}/data.bin", data_bin="0" * 64), tmp_path)
+    assert list((tmp_path / "test").iterdir()) == []
+
+
+def test_several_archives_are_unpacked_into_one_folder(server: str, tmp_path: Path) -> None:
+    for part in ("06", "07"):
+        packed = io.BytesIO()
+        with zipfile.ZipFile(packed, "w") as archive:
+            archive.writestr(f"{part}/1{part}.txt", "1,2008-02-02 15:36:08,116.5,39.9\n")
+            archive.writestr("../../escaped.txt", "x")
+        Handler.files[f"/{part}.zip"] = packed.getvalue()
+    folder = fetch(offered(f"{server}/06.zip", f"{server}/07.zip"), tmp_path / "to")
+    assert sorted(f.name for f in folder.rglob("1*.txt")) == ["106.txt", "107.txt"]
+    assert not list(tmp_path.glob("*.txt"))
+
+
+def test_a_damaged_archive_is_thrown_away(server: str, tmp_path: Path) -> None:
+    Handler.files["/06.zip"] = b"not an archive"
+    with pytest.raises(BadSettings, match=r"06\.zip is damaged"):
+        fetch(offered(f"{server}/06.zip"), tmp_path)
+    assert list((tmp_path / "test").iterdir()) == []
+
+
+def test_without_a_network_it_says_what_to_do_by_hand(tmp_path: Path) -> None:
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{nobody.getsockname()[1]}/data.bin"
+        with pytest.raises(SourceNotFound) as told:
+            fetch(offered(url), tmp_path)
+    assert url in str(told.value)
+    assert str(tmp_path / "test") in str(told.value)
+
+
+def test_a_page_that_is_gone_is_told_alike(server: str, tmp_path: Path) -> None:
+    with pytest.raises(SourceNotFound, match=r"Not Found.*by hand"):
+        fetch(offered(f"{server}/gone.bin"), tmp_path)
+
+
+def test_only_web_addresses_are_fetched(tmp_path: Path) -> None:
+    with pytest.raises(BadSettings, match="no web address"):
+        fetch(offered("file:///etc/passwd"), tmp_path)
+
+
+def test_an_unknown_name_lists_the_known_ones() -> None:
+    with pytest.raises(BadSettings, match="as-733.*t-drive"):
+        public_data("as-734")
+
+
+@pytest.mark.parametrize("data", CATALOGUE, ids=lambda data: data.name)
+def test_what_is_offered_says_whom_to_cite_and_how_to_go_on(data: PublicData) -> None:
+    assert all(url.startswith("https://") for url in data.urls)
+    assert data.terms
+    assert data.citation
+    assert data.produce.startswith("stream-icd produce ")
+    assert "{path}" in data.produce
