@@ -22,7 +22,7 @@ from kafka import errors as client
 from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
 from kafka.structs import MemberState
 
-from stream_icd.errors import Action, BrokerError, BrokerUnavailable, OffsetGone
+from stream_icd.errors import BrokerError, BrokerUnavailable, DeliveryFailed, OffsetGone
 from stream_icd.kafka.clients import open_consumer
 from stream_icd.kafka.delivery import (
     GROUP_MOVED_ON,
@@ -51,6 +51,7 @@ POLL_MS = 200
 BUSY_POLL_EVERY_S = 0.1
 BUSY_POLL_MS = 10
 COMMIT_TIMEOUT_S = 2.0
+BACKOFF_S = 1.0
 TOPIC_CHECK_EVERY_S = 30.0
 PUBLISH_ATTEMPTS = 5
 
@@ -196,16 +197,19 @@ class _Loop:
             generation = self._stable_membership()
             if not self._tenures.holds(batch.tenure):
                 return False
-            if failures and self._is_committed(batch):
-                return True  # the attempt whose outcome was unknown had succeeded
             try:
+                if failures and self._is_committed(batch):
+                    return True  # the attempt whose outcome was unknown had succeeded
                 self._wait_for(partial(self._publish, outgoing, batch.next, generation))
                 return self._delivery is Delivery.EXACTLY_ONCE or self._commit(batch)
             except GroupMovedOn as error:
                 log.info("publishing again in the group's new generation: %s", error)
-            except BrokerError as error:
+            except BrokerUnavailable as error:
+                log.warning("waiting for the broker: %s", error)
+                self._wait_for(partial(time.sleep, BACKOFF_S))
+            except DeliveryFailed as error:
                 failures += 1
-                if error.action is not Action.RETRY or failures >= PUBLISH_ATTEMPTS:
+                if failures == PUBLISH_ATTEMPTS:
                     raise
                 log.warning("publishing again (attempt %d): %s", failures + 1, error)
 
@@ -215,7 +219,7 @@ class _Loop:
         outlet = self._outlet or self._open_outlet()
         try:
             outlet.publish(outgoing, offsets, group)
-        except BrokerError:
+        except (DeliveryFailed, BrokerUnavailable):
             self._outlet = None
             outlet.close()
             raise
@@ -239,9 +243,9 @@ class _Loop:
 
     def _is_committed(self, batch: _Batch) -> bool:
         with translated("look up what is committed"):
-            timeout_ms = milliseconds(self._settings.request_timeout_s)
             return all(
-                self._consumer.committed(partition, timeout_ms=timeout_ms) == following.offset
+                self._consumer.committed(partition, timeout_ms=COMMIT_TIMEOUT_S * 1000)
+                == following.offset
                 for partition, following in batch.next.items()
             )
 

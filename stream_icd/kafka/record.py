@@ -31,7 +31,12 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class OutgoingRecord:
-    """One record to publish. Without a `partition`, equal keys go to the same partition."""
+    """One record to publish. Without a `partition`, equal keys go to the same partition.
+
+    `timestamp_ms` None is the time of publishing. Retention counts from it: a broker that keeps
+    records for a week removes one with a timestamp of 1998 at once, so the time that a snapshot
+    is *about* belongs into its headers.
+    """
 
     topic: str
     value: bytes | None

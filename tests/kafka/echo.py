@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -91,11 +92,28 @@ class Echo:
         return echoed(records, self._target)
 
 
+def killed_worker(
+    settings: KafkaSettings, pipe: tuple[str, str, str], delivery: Delivery, crash: str
+) -> int:
+    """Run such a worker as a process that kills itself at `crash`; its exit status."""
+    arguments = [settings.bootstrap_servers, *pipe, str(settings.session_timeout_s)]
+    command = [sys.executable, "-m", "tests.kafka.echo", *arguments, delivery.value, crash]
+    return subprocess.run(command, check=False, timeout=60).returncode
+
+
 def echoed(records: Sequence[Record], target: str) -> list[OutgoingRecord]:
     return [OutgoingRecord(target, record.value, record.key) for record in records]
 
 
-def main(servers: str, source: str, target: str, group: str, delivery: str, crash: str) -> None:
+def main(
+    servers: str,
+    source: str,
+    target: str,
+    group: str,
+    session_s: str,
+    delivery: str,
+    crash: str,
+) -> None:
     """Copy, and kill -9 ourselves at the moment that `crash` names."""
     import kafka
 
@@ -111,9 +129,9 @@ def main(servers: str, source: str, target: str, group: str, delivery: str, cras
     setattr(*owner, die)
     settings = KafkaSettings(
         bootstrap_servers=servers,
-        session_timeout_s=3,
-        heartbeat_interval_s=0.3,
-        transaction_timeout_s=3,
+        session_timeout_s=float(session_s),
+        heartbeat_interval_s=0.2,
+        transaction_timeout_s=2,
     )
     run_consumer(
         settings,

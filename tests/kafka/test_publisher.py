@@ -12,6 +12,7 @@ from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import OutgoingRecord, Record
 from tests.brokers import Broker
 
+NOW_MS = time.time_ns() // 1_000_000
 HEADERS = (("ce_id", b"as733/1999-04-02"), ("ce_id", b"twice"), ("empty", b""))
 
 
@@ -24,9 +25,9 @@ def test_a_record_comes_back_as_it_was(broker: Broker, make_topic: Callable[...,
     topic = make_topic(partitions=3)
     big = bytes(range(256)) * 20_000  # 5 MB
     sent = [
-        OutgoingRecord(topic, big, b"as733", HEADERS, partition=2, timestamp_ms=922_838_400_000),
-        OutgoingRecord(topic, None, b"a deletion", partition=2, timestamp_ms=0),
-        OutgoingRecord(topic, b"", None, partition=2, timestamp_ms=1),
+        OutgoingRecord(topic, big, b"as733", HEADERS, partition=2, timestamp_ms=NOW_MS),
+        OutgoingRecord(topic, None, b"a deletion", partition=2, timestamp_ms=NOW_MS - 1),
+        OutgoingRecord(topic, b"", None, partition=2, timestamp_ms=NOW_MS - 5),
     ]
     with Publisher(broker.settings()) as publisher:
         for record in sent:
