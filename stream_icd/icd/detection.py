@@ -6,12 +6,13 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from stream_icd.errors import BadSettings
 from stream_icd.icd.clustering import cluster
 from stream_icd.icd.encoder.registry import encoder
 from stream_icd.icd.estimate import estimate_n_communities
@@ -60,13 +61,20 @@ def detect(
         clock: seconds, rising; for the stage timings.
 
     Raises:
-        BadSettings: K is not from 1 to n.
+        BadSettings: K is not from 1 to n, or no such mode.
     """
+    check_mode(mode)
     if mode == "faithful":
         return _detect_faithfully(adjacency, model, n_communities, seed, threads, clock)
     started = clock()
     communities = refine(adjacency, model.refined, n_communities, seed=seed)
     return Detection(communities, _milliseconds(started, started, started, clock()))
+
+
+def check_mode(mode: str) -> None:
+    """Raise BadSettings where there is no such mode."""
+    if mode not in get_args(Mode):
+        raise BadSettings(f"no mode {mode!r}; there are {', '.join(get_args(Mode))}")
 
 
 def _detect_faithfully(

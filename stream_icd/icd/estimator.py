@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator
 
 from stream_icd.errors import BadInput, BadSettings
 from stream_icd.extras import needs_extra
-from stream_icd.icd.detection import Mode, detect, embed
+from stream_icd.icd.detection import Mode, check_mode, detect, embed
 from stream_icd.icd.graphs import as_adjacency
 from stream_icd.icd.labelled_graph import LabelledGraph
 from stream_icd.icd.model import Model, initial_model, load_model, save_model
@@ -79,6 +79,7 @@ class ICD(BaseEstimator):  # type: ignore[misc]
             BadInput: a graph or its labels cannot be used.
             BadSettings: a parameter is wrong, or there are too few graphs.
         """
+        check_mode(self.mode)
         recipe = self._recipe()
         known = _with_labels(graphs, labels)
         self.history_ = ()

@@ -10,6 +10,7 @@ from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from stream_icd.errors import BadSettings
@@ -67,7 +68,7 @@ def train(
 
     Raises:
         BadInput: a graph to train on has no labels.
-        BadSettings: no graphs, or the folder's checkpoint is of another recipe.
+        BadSettings: no graphs, no such device, or the folder's checkpoint is of another recipe.
         ModelDamaged: the checkpoint cannot be read.
     """
     if not graphs or not validation:
@@ -75,6 +76,8 @@ def train(
             f"training needs graphs to learn from and to validate on; "
             f"got {len(graphs)} and {len(validation)}"
         )
+    if device != "cpu" and not torch.cuda.is_available():
+        raise BadSettings(f"torch has no {device!r} on this machine; give device='cpu'")
     target = None if folder is None else Path(folder)
     players = Adversaries(recipe, device)
     run = _resume(players, recipe, target)

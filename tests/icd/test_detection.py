@@ -95,6 +95,11 @@ def test_more_communities_than_nodes_are_refused(
         detect(graph.adjacency, model, 301, mode=mode)
 
 
+def test_an_unknown_mode_is_told_which_there_are(graph: LabelledGraph, model: Model) -> None:
+    with pytest.raises(BadSettings, match="refined, faithful"):
+        detect(graph.adjacency, model, 15, mode="exact")
+
+
 @both_modes
 def test_one_thread_and_two_give_the_same_answer(model: Model, mode: Mode) -> None:
     planted = generate_gn(np.random.default_rng(0), 2500, 50, 0.3, 0.004)

@@ -130,5 +130,7 @@ def test_what_it_cannot_learn_from_is_refused(history: list[LabelledGraph]) -> N
         ICD().fit([history[0].adjacency], [])
     with pytest.raises(BadInput, match="one each"):
         ICD().fit([history[0].adjacency], [[0, 1]])
+    with pytest.raises(BadSettings, match="faithful"):
+        ICD("exact").fit([history[0].adjacency])
     with pytest.raises(BadSettings, match="GN-0"):
         ICD(recipe="no such data set").fit([history[0].adjacency])

@@ -180,6 +180,14 @@ def test_training_needs_labels_and_graphs(history: list[LabelledGraph], recipe: 
         train([], recipe, validation=history[4:])
 
 
+def test_a_device_that_is_not_there_is_refused(
+    history: list[LabelledGraph], recipe: Recipe, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    with pytest.raises(BadSettings, match="device='cpu'"):
+        run(history, recipe, device="cuda")
+
+
 def test_history_survives_json() -> None:
     history = (Epoch(0, 0.5, {}, 1.0), Epoch(1, 0.75, {"adversarial": 0.25}, 2.0))
     assert history_from_json(history_to_json(history)) == history

@@ -24,7 +24,7 @@ def embed_on_torch(
     adjacency: csr_array,
 ) -> NDArray[np.float32]:
     """U, `(n, d)`: `encoder.forward` without gradients, on one thread, so always the same."""
-    tensors = {name: torch.from_numpy(weight) for name, weight in weights.items()}
+    tensors = {name: torch.tensor(weight) for name, weight in weights.items()}
     with torch.no_grad(), _one_thread():
         embedding = encoder.forward(
             settings, tensors, FeatureTensors(features), GraphNeighbourhood(adjacency)
