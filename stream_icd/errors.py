@@ -14,6 +14,9 @@ StreamIcdError
 │   ├── ModelForeign                       not one of our models at all
 │   └── ModelTooNew                        written by a later version of this library
 ├── SourceNotFound           stop          the file or folder to read from does not exist
+├── HistoryError
+│   ├── HistoryUnwritable    retry         the archive's disk is full, or may not be written
+│   └── HistoryDamaged       stop          a file of the archive cannot be read
 ├── BrokerError
 │   ├── BrokerUnavailable    retry         nobody answers at the bootstrap address
 │   ├── DeliveryFailed       retry         the broker did not acknowledge a record
@@ -98,6 +101,20 @@ class ModelTooNew(ModelError):
 
 class SourceNotFound(StreamIcdError):
     """The file or folder to read from does not exist; the message says where to get it."""
+
+
+class HistoryError(StreamIcdError):
+    """Something is wrong with the archive's files."""
+
+
+class HistoryUnwritable(HistoryError):
+    """A file could not be written; nothing of it is visible, and the message says why."""
+
+    action = Action.RETRY
+
+
+class HistoryDamaged(HistoryError):
+    """A file of the archive cannot be read, or is no file of one; the message names it."""
 
 
 class BrokerError(StreamIcdError):

@@ -1,0 +1,211 @@
+"""The archive: messages in, each kept once; and out again, the same."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+import pyarrow as pa
+
+from stream_icd.errors import HistoryDamaged
+from stream_icd.history.layout import (
+    Identity,
+    Kind,
+    Partition,
+    day_of_folder,
+    graph_of_folder,
+    is_compacted,
+    window_file,
+)
+from stream_icd.history.parquet import (
+    ArchivedWindow,
+    describe,
+    message_of,
+    read_footer,
+    read_rows,
+    rows_of,
+    to_parquet,
+)
+from stream_icd.history.store import Store, is_aside
+from stream_icd.snapshot import Snapshot
+from stream_icd.wire.message import Message
+from stream_icd.wire.snapshots import decode_snapshot
+
+ATTEMPTS = 5
+"""How often a day is listed anew because its files were merged while they were read."""
+MERGED_CHECK_EVERY_S = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Which windows are meant.
+
+    Attributes:
+        kind: snapshots, labels or communities.
+        graph: only this one's; None for all.
+        model: only communities of this model version; None for all.
+        start, end: windows that begin at `start` or later, and before `end`.
+    """
+
+    kind: Kind = "snapshots"
+    graph: str | None = None
+    model: str | None = None
+    start: datetime | None = None
+    end: datetime | None = None
+
+    def holds(self, noted: ArchivedWindow) -> bool:
+        """Whether this window is one of them."""
+        begins = noted.window.start
+        return (
+            (self.model is None or noted.identity.model == self.model)
+            and (self.start is None or self.start <= begins)
+            and (self.end is None or begins < self.end)
+        )
+
+    def may_hold(self, partition: Partition) -> bool:
+        """Whether windows of that day can be among them."""
+        first = None if self.start is None else self.start.astimezone(UTC).date()
+        last = None if self.end is None else self.end.astimezone(UTC).date()
+        return (self.graph is None or partition.graph == self.graph) and (
+            (first or partition.day) <= partition.day <= (last or partition.day)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Merged:
+    """What is in the merged files of a day, and when that was looked up."""
+
+    looked_at: float
+    identities: frozenset[Identity]
+
+
+@dataclass(frozen=True, slots=True)
+class Archive:
+    """Writes to a store; several may write to the same one, whatever they write.
+
+    Attributes:
+        store: where.
+        monotonic: seconds, rising.
+    """
+
+    store: Store
+    monotonic: Callable[[], float] = time.monotonic
+    _merged: dict[Partition, _Merged] = field(default_factory=dict)
+
+    def add(self, kind: Kind, message: Message) -> bool:
+        """Keep a message; False where it was there already, and nothing has changed.
+
+        When this returns, it lasts. The first one of an identity is the one that is kept.
+
+        Args:
+            message: of the wire contract (decoded once, so that it is known to be good), in the
+                form that `encode_snapshot` and the others give; further headers are kept too.
+
+        Raises:
+            HistoryUnwritable: such as a full disk; nothing of it is visible.
+            BadInput: a header is missing, or the graph's name is too long.
+        """
+        table = pa.ipc.open_stream(message.value).read_all()
+        noted = describe(kind, message, table)
+        path = f"{noted.partition.folder}/{window_file(noted.identity)}"
+        if self.store.exists(path) or noted.identity in self._merged_in(noted.partition):
+            return False
+        self.store.put(path, to_parquet([noted], [rows_of(noted, table)]))
+        return True
+
+    def _merged_in(self, partition: Partition) -> frozenset[Identity]:
+        known, now = self._merged.get(partition), self.monotonic()
+        if known is None or now - known.looked_at > MERGED_CHECK_EVERY_S:
+            paths = [path for path in self.store.files(partition.folder) if is_compacted(path)]
+            found = (noted for path in paths for noted in read_footer(self.store, path))
+            known = _Merged(now, frozenset(noted.identity for noted in found))
+            self._merged[partition] = known
+        return known.identities
+
+
+def partitions(store: Store, selection: Selection) -> list[Partition]:
+    """The days that may hold what is selected, in the order of time."""
+    found = []
+    for graph_name in store.folders(selection.kind):
+        graph = graph_of_folder(graph_name)
+        for day_name in store.folders(f"{selection.kind}/{graph_name}"):
+            day = day_of_folder(day_name)
+            if graph is not None and day is not None:
+                found.append(Partition(day, graph, selection.kind))
+    return sorted(filter(selection.may_hold, found))
+
+
+def windows(store: Store, selection: Selection) -> Iterator[ArchivedWindow]:
+    """What is selected, in the order of the windows' time, each identity once.
+
+    Raises:
+        HistoryDamaged: a file is none of an archive's.
+    """
+    days: dict[object, list[Partition]] = {}
+    for partition in partitions(store, selection):
+        days.setdefault(partition.day, []).append(partition)
+    for of_day in days.values():
+        found = (noted for partition in of_day for noted in read_partition(store, partition))
+        yield from sorted(filter(selection.holds, found), key=lambda noted: noted.order)
+
+
+def read_partition(store: Store, partition: Partition) -> list[ArchivedWindow]:
+    """The windows of a day, each identity once, whatever is being merged meanwhile.
+
+    Raises:
+        HistoryDamaged: a file is none of an archive's.
+    """
+    for _ in range(ATTEMPTS):
+        try:
+            found = [
+                noted for path in data_files(store, partition) for noted in read_footer(store, path)
+            ]
+        except FileNotFoundError:  # merged into another one meanwhile: that one has them all
+            continue
+        return list({noted.identity: noted for noted in found}.values())
+    raise HistoryDamaged(f"{store.uri}/{partition.folder} changed all the time; try again")
+
+
+def data_files(store: Store, partition: Partition) -> list[str]:
+    """The files of a day."""
+    return [
+        path
+        for path in store.files(partition.folder)
+        if path.endswith(".parquet") and not is_aside(path)
+    ]
+
+
+def read_window(store: Store, noted: ArchivedWindow) -> pa.Table:
+    """The rows of a window, also where its file was merged into another one meanwhile.
+
+    Raises:
+        HistoryDamaged: they cannot be read, or are gone.
+    """
+    for _ in range(ATTEMPTS):
+        try:
+            return read_rows(store, noted)
+        except FileNotFoundError:
+            moved = read_partition(store, noted.partition)
+            noted = next((one for one in moved if one.identity == noted.identity), noted)
+    raise HistoryDamaged(f"{store.uri}/{noted.path} is gone")
+
+
+def read_message(store: Store, noted: ArchivedWindow) -> Message:
+    """The message that was archived: the same headers, the same table, the same bytes again.
+
+    Raises:
+        HistoryDamaged: it cannot be read, or is gone.
+    """
+    return message_of(noted, read_window(store, noted))
+
+
+def read_snapshot(store: Store, noted: ArchivedWindow) -> Snapshot:
+    """The snapshot that was archived.
+
+    Raises:
+        HistoryDamaged, BadSnapshot: it cannot be read.
+    """
+    message = read_message(store, noted)
+    return decode_snapshot(message.key, message.value, message.headers)

@@ -1,0 +1,115 @@
+"""Merge the small files of days that are over: the same windows in fewer files.
+
+The merged file is named by the windows in it, and becomes visible whole; only then are the files
+that it was made of deleted. Stopped anywhere, the next run finds the same merged file and goes on.
+Readers of ours see every window once throughout. Readers of plain Parquet see those of the day in
+hand twice between the two steps, and until the next run after a crash there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import date
+
+from stream_icd.errors import HistoryDamaged
+from stream_icd.history.archive import (
+    Selection,
+    data_files,
+    partitions,
+    read_partition,
+    read_window,
+)
+from stream_icd.history.layout import KINDS, Kind, Partition, compacted_file
+from stream_icd.history.parquet import ArchivedWindow, read_footer, to_parquet
+from stream_icd.history.store import Store, is_aside
+
+MOST_ROWS = 5_000_000
+"""Rows of a merged file: some 20 to 60 MB."""
+
+
+@dataclass(frozen=True, slots=True)
+class Compaction:
+    """What was, or would be, done to one day."""
+
+    partition: Partition
+    windows: int
+    files_before: int
+    files_after: int
+
+
+def compact(
+    store: Store,
+    before: date,
+    *,
+    graph: str | None = None,
+    kinds: tuple[Kind, ...] = KINDS,
+    most_rows: int = MOST_ROWS,
+    dry_run: bool = False,
+) -> Iterator[Compaction]:
+    """Merge the files of each day before `before`; yields the days that needed it, one by one.
+
+    A window that came late to a merged day is merged in by the next run.
+
+    Raises:
+        HistoryUnwritable: such as a full disk; nothing is lost.
+        HistoryDamaged: a file is none of an archive's; nothing of its day was touched.
+    """
+    for kind in kinds:
+        for partition in partitions(store, Selection(kind, graph)):
+            if partition.day < before:
+                done = _compact_day(store, partition, most_rows, dry_run=dry_run)
+                if not dry_run:
+                    _clean(store, partition, before)
+                if done.files_after < done.files_before:
+                    yield done
+
+
+def _compact_day(
+    store: Store, partition: Partition, most_rows: int, *, dry_run: bool
+) -> Compaction:
+    files = data_files(store, partition)
+    found = sorted(read_partition(store, partition), key=lambda noted: noted.order)
+    wanted = {
+        f"{partition.folder}/{compacted_file(noted.identity for noted in part)}": part
+        for part in _parts(found, most_rows)
+    }
+    done = Compaction(partition, len(found), len(files), min(len(files), len(wanted)))
+    if dry_run or len(wanted) >= len(files):
+        return done
+    for path, part in wanted.items():
+        if path not in files:
+            _merge(store, path, part)
+    for path in set(files) - set(wanted):
+        store.delete(path)
+    return done
+
+
+def _clean(store: Store, partition: Partition, before: date) -> None:
+    """Remove what a killed writer left, but nothing that somebody may be writing now."""
+    for path in filter(is_aside, store.files(partition.folder)):
+        if store.modified(path).date() < before:
+            store.delete(path)
+
+
+def _merge(store: Store, path: str, part: list[ArchivedWindow]) -> None:
+    """Make the merged file, and see that it holds everything before anything is deleted."""
+    store.put(path, to_parquet(part, (read_window(store, noted) for noted in part)))
+    merged = {(noted.identity, noted.rows) for noted in read_footer(store, path)}
+    if merged != {(noted.identity, noted.rows) for noted in part}:
+        raise HistoryDamaged(f"{store.uri}/{path} does not hold what was written to it")
+
+
+def _parts(found: list[ArchivedWindow], most_rows: int) -> Iterator[list[ArchivedWindow]]:
+    """The windows of each merged file: of one schema, and up to `most_rows` rows."""
+    of_schema: dict[str, list[ArchivedWindow]] = {}
+    for noted in found:
+        of_schema.setdefault(noted.schema, []).append(noted)
+    for alike in of_schema.values():
+        part: list[ArchivedWindow] = []
+        for noted in alike:
+            if part and sum(one.rows for one in part) + noted.rows > most_rows:
+                yield part
+                part = []
+            part.append(noted)
+        yield part

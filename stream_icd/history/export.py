@@ -1,0 +1,102 @@
+"""Archived rows into one file, for programs that want just that."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Literal
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+
+from stream_icd.errors import BadSettings, HistoryUnwritable
+from stream_icd.history.archive import Selection, read_window, windows
+from stream_icd.history.parquet import ArchivedWindow
+from stream_icd.history.store import Store
+
+Format = Literal["parquet", "csv", "arrow"]
+SUFFIXES: dict[str, Format] = {".parquet": "parquet", ".csv": "csv", ".arrow": "arrow"}
+
+
+def format_of(path: Path) -> Format:
+    """The format that a file's name asks for.
+
+    Raises:
+        BadSettings: none that is known.
+    """
+    try:
+        return SUFFIXES[path.suffix]
+    except KeyError:
+        raise BadSettings(
+            f"cannot tell a format from {path.name!r}: end it in {', '.join(SUFFIXES)}"
+        ) from None
+
+
+def export(
+    store: Store,
+    selection: Selection,
+    out: Path,
+    on_window: Callable[[ArchivedWindow], None] = lambda _: None,
+) -> int:
+    """Write what is selected to `out`, in the order of time; how many rows that were.
+
+    The columns are the archive's with `graph` before them. The file appears when it is whole.
+
+    Raises:
+        BadSettings: nothing is selected, or graphs have ids of different types.
+        HistoryUnwritable: such as a full disk.
+        HistoryDamaged: a file of the archive cannot be read.
+    """
+    kind = format_of(out)
+    aside = out.with_name(f".{out.name}.part")
+    try:
+        with aside.open("wb") as sink:
+            rows = _write(_tables(store, selection, on_window), kind, sink)
+        aside.replace(out)
+    except OSError as error:
+        raise HistoryUnwritable(f"cannot write {out}: {error.strerror or error}") from error
+    finally:
+        aside.unlink(missing_ok=True)
+    return rows
+
+
+def _tables(
+    store: Store, selection: Selection, on_window: Callable[[ArchivedWindow], None]
+) -> Iterator[pa.Table]:
+    for noted in windows(store, selection):
+        rows = read_window(store, noted)
+        graph = pa.repeat(pa.scalar(noted.partition.graph), rows.num_rows)
+        yield rows.add_column(0, "graph", graph)
+        on_window(noted)
+
+
+def _write(tables: Iterator[pa.Table], kind: Format, sink: object) -> int:
+    first = next(tables, None)
+    if first is None:
+        raise BadSettings("nothing in the archive is of that kind, graph, model and time")
+    with _writer(kind, sink, first.schema) as writer:
+        writer.write_table(first)
+        rows = int(first.num_rows)
+        for table in tables:
+            if table.schema != first.schema:
+                raise BadSettings(
+                    f"graph {table['graph'][0]} has other types of ids than the ones before it: "
+                    f"one file has one type; choose one graph with --graph"
+                )
+            writer.write_table(table)
+            rows += table.num_rows
+    return rows
+
+
+@contextmanager
+def _writer(kind: Format, sink: object, schema: pa.Schema) -> Iterator[Any]:
+    if kind == "parquet":
+        opened: Any = pq.ParquetWriter(sink, schema, compression="zstd")
+    elif kind == "csv":
+        opened = pa.csv.CSVWriter(sink, schema)
+    else:
+        opened = pa.ipc.new_file(sink, schema)
+    with opened as writer:
+        yield writer

@@ -1,0 +1,205 @@
+"""One Parquet file: windows, a row group each, and in its footer the headers of their messages.
+
+The rows are those of the message's Arrow table (docs/wire.md) with the snapshot's id and window
+before them, so that any reader of Parquet understands them; the footer's key `stream_icd` makes
+the message again.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import chain
+from typing import Any, cast
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from stream_icd.errors import BadInput, HistoryDamaged
+from stream_icd.history.layout import Identity, Kind, Partition, partition_of
+from stream_icd.history.store import Store
+from stream_icd.snapshot import Window
+from stream_icd.wire.arrow_stream import write_table
+from stream_icd.wire.cloudevents import EventHeaders, graph_of
+from stream_icd.wire.communities import COMMUNITIES_TYPE, LABELS_TYPE
+from stream_icd.wire.limits import Limits
+from stream_icd.wire.message import Headers, Message
+from stream_icd.wire.snapshots import SNAPSHOT_TYPE
+
+FOOTER = b"stream_icd"
+TYPES: dict[Kind, str] = {
+    "snapshots": SNAPSHOT_TYPE,
+    "labels": LABELS_TYPE,
+    "communities": COMMUNITIES_TYPE,
+}
+ZONED = pa.timestamp("us", tz="UTC")
+
+
+@dataclass(frozen=True, slots=True)
+class ArchivedWindow:
+    """A message in the archive, as the footer of its file tells.
+
+    Attributes:
+        partition: kind, graph and day.
+        identity: snapshot id, and model of communities.
+        window: the span of event time.
+        rows: pairs of a snapshot, nodes of communities and labels.
+        columns: those of the message's table.
+        headers: the message's, as they came.
+        path, row_group: where its rows are.
+        schema: of its rows as they are kept, as text.
+    """
+
+    partition: Partition
+    identity: Identity
+    window: Window
+    rows: int
+    columns: tuple[str, ...]
+    headers: Headers
+    path: str = ""
+    row_group: int = 0
+    schema: str = ""
+
+    @property
+    def order(self) -> tuple[Any, ...]:
+        """Windows are read in the order of time."""
+        return (self.window.start, self.window.end, self.partition.graph, self.identity)
+
+
+def describe(kind: Kind, message: Message, table: pa.Table) -> ArchivedWindow:
+    """What is noted of a message, from its headers.
+
+    Raises:
+        BadInput: a header is missing or wrong.
+        LimitExceeded: the name of its graph is too long for a folder.
+    """
+    fields = EventHeaders(message.headers, TYPES[kind], Limits(), BadInput)
+    graph, window = graph_of(message.key, BadInput), fields.window()
+    snapshot_id = fields.text("ce_id" if kind == "snapshots" else "icd_snapshot_id")
+    model = fields.text("icd_model") if kind == "communities" else ""
+    return ArchivedWindow(
+        partition=partition_of(kind, graph, window),
+        identity=Identity(snapshot_id, model),
+        window=window,
+        rows=table.num_rows,
+        columns=tuple(table.column_names),
+        headers=message.headers,
+    )
+
+
+def rows_of(noted: ArchivedWindow, table: pa.Table) -> pa.Table:
+    """The message's table as it is kept: snapshot, window, model of communities, then its own.
+
+    Snapshots always have a `weight`, null where the graph has none: so files of one graph agree.
+    """
+    kind, n = noted.partition.kind, table.num_rows
+    columns = {
+        "snapshot_id": pa.repeat(pa.scalar(noted.identity.snapshot_id), n),
+        "window_start": pa.repeat(pa.scalar(noted.window.start, ZONED), n),
+        "window_end": pa.repeat(pa.scalar(noted.window.end, ZONED), n),
+    }
+    if kind == "communities":
+        columns["model"] = pa.repeat(pa.scalar(noted.identity.model), n)
+    columns |= {name: table[name] for name in table.column_names}
+    if kind == "snapshots" and "weight" not in columns:
+        columns["weight"] = pa.nulls(n, pa.float64())
+    return pa.table(columns)
+
+
+def to_parquet(windows: Sequence[ArchivedWindow], rows: Iterable[pa.Table]) -> pa.Buffer:
+    """The bytes of a file of these windows, whose rows (`rows_of`) have one schema.
+
+    The same windows give the same bytes. Rows are taken one window at a time.
+    """
+    footer = json.dumps([_to_json(noted) for noted in windows])
+    sink, tables = pa.BufferOutputStream(), iter(rows)
+    first = next(tables)
+    schema = first.schema.with_metadata({FOOTER: footer})
+    with pq.ParquetWriter(sink, schema, compression="zstd") as writer:
+        for table in chain([first], tables):
+            writer.write_table(table.combine_chunks(), row_group_size=table.num_rows)
+    return sink.getvalue()
+
+
+def read_footer(store: Store, path: str) -> list[ArchivedWindow]:
+    """The windows of a file; reads its footer only.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        HistoryDamaged: it is no file of an archive.
+    """
+    try:
+        with store.open(path) as file:
+            footer = pq.read_metadata(file)
+        schema = str(footer.schema.to_arrow_schema().remove_metadata())
+        noted = json.loads(footer.metadata[FOOTER])
+        return [_from_json(one, path, at, schema) for at, one in enumerate(noted)]
+    except FileNotFoundError:
+        raise
+    except (pa.ArrowException, OSError, KeyError, ValueError, TypeError) as error:
+        raise HistoryDamaged(
+            f"{store.uri}/{path} is no file of an archive ({type(error).__name__}: {error}); "
+            f"move it away"
+        ) from error
+
+
+def read_rows(store: Store, noted: ArchivedWindow) -> pa.Table:
+    """The rows of a window, as `rows_of` made them.
+
+    Raises:
+        FileNotFoundError: the file is gone (merged into another one).
+        HistoryDamaged: its rows cannot be read.
+    """
+    try:
+        with store.open(noted.path) as file:
+            rows = pq.ParquetFile(file).read_row_group(noted.row_group)
+            return rows.replace_schema_metadata(None)
+    except FileNotFoundError:
+        raise
+    except (pa.ArrowException, OSError) as error:
+        raise HistoryDamaged(f"{store.uri}/{noted.path} cannot be read: {error}") from error
+
+
+def message_of(noted: ArchivedWindow, rows: pa.Table) -> Message:
+    """The message that was archived, its value encoded as `encode_snapshot` and others do."""
+    return Message(
+        key=noted.partition.graph.encode(),
+        value=write_table(rows.select(list(noted.columns))),
+        headers=noted.headers,
+    )
+
+
+def _to_json(noted: ArchivedWindow) -> dict[str, Any]:
+    return {
+        "graph": noted.partition.graph,
+        "snapshot_id": noted.identity.snapshot_id,
+        "model": noted.identity.model,
+        "window_start": noted.window.start.isoformat(),
+        "window_end": noted.window.end.isoformat(),
+        "rows": noted.rows,
+        "columns": noted.columns,
+        # Any bytes survive; nearly all of them are text, and stay readable.
+        "headers": [
+            [name, value.decode("utf-8", "surrogateescape")] for name, value in noted.headers
+        ],
+    }
+
+
+def _from_json(one: dict[str, Any], path: str, row_group: int, schema: str) -> ArchivedWindow:
+    window = Window(
+        datetime.fromisoformat(one["window_start"]), datetime.fromisoformat(one["window_end"])
+    )
+    headers = ((name, value.encode("utf-8", "surrogateescape")) for name, value in one["headers"])
+    return ArchivedWindow(
+        partition=partition_of(cast(Kind, path.split("/")[0]), one["graph"], window),
+        identity=Identity(one["snapshot_id"], one["model"]),
+        window=window,
+        rows=one["rows"],
+        columns=tuple(one["columns"]),
+        headers=tuple(headers),
+        path=path,
+        row_group=row_group,
+        schema=schema,
+    )

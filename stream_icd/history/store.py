@@ -1,0 +1,161 @@
+"""Files on a disk or in an object store, of which nobody ever sees half of one."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pyarrow as pa
+from pyarrow import fs
+
+from stream_icd.errors import BadSettings, HistoryUnwritable
+
+# Readers of datasets pass over names that begin with `_`, and over other endings.
+ASIDE_PREFIX, ASIDE_SUFFIX = "_", ".part"
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """A folder of a `pyarrow.fs` file system; paths are relative to it, with `/`.
+
+    Attributes:
+        filesystem: local disk, S3, GCS, Azure, HDFS, or one of your own.
+        root: the folder, as the file system names it.
+        uri: how a person names it.
+    """
+
+    filesystem: fs.FileSystem
+    root: str
+    uri: str
+
+    def files(self, folder: str = "") -> list[str]:
+        """Paths of all files below `folder`, ascending; none where there is no such folder."""
+        selector = fs.FileSelector(self._full(folder), recursive=True, allow_not_found=True)
+        prefix = len(self.root) + 1
+        found = self.filesystem.get_file_info(selector)
+        return sorted(one.path[prefix:] for one in found if one.type == fs.FileType.File)
+
+    def folders(self, folder: str = "") -> list[str]:
+        """Names of the folders that are directly in `folder`, ascending."""
+        selector = fs.FileSelector(self._full(folder), allow_not_found=True)
+        found = self.filesystem.get_file_info(selector)
+        return sorted(one.base_name for one in found if one.type == fs.FileType.Directory)
+
+    def exists(self, path: str) -> bool:
+        """Whether there is such a file."""
+        (info,) = self.filesystem.get_file_info([self._full(path)])
+        return bool(info.type == fs.FileType.File)
+
+    def size(self, path: str) -> int:
+        """Bytes of a file; 0 where it is gone."""
+        (info,) = self.filesystem.get_file_info([self._full(path)])
+        return info.size or 0
+
+    def modified(self, path: str) -> datetime:
+        """When a file was last written, UTC; the beginning of time where it is gone."""
+        (info,) = self.filesystem.get_file_info([self._full(path)])
+        return info.mtime or datetime.min.replace(tzinfo=UTC)
+
+    def open(self, path: str) -> pa.NativeFile:
+        """A file for reading at any position.
+
+        Raises:
+            FileNotFoundError: there is none.
+        """
+        return self.filesystem.open_input_file(self._full(path))
+
+    def put(self, path: str, content: pa.Buffer) -> None:
+        """Make a file with this content, replacing one of that name; when this returns, it lasts.
+
+        On a local disk it is written aside, synchronised and renamed: whenever the process or the
+        machine stops, there is the whole file or none. An object store's PUT is as atomic itself.
+
+        Raises:
+            HistoryUnwritable: the disk is full, or may not be written; no file is left.
+        """
+        with _unwritable(f"{self.uri}/{path}"):
+            if isinstance(self.filesystem, fs.LocalFileSystem):
+                _put_on_disk(Path(self._full(path)), content)
+                return
+            self.filesystem.create_dir(self._full(path).rpartition("/")[0], recursive=True)
+            with self.filesystem.open_output_stream(self._full(path)) as sink:
+                sink.write(content)
+
+    def delete(self, path: str) -> None:
+        """Remove a file; one that is gone already is as well."""
+        with _unwritable(f"{self.uri}/{path}"):
+            try:
+                self.filesystem.delete_file(self._full(path))
+            except FileNotFoundError:
+                return
+
+    def _full(self, path: str) -> str:
+        return f"{self.root}/{path}" if path else self.root
+
+
+def open_store(uri: str) -> Store:
+    """The store at a URI such as `s3://bucket/folder` or `file:///folder`, or at a local path.
+
+    Raises:
+        BadSettings: no file system is known for the URI.
+    """
+    if "://" not in uri:
+        path = Path(uri).expanduser().absolute()
+        return Store(fs.LocalFileSystem(), str(path), str(path))
+    try:
+        filesystem, root = fs.FileSystem.from_uri(uri)
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise BadSettings(f"cannot open {uri}: {error}") from error
+    return Store(filesystem, root.rstrip("/"), uri.rstrip("/"))
+
+
+def is_aside(path: str) -> bool:
+    """Whether a file is one that was being written when its writer was killed."""
+    name = path.rpartition("/")[2]
+    return name.startswith(ASIDE_PREFIX) and name.endswith(ASIDE_SUFFIX)
+
+
+def _put_on_disk(path: Path, content: pa.Buffer) -> None:
+    _make_folder(path.parent)
+    aside = path.with_name(f"{ASIDE_PREFIX}{uuid.uuid4().hex}{ASIDE_SUFFIX}")
+    try:
+        with aside.open("xb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        aside.replace(path)
+    finally:
+        aside.unlink(missing_ok=True)
+    _synchronise(path.parent)
+
+
+def _make_folder(folder: Path) -> None:
+    """Make it and what is above it, so that it outlasts a power cut."""
+    if not folder.is_dir():
+        _make_folder(folder.parent)
+        folder.mkdir(exist_ok=True)
+        _synchronise(folder.parent)
+
+
+def _synchronise(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def _unwritable(what: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise HistoryUnwritable(
+            f"cannot write {what}: {error.strerror or error}. Nothing of it is visible; make "
+            f"room, or mend what is wrong, and start again: it goes on where it was"
+        ) from error

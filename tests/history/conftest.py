@@ -1,0 +1,66 @@
+"""What the archive's tests put in, and where."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from stream_icd.communities import STAGES, Communities
+from stream_icd.history.store import Store, open_store
+from stream_icd.snapshot import Snapshot, Window, snapshot_from_pairs
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    """An empty archive on a disk."""
+    return open_store(str(tmp_path / "history"))
+
+
+@pytest.fixture
+def snapshot() -> Callable[..., Snapshot]:
+    """`snapshot(i)`: the i-th of an hourly stream, with an isolated node and another's K."""
+
+    def make(i: int, graph: str = "test", weighted: bool = False, kind: type = int) -> Snapshot:
+        rng = np.random.default_rng(i)
+        src, dst = rng.integers(0, 30, (2, 80)).astype(kind)
+        begin = START + timedelta(hours=i)
+        return snapshot_from_pairs(
+            [*src, kind(99)],
+            [*dst, None],
+            graph=graph,
+            id=f"{graph}/{i}",
+            window=Window(begin, begin + timedelta(hours=1)),
+            weights=rng.random(81) + 0.1 if weighted else None,
+            n_communities=3,
+            source="https://example.org/é",
+        )
+
+    return make
+
+
+@pytest.fixture
+def communities() -> Callable[..., Communities]:
+    """`communities(snapshot, "m@1")`: some result for a snapshot."""
+
+    def make(snapshot: Snapshot, model: str = "m@1") -> Communities:
+        return Communities(
+            graph=snapshot.graph,
+            snapshot_id=snapshot.id,
+            window=snapshot.window,
+            nodes=snapshot.nodes,
+            labels=(np.arange(snapshot.n_nodes) % 3).astype(np.int32),
+            n_edges=snapshot.n_edges,
+            model=model,
+            modularity=0.25,
+            ncut=1.5,
+            milliseconds=dict.fromkeys(STAGES, 1.0),
+            detected_at=START,
+        )
+
+    return make

@@ -1,0 +1,214 @@
+"""What goes into the archive comes out the same, once, and anybody's Parquet reader reads it."""
+
+from __future__ import annotations
+
+import errno
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pytest
+from pyarrow import fs
+
+from stream_icd.communities import Communities, Labels
+from stream_icd.errors import BadInput, BadSettings, HistoryDamaged, HistoryUnwritable
+from stream_icd.history.archive import (
+    Archive,
+    Selection,
+    read_message,
+    read_snapshot,
+    windows,
+)
+from stream_icd.history.store import Store, open_store
+from stream_icd.snapshot import Snapshot
+from stream_icd.wire.communities import encode_communities, encode_labels
+from stream_icd.wire.message import Message
+from stream_icd.wire.snapshots import encode_snapshot
+
+MakeSnapshot = Callable[..., Snapshot]
+
+
+def contents(store: Store) -> dict[str, bytes]:
+    return {path: store.open(path).read() for path in store.files()}
+
+
+def ids(store: Store, selection: Selection = Selection()) -> list[str]:
+    return [noted.identity.snapshot_id for noted in windows(store, selection)]
+
+
+@pytest.mark.parametrize("kind", [int, str])
+@pytest.mark.parametrize("weighted", [True, False])
+def test_a_snapshot_comes_out_as_the_same_message(
+    store: Store, snapshot: MakeSnapshot, kind: type, weighted: bool
+) -> None:
+    sent = snapshot(0, weighted=weighted, kind=kind)
+    message = encode_snapshot(sent)
+    assert Archive(store).add("snapshots", message)
+    (noted,) = windows(store, Selection())
+    assert read_message(store, noted) == message
+    assert read_snapshot(store, noted) == sent
+
+
+def test_communities_and_labels_come_out_as_the_same_messages(
+    store: Store, snapshot: MakeSnapshot, communities: Callable[..., Communities]
+) -> None:
+    one = communities(snapshot(0))
+    labels = Labels(one.graph, one.snapshot_id, one.window, one.nodes, one.labels, "urn:teacher")
+    found, known = encode_communities(one), encode_labels(labels)
+    archive = Archive(store)
+    archive.add("communities", found)
+    archive.add("labels", known)
+    for kind, message in (("communities", found), ("labels", known)):
+        (noted,) = windows(store, Selection(kind))  # type: ignore[arg-type]
+        assert read_message(store, noted) == message
+
+
+def test_headers_of_others_survive_whatever_their_bytes(
+    store: Store, snapshot: MakeSnapshot
+) -> None:
+    plain = encode_snapshot(snapshot(0))
+    odd = Message(plain.key, plain.value, (*plain.headers, ("traceparent", b"\x00\xff\xfe")))
+    Archive(store).add("snapshots", odd)
+    (noted,) = windows(store, Selection())
+    assert read_message(store, noted) == odd
+
+
+def test_a_message_that_comes_again_changes_nothing(store: Store, snapshot: MakeSnapshot) -> None:
+    archive, message = Archive(store), encode_snapshot(snapshot(0))
+    assert archive.add("snapshots", message)
+    before = contents(store)
+    assert not archive.add("snapshots", message)
+    assert not Archive(store).add("snapshots", message)  # after a restart
+    assert contents(store) == before
+    assert len(before) == 1
+
+
+def test_another_archive_writes_the_same_bytes(
+    store: Store, tmp_path: Path, snapshot: MakeSnapshot
+) -> None:
+    other = open_store((tmp_path / "other").as_uri())
+    for one in (store, other):
+        Archive(one).add("snapshots", encode_snapshot(snapshot(0)))
+    assert contents(store) == contents(other)
+
+
+def test_results_of_two_models_are_both_kept(
+    store: Store, snapshot: MakeSnapshot, communities: Callable[..., Communities]
+) -> None:
+    for model in ("m@1", "m@2"):
+        message = encode_communities(communities(snapshot(0), model))
+        assert Archive(store).add("communities", message)
+    assert [w.identity.model for w in windows(store, Selection("communities"))] == ["m@1", "m@2"]
+    assert len(ids(store, Selection("communities", model="m@2"))) == 1
+
+
+def test_windows_are_selected_by_time_and_graph_and_come_in_order(
+    store: Store, snapshot: MakeSnapshot
+) -> None:
+    archive = Archive(store)
+    for i in (30, 2, 11, 25):
+        archive.add("snapshots", encode_snapshot(snapshot(i)))
+        archive.add("snapshots", encode_snapshot(snapshot(i, graph="a b/c=d%é")))
+    two = [f"{graph}/{i}" for i in (2, 11, 25, 30) for graph in ("a b/c=d%é", "test")]
+    assert ids(store) == two
+    assert ids(store, Selection(graph="a b/c=d%é")) == two[::2]
+    start = datetime(2026, 1, 1, 11, tzinfo=UTC)
+    chosen = Selection(graph="test", start=start, end=start + timedelta(hours=14))
+    assert ids(store, chosen) == ["test/11"]
+    assert ids(store, Selection(graph="another")) == []
+
+
+def test_duckdb_pandas_and_pyarrow_read_it_as_it_is(store: Store, snapshot: MakeSnapshot) -> None:
+    duckdb = pytest.importorskip("duckdb")
+    pandas = pytest.importorskip("pandas")
+    sent = [snapshot(i, graph="a/b", weighted=bool(i % 2)) for i in (1, 2, 30)]
+    for one in sent:
+        Archive(store).add("snapshots", encode_snapshot(one))
+    n_rows = sum(one.n_edges + 1 for one in sent)  # and an isolated node each
+    query = "SELECT graph, count(*), count(DISTINCT snapshot_id), min(date)::VARCHAR, sum(weight)"
+    pattern = f"{store.root}/snapshots/**/*.parquet"
+    (row,) = duckdb.sql(f"{query} FROM read_parquet('{pattern}') GROUP BY graph").fetchall()
+    assert row[:4] == ("a/b", n_rows, 3, "2026-01-01")
+    assert row[4] == pytest.approx(sent[0].weights.sum())  # type: ignore[union-attr]
+    table = ds.dataset(f"{store.root}/snapshots", partitioning="hive").to_table()
+    assert table.num_rows == n_rows
+    assert set(table["graph"].to_pylist()) == {"a/b"}
+    frame = pandas.read_parquet(f"{store.root}/snapshots")
+    assert frame.groupby("snapshot_id").size().to_dict() == {
+        one.id: one.n_edges + 1 for one in sent
+    }
+
+
+def test_it_works_on_file_systems_that_are_no_disk(snapshot: MakeSnapshot) -> None:
+    store = Store(fs._MockFileSystem(), "bucket/history", "mock://bucket/history")
+    archive = Archive(store)
+    assert [archive.add("snapshots", encode_snapshot(snapshot(i))) for i in (0, 1, 0)] == [
+        True,
+        True,
+        False,
+    ]
+    (first, second) = windows(store, Selection())
+    assert [read_snapshot(store, one) for one in (first, second)] == [snapshot(0), snapshot(1)]
+
+
+def test_a_uri_that_nobody_knows_is_refused() -> None:
+    with pytest.raises(BadSettings, match="gopher"):
+        open_store("gopher://somewhere")
+
+
+def test_a_graph_whose_name_no_folder_can_have_is_bad_input(
+    store: Store, snapshot: MakeSnapshot
+) -> None:
+    with pytest.raises(BadInput, match="the archive takes 200"):
+        Archive(store).add("snapshots", encode_snapshot(snapshot(0, graph="g" * 201)))
+
+
+def test_a_full_disk_is_said_and_leaves_nothing(
+    store: Store, snapshot: MakeSnapshot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    archive = Archive(store)
+    archive.add("snapshots", encode_snapshot(snapshot(0)))
+    before = contents(store)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        with pytest.raises(HistoryUnwritable, match="No space left on device.*start again"):
+            archive.add("snapshots", encode_snapshot(snapshot(1)))
+    assert contents(store) == before
+    assert archive.add("snapshots", encode_snapshot(snapshot(1)))  # there is room again
+
+
+def test_a_write_that_the_system_cuts_short_leaves_nothing(
+    store: Store, snapshot: MakeSnapshot
+) -> None:
+    """The kernel itself stops the write in the middle of the file."""
+    program = (
+        "import resource, sys\n"
+        "from stream_icd.errors import HistoryUnwritable\n"
+        "from stream_icd.history.store import open_store\n"
+        "import pyarrow as pa\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))\n"
+        "try:\n"
+        "    open_store(sys.argv[1]).put('a/b.parquet', pa.py_buffer(bytes(100_000)))\n"
+        "except HistoryUnwritable as error:\n"
+        "    print(error)\n"
+    )
+    command = [sys.executable, "-c", program, store.root]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    assert "File too large" in done.stdout
+    assert store.files() == []
+
+
+def test_a_file_that_is_none_of_ours_is_named(store: Store, snapshot: MakeSnapshot) -> None:
+    Archive(store).add("snapshots", encode_snapshot(snapshot(0)))
+    (path,) = store.files()
+    store.put(f"{path.rpartition('/')[0]}/foreign.parquet", pa.py_buffer(b"PAR1 no"))
+    with pytest.raises(HistoryDamaged, match="foreign.parquet"):
+        ids(store)

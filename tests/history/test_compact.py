@@ -1,0 +1,147 @@
+"""Merging small files loses nothing and doubles nothing, whenever it is stopped."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import date
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pytest
+
+from stream_icd.history.archive import Archive, Selection, read_message, windows
+from stream_icd.history.compact import compact
+from stream_icd.history.store import Store, open_store
+from stream_icd.snapshot import Snapshot
+from stream_icd.wire.message import Message
+from stream_icd.wire.snapshots import encode_snapshot
+
+MakeSnapshot = Callable[..., Snapshot]
+TOMORROW = date(2026, 1, 2)
+
+
+class Killed(BaseException):
+    """As `kill -9`: nothing that is written in the program runs after it."""
+
+
+@pytest.fixture
+def day(snapshot: MakeSnapshot) -> list[Message]:
+    """The snapshots of one day, some of them weighted, some with ids of another type."""
+    of_ints = [snapshot(i, weighted=i % 2 == 0) for i in range(6)]
+    return [encode_snapshot(one) for one in [*of_ints, snapshot(6, kind=str)]]
+
+
+def archived(store: Store) -> list[Message]:
+    return [read_message(store, noted) for noted in windows(store, Selection())]
+
+
+def n_rows(store: Store) -> int:
+    """As a reader of plain Parquet sees it."""
+    folder = Path(store.root, "snapshots")
+    files = [path for path in folder.rglob("*.parquet") if not path.name.startswith("_")]
+    return sum(ds.dataset(path).count_rows() for path in files)
+
+
+def fill(store: Store, messages: list[Message]) -> None:
+    for message in messages:
+        Archive(store).add("snapshots", message)
+
+
+def test_a_closed_day_becomes_a_file_for_each_type_of_ids(store: Store, day: list[Message]) -> None:
+    fill(store, day)
+    rows = n_rows(store)
+    (done,) = compact(store, TOMORROW)
+    assert (done.windows, done.files_before, done.files_after) == (7, 7, 2)
+    assert len(store.files()) == 2
+    assert archived(store) == day
+    assert n_rows(store) == rows
+    assert list(compact(store, TOMORROW)) == []
+
+
+def test_a_day_that_is_not_over_is_left_alone(store: Store, day: list[Message]) -> None:
+    fill(store, day)
+    assert list(compact(store, date(2026, 1, 1))) == []
+    assert len(store.files()) == len(day)
+
+
+def test_a_dry_run_says_it_and_does_nothing(store: Store, day: list[Message]) -> None:
+    fill(store, day)
+    (done,) = compact(store, TOMORROW, dry_run=True)
+    assert (done.files_before, done.files_after) == (7, 2)
+    assert len(store.files()) == len(day)
+
+
+def test_files_do_not_grow_without_end(store: Store, day: list[Message]) -> None:
+    fill(store, day)
+    (done,) = compact(store, TOMORROW, most_rows=170)
+    assert done.files_after == 4  # three of two windows, and the other ids
+    assert archived(store) == day
+
+
+def test_what_is_merged_is_not_archived_again(store: Store, day: list[Message]) -> None:
+    fill(store, day)
+    list(compact(store, TOMORROW))
+    before = store.files()
+    assert not Archive(store).add("snapshots", day[3])
+    assert store.files() == before
+
+
+def test_a_late_window_is_merged_in(store: Store, day: list[Message]) -> None:
+    fill(store, day[:4])
+    list(compact(store, TOMORROW))
+    fill(store, day[4:])
+    (done,) = compact(store, TOMORROW)
+    assert (done.files_before, done.files_after) == (4, 2)
+    assert archived(store) == day
+
+
+@pytest.mark.parametrize("n_calls", range(1, 10))
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_killed_anywhere_it_goes_on(
+    store: Store, day: list[Message], n_calls: int, when: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(store, day)
+    rows, left = n_rows(store), [n_calls]
+
+    def dies(do: Callable[..., None]) -> Callable[..., None]:
+        def call(*arguments: object) -> None:
+            left[0] -= 1
+            if left[0] == 0 and when == "before":
+                raise Killed
+            do(*arguments)
+            if left[0] == 0:
+                raise Killed
+
+        return call
+
+    with monkeypatch.context() as patch:
+        for name in ("put", "delete"):
+            patch.setattr(Store, name, dies(getattr(Store, name)))
+        with pytest.raises(Killed):
+            list(compact(store, TOMORROW))
+    assert archived(store) == day  # nothing is lost, and nothing is double
+    list(compact(open_store(store.root), TOMORROW))
+    assert archived(store) == day
+    assert n_rows(store) == rows
+    assert len(store.files()) == 2
+
+
+def test_what_a_killed_writer_left_is_removed_when_its_day_is_over(
+    store: Store, day: list[Message]
+) -> None:
+    fill(store, day)
+    folder = store.files()[0].rpartition("/")[0]
+    store.put(f"{folder}/_0123.part", pa.py_buffer(b"half of it"))
+    assert archived(store) == day
+    list(compact(store, TOMORROW))
+    assert any(path.endswith(".part") for path in store.files())  # somebody may be at it now
+    list(compact(store, date(9999, 1, 1)))
+    assert len(store.files()) == 2
+
+
+def test_a_reader_that_is_overtaken_by_a_merge_goes_on(store: Store, day: list[Message]) -> None:
+    fill(store, day)
+    noted = list(windows(store, Selection()))
+    list(compact(store, TOMORROW))
+    assert [read_message(store, one) for one in noted] == day
