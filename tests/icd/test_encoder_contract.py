@@ -77,6 +77,32 @@ def test_frozen_and_trainable_forms_agree(
         np.testing.assert_allclose(frozen, trainable, atol=1e-5)
 
 
+def dense_layer(
+    kind: str, weights: Weights, adjacency: np.ndarray, hidden: np.ndarray
+) -> np.ndarray:
+    """One layer as its paper writes it, with dense matrices; biases and rows left alone."""
+    with_loops = adjacency + np.eye(len(adjacency))
+    mixed = hidden @ weights["layer.0"]
+    if kind == "gcn":
+        root = 1 / np.sqrt(with_loops.sum(axis=1))
+        return np.tanh(root[:, None] * with_loops * root @ mixed)
+    if kind == "gin":
+        return np.tanh(np.tanh(with_loops @ mixed) @ weights["second.0"])
+    score = np.add.outer(mixed @ weights["source.0"], mixed @ weights["target.0"])
+    attention = np.exp(np.where(score > 0, score, 0.2 * score)) * (with_loops > 0)
+    return np.tanh(attention / attention.sum(axis=1, keepdims=True) @ mixed)
+
+
+@every_encoder
+def test_a_layer_is_the_formula_of_its_paper(kind: str, graph: LabelledGraph) -> None:
+    settings = EncoderSettings(kind=kind, widths=(64, 16), normalise_rows=False)
+    chosen, weights = initial(kind, settings)
+    features = reduced_features(graph.adjacency, "ICD-M", 64)
+    found = chosen.embed(settings, weights, features, graph.adjacency)
+    expected = dense_layer(kind, weights, graph.adjacency.toarray(), features.toarray())
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
 @every_encoder
 def test_rows_have_length_one_where_the_recipe_says_so(kind: str, graph: LabelledGraph) -> None:
     settings = settings_of(kind)

@@ -97,6 +97,11 @@ def test_it_is_cloned_without_what_it_learned(fitted: dict[str, ICD]) -> None:
         copy.embed((np.array([[0], [1]]), 2))
 
 
+def test_another_seed_gives_another_encoder(graph: LabelledGraph, recipe: Recipe) -> None:
+    one, two = (ICD(recipe=recipe, seed=seed).fit([graph.adjacency]) for seed in (1, 2))
+    assert not np.allclose(one.embed(graph.adjacency), two.embed(graph.adjacency))
+
+
 def test_parameters_can_be_set() -> None:
     icd = ICD().set_params(mode="faithful", seed=4)
     assert (icd.get_params()["mode"], icd.get_params()["seed"]) == ("faithful", 4)

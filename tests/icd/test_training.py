@@ -13,7 +13,7 @@ from stream_icd.icd.checkpoint import CHECKPOINT_FILE
 from stream_icd.icd.encoder.contract import Weights
 from stream_icd.icd.history import Epoch, best_epoch, history_from_json, history_to_json
 from stream_icd.icd.labelled_graph import LabelledGraph
-from stream_icd.icd.model import initial_model
+from stream_icd.icd.model import Model, initial_model
 from stream_icd.icd.recipe import Recipe
 from stream_icd.icd.training import Training, train
 from stream_icd.icd.training_graph import prepare
@@ -151,10 +151,23 @@ def test_the_untrained_model_is_epoch_0(history: list[LabelledGraph], recipe: Re
 def test_the_model_kept_is_that_of_the_best_epoch(
     history: list[LabelledGraph], recipe: Recipe
 ) -> None:
-    trained = run(history, recipe.changed(schedule={"epochs": 4}, optimiser={"learning_rate": 0.1}))
+    ruinous = recipe.changed(schedule={"epochs": 2}, optimiser={"learning_rate": 3.0})
+    trained = run(history, ruinous)
     scores = [epoch.validation for epoch in trained.history]
-    assert len(set(scores)) > 1
+    assert scores[-1] < max(scores)
     assert validate(trained.model, history[4:]) == max(scores)
+
+
+def test_each_epoch_draws_anew(history: list[LabelledGraph], recipe: Recipe) -> None:
+    still = recipe.changed(optimiser={"learning_rate": 1e-12})
+    first, second = (epoch.losses["reconstruction"] for epoch in run(history, still).history[1:])
+    assert first != pytest.approx(second, rel=1e-4)
+
+
+def test_validation_judges_the_encoder(history: list[LabelledGraph], recipe: Recipe) -> None:
+    model = initial_model(recipe)
+    blank = Model(recipe, {name: 0 * weight for name, weight in model.weights.items()})
+    assert validate(blank, history) < 0.5 < validate(model, history)
 
 
 def test_without_labels_validation_is_by_modularity(
