@@ -179,7 +179,8 @@ def _parse(
         ),
     )
     for number, text in sorted(bad.items()):
-        on_bad_row(BadRow(f"{name}:{lines_before + number}: {text!r:.80} is no row"))
+        if text.strip():
+            on_bad_row(BadRow(f"{name}:{lines_before + number}: {text!r:.80} is no row"))
     texts = lines.split("\n")
     skipped = [number - 1 for number in bad if texts[number - 1]]
     numbers = np.delete(np.arange(len(texts)), skipped)

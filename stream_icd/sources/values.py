@@ -130,14 +130,17 @@ def _one_number(text: str, unit: TimeUnit) -> int | None:
 
 def _of_numbers(numbers: pa.Array, unit: TimeUnit) -> pa.Array:
     """Microseconds of numbers; null where they are no number or beyond any calendar."""
-    values = numbers.cast(pa.float64()).to_numpy(zero_copy_only=False) * (10**6 / PER_SECOND[unit])
-    sane = (values > FIRST_TIME) & (values < LAST_TIME)
-    if pa.types.is_integer(numbers.type) and not numbers.null_count:
-        # Whole numbers stay exact.
-        whole = np.where(sane, numbers.to_numpy(zero_copy_only=False), 0).astype(np.int64)
-        exact = whole * 10**6 // PER_SECOND[unit] if unit in ("s", "ms", "us") else whole // 1000
-        return pa.array(exact, mask=~sane)
-    return pa.array(np.where(sane, np.round(values), 0).astype(np.int64), mask=~sane)
+    per_second = PER_SECOND[unit]
+    if not pa.types.is_integer(numbers.type):
+        values = numbers.cast(pa.float64()).to_numpy(zero_copy_only=False) * (10**6 / per_second)
+        sane = (values > FIRST_TIME) & (values < LAST_TIME)
+        return pa.array(np.where(sane, np.round(values), 0).astype(np.int64), mask=~sane)
+    whole = pc.fill_null(numbers.cast(pa.int64()), -(2**63)).to_numpy(zero_copy_only=False)
+    if per_second > 10**6:
+        return pa.array(whole // (per_second // 10**6), mask=whole == -(2**63))
+    factor = 10**6 // per_second
+    sane = (whole > FIRST_TIME // factor) & (whole < LAST_TIME // factor)
+    return pa.array(np.where(sane, whole, 0) * factor, mask=~sane)
 
 
 def _of_timestamps(times: pa.Array, zone: str) -> pa.Array:

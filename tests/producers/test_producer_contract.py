@@ -1,0 +1,244 @@
+"""What every installed producer promises; a new one is found by its entry point and held to it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from importlib.metadata import entry_points
+from pathlib import Path
+
+import pytest
+import typer.main
+
+from stream_icd.cli.main import main
+from stream_icd.kafka.reader import open_reader
+from stream_icd.kafka.record import Record
+from stream_icd.kafka.topics import LABELS, SNAPSHOTS
+from stream_icd.wire.communities import decode_labels
+from stream_icd.wire.snapshots import decode_snapshot
+from tests import brokers
+
+PRODUCERS = sorted(entry.name for entry in entry_points(group="stream_icd.producers"))
+
+
+def days(folder: Path, bad: str = "") -> list[str]:
+    for day in range(1, 5):
+        text = f"1\t2\n{day}\t{day + 5}\n{bad}"
+        (folder / f"as2000010{day}.txt").write_text(text)
+    return [str(folder)]
+
+
+def events(folder: Path, bad: str = "") -> list[str]:
+    rows = "".join(f"{60 * i},{i % 7},{(3 * i + 1) % 7}\n" for i in range(240))
+    (folder / "events.csv").write_text(f"t,src,dst\n{bad}{rows}")
+    return [str(folder / "events.csv"), "--window", "1h", "--late", str(folder / "late.jsonl")]
+
+
+def fixes(folder: Path, bad: str = "") -> list[str]:
+    rows = "".join(
+        f"{60 * i},{taxi},{39.9 + 0.01 * (taxi * i % 5)},{116.4 + 0.01 * taxi}\n"
+        for i in range(24)
+        for taxi in range(6)
+    )
+    (folder / "fixes.csv").write_text(f"t,taxi,lat,lon\n{bad}{rows}")
+    late = str(folder / "late.jsonl")
+    return [str(folder / "fixes.csv"), "--tick", "6m", "--nearest", "2", "--late", late]
+
+
+def edge_lists(folder: Path, bad: str = "") -> list[str]:
+    for day in range(1, 5):
+        (folder / f"2000-01-0{day}.csv").write_text(f"src,dst\n1,2\n{day},{day + 5}\n{bad}")
+    return [str(folder)]
+
+
+def generated(folder: Path, bad: str = "") -> list[str]:  # noqa: ARG001 - it reads nothing
+    return ["--nodes", "300"]
+
+
+@dataclass(frozen=True)
+class Example:
+    """How to run a producer on something small: it makes four snapshots.
+
+    `make(folder, bad)` puts its input there, with the bad row in it, and gives its arguments.
+    `every` are arguments that a generator needs to make four and no more.
+    """
+
+    make: Callable[..., list[str]]
+    bad: str | None = None
+    every: tuple[str, ...] = ()
+
+
+EXAMPLES = {
+    "as": Example(days, "bad row\n"),
+    "events": Example(events, "yesterday,1,2\n"),
+    "files": Example(edge_lists, "1,2,3\n"),
+    "gn": Example(lambda folder: [*generated(folder), "--communities", "15"], every=("4",)),
+    "lfr": Example(generated, every=("4",)),
+    "taxi": Example(fixes, "0,1,91,0\n"),
+}
+
+Produce = Callable[..., tuple[int, str]]
+
+
+@pytest.fixture
+def produce(
+    embedded: brokers.Broker,
+    topic_name: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> Iterator[Produce]:
+    """`produce(name, *arguments)`: as the command does it; exit status and what it said."""
+    monkeypatch.setenv("STREAM_ICD_BOOTSTRAP_SERVERS", embedded.bootstrap_servers)
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+
+    def run(name: str, *arguments: str) -> tuple[int, str]:
+        command = ["stream-icd", "produce", name, *arguments, "--graph", topic_name]
+        monkeypatch.setattr(sys, "argv", command)
+        with pytest.raises(SystemExit) as ended:
+            main()
+        return int(ended.value.code or 0), capfd.readouterr().err
+
+    yield run
+    for number, handler in handlers.items():
+        signal.signal(number, handler)
+
+
+@pytest.fixture
+def records(embedded: brokers.Broker, topic_name: str) -> Callable[..., list[Record]]:
+    """`records(topic)`: what this test's graph has there now."""
+
+    def read(topic: str = SNAPSHOTS) -> list[Record]:
+        with open_reader(embedded.settings(), topic, until="end") as found:
+            return [record for record in found if record.key == topic_name.encode()]
+
+    return read
+
+
+def bytes_of(records: list[Record]) -> list[tuple[object, ...]]:
+    return [(record.key, record.value, record.headers) for record in records]
+
+
+def ids_of(records: list[Record]) -> list[str]:
+    return [decode_snapshot(r.key, r.value, r.headers).id for r in records]
+
+
+def summary(said: str) -> dict[str, object]:
+    """The last line of the log that sums up."""
+    lines = [line for line in said.splitlines() if '"snapshots"' in line]
+    found: dict[str, object] = json.loads(lines[-1])
+    return found
+
+
+def test_every_producer_has_an_example() -> None:
+    assert set(PRODUCERS) == set(EXAMPLES), "give the new producer an example"
+
+
+@pytest.mark.parametrize("name", PRODUCERS)
+def test_it_goes_on_where_it_was_and_makes_the_same_bytes_again(
+    name: str, produce: Produce, records: Callable[..., list[Record]], tmp_path: Path
+) -> None:
+    example = EXAMPLES[name]
+    arguments = example.make(tmp_path)
+    limit = ["--limit", *example.every] if example.every else []
+    assert produce(name, *arguments, "--limit", "2")[0] == 0
+    status, said = produce(name, *arguments, *limit)
+    assert status == 0
+    assert (summary(said)["snapshots"], summary(said)["already_sent"]) == (2, 2)
+    status, said = produce(name, *arguments, *limit, "--again")
+    assert status == 0
+    assert (summary(said)["snapshots"], summary(said)["already_sent"]) == (4, 0)
+
+    sent = records()
+    assert len(sent) == 8
+    assert bytes_of(sent[4:]) == bytes_of(sent[:4])
+    assert_valid(sent[:4], records(LABELS)[:4])
+
+
+def assert_valid(sent: list[Record], labels: list[Record]) -> None:
+    """Snapshots in the order of their windows, each with another id; labels of their nodes."""
+    snapshots = [decode_snapshot(r.key, r.value, r.headers) for r in sent]
+    assert len({snapshot.id for snapshot in snapshots}) == len(sent)
+    ends = [snapshot.window.end for snapshot in snapshots]
+    assert ends == sorted(ends)
+    assert len(labels) == (len(sent) if snapshots[0].n_communities else 0)
+    for snapshot, record in zip(snapshots, labels, strict=False):
+        truth = decode_labels(record.key, record.value, record.headers)
+        assert truth.snapshot_id == snapshot.id
+        assert truth.nodes.equals(snapshot.nodes)
+
+
+@pytest.mark.parametrize("name", PRODUCERS)
+def test_bad_rows_are_counted_shown_and_stop_it_when_strict(
+    name: str, produce: Produce, records: Callable[..., list[Record]], tmp_path: Path
+) -> None:
+    example = EXAMPLES[name]
+    assert ("strict" in parameters(name)) == (example.bad is not None), "it reads rows, or not"
+    if example.bad is None:
+        return  # a generator: there is no row that could be bad
+    arguments = example.make(tmp_path, example.bad)
+    status, said = produce(name, *arguments)
+    assert status == 0
+    assert summary(said)["bad_rows"] in (1, 4)  # one in a file, of one file or of four
+    assert '"event": "bad row"' in said
+    assert len(records()) == 4
+
+    status, said = produce(name, *arguments, "--strict", "--again")
+    assert status == 65
+    assert said.splitlines()[-1].startswith("BadRow: ")
+
+
+@pytest.mark.parametrize("name", PRODUCERS)
+def test_ctrl_c_leaves_whole_snapshots_and_the_next_run_sends_the_rest(
+    name: str, produce: Produce, records: Callable[..., list[Record]], tmp_path: Path
+) -> None:
+    example = EXAMPLES[name]
+    arguments = example.make(tmp_path)
+    limit = ["--limit", *example.every] if example.every else []
+    interrupt = threading.Thread(target=press_ctrl_c, args=(lambda: len(records()) >= 1,))
+    interrupt.start()
+    status, said = produce(name, *arguments, *limit, "--rate", "4")
+    interrupt.join()
+    assert status == 130
+    assert summary(said)["event"] == "stopped"
+    sent = ids_of(records())
+    assert 1 <= len(sent) < 4
+    assert summary(said)["snapshots"] == len(sent)
+
+    assert produce(name, *arguments, *limit)[0] == 0
+    whole = ids_of(records())
+    assert whole[: len(sent)] == sent
+    assert len(whole) == len(set(whole)) == 4
+
+
+def press_ctrl_c(when: Callable[[], bool]) -> None:
+    for _ in range(100):
+        try:
+            if when():
+                break
+        except Exception:  # the topic is not there yet
+            pass
+        time.sleep(0.05)
+    os.kill(os.getpid(), signal.SIGINT)
+
+
+@pytest.mark.parametrize("name", PRODUCERS)
+def test_its_help_teaches_with_an_example(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert {"graph", "rate", "limit", "again", "bootstrap_servers"} <= parameters(name)
+    (entry,) = entry_points(group="stream_icd.producers", name=name)
+    command = typer.main.get_command(entry.load())
+    assert command.help is not None
+    assert f"stream-icd produce {name}" in command.help
+    undocumented = [p.name for p in command.params if p.name != "help" and not p.help]  # type: ignore[attr-defined]
+    assert not undocumented
+    capsys.readouterr()
+
+
+def parameters(name: str) -> set[str]:
+    (entry,) = entry_points(group="stream_icd.producers", name=name)
+    return {str(parameter.name) for parameter in typer.main.get_command(entry.load()).params}

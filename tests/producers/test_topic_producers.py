@@ -1,0 +1,199 @@
+"""Producers that follow a topic: windows closed by what comes, and no window lost or doubled."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from stream_icd.errors import BadRow, TopicMissing
+from stream_icd.kafka.producer import Publisher
+from stream_icd.kafka.reader import open_reader
+from stream_icd.kafka.record import OutgoingRecord
+from stream_icd.kafka.topics import SNAPSHOTS, TopicSpec, create_topics
+from stream_icd.pipeline.sent_before import read_sent_before
+from stream_icd.pipeline.topic_rows import read_topic_rows
+from stream_icd.snapshot import Snapshot
+from stream_icd.sources.windows import Quiet
+from stream_icd.wire.snapshots import decode_snapshot
+from tests import brokers
+
+HOUR_MS = 3_600_000
+
+
+@pytest.fixture
+def topic(embedded: brokers.Broker, topic_name: str) -> str:
+    """A topic of events with two partitions, all of this project's topics beside it."""
+    create_topics(embedded.settings())
+    create_topics(embedded.settings(), [TopicSpec(topic_name, partitions=2)])
+    return topic_name
+
+
+@pytest.fixture
+def send(embedded: brokers.Broker, topic: str) -> Callable[[Sequence[tuple[int, int, int]]], None]:
+    """`send([(t, src, dst), …])`: events at these minutes, alternating between partitions."""
+
+    def publish(events: Sequence[tuple[int, int, int]]) -> None:
+        with Publisher(embedded.settings()) as publisher:
+            for minute, src, dst in events:
+                value = json.dumps({"t": 60 * minute, "src": src, "dst": dst}).encode()
+                at = 60_000 * minute + HOUR_MS  # recorded an hour after it happened
+                record = OutgoingRecord(topic, value, partition=src % 2, timestamp_ms=at)
+                publisher.send(record)
+
+    return publish
+
+
+def produce(
+    broker: brokers.Broker, topic: str, *arguments: str, folder: Path
+) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "stream_icd.cli", "produce", "events", "--topic", topic]
+    return subprocess.Popen(
+        [*command, "--graph", topic, *arguments],
+        cwd=folder,
+        env={
+            **os.environ,
+            "STREAM_ICD_BOOTSTRAP_SERVERS": broker.bootstrap_servers,
+            "PYTHONPATH": str(Path(__file__).parents[2]),
+        },
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def finish(program: subprocess.Popen[str]) -> tuple[int, str]:
+    _, said = program.communicate(timeout=60)
+    return program.returncode, said
+
+
+def sent(broker: brokers.Broker, graph: str) -> list[Snapshot]:
+    with open_reader(broker.settings(), SNAPSHOTS, until="end") as records:
+        return [
+            decode_snapshot(record.key, record.value, record.headers)
+            for record in records
+            if record.key == graph.encode()
+        ]
+
+
+EVENTS = [(minute, minute % 5, (minute * 3 + 1) % 7) for minute in range(60)]
+
+
+def test_a_followed_topic_gives_windows_as_they_close_and_a_restart_the_rest(
+    embedded: brokers.Broker, topic: str, send: Callable[..., None], tmp_path: Path
+) -> None:
+    send(EVENTS[:35])
+    following = produce(embedded, topic, "--window", "10m", folder=tmp_path)
+    brokers.wait_until(lambda: len(sent(embedded, topic)) == 3)
+    # Half of the fourth window is there: it must be neither sent now nor lost later.
+    following.send_signal(signal.SIGINT)
+    status, said = finish(following)
+    assert status == 130, said
+    assert len(sent(embedded, topic)) == 3
+
+    send(EVENTS[35:])
+    again = produce(embedded, topic, "--window", "10m", "--until", "end", folder=tmp_path)
+    assert finish(again)[0] == 0
+    found = sent(embedded, topic)
+    assert [s.window.start.minute for s in found] == [0, 10, 20, 30, 40, 50]
+    edges = [
+        {frozenset((src, dst)) for _, src, dst in EVENTS[i : i + 10] if src != dst}
+        for i in range(0, 60, 10)
+    ]
+    assert [s.n_edges for s in found] == [len(some) for some in edges]
+
+
+def test_late_events_are_counted_and_kept_once(
+    embedded: brokers.Broker, topic: str, send: Callable[..., None], tmp_path: Path
+) -> None:
+    # All of one partition: minute 3 comes when minute 25 has passed the end of its window.
+    send([(1, 0, 2), (25, 2, 4), (3, 4, 6), (26, 0, 6)])
+    arguments = ("--window", "10m", "--until", "end")
+    status, said = finish(produce(embedded, topic, *arguments, folder=tmp_path))
+    assert status == 0, said
+    assert '"late_rows": 1' in said
+    assert finish(produce(embedded, topic, *arguments, "--again", folder=tmp_path))[0] == 0
+    kept = (tmp_path / f"{topic}.late.jsonl").read_text().splitlines()
+    assert [json.loads(line) for line in kept] == [
+        {"at": f"{topic}[0]:2", "time": "1970-01-01T00:03:00+00:00", "src": 4, "dst": 6}
+    ]
+
+
+def test_records_that_are_no_events_are_reported_with_their_place(
+    embedded: brokers.Broker, topic: str
+) -> None:
+    values = [b"no json", b"[1]", b'{"t": 1}', None, b'{"t": true, "src": 1, "dst": 2}']
+    good = b'{"t": 1, "src": 1, "dst": 2, "more": {}}'
+    with Publisher(embedded.settings()) as publisher:
+        for value in [*values, good]:
+            publisher.send(OutgoingRecord(topic, value, key=b"k", partition=1))
+    bad: list[BadRow] = []
+    batches = read_topic_rows(
+        embedded.settings(),
+        topic,
+        ["t", "src", "dst"],
+        bad.append,
+        until="end",
+        stop=threading.Event(),
+    )
+    rows = [batch for batch in batches if not isinstance(batch, Quiet)]
+    assert [row for batch in rows for row in batch.rows.to_pylist()] == [
+        {"t": "1", "src": "1", "dst": "2"}
+    ]
+    assert [str(error).split(": ")[0] for error in bad] == [f"{topic}[1]:{i}" for i in range(5)]
+
+
+def test_a_partition_that_is_silent_is_said_to_be_quiet(
+    embedded: brokers.Broker, topic: str, send: Callable[..., None]
+) -> None:
+    send([(0, 0, 1)])
+    stop = threading.Event()
+    now = iter(range(0, 10_000, 10))
+    seen = []
+    for batch in read_topic_rows(
+        embedded.settings(),
+        topic,
+        ["t"],
+        lambda _: None,
+        quiet_after_s=25.0,
+        stop=stop,
+        monotonic=lambda: float(next(now)),
+    ):
+        seen.append(batch)
+        if isinstance(batch, Quiet) and batch.streams == {0, 1}:
+            stop.set()
+    assert any(not isinstance(batch, Quiet) and batch.stream == 0 for batch in seen)
+
+
+def test_a_missing_topic_is_told_at_once(embedded: brokers.Broker, topic_name: str) -> None:
+    with pytest.raises(TopicMissing, match="create"):
+        list(
+            read_topic_rows(
+                embedded.settings(), topic_name, ["t"], lambda _: None, stop=threading.Event()
+            )
+        )
+
+
+def test_what_is_no_snapshot_says_nothing_of_what_was_sent(
+    embedded: brokers.Broker, topic: str
+) -> None:
+    headers = (("ce_source", b"s"), ("ce_id", b"i"), ("icd_window_end", b"2026-01-31T12:00:00Z"))
+    records = [
+        (b"graph", headers),
+        (b"other", headers[:2]),
+        (b"\xff", headers),
+        (b"naive", (*headers[:2], ("icd_window_end", b"2026-01-31T12:00:00"))),
+        (None, ()),
+    ]
+    with Publisher(embedded.settings()) as publisher:
+        for key, some in records:
+            publisher.send(OutgoingRecord(topic, b"", key=key, headers=some))
+    found = read_sent_before(embedded.settings(), topic)
+    assert found.names == {"graph": {("s", "i")}}
+    assert found.ends["graph"].hour == 12

@@ -1,0 +1,247 @@
+"""Rows of any form: read alike, and each line used, or reported with its place."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import json
+from datetime import UTC, date, datetime, timedelta, timezone
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from stream_icd.errors import BadRow, BadSettings, SourceNotFound
+from stream_icd.sources import tables
+from stream_icd.sources.tables import read_rows
+from stream_icd.sources.timed_rows import Columns, sorted_by_time, timed_rows
+from stream_icd.sources.values import read_times
+from stream_icd.sources.windows import TimedRows
+
+EVENTS = Columns("t", {"src": "src", "dst": "dst"})
+ROWS = [(10, 1, 2), (20, 2, 3), (30, 1, 3)]
+
+
+def read(
+    path: Path, columns: Columns = EVENTS, header: list[str] | None = None
+) -> tuple[list[dict[str, object]], list[str]]:
+    """Rows with their times in seconds, and the bad ones."""
+    bad: list[BadRow] = []
+    raw = read_rows(path, columns.names, bad.append, header=header)
+    found = []
+    for batch in timed_rows(raw, columns, bad.append):
+        assert isinstance(batch, TimedRows)
+        times = (batch.time / 1e6).tolist()
+        found += [{"t": t, **row} for t, row in zip(times, batch.rows.to_pylist(), strict=True)]
+    return found, [str(error) for error in bad]
+
+
+EXPECTED = [{"t": t, "src": src, "dst": dst} for t, src, dst in ROWS]
+CSV = "t,src,dst\n" + "".join(f"{t},{src},{dst}\n" for t, src, dst in ROWS)
+TEXTS = {
+    "rows.csv": CSV,
+    "rows.tsv": CSV.replace(",", "\t"),
+    "rows.txt": CSV.replace(",", " "),
+    "semicolons.csv": CSV.replace(",", ";"),
+    "windows.csv": "\ufeff" + CSV.replace("\n", "\r\n"),
+    "commented.csv": "# of somebody\n\n" + CSV + "# the end\n",
+    "other_order.csv": "dst,x,t,src\n" + "".join(f'{d},"a,b",{t},{s}\n' for t, s, d in ROWS),
+    "no_last_newline.csv": CSV.rstrip("\n"),
+    "rows.jsonl": "".join(
+        json.dumps(dict(zip(("t", "src", "dst"), r, strict=True))) + "\n" for r in ROWS
+    ),
+}
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_every_text_form_gives_the_same_rows(name: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_text(TEXTS[name], newline="")
+    assert read(tmp_path / name) == (EXPECTED, [])
+
+
+def test_compressed_text_is_read(tmp_path: Path) -> None:
+    (tmp_path / "rows.csv.gz").write_bytes(gzip.compress(CSV.encode()))
+    (tmp_path / "rows.ndjson.bz2").write_bytes(bz2.compress(TEXTS["rows.jsonl"].encode()))
+    assert read(tmp_path / "rows.csv.gz") == (EXPECTED, [])
+    assert read(tmp_path / "rows.ndjson.bz2") == (EXPECTED, [])
+
+
+def test_parquet_is_read(tmp_path: Path) -> None:
+    t, src, dst = (list(column) for column in zip(*ROWS, strict=True))
+    pq.write_table(pa.table({"dst": dst, "t": t, "src": src}), tmp_path / "rows.parquet")
+    assert read(tmp_path / "rows.parquet") == (EXPECTED, [])
+
+
+def test_a_file_without_a_header_needs_names(tmp_path: Path) -> None:
+    path = tmp_path / "email.txt"
+    path.write_text("".join(f"{src} {dst} {t}\n" for t, src, dst in ROWS))
+    assert read(path, header=["src", "dst", "t"]) == (EXPECTED, [])
+    with pytest.raises(BadSettings, match="--columns"):
+        read(path)
+
+
+def test_a_folder_is_read_in_the_order_of_names_and_below(tmp_path: Path) -> None:
+    (tmp_path / "06").mkdir()
+    (tmp_path / "06" / "1.csv").write_text("t,src,dst\n10,1,2\n")
+    (tmp_path / "07.csv").write_text("t,src,dst\n20,2,3\n")
+    (tmp_path / "README").write_text("not rows")
+    assert read(tmp_path) == (EXPECTED[:2], [])
+
+
+def test_a_file_larger_than_a_batch_is_read_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tables, "BATCH_BYTES", 37)
+    lines = [f"{t},{t % 7},bad\n" if t % 10 == 3 else f"{t},{t % 7},{t % 5}\n" for t in range(100)]
+    (tmp_path / "rows.csv").write_text("t,src,dst\n" + "".join(lines))
+    rows, bad = read(tmp_path / "rows.csv")
+    assert [row["t"] for row in rows] == [t for t in range(100) if t % 10 != 3]
+    assert [error.split(":")[1] for error in bad] == [str(t + 2) for t in range(100) if t % 10 == 3]
+
+
+BAD_ROWS = {
+    "10,1": "rows.csv:3: '10,1' is no row",
+    "10,1,2,3": "is no row",
+    "yesterday,1,2": "rows.csv:3: t 'yesterday' is no time",
+    "1e300,1,2": "no time",
+    "nan,1,2": "no time",
+    "2020-13-01,1,2": "no time",
+    "10,x,2": "src 'x' is no integer id",
+    "10,1,": "dst '' is no integer id",
+    "10,1,007": "no integer id",
+    "10,1,99999999999999999999": "no integer id",
+    '10,"1,2': "is no row",
+    '10,1,"2" x': "is no row",
+    "10,1,\udcff": "no integer id",
+}
+
+
+@pytest.mark.parametrize("row", BAD_ROWS)
+def test_a_bad_row_is_reported_and_nothing_else_is_lost(row: str, tmp_path: Path) -> None:
+    text = f"t,src,dst\n10,1,2\n{row}\n20,2,3\n30,1,3\n"
+    (tmp_path / "rows.csv").write_bytes(text.encode(errors="surrogateescape"))
+    rows, bad = read(tmp_path / "rows.csv")
+    assert rows == EXPECTED
+    assert len(bad) == 1
+    assert BAD_ROWS[row] in bad[0]
+
+
+@settings(max_examples=150)
+@given(lines=st.lists(st.text(alphabet='ab1,"#\r \x0b\u2028é', max_size=8), max_size=12))
+def test_every_line_is_a_row_or_reported_or_empty_or_a_comment(
+    tmp_path_factory: pytest.TempPathFactory, lines: list[str]
+) -> None:
+    path = tmp_path_factory.mktemp("rows") / "rows.csv"
+    path.write_bytes(("t,src,dst\n" + "\n".join(lines) + "\n").encode())
+    bad: list[BadRow] = []
+    found = sum(len(batch.place) for batch in read_rows(path, ["src"], bad.append))
+    whole = "\n".join(lines).replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    meant = [line for line in whole if line.strip() and not line.startswith("#")]
+    assert found + len(bad) == len(meant)
+
+
+def test_a_row_of_parquet_with_a_gap_is_reported(tmp_path: Path) -> None:
+    table = pa.table({"t": [1, None, 3, 4], "src": [1, 2, None, 4], "dst": [2, 3, 4, 5]})
+    pq.write_table(table, tmp_path / "rows.parquet")
+    rows, bad = read(tmp_path / "rows.parquet")
+    assert [row["t"] for row in rows] == [1, 4]
+    assert [error.split(": ")[0] for error in bad] == ["rows.parquet:1", "rows.parquet:2"]
+
+
+def test_a_damaged_file_is_reported_and_the_next_one_read(tmp_path: Path) -> None:
+    packed = gzip.compress(CSV.encode() * 3)
+    (tmp_path / "a.csv.gz").write_bytes(packed[: len(packed) - 12])
+    (tmp_path / "b.parquet").write_bytes(b"not Parquet")
+    (tmp_path / "c.csv").write_text(CSV)
+    rows, bad = read(tmp_path)
+    assert rows[-3:] == EXPECTED
+    assert any("a.csv.gz is damaged" in error for error in bad)
+    assert any("b.parquet is damaged" in error for error in bad)
+
+
+def test_ids_are_integers_if_the_first_one_is(tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_text("t,src,dst\n1,1,2\n2,a,3\n")
+    rows, bad = read(tmp_path / "rows.csv")
+    assert (rows[0]["src"], len(rows), len(bad)) == (1, 1, 1)
+    rows, bad = read(tmp_path / "rows.csv", Columns("t", EVENTS.ids, id_kind="string"))
+    assert ([row["src"] for row in rows], bad) == (["1", "a"], [])
+    (tmp_path / "rows.csv").write_text("t,src,dst\n1,007,2\n2,8,3\n")
+    assert [row["src"] for row in read(tmp_path / "rows.csv")[0]] == ["007", "8"]
+
+
+BEIJING = timezone(timedelta(hours=8))
+NOON = datetime(2008, 2, 2, 12, tzinfo=UTC)
+US = pa.timestamp("us")
+
+
+@pytest.mark.parametrize(
+    ("column", "unit", "zone"),
+    [
+        (["2008-02-02 20:00:00"], "s", "Asia/Shanghai"),
+        (["2008-02-02T12:00:00Z"], "s", "Asia/Shanghai"),
+        (["2008-02-02T20:00:00+08:00"], "s", "UTC"),
+        (["1201953600"], "s", "UTC"),
+        (["1201953600000"], "ms", "UTC"),
+        (["1201953600.0"], "s", "UTC"),
+        (pa.array([1201953600 * 10**6]), "us", "UTC"),
+        (pa.array([1201953600 * 10**9]), "ns", "UTC"),
+        (pa.array([1201953600.0]), "s", "UTC"),
+        (pa.array([datetime(2008, 2, 2, 20)], US), "s", "Asia/Shanghai"),
+        (pa.array([NOON.astimezone(BEIJING)], pa.timestamp("ms", "Asia/Shanghai")), "s", "UTC"),
+        (["2008-02-02T20:00:00+08:00", "soon", "1201953600", "2008-02-02 12:00"], "s", "UTC"),
+    ],
+)
+def test_times_are_read_in_every_form(column: object, unit: str, zone: str) -> None:
+    times, good = read_times(pa.chunked_array([column]), unit, zone)  # type: ignore[arg-type]
+    expected = round(NOON.timestamp() * 1e6)
+    assert set(times[good].tolist()) == {expected}
+    assert (~good).sum() == (len(times) == 4)
+
+
+def test_whole_numbers_stay_exact() -> None:
+    times, _ = read_times(pa.chunked_array([[1201953600123457]]), "us", "UTC")
+    assert times.tolist() == [1201953600123457]
+
+
+def test_dates_are_days() -> None:
+    times, good = read_times(pa.chunked_array([pa.array([date(1970, 1, 2)])]), "s", "UTC")
+    assert (times.tolist(), good.tolist()) == ([86_400_000_000], [True])
+
+
+def test_times_beyond_the_calendar_ask_for_the_unit(tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_text("t,src,dst\n1201953600000,1,2\n")
+    rows, bad = read(tmp_path / "rows.csv")
+    assert rows == []
+    assert "--time-unit" in bad[0]
+
+
+def test_an_hour_that_a_clock_shows_twice_is_its_first() -> None:
+    column = pa.chunked_array([["2024-10-27 02:30:00", "2024-03-31 02:30:00"]])
+    times, good = read_times(column, "s", "Europe/Rome")
+    assert good.all()
+    assert times[0] == datetime(2024, 10, 27, 0, 30, tzinfo=UTC).timestamp() * 1e6
+
+
+def test_rows_are_sorted_by_time(tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_text("t,src,dst\n30,1,3\n10,1,2\n20,2,3\n")
+    raw = read_rows(tmp_path / "rows.csv", EVENTS.names, lambda _: None)
+    (batch,) = sorted_by_time(timed_rows(raw, EVENTS, lambda _: None))
+    assert np.array_equal(batch.time, [10e6, 20e6, 30e6])
+    assert batch.rows["dst"].to_pylist() == [2, 3, 3]
+    assert list(sorted_by_time([])) == []
+
+
+def test_what_cannot_be_read_at_all_is_told_at_once(tmp_path: Path) -> None:
+    with pytest.raises(SourceNotFound, match="nothing at"):
+        read_rows(tmp_path / "absent.csv", ["t"], lambda _: None)
+    with pytest.raises(SourceNotFound, match="folder of"):
+        read_rows(tmp_path, ["t"], lambda _: None)
+    (tmp_path / "rows.xlsx").write_bytes(b"")
+    with pytest.raises(BadSettings, match=r"rows\.xlsx is none of \.csv"):
+        read_rows(tmp_path / "rows.xlsx", ["t"], lambda _: None)
+    with pytest.raises(BadSettings, match="Asia/Shangai"):
+        Columns("t", {"src": "src"}, zone="Asia/Shangai")
