@@ -120,7 +120,7 @@ def run_producer(
             publisher,
             pace,
             limit=limit,
-            already=sent_before.holds,
+            already=sent_before,
             stop=stop,
             on_sent=lambda _: progress.advance(task),
             on_already=lambda _: progress.advance(task) if limit is None else None,

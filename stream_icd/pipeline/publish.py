@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -60,7 +60,7 @@ def publish_source(
     pace: Pace,
     *,
     limit: int | None = None,
-    already: Callable[[Snapshot], bool] = lambda _snapshot: False,
+    already: Container[Snapshot] = (),
     stop: Stop = NeverStop(),
     snapshots_topic: str = SNAPSHOTS,
     labels_topic: str = LABELS,
@@ -73,7 +73,7 @@ def publish_source(
 
     Args:
         limit: stop after so many snapshots were sent.
-        already: whether a snapshot is in the topic; then it is not sent again.
+        already: snapshots that are in the topic; they are not sent again.
         stop: looked at before each snapshot; what was begun is sent whole.
         on_sent, on_already: called with each snapshot, for a progress bar.
 
@@ -83,7 +83,7 @@ def publish_source(
     counts = dict.fromkeys(("snapshots", "labels", "nodes", "edges", "bytes", "already_sent"), 0)
     started = pace.monotonic()
     for snapshot, labels in source.snapshots:
-        if already(snapshot):
+        if snapshot in already:
             counts["already_sent"] += 1
             on_already(snapshot)
             continue

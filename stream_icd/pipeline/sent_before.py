@@ -32,9 +32,11 @@ class SentBefore:
     names: dict[str, set[Name]] = field(default_factory=lambda: defaultdict(set))
     ends: dict[str, datetime] = field(default_factory=dict)
 
-    def holds(self, snapshot: Snapshot) -> bool:
+    def __contains__(self, snapshot: object) -> bool:
         """Whether this snapshot is there: of its graph, from its source, with its id."""
-        return (snapshot.source, snapshot.id) in self.names.get(snapshot.graph, ())
+        return isinstance(snapshot, Snapshot) and (
+            (snapshot.source, snapshot.id) in self.names.get(snapshot.graph, ())
+        )
 
     def add(self, record: Record) -> None:
         """Take note of a record; one that is no snapshot says nothing."""

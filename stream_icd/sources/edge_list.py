@@ -9,6 +9,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from stream_icd.errors import BadInput, BadRow, BadSettings
 from stream_icd.sources.compressed import DAMAGED, bare_name, uncompressed
@@ -103,7 +104,7 @@ def _checked(batch: RawRows, kind: IdKind, on_bad_row: OnBadRow) -> pa.Table:
     dst, there = read_ids(batch.rows["dst"], kind)
     nobody = np.array([value in (None, "") for value in batch.rows["dst"].to_pylist()], bool)
     good = good & (there | nobody)
-    columns = {"src": src, "dst": dst}
+    columns = {"src": src, "dst": pc.if_else(pa.array(nobody), None, dst)}
     if "weight" in batch.rows.column_names:
         weights, positive = read_numbers(batch.rows["weight"], lambda given: given > 0)
         good = good & (positive | nobody)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 
 import numpy as np
@@ -93,3 +94,28 @@ def test_a_refused_record_is_an_error(snapshot) -> None:
     pace = Pace(None, clock.monotonic, clock.sleep)
     with pytest.raises(DeliveryFailed):
         publish_source(endless(snapshot), Sent(fails=True), pace, limit=1)
+
+
+def test_what_the_topic_holds_is_not_sent_again_and_not_counted_to_the_limit(snapshot) -> None:
+    sent, clock = Sent(), Clock()
+    pace = Pace(None, clock.monotonic, clock.sleep)
+    report = publish_source(
+        endless(snapshot), sent, pace, limit=2, already={snapshot(0), snapshot(2)}
+    )
+    assert (report.snapshots, report.already_sent) == (2, 2)
+    ids = [dict(record.headers)["ce_id"] for record in sent.records[1::2]]
+    assert ids == [b"test/1", b"test/3"]
+
+
+def test_asked_to_stop_while_it_waits_it_begins_nothing_more(snapshot) -> None:
+    sent, clock, stop = Sent(), Clock(), threading.Event()
+
+    def sleep(seconds: float) -> None:
+        clock.sleep(seconds)
+        if clock.now > 101.5:
+            stop.set()
+
+    pace = Pace(1.0, clock.monotonic, sleep)
+    report = publish_source(endless(snapshot), sent, pace, stop=stop)
+    assert (report.snapshots, report.labels) == (2, 2)
+    assert sent.flushed == len(sent.records) == 4

@@ -1,0 +1,229 @@
+"""A folder of edge lists: every form gives the same graph, and no file is read half."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import pickle
+import threading
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import networkx
+import pyarrow as pa
+import pyarrow.feather as feather
+import pyarrow.parquet as pq
+import pytest
+
+from stream_icd.errors import BadRow, BadSettings, SourceNotFound
+from stream_icd.snapshot import Snapshot
+from stream_icd.sources.edge_files import watch_edge_files, window_of
+
+EDGES = [("a", "b", 2.0), ("b", "c", 1.0)]
+TABLE = pa.table({"src": ["a", "b", "d"], "dst": ["b", "c", None], "weight": [2.0, 1.0, 1.0]})
+CSV = "src,dst,weight\na,b,2\nb,c,1\nd,,\n"
+
+
+def write_arrows(path: Path) -> None:
+    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_stream(sink, TABLE.schema) as writer:
+        writer.write_table(TABLE)
+
+
+def write_graphml(path: Path) -> None:
+    graph = networkx.Graph()
+    graph.add_node("d")
+    graph.add_weighted_edges_from(EDGES)
+    networkx.write_graphml(graph, path)
+
+
+WRITERS: dict[str, Callable[[Path], object]] = {
+    "g.csv": lambda path: path.write_text(CSV),
+    "g.tsv": lambda path: path.write_text(CSV.replace(",", "\t")),
+    "g.csv.gz": lambda path: path.write_bytes(gzip.compress(CSV.encode())),
+    "named.csv": lambda path: path.write_text(CSV.replace("src,dst", "source,target")),
+    "g.parquet": lambda path: pq.write_table(TABLE, path),
+    "g.arrow": lambda path: feather.write_feather(TABLE, path),
+    "g.arrows": write_arrows,
+    "g.graphml": write_graphml,
+}
+
+
+def read(folder: Path, **options: object) -> tuple[list[Snapshot], list[str]]:
+    bad: list[BadRow] = []
+    source = watch_edge_files(folder, on_bad_row=bad.append, **options)  # type: ignore[arg-type]
+    return [snapshot for snapshot, _ in source.snapshots], [str(error) for error in bad]
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_every_form_gives_the_same_graph(name: str, tmp_path: Path) -> None:
+    WRITERS[name](tmp_path / name)
+    (snapshot,), bad = read(tmp_path, graph="friends")
+    assert bad == []
+    assert snapshot.id == f"friends/{name}"
+    assert snapshot.nodes.to_pylist() == ["a", "b", "c", "d"]
+    assert snapshot.edges.tolist() == [[0, 1], [1, 2]]
+    assert snapshot.weights is not None
+    assert snapshot.weights.tolist() == [2, 1]
+
+
+def test_without_a_header_the_first_two_columns_are_the_ends(tmp_path: Path) -> None:
+    (tmp_path / "g.txt").write_text("# SNAP\n# From\tTo\n1\t2\n2\t3\n")
+    (snapshot,), _ = read(tmp_path)
+    assert (snapshot.nodes.to_pylist(), snapshot.n_edges, snapshot.weights) == ([1, 2, 3], 2, None)
+
+
+def test_one_snapshot_a_file_in_the_order_of_names(tmp_path: Path) -> None:
+    for name in ("b.csv", "a.csv", "notes.md", ".hidden.csv", "c.csv.tmp", "d.csv.part"):
+        (tmp_path / name).write_text("1,2\n")
+    assert [snapshot.id for snapshot in read(tmp_path)[0]] == ["files/a.csv", "files/b.csv"]
+
+
+BAD_FILES: dict[str, tuple[bytes, str]] = {
+    "empty.csv": (b"", "empty"),
+    "loops.csv": (b"1,1\n", "no edge"),
+    "torn.parquet": (b"PAR1", "damaged"),
+    "torn.arrow": (b"ARROW1", "damaged"),
+    "torn.graphml": (b"<graphml>", "damaged"),
+    "torn.csv.gz": (gzip.compress(b"1,2\n" * 99)[:20], "damaged"),
+    "bomb.graphml": (b'<!DOCTYPE g [<!ENTITY a "b">]><graphml/>', "entities"),
+    "other.parquet": (b"", "expected src, dst"),
+    "graph.pickle": (pickle.dumps(EDGES), "pickle runs"),
+    "graph.gpickle": (b"", "pickle runs"),
+}
+
+
+@pytest.mark.parametrize("name", BAD_FILES)
+def test_a_file_that_is_no_edge_list_is_reported_and_the_others_go_on(
+    name: str, tmp_path: Path
+) -> None:
+    content, why = BAD_FILES[name]
+    if name == "other.parquet":
+        pq.write_table(pa.table({"x": [1]}), tmp_path / name)
+    else:
+        (tmp_path / name).write_bytes(content)
+    (tmp_path / "zz.csv").write_text("1,2\n")
+    found, bad = read(tmp_path)
+    assert [snapshot.id for snapshot in found] == ["files/zz.csv"]
+    assert any(name in error and why in error for error in bad), bad
+    with pytest.raises(BadRow):
+        list(watch_edge_files(tmp_path).snapshots)
+
+
+class Trap:
+    """Unpickled, it would leave a file behind."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return os.mkdir, (str(self.path),)
+
+
+def test_a_pickle_is_never_opened(tmp_path: Path) -> None:
+    folder = tmp_path / "graphs"
+    folder.mkdir()
+    (folder / "graph.pkl").write_bytes(pickle.dumps(Trap(tmp_path / "sprung")))
+    assert read(folder)[0] == []
+    assert not (tmp_path / "sprung").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("src,dst\n1,2\nx,3\n", "src 'x'"),
+        ("src,dst,weight\n1,2,1\n2,3,-1\n", "weight '-1'"),
+        ("src,dst,weight\n1,2,1\n2,3,heavy\n", "weight 'heavy'"),
+        ("src,dst\n1,2\n,3\n", "src ''"),
+        ("1,2\n1\n", "'1'"),
+    ],
+)
+def test_a_bad_row_of_a_file_is_reported_with_its_place(
+    text: str, shown: str, tmp_path: Path
+) -> None:
+    (tmp_path / "g.csv").write_text(text)
+    (snapshot,), bad = read(tmp_path)
+    assert snapshot.n_edges == 1
+    assert len(bad) == 1
+    assert bad[0].startswith("g.csv:")
+    assert shown in bad[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "start", "length"),
+    [
+        ("2026-01-31.csv", datetime(2026, 1, 31, tzinfo=UTC), timedelta(days=1)),
+        ("g_20260131.csv", datetime(2026, 1, 31, tzinfo=UTC), timedelta(days=1)),
+        ("20260131T1230.csv", datetime(2026, 1, 31, 12, 30, tzinfo=UTC), timedelta(0)),
+        ("g-2026-01-31_12-30-05.csv", datetime(2026, 1, 31, 12, 30, 5, tzinfo=UTC), timedelta(0)),
+        ("20269931.csv", datetime(1970, 1, 1, 0, 0, 5, tzinfo=UTC), timedelta(0)),
+        ("graph.csv", datetime(1970, 1, 1, 0, 0, 5, tzinfo=UTC), timedelta(0)),
+    ],
+)
+def test_the_window_is_in_the_name_or_when_the_file_was_changed(
+    name: str, start: datetime, length: timedelta
+) -> None:
+    window = window_of(name, 5_000_000_000)
+    assert (window.start, window.end - window.start) == (start, length)
+
+
+class Looks:
+    """Stands for the time between two looks at the folder: does something in each."""
+
+    def __init__(self, *between: Callable[[], object]) -> None:
+        self._between = list(between)
+        self._stopped = threading.Event()
+
+    def is_set(self) -> bool:
+        return self._stopped.is_set()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        assert timeout == 2.0
+        if self._between:
+            self._between.pop(0)()
+        else:
+            self._stopped.set()
+        return self.is_set()
+
+
+def test_a_watched_folder_sends_files_when_they_stop_growing(tmp_path: Path) -> None:
+    growing = tmp_path / "b.csv"
+    (tmp_path / "a.csv").write_text("1,2\n")
+    looks = Looks(
+        lambda: growing.write_text("1,2\n"),
+        lambda: growing.write_text("1,2\n2,3\n"),
+        lambda: growing.write_text("1,2\n2,3\n3,4\n"),
+        lambda: None,
+        lambda: None,
+    )
+    found, bad = read(tmp_path, every_s=2.0, stop=looks)
+    assert [(s.id, s.n_edges) for s in found] == [("files/a.csv", 1), ("files/b.csv", 3)]
+    assert bad == []
+
+
+def test_a_watched_file_that_changes_is_sent_again_and_one_that_vanishes_is_not(
+    tmp_path: Path,
+) -> None:
+    file, other = tmp_path / "a.csv", tmp_path / "b.csv"
+    file.write_text("1,2\n")
+    other.write_text("1,2\n")
+    looks = Looks(
+        other.unlink,
+        lambda: None,
+        lambda: file.write_text("1,2\n2,3\n"),
+        lambda: None,
+    )
+    found, _ = read(tmp_path, every_s=2.0, stop=looks)
+    assert [(s.id, s.n_edges) for s in found] == [("files/a.csv", 1), ("files/a.csv", 2)]
+
+
+def test_a_folder_that_is_not_there_or_empty_is_told(tmp_path: Path) -> None:
+    with pytest.raises(SourceNotFound, match="nothing at"):
+        watch_edge_files(tmp_path / "absent")
+    with pytest.raises(SourceNotFound, match="holds no edge list"):
+        watch_edge_files(tmp_path)
+    (tmp_path / "a.csv").write_text("1,2\n")
+    with pytest.raises(BadSettings, match="is no folder"):
+        watch_edge_files(tmp_path / "a.csv")
+    with pytest.raises(BadSettings, match="above 0"):
+        watch_edge_files(tmp_path, every_s=0)

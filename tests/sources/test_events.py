@@ -1,0 +1,156 @@
+"""Mails, calls, payments: a graph for each window, and nothing of them lost without a word."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from stream_icd.errors import BadSettings
+from stream_icd.snapshot import Snapshot
+from stream_icd.sources.durations import iso_duration
+from stream_icd.sources.events import EventSettings, event_snapshots
+from stream_icd.sources.late_rows import LateRows
+from stream_icd.sources.tables import read_rows
+from stream_icd.sources.timed_rows import Columns, timed_rows
+from stream_icd.sources.windows import Hopping, Session, TimedRows
+from tests.real_data import real_data
+
+HOUR = timedelta(hours=1)
+HOURLY = Hopping(HOUR, HOUR)
+
+
+def events(*rows: tuple[float, object, object], weights: list[float] | None = None) -> TimedRows:
+    """(hour, src, dst) as they arrived."""
+    hours, src, dst = zip(*rows, strict=True)
+    at = np.array([round(hour * 3600e6) for hour in hours], np.int64)
+    table = pa.table({"src": src, "dst": dst} | ({"weight": weights} if weights else {}))
+    return TimedRows("mails.csv", 0, np.arange(2, len(at) + 2), at, table)
+
+
+def cut(arrived: TimedRows, **options: object) -> tuple[list[Snapshot], Counter[str]]:
+    counted: Counter[str] = Counter()
+    settings = EventSettings(**{"graph": "mails", "rule": HOURLY, **options})  # type: ignore[arg-type]
+    source = event_snapshots(
+        [arrived],
+        settings,
+        on_late=lambda late: counted.update(late=len(late.place)),
+        count=lambda what, n: counted.update({what: n}),
+    )
+    return [snapshot for snapshot, _ in source.snapshots], counted
+
+
+def test_a_window_is_a_graph_of_who_wrote_to_whom() -> None:
+    (first, second), _ = cut(events((0.1, 1, 2), (0.2, 2, 1), (0.9, 2, 3), (1.5, 7, 8)))
+    assert first.id == "mails/1970-01-01T00:00:00Z/PT1H"
+    assert (first.nodes.to_pylist(), first.edges.tolist()) == ([1, 2, 3], [[0, 1], [1, 2]])
+    assert first.weights is None
+    assert second.window.start == first.window.end
+
+
+def test_edges_may_weigh_how_many_events_they_had_or_their_sum() -> None:
+    rows = [(0.1, "a", "b"), (0.2, "b", "a"), (0.3, "b", "c")]
+    (counted,), _ = cut(events(*rows), counted=True)
+    (summed,), _ = cut(events(*rows, weights=[2.5, 1.0, 4.0]))
+    assert counted.weights is not None
+    assert counted.weights.tolist() == [2, 1]
+    assert summed.weights is not None
+    assert summed.weights.tolist() == [3.5, 4]
+
+
+def test_small_windows_are_left_out_and_counted() -> None:
+    found, counted = cut(events((0.1, 1, 1), (1.1, 1, 2), (2.1, 1, 2), (2.2, 2, 3)), least_nodes=3)
+    assert [s.window.start.hour for s in found] == [2]
+    assert counted == {"small_windows": 2}
+
+
+def test_sessions_make_snapshots_too() -> None:
+    found, _ = cut(events((0.0, 1, 2), (0.3, 2, 3), (5.0, 1, 3)), rule=Session(HOUR))
+    assert [s.id for s in found] == [
+        "mails/1970-01-01T00:00:00Z/PT78M",
+        "mails/1970-01-01T05:00:00Z/PT1H",
+    ]
+
+
+def test_windows_until_a_time_are_not_made_again() -> None:
+    source = event_snapshots(
+        [events((0.1, 1, 2), (1.1, 1, 2), (2.1, 1, 2))],
+        EventSettings("mails", HOURLY),
+        after=datetime(1970, 1, 1, 2, tzinfo=UTC),
+        on_late=pytest.fail,
+    )
+    assert [s.window.start.hour for s, _ in source.snapshots] == [2]
+
+
+def test_late_rows_are_kept_in_a_file_each_once(tmp_path: Path) -> None:
+    counted: Counter[str] = Counter()
+    path = tmp_path / "late.jsonl"
+
+    def count(what: str, n: int) -> None:
+        counted[what] += n
+
+    for _ in range(2):
+        LateRows(path, count)(events((0.1, 1, "b")))
+        LateRows(path, count)(events((0.1, 1, "b"), (0.5, 2, "c")))
+    assert counted == {"late_rows": 6}
+    assert [json.loads(line) for line in path.read_text().splitlines()] == [
+        {"at": "mails.csv:2", "time": "1970-01-01T00:06:00+00:00", "src": 1, "dst": "b"},
+        {"at": "mails.csv:3", "time": "1970-01-01T00:30:00+00:00", "src": 2, "dst": "c"},
+    ]
+
+
+def test_a_file_for_late_rows_that_is_something_else_is_not_touched(tmp_path: Path) -> None:
+    path = tmp_path / "letters.txt"
+    path.write_text("Dear all\n")
+    with pytest.raises(BadSettings, match=r"letters\.txt.*--late"):
+        LateRows(path, lambda _what, _n: None)
+    assert path.read_text() == "Dear all\n"
+    with pytest.raises(BadSettings, match="cannot keep late rows"):
+        LateRows(tmp_path / "absent" / "late", lambda _what, _n: None)(events((0, 1, 2)))
+
+
+def test_no_late_row_makes_no_file(tmp_path: Path) -> None:
+    LateRows(tmp_path / "late.jsonl", lambda _what, _n: None)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_edge_needs_two_nodes() -> None:
+    with pytest.raises(BadSettings):
+        EventSettings("mails", HOURLY, least_nodes=1)
+
+
+@pytest.mark.parametrize(
+    ("span", "text"),
+    [
+        (timedelta(days=3), "P3D"),
+        (HOUR, "PT1H"),
+        (timedelta(minutes=90), "PT90M"),
+        (timedelta(seconds=61), "PT61S"),
+        (timedelta(milliseconds=1500), "PT1.500000S"),
+        (timedelta(0), "PT0S"),
+    ],
+)
+def test_windows_are_named_in_iso_8601(span: timedelta, text: str) -> None:
+    assert iso_duration(span) == text
+
+
+def test_real_mails_have_seventy_windows_of_three_days_with_500_people() -> None:
+    columns = Columns("t", {"src": "src", "dst": "dst"})
+    raw = read_rows(real_data("email_eu_temporal.parquet"), columns.names, pytest.fail)
+    three_days = Hopping(timedelta(days=3), timedelta(days=3))
+    counted: Counter[str] = Counter()
+    source = event_snapshots(
+        timed_rows(raw, columns, pytest.fail),
+        EventSettings("email", three_days, least_nodes=500),
+        on_late=pytest.fail,
+        count=lambda what, n: counted.update({what: n}),
+    )
+    sizes = [snapshot.n_nodes for snapshot, _ in source.snapshots]
+    assert len(sizes) == 70
+    assert min(sizes) >= 500
+    assert counted == {"small_windows": 108}

@@ -1,0 +1,239 @@
+"""Who is close to whom: on the sphere, where each was last seen, and never by all pairs."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from numpy.typing import NDArray
+
+from stream_icd.errors import BadSettings, LimitExceeded
+from stream_icd.snapshot import Snapshot, Window
+from stream_icd.sources import proximity
+from stream_icd.sources.proximity import (
+    EARTH_RADIUS_M,
+    nearest_pairs,
+    on_unit_sphere,
+    pairs_within,
+)
+from stream_icd.sources.source import Source
+from stream_icd.sources.tables import read_rows
+from stream_icd.sources.taxi import TaxiSettings, taxi_snapshot, taxi_snapshots
+from stream_icd.sources.timed_rows import Columns, sorted_by_time, timed_rows
+from stream_icd.sources.windows import TimedRows
+from tests.real_data import real_data
+
+MINUTE = timedelta(minutes=1)
+HOUR = timedelta(hours=1)
+DAY = Window(datetime(2008, 2, 2, tzinfo=UTC), datetime(2008, 2, 3, tzinfo=UTC))
+FIX = {
+    "lat": ("lat", lambda given: abs(given) <= 90),
+    "lon": ("lon", lambda given: abs(given) <= 180),
+}
+
+
+def great_circle_m(lat: NDArray[np.float64], lon: NDArray[np.float64]) -> NDArray[np.float64]:
+    """All distances (n, n) by the haversine formula, another way than the code's."""
+    phi, theta = np.radians(lat), np.radians(lon)
+    half = np.sin((phi[:, None] - phi) / 2) ** 2
+    half += np.cos(phi[:, None]) * np.cos(phi) * np.sin((theta[:, None] - theta) / 2) ** 2
+    return 2 * EARTH_RADIUS_M * np.arcsin(np.sqrt(np.clip(half, 0, 1)))
+
+
+def all_over_the_world(n: int = 300) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    rng = np.random.default_rng(7)
+    lat = np.concatenate([rng.uniform(-90, 90, n), [90, -90, 89.99, 0, 0]])
+    lon = np.concatenate([rng.uniform(-180, 180, n), [0, 0, 180, 179.99, -179.99]])
+    return lat, lon
+
+
+def as_set(pairs: NDArray[np.int64]) -> set[tuple[int, int]]:
+    assert (pairs[0] < pairs[1]).all()
+    found = set(zip(*pairs.tolist(), strict=True))
+    assert len(found) == pairs.shape[1]
+    return found
+
+
+@pytest.mark.parametrize("k", [1, 5, 400])
+def test_the_nearest_are_those_on_the_sphere(k: int) -> None:
+    lat, lon = all_over_the_world()
+    distances = great_circle_m(lat, lon)
+    np.fill_diagonal(distances, np.inf)
+    nearest = np.argsort(distances, axis=1)[:, : min(k, len(lat) - 1)]
+    expected = {(min(i, j), max(i, j)) for i, row in enumerate(nearest.tolist()) for j in row}
+    assert as_set(nearest_pairs(on_unit_sphere(lat, lon), k)) == expected
+
+
+@pytest.mark.parametrize("radius_m", [5_000.0, 2e6, 3e7])
+def test_a_radius_is_measured_along_the_surface(radius_m: float) -> None:
+    lat, lon = all_over_the_world()
+    near = np.argwhere(np.triu(great_circle_m(lat, lon) <= radius_m, 1))
+    assert as_set(pairs_within(on_unit_sphere(lat, lon), radius_m)) == {
+        tuple(p) for p in near.tolist()
+    }
+
+
+def test_many_at_one_place_have_others_for_neighbours_not_themselves() -> None:
+    points = on_unit_sphere(np.full(20, 39.9), np.full(20, 116.4))
+    pairs = nearest_pairs(points, 3)
+    assert (pairs[0] != pairs[1]).all()
+    assert set(pairs.ravel().tolist()) == set(range(20))
+
+
+def test_a_radius_that_joins_everybody_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(proximity, "MAX_PAIRS", 100)
+    points = on_unit_sphere(np.full(20, 39.9), np.full(20, 116.4))
+    with pytest.raises(LimitExceeded, match=r"190 pairs .* lower --radius"):
+        pairs_within(points, 10.0)
+
+
+def fixes(*rows: tuple[float, int | str, float, float]) -> TimedRows:
+    """(minute, taxi, lat, lon) as they arrived."""
+    minutes, taxi, lat, lon = zip(*rows, strict=True)
+    at = np.array([round(m * 60e6) for m in minutes], np.int64)
+    table = pa.table({"taxi": taxi, "lat": lat, "lon": lon})
+    return TimedRows("fixes", 0, np.arange(len(at)), at, table)
+
+
+def snapshots(source: Source) -> list[Snapshot]:
+    return [snapshot for snapshot, _ in source.snapshots]
+
+
+def at_ticks(arrived: TimedRows, **options: object) -> list[Snapshot]:
+    settings = TaxiSettings(**{"tick": MINUTE, "stale": 2 * MINUTE, **options})  # type: ignore[arg-type]
+    return snapshots(taxi_snapshots([arrived], settings, on_late=lambda _: None))
+
+
+def test_each_taxi_is_where_it_was_last_seen_and_stale_ones_are_gone() -> None:
+    found = at_ticks(
+        fixes(
+            (0.1, "a", 39.90, 116.40),
+            (0.2, "b", 39.90, 116.40),
+            (0.3, "c", 39.99, 116.40),
+            (1.1, "b", 39.99, 116.40),  # from a to c
+            (2.5, "b", 39.99, 116.40),
+        ),
+        nearest=0,
+        radius_m=100.0,
+    )
+    edges = [
+        (s.window.end.minute, [s.nodes.take(pa.array(ends)).to_pylist() for ends in s.edges])
+        for s in found
+    ]
+    # At 3 a and c were last seen 2.9 and 2.7 minutes ago.
+    assert edges == [(1, [["a"], ["b"]]), (2, [["b"], ["c"]])]
+    assert [s.nodes.to_pylist() for s in found] == [["a", "b", "c"]] * 2
+
+
+def test_ticks_are_multiples_since_1970_and_name_their_window() -> None:
+    (snapshot,) = at_ticks(fixes((7.5, 1, 39.9, 116.4), (7.6, 2, 39.9, 116.4)), tick=2 * MINUTE)
+    assert snapshot.id == "taxi/1970-01-01T00:06:00Z/PT2M"
+    assert snapshot.window.end.minute == 8
+
+
+def test_a_tick_at_which_nobody_is_near_makes_no_snapshot_and_is_counted() -> None:
+    counted: list[str] = []
+    source = taxi_snapshots(
+        [fixes((0, 1, 39.9, 116.4))],
+        TaxiSettings(MINUTE, MINUTE),
+        on_late=lambda _: None,
+        count=lambda what, _: counted.append(what),
+    )
+    assert snapshots(source) == []
+    assert counted == ["small_windows"]
+
+
+def test_nearest_and_radius_together_join_by_either() -> None:
+    # Four in a row, their distances growing from 11 m to 22; the fifth is far away from all.
+    offsets = (0.0, 1.0, 2.5, 4.5, 10_000)
+    rows = [(0.0, taxi, 39.9 + 0.0001 * offset, 116.4) for taxi, offset in enumerate(offsets)]
+    edges = [
+        at_ticks(fixes(*rows), stale=MINUTE, nearest=nearest, radius_m=radius_m)[0].n_edges
+        for nearest, radius_m in [(1, 0.0), (0, 40.0), (1, 40.0)]
+    ]
+    assert edges == [4, 5, 6]
+
+
+def test_a_sample_is_random_of_its_size_and_stays_the_same() -> None:
+    rng = np.random.default_rng(0)
+    table = pa.table(
+        {"taxi": np.arange(500), "lat": rng.uniform(39, 40, 500), "lon": rng.uniform(116, 117, 500)}
+    )
+
+    def nodes(seed: int, rows: pa.Table = table) -> set[int]:
+        settings = TaxiSettings(MINUTE, MINUTE, nearest=5, sample=100, seed=seed)
+        return set(taxi_snapshot(DAY, rows, settings).nodes.to_pylist())
+
+    assert len(nodes(0)) == 100
+    assert nodes(0) == nodes(0)
+    assert len(nodes(0) & nodes(1)) < 50
+    # When some taxis leave, those that stay in the sample do.
+    assert nodes(0) & set(range(400)) <= nodes(0, table.slice(0, 400))
+
+
+def test_other_ways_to_join_are_other_sources() -> None:
+    ways = [{}, {"nearest": 10}, {"radius_m": 5.0}, {"sample": 10}, {"sample": 10, "seed": 1}]
+    assert len({TaxiSettings(MINUTE, MINUTE, **way).source for way in ways}) == len(ways)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"nearest": 0},
+        {"nearest": -1},
+        {"radius_m": -1.0},
+        {"sample": 1},
+        {"stale": MINUTE / 2},
+        {"tick": timedelta(0)},
+    ],
+)
+def test_settings_that_make_no_sense_are_refused(wrong: dict[str, object]) -> None:
+    with pytest.raises(BadSettings):
+        TaxiSettings(**{"tick": MINUTE, "stale": MINUTE, **wrong}).rule  # type: ignore[arg-type] # noqa: B018
+
+
+def test_t_drives_own_form_is_read_from_its_folder(tmp_path: Path) -> None:
+    (tmp_path / "1.txt").write_text(
+        "1,2008-02-02 15:36:08,116.51,39.92\n1,2008-02-02 15:58:00,116.52,39.9\n"
+    )
+    (tmp_path / "2.txt").write_text("2,2008-02-02 15:37:00,116.51,39.92\n")
+    (tmp_path / "3.txt").write_text("")
+    columns = Columns("t", {"taxi": "taxi"}, FIX, zone="Asia/Shanghai")
+    raw = read_rows(tmp_path, columns.names, pytest.fail, header=["taxi", "t", "lon", "lat"])
+    rows = sorted_by_time(timed_rows(raw, columns, pytest.fail))
+    settings = TaxiSettings(10 * MINUTE, 10 * MINUTE)
+    (snapshot,) = snapshots(taxi_snapshots(rows, settings, on_late=pytest.fail))
+    assert snapshot.window.end == datetime(2008, 2, 2, 7, 40, tzinfo=UTC)
+    assert snapshot.nodes.to_pylist() == [1, 2]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_real_taxis_have_as_many_edges_as_the_papers(seed: int) -> None:
+    columns = Columns("t", {"taxi": "taxi"}, FIX, zone="Asia/Shanghai")
+    raw = read_rows(real_data("tdrive_1h.parquet"), columns.names, pytest.fail)
+    settings = TaxiSettings(HOUR, HOUR, sample=1279, seed=seed)
+    rows = timed_rows(raw, columns, pytest.fail)
+    (snapshot,) = snapshots(taxi_snapshots(rows, settings, on_late=pytest.fail))
+    assert snapshot.n_nodes == 1279
+    assert 38_554 <= snapshot.n_edges <= 40_171
+    assert snapshot.window.end == datetime(2008, 2, 2, 9, tzinfo=UTC)  # 17:00 in Beijing
+
+
+def test_ten_thousand_taxis_take_far_less_than_all_pairs_would() -> None:
+    rng = np.random.default_rng(0)
+    n = 10_000
+    table = pa.table(
+        {"taxi": np.arange(n), "lat": rng.normal(39.9, 0.1, n), "lon": rng.normal(116.4, 0.1, n)}
+    )
+    settings = TaxiSettings(MINUTE, MINUTE)
+    taxi_snapshot(DAY, table, settings)
+    took = []
+    for _ in range(3):
+        started = time.process_time()
+        assert taxi_snapshot(DAY, table, settings).n_edges > 250_000
+        took.append(time.process_time() - started)
+    assert min(took) < 0.5
