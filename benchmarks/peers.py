@@ -18,6 +18,7 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.ticker import LogLocator, NullFormatter
 from rich.console import Console
 
 from benchmarks.comparison import Floats, Results, compare, mean_and_error
@@ -138,14 +139,17 @@ def _draw_panel(panel: Axes, name: str, results: Mapping[str, Results]) -> None:
     for number, (method, found) in enumerate(results.items()):
         mean, error = mean_and_error(found.quality)
         panel.errorbar(
-            float(np.median(found.seconds)),
+            1000 * float(np.median(found.seconds)),
             mean,
             error,
             fmt="D" if number == 0 else "o",
             color=f"C{number}",
             label=method,
         )
-    panel.set(title=name, xscale="log", xlabel="seconds (median)")
+    panel.set(title=name, xscale="log", xlabel="milliseconds (median)")
+    panel.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    panel.xaxis.set_major_formatter("{x:g}")
+    panel.xaxis.set_minor_formatter(NullFormatter())
     panel.set_ylabel("NMI, %" if found.nmi is not None else "modularity, %")
     panel.grid(alpha=0.3)
 

@@ -35,7 +35,7 @@ START_BELIEF = 0.9
 MOST_EVIDENCE = 50.0
 """Log odds above which one edge counts no further, so that heavy weights do not overflow."""
 
-SETTLED = 1e-3
+SETTLED = 5e-3
 """Sweeps end when a smaller share of the nodes than this changes its likeliest community."""
 
 LARGE, TINY = 1e200, 1e-300
