@@ -35,7 +35,18 @@ class LazyGroup(TyperGroup):
 class BuiltIn(LazyGroup):
     """The commands of this package, one file each."""
 
-    NAMES = ("demo", "data", "produce", "consume", "subscribe", "broker", "topics", "train")
+    NAMES = (
+        "demo",
+        "data",
+        "produce",
+        "consume",
+        "subscribe",
+        "broker",
+        "topics",
+        "train",
+        "history",
+        "replay",
+    )
 
     def members(self) -> dict[str, Load]:
         return {name: _loads(f"stream_icd.cli.{name}") for name in self.NAMES}

@@ -113,7 +113,7 @@ def run_producer(
     source = open_source(run)
     total = source.total if limit is None else min(limit, source.total or limit)
     sent_before = run.sent_before
-    with Publisher(run.settings) as publisher, _progress() as progress:
+    with Publisher(run.settings) as publisher, progress_bar() as progress:
         task = progress.add_task("sent", total=total)
         sent = publish_source(
             source,
@@ -160,7 +160,8 @@ class _Rate(TextColumn):
         return Text(f"{task.speed:.1f}/s" if task.speed else "", style="progress.data.speed")
 
 
-def _progress() -> Progress:
+def progress_bar() -> Progress:
+    """Count, rate and times on standard error; nothing where nobody reads it."""
     return Progress(
         *Progress.get_default_columns()[:2],
         MofNCompleteColumn(),

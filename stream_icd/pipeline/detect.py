@@ -112,6 +112,11 @@ class Detector:
         )
 
 
+def result_version(model: VersionedModel, settings: DetectSettings) -> str:
+    """Under what model version results are published: what the two modes find differs."""
+    return f"{model.version}-faithful" if settings.mode == "faithful" else model.version
+
+
 def detect_snapshot(
     snapshot: Snapshot,
     model: VersionedModel,
@@ -120,8 +125,7 @@ def detect_snapshot(
 ) -> Communities:
     """The communities of one snapshot (paper, algorithm 4), with their quality.
 
-    K is the snapshot's own, else the settings', else found out from the graph. What the two modes
-    find has different versions, since it differs.
+    K is the snapshot's own, else the settings', else found out from the graph.
 
     Raises:
         BadInput: K is larger than the number of nodes.
@@ -140,7 +144,6 @@ def detect_snapshot(
         seed=settings.seed,
         threads=settings.threads,
     )
-    faithful = "-faithful" if settings.mode == "faithful" else ""
     return Communities(
         graph=snapshot.graph,
         snapshot_id=snapshot.id,
@@ -148,7 +151,7 @@ def detect_snapshot(
         nodes=snapshot.nodes,
         labels=detection.communities,
         n_edges=snapshot.n_edges,
-        model=f"{model.version}{faithful}",
+        model=result_version(model, settings),
         modularity=modularity(adjacency, detection.communities),
         ncut=ncut(adjacency, detection.communities),
         milliseconds={"decode": 1000 * prepared, **detection.milliseconds},

@@ -1,0 +1,166 @@
+"""`stream-icd history`: look into the archive, take rows out, merge small files."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from stream_icd.cli.replay_options import First, Graph, Last, parse_time
+
+if TYPE_CHECKING:
+    from stream_icd.history.archive import Selection
+    from stream_icd.history.layout import Kind
+
+app = typer.Typer(
+    no_args_is_help=True, add_completion=False, help="Look into the archive, and keep it small."
+)
+
+
+class OneKind(StrEnum):
+    """What is archived."""
+
+    SNAPSHOTS = "snapshots"
+    LABELS = "labels"
+    COMMUNITIES = "communities"
+
+
+Uri = Annotated[
+    str, typer.Argument(help="The archive: a folder, or a URI such as s3://bucket/history.")
+]
+WhichKind = Annotated[OneKind, typer.Option("--kind", help="What of it.")]
+Model = Annotated[
+    str | None,
+    typer.Option(
+        help="Only communities of this model version, such as as@556afcd8.", show_default=False
+    ),
+]
+
+
+@app.command("list")
+def list_(
+    uri: Uri,
+    kind: Annotated[
+        OneKind | None, typer.Option(help="Only this kind.", show_default=False)
+    ] = None,
+    graph: Graph = None,
+    first: First = None,
+    last: Last = None,
+    windows: Annotated[
+        bool, typer.Option("--windows", help="A line a window instead of a line a graph.")
+    ] = False,
+) -> None:
+    """Say what is archived: graphs, times, windows, rows, files, bytes.
+
+    stream-icd history list history/
+
+    stream-icd history list history/ --windows --graph as733 --from 1999-04-01 --to 1999-05-01
+    """
+    from stream_icd.cli.history_tables import graphs_table, windows_lines
+    from stream_icd.history.layout import KINDS
+    from stream_icd.history.store import open_store
+
+    store = open_store(uri)
+    chosen = [_selection(one, graph, None, first, last) for one in KINDS if kind in (None, one)]
+    if windows:
+        for selection in chosen:
+            for line in windows_lines(store, selection):
+                typer.echo(line)
+        return
+    from rich.console import Console
+
+    Console().print(graphs_table(store, chosen))
+
+
+@app.command()
+def show(
+    uri: Uri,
+    snapshot: Annotated[str, typer.Argument(help="Id, such as as733/1999-04-02.")],
+    graph: Graph = None,
+) -> None:
+    """Show all that is archived of one snapshot, with the headers of its messages.
+
+    stream-icd history show history/ as733/1999-04-02
+    """
+    from stream_icd.cli.history_tables import shown
+    from stream_icd.history.archive import Selection, windows
+    from stream_icd.history.layout import KINDS
+    from stream_icd.history.store import open_store
+
+    store, found = open_store(uri), 0
+    for kind in KINDS:
+        for noted in windows(store, Selection(kind, graph)):
+            if noted.identity.snapshot_id == snapshot:
+                typer.echo(shown(noted))
+                found += 1
+    if not found:
+        typer.echo(f"nothing is archived of snapshot {snapshot} in {store.uri}", err=True)
+        raise typer.Exit(1)
+
+
+@app.command()
+def export(
+    uri: Uri,
+    out: Annotated[
+        Path, typer.Option(help="File to write; .parquet, .csv or .arrow says the format.")
+    ],
+    kind: WhichKind = OneKind.SNAPSHOTS,
+    graph: Graph = None,
+    model: Model = None,
+    first: First = None,
+    last: Last = None,
+) -> None:
+    """Write rows of the archive into one file: pairs of snapshots, or nodes and communities.
+
+    stream-icd history export history/ --kind communities --out communities.csv
+
+    stream-icd history export history/ --graph as733 --from 1999-04-01 --out april.parquet
+    """
+    from stream_icd.history import export as exporting
+    from stream_icd.history.store import open_store
+
+    selection = _selection(kind.value, graph, model, first, last)
+    exporting.format_of(out)
+    n_rows = exporting.export(open_store(uri), selection, out)
+    typer.echo(f"{n_rows:,} rows to {out}")
+
+
+@app.command()
+def compact(
+    uri: Uri,
+    graph: Graph = None,
+    before: Annotated[
+        str | None,
+        typer.Option(help="Days before this one are over; by default today, UTC."),
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say it, and do nothing.")] = False,
+) -> None:
+    """Merge the small files of days that are over; may be stopped at any time, and run again.
+
+    stream-icd history compact history/ --dry-run
+    """
+    from datetime import UTC, datetime
+
+    from stream_icd.history.compact import compact as merge
+    from stream_icd.history.store import open_store
+
+    end = parse_time("--before", before) or datetime.now(UTC)
+    days = files = 0
+    for done in merge(open_store(uri), end.date(), graph=graph, dry_run=dry_run):
+        typer.echo(
+            f"{done.partition.folder}: {done.windows} windows, "
+            f"{done.files_before} files -> {done.files_after}"
+        )
+        days, files = days + 1, files + done.files_before - done.files_after
+    would = "would be" if dry_run else "were"
+    typer.echo(f"{days} days {would} merged, {files} files {would} saved")
+
+
+def _selection(
+    kind: Kind, graph: str | None, model: str | None, first: str | None, last: str | None
+) -> Selection:
+    from stream_icd.history.archive import Selection
+
+    return Selection(kind, graph, model, parse_time("--from", first), parse_time("--to", last))

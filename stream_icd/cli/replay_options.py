@@ -1,0 +1,54 @@
+"""Options that the commands on the past share, said once."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Annotated
+
+import typer
+
+from stream_icd.errors import BadSettings
+
+First = Annotated[
+    str | None,
+    typer.Option("--from", help="Windows that begin at this time or later.", show_default=False),
+]
+
+Last = Annotated[
+    str | None,
+    typer.Option("--to", help="Windows that begin before this time.", show_default=False),
+]
+
+Graph = Annotated[
+    str | None, typer.Option(help="Only this graph; by default all.", show_default=False)
+]
+
+Speed = Annotated[
+    str | None,
+    typer.Option(help="Keep the windows' spacing, so many times faster: 10x.", show_default=False),
+]
+
+Rate = Annotated[
+    str | None, typer.Option(help="So many windows a second: 50/s.", show_default=False)
+]
+
+Fastest = Annotated[
+    bool, typer.Option("--as-fast-as-possible", help="Do not wait at all; so it is by default.")
+]
+
+
+def parse_time(option: str, text: str | None) -> datetime | None:
+    """A time, or a day for its beginning; without a zone it is UTC.
+
+    Raises:
+        BadSettings: it is neither.
+    """
+    if text is None:
+        return None
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise BadSettings(
+            f"{option} {text!r}: give a day or a time, such as 2026-01-31T12:00:00Z"
+        ) from error
+    return time if time.tzinfo else time.replace(tzinfo=UTC)

@@ -1,0 +1,139 @@
+"""Archiving a stream: what arrives on a topic is kept, once, before its offset is committed."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import structlog
+
+from stream_icd.errors import BadInput
+from stream_icd.history.archive import Archive
+from stream_icd.history.layout import Kind
+from stream_icd.kafka.consumer import BatchDone, run_consumer
+from stream_icd.kafka.delivery import Delivery
+from stream_icd.kafka.record import OutgoingRecord, Record
+from stream_icd.kafka.settings import KafkaSettings
+from stream_icd.kafka.topics import COMMUNITIES, LABELS, SNAPSHOTS
+from stream_icd.pipeline.dead_letters import DeadLetterLimit, dead_letter
+from stream_icd.wire.communities import (
+    decode_communities,
+    decode_labels,
+    encode_communities,
+    encode_labels,
+)
+from stream_icd.wire.limits import DEFAULT_LIMITS, Limits
+from stream_icd.wire.message import Message
+from stream_icd.wire.snapshots import decode_snapshot, encode_snapshot
+
+TOPICS: dict[Kind, str] = {
+    "snapshots": SNAPSHOTS,
+    "labels": LABELS,
+    "communities": COMMUNITIES,
+}
+"""Where each kind of message comes from."""
+
+_CODECS: dict[Kind, tuple[Callable[..., Any], Callable[[Any], Message]]] = {
+    "snapshots": (decode_snapshot, encode_snapshot),
+    "labels": (decode_labels, encode_labels),
+    "communities": (decode_communities, encode_communities),
+}
+
+
+class Archiver:
+    """What a worker does with the records of one topic; `handle` is its one verb."""
+
+    def __init__(
+        self,
+        archive: Archive,
+        kind: Kind,
+        dead_letters: DeadLetterLimit,
+        graph: str | None = None,
+        limits: Limits = DEFAULT_LIMITS,
+    ) -> None:
+        self._archive = archive
+        self._kind = kind
+        self._dead_letters = dead_letters
+        self._graph = graph
+        self._limits = limits
+
+    def handle(self, records: Sequence[Record]) -> Iterator[OutgoingRecord]:
+        """Keep each record; gives nothing to publish but dead letters.
+
+        When it is through, all of them last: so offsets may be committed then, and a record that
+        comes again changes nothing.
+
+        Raises:
+            HistoryUnwritable: such as a full disk.
+            TooManyDeadLetters: nearly all of the last records were bad.
+        """
+        for record in records:
+            if self._graph is None or record.key == self._graph.encode():
+                yield from self._keep(record)
+
+    def _keep(self, record: Record) -> Iterator[OutgoingRecord]:
+        try:
+            new = self._archive.add(self._kind, self._checked(record))
+        except BadInput as error:
+            structlog.get_logger().warning("dead letter", place=record.place, reason=str(error))
+            self._dead_letters.count(dead=True, reason=str(error))
+            yield dead_letter(record, "archive", error)
+            return
+        self._dead_letters.count(dead=False)
+        structlog.get_logger().info(
+            "archived" if new else "archived before", place=record.place, kind=self._kind
+        )
+
+    def _checked(self, record: Record) -> Message:
+        """The record as a message in canonical form, with the headers that it came with."""
+        decode, encode = _CODECS[self._kind]
+        message = encode(decode(record.key, record.value, record.headers, self._limits))
+        return Message(message.key, message.value, record.headers)
+
+
+def archive_topics(
+    settings: KafkaSettings,
+    archivers: Mapping[str, Archiver],
+    group: str,
+    stop: threading.Event,
+    *,
+    max_records: int = 16,
+    on_done: Callable[[BatchDone], None] = lambda _: None,
+) -> None:
+    """Archive several topics until `stop`, each in a thread and a group of its own.
+
+    At least once is enough, since keeping something twice is keeping it once. When one of them
+    fails all end, and its error is raised.
+
+    Args:
+        archivers: of each topic.
+
+    Raises:
+        What `run_consumer` and `Archiver.handle` raise.
+    """
+    errors: list[BaseException] = []
+
+    def work(topic: str, archiver: Archiver) -> None:
+        try:
+            run_consumer(
+                settings,
+                topic,
+                f"{group}-{topic}",
+                archiver.handle,
+                stop,
+                delivery=Delivery.AT_LEAST_ONCE,
+                max_records=max_records,
+                on_done=on_done,
+            )
+        except BaseException as error:
+            errors.append(error)
+            stop.set()
+
+    threads = [threading.Thread(target=work, args=one, daemon=True) for one in archivers.items()]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if errors:
+        raise errors[0]

@@ -1,0 +1,62 @@
+"""The archive as a producer's source."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from stream_icd.communities import Labels
+from stream_icd.errors import BadSettings
+from stream_icd.history.archive import Selection, read_message, read_snapshot, windows
+from stream_icd.history.layout import Identity
+from stream_icd.history.parquet import ArchivedWindow
+from stream_icd.history.store import Store
+from stream_icd.pipeline.pacing import Tempo, paced
+from stream_icd.pipeline.sent_before import SentBefore
+from stream_icd.sources.source import Source
+from stream_icd.wire.communities import decode_labels
+
+
+def archived_source(
+    store: Store,
+    selection: Selection,
+    tempo: Tempo,
+    monotonic: Callable[[], float],
+    sleep: Callable[[float], object],
+    already: SentBefore,
+) -> Source:
+    """Archived snapshots in the order of their windows, with the labels that were kept of them.
+
+    Args:
+        tempo: when each is given; nobody waits for those that are sent `already`.
+
+    Raises:
+        BadSettings: there are none.
+        HistoryDamaged: a file cannot be read.
+    """
+    chosen = list(windows(store, selection))
+    if not chosen:
+        raise BadSettings(f"no snapshot in {store.uri} is of that graph and time")
+    known = {
+        (noted.partition.graph, noted.identity): noted
+        for noted in windows(store, replace(selection, kind="labels"))
+    }
+    snapshots = paced(
+        (read_snapshot(store, noted) for noted in chosen),
+        lambda snapshot: snapshot.window.end,
+        tempo,
+        monotonic,
+        sleep,
+        at_once=lambda snapshot: snapshot in already,
+    )
+    return Source(
+        len(chosen),
+        ((one, _labels(store, known.get((one.graph, Identity(one.id))))) for one in snapshots),
+    )
+
+
+def _labels(store: Store, noted: ArchivedWindow | None) -> Labels | None:
+    if noted is None:
+        return None
+    message = read_message(store, noted)
+    return decode_labels(message.key, message.value, message.headers)

@@ -1,0 +1,89 @@
+"""How fast the past goes by: as it did, faster, at a rate, or as fast as can be."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TypeVar
+
+from stream_icd.errors import BadSettings
+
+Item = TypeVar("Item")
+
+
+@dataclass(frozen=True, slots=True)
+class Tempo:
+    """Neither is given: as fast as can be.
+
+    Attributes:
+        speed: how many seconds of event time go by in one; keeps the spacing of windows.
+        rate: windows a second.
+
+    Raises:
+        BadSettings: both are given, or one is not above 0.
+    """
+
+    speed: float | None = None
+    rate: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.speed is not None and self.rate is not None:
+            raise BadSettings("give a speed, or a rate, not both")
+        for name in ("speed", "rate"):
+            value = getattr(self, name)
+            if value is not None and not 0 < value < float("inf"):
+                raise BadSettings(f"{name} {value}; it must be above 0")
+
+    def due_s(self, index: int, event_seconds: float) -> float:
+        """When number `index` (from 0), so long after the first in event time, is due."""
+        if self.speed is not None:
+            return event_seconds / self.speed
+        return 0.0 if self.rate is None else index / self.rate
+
+
+def parse_tempo(speed: str | None, rate: str | None, *, fastest: bool = False) -> Tempo:
+    """The tempo that options ask for: `--speed 10x`, `--rate 50/s`, or the fastest.
+
+    Raises:
+        BadSettings: it is none of these, or more than one.
+
+    >>> parse_tempo("10x", None), parse_tempo(None, "50/s")
+    (Tempo(speed=10.0, rate=None), Tempo(speed=None, rate=50.0))
+    """
+    if fastest and (speed or rate):
+        raise BadSettings("--as-fast-as-possible goes with neither --speed nor --rate")
+    return Tempo(_number("--speed", speed, "x"), _number("--rate", rate, "/s"))
+
+
+def paced(
+    items: Iterable[Item],
+    time_of: Callable[[Item], datetime],
+    tempo: Tempo,
+    monotonic: Callable[[], float],
+    sleep: Callable[[float], object],
+    at_once: Callable[[Item], bool] = lambda _: False,
+) -> Iterator[Item]:
+    """The items, each not before it is due. What comes late is not waited for.
+
+    Args:
+        at_once: items for which nobody waits; they do not count.
+    """
+    started, first, index = monotonic(), None, 0
+    for item in items:
+        if not at_once(item):
+            first = first or time_of(item)
+            due = started + tempo.due_s(index, (time_of(item) - first).total_seconds())
+            if (wait := due - monotonic()) > 0:
+                sleep(wait)
+            index += 1
+        yield item
+
+
+def _number(option: str, text: str | None, unit: str) -> float | None:
+    if text is None:
+        return None
+    if not re.fullmatch(rf"[0-9]+(\.[0-9]+)?({unit})?", text):
+        raise BadSettings(f"{option} {text!r}: give a number such as 10{unit}")
+    return float(text.removesuffix(unit))

@@ -1,0 +1,74 @@
+"""A replay on a Ray cluster: actors that hold the model, windows as their tasks (Ray Core)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import cycle
+from typing import Any
+
+from stream_icd.extras import needs_extra
+from stream_icd.pipeline.engines import IN_HAND, Outcomes, in_order
+from stream_icd.pipeline.redetect import Job, Redetection
+
+
+@dataclass(frozen=True, slots=True)
+class RayActors:
+    """Actors on a cluster, each with a core and the model, which travels to it.
+
+    An actor reads its windows by itself: the archive's URI has to mean the same everywhere. One
+    that dies is started again, and its windows are detected again, which gives the same.
+
+    Attributes:
+        redetection: what is done.
+        workers: how many actors.
+        address: of the cluster, such as `auto` or `ray://head:10001`; None starts one here.
+
+    Raises:
+        MissingExtra: Ray is not installed; the message says how to install it.
+    """
+
+    redetection: Redetection
+    workers: int
+    address: str | None = None
+
+    def __call__(self, jobs: Iterable[Job]) -> Outcomes:
+        with _connected(self.address, self.workers) as ray:
+            actor = ray.remote(num_cpus=1, max_restarts=-1, max_task_retries=-1)(_Detector)
+            model = ray.put(self.redetection)
+            actors = cycle([actor.remote(model) for _ in range(self.workers)])
+            yield from in_order(
+                jobs,
+                lambda job: next(actors).detect.remote(job),
+                ray.get,
+                self.workers * IN_HAND,
+            )
+
+
+class _Detector:
+    """The actor."""
+
+    def __init__(self, redetection: Redetection) -> None:
+        self._redetection = redetection
+
+    def detect(self, job: Job) -> Any:
+        """The outcome of a job."""
+        return self._redetection(job)
+
+
+@contextmanager
+def _connected(address: str | None, workers: int) -> Iterator[Any]:
+    # What it would tell others of how it is used, it does not.
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    with needs_extra("ray", "ray"):
+        import ray
+    here: dict[str, Any] = (
+        {"num_cpus": workers, "include_dashboard": False} if address is None else {}
+    )
+    ray.init(address=address or "local", log_to_driver=False, **here)
+    try:
+        yield ray
+    finally:
+        ray.shutdown()

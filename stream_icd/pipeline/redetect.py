@@ -1,0 +1,157 @@
+"""Detecting a snapshot of the past again: what one worker does, in this process or in another."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from datetime import datetime
+from functools import lru_cache
+from typing import Protocol
+
+from stream_icd.errors import BadInput, BadSnapshot
+from stream_icd.history.archive import read_snapshot
+from stream_icd.history.parquet import ArchivedWindow
+from stream_icd.history.store import Store, open_store
+from stream_icd.kafka.record import Record
+from stream_icd.pipeline.detect import DetectSettings, detect_snapshot, result_version
+from stream_icd.registry.shipped import VersionedModel
+from stream_icd.snapshot import Snapshot
+from stream_icd.wire.cloudevents import EventHeaders, graph_of
+from stream_icd.wire.communities import encode_communities
+from stream_icd.wire.limits import DEFAULT_LIMITS
+from stream_icd.wire.message import Headers, Message
+from stream_icd.wire.snapshots import SNAPSHOT_TYPE, decode_snapshot
+
+VARYING = ("icd_detected_at", "icd_ms_")
+"""Headers of a result that tell when and how fast it was found, not what."""
+
+
+class Job(Protocol):
+    """A snapshot to detect again; can be sent to another process."""
+
+    @property
+    def graph(self) -> str: ...
+
+    @property
+    def snapshot_id(self) -> str: ...
+
+    @property
+    def window_end(self) -> datetime: ...
+
+    def snapshot(self) -> Snapshot:
+        """Fetch it; called where it is detected.
+
+        Raises:
+            BadInput: it breaks the contract.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ArchivedJob:
+    """A snapshot in an archive, which the worker reads by itself."""
+
+    uri: str
+    noted: ArchivedWindow
+
+    @property
+    def graph(self) -> str:
+        """The graph it is one of."""
+        return self.noted.partition.graph
+
+    @property
+    def snapshot_id(self) -> str:
+        """Its id."""
+        return self.noted.identity.snapshot_id
+
+    @property
+    def window_end(self) -> datetime:
+        """When its window ends."""
+        return self.noted.window.end
+
+    def snapshot(self) -> Snapshot:
+        """Read it from its file."""
+        return read_snapshot(_opened_store(self.uri), self.noted)
+
+
+@dataclass(frozen=True, slots=True)
+class RecordJob:
+    """A snapshot that came out of a topic."""
+
+    graph: str
+    snapshot_id: str
+    window_end: datetime
+    key: bytes
+    value: bytes | None
+    headers: Headers
+
+    def snapshot(self) -> Snapshot:
+        """Decode it."""
+        return decode_snapshot(self.key, self.value, self.headers)
+
+
+def record_job(record: Record) -> RecordJob:
+    """A record of the snapshots topic as a job; looks at its headers only.
+
+    Raises:
+        BadSnapshot: they break the contract.
+    """
+    fields = EventHeaders(record.headers, SNAPSHOT_TYPE, DEFAULT_LIMITS, BadSnapshot)
+    return RecordJob(
+        graph=graph_of(record.key, BadSnapshot),
+        snapshot_id=fields.text("ce_id"),
+        window_end=fields.window().end,
+        key=record.key or b"",
+        value=record.value,
+        headers=record.headers,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A snapshot that breaks the contract, and how."""
+
+    reason: str
+
+
+Outcome = Message | Refused
+
+
+@dataclass(frozen=True, slots=True)
+class Redetection:
+    """A model, and how it is run. Called with a job it gives the communities as a message.
+
+    The same model, settings and snapshot give the same communities in any process.
+    """
+
+    model: VersionedModel
+    settings: DetectSettings
+
+    @property
+    def version(self) -> str:
+        """Under what model version results are published."""
+        return result_version(self.model, self.settings)
+
+    def __call__(self, job: Job) -> Outcome:
+        try:
+            found = detect_snapshot(job.snapshot(), self.model, self.settings)
+        except BadInput as error:
+            return Refused(str(error))
+        return encode_communities(found)
+
+
+def fingerprint(result: Message) -> str:
+    """SHA-256 of what was found: graph, snapshot, window, model, quality, nodes, communities.
+
+    Left out are only the times in the headers: when it was found, and how long that took.
+    """
+    digest = hashlib.sha256(result.key + b"\0" + result.value)
+    for name, value in result.headers:
+        if not name.startswith(VARYING):
+            digest.update(b"\0" + name.encode() + b"\0" + value)
+    return digest.hexdigest()
+
+
+@lru_cache(maxsize=8)
+def _opened_store(uri: str) -> Store:
+    return open_store(uri)

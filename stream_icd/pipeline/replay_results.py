@@ -1,0 +1,140 @@
+"""Where a replay's results are kept, and which are there already."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from typing import Protocol
+
+from stream_icd.communities import Communities
+from stream_icd.errors import BadSettings, TopicMissing
+from stream_icd.history.archive import Archive, Selection, read_message, windows
+from stream_icd.history.store import Store
+from stream_icd.kafka.producer import Publisher
+from stream_icd.kafka.reader import open_reader
+from stream_icd.kafka.record import OutgoingRecord
+from stream_icd.kafka.settings import KafkaSettings
+from stream_icd.kafka.topics import COMMUNITIES, TopicSpec, create_topics
+from stream_icd.pipeline.subscribe import subscribe
+from stream_icd.wire.communities import decode_communities
+from stream_icd.wire.message import Message
+
+Name = tuple[str, str]
+"""Graph and snapshot id."""
+
+Keep = Callable[[Message], object]
+
+
+class Results(Protocol):
+    """A place for communities; `name` is how a person calls it."""
+
+    @property
+    def name(self) -> str: ...
+
+    def kept(self, version: str) -> set[Name]:
+        """The snapshots whose results of this model version are there."""
+        ...
+
+    def read(self) -> Iterator[Communities]:
+        """All results that are there, each once."""
+        ...
+
+    def writing(self) -> AbstractContextManager[Keep]:
+        """What keeps a result; when the block is left, all of them last."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryResults:
+    """In an archive, where each result is safe as soon as it is kept."""
+
+    store: Store
+
+    @property
+    def name(self) -> str:
+        """Its URI."""
+        return self.store.uri
+
+    def kept(self, version: str) -> set[Name]:
+        """By the footers of its files."""
+        found = windows(self.store, Selection("communities", model=version))
+        return {(noted.partition.graph, noted.identity.snapshot_id) for noted in found}
+
+    def read(self) -> Iterator[Communities]:
+        """In the order of the windows."""
+        for noted in windows(self.store, Selection("communities")):
+            message = read_message(self.store, noted)
+            yield decode_communities(message.key, message.value, message.headers)
+
+    @contextmanager
+    def writing(self) -> Iterator[Keep]:
+        """One file a result."""
+        archive = Archive(self.store)
+        yield lambda message: archive.add("communities", message)
+
+
+@dataclass(frozen=True, slots=True)
+class TopicResults:
+    """In a topic, which is made when it is first written to.
+
+    Attributes:
+        partitions: of the topic, where it has to be made.
+    """
+
+    settings: KafkaSettings
+    topic: str
+    partitions: int = 1
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return f"topic {self.topic}"
+
+    def kept(self, version: str) -> set[Name]:
+        """By the headers of its records; none where there is no such topic."""
+        found: set[Name] = set()
+        try:
+            with open_reader(self.settings, self.topic, until="end") as records:
+                for record in records:
+                    headers = dict(record.headers)
+                    if headers.get("icd_model") == version.encode():
+                        graph, snapshot_id = record.key or b"", headers.get("icd_snapshot_id", b"")
+                        found.add((graph.decode(errors="replace"), snapshot_id.decode()))
+        except TopicMissing:
+            return set()
+        return found
+
+    def read(self) -> Iterator[Communities]:
+        """In the order of the topic."""
+        return subscribe(start="beginning", until="end", settings=self.settings, topic=self.topic)
+
+    @contextmanager
+    def writing(self) -> Iterator[Keep]:
+        """One record a result; all are acknowledged when the block is left."""
+        create_topics(self.settings, [TopicSpec(self.topic, partitions=self.partitions)])
+        with Publisher(self.settings) as publisher:
+
+            def keep(message: Message) -> None:
+                record = OutgoingRecord(
+                    self.topic, message.value, key=message.key, headers=message.headers
+                )
+                publisher.send(record)
+
+            yield keep
+
+
+def results_topic(
+    settings: KafkaSettings, topic: str, *, into_live: bool, partitions: int = 1
+) -> TopicResults:
+    """The topic as a place for results.
+
+    Raises:
+        BadSettings: it is the one that everybody follows, and nobody has said that it may be.
+    """
+    if topic == COMMUNITIES and not into_live:
+        raise BadSettings(
+            f"{topic} is the live topic: its subscribers would take results of the past for new "
+            f"ones. Give another --out-topic, or say --into-live"
+        )
+    return TopicResults(settings, topic, partitions)

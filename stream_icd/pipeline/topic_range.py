@@ -1,0 +1,78 @@
+"""A part of a topic: from a time or an offset to another."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from stream_icd.errors import BadSettings
+from stream_icd.kafka.reader import Start, open_reader
+from stream_icd.kafka.record import Record
+from stream_icd.kafka.settings import KafkaSettings
+
+Position = datetime | dict[int, int] | None
+"""A time by the records' timestamps; the offset in each partition; None for the very end of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class TopicRange:
+    """The records from `start` up to, not including, `end`.
+
+    Where a position names partitions, only those are read.
+    """
+
+    topic: str
+    start: Position = None
+    end: Position = None
+
+    def holds(self, record: Record) -> bool:
+        """Whether a record, which is not before the start, is one of them."""
+        for position in (self.start, self.end):
+            if isinstance(position, dict) and record.partition not in position:
+                return False
+        if isinstance(self.end, datetime):
+            return record.timestamp_ms < self.end.timestamp() * 1000
+        return self.end is None or record.offset < self.end[record.partition]
+
+
+@contextmanager
+def read_range(settings: KafkaSettings, part: TopicRange) -> Iterator[Iterator[Record]]:
+    """The records of a part of a topic, of what it holds now.
+
+    Raises:
+        TopicMissing, OffsetGone, BrokerUnavailable, BadSettings: as `open_reader`.
+    """
+    start: Start = "beginning" if part.start is None else part.start
+    with open_reader(settings, part.topic, start=start, until="end") as records:
+        yield filter(part.holds, records)
+
+
+def parse_position(option: str, text: str | None, n_partitions: int) -> Position:
+    """`OFFSET`, `PARTITION:OFFSET,…`, or a day or a time (UTC, where it names no zone).
+
+    Raises:
+        BadSettings: it is none of these, or an offset alone where there are several partitions.
+    """
+    if text is None:
+        return None
+    if re.fullmatch(r"\d+", text):
+        if n_partitions > 1:
+            raise BadSettings(
+                f"{option} {text}: the topic has {n_partitions} partitions; say which, such as "
+                f"0:{text},1:{text}"
+            )
+        return {0: int(text)}
+    if re.fullmatch(r"\d+:\d+(,\d+:\d+)*", text):
+        pairs = (pair.split(":") for pair in text.split(","))
+        return {int(partition): int(offset) for partition, offset in pairs}
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise BadSettings(
+            f"{option} {text!r}: give a time such as 2026-01-31T12:00:00Z, an offset, or "
+            f"PARTITION:OFFSET[,PARTITION:OFFSET]"
+        ) from error
+    return time if time.tzinfo else time.replace(tzinfo=UTC)
