@@ -27,20 +27,20 @@ from tests import brokers
 PRODUCERS = sorted(entry.name for entry in entry_points(group="stream_icd.producers"))
 
 
-def days(folder: Path, bad: str = "") -> list[str]:
+def days(folder: Path, _graph: str, bad: str = "") -> list[str]:
     for day in range(1, 5):
         text = f"1\t2\n{day}\t{day + 5}\n{bad}"
         (folder / f"as2000010{day}.txt").write_text(text)
     return [str(folder)]
 
 
-def events(folder: Path, bad: str = "") -> list[str]:
+def events(folder: Path, _graph: str, bad: str = "") -> list[str]:
     rows = "".join(f"{60 * i},{i % 7},{(3 * i + 1) % 7}\n" for i in range(240))
     (folder / "events.csv").write_text(f"t,src,dst\n{bad}{rows}")
     return [str(folder / "events.csv"), "--window", "1h", "--late", str(folder / "late.jsonl")]
 
 
-def fixes(folder: Path, bad: str = "") -> list[str]:
+def fixes(folder: Path, _graph: str, bad: str = "") -> list[str]:
     rows = "".join(
         f"{60 * i},{taxi},{39.9 + 0.01 * (taxi * i % 5)},{116.4 + 0.01 * taxi}\n"
         for i in range(24)
@@ -51,13 +51,13 @@ def fixes(folder: Path, bad: str = "") -> list[str]:
     return [str(folder / "fixes.csv"), "--tick", "6m", "--nearest", "2", "--late", late]
 
 
-def edge_lists(folder: Path, bad: str = "") -> list[str]:
+def edge_lists(folder: Path, _graph: str, bad: str = "") -> list[str]:
     for day in range(1, 5):
         (folder / f"2000-01-0{day}.csv").write_text(f"src,dst\n1,2\n{day},{day + 5}\n{bad}")
     return [str(folder)]
 
 
-def generated(folder: Path, bad: str = "") -> list[str]:  # noqa: ARG001 - it reads nothing
+def generated(_folder: Path, _graph: str) -> list[str]:
     return ["--nodes", "300"]
 
 
@@ -65,7 +65,8 @@ def generated(folder: Path, bad: str = "") -> list[str]:  # noqa: ARG001 - it re
 class Example:
     """How to run a producer on something small: it makes four snapshots.
 
-    `make(folder, bad)` puts its input there, with the bad row in it, and gives its arguments.
+    `make(folder, graph, bad)` puts its input there, with the bad row in it, and gives its
+    arguments.
     `every` are arguments that a generator needs to make four and no more.
     """
 
@@ -78,7 +79,7 @@ EXAMPLES = {
     "as": Example(days, "bad row\n"),
     "events": Example(events, "yesterday,1,2\n"),
     "files": Example(edge_lists, "1,2,3\n"),
-    "gn": Example(lambda folder: [*generated(folder), "--communities", "15"], every=("4",)),
+    "gn": Example(lambda *given: [*generated(*given), "--communities", "15"], every=("4",)),
     "lfr": Example(generated, every=("4",)),
     "taxi": Example(fixes, "0,1,91,0\n"),
 }
@@ -141,10 +142,14 @@ def test_every_producer_has_an_example() -> None:
 
 @pytest.mark.parametrize("name", PRODUCERS)
 def test_it_goes_on_where_it_was_and_makes_the_same_bytes_again(
-    name: str, produce: Produce, records: Callable[..., list[Record]], tmp_path: Path
+    name: str,
+    produce: Produce,
+    records: Callable[..., list[Record]],
+    topic_name: str,
+    tmp_path: Path,
 ) -> None:
     example = EXAMPLES[name]
-    arguments = example.make(tmp_path)
+    arguments = example.make(tmp_path, topic_name)
     limit = ["--limit", *example.every] if example.every else []
     assert produce(name, *arguments, "--limit", "2")[0] == 0
     status, said = produce(name, *arguments, *limit)
@@ -175,13 +180,17 @@ def assert_valid(sent: list[Record], labels: list[Record]) -> None:
 
 @pytest.mark.parametrize("name", PRODUCERS)
 def test_bad_rows_are_counted_shown_and_stop_it_when_strict(
-    name: str, produce: Produce, records: Callable[..., list[Record]], tmp_path: Path
+    name: str,
+    produce: Produce,
+    records: Callable[..., list[Record]],
+    topic_name: str,
+    tmp_path: Path,
 ) -> None:
     example = EXAMPLES[name]
     assert ("strict" in parameters(name)) == (example.bad is not None), "it reads rows, or not"
     if example.bad is None:
         return  # a generator: there is no row that could be bad
-    arguments = example.make(tmp_path, example.bad)
+    arguments = example.make(tmp_path, topic_name, example.bad)
     status, said = produce(name, *arguments)
     assert status == 0
     assert summary(said)["bad_rows"] in (1, 4)  # one in a file, of one file or of four
@@ -195,10 +204,14 @@ def test_bad_rows_are_counted_shown_and_stop_it_when_strict(
 
 @pytest.mark.parametrize("name", PRODUCERS)
 def test_ctrl_c_leaves_whole_snapshots_and_the_next_run_sends_the_rest(
-    name: str, produce: Produce, records: Callable[..., list[Record]], tmp_path: Path
+    name: str,
+    produce: Produce,
+    records: Callable[..., list[Record]],
+    topic_name: str,
+    tmp_path: Path,
 ) -> None:
     example = EXAMPLES[name]
-    arguments = example.make(tmp_path)
+    arguments = example.make(tmp_path, topic_name)
     limit = ["--limit", *example.every] if example.every else []
     interrupt = threading.Thread(target=press_ctrl_c, args=(lambda: len(records()) >= 1,))
     interrupt.start()

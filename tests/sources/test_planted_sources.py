@@ -1,0 +1,110 @@
+"""Generated streams: the paper's statistics, known communities, and shifts where they are asked."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from stream_icd.communities import Labels
+from stream_icd.errors import BadSettings
+from stream_icd.snapshot import Snapshot
+from stream_icd.sources.gn import independent_gn
+from stream_icd.sources.lfr import independent_lfr
+from stream_icd.sources.planted import shifted
+from stream_icd.sources.source import Source
+from stream_icd.synthetic.lfr import LfrSettings
+from stream_icd.wire.communities import encode_labels
+from stream_icd.wire.snapshots import encode_snapshot
+
+SMALL = LfrSettings(n_nodes=500, max_degree=40, max_community=60)
+
+
+def taken(source: Source) -> list[tuple[Snapshot, Labels]]:
+    found = [(snapshot, labels) for snapshot, labels in source.snapshots if labels is not None]
+    assert len(found) == source.total
+    return found
+
+
+def outside(snapshot: Snapshot, labels: Labels) -> float:
+    """Share of the edges that leave their community."""
+    low, high = labels.labels[snapshot.edges]
+    return float(np.mean(low != high))
+
+
+def test_gn_has_the_papers_sizes_and_its_truth() -> None:
+    ((snapshot, labels),) = taken(independent_gn(0, 1))
+    assert (snapshot.n_nodes, snapshot.n_communities) == (5000, 250)
+    assert snapshot.n_edges == pytest.approx(49_250, rel=0.02)
+    assert np.bincount(labels.labels).tolist() == [20] * 250
+    assert labels.nodes.equals(snapshot.nodes)
+
+
+def test_the_number_of_nodes_may_be_drawn() -> None:
+    drawn = taken(independent_lfr(0, 6, SMALL, most_nodes=700))
+    sizes = {snapshot.n_nodes for snapshot, _ in drawn}
+    assert len(sizes) > 1
+    assert min(sizes) >= 500
+    assert max(sizes) <= 700
+    assert {s.n_nodes for s, _ in taken(independent_lfr(0, 3, SMALL))} == {500}
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda **o: independent_lfr(0, 4, SMALL, **o),
+        lambda **o: independent_gn(0, 4, n_nodes=300, n_communities=15, **o),
+    ],
+)
+def test_graphs_are_independent_and_repeatable(make: object) -> None:
+    once, twice = (taken(make()) for _ in range(2))  # type: ignore[operator]
+    assert [encode_snapshot(s) for s, _ in once] == [encode_snapshot(s) for s, _ in twice]
+    assert [encode_labels(truth) for _, truth in once] == [encode_labels(t) for _, t in twice]
+    assert not np.array_equal(once[0][1].labels, once[1][1].labels)
+    assert len({snapshot.id for snapshot, _ in once}) == 4
+
+
+def test_mixing_shifts_halfway_or_evenly() -> None:
+    def mixing(shift: str) -> list[float]:
+        source = independent_lfr(0, 4, SMALL, shift=shift, mixing_after=0.6)  # type: ignore[arg-type]
+        return [outside(*one) for one in taken(source)]
+
+    assert mixing("none") == pytest.approx([0.3] * 4, abs=0.03)
+    assert mixing("sudden") == pytest.approx([0.3, 0.3, 0.6, 0.6], abs=0.03)
+    assert mixing("gradual") == pytest.approx([0.3, 0.4, 0.5, 0.6], abs=0.03)
+
+
+def test_gn_shifts_too() -> None:
+    source = independent_gn(0, 2, n_nodes=1000, n_communities=50, shift="sudden", p_in_after=0.1)
+    before, after = (outside(*one) for one in taken(source))
+    assert after > before + 0.1
+
+
+def test_one_step_is_where_it_begins() -> None:
+    assert shifted("gradual", 0, 1, 0.3, 0.6) == 0.3
+
+
+def test_other_settings_are_other_sources() -> None:
+    sources = [
+        independent_gn(0, 1, n_nodes=40, n_communities=2),
+        independent_gn(1, 1, n_nodes=40, n_communities=2),
+        independent_gn(0, 1, n_nodes=40, n_communities=4),
+        independent_gn(0, 1, n_nodes=40, n_communities=2, p_in=0.5),
+        independent_gn(0, 1, n_nodes=40, n_communities=2, shift="sudden"),
+        independent_gn(0, 1, n_nodes=40, n_communities=2, shift="sudden", p_in_after=0.1),
+    ]
+    assert len({taken(source)[0][0].source for source in sources}) == len(sources)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: independent_gn(0, 1, n_nodes=5, n_communities=6),
+        lambda: independent_gn(0, 1, p_in=1.5),
+        lambda: independent_gn(0, 1, p_in_after=-0.1),
+        lambda: independent_lfr(0, 1, SMALL, most_nodes=100),
+        lambda: independent_lfr(0, 1, SMALL, shift="sudden", mixing_after=1.5),
+    ],
+)
+def test_what_cannot_be_is_refused_before_anything_is_made(make: object) -> None:
+    with pytest.raises(BadSettings):
+        make()  # type: ignore[operator]
