@@ -4,6 +4,7 @@ StreamIcdError
 ├── BadInput                 dead-letter   this record can never succeed; set it aside and go on
 │   ├── BadSnapshot                        an edge table or its headers break the wire contract
 │   ├── BadCommunities                     a communities message breaks the wire contract
+│   ├── BadEvents                          an events message breaks the wire contract
 │   ├── BadRow                             a row of a source file or stream cannot be read
 │   └── LimitExceeded                      a count or size is above a configured limit
 ├── BadSettings              stop          an option, a setting or an argument is wrong
@@ -61,6 +62,10 @@ class BadSnapshot(BadInput):
 
 class BadCommunities(BadInput):
     """A communities message breaks its contract (docs/wire.md)."""
+
+
+class BadEvents(BadInput):
+    """An events message breaks its contract (docs/wire.md)."""
 
 
 class BadRow(BadInput):

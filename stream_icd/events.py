@@ -1,0 +1,111 @@
+"""What happened to a graph's communities from one window to the next, and who they are now."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from stream_icd.errors import BadEvents
+from stream_icd.snapshot import Window
+
+Kind = Literal["born", "grown", "shrunk", "merged", "split", "continued", "died"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+
+
+@dataclass(frozen=True, slots=True)
+class CommunityEvent:
+    """One thing that happened to one community; communities are named by stable ids.
+
+    Attributes:
+        kind: one of `KINDS`. A community of the window was born, merged, split, or else has
+            grown, shrunk or continued; one that merged and split in one window has both events.
+        community: who it happened to. Of a merger, the community that came of it; of a split,
+            the community that was split.
+        label: its label in the communities message of the window; None when it is not there.
+        size: members now; 0 when it is not there any more.
+        size_before: members when it was last seen; 0 when it is new.
+        overlap: Jaccard index with itself as last seen, on the nodes present both times; None
+            where it is new or gone.
+        parents: of a merger, who went into it; of a birth, whom it came out of, if anybody.
+        children: of a split, who came out of it.
+        away: for how many windows it had not been seen; 0 when it was there in the last one.
+    """
+
+    kind: Kind
+    community: int
+    label: int | None
+    size: int
+    size_before: int
+    overlap: float | None = None
+    parents: tuple[int, ...] = ()
+    children: tuple[int, ...] = ()
+    away: int = 0
+
+    def concerns(self, community: int) -> bool:
+        """Whether it happened to that community, or it took part."""
+        return community in (self.community, *self.parents, *self.children)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CommunityEvents:
+    """The events of one snapshot, and the stable community of each of its nodes.
+
+    `(graph, snapshot_id, model)` identifies it: whoever sees one twice keeps one.
+
+    Attributes:
+        graph, snapshot_id, window, model: the result of a detector that this was made from.
+        nodes: the source's own ids, `(n_nodes,)`; none when `late`.
+        communities: stable id of each node's community, `(n_nodes,)` int64.
+        events: at least one for each community of the window, then those of communities that
+            ended; none when `late`.
+        next_community: the first stable id that was never given in this graph.
+        missed: windows that are missing between the last one that was tracked and this one.
+        late: the window is not after the last one that was tracked, so it was not tracked.
+        model_before: the model of the last window, where it is another.
+    """
+
+    graph: str
+    snapshot_id: str
+    window: Window
+    model: str
+    nodes: pa.Array
+    communities: NDArray[np.int64]
+    events: tuple[CommunityEvent, ...]
+    next_community: int
+    missed: int = 0
+    late: bool = False
+    model_before: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.communities.shape != (len(self.nodes),):
+            raise BadEvents(
+                f"{self.snapshot_id!r}: stable ids have shape {self.communities.shape}; "
+                f"{len(self.nodes)} nodes need one each"
+            )
+
+    def identity(self) -> tuple[str, str, str]:
+        """What makes two of them the same: `(graph, snapshot_id, model)`."""
+        return self.graph, self.snapshot_id, self.model
+
+    def community_of(self, node: int | str) -> int | None:
+        """Stable id of the node's community; None where the node is not in the snapshot.
+
+        A node whose ids are integers may be asked for by text, too: `"701"`.
+        """
+        try:
+            sought = pa.scalar(node, self.nodes.type)
+        except (pa.ArrowException, TypeError, ValueError):
+            sought = _parsed(node, self.nodes.type)
+        at = self.nodes.index(sought).as_py() if sought is not None else -1
+        return None if at < 0 else int(self.communities[at])
+
+
+def _parsed(node: int | str, kind: pa.DataType) -> pa.Scalar | None:
+    try:
+        return pa.scalar(str(node)).cast(kind)
+    except pa.ArrowException:
+        return None

@@ -1,0 +1,136 @@
+"""What befell the communities between two windows, given who they are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import chain
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_icd.events import CommunityEvent, Kind
+from stream_icd.tracking.identities import Front, Identities
+from stream_icd.tracking.partition import Partition
+from stream_icd.tracking.settings import TrackSettings
+
+Relatives = Mapping[int, tuple[int, ...]]
+
+
+def first_events(known: Identities, partition: Partition) -> tuple[CommunityEvent, ...]:
+    """Of a graph's first window: everybody is born."""
+    return tuple(_living(at, known, partition, "born") for at in range(len(known.ids)))
+
+
+def events_between(
+    front: Front, known: Identities, partition: Partition, settings: TrackSettings
+) -> tuple[CommunityEvent, ...]:
+    """The events of the communities there now, in order, then of those that are not any more.
+
+    - *merged*: more than `part` of each of several communities went into one (its own former
+      self counts as one of them, however little of it is left);
+    - *split*: more than `part` of each of several communities came out of one (likewise);
+    - *died*: it is not there, and neither went into a merger nor was split.
+    """
+    origins, heirs = _flows(front, known, settings)
+    merged = {community: all_of for community, all_of in origins.items() if len(all_of) > 1}
+    split = {community: all_of for community, all_of in heirs.items() if len(all_of) > 1}
+    out_of = {child: parent for parent, children in split.items() for child in children}
+    living = (
+        event
+        for at in range(len(known.ids))
+        for event in _of_living(at, known, partition, merged, split, out_of, settings)
+    )
+    return tuple(chain(living, _of_ended(front, known, merged, split)))
+
+
+def _flows(front: Front, known: Identities, settings: TrackSettings) -> tuple[Relatives, Relatives]:
+    """By stable id: who went into each community there now, and who came out of each former."""
+    pairs = front.between
+    went_in = (pairs.of_old > settings.part) & _large(pairs.old_sizes, settings)[pairs.old]
+    came_out = (pairs.of_new > settings.part) & _large(pairs.new_sizes, settings)[pairs.new]
+    old, new = front.ids[pairs.old], known.ids[pairs.new]
+    itself = old == new
+    return (
+        _grouped(new[went_in | itself], old[went_in | itself]),
+        _grouped(old[came_out | itself], new[came_out | itself]),
+    )
+
+
+def _large(sizes: NDArray[np.int64], settings: TrackSettings) -> NDArray[np.bool_]:
+    return sizes >= settings.smallest
+
+
+def _grouped(keys: NDArray[np.int64], values: NDArray[np.int64]) -> Relatives:
+    groups: dict[int, list[int]] = {}
+    for key, value in zip(keys.tolist(), values.tolist(), strict=True):
+        groups.setdefault(key, []).append(value)
+    return {key: tuple(sorted(members)) for key, members in groups.items()}
+
+
+def _of_living(
+    at: int,
+    known: Identities,
+    partition: Partition,
+    merged: Relatives,
+    split: Relatives,
+    out_of: Mapping[int, int],
+    settings: TrackSettings,
+) -> Iterator[CommunityEvent]:
+    community = int(known.ids[at])
+    appeared = known.size_before[at] == 0 or known.reappeared[at]
+    if appeared:
+        parents = {*merged.get(community, ()), *_only(out_of.get(community))}
+        yield _living(at, known, partition, "born", parents=tuple(sorted(parents)))
+    if community in merged:
+        yield _living(at, known, partition, "merged", parents=merged[community])
+    if community in split:
+        yield _living(at, known, partition, "split", children=split[community])
+    if not (appeared or community in merged or community in split):
+        yield _living(at, known, partition, _by_size(at, known, partition, settings))
+
+
+def _only(parent: int | None) -> tuple[int, ...]:
+    return () if parent is None else (parent,)
+
+
+def _by_size(at: int, known: Identities, partition: Partition, settings: TrackSettings) -> Kind:
+    growth = partition.sizes[at] / known.size_before[at] - 1
+    if growth >= settings.change:
+        return "grown"
+    return "shrunk" if growth <= -settings.change else "continued"
+
+
+def _living(
+    at: int,
+    known: Identities,
+    partition: Partition,
+    kind: Kind,
+    parents: tuple[int, ...] = (),
+    children: tuple[int, ...] = (),
+) -> CommunityEvent:
+    overlap = float(known.overlap[at])
+    return CommunityEvent(
+        kind=kind,
+        community=int(known.ids[at]),
+        label=int(partition.names[at]),
+        size=int(partition.sizes[at]),
+        size_before=int(known.size_before[at]),
+        overlap=None if np.isnan(overlap) else overlap,
+        parents=parents,
+        children=children,
+        away=int(known.away[at]),
+    )
+
+
+def _of_ended(
+    front: Front, known: Identities, merged: Relatives, split: Relatives
+) -> Iterator[CommunityEvent]:
+    """Of former communities without a successor; what went into a merger is told there."""
+    absorbed = set(chain.from_iterable(merged.values()))
+    there = set(known.ids.tolist())
+    for community, size in zip(front.ids.tolist(), front.partition.sizes.tolist(), strict=True):
+        if community in there or (community in absorbed and community not in split):
+            continue
+        children = split.get(community, ())
+        kind: Kind = "split" if children else "died"
+        yield CommunityEvent(kind, community, None, 0, size, children=children)

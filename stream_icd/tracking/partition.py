@@ -1,0 +1,73 @@
+"""The communities of one window, numbered in a way that depends on nothing but who is in them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+Positions = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Partition:
+    """Nodes in ascending order, and the community of each.
+
+    Attributes:
+        nodes: `(n_nodes,)`.
+        labels: `(n_nodes,)` in 0..K-1.
+        names: what each of these was called in the numbering that came, `(K,)`.
+        sizes: members of each, `(K,)`.
+    """
+
+    nodes: pa.Array
+    labels: Positions
+    names: Positions
+    sizes: Positions
+
+    @property
+    def n_communities(self) -> int:
+        return len(self.names)
+
+
+def by_first_node(nodes: pa.Array, labels: NDArray[np.int32]) -> Partition:
+    """Communities numbered by their smallest node: however they were labelled, or listed."""
+    nodes, ordered = _ascending(nodes, labels)
+    names, first, inverse, sizes = np.unique(
+        ordered, return_index=True, return_inverse=True, return_counts=True
+    )
+    order = np.argsort(first)
+    rank = np.empty_like(order)
+    rank[order] = np.arange(len(order))
+    return Partition(nodes, rank[inverse], names[order].astype(np.int64), sizes[order])
+
+
+def by_name(nodes: pa.Array, communities: NDArray[np.int64]) -> Partition:
+    """Communities numbered in the order of their stable ids."""
+    nodes, ordered = _ascending(nodes, communities)
+    names, inverse, sizes = np.unique(ordered, return_inverse=True, return_counts=True)
+    return Partition(nodes, inverse, names, sizes)
+
+
+def shared_nodes(old: Partition, new: Partition) -> tuple[Positions, Positions]:
+    """Positions in `old.nodes` and in `new.nodes` of the nodes that both have, `(n_shared,)` each.
+
+    Ids of two kinds, numbers and texts, share nothing.
+    """
+    import pyarrow.compute as pc
+
+    try:
+        found = pc.index_in(new.nodes, value_set=old.nodes.cast(new.nodes.type))
+    except pa.ArrowException:
+        return np.empty(0, np.int64), np.empty(0, np.int64)
+    there = np.flatnonzero(found.is_valid().to_numpy(zero_copy_only=False))
+    return found.drop_null().to_numpy().astype(np.int64), there
+
+
+def _ascending(nodes: pa.Array, values: NDArray[np.integer]) -> tuple[pa.Array, Positions]:
+    import pyarrow.compute as pc
+
+    order = pc.sort_indices(nodes)
+    return nodes.take(order), values[order.to_numpy()]

@@ -1,0 +1,41 @@
+"""When two communities count as one, and when something counts as an event."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from stream_icd.errors import BadSettings
+
+
+@dataclass(frozen=True, slots=True)
+class TrackSettings:
+    """Thresholds of tracking.
+
+    Attributes:
+        match: a community keeps its identity where its Jaccard index with what it was is at
+            least this (Greene et al.'s θ).
+        part: a community goes into another, or comes out of it, with more than this share of its
+            members (Asur et al.'s κ); at least a half, so that it does so with one only.
+        change: a community has grown or shrunk when its size changed by at least this share.
+        smallest: communities of fewer members merge and split without a word: they are too small
+            to tell an event from chance.
+        memory: for how many windows an identity is kept that is not seen, be it that windows are
+            missing or that the community is.
+    """
+
+    match: float = 0.3
+    part: float = 0.5
+    change: float = 0.1
+    smallest: int = 3
+    memory: int = 5
+
+    def __post_init__(self) -> None:
+        self._check("match", 0 < self.match <= 1, "above 0 and at most 1")
+        self._check("part", 0.5 <= self.part < 1, "at least 0.5 and below 1")
+        self._check("change", self.change > 0, "above 0")
+        self._check("smallest", self.smallest >= 1, "at least 1")
+        self._check("memory", self.memory >= 0, "at least 0")
+
+    def _check(self, name: str, good: bool, rule: str) -> None:
+        if not good:
+            raise BadSettings(f"{name}={getattr(self, name)}; it must be {rule}")

@@ -1,0 +1,85 @@
+"""One step of tracking: the windows before, a new one in, its events out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from stream_icd.communities import Communities
+from stream_icd.events import CommunityEvents
+from stream_icd.tracking.befall import events_between, first_events
+from stream_icd.tracking.gaps import missed_windows
+from stream_icd.tracking.identities import Identities, compare, identify
+from stream_icd.tracking.partition import by_first_node
+from stream_icd.tracking.settings import TrackSettings
+
+DEFAULTS = TrackSettings()
+
+
+def track(
+    recent: Sequence[CommunityEvents], found: Communities, settings: TrackSettings = DEFAULTS
+) -> CommunityEvents:
+    """What happened to the communities of a graph up to the window of `found`.
+
+    Labels and the order of nodes do not matter: the same communities give the same ids and
+    events. Communities are compared on the nodes that both windows have, so that nodes which
+    come and go do not blur who is who; sizes count all nodes.
+
+    - A window that is not after the last one is late: nothing is tracked, and it says so.
+    - Windows that are missing are bridged, up to `settings.memory` of them; after more, everybody
+      has died and everybody is born.
+    - Another model makes no difference to the matching; `model_before` says that it changed.
+
+    Args:
+        recent: what was tracked of the same graph before, oldest first, as `remember` keeps it;
+            empty for the first window. This is the whole state of a tracker.
+    """
+    last = recent[-1] if recent else None
+    if last is not None and found.window.end <= last.window.end:
+        return _late(last, found)
+    partition = by_first_node(found.nodes, found.labels)
+    if last is None:
+        known = Identities.unknown(partition.n_communities)
+        known.ids[:] = np.arange(partition.n_communities)
+        events = first_events(known, partition)
+    else:
+        front = compare(last, found.window, partition, 0, settings.memory)
+        known = identify(front, recent, found.window, partition, settings)
+        events = events_between(front, known, partition, settings)
+    return CommunityEvents(
+        graph=found.graph,
+        snapshot_id=found.snapshot_id,
+        window=found.window,
+        model=found.model,
+        nodes=partition.nodes,
+        communities=known.ids[partition.labels],
+        events=events,
+        next_community=max(int(known.ids.max()) + 1, last.next_community if last else 0),
+        missed=missed_windows(last.window, found.window) if last else 0,
+        model_before=last.model if last and last.model != found.model else None,
+    )
+
+
+def remember(
+    recent: Sequence[CommunityEvents], tracked: CommunityEvents, settings: TrackSettings = DEFAULTS
+) -> tuple[CommunityEvents, ...]:
+    """`recent` for the next window: with `tracked`, unless late, and without what is forgotten."""
+    if tracked.late:
+        return tuple(recent)
+    return (*recent, tracked)[-(settings.memory + 1) :]
+
+
+def _late(last: CommunityEvents, found: Communities) -> CommunityEvents:
+    return CommunityEvents(
+        graph=found.graph,
+        snapshot_id=found.snapshot_id,
+        window=found.window,
+        model=found.model,
+        nodes=found.nodes.slice(0, 0),
+        communities=np.empty(0, np.int64),
+        events=(),
+        next_community=last.next_community,
+        late=True,
+        model_before=last.model if last.model != found.model else None,
+    )
