@@ -18,6 +18,7 @@ import yaml
 
 from stream_icd.communities import STAGES, Communities, Labels
 from stream_icd.errors import BadInput, BadSnapshot
+from stream_icd.events import CommunityEvent, CommunityEvents
 from stream_icd.kafka.record import Record
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import DEFAULT_TOPICS
@@ -29,6 +30,7 @@ from stream_icd.wire.communities import (
     encode_communities,
     encode_labels,
 )
+from stream_icd.wire.events import FIELDS, decode_events, encode_events
 from stream_icd.wire.limits import DEFAULT_LIMITS
 from stream_icd.wire.message import Headers, Message
 from stream_icd.wire.snapshots import decode_snapshot, encode_snapshot
@@ -61,10 +63,27 @@ COMMUNITIES = encode_communities(
     )
 )
 KNOWN = encode_labels(Labels("g", "g/1", DAY, NODES, LABELS, source="s"))
+EVENTS = encode_events(
+    CommunityEvents(
+        graph="g",
+        snapshot_id="g/1",
+        window=DAY,
+        model="as@5b1f09c2",
+        nodes=NODES,
+        communities=np.array([7, 7, 4]),
+        events=(
+            CommunityEvent("merged", 4, 1, 1, 3, 0.25, (4, 5)),
+            CommunityEvent("born", 7, 0, 2, 0),
+        ),
+        next_community=8,
+        model_before="as@00000000",
+    )
+)
 MESSAGES: dict[str, tuple[Message, Callable[..., Any]]] = {
     "snapshot": (SNAPSHOT, decode_snapshot),
     "communities": (COMMUNITIES, decode_communities),
     "labels": (KNOWN, decode_labels),
+    "events": (EVENTS, decode_events),
 }
 EVERYWHERE = "On every message:"
 
@@ -169,9 +188,18 @@ def test_limits_are_those_of_the_code() -> None:
 
 @pytest.mark.parametrize("name", MESSAGES)
 def test_columns_are_those_of_the_tables(name: str) -> None:
-    heading = "### Edges of a snapshot" if name == "snapshot" else "### Nodes of communities"
+    heading = {"snapshot": "### Edges of a snapshot", "events": "### Events of a snapshot"}.get(
+        name, "### Nodes of communities"
+    )
     columns = set(pa.ipc.open_stream(MESSAGES[name][0].value).schema.names)
     assert columns <= set(rows_under(heading)) <= columns | {"weight"}
+
+
+def test_the_types_of_event_columns_are_those_documented() -> None:
+    rows = rows_under("### Events of a snapshot")
+    for name, kind in FIELDS.items():
+        text = {"string": "utf8", "double": "float64"}.get(str(kind), str(kind))
+        assert f"`{text}`" in rows[name].replace("list<int64>", "list<item: int64>")
 
 
 def test_the_asyncapi_document_holds_together() -> None:

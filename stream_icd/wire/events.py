@@ -1,0 +1,183 @@
+"""Community events on the wire: a table of events, one message a snapshot (docs/wire.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from stream_icd.errors import BadEvents
+from stream_icd.events import KINDS, CommunityEvent, CommunityEvents
+from stream_icd.snapshot import is_id_type
+from stream_icd.wire.arrow_stream import read_table, write_table
+from stream_icd.wire.cloudevents import EventHeaders, event_headers, graph_of, window_headers
+from stream_icd.wire.limits import DEFAULT_LIMITS, Limits
+from stream_icd.wire.message import Headers, Message
+
+EVENTS_TYPE = "stream_icd.events.v1"
+SOURCE = "stream_icd/track"
+IDS = pa.list_(pa.int64())
+FIELDS: dict[str, pa.DataType] = {
+    "event": pa.string(),
+    "community": pa.int64(),
+    "label": pa.int32(),
+    "size": pa.int64(),
+    "size_before": pa.int64(),
+    "overlap": pa.float64(),
+    "parents": IDS,
+    "children": IDS,
+    "away": pa.int32(),
+}
+NULLABLE = {"label", "overlap", "members"}
+COLUMNS = dict.fromkeys([*FIELDS, "members"], True)
+
+
+def encode_events(tracked: CommunityEvents) -> Message:
+    """The events as a message; the same events give the same bytes."""
+    extra = {
+        "icd_snapshot_id": tracked.snapshot_id,
+        **window_headers(tracked.window),
+        "icd_model": tracked.model,
+        "icd_missed": str(tracked.missed),
+        "icd_late": "true" if tracked.late else "false",
+        "icd_next_community": str(tracked.next_community),
+    }
+    if tracked.model_before is not None:
+        extra["icd_model_before"] = tracked.model_before
+    return Message(
+        key=tracked.graph.encode(),
+        value=write_table(event_table(tracked)),
+        headers=event_headers(
+            type=EVENTS_TYPE,
+            source=SOURCE,
+            id=f"{tracked.snapshot_id}@{tracked.model}",
+            time=tracked.window.end,
+            extra=extra,
+        ),
+    )
+
+
+def event_table(tracked: CommunityEvents) -> pa.Table:
+    """A row an event; the first row of each community that is there lists its members."""
+    rows = tracked.events
+    plain = {
+        name: pa.array([getattr(row, _attribute(name)) for row in rows], kind)
+        for name, kind in FIELDS.items()
+    }
+    return pa.table({**plain, "members": _members(tracked)})
+
+
+def decode_events(
+    key: bytes | None, value: bytes | None, headers: Headers, limits: Limits = DEFAULT_LIMITS
+) -> CommunityEvents:
+    """The events of a message from outside; nodes come in ascending order.
+
+    Raises:
+        BadEvents: the message breaks the contract; the text says how.
+        LimitExceeded: it is above `limits`.
+    """
+    fields = EventHeaders(headers, EVENTS_TYPE, limits, BadEvents)
+    if not value:
+        raise BadEvents("the message has no value; an Arrow table of events was expected")
+    table = read_table(value, COLUMNS, limits, BadEvents).combine_chunks()
+    _check(table)
+    nodes, communities = _nodes(table)
+    return CommunityEvents(
+        graph=graph_of(key, BadEvents),
+        snapshot_id=fields.text("icd_snapshot_id"),
+        window=fields.window(),
+        model=fields.text("icd_model"),
+        nodes=nodes,
+        communities=communities,
+        events=tuple(_events(table)),
+        next_community=_whole(fields, "icd_next_community"),
+        missed=_whole(fields, "icd_missed"),
+        late=_yes(fields, "icd_late"),
+        model_before=fields.optional("icd_model_before"),
+    )
+
+
+def is_late(headers: Headers) -> bool:
+    """Whether the message only says that its window came too late."""
+    return dict(headers).get("icd_late") == b"true"
+
+
+def _attribute(column: str) -> str:
+    return "kind" if column == "event" else column
+
+
+def _members(tracked: CommunityEvents) -> pa.Array:
+    """`(n_events,)` lists of nodes, null but in the first row of each community there is."""
+    order = np.argsort(tracked.communities, kind="stable")
+    ids, starts, counts = np.unique(
+        tracked.communities[order], return_index=True, return_counts=True
+    )
+    place = {community: at for at, community in enumerate(ids.tolist())}
+    lists = pa.ListArray.from_arrays(
+        pa.array(np.append(starts, starts[-1] + counts[-1]) if len(ids) else [0], pa.int32()),
+        tracked.nodes.take(pa.array(order)),
+    )
+    at = [
+        place.pop(row.community, None) if row.label is not None else None for row in tracked.events
+    ]
+    return lists.take(pa.array(at, pa.int32()))
+
+
+def _check(table: pa.Table) -> None:
+    for name, kind in FIELDS.items():
+        if table.schema.field(name).type != kind:
+            raise BadEvents(f"{name} has type {table.schema.field(name).type}; expected {kind}")
+    members = table.schema.field("members").type
+    if not pa.types.is_list(members) or not is_id_type(members.value_type):
+        raise BadEvents(f"members has type {members}; expected a list of ids")
+    nulls = [name for name in FIELDS if name not in NULLABLE and table[name].null_count]
+    if nulls:
+        raise BadEvents(f"there are nulls in {', '.join(nulls)}")
+    unknown = set(table["event"].to_pylist()) - set(KINDS)
+    if unknown:
+        raise BadEvents(f"unknown event {min(unknown)!r:.40}; expected {', '.join(KINDS)}")
+
+
+def _nodes(table: pa.Table) -> tuple[pa.Array, NDArray[np.int64]]:
+    import pyarrow.compute as pc  # a tenth of the start of a subscriber that gets no events
+
+    lists: pa.ListArray = _one(table["members"])
+    nodes = lists.flatten()
+    lengths = pc.fill_null(pc.list_value_length(lists), 0).to_numpy()
+    communities = np.repeat(_one(table["community"]).to_numpy(), lengths)
+    if nodes.null_count or len(pc.unique(nodes)) < len(nodes):
+        raise BadEvents("a node is null, or a member of two communities")
+    order = pc.sort_indices(nodes)
+    return nodes.take(order), communities[order.to_numpy()].astype(np.int64)
+
+
+def _one(column: pa.ChunkedArray) -> Any:
+    """The column as one array, also when it has no rows."""
+    return column.chunk(0) if column.num_chunks else pa.array([], column.type)
+
+
+def _events(table: pa.Table) -> Iterator[CommunityEvent]:
+    columns: list[Sequence[Any]] = [table[name].to_pylist() for name in FIELDS]
+    for kind, community, label, size, before, overlap, parents, children, away in zip(
+        *columns, strict=True
+    ):
+        yield CommunityEvent(
+            kind, community, label, size, before, overlap, tuple(parents), tuple(children), away
+        )
+
+
+def _whole(fields: EventHeaders, name: str) -> int:
+    text = fields.text(name)
+    if not (text.isascii() and text.isdigit() and len(text) < 16):
+        raise BadEvents(f"header {name} is {text!r:.80}; expected a whole number")
+    return int(text)
+
+
+def _yes(fields: EventHeaders, name: str) -> bool:
+    text = fields.text(name)
+    if text not in ("true", "false"):
+        raise BadEvents(f"header {name} is {text!r:.80}; expected true or false")
+    return text == "true"
