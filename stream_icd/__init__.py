@@ -11,20 +11,40 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from stream_icd.communities import Communities, Labels
+    from stream_icd.events import CommunityEvent, CommunityEvents
     from stream_icd.icd.estimator import ICD
-    from stream_icd.pipeline.subscribe import subscribe
+    from stream_icd.pipeline.subscribe import subscribe, subscribe_events, subscribe_node
     from stream_icd.snapshot import Snapshot, Window, snapshot_from_pairs
+    from stream_icd.tracking.node_changes import NodeChange
 
-__all__ = ["ICD", "Communities", "Labels", "Snapshot", "Window", "snapshot_from_pairs", "subscribe"]
+__all__ = [
+    "ICD",
+    "Communities",
+    "CommunityEvent",
+    "CommunityEvents",
+    "Labels",
+    "NodeChange",
+    "Snapshot",
+    "Window",
+    "snapshot_from_pairs",
+    "subscribe",
+    "subscribe_events",
+    "subscribe_node",
+]
 
 _HOMES = {
     "ICD": "stream_icd.icd.estimator",
     "Communities": "stream_icd.communities",
+    "CommunityEvent": "stream_icd.events",
+    "CommunityEvents": "stream_icd.events",
     "Labels": "stream_icd.communities",
+    "NodeChange": "stream_icd.tracking.node_changes",
     "Snapshot": "stream_icd.snapshot",
     "Window": "stream_icd.snapshot",
     "snapshot_from_pairs": "stream_icd.snapshot",
     "subscribe": "stream_icd.pipeline.subscribe",
+    "subscribe_events": "stream_icd.pipeline.subscribe",
+    "subscribe_node": "stream_icd.pipeline.subscribe",
 }
 
 

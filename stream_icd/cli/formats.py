@@ -1,4 +1,4 @@
-"""How a stream of communities is printed: a table, JSON lines, or one Arrow stream."""
+"""How what is followed is written: a table, JSON lines, an Arrow stream, or Parquet files."""
 
 from __future__ import annotations
 
@@ -6,17 +6,16 @@ import json
 import sys
 from collections.abc import Iterable
 from datetime import UTC, datetime
-from typing import Literal
+from pathlib import Path
+from typing import Literal, TypeVar
+from urllib.parse import quote
 
 import pyarrow as pa
 
-from stream_icd.communities import Communities
+from stream_icd.cli.shapes import Shape
 from stream_icd.errors import BadSettings
 
-COLUMNS = (
-    f"{'snapshot':<28} {'nodes':>8} {'edges':>9} {'communities':>11} {'modularity':>10} "
-    f"{'largest':>8} {'ms':>8}  model"
-)
+Item = TypeVar("Item")
 
 
 def parse_start(text: str) -> Literal["beginning", "latest"] | datetime:
@@ -38,49 +37,24 @@ def parse_start(text: str) -> Literal["beginning", "latest"] | datetime:
     return time if time.tzinfo else time.replace(tzinfo=UTC)
 
 
-def write_table(found: Iterable[Communities]) -> None:
-    """A line a snapshot, for people."""
-    sys.stdout.write(COLUMNS + "\n")
+def write_table(found: Iterable[Item], shape: Shape[Item]) -> None:
+    """Lines for people, under a heading."""
+    sys.stdout.write(shape.heading + "\n")
+    sys.stdout.flush()
     for one in found:
-        sys.stdout.write(
-            f"{one.snapshot_id:<28} {one.n_nodes:>8,} {one.n_edges:>9,} {one.n_communities:>11,} "
-            f"{one.modularity:>10.4f} {int(one.sizes.max()):>8,} "
-            f"{sum(one.milliseconds.values()):>8.1f}  {one.model}\n"
-        )
+        sys.stdout.writelines(line + "\n" for line in shape.lines(one))
         sys.stdout.flush()
 
 
-def write_json_lines(found: Iterable[Communities]) -> None:
+def write_json_lines(found: Iterable[Item], shape: Shape[Item]) -> None:
     """A JSON object a snapshot, whole, for programs."""
     for one in found:
-        sys.stdout.write(to_json(one) + "\n")
+        sys.stdout.write(json.dumps(shape.document(one)) + "\n")
         sys.stdout.flush()
 
 
-def to_json(one: Communities) -> str:
-    """One result as a JSON object on one line."""
-    return json.dumps(
-        {
-            "graph": one.graph,
-            "snapshot_id": one.snapshot_id,
-            "window_start": one.window.start.isoformat(),
-            "window_end": one.window.end.isoformat(),
-            "model": one.model,
-            "n_nodes": one.n_nodes,
-            "n_edges": one.n_edges,
-            "n_communities": one.n_communities,
-            "modularity": one.modularity,
-            "ncut": one.ncut,
-            "milliseconds": one.milliseconds,
-            "detected_at": one.detected_at.isoformat(),
-            "nodes": one.nodes.to_pylist(),
-            "communities": one.labels.tolist(),
-        }
-    )
-
-
-def write_arrow(found: Iterable[Communities]) -> None:
-    """One Arrow IPC stream, a batch a snapshot, a row a node.
+def write_arrow(found: Iterable[Item], shape: Shape[Item]) -> None:
+    """One Arrow IPC stream, a batch a snapshot.
 
     Raises:
         BadSettings: graphs with ids of different types cannot share one stream.
@@ -88,34 +62,71 @@ def write_arrow(found: Iterable[Communities]) -> None:
     writer: pa.ipc.RecordBatchStreamWriter | None = None
     schema: pa.Schema | None = None
     for one in found:
-        batch = _batch(one)
+        table = shape.table(one)
         if writer is None:
-            schema = batch.schema
+            schema = table.schema
             writer = pa.ipc.new_stream(sys.stdout.buffer, schema)
-        if batch.schema != schema:
-            raise BadSettings(
-                f"{one.graph} has node ids of type {one.nodes.type}, unlike the graphs before it; "
-                f"an Arrow stream has one type: choose one with --graph"
-            )
-        writer.write_batch(batch)
+        _same(table.schema, schema)
+        writer.write_table(table)
         sys.stdout.buffer.flush()
     if writer is not None:
         writer.close()
 
 
-def _batch(one: Communities) -> pa.RecordBatch:
-    def repeated(value: object, kind: pa.DataType) -> pa.Array:
-        return pa.repeat(pa.scalar(value, kind), one.n_nodes)
+def write_parquet(found: Iterable[Item], shape: Shape[Item], out: Path) -> None:
+    """Parquet: one file, whole when the stream ends; or, in a folder, a file a snapshot.
 
-    zoned = pa.timestamp("us", tz="UTC")
-    return pa.RecordBatch.from_pydict(
-        {
-            "graph": repeated(one.graph, pa.string()),
-            "snapshot_id": repeated(one.snapshot_id, pa.string()),
-            "window_start": repeated(one.window.start, zoned),
-            "window_end": repeated(one.window.end, zoned),
-            "model": repeated(one.model, pa.string()),
-            "node": one.nodes,
-            "community": pa.array(one.labels),
-        }
-    )
+    No half file is ever to be seen under its name.
+
+    Raises:
+        BadSettings: as `write_arrow`, for one file.
+    """
+    if out.suffix == ".parquet" and not out.is_dir():
+        _write_one_file(found, shape, out)
+    else:
+        _write_a_file_each(found, shape, out)
+
+
+def _write_one_file(found: Iterable[Item], shape: Shape[Item], out: Path) -> None:
+    from pyarrow import parquet
+
+    writer: parquet.ParquetWriter | None = None
+    schema: pa.Schema | None = None
+    unfinished = _unfinished(out)
+    try:
+        for one in found:
+            table = shape.table(one)
+            if writer is None:
+                schema = table.schema
+                writer = parquet.ParquetWriter(unfinished, schema, compression="zstd")
+            _same(table.schema, schema)
+            writer.write_table(table)
+    finally:  # also at Ctrl-C: what came is kept
+        if writer is not None:
+            writer.close()
+            unfinished.replace(out)
+
+
+def _write_a_file_each(found: Iterable[Item], shape: Shape[Item], folder: Path) -> None:
+    from pyarrow import parquet
+
+    folder.mkdir(parents=True, exist_ok=True)
+    for one in found:
+        table = shape.table(one)
+        if table.num_rows:
+            named = f"{table['snapshot_id'][0].as_py()}@{table['model'][0].as_py()}"
+            out = folder / f"{quote(named, safe='@')}.parquet"
+            parquet.write_table(table, _unfinished(out), compression="zstd")
+            _unfinished(out).replace(out)
+
+
+def _unfinished(out: Path) -> Path:
+    return out.with_name(f".{out.name}.unfinished")
+
+
+def _same(schema: pa.Schema, first: pa.Schema | None) -> None:
+    if schema != first:
+        raise BadSettings(
+            "there are graphs with node ids of different types, and one Arrow stream or Parquet "
+            "file has one type: choose a graph with --graph"
+        )

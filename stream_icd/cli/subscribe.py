@@ -1,12 +1,22 @@
-"""`stream-icd subscribe`: follow the communities topic."""
+"""`stream-icd subscribe`: follow communities, their events, or one node."""
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+import sys
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from stream_icd.cli.options import BootstrapServers, kafka_settings
+from stream_icd.errors import BadSettings
+
+if TYPE_CHECKING:
+    from stream_icd.cli.shapes import Shape
+    from stream_icd.pipeline.subscription import Subscription
+    from stream_icd.tracking.gaps import Gap
 
 app = typer.Typer(add_completion=False, help="Follow communities as they are found.")
 
@@ -16,23 +26,70 @@ def subscribe(
     graph: Annotated[
         str | None, typer.Option(help="Only this graph; by default all.", show_default=False)
     ] = None,
+    events: Annotated[
+        bool, typer.Option("--events", help="Follow what happens to communities (icd.events.v1).")
+    ] = False,
+    event: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Only events of this kind; may be repeated: born, grown, shrunk, merged, split, "
+            "continued, died.",
+            show_default=False,
+        ),
+    ] = None,
+    community: Annotated[
+        int | None,
+        typer.Option(
+            help="Only events that this community took part in, by its stable id.",
+            show_default=False,
+        ),
+    ] = None,
+    node: Annotated[
+        str | None,
+        typer.Option(
+            help="Tell when this node changes community, such as 701.", show_default=False
+        ),
+    ] = None,
     start: Annotated[
-        str,
-        typer.Option("--from", help="beginning, latest, or a time such as 2026-01-31T12:00:00Z."),
-    ] = "latest",
-    format: Annotated[
-        Literal["table", "json", "arrow"],
-        typer.Option(help="A table for people, JSON lines for programs, or an Arrow stream."),
-    ] = "table",
-    limit: Annotated[
-        int | None, typer.Option(min=1, help="Stop after so many.", show_default=False)
+        str | None,
+        typer.Option(
+            "--from",
+            help="beginning, latest, or a time such as 2026-01-31T12:00:00Z; by default latest, "
+            "or where --group was.",
+            show_default=False,
+        ),
     ] = None,
     until: Annotated[
         Literal["forever", "end"], typer.Option(help="end: stop after what is there now.")
     ] = "forever",
+    limit: Annotated[
+        int | None, typer.Option(min=1, help="Stop after so many.", show_default=False)
+    ] = None,
+    group: Annotated[
+        str | None,
+        typer.Option(
+            help="Share the stream with this consumer group's other members, and go on after a "
+            "restart; by default everybody gets everything.",
+            show_default=False,
+        ),
+    ] = None,
+    format: Annotated[
+        Literal["table", "json", "arrow", "parquet"],
+        typer.Option(
+            help="A table for people, JSON lines for programs, an Arrow stream, or Parquet files."
+        ),
+    ] = "table",
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="Of --format parquet: FILE.parquet, whole when the stream ends, or a folder that "
+            "gets a file a snapshot.",
+            show_default=False,
+        ),
+    ] = None,
     bootstrap_servers: BootstrapServers = None,
 ) -> None:
-    """Follow the communities topic: one line per snapshot, until Ctrl-C.
+    """Follow communities: one line per snapshot, until Ctrl-C.
 
     With --format json each line holds the whole result, its nodes and their communities too:
 
@@ -41,24 +98,65 @@ def subscribe(
     With --format arrow standard output is one Arrow IPC stream, a row per node:
 
       stream-icd subscribe --from beginning --until end --format arrow > communities.arrows
-    """
-    from stream_icd.cli import formats
-    from stream_icd.pipeline.subscribe import subscribe as follow
 
-    write = {
+    With --format parquet, a file that grows into FILE.parquet, or a folder of files:
+
+      stream-icd subscribe --from beginning --until end --format parquet --out communities.parquet
+
+    Where `stream-icd consume track` runs, communities keep their ids from window to window, and
+    what happens to them can be followed: all of it, mergers and splits, one community, one node:
+
+      stream-icd subscribe --events --graph as733
+
+      stream-icd subscribe --event merged --event split
+
+      stream-icd subscribe --community 12 --from beginning
+
+      stream-icd subscribe --graph as733 --node 701
+
+    Windows that should have come and did not are told on standard error.
+    """
+    from stream_icd.cli import formats, shapes
+    from stream_icd.pipeline import subscribe as following
+
+    if node is not None and (event or community is not None):
+        raise BadSettings("--node follows one node through all events: leave out --event and "
+                          "--community")  # fmt: skip
+    if (format == "parquet") != (out is not None):
+        raise BadSettings("--format parquet and --out FILE.parquet or --out FOLDER go together")
+    options: dict[str, Any] = {
+        "start": None if start is None else formats.parse_start(start),
+        "until": until,
+        "limit": limit,
+        "group": group,
+        "settings": kafka_settings(bootstrap_servers),
+        "on_gap": _say_gap,
+    }
+    found: Subscription[Any]
+    shape: Shape[Any]
+    if node is not None:
+        found, shape = following.subscribe_node(node, graph, **options), shapes.NODE
+    elif events or event or community is not None:
+        found = following.subscribe_events(
+            graph, community=community, event=event or None, **options
+        )
+        shape = shapes.EVENTS
+    else:
+        found, shape = following.subscribe(graph, **options), shapes.COMMUNITIES
+    writers: dict[str, Callable[[Any, Any], None]] = {
         "table": formats.write_table,
         "json": formats.write_json_lines,
         "arrow": formats.write_arrow,
-    }[format]
-    found = follow(
-        graph,
-        start=formats.parse_start(start),
-        until=until,
-        limit=limit,
-        settings=kafka_settings(bootstrap_servers),
-    )
+        "parquet": partial(formats.write_parquet, out=out or Path()),
+    }
     try:
-        write(found)
+        writers[format](found, shape)
     except (KeyboardInterrupt, BrokenPipeError):
         # Ctrl-C, or `| head`: the reader has seen enough.
         raise typer.Exit(0) from None
+    finally:
+        found.close()
+
+
+def _say_gap(gap: Gap) -> None:
+    sys.stderr.write(f"{gap}\n")

@@ -1,20 +1,36 @@
-"""Following the communities topic."""
+"""Following what is published: communities, their events, and one node's way through them."""
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Literal
+from threading import Event
+from typing import Literal, Protocol, TypeVar
 
 from stream_icd.communities import Communities
-from stream_icd.errors import BadInput
-from stream_icd.kafka.reader import open_reader
+from stream_icd.errors import BadInput, BadSettings
+from stream_icd.events import KINDS, CommunityEvents
+from stream_icd.kafka.reader import Stop, open_reader
 from stream_icd.kafka.record import Record
 from stream_icd.kafka.settings import KafkaSettings
-from stream_icd.kafka.topics import COMMUNITIES
+from stream_icd.kafka.topics import COMMUNITIES, EVENTS
+from stream_icd.pipeline.group_reader import open_group_reader
+from stream_icd.pipeline.subscription import Subscription
+from stream_icd.snapshot import Window
+from stream_icd.tracking.gaps import Gap, missed_windows
+from stream_icd.tracking.node_changes import NodeChange, node_changes
 from stream_icd.wire.communities import decode_communities
+from stream_icd.wire.events import decode_events
 from stream_icd.wire.limits import DEFAULT_LIMITS, Limits
+from stream_icd.wire.message import Headers
+
+Start = Literal["beginning", "latest"] | datetime
+Until = Literal["forever", "end"]
+OnBad = Callable[[Record, BadInput], None]
+OnGap = Callable[[Gap], None]
 
 REMEMBERED = 100_000
 """How many results back a repetition is recognised."""
@@ -23,29 +39,38 @@ REMEMBERED = 100_000
 def subscribe(
     graph: str | None = None,
     *,
-    start: Literal["beginning", "latest"] | datetime = "latest",
-    until: Literal["forever", "end"] = "forever",
+    start: Start | None = None,
+    until: Until = "forever",
     limit: int | None = None,
+    group: str | None = None,
     settings: KafkaSettings | None = None,
     topic: str = COMMUNITIES,
     limits: Limits = DEFAULT_LIMITS,
-    on_bad: Callable[[Record, BadInput], None] | None = None,
-) -> Iterator[Communities]:
+    on_bad: OnBad | None = None,
+    on_gap: OnGap | None = None,
+) -> Subscription[Communities]:
     """Communities as detectors publish them, each result once.
 
     A result that was published twice (same graph, snapshot and model: a detector restarted) is
-    yielded once.
+    yielded once. Windows that did not come are told by `on_gap`, before the window that did.
 
     Args:
         graph: only this graph's; None for all.
-        start: `beginning`, `latest` (what comes from now on), or a time with its zone.
-        until: `forever`, or `end` for what is there now.
+        start: `beginning`, `latest` (what comes from now on, the default), or a time with its
+            zone. Not with a group, which goes on where it was, at first from the beginning.
+        until: `forever`, or `end` for what is there now (not with a group).
         limit: stop after so many.
+        group: share the stream with the other members of this consumer group, and go on after a
+            restart; a result counts as received when the next one is asked for. Without a group
+            everybody gets everything.
         settings: how to reach Kafka; by default from the environment (`STREAM_ICD_…`).
         on_bad: called with a message that is no communities message; by default it is logged.
+        on_gap: called with the windows that are missing; by default they are logged.
 
     Raises:
-        BrokerUnavailable: nobody answers; try again.
+        BadSettings: options that exclude each other.
+        BrokerUnavailable: nobody answers; try again. This and what follows when the first item
+            is asked for.
         TopicMissing, OffsetGone: as their texts say.
 
     Example:
@@ -55,25 +80,180 @@ def subscribe(
         for communities in subscribe("as733", start="beginning"):
             print(communities.snapshot_id, communities.n_communities, communities.modularity)
         ```
+
+        In asynchronous programs: `async for communities in subscribe("as733"): …`
     """
+    source = _Source(settings or KafkaSettings(), topic, start, until, group)
+    watch = _Watch(on_bad or _log_bad, on_gap or _log_gap)
+
+    def decode(key: bytes | None, value: bytes | None, headers: Headers) -> Communities:
+        return decode_communities(key, value, headers, limits)
+
+    return Subscription(
+        lambda stop: _limited(_follow(source, graph, decode, watch, stop), limit, stop)
+    )
+
+
+def subscribe_events(
+    graph: str | None = None,
+    *,
+    community: int | None = None,
+    event: str | Collection[str] | None = None,
+    start: Start | None = None,
+    until: Until = "forever",
+    limit: int | None = None,
+    group: str | None = None,
+    settings: KafkaSettings | None = None,
+    topic: str = EVENTS,
+    limits: Limits = DEFAULT_LIMITS,
+    on_bad: OnBad | None = None,
+    on_gap: OnGap | None = None,
+) -> Subscription[CommunityEvents]:
+    """What happened to communities, as trackers publish it, each snapshot once.
+
+    Args:
+        community: only events that this community, by its stable id, took part in.
+        event: only events of this kind, or of these.
+        graph, start, until, limit, group, settings, limits, on_bad, on_gap: as `subscribe`.
+
+    With a filter, `events` holds only what passes it, and snapshots of which nothing passes are
+    left out; `nodes` and `communities` are whole in any case.
+
+    Example:
+        ```python
+        from stream_icd import subscribe_events
+
+        for snapshot in subscribe_events("as733", event={"merged", "split"}):
+            for event in snapshot.events:
+                print(snapshot.window.end, event.kind, event.community, event.parents)
+        ```
+    """
+    kinds = _kinds(event)
+    source = _Source(settings or KafkaSettings(), topic, start, until, group)
+    watch = _Watch(on_bad or _log_bad, on_gap or _log_gap)
+
+    def open_items(stop: Event) -> Iterator[CommunityEvents]:
+        found = _follow(source, graph, _events_decoder(limits), watch, stop)
+        return _limited(_filtered(found, community, kinds), limit, stop)
+
+    return Subscription(open_items)
+
+
+def subscribe_node(
+    node: int | str,
+    graph: str | None = None,
+    *,
+    start: Start | None = None,
+    until: Until = "forever",
+    limit: int | None = None,
+    group: str | None = None,
+    settings: KafkaSettings | None = None,
+    topic: str = EVENTS,
+    limits: Limits = DEFAULT_LIMITS,
+    on_bad: OnBad | None = None,
+    on_gap: OnGap | None = None,
+) -> Subscription[NodeChange]:
+    """Where a node is at first, then each time that it is in another community, or in none.
+
+    Communities are followed by their stable ids: a mere change of labels is no change.
+
+    Args:
+        node: the source's own id, such as 701; integers may be given as text.
+        graph, start, until, limit, group, settings, limits, on_bad, on_gap: as `subscribe`.
+
+    Example:
+        ```python
+        from stream_icd import subscribe_node
+
+        for change in subscribe_node(701, "as733"):
+            print(f"AS {change.node} left community {change.before} for {change.after}")
+        ```
+    """
+    source = _Source(settings or KafkaSettings(), topic, start, until, group)
+    watch = _Watch(on_bad or _log_bad, on_gap or _log_gap)
+
+    def open_items(stop: Event) -> Iterator[NodeChange]:
+        found = _follow(source, graph, _events_decoder(limits), watch, stop)
+        return _limited(node_changes(found, node), limit, stop)
+
+    return Subscription(open_items)
+
+
+class _Published(Protocol):
+    """What can be followed: a result of one window."""
+
+    @property
+    def graph(self) -> str: ...
+    @property
+    def window(self) -> Window: ...
+    def identity(self) -> tuple[str, str, str]: ...
+
+
+Item = TypeVar("Item")
+Published = TypeVar("Published", bound=_Published)
+Decode = Callable[[bytes | None, bytes | None, Headers], Published]
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """Which records to read."""
+
+    settings: KafkaSettings
+    topic: str
+    start: Start | None
+    until: Until
+    group: str | None
+
+    def __post_init__(self) -> None:
+        if self.group is not None and (self.start is not None or self.until == "end"):
+            raise BadSettings(
+                f"group {self.group!r} reads on from where it was, without end: leave out start "
+                f"(--from) and until (--until), or the group"
+            )
+
+    def open(self, stop: Stop) -> AbstractContextManager[Iterator[Record]]:
+        if self.group is not None:
+            return open_group_reader(self.settings, self.topic, self.group, stop)
+        start = "latest" if self.start is None else self.start
+        return open_reader(self.settings, self.topic, start=start, until=self.until, stop=stop)
+
+
+@dataclass(frozen=True, slots=True)
+class _Watch:
+    """Whom to tell of what is not as it should be."""
+
+    on_bad: OnBad
+    on_gap: OnGap
+
+
+def _follow(
+    source: _Source, graph: str | None, decode: Decode[Published], watch: _Watch, stop: Stop
+) -> Iterator[Published]:
+    """Each result once, gaps told."""
     seen: OrderedDict[tuple[str, str, str], None] = OrderedDict()
-    yielded = 0
-    complain = on_bad or _log_bad
-    with open_reader(settings or KafkaSettings(), topic, start=start, until=until) as records:
+    last: dict[str, Window] = {}
+    with source.open(stop) as records:
         for record in records:
             if graph is not None and record.key != graph.encode():
                 continue
             try:
-                found = decode_communities(record.key, record.value, record.headers, limits)
+                found = decode(record.key, record.value, record.headers)
             except BadInput as error:
-                complain(record, error)
+                watch.on_bad(record, error)
                 continue
             if _already(seen, found.identity()):
                 continue
+            _tell_gap(last, found, watch.on_gap)
             yield found
-            yielded += 1
-            if yielded == limit:
-                return
+
+
+def _tell_gap(last: dict[str, Window], found: _Published, on_gap: OnGap) -> None:
+    before = last.get(found.graph)
+    if before is not None and found.window.end <= before.end:
+        return  # late, or the same window by another model
+    if before is not None and (missed := missed_windows(before, found.window)):
+        on_gap(Gap(found.graph, before, found.window, missed))
+    last[found.graph] = found.window
 
 
 def _already(seen: OrderedDict[tuple[str, str, str], None], identity: tuple[str, str, str]) -> bool:
@@ -85,13 +265,54 @@ def _already(seen: OrderedDict[tuple[str, str, str], None], identity: tuple[str,
     return False
 
 
+def _limited(items: Iterator[Item], limit: int | None, stop: Event) -> Iterator[Item]:
+    """At most `limit`; the last one counts as received, too, once another is asked for."""
+    for taken, item in enumerate(items, start=1):
+        yield item
+        if taken == limit:
+            stop.set()
+
+
+def _events_decoder(limits: Limits) -> Decode[CommunityEvents]:
+    return lambda key, value, headers: decode_events(key, value, headers, limits)
+
+
+def _kinds(event: str | Collection[str] | None) -> frozenset[str] | None:
+    if event is None:
+        return None
+    kinds = frozenset([event] if isinstance(event, str) else event)
+    if unknown := kinds - set(KINDS):
+        raise BadSettings(f"there is no event {min(unknown)!r}; there are {', '.join(KINDS)}")
+    return kinds
+
+
+def _filtered(
+    found: Iterator[CommunityEvents], community: int | None, kinds: frozenset[str] | None
+) -> Iterator[CommunityEvents]:
+    for one in found:
+        events = tuple(
+            event
+            for event in one.events
+            if (kinds is None or event.kind in kinds)
+            and (community is None or event.concerns(community))
+        )
+        if events or (community is None and kinds is None):
+            yield replace(one, events=events)
+
+
 def _log_bad(record: Record, error: BadInput) -> None:
     import structlog  # a tenth of the start, for what hardly ever happens
 
     structlog.get_logger().warning(
-        "not a communities message",
+        "not a message of this topic",
         topic=record.topic,
         partition=record.partition,
         offset=record.offset,
         reason=str(error),
     )
+
+
+def _log_gap(gap: Gap) -> None:
+    import structlog
+
+    structlog.get_logger().warning("windows are missing", graph=gap.graph, gap=str(gap))

@@ -1,0 +1,168 @@
+"""What can be followed, as a line of text, as JSON, and as an Arrow table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from typing import Any, Generic, TypeVar
+
+import pyarrow as pa
+
+from stream_icd.communities import Communities
+from stream_icd.events import CommunityEvent, CommunityEvents
+from stream_icd.tracking.node_changes import NodeChange
+from stream_icd.wire.events import event_table
+
+Item = TypeVar("Item")
+ZONED = pa.timestamp("us", tz="UTC")
+
+
+@dataclass(frozen=True, slots=True)
+class Shape(Generic[Item]):
+    """How items of one kind are shown.
+
+    Attributes:
+        heading: over the lines of the table for people.
+        lines: an item's lines there.
+        document: an item as JSON, whole.
+        table: an item as rows; the same columns for each.
+    """
+
+    heading: str
+    lines: Callable[[Item], Iterator[str]]
+    document: Callable[[Item], dict[str, Any]]
+    table: Callable[[Item], pa.Table]
+
+
+def _communities_lines(one: Communities) -> Iterator[str]:
+    yield (
+        f"{one.snapshot_id:<28} {one.n_nodes:>8,} {one.n_edges:>9,} {one.n_communities:>11,} "
+        f"{one.modularity:>10.4f} {int(one.sizes.max()):>8,} "
+        f"{sum(one.milliseconds.values()):>8.1f}  {one.model}"
+    )
+
+
+def _communities_document(one: Communities) -> dict[str, Any]:
+    return {
+        **_place(one),
+        "n_nodes": one.n_nodes,
+        "n_edges": one.n_edges,
+        "n_communities": one.n_communities,
+        "modularity": one.modularity,
+        "ncut": one.ncut,
+        "milliseconds": one.milliseconds,
+        "detected_at": one.detected_at.isoformat(),
+        "nodes": one.nodes.to_pylist(),
+        "communities": one.labels.tolist(),
+    }
+
+
+def _communities_table(one: Communities) -> pa.Table:
+    columns = {"node": one.nodes, "community": pa.array(one.labels)}
+    return pa.table({**_columns(one, one.n_nodes), **columns})
+
+
+def _events_lines(one: CommunityEvents) -> Iterator[str]:
+    if one.late:
+        yield f"{one.snapshot_id:<28} came too late to be tracked"
+    for event in one.events:
+        yield (
+            f"{one.snapshot_id:<28} {event.kind:<10} {event.community:>9} "
+            f"{event.size_before:>8,} {event.size:>8,}  {_relatives(event)}".rstrip()
+        )
+
+
+def _relatives(event: CommunityEvent) -> str:
+    told = []
+    if event.parents:
+        told.append(f"out of {', '.join(map(str, event.parents))}")
+    if event.children:
+        told.append(f"into {', '.join(map(str, event.children))}")
+    if event.away:
+        told.append(f"not seen for {event.away}")
+    return "; ".join(told)
+
+
+def _events_document(one: CommunityEvents) -> dict[str, Any]:
+    return {
+        **_place(one),
+        "model_before": one.model_before,
+        "missed": one.missed,
+        "late": one.late,
+        "events": [asdict(event) for event in one.events],
+        "nodes": one.nodes.to_pylist(),
+        "communities": one.communities.tolist(),
+    }
+
+
+def _events_table(one: CommunityEvents) -> pa.Table:
+    table = event_table(one)
+    columns = dict(zip(table.column_names, table.columns, strict=True))
+    return pa.table({**_columns(one, table.num_rows), **columns})
+
+
+def _change_lines(one: NodeChange) -> Iterator[str]:
+    what = ", ".join(f"{event.kind} {event.community}" for event in one.events)
+    before, after = ("-" if it is None else str(it) for it in (one.before, one.after))
+    yield f"{one.snapshot_id:<28} {one.node!s:>10} {before:>8} {after:>8}  {what}"
+
+
+def _change_document(one: NodeChange) -> dict[str, Any]:
+    return {
+        **_place(one),
+        "node": one.node,
+        "before": one.before,
+        "after": one.after,
+        "events": [asdict(event) for event in one.events],
+    }
+
+
+def _change_table(one: NodeChange) -> pa.Table:
+    columns = {
+        "node": pa.array([str(one.node)]),
+        "before": pa.array([one.before], pa.int64()),
+        "after": pa.array([one.after], pa.int64()),
+    }
+    return pa.table({**_columns(one, 1), **columns})
+
+
+def _place(one: Communities | CommunityEvents | NodeChange) -> dict[str, Any]:
+    return {
+        "graph": one.graph,
+        "snapshot_id": one.snapshot_id,
+        "window_start": one.window.start.isoformat(),
+        "window_end": one.window.end.isoformat(),
+        "model": one.model,
+    }
+
+
+def _columns(one: Communities | CommunityEvents | NodeChange, rows: int) -> dict[str, pa.Array]:
+    values = {
+        "graph": pa.scalar(one.graph),
+        "snapshot_id": pa.scalar(one.snapshot_id),
+        "window_start": pa.scalar(one.window.start, ZONED),
+        "window_end": pa.scalar(one.window.end, ZONED),
+        "model": pa.scalar(one.model),
+    }
+    return {name: pa.repeat(value, rows) for name, value in values.items()}
+
+
+COMMUNITIES = Shape(
+    f"{'snapshot':<28} {'nodes':>8} {'edges':>9} {'communities':>11} {'modularity':>10} "
+    f"{'largest':>8} {'ms':>8}  model",
+    _communities_lines,
+    _communities_document,
+    _communities_table,
+)
+EVENTS = Shape(
+    f"{'snapshot':<28} {'event':<10} {'community':>9} {'before':>8} {'members':>8}  relatives",
+    _events_lines,
+    _events_document,
+    _events_table,
+)
+NODE = Shape(
+    f"{'snapshot':<28} {'node':>10} {'before':>8} {'now':>8}  what happened",
+    _change_lines,
+    _change_document,
+    _change_table,
+)

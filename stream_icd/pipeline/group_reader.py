@@ -1,0 +1,109 @@
+"""Read a topic as one of a consumer group, one record after the other."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from stream_icd.kafka.reader import Stop
+from stream_icd.kafka.record import OutgoingRecord, Record
+from stream_icd.kafka.settings import KafkaSettings
+
+LOOK_EVERY_S = 0.2
+
+
+class _LeftEarly(Exception):
+    """The reader went away with a record in hand, which therefore is not committed."""
+
+
+class _Either:
+    """Set when one of the two is."""
+
+    def __init__(self, *events: Stop) -> None:
+        self._events = events
+
+    def is_set(self) -> bool:
+        return any(event.is_set() for event in self._events)
+
+
+@contextmanager
+def open_group_reader(
+    settings: KafkaSettings, topic: str, group: str, stop: Stop
+) -> Iterator[Iterator[Record]]:
+    """Give an iterator over the group's next records.
+
+    A record is committed when the one after it is asked for, so one whose handling failed comes
+    again. A group that never read the topic begins at its beginning.
+
+    Raises:
+        As `run_consumer`.
+    """
+    reading = _Reading(settings, topic, group, stop)
+    thread = threading.Thread(target=reading.run, name=f"{group}-reader", daemon=True)
+    thread.start()
+    try:
+        yield reading.records()
+    finally:
+        reading.left.set()
+        thread.join(settings.shutdown_timeout_s)
+
+
+class _Reading:
+    def __init__(self, settings: KafkaSettings, topic: str, group: str, stop: Stop) -> None:
+        self._settings = settings
+        self._topic = topic
+        self._group = group
+        self.left = threading.Event()
+        self._over = _Either(stop, self.left)
+        self._offered: queue.SimpleQueue[Record | BaseException | None] = queue.SimpleQueue()
+        self._taken: queue.SimpleQueue[None] = queue.SimpleQueue()
+
+    def run(self) -> None:
+        """The thread: consume, and offer what comes."""
+        # Readers without a group start without these.
+        from stream_icd.kafka.consumer import run_consumer
+        from stream_icd.kafka.delivery import Delivery
+
+        outcome: BaseException | None = None
+        try:
+            run_consumer(
+                self._settings,
+                self._topic,
+                self._group,
+                self._offer,
+                self._over,
+                delivery=Delivery.AT_LEAST_ONCE,
+                max_records=1,
+            )
+        except _LeftEarly:
+            pass
+        except BaseException as error:
+            outcome = error
+        self._offered.put(outcome)
+
+    def records(self) -> Iterator[Record]:
+        """The reader's side; asking for the next record acknowledges the one before."""
+        while True:
+            offered = self._offered.get()
+            if offered is None:
+                return
+            if isinstance(offered, BaseException):
+                raise offered
+            yield offered
+            self._taken.put(None)
+
+    def _offer(self, records: Sequence[Record]) -> Sequence[OutgoingRecord]:
+        for record in records:
+            self._offered.put(record)
+            self._wait_until_taken()
+        return ()
+
+    def _wait_until_taken(self) -> None:
+        while True:
+            try:
+                return self._taken.get(timeout=LOOK_EVERY_S)
+            except queue.Empty:
+                if self._over.is_set():
+                    raise _LeftEarly from None

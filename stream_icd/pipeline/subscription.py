@@ -1,0 +1,77 @@
+"""What the subscribe calls return: one iterator for `for` and for `async for`."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from typing import Any, Generic, Self, TypeVar
+
+from stream_icd.kafka.worker import Worker
+
+Item = TypeVar("Item")
+_END: Any = object()
+
+
+class Subscription(Generic[Item]):
+    """Items as they come; iterate with `for` or with `async for`, not with both at a time.
+
+    It connects when the first item is asked for. Leaving the loop early leaves nothing behind
+    once the subscription is closed or garbage; a `with` block closes it at its end. In `async
+    for`, the waiting is done in a thread: the event loop goes on, and a wait that was cancelled
+    (a timeout) loses no item.
+
+    Args:
+        open_items: gives the items, until `stop` is set.
+    """
+
+    def __init__(self, open_items: Callable[[threading.Event], Iterator[Item]]) -> None:
+        self._stop = threading.Event()
+        self._items = open_items(self._stop)
+        self._worker: Worker | None = None
+        self._awaited: Future[Item] | None = None
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> Item:
+        return next(self._items)
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Item:
+        self._worker = self._worker or Worker("subscription")
+        self._awaited = self._awaited or self._worker.submit(next, self._items, _END)
+        item = await asyncio.shield(asyncio.wrap_future(self._awaited))
+        self._awaited = None
+        if item is _END:
+            self.close()
+            raise StopAsyncIteration
+        return item
+
+    def close(self) -> None:
+        """End it: whoever waits for an item gets none, and the connection is given up."""
+        self._stop.set()
+        if self._worker is not None:
+            self._worker.submit(self._end)
+            self._worker.close()
+            self._worker = None
+        else:
+            self._end()
+
+    def _end(self) -> None:
+        getattr(self._items, "close", lambda: None)()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.close()
