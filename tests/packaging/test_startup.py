@@ -50,11 +50,18 @@ def command(*arguments: str) -> str:
         ("topics", "create"),
         ("produce", "as", "as19990402.txt"),
         ("produce", "lfr", "--limit", "1"),
+        ("produce", "gn", "--limit", "1"),
+        ("produce", "events", "rows.csv"),
+        ("produce", "taxi", "rows.csv"),
+        ("produce", "files", "."),
+        ("data", "list"),
+        ("data", "fetch", "--help"),
     ],
     ids=" ".join,
 )
 def test_a_command_starts_without_the_machinery(arguments: tuple[str, ...], tmp_path: Path) -> None:
     (tmp_path / "as19990402.txt").write_text("701\t1239\n1239\t7018\n")
+    (tmp_path / "rows.csv").write_text("t,src,dst,taxi,lat,lon\n0,1,2,3,39.9,116.4\n")
     assert loaded_by(command(*arguments), tmp_path) == []
 
 

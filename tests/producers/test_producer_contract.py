@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -17,11 +18,14 @@ import pytest
 import typer.main
 
 from stream_icd.cli.main import main
+from stream_icd.history.archive import Archive
+from stream_icd.history.store import open_store
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import Record
 from stream_icd.kafka.topics import LABELS, SNAPSHOTS
-from stream_icd.wire.communities import decode_labels
-from stream_icd.wire.snapshots import decode_snapshot
+from stream_icd.sources.gn import independent_gn
+from stream_icd.wire.communities import decode_labels, encode_labels
+from stream_icd.wire.snapshots import decode_snapshot, encode_snapshot
 from tests import brokers
 
 PRODUCERS = sorted(entry.name for entry in entry_points(group="stream_icd.producers"))
@@ -61,6 +65,16 @@ def generated(_folder: Path, _graph: str) -> list[str]:
     return ["--nodes", "300"]
 
 
+def archived(folder: Path, graph: str) -> list[str]:
+    archive = Archive(open_store(str(folder)))
+    source = independent_gn(0, 4, n_nodes=100, n_communities=5, graph=graph)
+    for snapshot, labels in source.snapshots:
+        assert labels is not None
+        archive.add("snapshots", encode_snapshot(snapshot))
+        archive.add("labels", encode_labels(labels))
+    return [str(folder)]
+
+
 @dataclass(frozen=True)
 class Example:
     """How to run a producer on something small: it makes four snapshots.
@@ -81,6 +95,7 @@ EXAMPLES = {
     "files": Example(edge_lists, "1,2,3\n"),
     "gn": Example(lambda *given: [*generated(*given), "--communities", "15"], every=("4",)),
     "lfr": Example(generated, every=("4",)),
+    "replay": Example(archived),
     "taxi": Example(fixes, "0,1,91,0\n"),
 }
 
@@ -250,6 +265,18 @@ def test_its_help_teaches_with_an_example(name: str, capsys: pytest.CaptureFixtu
     undocumented = [p.name for p in command.params if p.name != "help" and not p.help]  # type: ignore[attr-defined]
     assert not undocumented
     capsys.readouterr()
+
+
+def test_listing_producers_loads_none_of_what_they_work_with() -> None:
+    code = (
+        "import sys; from importlib.metadata import entry_points; "
+        "[entry.load() for entry in entry_points(group='stream_icd.producers')]; "
+        "print(*sorted({'pyarrow', 'numpy', 'scipy', 'kafka', 'torch'} & set(sys.modules)))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stdout.split() == []
 
 
 def parameters(name: str) -> set[str]:
