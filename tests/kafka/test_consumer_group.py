@@ -8,6 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from stream_icd.errors import BadSnapshot, NotSupported, OffsetGone, TopicMissing
+from stream_icd.kafka.clients import open_admin
 from stream_icd.kafka.consumer import run_consumer
 from stream_icd.kafka.delivery import Delivery
 from stream_icd.kafka.record import Record
@@ -193,3 +194,22 @@ def test_a_leaver_leaves_the_group_without_waiting_for_its_session_to_end(
     publish(settings, topic_name, 1, start=1)
     with Echo(settings, topic_name, target, topic_name) as second:
         wait_until(lambda: second.committed == 1, timeout_s=10)
+
+
+def test_a_topic_that_is_deleted_meanwhile_is_named(
+    broker: Broker, pipe: tuple[str, str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("stream_icd.kafka.consumer.TOPIC_CHECK_EVERY_S", 0.5)
+    settings = broker.settings()
+    echo = Echo(settings, *pipe)
+
+    def consume_while_the_topic_is_deleted() -> None:
+        with echo:
+            publish(settings, pipe[0], 3)
+            wait_until(lambda: echo.committed == 3)
+            with open_admin(settings) as admin:
+                admin.delete_topics([pipe[0]])
+            wait_until(lambda: echo.ended)
+
+    with pytest.raises(TopicMissing, match=pipe[0]):
+        consume_while_the_topic_is_deleted()

@@ -91,6 +91,45 @@ def test_a_zombie_is_fenced(
     assert sorted(values(settings, pipe[1])) == list(range(6))
 
 
+def test_a_commit_that_succeeded_without_an_answer_is_not_repeated(
+    kafka: Broker, pipe: tuple[str, str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from kafka import KafkaProducer
+    from kafka.errors import KafkaTimeoutError
+
+    real, answered = KafkaProducer.commit_transaction, threading.Event()
+
+    def commit_and_lose_the_answer(producer: object) -> None:
+        real(producer)
+        if not answered.is_set():
+            answered.set()
+            raise KafkaTimeoutError("no answer")
+
+    settings = kafka.settings()
+    publish(settings, pipe[0], 10)
+    with Echo(settings, *pipe, delivery=Delivery.EXACTLY_ONCE) as echo:
+        wait_until(lambda: len(echo.done) == 1)  # the probe has used the real one by now
+        monkeypatch.setattr(KafkaProducer, "commit_transaction", commit_and_lose_the_answer)
+        publish(settings, pipe[0], 10, start=10)
+        wait_until(lambda: echo.committed == 20)
+    assert answered.is_set()
+    assert sorted(values(settings, pipe[1])) == list(range(20))
+
+
+def test_a_batch_that_lost_one_partition_is_done_again_for_the_others(
+    kafka: Broker, pipe: tuple[str, str, str]
+) -> None:
+    settings = kafka.settings()
+    publish(settings, pipe[0], 30)
+    slow = Echo(settings, *pipe, delivery=Delivery.EXACTLY_ONCE, seconds=2.0, max_records=100)
+    with slow:
+        wait_until(lambda: len({record.partition for record in slow.handled}) == 3)
+        with Echo(settings, *pipe, delivery=Delivery.EXACTLY_ONCE) as other:
+            wait_until(lambda: slow.committed + other.committed >= 30)
+        assert other.committed > 0
+    assert sorted(values(settings, pipe[1])) == list(range(30))
+
+
 def test_a_broker_restarted_in_the_middle_is_not_seen(
     kafka: Broker, pipe: tuple[str, str, str]
 ) -> None:

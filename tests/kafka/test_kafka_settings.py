@@ -88,6 +88,7 @@ def test_a_refused_secret_is_not_in_the_error(scram: dict[str, str]) -> None:
         KafkaSettings(**scram | {"sasl_mechanism": "NONE", "ssl_check_hostname": SECRET})
     assert SECRET not in str(refused.value)
     assert refused.value.__cause__ is None
+    assert SECRET not in str(refused.value.__context__)
 
 
 def test_plaintext_offers_no_credentials(scram: dict[str, str]) -> None:

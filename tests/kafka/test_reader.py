@@ -16,8 +16,9 @@ from stream_icd.kafka.topics import TopicSpec, create_topics
 from tests.brokers import Broker
 from tests.kafka.echo import publish, values
 
-# An hour ago: what is older than a topic's retention would be gone at once.
-BASE_S = int(time.time()) - 3600
+# A producer's clock that is ahead of the broker's. (What is older than a topic's retention would
+# be gone at once, and an hour ahead is refused.)
+BASE_S = int(time.time()) + 900
 
 
 @pytest.fixture
@@ -66,6 +67,19 @@ def test_from_a_time_gives_that_timestamp_and_later_ones(broker: Broker, topic: 
     since = datetime.fromtimestamp(BASE_S + 17, UTC)
     assert numbers(broker, topic, start=since, until="end") == list(range(17, 30))
     assert numbers(broker, topic, start=datetime.fromtimestamp(BASE_S + 99, UTC), until="end") == []
+
+
+def test_from_a_time_goes_by_the_records_own_clock_and_not_by_their_arrival(
+    broker: Broker, make_topic: Callable[..., str]
+) -> None:
+    topic = make_topic()
+    with Publisher(broker.settings()) as publisher:
+        publisher.send(OutgoingRecord(topic, b"0", timestamp_ms=(BASE_S + 1) * 1000))
+        publisher.flush()
+        time.sleep(0.02)
+        start = datetime.now(UTC)
+        publisher.send(OutgoingRecord(topic, b"1", timestamp_ms=(BASE_S - 1800) * 1000))
+    assert numbers(broker, topic, start=start, until="end") == [0]
 
 
 def test_from_offsets_gives_the_next_record_of_each_partition(broker: Broker, topic: str) -> None:
