@@ -13,7 +13,6 @@ and is stopped by its own process id.
 
 from __future__ import annotations
 
-import ctypes
 import os
 import shutil
 import signal
@@ -27,6 +26,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from stream_icd.child_process import start_child, stop_child, tail
 from stream_icd.errors import BrokerUnavailable, MissingExtra
 from stream_icd.kafka.clients import open_admin
 from stream_icd.kafka.embedded import embedded_broker
@@ -205,16 +205,7 @@ class KafkaNode:
     def start(self) -> None:
         """Start the server on its data folder and ports, and wait until it answers."""
         log = self.folder / "kafka.log"
-        with log.open("ab") as output:
-            self.process = subprocess.Popen(
-                self._command(["kafka.Kafka", str(self._config)], "-Xmx1G"),
-                cwd=self.folder,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-                preexec_fn=_die_with_parent,
-            )
+        self.process = start_child(self._command(["kafka.Kafka", str(self._config)], "-Xmx1G"), log)
         settings = KafkaSettings(
             bootstrap_servers=self.bootstrap_servers, connect_timeout_s=START_TIMEOUT_S
         )
@@ -223,20 +214,14 @@ class KafkaNode:
                 pass
         except BrokerUnavailable as error:
             self.kill()
-            raise NoKafka(f"it did not start: {log.read_text()[-2000:]}") from error
+            raise NoKafka(f"it did not start: {tail(log)}") from error
 
     def stop(self, timeout_s: float = 20.0) -> None:
         """SIGTERM, and SIGKILL when that takes too long."""
-        if self.process is None:
-            return
-        self.process.send_signal(signal.SIGCONT)
-        self.process.terminate()
-        try:
-            self.process.wait(timeout_s)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
-        self.process = None
+        if self.process is not None:
+            self.process.send_signal(signal.SIGCONT)
+            stop_child(self.process, timeout_s)
+            self.process = None
 
     def kill(self) -> None:
         """As if the power went: kill -9."""
@@ -254,11 +239,6 @@ class KafkaNode:
         finally:
             os.kill(self.pid, signal.SIGCONT)
 
-    def restart(self) -> None:
-        """Stop it and start it again, on the same data and ports."""
-        self.stop()
-        self.start()
-
     def _java(self, arguments: list[str], *options: str) -> None:
         command = self._command(arguments, *options)
         done = subprocess.run(
@@ -269,15 +249,6 @@ class KafkaNode:
 
     def _command(self, arguments: list[str], *options: str) -> list[str]:
         return ["java", *options, "-cp", self.classpath, *arguments]
-
-
-_LIBC = ctypes.CDLL(None)
-
-
-def _die_with_parent() -> None:
-    """On Linux a test run that is killed leaves no broker behind (1 = PR_SET_PDEATHSIG)."""
-    if hasattr(_LIBC, "prctl"):
-        _LIBC.prctl(1, signal.SIGKILL)
 
 
 def wait_until(condition: Any, timeout_s: float = 30.0, every_s: float = 0.05) -> None:
