@@ -23,7 +23,7 @@ from stream_icd.sources.gn import independent_gn
 from stream_icd.sources.lfr import independent_lfr
 from stream_icd.sources.source import Source
 from stream_icd.sources.tables import read_rows
-from stream_icd.sources.taxi import TaxiSettings, taxi_snapshot, taxi_snapshots
+from stream_icd.sources.taxi import TaxiSettings, taxi_columns, taxi_snapshot, taxi_snapshots
 from stream_icd.sources.timed_rows import Columns, timed_rows
 from stream_icd.sources.windows import Hopping, TimedRows
 from stream_icd.synthetic.lfr import LfrSettings
@@ -53,11 +53,7 @@ def as_733(data: Path) -> Iterator[Source]:
 
 
 def taxis(data: Path) -> Iterator[Source]:
-    within = {
-        "lat": ("lat", lambda given: abs(given) <= 90),
-        "lon": ("lon", lambda given: abs(given) <= 180),
-    }
-    columns = Columns("t", {"taxi": "taxi"}, within, zone="Asia/Shanghai")
+    columns = taxi_columns("t", "taxi", "lat", "lon", zone="Asia/Shanghai")
     for seed in range(N_SAMPLES):
         rows = timed_rows(read_rows(data / "tdrive_1h.parquet", columns.names, stop), columns, stop)
         settings = TaxiSettings(HOUR, HOUR, sample=1279, seed=seed)

@@ -113,16 +113,11 @@ def main(
     from stream_icd.sources.durations import parse_duration
     from stream_icd.sources.late_rows import LateRows
     from stream_icd.sources.source import Source
-    from stream_icd.sources.taxi import TaxiSettings, taxi_snapshots
-    from stream_icd.sources.timed_rows import Columns
+    from stream_icd.sources.taxi import TaxiSettings, taxi_columns, taxi_snapshots
 
     if t_drive:
         columns, zone, sort = f"{taxi},{time},{lon},{lat}", "Asia/Shanghai", True
-    degrees = {
-        "lat": (lat, lambda given: abs(given) <= 90),
-        "lon": (lon, lambda given: abs(given) <= 180),
-    }
-    wanted = Columns(time, {"taxi": taxi}, degrees, time_unit, zone, ids)
+    wanted = taxi_columns(time, taxi, lat, lon, time_unit=time_unit, zone=zone, ids=ids)
     options = RowOptions(path, topic, columns, until, quiet_after, sort)
     settings = TaxiSettings(
         tick=parse_duration(tick),

@@ -8,10 +8,15 @@ from pathlib import Path
 
 import numpy as np
 
-from stream_icd.errors import BadSettings
+from stream_icd.errors import BadRow, BadSettings
 from stream_icd.icd.labelled_graph import LabelledGraph
 from stream_icd.sources.as_topology import read_as_topology
-from stream_icd.sources.source import Source
+from stream_icd.sources.durations import parse_duration
+from stream_icd.sources.source import Source, stop_at_bad_row
+from stream_icd.sources.tables import read_rows
+from stream_icd.sources.taxi import TaxiSettings, taxi_columns, taxi_snapshots
+from stream_icd.sources.timed_rows import timed_rows
+from stream_icd.sources.windows import TimedRows
 from stream_icd.synthetic.gn import generate_gn
 from stream_icd.synthetic.lfr import generate_lfr
 from stream_icd.synthetic.planted_graph import PlantedGraph
@@ -22,6 +27,8 @@ FORMS = """\
   gn:p_in=0.3,graphs=100,seed=1000          Girvan-Newman graphs with ground truth
   lfr:mixing=0.3,graphs=100,seed=1000       LFR graphs with ground truth; nodes=5000-6000 varies N
   as:path=as-733.tar.gz                     daily AS topologies, no ground truth
+  taxi:path=fixes.parquet,tick=1m,stale=10m,sample=1279,zone=Asia/Shanghai
+                                            taxis by their 50 nearest; columns t, taxi, lat, lon
 every form takes graphs=N for the first N (100)"""
 
 
@@ -91,6 +98,23 @@ def _as(options: Options) -> Iterator[LabelledGraph]:
     return _from_source(read_as_topology(Path(options.pop("path"))))
 
 
+def _taxi(options: Options) -> Iterator[LabelledGraph]:
+    columns = taxi_columns("t", "taxi", "lat", "lon", zone=options.pop("zone", "UTC"))
+    tick = options.pop("tick", "1m")
+    settings = TaxiSettings(
+        tick=parse_duration(tick),
+        stale=parse_duration(options.pop("stale", tick)),
+        sample=int(options.pop("sample")) if "sample" in options else None,
+    )
+    rows = read_rows(Path(options.pop("path")), columns.names, stop_at_bad_row)
+    fixes = timed_rows(rows, columns, stop_at_bad_row)
+    return _from_source(taxi_snapshots(fixes, settings, on_late=_stop_at_disorder))
+
+
+def _stop_at_disorder(late: TimedRows) -> None:
+    raise BadRow(f"{len(late.time)} fixes come after later ones; sort the file by t")
+
+
 def _from_source(source: Source) -> Iterator[LabelledGraph]:
     for snapshot, labels in source.snapshots:
         yield LabelledGraph(snapshot.adjacency(), None if labels is None else labels.labels)
@@ -100,4 +124,5 @@ _KINDS: dict[str, Callable[[Options], Iterator[LabelledGraph]]] = {
     "gn": _gn,
     "lfr": _lfr,
     "as": _as,
+    "taxi": _taxi,
 }

@@ -6,7 +6,7 @@ paper, which joins a taxi with its 50 nearest.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from hashlib import blake2b
@@ -21,6 +21,8 @@ from stream_icd.snapshot import Snapshot, Window, snapshot_from_pairs
 from stream_icd.sources.durations import snapshot_id
 from stream_icd.sources.proximity import nearest_pairs, on_unit_sphere, pairs_within
 from stream_icd.sources.source import Count, NeverStop, Source, Stop, count_nothing
+from stream_icd.sources.timed_rows import Columns
+from stream_icd.sources.values import Floats, IdKind, Mask, TimeUnit
 from stream_icd.sources.windows import Hopping, OnLate, Quiet, TimedRows, cut_windows
 
 
@@ -73,6 +75,28 @@ class TaxiSettings:
     def rule(self) -> Hopping:
         """At a tick count the fixes of the time `stale` before it, so windows end at ticks."""
         return Hopping(self.stale, self.tick, align=-self.stale)
+
+
+def taxi_columns(
+    time: str,
+    taxi: str,
+    lat: str,
+    lon: str,
+    *,
+    time_unit: TimeUnit = "s",
+    zone: str = "UTC",
+    ids: IdKind = "auto",
+) -> Columns:
+    """What the columns of a table of fixes mean, given their names; degrees are checked.
+
+    Raises:
+        BadSettings: no such zone.
+    """
+    degrees: dict[str, tuple[str, Callable[[Floats], Mask]]] = {
+        "lat": (lat, lambda given: abs(given) <= 90),
+        "lon": (lon, lambda given: abs(given) <= 180),
+    }
+    return Columns(time, {"taxi": taxi}, degrees, time_unit, zone, ids)
 
 
 def taxi_snapshots(

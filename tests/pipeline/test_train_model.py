@@ -7,9 +7,11 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
-from stream_icd.errors import BadSettings, SourceNotFound
+from stream_icd.errors import BadRow, BadSettings, SourceNotFound
 from stream_icd.icd.detection import detect
 from stream_icd.icd.recipe import Recipe
 from stream_icd.pipeline.train_model import TrainedModel, card, train_model, write_model
@@ -105,3 +107,21 @@ def test_lfr_graphs_of_varying_size_have_their_truth() -> None:
     assert all(1000 <= size <= 1200 for size in sizes)
     assert len(set(sizes)) > 1
     assert all(graph.labels is not None for graph in graphs)
+
+
+def test_taxi_fixes_become_graphs_and_disorder_is_told(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    fixes = {
+        "t": np.repeat(np.arange(0, 600, 30), 20).astype("datetime64[s]"),
+        "taxi": np.tile(np.arange(20), 20),
+        "lat": 39.9 + rng.normal(0, 0.01, 400),
+        "lon": 116.4 + rng.normal(0, 0.01, 400),
+    }
+    pq.write_table(pa.table(fixes), tmp_path / "fixes.parquet")
+    graphs = training_graphs(f"taxi:path={tmp_path}/fixes.parquet,tick=1m,stale=2m,sample=10")
+    assert [graph.adjacency.shape for graph in graphs] == [(10, 10)] * len(graphs)
+    assert len(graphs) >= 10
+    backwards = pa.table({name: column[::-1] for name, column in fixes.items()})
+    pq.write_table(backwards, tmp_path / "backwards.parquet")
+    with pytest.raises(BadRow, match="sort the file by t"):
+        training_graphs(f"taxi:path={tmp_path}/backwards.parquet,tick=1m")
