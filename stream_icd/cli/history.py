@@ -69,9 +69,9 @@ def list_(
             for line in windows_lines(store, selection):
                 typer.echo(line)
         return
-    from rich.console import Console
+    from stream_icd.cli.wide_console import wide_console
 
-    Console().print(graphs_table(store, chosen))
+    wide_console().print(graphs_table(store, chosen))
 
 
 @app.command()

@@ -15,6 +15,7 @@ from rich.console import Console
 from stream_icd.cli.replay_tables import agreements_table, plan_lines, qualities_table
 from stream_icd.cli.run_consumer import stop_on_signals
 from stream_icd.cli.run_producer import INTERRUPTED, progress_bar
+from stream_icd.cli.wide_console import wide_console
 from stream_icd.communities import Communities
 from stream_icd.errors import BadInput, BadSettings, ModelNotFound
 from stream_icd.history.archive import Selection, windows
@@ -187,4 +188,4 @@ def _compare(plan: Plan, version: str, before: Results, results: Results) -> Non
         return before.name != results.name or one.model != version
 
     found = compare(filter(older, before.read()), filter(replayed, results.read()))
-    Console().print(qualities_table(found), agreements_table(found))
+    wide_console().print(qualities_table(found), agreements_table(found))

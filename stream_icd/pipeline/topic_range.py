@@ -22,11 +22,19 @@ class TopicRange:
     """The records from `start` up to, not including, `end`.
 
     Where a position names partitions, only those are read.
+
+    Raises:
+        BadSettings: both positions name partitions, and not the same ones.
     """
 
     topic: str
     start: Position = None
     end: Position = None
+
+    def __post_init__(self) -> None:
+        named = [set(one) for one in (self.start, self.end) if isinstance(one, dict)]
+        if any(one != named[0] for one in named):
+            raise BadSettings("--from and --to name different partitions: name the same ones")
 
     def holds(self, record: Record) -> bool:
         """Whether a record, which is not before the start, is one of them."""

@@ -185,9 +185,7 @@ def test_a_full_disk_is_said_and_leaves_nothing(
     assert archive.add("snapshots", encode_snapshot(snapshot(1)))  # there is room again
 
 
-def test_a_write_that_the_system_cuts_short_leaves_nothing(
-    store: Store, snapshot: MakeSnapshot
-) -> None:
+def test_a_write_that_the_system_cuts_short_leaves_nothing(store: Store) -> None:
     """The kernel itself stops the write in the middle of the file."""
     program = (
         "import resource, sys\n"

@@ -1,0 +1,160 @@
+"""What goes over the topics is in the archive, each once, whatever happens; on both brokers."""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from stream_icd.child_process import start_child, stop_child
+from stream_icd.communities import Communities
+from stream_icd.errors import HistoryUnwritable
+from stream_icd.history.archive import Archive, Selection, read_message, windows
+from stream_icd.history.store import Store
+from stream_icd.kafka.producer import Publisher
+from stream_icd.kafka.reader import open_reader
+from stream_icd.kafka.record import OutgoingRecord
+from stream_icd.kafka.topics import SNAPSHOTS, TopicSpec, create_topics
+from stream_icd.pipeline.archive import Archiver, archive_topics
+from stream_icd.pipeline.dead_letters import DeadLetterLimit
+from stream_icd.snapshot import Snapshot
+from stream_icd.wire.communities import encode_communities
+from stream_icd.wire.message import Message
+from stream_icd.wire.snapshots import encode_snapshot
+from tests.brokers import Broker, wait_until
+
+MakeSnapshot = Callable[..., Snapshot]
+N_KILLED = 40
+
+
+@pytest.fixture
+def topics(broker: Broker, topic_name: str) -> tuple[str, str]:
+    """Topics of snapshots and of communities, with their dead letters."""
+    specs = TopicSpec(topic_name), TopicSpec(f"{topic_name}.found")
+    create_topics(broker.settings(), [one for s in specs for one in s.with_dead_letters()])
+    return specs[0].name, specs[1].name
+
+
+@contextmanager
+def archiving(broker: Broker, topics: tuple[str, str], store: Store) -> Iterator[list[Exception]]:
+    """An archive at work in the background; yields the errors that ended it."""
+    archive, stop, errors = Archive(store), threading.Event(), []
+    archivers = {
+        topics[0]: Archiver(archive, "snapshots", DeadLetterLimit()),
+        topics[1]: Archiver(archive, "communities", DeadLetterLimit()),
+    }
+
+    def work() -> None:
+        try:
+            archive_topics(broker.settings(), archivers, "archive", stop)
+        except Exception as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    try:
+        yield errors
+    finally:
+        stop.set()
+        thread.join(30)
+        assert not thread.is_alive()
+
+
+def publish(broker: Broker, topic: str, messages: list[Message]) -> None:
+    with Publisher(broker.settings()) as publisher:
+        for one in messages:
+            publisher.send(OutgoingRecord(topic, one.value, one.key, one.headers))
+
+
+def archived(store: Store, selection: Selection = Selection()) -> list[Message]:
+    return [read_message(store, noted) for noted in windows(store, selection)]
+
+
+def test_each_message_is_kept_once_and_bad_ones_are_set_aside(
+    broker: Broker,
+    topics: tuple[str, str],
+    store: Store,
+    snapshot: MakeSnapshot,
+    communities: Callable[..., Communities],
+) -> None:
+    sent = [encode_snapshot(snapshot(i)) for i in range(5)]
+    found = [encode_communities(communities(snapshot(i))) for i in range(5)]
+    bad = Message(sent[0].key, b"garbage", sent[0].headers)
+    publish(broker, topics[0], [*sent[:3], bad, *sent])
+    publish(broker, topics[1], [*found, *found])
+    both = Selection("snapshots"), Selection("communities")
+    with archiving(broker, topics, store) as errors:
+        wait_until(lambda: errors or [len(archived(store, one)) for one in both] == [5, 5])
+        with open_reader(broker.settings(), f"{topics[0]}.dlq", limit=1) as records:
+            (dead,) = list(records)
+    assert errors == []
+    assert dead.value == b"garbage"
+    assert dict(dead.headers)["icd_dlq_stage"] == b"archive"
+    assert archived(store) == sent
+    assert archived(store, both[1]) == found
+    assert len(store.files()) == 10
+
+
+def test_a_full_disk_stops_it_and_with_room_again_nothing_is_missing(
+    embedded: Broker,
+    topic_name: str,
+    store: Store,
+    snapshot: MakeSnapshot,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def full(_descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    topics = topic_name, f"{topic_name}.found"
+    create_topics(embedded.settings(), map(TopicSpec, topics))
+    sent = [encode_snapshot(snapshot(i)) for i in range(3)]
+    publish(embedded, topics[0], sent)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        with archiving(embedded, topics, store) as errors:
+            wait_until(lambda: errors)
+    assert isinstance(errors[0], HistoryUnwritable)
+    assert store.files() == []
+    with archiving(embedded, topics, store):
+        wait_until(lambda: len(archived(store)) == 3)
+    assert archived(store) == sent
+
+
+def test_kill_9_of_an_archive(
+    broker: Broker, topic_name: str, tmp_path: Path, store: Store, snapshot: MakeSnapshot
+) -> None:
+    graph = topic_name  # a graph of this test's own in the live topics
+    create_topics(broker.settings())
+    sent = [encode_snapshot(snapshot(i, graph)) for i in range(N_KILLED)]
+    publish(broker, SNAPSHOTS, sent)
+    options = ("--kind", "snapshots", "--graph", graph, "--group", graph)
+    address = ("--bootstrap-servers", broker.bootstrap_servers)
+    command = (sys.executable, "-m", "stream_icd.cli", "consume", "archive", store.uri)
+    quick = broker.settings()
+    env = os.environ | {
+        "STREAM_ICD_SESSION_TIMEOUT_S": str(quick.session_timeout_s),
+        "STREAM_ICD_HEARTBEAT_INTERVAL_S": str(quick.heartbeat_interval_s),
+    }
+    first = start_child((*command, *options, *address), tmp_path / "first.log", env=env)
+    try:
+        wait_until(lambda: len(archived(store)) >= 5)
+    finally:
+        first.kill()
+        first.wait()
+    early = {noted.path: store.open(noted.path).read() for noted in windows(store, Selection())}
+    second = start_child((*command, *options, *address), tmp_path / "second.log", env=env)
+    try:
+        wait_until(lambda: len(archived(store)) == N_KILLED)
+    finally:
+        status = stop_child(second, 20)
+    assert status == 0, (tmp_path / "second.log").read_text()
+    assert archived(store) == sent
+    assert all(store.open(path).read() == content for path, content in early.items())
+    whole = [path for path in store.files() if path.endswith(".parquet")]
+    assert len(whole) == N_KILLED

@@ -1,0 +1,93 @@
+"""`stream-icd history`: what people see of the archive."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow.csv
+import pytest
+from typer.testing import CliRunner, Result
+
+from stream_icd.cli.main import app
+from stream_icd.communities import Communities
+from stream_icd.errors import BadSettings
+from stream_icd.history.archive import Archive
+from stream_icd.history.store import Store
+from stream_icd.snapshot import Snapshot
+from stream_icd.wire.communities import encode_communities
+from stream_icd.wire.snapshots import encode_snapshot
+
+
+def history(*arguments: str) -> Result:
+    result = CliRunner().invoke(app, ["history", *arguments])
+    if result.exception and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result
+
+
+@pytest.fixture
+def filled(
+    store: Store,
+    snapshot: Callable[..., Snapshot],
+    communities: Callable[..., Communities],
+) -> Store:
+    """Three snapshots of two days, and the communities of the first."""
+    archive = Archive(store)
+    for i in (1, 2, 30):
+        archive.add("snapshots", encode_snapshot(snapshot(i)))
+    archive.add("communities", encode_communities(communities(snapshot(1))))
+    return store
+
+
+def test_list_counts_what_is_there(filled: Store) -> None:
+    lines = history("list", filled.uri).stdout.splitlines()
+    (snapshots,) = [line.split() for line in lines if line.strip().startswith("snapshots")]
+    assert snapshots[1:7] == ["test", "2026-01-01", "01:00", "2026-01-02", "06:00", "3"]
+    assert any(line.split()[:3] == ["communities", "test", "m@1"] for line in lines)
+
+
+def test_list_shows_windows_of_a_time(filled: Store) -> None:
+    result = history("list", filled.uri, "--windows", "--kind", "snapshots", "--to", "2026-01-02")
+    assert [line.split("\t")[5] for line in result.stdout.splitlines()] == ["test/1", "test/2"]
+
+
+def test_show_gives_the_headers_of_all_that_is_known_of_a_snapshot(filled: Store) -> None:
+    text = history("show", filled.uri, "test/1").stdout
+    decoder, found = json.JSONDecoder(), []
+    while text.strip():
+        one, end = decoder.raw_decode(text.strip())
+        found.append(one)
+        text = text.strip()[end:]
+    assert [one["kind"] for one in found] == ["snapshots", "communities"]
+    assert found[0]["headers"]["icd_k"] == "3"
+    assert found[1]["headers"]["icd_model"] == "m@1"
+
+
+def test_show_of_nothing_fails(filled: Store) -> None:
+    result = history("show", filled.uri, "test/77")
+    assert result.exit_code == 1
+    assert "nothing is archived of snapshot test/77" in result.stderr
+
+
+def test_export_writes_what_was_asked_for(filled: Store, tmp_path: Path) -> None:
+    out = tmp_path / "rows.csv"
+    result = history("export", filled.uri, "--kind", "communities", "--out", str(out))
+    table = pyarrow.csv.read_csv(out)
+    assert f"{table.num_rows:,} rows" in result.stdout
+    assert set(table["model"].to_pylist()) == {"m@1"}
+
+
+def test_compact_says_what_it_did(filled: Store) -> None:
+    dry = history("compact", filled.uri, "--dry-run", "--before", "2026-02-01").stdout
+    assert "date=2026-01-01: 2 windows, 2 files -> 1" in dry
+    assert "1 days would be merged, 1 files would be saved" in dry
+    assert len(filled.files()) == 4
+    assert "1 days were merged" in history("compact", filled.uri, "--before", "2026-02-01").stdout
+    assert len(filled.files()) == 3
+
+
+def test_a_time_that_is_none_is_refused(filled: Store) -> None:
+    with pytest.raises(BadSettings, match="--from 'tomorrow'"):
+        history("list", filled.uri, "--from", "tomorrow")

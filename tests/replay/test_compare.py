@@ -1,0 +1,85 @@
+"""Two versions of the same past, side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from stream_icd.communities import STAGES, Communities
+from stream_icd.pipeline.replay_compare import churn, compare
+from stream_icd.snapshot import Snapshot
+
+Make = Callable[..., Communities]
+
+
+@pytest.fixture
+def found(snapshot: Callable[..., Snapshot]) -> Make:
+    """`found(i, labels)`: a result for the i-th snapshot, labels repeated over its nodes."""
+
+    def make(
+        i: int, labels: Sequence[int], model: str = "old@1", quality: float = 0.5
+    ) -> Communities:
+        one = snapshot(i)
+        return Communities(
+            graph=one.graph,
+            snapshot_id=one.id,
+            window=one.window,
+            nodes=one.nodes,
+            labels=np.resize(np.asarray(labels, np.int32), one.n_nodes),
+            n_edges=one.n_edges,
+            model=model,
+            modularity=quality,
+            ncut=1.0,
+            milliseconds=dict.fromkeys(STAGES, 1.0),
+            detected_at=one.window.end,
+        )
+
+    return make
+
+
+def test_the_same_partition_by_other_names_agrees_and_does_not_move(found: Make) -> None:
+    before = [found(i, (0, 1)) for i in range(3)]
+    after = [found(i, (1, 0), "new@1", 0.75) for i in range(3)]
+    comparison = compare(before, after)
+    (agreement,) = comparison.agreements
+    assert (agreement.windows, agreement.same) == (3, 0)
+    assert agreement.nmi == agreement.least_nmi == pytest.approx(1.0)
+    old, new = sorted(comparison.qualities, key=lambda one: one.modularity)
+    assert old.version == ("past", "old@1", "before")
+    assert new.version == ("past", "new@1", "replayed")
+    assert (new.modularity, new.communities, new.windows) == (0.75, 2, 3)
+    assert old.churn == new.churn == 0.0
+
+
+def test_the_window_where_they_differ_most_is_named(found: Make) -> None:
+    before = [found(i, (0, 1)) for i in range(3)]
+    after = [found(0, (0, 1), "n"), found(1, (0, 0, 1, 1), "n"), found(2, (0, 1), "n")]
+    (agreement,) = compare(before, after).agreements
+    assert agreement.least_at == "past/1"
+    assert agreement.least_nmi == pytest.approx(0.0, abs=0.01)
+    assert agreement.nmi == pytest.approx(2 / 3, abs=0.01)
+    assert agreement.same == 2
+
+
+def test_churn_is_the_share_of_nodes_that_moved(found: Make) -> None:
+    earlier, later = found(0, (0, 1)), found(1, (1, 0))
+    assert earlier.nodes.equals(later.nodes)
+    moved = later.labels.copy()
+    moved[:10] = 1 - moved[:10]
+    assert churn(earlier, replace(later, labels=moved)) == pytest.approx(0.1)
+
+
+def test_churn_is_of_the_nodes_in_both_windows(found: Make) -> None:
+    earlier, later = found(0, (0, 1)), found(1, (0, 1))
+    fewer = replace(later, nodes=later.nodes.slice(3), labels=later.labels[3:])
+    assert churn(earlier, fewer) == 0.0
+
+
+def test_snapshots_that_were_not_replayed_do_not_count(found: Make) -> None:
+    before = [found(i, (0, 1)) for i in range(3)]
+    comparison = compare(before, [found(1, (0, 1), "new@1")])
+    assert [one.windows for one in comparison.qualities] == [1, 1]
+    assert comparison.agreements[0].windows == 1

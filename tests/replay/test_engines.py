@@ -1,0 +1,84 @@
+"""Every engine gives what the stream gave, in order; and what is killed leaves nothing behind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from stream_icd.history.archive import Selection, windows
+from stream_icd.history.store import Store
+from stream_icd.kafka.record import Record
+from stream_icd.pipeline.dead_letters import DeadLetterLimit
+from stream_icd.pipeline.detect import Detector
+from stream_icd.pipeline.engines import Engine, InProcess, ProcessPool
+from stream_icd.pipeline.ray_engine import RayActors
+from stream_icd.pipeline.redetect import ArchivedJob, Job, Redetection, Refused, fingerprint
+from stream_icd.snapshot import Snapshot
+from stream_icd.wire.message import Message
+from stream_icd.wire.snapshots import encode_snapshot
+
+
+def make_engine(name: str, redetection: Redetection, model_folder: Path) -> Engine:
+    if name == "pool":
+        return ProcessPool(redetection, str(model_folder), workers=2)
+    if name == "ray":
+        pytest.importorskip("ray", reason="pip install 'stream-icd[ray]'")
+        return RayActors(redetection, workers=1)
+    return InProcess(redetection)
+
+
+def jobs(archive: Store) -> list[Job]:
+    return [ArchivedJob(archive.uri, noted) for noted in windows(archive, Selection())]
+
+
+def streamed(redetection: Redetection, sent: list[Snapshot]) -> list[str]:
+    """Fingerprints of what a detector on the stream publishes."""
+    detector = Detector(redetection.model, redetection.settings, DeadLetterLimit())
+    messages = [encode_snapshot(one) for one in sent]
+    records = [Record("t", 0, i, 0, m.key, m.value, m.headers) for i, m in enumerate(messages)]
+    return [
+        fingerprint(Message(one.key or b"", one.value or b"", one.headers))
+        for one in detector.handle(records)
+    ]
+
+
+@pytest.mark.parametrize("name", ["serial", "pool", "ray"])
+def test_replayed_is_streamed_to_the_bit(
+    name: str,
+    archive: Store,
+    redetection: Redetection,
+    model_folder: Path,
+    snapshot: Callable[..., Snapshot],
+) -> None:
+    todo = jobs(archive)
+    engine = make_engine(name, redetection, model_folder)
+    done = list(engine(iter(todo)))
+    assert [job for job, _ in done] == todo
+    found = [fingerprint(outcome) for _, outcome in done if isinstance(outcome, Message)]
+    assert found == streamed(redetection, [snapshot(i) for i in range(len(todo))])
+    assert len(set(found)) == len(todo)
+
+
+def test_a_fingerprint_tells_what_was_found_from_when(
+    archive: Store, redetection: Redetection
+) -> None:
+    (job, *_) = jobs(archive)
+    first, second = redetection(job), redetection(job)
+    assert isinstance(first, Message)
+    assert isinstance(second, Message)
+    assert first.headers != second.headers  # other times
+    assert fingerprint(first) == fingerprint(second)
+    changed = tuple((n, b"0.1" if n == "icd_modularity" else v) for n, v in first.headers)
+    assert fingerprint(Message(first.key, first.value, changed)) != fingerprint(first)
+
+
+def test_what_breaks_the_contract_is_an_outcome(archive: Store, redetection: Redetection) -> None:
+    (job, *_) = jobs(archive)
+    too_many = Redetection(
+        redetection.model, type(redetection.settings)(n_communities=101, threads=1)
+    )
+    outcome = too_many(job)
+    assert isinstance(outcome, Refused)
+    assert "101 communities asked of" in outcome.reason

@@ -1,0 +1,75 @@
+"""A replay that is killed leaves whole results and no processes, and goes on where it was."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from stream_icd.history.archive import Selection, read_message, windows
+from stream_icd.history.store import Store, open_store
+from stream_icd.pipeline.redetect import ArchivedJob, Redetection, fingerprint
+from stream_icd.wire.message import Message
+from tests.brokers import wait_until
+
+ROOT = Path(__file__).parents[2]
+N_SNAPSHOTS = 6
+
+
+def test_kill_9_of_a_replay(
+    archive: Store, model_folder: Path, redetection: Redetection, tmp_path: Path
+) -> None:
+    out = open_store(str(tmp_path / "out"))
+    options = ["--model", str(model_folder), "--seed", "7", "--out", out.uri]
+    command = [sys.executable, "-m", "stream_icd.cli", "replay", "history", archive.uri, *options]
+    slowly = ["--workers", "1", "--speed", "3600x"]  # a window a second
+    with subprocess.Popen([*command, *slowly], stderr=subprocess.DEVNULL, cwd=ROOT) as process:
+        wait_until(lambda: len(results(out)) >= 2)
+        workers = children(process.pid)
+        process.kill()
+    assert workers
+    wait_until(lambda: not any(map(alive, workers)))
+    before = {path: out.open(path).read() for path in results(out)}
+    assert 2 <= len(before) < N_SNAPSHOTS
+
+    again = subprocess.run(
+        [*command, "--engine", "serial"],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+        cwd=ROOT,
+    )
+    assert f"{len(before)} results are there already" in again.stderr
+    assert all(out.open(path).read() == content for path, content in before.items())
+    assert len(results(out)) == N_SNAPSHOTS
+    found = [read_message(out, noted) for noted in windows(out, Selection("communities"))]
+    expected = [
+        redetection(ArchivedJob(archive.uri, noted)) for noted in windows(archive, Selection())
+    ]
+    assert list(map(fingerprint, found)) == [
+        fingerprint(one) for one in expected if isinstance(one, Message)
+    ]
+
+
+def results(store: Store) -> list[str]:
+    """The files that anybody sees."""
+    return [path for path in store.files() if path.endswith(".parquet")]
+
+
+def children(pid: int) -> list[int]:
+    """Processes that a process has started."""
+    listed = Path(f"/proc/{pid}/task/{pid}/children")
+    if not listed.exists():
+        pytest.skip("needs /proc to see a process's children: run it on Linux")
+    return [int(child) for child in listed.read_text().split()]
+
+
+def alive(pid: int) -> bool:
+    try:
+        status = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return status != "Z"

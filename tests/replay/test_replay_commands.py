@@ -1,0 +1,102 @@
+"""`stream-icd replay` and `stream-icd produce replay`: what is typed, said and refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from stream_icd.cli.main import app
+from stream_icd.errors import BadSettings, ModelNotFound, StreamIcdError, TopicMissing
+from stream_icd.history.archive import Archive
+from stream_icd.history.store import Store, open_store
+from stream_icd.kafka.reader import open_reader
+from stream_icd.kafka.topics import COMMUNITIES, SNAPSHOTS
+from stream_icd.pipeline.redetect import Redetection
+from stream_icd.snapshot import Snapshot
+from stream_icd.wire.message import Message
+from stream_icd.wire.snapshots import encode_snapshot
+from tests.brokers import Broker
+
+
+def run(*arguments: str) -> Result:
+    result = CliRunner().invoke(app, list(arguments))
+    if isinstance(result.exception, StreamIcdError):
+        raise result.exception
+    assert result.exit_code == 0, result.output
+    return result
+
+
+def test_a_dry_run_says_what_would_happen_and_does_nothing(
+    archive: Store, model_folder: Path, redetection: Redetection, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    options = ["--model", str(model_folder), "--dry-run", "--speed", "60x", "--to", "2026-01-01T04"]
+    said = run("replay", "history", archive.uri, "--out", str(out), *options).stderr
+    assert "4 snapshots of past" in said
+    assert "windows that end from 2026-01-01 01:00:00 to 2026-01-01 04:00:00 UTC" in said
+    assert f"to be detected with {redetection.version}, results to {out}" in said
+    assert "takes 0:03:00 at the least" in said
+    assert not out.exists()
+
+
+def test_a_replay_compares_versions(archive: Store, model_folder: Path, tmp_path: Path) -> None:
+    options = ["--engine", "serial", "--model", str(model_folder), "--to", "2026-01-01T03"]
+    run("replay", "history", archive.uri, "--out", archive.uri, *options)  # as if it were streamed
+    faithful = ["--mode", "faithful", "--k", "5", "--compare"]
+    shown = run("replay", "history", archive.uri, "--out", str(tmp_path / "x"), *options, *faithful)
+    rows = [line.split() for line in shown.stdout.splitlines()]
+    before = next(row for row in rows if "before" in row and row[0] == "past")
+    replayed = next(row for row in rows if "replayed" in row and row[0] == "past")
+    assert before[3] == replayed[3] == "3"
+    assert replayed[1] == f"{before[1]}-faithful"
+    agreement = next(row for row in rows if row[:2] == ["past", before[1]] and "before" not in row)
+    assert agreement[4] == "3"
+    assert 0 <= float(agreement[6]) <= 1
+
+
+def test_what_cannot_be_meant_is_refused(archive: Store, model_folder: Path) -> None:
+    history = ["replay", "history", archive.uri, "--model", str(model_folder)]
+    with pytest.raises(BadSettings, match="either --out or --out-topic"):
+        run(*history)
+    with pytest.raises(BadSettings, match="--into-live"):
+        run(*history, "--out-topic", COMMUNITIES)
+    with pytest.raises(BadSettings, match="no snapshot"):
+        run(*history, "--out", archive.uri, "--graph", "another")
+    with pytest.raises(BadSettings, match="--engine ray"):
+        run(*history, "--out", f"{archive.uri}-2", "--ray-address", "auto")
+    with pytest.raises(ModelNotFound, match="not as@00000000"):
+        run("replay", "history", archive.uri, "--out", archive.uri, "--model", "as@00000000")
+
+
+def test_a_topic_is_not_made_by_a_dry_run(
+    broker: Broker, make_topic: Callable[..., str], model_folder: Path
+) -> None:
+    source = make_topic()
+    address = ["--bootstrap-servers", broker.bootstrap_servers, "--model", str(model_folder)]
+    options = ["--topic", source, "--out-topic", f"{source}.again", "--dry-run"]
+    with pytest.raises(BadSettings, match="no snapshot"):
+        run("replay", "topic", *options, *address)
+    with pytest.raises(TopicMissing), open_reader(broker.settings(), f"{source}.again"):
+        pass
+
+
+def test_archived_snapshots_are_sent_again_byte_for_byte(
+    broker: Broker, topic_name: str, tmp_path: Path, snapshot: Callable[..., Snapshot]
+) -> None:
+    store, graph = open_store(str(tmp_path / "history")), topic_name
+    sent = [encode_snapshot(snapshot(i, graph)) for i in range(4)]
+    for one in sent:
+        Archive(store).add("snapshots", one)
+    command = ("produce", "replay", store.uri, "-b", broker.bootstrap_servers)
+    run(*command, "--limit", "2", "--rate", "1000/s")
+    run(*command)  # goes on where it was
+    with open_reader(broker.settings(), SNAPSHOTS, until="end") as records:
+        found = [
+            Message(record.key or b"", record.value or b"", record.headers)
+            for record in records
+            if record.key == graph.encode()
+        ]
+    assert found == sent

@@ -1,0 +1,165 @@
+"""Replaying what a topic holds: the same results, in another topic; on both brokers."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from stream_icd.cli.replay_run import topic_jobs
+from stream_icd.errors import BadSettings
+from stream_icd.kafka.consumer import run_consumer
+from stream_icd.kafka.producer import Publisher
+from stream_icd.kafka.reader import open_reader
+from stream_icd.kafka.record import OutgoingRecord
+from stream_icd.kafka.topics import COMMUNITIES
+from stream_icd.pipeline.dead_letters import DeadLetterLimit
+from stream_icd.pipeline.detect import Detector, DetectSettings
+from stream_icd.pipeline.engines import InProcess
+from stream_icd.pipeline.pacing import Tempo
+from stream_icd.pipeline.redetect import Redetection, fingerprint
+from stream_icd.pipeline.replay import Replayed, make_plan, replay
+from stream_icd.pipeline.replay_results import TopicResults, results_topic
+from stream_icd.pipeline.topic_range import TopicRange, parse_position
+from stream_icd.snapshot import Snapshot
+from stream_icd.sources.source import NeverStop
+from stream_icd.wire.message import Message
+from stream_icd.wire.snapshots import encode_snapshot
+from tests.brokers import Broker
+
+WRITTEN = datetime(2026, 3, 1, tzinfo=UTC)
+MakeTopic = Callable[..., str]
+
+
+@pytest.fixture
+def past(broker: Broker, make_topic: MakeTopic, snapshot: Callable[..., Snapshot]) -> str:
+    """A topic of five snapshots, written a minute apart, one of them twice; and a bad record."""
+    topic = make_topic()
+    with Publisher(broker.settings()) as publisher:
+        for minute, i in enumerate((0, 1, 2, 2, 3, 4)):
+            message = encode_snapshot(snapshot(i))
+            at_ms = round((WRITTEN + timedelta(minutes=minute)).timestamp() * 1000)
+            publisher.send(
+                OutgoingRecord(
+                    topic, message.value, message.key, message.headers, timestamp_ms=at_ms
+                )
+            )
+        late_ms = round((WRITTEN + timedelta(hours=1)).timestamp() * 1000)
+        publisher.send(OutgoingRecord(topic, b"no snapshot", b"past", timestamp_ms=late_ms))
+    return topic
+
+
+def run(
+    broker: Broker,
+    redetection: Redetection,
+    part: TopicRange,
+    out: TopicResults,
+    graph: str | None = None,
+    stop: object = NeverStop(),
+) -> Replayed:
+    jobs = topic_jobs(broker.settings(), part, graph)
+    with jobs() as planned:
+        plan = make_plan(planned, out, redetection.version)
+    with jobs() as todo:
+        engine = InProcess(redetection)
+        return replay(todo, plan, engine, out, Tempo(), lambda: 0.0, stop)  # type: ignore[arg-type]
+
+
+def published(broker: Broker, topic: str) -> list[tuple[str, str]]:
+    """Snapshot and fingerprint of each result in a topic."""
+    with open_reader(broker.settings(), topic, until="end") as records:
+        return [
+            (
+                dict(record.headers)["icd_snapshot_id"].decode(),
+                fingerprint(Message(record.key or b"", record.value or b"", record.headers)),
+            )
+            for record in records
+        ]
+
+
+def streamed(broker: Broker, topic: str, out: str, redetection: Redetection) -> None:
+    """Run a detector on the stream until it has seen all six good records."""
+    stop, done = threading.Event(), [0]
+    settings = DetectSettings(topic=out, threads=1, seed=redetection.settings.seed)
+    detector = Detector(redetection.model, settings, DeadLetterLimit())
+
+    def handle(records: object) -> Iterator[OutgoingRecord]:
+        return (one for one in detector.handle(records) if one.topic == out)  # type: ignore[arg-type]
+
+    def count(batch: object) -> None:
+        done[0] += len(batch.records)  # type: ignore[attr-defined]
+        if done[0] >= 7:
+            stop.set()
+
+    run_consumer(broker.settings(), topic, topic, handle, stop, on_done=count)
+
+
+def test_what_is_replayed_is_what_was_streamed(
+    broker: Broker, make_topic: MakeTopic, past: str, redetection: Redetection
+) -> None:
+    live, again = make_topic(), f"{past}.again"
+    streamed(broker, past, live, redetection)
+    done = run(broker, redetection, TopicRange(past), TopicResults(broker.settings(), again))
+    assert done == Replayed(snapshots=5, refused=0)
+    results = published(broker, again)
+    assert [one for one, _ in results] == [f"past/{i}" for i in range(5)]
+    assert set(results) == set(published(broker, live))
+
+
+def test_a_replay_that_stopped_goes_on(broker: Broker, past: str, redetection: Redetection) -> None:
+    class AfterTwo(NeverStop):
+        looked = 0
+
+        def is_set(self) -> bool:
+            self.looked += 1
+            return self.looked > 2
+
+    out = TopicResults(broker.settings(), f"{past}.again")
+    first = run(broker, redetection, TopicRange(past), out, stop=AfterTwo())
+    second = run(broker, redetection, TopicRange(past), out)
+    third = run(broker, redetection, TopicRange(past), out)
+    assert (first.snapshots, second.snapshots, third.snapshots) == (2, 3, 0)
+    assert [one for one, _ in published(broker, out.topic)] == [f"past/{i}" for i in range(5)]
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "expected"),
+    [
+        ("2026-03-01T00:01:00Z", "2026-03-01T00:04:00Z", [1, 2]),
+        ("2026-03-01T00:04:00Z", None, [3, 4]),
+        ("1", "5", [1, 2, 3]),
+        (None, "0:2", [0, 1]),
+    ],
+)
+def test_a_part_of_the_topic(
+    broker: Broker,
+    past: str,
+    first: str | None,
+    last: str | None,
+    expected: list[int],
+) -> None:
+    start, end = parse_position("--from", first, 1), parse_position("--to", last, 1)
+    jobs = topic_jobs(broker.settings(), TopicRange(past, start, end), "past")
+    with jobs() as found:
+        ids = list(dict.fromkeys(job.snapshot_id for job in found))
+    assert ids == [f"past/{i}" for i in expected]
+
+
+def test_the_live_topic_is_refused_unless_it_is_meant(embedded: Broker) -> None:
+    settings = embedded.settings()
+    with pytest.raises(BadSettings, match="--into-live"):
+        results_topic(settings, COMMUNITIES, into_live=False)
+    assert results_topic(settings, COMMUNITIES, into_live=True).topic == COMMUNITIES
+    assert results_topic(settings, "again", into_live=False).topic == "again"
+
+
+def test_an_offset_alone_is_refused_where_there_are_several_partitions() -> None:
+    with pytest.raises(BadSettings, match="0:120,1:120"):
+        parse_position("--from", "120", 6)
+    with pytest.raises(BadSettings, match="yesterday"):
+        parse_position("--from", "yesterday", 1)
+    assert parse_position("--from", "2:120,4:7", 6) == {2: 120, 4: 7}
+    with pytest.raises(BadSettings, match="the same ones"):
+        TopicRange("t", {0: 1}, {1: 2})
