@@ -26,9 +26,10 @@ def events_between(
 ) -> tuple[CommunityEvent, ...]:
     """The events of the communities there now, in order, then of those that are not any more.
 
-    - *merged*: more than `part` of each of several communities went into one (its own former
-      self counts as one of them, however little of it is left);
-    - *split*: more than `part` of each of several communities came out of one (likewise);
+    - *merged*: several communities went into one, each with more than `part` of its members
+      (Asur et al.) or so many that the two are alike by `match` (Greene et al.); its own former
+      self is one of them, however little of it is left;
+    - *split*: several communities came out of one, likewise;
     - *died*: it is not there, and neither went into a merger nor was split.
     """
     origins, heirs = _flows(front, known, settings)
@@ -46,18 +47,14 @@ def events_between(
 def _flows(front: Front, known: Identities, settings: TrackSettings) -> tuple[Relatives, Relatives]:
     """By stable id: who went into each community there now, and who came out of each former."""
     pairs = front.between
-    went_in = (pairs.of_old > settings.part) & _large(pairs.old_sizes, settings)[pairs.old]
-    came_out = (pairs.of_new > settings.part) & _large(pairs.new_sizes, settings)[pairs.new]
+    alike = pairs.jaccard >= settings.match
+    went_in = (pairs.of_old > settings.part) | alike
+    went_in &= (pairs.old_sizes >= settings.smallest)[pairs.old]
+    came_out = (pairs.of_new > settings.part) | alike
+    came_out &= (pairs.new_sizes >= settings.smallest)[pairs.new]
     old, new = front.ids[pairs.old], known.ids[pairs.new]
-    itself = old == new
-    return (
-        _grouped(new[went_in | itself], old[went_in | itself]),
-        _grouped(old[came_out | itself], new[came_out | itself]),
-    )
-
-
-def _large(sizes: NDArray[np.int64], settings: TrackSettings) -> NDArray[np.bool_]:
-    return sizes >= settings.smallest
+    went_in, came_out = went_in | (old == new), came_out | (old == new)
+    return _grouped(new[went_in], old[went_in]), _grouped(old[came_out], new[came_out])
 
 
 def _grouped(keys: NDArray[np.int64], values: NDArray[np.int64]) -> Relatives:
@@ -94,10 +91,11 @@ def _only(parent: int | None) -> tuple[int, ...]:
 
 
 def _by_size(at: int, known: Identities, partition: Partition, settings: TrackSettings) -> Kind:
-    growth = partition.sizes[at] / known.size_before[at] - 1
-    if growth >= settings.change:
+    grown_by = partition.sizes[at] - known.size_before[at]
+    enough = settings.change * known.size_before[at]
+    if grown_by >= enough:
         return "grown"
-    return "shrunk" if growth <= -settings.change else "continued"
+    return "shrunk" if -grown_by >= enough else "continued"
 
 
 def _living(

@@ -54,13 +54,15 @@ def planted_events(drift: Drift) -> set[Key]:
 
 
 def overlaid(drift: Drift) -> set[int]:
-    """Planted identities that took part in several events before one snapshot.
+    """Planted identities of events that share one with another event before the same snapshot.
 
     What happened to these can be undecidable from the outcome: of a community that merged into
     another, which was then split in halves, no half holds more than half.
     """
-    parts = [*chain(*drift.merges, *drift.splits), *drift.births, *drift.deaths]
-    return {identity for identity, times in Counter(parts).items() if times > 1}
+    singles = [(identity,) for identity in (*drift.births, *drift.deaths)]
+    events = [*drift.merges, *drift.splits, *singles]
+    times = Counter(chain(*events))
+    return set(chain(*(event for event in events if any(times[one] > 1 for one in event))))
 
 
 def found_events(

@@ -13,9 +13,9 @@ class TrackSettings:
 
     Attributes:
         match: a community keeps its identity where its Jaccard index with what it was is at
-            least this (Greene et al.'s θ).
-        part: a community goes into another, or comes out of it, with more than this share of its
-            members (Asur et al.'s κ); at least a half, so that it does so with one only.
+            least this (Greene et al.'s θ). Several that are so alike have merged, or split.
+        part: a community also goes into another, or comes out of it, with more than this share
+            of its members (Asur et al.'s κ), however large the other is.
         change: a community has grown or shrunk when its size changed by at least this share.
         smallest: communities of fewer members merge and split without a word: they are too small
             to tell an event from chance.

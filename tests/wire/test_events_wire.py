@@ -1,0 +1,101 @@
+"""Community events survive the wire, and broken ones are named."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stream_icd.errors import BadEvents
+from stream_icd.events import CommunityEvent, CommunityEvents
+from stream_icd.snapshot import Window
+from stream_icd.wire.arrow_stream import write_table
+from stream_icd.wire.events import decode_events, encode_events, event_table, is_late
+
+DAY = Window(datetime(1999, 4, 2, tzinfo=UTC), datetime(1999, 4, 3, tzinfo=UTC))
+
+
+def tracked(communities: list[int], named: bool = False, late: bool = False) -> CommunityEvents:
+    nodes = [f"AS{i:03}" if named else i for i in range(len(communities))]
+    there = [
+        CommunityEvent("merged", c, i, communities.count(c), 3, 0.5, (c, 90), (), 0)
+        for i, c in enumerate(sorted(set(communities)))
+    ]
+    twice = [CommunityEvent("split", e.community, e.label, e.size, 3, 0.5, (), (4, 5), 2)
+             for e in there]  # fmt: skip
+    gone = CommunityEvent("died", 99, None, 0, 7)
+    return CommunityEvents(
+        graph="as733",
+        snapshot_id="as733/1999-04-02",
+        window=DAY,
+        model="as@1",
+        nodes=pa.array(nodes, pa.string() if named else pa.int32()),
+        communities=np.array(communities, np.int64),
+        events=() if late else (*there, *twice, gone),
+        next_community=100,
+        missed=2,
+        late=late,
+        model_before="as@0",
+    )
+
+
+@given(st.lists(st.integers(0, 5), min_size=1, max_size=30), st.booleans())
+def test_what_is_told_is_what_is_read(communities: list[int], named: bool) -> None:
+    sent = tracked(communities, named)
+    message = encode_events(sent)
+    got = decode_events(message.key, message.value, message.headers)
+    assert got.nodes.equals(sent.nodes)
+    assert got.communities.tolist() == communities
+    for name in ("graph", "snapshot_id", "window", "model", "events", "next_community", "missed",
+                 "late", "model_before"):  # fmt: skip
+        assert getattr(got, name) == getattr(sent, name)
+    assert encode_events(got) == message
+
+
+def test_a_late_window_is_an_empty_table() -> None:
+    message = encode_events(tracked([], late=True))
+    got = decode_events(message.key, message.value, message.headers)
+    assert (got.late, got.events, len(got.nodes)) == (True, (), 0)
+    assert is_late(message.headers)
+    assert not is_late(encode_events(tracked([1])).headers)
+
+
+def test_members_are_listed_once_for_each_community_that_is_there() -> None:
+    table = event_table(tracked([7, 8, 7]))
+    assert table["community"].to_pylist() == [7, 8, 7, 8, 99]
+    assert table["members"].to_pylist() == [[0, 2], [1], None, None, None]
+
+
+TABLE = event_table(tracked([7, 8, 7]))
+BAD_TABLES = {
+    "an unknown event": ("event", pa.array(["born", "eaten", "born", "born", "born"]), "'eaten'"),
+    "a null id": ("community", pa.array([1, None, 3, 4, 5]), "nulls in community"),
+    "int32 ids": ("community", pa.array([1] * 5, pa.int32()), "community has type int32"),
+    "members that are no ids": ("members", pa.array([[0.5]] * 5), "a list of ids"),
+    "a node twice": ("members", pa.array([[1], [1], None, None, None]), "two communities"),
+    "a null node": ("members", pa.array([[1], [None], None, None, None]), "null"),
+}
+
+
+@pytest.mark.parametrize("name", BAD_TABLES)
+def test_a_bad_table_says_why(name: str) -> None:
+    column, values, reason = BAD_TABLES[name]
+    table = TABLE.set_column(TABLE.column_names.index(column), column, values)
+    message = encode_events(tracked([7, 8, 7]))
+    with pytest.raises(BadEvents, match=reason):
+        decode_events(message.key, write_table(table), message.headers)
+
+
+@pytest.mark.parametrize(
+    ("header", "value"),
+    [("icd_missed", b"-1"), ("icd_late", b"maybe"), ("icd_next_community", b"1e3")],
+)
+def test_a_bad_header_is_named(header: str, value: bytes) -> None:
+    message = encode_events(tracked([7]))
+    headers = tuple((name, value if name == header else old) for name, old in message.headers)
+    with pytest.raises(BadEvents, match=header):
+        decode_events(message.key, message.value, headers)
