@@ -25,8 +25,6 @@ from stream_icd.sources.windows import Quiet
 from stream_icd.wire.snapshots import decode_snapshot
 from tests import brokers
 
-HOUR_MS = 3_600_000
-
 
 @pytest.fixture
 def topic(embedded: brokers.Broker, topic_name: str) -> str:
@@ -44,7 +42,7 @@ def send(embedded: brokers.Broker, topic: str) -> Callable[[Sequence[tuple[int, 
         with Publisher(embedded.settings()) as publisher:
             for minute, src, dst in events:
                 value = json.dumps({"t": 60 * minute, "src": src, "dst": dst}).encode()
-                at = 60_000 * minute + HOUR_MS  # recorded an hour after it happened
+                at = 60_000 * minute  # recorded at the very moment at which it happened
                 record = OutgoingRecord(topic, value, partition=src % 2, timestamp_ms=at)
                 publisher.send(record)
 
@@ -88,6 +86,8 @@ EVENTS = [(minute, minute % 5, (minute * 3 + 1) % 7) for minute in range(60)]
 def test_a_followed_topic_gives_windows_as_they_close_and_a_restart_the_rest(
     embedded: brokers.Broker, topic: str, send: Callable[..., None], tmp_path: Path
 ) -> None:
+    with Publisher(embedded.settings()) as publisher:
+        publisher.send(OutgoingRecord(topic, b"no event", partition=0, timestamp_ms=1))
     send(EVENTS[:35])
     following = produce(embedded, topic, "--window", "10m", folder=tmp_path)
     brokers.wait_until(lambda: len(sent(embedded, topic)) == 3)
@@ -95,11 +95,14 @@ def test_a_followed_topic_gives_windows_as_they_close_and_a_restart_the_rest(
     following.send_signal(signal.SIGINT)
     status, said = finish(following)
     assert status == 130, said
+    assert '"bad_rows": 1' in said
     assert len(sent(embedded, topic)) == 3
 
     send(EVENTS[35:])
     again = produce(embedded, topic, "--window", "10m", "--until", "end", folder=tmp_path)
-    assert finish(again)[0] == 0
+    status, said = finish(again)
+    assert status == 0, said
+    assert '"bad_rows": 0' in said  # it began to read after that one
     found = sent(embedded, topic)
     assert [s.window.start.minute for s in found] == [0, 10, 20, 30, 40, 50]
     edges = [

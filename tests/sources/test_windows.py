@@ -90,6 +90,15 @@ def test_a_window_is_given_out_as_soon_as_the_watermark_passes_it() -> None:
     assert window.end == EPOCH + seconds(10)
 
 
+def test_a_session_is_given_out_when_the_watermark_reaches_its_end() -> None:
+    def arrivals() -> Iterator[TimedRows]:
+        yield rows([1, 6])
+        raise AssertionError("the session was out by then")
+
+    window, _ = next(cut_windows(arrivals(), Session(seconds(5)), on_late=lambda _: None))
+    assert window.end == EPOCH + seconds(6)
+
+
 def test_windows_wait_for_every_stream_and_not_for_quiet_ones() -> None:
     tumbling = Hopping(seconds(10), seconds(10))
     fast, slow = rows([1, 50], stream=0), rows([2, 3], stream=1)
