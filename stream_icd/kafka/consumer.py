@@ -164,9 +164,9 @@ class _Loop:
         self._topic_seen = time.monotonic()
 
     def run(self, handle: Handle) -> None:
-        self._consumer.subscribe([self._topic], listener=self._tenures)
-        self._open_outlet()
         try:
+            self._consumer.subscribe([self._topic], listener=self._tenures)
+            self._open_outlet()
             while not self._stop.is_set():
                 tenure = self._tenures.begin()
                 polled = self._poll(POLL_MS)
@@ -195,11 +195,13 @@ class _Loop:
         failures = 0
         while True:
             generation = self._stable_membership()
-            if not self._tenures.holds(batch.tenure):
-                return False
             try:
+                if self._outlet is None:  # opening one ends what a failed attempt left open
+                    self._wait_for(self._open_outlet)
                 if failures and self._is_committed(batch):
                     return True  # the attempt whose outcome was unknown had succeeded
+                if not self._tenures.holds(batch.tenure):
+                    return False
                 self._wait_for(partial(self._publish, outgoing, batch.next, generation))
                 return self._delivery is Delivery.EXACTLY_ONCE or self._commit(batch)
             except GroupMovedOn as error:
@@ -216,7 +218,8 @@ class _Loop:
     def _publish(
         self, outgoing: Sequence[OutgoingRecord], offsets: NextOffsets, group: Any
     ) -> None:
-        outlet = self._outlet or self._open_outlet()
+        outlet = self._outlet
+        assert outlet is not None, "opened before"
         try:
             outlet.publish(outgoing, offsets, group)
         except (DeliveryFailed, BrokerUnavailable):
@@ -224,9 +227,8 @@ class _Loop:
             outlet.close()
             raise
 
-    def _open_outlet(self) -> Outlet:
+    def _open_outlet(self) -> None:
         self._outlet = open_outlet(self._settings, self._delivery, self._group, self._instance)
-        return self._outlet
 
     def _commit(self, batch: _Batch) -> bool:
         while True:
@@ -242,11 +244,17 @@ class _Loop:
                 return False
 
     def _is_committed(self, batch: _Batch) -> bool:
+        """Whether what is still ours of the batch was committed, and so all of it was.
+
+        The broker answers only once no open transaction holds these offsets any more.
+        """
+        kept = self._tenures.kept(batch.tenure)
+        timeout_ms = COMMIT_TIMEOUT_S * 1000
         with translated("look up what is committed"):
-            return all(
-                self._consumer.committed(partition, timeout_ms=COMMIT_TIMEOUT_S * 1000)
-                == following.offset
-                for partition, following in batch.next.items()
+            return bool(kept) and all(
+                self._consumer.committed(partition, timeout_ms=timeout_ms)
+                == batch.next[partition].offset
+                for partition in kept
             )
 
     def _stable_membership(self) -> Any:

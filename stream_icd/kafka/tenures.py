@@ -55,17 +55,20 @@ class Tenures(ConsumerRebalanceListener):  # type: ignore[misc]
             for partition in self._ours:
                 self._if_assigned(self._consumer.pause, partition)
 
+    def kept(self, tenure: Tenure) -> frozenset[TopicPartition]:
+        """The partitions of `tenure` that have been ours ever since."""
+        with self._lock:
+            return frozenset(partition for partition, _ in tenure.items() & self._ours.items())
+
     def holds(self, tenure: Tenure) -> bool:
         """Whether all partitions of `tenure` have been ours ever since."""
-        with self._lock:
-            return tenure.items() <= self._ours.items()
+        return self.kept(tenure) == tenure.keys()
 
     def rewind(self, tenure: Tenure, offsets: dict[TopicPartition, int]) -> None:
         """Read again from `offsets` what has been ours ever since; the rest is somebody else's,
         or came back and is read from where it was committed."""
-        with self._lock:
-            for partition, _ in tenure.items() & self._ours.items():
-                self._if_assigned(self._consumer.seek, partition, offsets[partition])
+        for partition in self.kept(tenure):
+            self._if_assigned(self._consumer.seek, partition, offsets[partition])
 
     @staticmethod
     def _if_assigned(change: Callable[..., None], partition: TopicPartition, *rest: int) -> None:
