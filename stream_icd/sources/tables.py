@@ -9,7 +9,7 @@ import csv as one_line
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path
 from typing import IO
 
@@ -133,7 +133,7 @@ def _read_text(
             f"{name} has the columns {', '.join(header)}; expected {', '.join(columns)}. Name "
             f"them, or give --columns where the first line is a row"
         )
-    for batch in chain([first.encode()], _batches(content)):
+    for batch in _batches(first.encode(), content):
         if batch.strip():
             yield _parse(batch, name, lines_before, delimiter, header, columns, on_bad_row)
         lines_before += batch.count(b"\n")
@@ -148,9 +148,11 @@ def _first_line(content: IO[bytes]) -> tuple[int, str]:
     return 0, ""
 
 
-def _batches(content: IO[bytes]) -> Iterator[bytes]:
-    while batch := content.read(BATCH_BYTES):
+def _batches(first: bytes, content: IO[bytes]) -> Iterator[bytes]:
+    batch = first + content.read(BATCH_BYTES)
+    while batch:
         yield batch + content.readline()
+        batch = content.read(BATCH_BYTES)
 
 
 def _parse(
