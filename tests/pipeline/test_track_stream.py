@@ -1,0 +1,196 @@
+"""What a tracker on a stream promises: order, memory in its topic alone, nothing twice."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+import pytest
+
+from stream_icd.errors import TopicMissing
+from stream_icd.kafka.consumer import BatchDone, run_consumer
+from stream_icd.kafka.record import OutgoingRecord, Record
+from stream_icd.kafka.topics import TopicSpec, create_topics
+from stream_icd.pipeline.dead_letters import DeadLetterLimit
+from stream_icd.pipeline.subscribe import subscribe_events
+from stream_icd.pipeline.track import Tracker
+from tests.brokers import Broker
+from tests.pipeline.tracked import (
+    events_in,
+    held,
+    outgoing,
+    publish,
+    same,
+    stream,
+    unbroken,
+    window,
+)
+
+Topics = tuple[str, str]
+
+
+@pytest.fixture
+def found_and_told(broker: Broker, topic_name: str) -> Topics:
+    """A communities topic (with its dead-letter topic) and an events topic of one test's own."""
+    found, told = TopicSpec(topic_name, partitions=2), TopicSpec(f"{topic_name}.told", partitions=2)
+    create_topics(broker.settings(), [*found.with_dead_letters(), told])
+    return found.name, told.name
+
+
+def tracker(broker: Broker, topic: str) -> Tracker:
+    return Tracker(broker.settings(), DeadLetterLimit(), topic=topic)
+
+
+@contextmanager
+def tracking(broker: Broker, topics: Topics) -> Iterator[None]:
+    """A tracker at work in the background; fails when it did."""
+    worker, stop, errors = tracker(broker, topics[1]), threading.Event(), []
+
+    def work() -> None:
+        try:
+            run_consumer(
+                broker.settings(), topics[0], topics[0], worker.handle, stop,
+                max_records=4, on_done=worker.done,
+            )  # fmt: skip
+        except BaseException as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join(30)
+    assert not errors
+
+
+def wait_for(broker: Broker, topic: str, count: int) -> None:
+    options = {"start": "beginning", "settings": broker.settings(), "topic": topic}
+    assert len(list(subscribe_events(limit=count, **options))) == count  # type: ignore[arg-type]
+
+
+def test_each_graph_in_order_and_a_new_worker_goes_on_where_the_last_was(
+    broker: Broker, found_and_told: Topics
+) -> None:
+    a, b = stream("a", 12), stream("b", 12, seed=4)
+    pairs = [one for pair in zip(a, b, strict=True) for one in pair]
+    for share in (pairs[:10], pairs[10:]):
+        publish(broker, [outgoing(one, found_and_told[0]) for one in share])
+        with tracking(broker, found_and_told):
+            wait_for(broker, found_and_told[1], 10 if share[0] is pairs[0] else 24)
+    told = events_in(broker, found_and_told[1])
+    assert same([one for one in told if one.graph == "a"], unbroken(a))
+    assert same([one for one in told if one.graph == "b"], unbroken(b))
+
+
+Step = Callable[[Tracker, Sequence[Record]], None]
+
+
+@pytest.fixture
+def embedded_topics(embedded: Broker, topic_name: str) -> Topics:
+    create_topics(embedded.settings(), [TopicSpec(topic_name), TopicSpec(f"{topic_name}.told")])
+    return topic_name, f"{topic_name}.told"
+
+
+def work(broker: Broker, worker: Tracker, records: Sequence[Record]) -> None:
+    """A batch that succeeds: handled, published, committed."""
+    sent = tuple(worker.handle(records))
+    publish(broker, sent)
+    worker.done(BatchDone(tuple(records), len(sent), 0.0, 0.0))
+
+
+def fails_before_publishing(worker: Tracker, records: Sequence[Record]) -> None:
+    list(worker.handle(records))
+
+
+def fails_before_committing(broker: Broker, worker: Tracker, records: Sequence[Record]) -> None:
+    publish(broker, tuple(worker.handle(records)))
+
+
+def sent_windows(broker: Broker, topic: str, n: int) -> list[Record]:
+    publish(broker, [outgoing(one, topic) for one in stream("g", n)])
+    return held(broker, topic)
+
+
+def test_a_graph_that_goes_to_another_worker_and_back(
+    embedded: Broker, embedded_topics: Topics
+) -> None:
+    records = sent_windows(embedded, embedded_topics[0], 12)
+    one, other = (tracker(embedded, embedded_topics[1]) for _ in range(2))
+    for worker, start in ((one, 0), (other, 3), (one, 6), (other, 9)):
+        work(embedded, worker, records[start : start + 3])
+    assert same(events_in(embedded, embedded_topics[1]), unbroken(stream("g", 12)))
+
+
+def test_a_batch_that_fails_is_done_again_as_if_nothing_had_been(
+    embedded: Broker, embedded_topics: Topics
+) -> None:
+    records = sent_windows(embedded, embedded_topics[0], 8)
+    worker = tracker(embedded, embedded_topics[1])
+    work(embedded, worker, records[:3])
+    fails_before_publishing(worker, records[3:6])
+    work(embedded, worker, records[3:8])
+    assert same(events_in(embedded, embedded_topics[1]), unbroken(stream("g", 8)))
+
+
+def test_a_batch_that_was_published_and_not_committed_is_told_once(
+    embedded: Broker, embedded_topics: Topics
+) -> None:
+    records = sent_windows(embedded, embedded_topics[0], 8)
+    fails_before_committing(embedded, tracker(embedded, embedded_topics[1]), records[:5])
+    work(embedded, tracker(embedded, embedded_topics[1]), records[2:])
+    assert same(events_in(embedded, embedded_topics[1]), unbroken(stream("g", 8)))
+
+
+def test_missing_late_and_repeated_windows(embedded: Broker, embedded_topics: Topics) -> None:
+    hours = stream("g", 9)
+    sent = [*hours[:3], hours[5], hours[4], hours[5], hours[2], *hours[6:]]
+    publish(embedded, [outgoing(one, embedded_topics[0]) for one in sent])
+    worker = tracker(embedded, embedded_topics[1])
+    records = held(embedded, embedded_topics[0])
+    for start in range(0, len(records), 2):
+        work(embedded, worker, records[start : start + 2])
+    told = events_in(embedded, embedded_topics[1])
+    assert same(told, unbroken([*hours[:3], hours[5], hours[4], *hours[6:]]))
+    assert [(one.snapshot_id, one.missed, one.late) for one in told[3:6]] == [
+        ("g/5", 2, False), ("g/4", 0, True), ("g/6", 0, False)]  # fmt: skip
+
+
+def test_a_new_worker_knows_the_model_and_the_late_ones_before_it(
+    embedded: Broker, embedded_topics: Topics
+) -> None:
+    hours = stream("g", 6)
+    new = [window("g", i, one.labels, "m@2") for i, one in enumerate(hours)]
+    sent = [*hours[:3], new[2], *new[3:]]
+    publish(embedded, [outgoing(one, embedded_topics[0]) for one in sent])
+    records = held(embedded, embedded_topics[0])
+    work(embedded, tracker(embedded, embedded_topics[1]), records[:4])
+    work(embedded, tracker(embedded, embedded_topics[1]), records[4:])
+    told = events_in(embedded, embedded_topics[1])
+    assert same(told, unbroken(sent))
+    assert [one.late for one in told] == [False, False, False, True, False, False, False]
+    assert [one.model_before for one in told[4:]] == ["m@1", None, None]
+
+
+def test_a_message_that_is_none_is_set_aside_and_the_stream_goes_on(
+    embedded: Broker, topic_name: str
+) -> None:
+    found, told = TopicSpec(topic_name), TopicSpec(f"{topic_name}.told")
+    create_topics(embedded.settings(), [*found.with_dead_letters(), told])
+    hours = stream("g", 2)
+    bad = OutgoingRecord(found.name, b"?", b"g", (("ce_id", b"x"),))
+    publish(embedded, [outgoing(hours[0], found.name), bad, outgoing(hours[1], found.name)])
+    work(embedded, tracker(embedded, told.name), held(embedded, found.name))
+    assert same(events_in(embedded, told.name), unbroken(hours))
+    (letter,) = held(embedded, f"{found.name}.dlq")
+    assert (letter.value, dict(letter.headers)["icd_dlq_stage"]) == (b"?", b"decode")
+
+
+def test_without_a_topic_to_remember_in_it_does_not_begin(
+    embedded: Broker, embedded_topics: Topics
+) -> None:
+    records = sent_windows(embedded, embedded_topics[0], 1)
+    with pytest.raises(TopicMissing):
+        list(tracker(embedded, "no-such-topic").handle(records))

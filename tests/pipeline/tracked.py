@@ -1,0 +1,92 @@
+"""Streams of communities for the tracker's tests, and what an unbroken tracker says of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from functools import cache
+
+import numpy as np
+import pyarrow as pa
+
+from stream_icd.communities import STAGES, Communities
+from stream_icd.events import CommunityEvents
+from stream_icd.kafka.producer import Publisher
+from stream_icd.kafka.reader import open_reader
+from stream_icd.kafka.record import OutgoingRecord, Record
+from stream_icd.snapshot import Window
+from stream_icd.synthetic.drift import generate_drifting_lfr
+from stream_icd.synthetic.lfr import LfrSettings
+from stream_icd.tracking.track import remember, track
+from stream_icd.wire.communities import encode_communities
+from stream_icd.wire.events import decode_events, encode_events
+from tests.brokers import Broker
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+SETTINGS = LfrSettings(n_nodes=300, max_degree=30, max_community=60)
+
+
+@cache
+def drifting(seed: int, n: int) -> list[np.ndarray]:
+    stream = generate_drifting_lfr(seed, n, SETTINGS, event_rate=0.3)
+    return [graph.communities for graph, _ in stream]
+
+
+def window(graph: str, hour: int, labels: object, model: str = "m@1") -> Communities:
+    """The communities of one hour; nodes are 0, 1, 2, …"""
+    found = np.asarray(labels, np.int32)
+    start = START + timedelta(hours=hour)
+    return Communities(
+        graph=graph,
+        snapshot_id=f"{graph}/{hour}",
+        window=Window(start, start + timedelta(hours=1)),
+        nodes=pa.array(np.arange(len(found))),
+        labels=found,
+        n_edges=1,
+        model=model,
+        modularity=0.0,
+        ncut=0.0,
+        milliseconds=dict.fromkeys(STAGES, 0.0),
+        detected_at=START,
+    )
+
+
+def stream(graph: str, n: int, seed: int = 3) -> list[Communities]:
+    """`n` hours of communities that drift, merge, split, are born and die."""
+    return [window(graph, hour, labels) for hour, labels in enumerate(drifting(seed, n))]
+
+
+def unbroken(windows: Iterable[Communities]) -> list[CommunityEvents]:
+    """What a tracker says that is never interrupted."""
+    recent: tuple[CommunityEvents, ...] = ()
+    told = []
+    for one in windows:
+        told.append(track(recent, one))
+        recent = remember(recent, told[-1])
+    return told
+
+
+def outgoing(found: Communities, topic: str) -> OutgoingRecord:
+    message = encode_communities(found)
+    return OutgoingRecord(topic, message.value, message.key, message.headers)
+
+
+def publish(broker: Broker, records: Iterable[OutgoingRecord]) -> None:
+    with Publisher(broker.settings()) as publisher:
+        for record in records:
+            publisher.send(record)
+
+
+def held(broker: Broker, topic: str) -> list[Record]:
+    with open_reader(broker.settings(), topic, until="end") as records:
+        return list(records)
+
+
+def events_in(broker: Broker, topic: str) -> list[CommunityEvents]:
+    """Every message of the topic, repeated ones too."""
+    return [decode_events(r.key, r.value, r.headers) for r in held(broker, topic)]
+
+
+def same(one: Iterable[CommunityEvents], other: Iterable[CommunityEvents]) -> bool:
+    """Whether they are equal to the byte, as messages."""
+    return list(map(encode_events, one)) == list(map(encode_events, other))
