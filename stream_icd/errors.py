@@ -16,6 +16,7 @@ StreamIcdError
 │   └── ModelTooNew                        written by a later version of this library
 ├── SourceNotFound           stop          the file or folder to read from does not exist
 ├── HistoryError
+│   ├── HistoryUnreachable   retry         the archive's file system does not answer
 │   ├── HistoryUnwritable    retry         the archive's disk is full, or may not be written
 │   └── HistoryDamaged       stop          a file of the archive cannot be read
 ├── BrokerError
@@ -110,6 +111,12 @@ class SourceNotFound(StreamIcdError):
 
 class HistoryError(StreamIcdError):
     """Something is wrong with the archive's files."""
+
+
+class HistoryUnreachable(HistoryError):
+    """The archive's files cannot be listed: no answer, or no permission."""
+
+    action = Action.RETRY
 
 
 class HistoryUnwritable(HistoryError):

@@ -13,7 +13,7 @@ from pathlib import Path
 import pyarrow as pa
 from pyarrow import fs
 
-from stream_icd.errors import BadSettings, HistoryUnwritable
+from stream_icd.errors import BadSettings, HistoryUnreachable, HistoryUnwritable
 
 # Readers of datasets pass over names that begin with `_`, and over other endings.
 ASIDE_PREFIX, ASIDE_SUFFIX = "_", ".part"
@@ -22,6 +22,8 @@ ASIDE_PREFIX, ASIDE_SUFFIX = "_", ".part"
 @dataclass(frozen=True, slots=True)
 class Store:
     """A folder of a `pyarrow.fs` file system; paths are relative to it, with `/`.
+
+    What asks for files raises `HistoryUnreachable` where it gets no answer.
 
     Attributes:
         filesystem: local disk, S3, GCS, Azure, HDFS, or one of your own.
@@ -37,28 +39,28 @@ class Store:
         """Paths of all files below `folder`, ascending; none where there is no such folder."""
         selector = fs.FileSelector(self._full(folder), recursive=True, allow_not_found=True)
         prefix = len(self.root) + 1
-        found = self.filesystem.get_file_info(selector)
+        found = self._look_up(selector)
         return sorted(one.path[prefix:] for one in found if one.type == fs.FileType.File)
 
     def folders(self, folder: str = "") -> list[str]:
         """Names of the folders that are directly in `folder`, ascending."""
         selector = fs.FileSelector(self._full(folder), allow_not_found=True)
-        found = self.filesystem.get_file_info(selector)
+        found = self._look_up(selector)
         return sorted(one.base_name for one in found if one.type == fs.FileType.Directory)
 
     def exists(self, path: str) -> bool:
         """Whether there is such a file."""
-        (info,) = self.filesystem.get_file_info([self._full(path)])
+        (info,) = self._look_up([self._full(path)])
         return bool(info.type == fs.FileType.File)
 
     def size(self, path: str) -> int:
         """Bytes of a file; 0 where it is gone."""
-        (info,) = self.filesystem.get_file_info([self._full(path)])
+        (info,) = self._look_up([self._full(path)])
         return info.size or 0
 
     def modified(self, path: str) -> datetime:
         """When a file was last written, UTC; the beginning of time where it is gone."""
-        (info,) = self.filesystem.get_file_info([self._full(path)])
+        (info,) = self._look_up([self._full(path)])
         return info.mtime or datetime.min.replace(tzinfo=UTC)
 
     def open(self, path: str) -> pa.NativeFile:
@@ -93,6 +95,13 @@ class Store:
                 self.filesystem.delete_file(self._full(path))
             except FileNotFoundError:
                 return
+
+    def _look_up(self, what: fs.FileSelector | list[str]) -> list[fs.FileInfo]:
+        try:
+            found: list[fs.FileInfo] = self.filesystem.get_file_info(what)
+        except OSError as error:
+            raise HistoryUnreachable(f"cannot look into {self.uri}: {error}") from error
+        return found
 
     def _full(self, path: str) -> str:
         return f"{self.root}/{path}" if path else self.root

@@ -13,6 +13,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from functools import lru_cache
 from multiprocessing.connection import wait
@@ -20,7 +21,7 @@ from typing import TypeVar
 
 from threadpoolctl import threadpool_limits
 
-from stream_icd.errors import ModelDamaged
+from stream_icd.errors import ModelDamaged, Overloaded
 from stream_icd.pipeline.detect import DetectSettings
 from stream_icd.pipeline.redetect import Job, Outcome, Redetection
 from stream_icd.registry.shipped import open_model
@@ -51,6 +52,9 @@ class ProcessPool:
 
     They end with this process, even when it is killed.
 
+    Raises:
+        Overloaded: one of them was killed.
+
     Attributes:
         redetection: what is done; `model_name` is where a worker finds its model.
         workers: how many processes.
@@ -71,6 +75,11 @@ class ProcessPool:
 
         try:
             yield from in_order(jobs, submit, Future.result, self.workers * IN_HAND)
+        except BrokenProcessPool as error:
+            raise Overloaded(
+                f"one of {self.workers} worker processes was ended from outside, as the system "
+                "does when memory runs out: give fewer --workers; what was done stays done"
+            ) from error
         finally:
             pool.shutdown(cancel_futures=True)
 

@@ -16,7 +16,13 @@ import pytest
 from pyarrow import fs
 
 from stream_icd.communities import Communities, Labels
-from stream_icd.errors import BadInput, BadSettings, HistoryDamaged, HistoryUnwritable
+from stream_icd.errors import (
+    BadInput,
+    BadSettings,
+    HistoryDamaged,
+    HistoryUnreachable,
+    HistoryUnwritable,
+)
 from stream_icd.history.archive import (
     Archive,
     Selection,
@@ -209,4 +215,14 @@ def test_a_file_that_is_none_of_ours_is_named(store: Store, snapshot: MakeSnapsh
     (path,) = store.files()
     store.put(f"{path.rpartition('/')[0]}/foreign.parquet", pa.py_buffer(b"PAR1 no"))
     with pytest.raises(HistoryDamaged, match="foreign.parquet"):
+        ids(store)
+
+
+def test_a_file_system_that_does_not_answer_is_said() -> None:
+    class Unreachable:
+        def get_file_info(self, _what: object) -> None:
+            raise OSError("curlCode: 28, Timeout was reached")
+
+    store = Store(Unreachable(), "bucket", "s3://bucket")  # type: ignore[arg-type]
+    with pytest.raises(HistoryUnreachable, match="s3://bucket: curlCode: 28"):
         ids(store)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import multiprocessing
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from stream_icd.errors import Overloaded
 from stream_icd.history.archive import Selection, windows
 from stream_icd.history.store import Store
 from stream_icd.kafka.record import Record
@@ -82,3 +84,14 @@ def test_what_breaks_the_contract_is_an_outcome(archive: Store, redetection: Red
     outcome = too_many(job)
     assert isinstance(outcome, Refused)
     assert "101 communities asked of" in outcome.reason
+
+
+def test_a_worker_that_is_killed_is_said(
+    archive: Store, redetection: Redetection, model_folder: Path
+) -> None:
+    outcomes = ProcessPool(redetection, str(model_folder), workers=1)(jobs(archive))
+    next(outcomes)
+    for worker in multiprocessing.active_children():
+        worker.kill()
+    with pytest.raises(Overloaded, match="fewer --workers"):
+        list(outcomes)
