@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Generator, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -132,7 +132,7 @@ def subscribe_events(
     source = _Source(settings or KafkaSettings(), topic, start, until, group)
     watch = _Watch(on_bad or _log_bad, on_gap or _log_gap)
 
-    def open_items(stop: Event) -> Iterator[CommunityEvents]:
+    def open_items(stop: Event) -> Generator[CommunityEvents, None, None]:
         found = _follow(source, graph, _events_decoder(limits), watch, stop)
         return _limited(_filtered(found, community, kinds), limit, stop)
 
@@ -172,7 +172,7 @@ def subscribe_node(
     source = _Source(settings or KafkaSettings(), topic, start, until, group)
     watch = _Watch(on_bad or _log_bad, on_gap or _log_gap)
 
-    def open_items(stop: Event) -> Iterator[NodeChange]:
+    def open_items(stop: Event) -> Generator[NodeChange, None, None]:
         found = _follow(source, graph, _events_decoder(limits), watch, stop)
         return _limited(node_changes(found, node), limit, stop)
 
@@ -265,7 +265,7 @@ def _already(seen: OrderedDict[tuple[str, str, str], None], identity: tuple[str,
     return False
 
 
-def _limited(items: Iterator[Item], limit: int | None, stop: Event) -> Iterator[Item]:
+def _limited(items: Iterator[Item], limit: int | None, stop: Event) -> Generator[Item, None, None]:
     """At most `limit`; the last one counts as received, too, once another is asked for."""
     for taken, item in enumerate(items, start=1):
         yield item

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from concurrent.futures import Future
 from typing import Any, Generic, Self, TypeVar
 
@@ -26,7 +27,9 @@ class Subscription(Generic[Item]):
         open_items: gives the items, until `stop` is set.
     """
 
-    def __init__(self, open_items: Callable[[threading.Event], Iterator[Item]]) -> None:
+    def __init__(
+        self, open_items: Callable[[threading.Event], Generator[Item, None, None]]
+    ) -> None:
         self._stop = threading.Event()
         self._items = open_items(self._stop)
         self._worker: Worker | None = None
@@ -62,7 +65,8 @@ class Subscription(Generic[Item]):
             self._end()
 
     def _end(self) -> None:
-        getattr(self._items, "close", lambda: None)()
+        with contextlib.suppress(ValueError):  # somebody waits in it, and `stop` ends that
+            self._items.close()
 
     def __enter__(self) -> Self:
         return self
