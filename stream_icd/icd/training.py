@@ -32,11 +32,14 @@ class Training:
 
     Attributes:
         model: the model at its best epoch.
+        last: the model after the last epoch, to report what training did even where it is not
+            kept.
         history: every epoch, the untrained model first. When `best_epoch(history).number` is
             0, training has added nothing, and `model` is the untrained one.
     """
 
     model: Model
+    last: Model
     history: History
 
 
@@ -93,7 +96,8 @@ def train(
             save_checkpoint(run, recipe, target)
         if progress is not None:
             progress(epoch)
-    return Training(Model(recipe, run.best), run.history)
+    last = Model(recipe, players.generator_weights())
+    return Training(Model(recipe, run.best), last, run.history)
 
 
 def _resume(players: Adversaries, recipe: Recipe, folder: Path | None) -> Checkpoint:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stream_icd.extras import needs_extra
 from stream_icd.icd.detection import Mode, detect
@@ -22,8 +23,6 @@ from stream_icd.icd.training_plot import draw_training
 from stream_icd.quality.modularity import modularity
 from stream_icd.quality.nmi import nmi
 
-MODES: tuple[Mode, ...] = ("refined", "faithful")
-
 
 @dataclass(frozen=True, slots=True)
 class Score:
@@ -36,6 +35,22 @@ class Score:
         return f"{100 * self.mean:.2f} ± {100 * self.error:.2f}"
 
 
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """A model beside its untrained control on the test graphs.
+
+    Attributes:
+        name: how the two detected.
+        trained, control: the score of each.
+        gain: their difference, graph by graph.
+    """
+
+    name: str
+    trained: Score
+    control: Score
+    gain: Score
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class TrainedModel:
     """A model, and what is known of it.
@@ -43,16 +58,14 @@ class TrainedModel:
     Attributes:
         measure: what the scores are: NMI with the truth, or modularity where there is none.
         n_graphs: how many graphs trained, validated and tested.
-        test: score on the test graphs of each mode, trained and untrained: (mode, trained).
-        gain: trained − untrained on the same graphs, by mode.
+        test: on the test graphs: refined; faithful; faithful after the last epoch, kept or not.
     """
 
     model: Model
     history: History
     measure: str
     n_graphs: tuple[int, int, int]
-    test: dict[tuple[Mode, bool], Score]
-    gain: dict[Mode, Score]
+    test: tuple[Comparison, ...]
 
 
 def train_model(
@@ -93,18 +106,24 @@ def train_model(
     refined = fit_parameters(second, recipe.seed) if known else RefinedParameters()
     model = Model(recipe, training.model.weights, refined)
     control = Model(recipe, initial_model(recipe).weights)
-    scores = {
-        (mode, trained): [_score(graph, one, mode, threads) for graph in third]
-        for mode in MODES
-        for trained, one in ((True, model), (False, control))
-    }
+
+    def compared(name: str, one: Model, mode: Mode) -> Comparison:
+        trained, untrained = (
+            np.array([_score(graph, each, mode, threads) for graph in third])
+            for each in (one, control)
+        )
+        return Comparison(name, _mean(trained), _mean(untrained), _mean(trained - untrained))
+
     return TrainedModel(
         model=model,
         history=training.history,
         measure="NMI" if known else "modularity",
         n_graphs=(len(first), len(second), len(third)),
-        test={key: _mean(values) for key, values in scores.items()},
-        gain={mode: _mean(np.subtract(scores[mode, True], scores[mode, False])) for mode in MODES},
+        test=(
+            compared("refined", model, "refined"),
+            compared("faithful", model, "faithful"),
+            compared("faithful, last epoch", training.last, "faithful"),
+        ),
     )
 
 
@@ -124,9 +143,7 @@ def card(trained: TrainedModel) -> str:
     recipe, refined = trained.model.recipe, trained.model.refined
     best = best_epoch(trained.history)
     rows = "\n".join(
-        f"| {mode} | {trained.test[mode, True]} | {trained.test[mode, False]} "
-        f"| {trained.gain[mode]} |"
-        for mode in MODES
+        f"| {row.name} | {row.trained} | {row.control} | {row.gain} |" for row in trained.test
     )
     kept = (
         "training added nothing on the validation graphs: the weights are the untrained ones"
@@ -169,6 +186,6 @@ def _score(graph: LabelledGraph, model: Model, mode: Mode, threads: int) -> floa
     return nmi(graph.labels, found)
 
 
-def _mean(values: Sequence[float] | np.ndarray) -> Score:
+def _mean(values: NDArray[np.float64]) -> Score:
     error = np.std(values, ddof=1) / np.sqrt(len(values)) if len(values) > 1 else 0.0
     return Score(float(np.mean(values)), float(error))
