@@ -108,7 +108,7 @@ def test_a_commit_that_succeeded_without_an_answer_is_not_repeated(
     settings = kafka.settings()
     publish(settings, pipe[0], 10)
     with Echo(settings, *pipe, delivery=Delivery.EXACTLY_ONCE) as echo:
-        wait_until(lambda: len(echo.done) == 1)  # the probe has used the real one by now
+        wait_until(lambda: len(echo.done) >= 1)  # the probe has used the real one by now
         monkeypatch.setattr(KafkaProducer, "commit_transaction", commit_and_lose_the_answer)
         publish(settings, pipe[0], 10, start=10)
         wait_until(lambda: echo.committed == 20)
