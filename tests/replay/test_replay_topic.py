@@ -36,7 +36,7 @@ MakeTopic = Callable[..., str]
 @pytest.fixture
 def past(broker: Broker, make_topic: MakeTopic, snapshot: Callable[..., Snapshot]) -> str:
     """A topic of five snapshots, written a minute apart, one of them twice; and a bad record."""
-    topic = make_topic()
+    topic = make_topic(retention_ms=-1)  # what is so old would be removed at once
     with Publisher(broker.settings()) as publisher:
         for minute, i in enumerate((0, 1, 2, 2, 3, 4)):
             message = encode_snapshot(snapshot(i))
@@ -93,7 +93,11 @@ def streamed(broker: Broker, topic: str, out: str, redetection: Redetection) -> 
         if done[0] >= 7:
             stop.set()
 
+    too_long = threading.Timer(30, stop.set)
+    too_long.start()
     run_consumer(broker.settings(), topic, topic, handle, stop, on_done=count)
+    too_long.cancel()
+    assert done[0] >= 7
 
 
 def test_what_is_replayed_is_what_was_streamed(
