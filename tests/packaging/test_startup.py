@@ -44,9 +44,11 @@ def command(*arguments: str) -> str:
         ("produce", "as", "--help"),
         ("produce", "lfr", "--help"),
         ("consume", "detect", "--help"),
+        ("consume", "track", "--help"),
         ("topics", "create", "--help"),
         # As far as they come without a broker: everything that they need is loaded by then.
         ("subscribe",),
+        ("subscribe", "--node", "701"),
         ("topics", "create"),
         ("produce", "as", "as19990402.txt"),
         ("produce", "lfr", "--limit", "1"),
@@ -69,7 +71,7 @@ def test_a_command_starts_without_the_machinery(arguments: tuple[str, ...], tmp_
     "statement",
     [
         "import stream_icd",
-        "from stream_icd import subscribe",
+        "from stream_icd import subscribe, subscribe_events, subscribe_node",
         "from stream_icd import Communities, Snapshot, Window, snapshot_from_pairs",
         "import stream_icd.pipeline.publish",
     ],

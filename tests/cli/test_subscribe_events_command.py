@@ -1,0 +1,134 @@
+"""`stream-icd subscribe` of events, nodes, groups and Parquet, in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from stream_icd.kafka.record import OutgoingRecord
+from stream_icd.kafka.topics import COMMUNITIES, EVENTS, create_topics
+from stream_icd.wire.events import encode_events
+from tests.brokers import Broker
+from tests.pipeline.tracked import outgoing, publish, unbroken, window
+
+APART, TOGETHER = [0] * 10 + [1] * 8, [0] * 18
+ALL = ("--from", "beginning", "--until", "end")
+
+
+@pytest.fixture
+def graph(embedded: Broker, topic_name: str) -> str:
+    """Hours 0, 1 and 3 of a graph in the live topics: two communities, which merge in the last."""
+    create_topics(embedded.settings())
+    labels = {0: APART, 1: APART, 3: TOGETHER}
+    hours = [window(topic_name, hour, found) for hour, found in labels.items()]
+    messages = map(encode_events, unbroken(hours))
+    events = [OutgoingRecord(EVENTS, m.value, m.key, m.headers) for m in messages]
+    publish(embedded, [*(outgoing(one, COMMUNITIES) for one in hours), *events])
+    return topic_name
+
+
+def command(broker: Broker, *options: str) -> list[str]:
+    address = ("-b", broker.bootstrap_servers)
+    return [sys.executable, "-m", "stream_icd.cli", "subscribe", *options, *address]
+
+
+def subscribe(broker: Broker, *options: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command(broker, *options), capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+def test_events_as_a_table_and_the_gap_on_standard_error(embedded: Broker, graph: str) -> None:
+    done = subscribe(embedded, "--graph", graph, "--events", *ALL)
+    heading, *lines = (line.split(maxsplit=5) for line in done.stdout.splitlines())
+    assert heading == ["snapshot", "event", "community", "before", "members", "relatives"]
+    assert lines == [
+        [f"{graph}/0", "born", "0", "0", "10"],
+        [f"{graph}/0", "born", "1", "0", "8"],
+        [f"{graph}/1", "continued", "0", "10", "10"],
+        [f"{graph}/1", "continued", "1", "8", "8"],
+        [f"{graph}/3", "merged", "0", "10", "18", "out of 0, 1; not seen for 1"],
+    ]  # fmt: skip
+    assert done.stderr.startswith(f"{graph}: 1 window is missing from 2026-01-01 02:00")
+
+
+def test_a_node_and_a_kind_of_event_as_json(embedded: Broker, graph: str) -> None:
+    done = subscribe(embedded, "--graph", graph, "--node", "12", *ALL, "--format", "json")
+    changes = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [(one["snapshot_id"], one["before"], one["after"]) for one in changes] == [
+        (f"{graph}/0", None, 1), (f"{graph}/3", 1, 0)]  # fmt: skip
+    done = subscribe(embedded, "--graph", graph, "--event", "merged", *ALL, "--format", "json")
+    (merged,) = map(json.loads, done.stdout.splitlines())
+    assert [(e["kind"], e["parents"]) for e in merged["events"]] == [("merged", [0, 1])]
+    assert (merged["missed"], merged["communities"]) == (1, [0] * 18)
+
+
+def test_parquet_as_one_file_and_as_a_file_a_snapshot(
+    embedded: Broker, graph: str, tmp_path: Path
+) -> None:
+    file, folder = tmp_path / "found.parquet", tmp_path / "found"
+    for out in (file, folder):
+        options = ("--graph", graph, *ALL, "--format", "parquet", "--out", str(out))
+        assert subscribe(embedded, *options).returncode == 0
+    whole = pq.read_table(file)
+    place = ["graph", "snapshot_id", "window_start", "window_end", "model"]
+    assert whole.column_names == [*place, "node", "community"]
+    assert whole.num_rows == 54
+    files = sorted(folder.iterdir())
+    assert [one.name for one in files] == [f"{graph}%2F{hour}@m@1.parquet" for hour in (0, 1, 3)]
+    assert pa.concat_tables(map(pq.read_table, files)).equals(whole)
+
+
+def test_ctrl_c_leaves_a_whole_file(embedded: Broker, graph: str, tmp_path: Path) -> None:
+    out = tmp_path / "events.parquet"
+    options = ("--graph", graph, "--events", "--from", "beginning")
+    running = subprocess.Popen(
+        command(embedded, *options, "--format", "parquet", "--out", str(out)),
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert running.stderr is not None
+    assert "1 window is missing" in running.stderr.readline()
+    time.sleep(0.5)
+    assert not out.exists()
+    running.send_signal(signal.SIGINT)
+    assert running.wait(20) == 0
+    running.stderr.close()
+    table = pq.read_table(out)
+    assert table["event"].to_pylist() == ["born", "born", "continued", "continued", "merged"]
+    assert table["members"].to_pylist()[0] == list(range(10))
+
+
+def test_a_group_goes_on_where_it_was(embedded: Broker, graph: str) -> None:
+    options = ("--graph", graph, "--group", graph, "--limit", "1", "--format", "json")
+    first, second = (subscribe(embedded, *options) for _ in range(2))
+    assert [json.loads(done.stdout)["snapshot_id"] for done in (first, second)] == [
+        f"{graph}/0", f"{graph}/1"]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("options", "advice"),
+    [
+        (("--event", "eaten"), "there are born, grown, shrunk, merged, split, continued, died"),
+        (("--node", "1", "--event", "born"), "leave out --event"),
+        (("--format", "parquet"), "--out FILE.parquet or --out FOLDER go together"),
+        (("--out", "x"), "--out FILE.parquet or --out FOLDER go together"),
+        (("--group", "g", "--from", "beginning"), "leave out start (--from)"),
+    ],
+)
+def test_options_that_do_not_go_together_are_explained(
+    options: tuple[str, ...], advice: str
+) -> None:
+    line = [sys.executable, "-m", "stream_icd.cli", "subscribe", *options]
+    done = subprocess.run(line, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout) == (78, "")
+    assert advice in done.stderr
+    assert "Traceback" not in done.stderr
