@@ -73,7 +73,8 @@ def test_churn_is_the_share_of_nodes_that_moved(found: Make) -> None:
 
 
 def test_churn_is_of_the_nodes_in_both_windows(found: Make) -> None:
-    earlier, later = found(0, (0, 1)), found(1, (0, 1))
+    labels = np.random.default_rng(0).integers(0, 4, 100)
+    earlier, later = found(0, labels), found(1, labels)
     fewer = replace(later, nodes=later.nodes.slice(3), labels=later.labels[3:])
     assert churn(earlier, fewer) == 0.0
 
