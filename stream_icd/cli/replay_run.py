@@ -21,6 +21,7 @@ from stream_icd.errors import BadInput, BadSettings, ModelNotFound
 from stream_icd.history.archive import Selection, windows
 from stream_icd.history.store import Store
 from stream_icd.icd.detection import Mode
+from stream_icd.kafka.record import Record
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import COMMUNITIES
 from stream_icd.log import configure_logging
@@ -65,11 +66,11 @@ def topic_jobs(settings: KafkaSettings, part: TopicRange, graph: str | None) -> 
                 for job in good(record)
             )
 
-    def good(record: object) -> Iterator[Job]:
+    def good(record: Record) -> Iterator[Job]:
         try:
-            yield record_job(record)  # type: ignore[arg-type]
+            yield record_job(record)
         except BadInput as error:
-            structlog.get_logger().warning("no snapshot", reason=str(error))
+            structlog.get_logger().warning("no snapshot", place=record.place, reason=str(error))
 
     return jobs
 
