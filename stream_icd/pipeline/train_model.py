@@ -167,6 +167,10 @@ def card(trained: TrainedModel) -> str:
 |---|---|---|---|
 {rows}
 
+Limits: what refined mode learned holds for graphs like these. On graphs that mix more, or whose
+communities are of other sizes, fit a model of their own; where nobody knows the communities,
+modularity decides, with its resolution limit: communities much smaller than √E edges are joined.
+
 To make it again: `stream-icd train recipe.toml --out FOLDER`, with the `recipe.toml` beside this
 card.
 """
