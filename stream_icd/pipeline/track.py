@@ -143,6 +143,5 @@ class Tracker:
             return
         for tracked in self._memory.news(self._told):
             recent = self._kept.recent.get(tracked.graph, ())
-            if not recent or tracked.window.end > recent[-1].window.end:
-                self._kept.recent[tracked.graph] = remember(recent, tracked, self._settings)
+            self._kept.recent[tracked.graph] = remember(recent, tracked, self._settings)
         self._is_caught_up = True

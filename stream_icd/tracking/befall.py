@@ -26,9 +26,9 @@ def events_between(
 ) -> tuple[CommunityEvent, ...]:
     """The events of the communities there now, in order, then of those that are not any more.
 
-    - *merged*: several communities went into one, each with more than `part` of its members
-      (Asur et al.) or so many that the two are alike by `match` (Greene et al.); its own former
-      self is one of them, however little of it is left;
+    - *merged*: several communities, its own former self among them, went into one, each with more
+      than `part` of its members (Asur et al.) or so many that the two are alike by `match`
+      (Greene et al.);
     - *split*: several communities came out of one, likewise;
     - *died*: it is not there, and neither went into a merger nor was split.
     """
@@ -53,7 +53,6 @@ def _flows(front: Front, known: Identities, settings: TrackSettings) -> tuple[Re
     came_out = (pairs.of_new > settings.part) | alike
     came_out &= (pairs.new_sizes >= settings.smallest)[pairs.new]
     old, new = front.ids[pairs.old], known.ids[pairs.new]
-    went_in, came_out = went_in | (old == new), came_out | (old == new)
     return _grouped(new[went_in], old[went_in]), _grouped(old[came_out], new[came_out])
 
 

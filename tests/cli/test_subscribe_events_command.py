@@ -107,7 +107,10 @@ def test_ctrl_c_leaves_a_whole_file(embedded: Broker, graph: str, tmp_path: Path
     assert table["members"].to_pylist()[0] == list(range(10))
 
 
-def test_a_group_goes_on_where_it_was(embedded: Broker, graph: str) -> None:
+def test_a_group_goes_on_where_it_was(
+    embedded: Broker, graph: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STREAM_ICD_SESSION_TIMEOUT_S", "3")
     options = ("--graph", graph, "--group", graph, "--limit", "1", "--format", "json")
     first, second = (subscribe(embedded, *options) for _ in range(2))
     assert [json.loads(done.stdout)["snapshot_id"] for done in (first, second)] == [

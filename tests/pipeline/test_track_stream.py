@@ -174,6 +174,21 @@ def test_a_new_worker_knows_the_model_and_the_late_ones_before_it(
     assert [one.model_before for one in told[4:]] == ["m@1", None, None]
 
 
+def test_late_windows_do_not_push_others_out_of_memory(
+    embedded: Broker, embedded_topics: Topics
+) -> None:
+    apart, together = [0] * 10 + [1] * 8, [0] * 18
+    late = [window("g", -i, apart) for i in range(1, 9)]
+    sent = [window("g", 0, apart), window("g", 1, together), *late, window("g", 2, apart)]
+    publish(embedded, [outgoing(one, embedded_topics[0]) for one in sent])
+    records = held(embedded, embedded_topics[0])
+    work(embedded, tracker(embedded, embedded_topics[1]), records[:-1])
+    work(embedded, tracker(embedded, embedded_topics[1]), records[-1:])
+    told = events_in(embedded, embedded_topics[1])
+    assert same(told, unbroken(sent))
+    assert told[-1].communities.tolist() == apart
+
+
 def test_a_message_that_is_none_is_set_aside_and_the_stream_goes_on(
     embedded: Broker, topic_name: str
 ) -> None:

@@ -127,6 +127,13 @@ def test_a_community_that_comes_back_has_its_id_back(window: MakeWindow, follow:
     assert (back.away, back.size_before, back.overlap) == (2, 8, 1.0)
 
 
+def test_what_it_was_before_it_was_seen_last_does_not_count(window, follow) -> None:
+    # Community 0 has moved on from nodes 0 to 9 to 4 to 13 when it goes: 0 to 5 are not it.
+    hours = [groups(10, 30), [1] * 4 + [0] * 10 + [1] * 26, [1] * 40, groups(6, 34)]
+    *_, last = follow(window(hour, labels) for hour, labels in enumerate(hours))
+    assert set(last.communities.tolist()) == {1, 2}
+
+
 def test_what_is_away_for_too_long_is_forgotten(window: MakeWindow, follow: Follow) -> None:
     apart, together = groups(10, 8), groups(18)
     hours = [window(0, apart), *(window(i, together) for i in range(1, 4)), window(4, apart)]
