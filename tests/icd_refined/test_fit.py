@@ -46,3 +46,17 @@ def test_fitting_is_repeatable_and_passes_over_what_it_cannot_use() -> None:
 def test_fitting_without_labels_is_refused() -> None:
     with pytest.raises(BadSettings, match="labels"):
         fit_parameters([LabelledGraph(lfr(1, 0.4).adjacency())])
+
+
+def test_what_is_learned_holds_on_smaller_graphs_too() -> None:
+    """The finest resolutions are as good on the graphs at hand, and fail on smaller ones."""
+    at_hand = [
+        labelled(generate_lfr(np.random.default_rng(seed), n_nodes=4000, mixing=0.3))
+        for seed in range(4)
+    ]
+    parameters = fit_parameters(at_hand)
+    assert parameters.resolution < 45
+    for seed in range(50, 54):
+        smaller = generate_lfr(np.random.default_rng(seed), n_nodes=2000, mixing=0.3)
+        found = refine(smaller.adjacency(), parameters, smaller.n_communities)
+        assert nmi(smaller.communities, found) > 0.985

@@ -28,8 +28,10 @@ def fit_parameters(graphs: Sequence[LabelledGraph], seed: int = 0) -> RefinedPar
 
     The mixing is the labels' own. Resolution, size spread, and whether to propagate beliefs at
     all are tried out, each resolution judged together with the next ones on both sides, since a
-    peak that they do not share is luck. Of equals the simplest is kept. Graphs without labels or
-    without edges are passed over. Takes 60 runs of `refine` a graph.
+    peak that they do not share is luck. Of resolutions that are as good as the best within the
+    standard error of their difference, the coarsest is kept (Breiman, Friedman, Olshen and Stone,
+    1984): the finest ones fail first on graphs of other sizes. Graphs without labels or without
+    edges are passed over. Takes 60 runs of `refine` a graph.
 
     Raises `BadSettings` where no graph has both.
     """
@@ -38,11 +40,11 @@ def fit_parameters(graphs: Sequence[LabelledGraph], seed: int = 0) -> RefinedPar
         raise BadSettings("fitting needs at least one graph that has labels and edges")
     mixing = float(np.mean([_mixing(labels, graph) for labels, graph in labelled]))
     candidates = _candidates(float(np.clip(mixing, *MIXING_RANGE)))
-    scores = np.array(
-        [[_mean_nmi(labelled, choice, seed) for choice in family] for family in candidates]
+    scores = _smoothed(
+        np.array([[_nmi(labelled, choice, seed) for choice in family] for family in candidates])
     )
-    best_family, best_choice = np.unravel_index(np.argmax(_smoothed(scores)), scores.shape)
-    return candidates[int(best_family)][int(best_choice)]
+    best_family, best = np.unravel_index(np.argmax(_mean(scores)), scores.shape[:2])
+    return candidates[int(best_family)][_coarsest_as_good(scores[best_family], int(best))]
 
 
 def _candidates(mixing: float) -> list[list[RefinedParameters]]:
@@ -55,10 +57,24 @@ def _candidates(mixing: float) -> list[list[RefinedParameters]]:
 
 
 def _smoothed(scores: Floats) -> Floats:
-    """Each score's mean with its neighbours in the row; the ends count twice."""
-    padded = np.pad(scores, ((0, 0), (1, 1)), mode="edge")
-    means: Floats = (padded[:, :-2] + padded[:, 1:-1] + padded[:, 2:]) / 3
-    return np.round(means, 12)  # equal scores stay equal, whatever the order of the sum
+    """Each score (families, resolutions, graphs) with its neighbours; the ends count twice."""
+    padded = np.pad(scores, ((0, 0), (1, 1), (0, 0)), mode="edge")
+    smoothed: Floats = (padded[:, :-2] + padded[:, 1:-1] + padded[:, 2:]) / 3
+    return smoothed
+
+
+def _mean(scores: Floats) -> Floats:
+    """Over graphs; rounded, so that equal scores stay equal whatever the order of a sum."""
+    means: Floats = np.round(scores.mean(axis=-1), 12)
+    return means
+
+
+def _coarsest_as_good(scores: Floats, best: int) -> int:
+    """The first resolution of (resolutions, graphs) within one standard error of the best."""
+    losses = scores[best] - scores
+    n_graphs = losses.shape[1]
+    errors = losses.std(axis=1, ddof=1) / np.sqrt(n_graphs) if n_graphs > 1 else 0.0
+    return int(np.argmax(_mean(losses) <= errors))
 
 
 def _mixing(labels: NDArray[np.int32], graph: LabelledGraph) -> float:
@@ -68,13 +84,13 @@ def _mixing(labels: NDArray[np.int32], graph: LabelledGraph) -> float:
     return float(graph.adjacency.data[between].sum() / graph.adjacency.data.sum())
 
 
-def _mean_nmi(
+def _nmi(
     labelled: Sequence[tuple[NDArray[np.int32], LabelledGraph]],
     parameters: RefinedParameters,
     seed: int,
-) -> float:
-    scores = []
-    for labels, graph in labelled:
-        found = refine(graph.adjacency, parameters, len(np.unique(labels)), seed=seed)
-        scores.append(nmi(labels, found))
-    return float(np.mean(scores))
+) -> list[float]:
+    found = (
+        refine(graph.adjacency, parameters, len(np.unique(labels)), seed=seed)
+        for labels, graph in labelled
+    )
+    return [nmi(labels, one) for (labels, _), one in zip(labelled, found, strict=True)]
