@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import coo_array, csr_array
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 Edges = NDArray[np.int64]
 Labels = NDArray[np.int32]
@@ -32,6 +35,9 @@ class PlantedGraph:
 
     def adjacency(self) -> csr_array:
         """Symmetric 0/1 adjacency, (n_nodes, n_nodes) float64, canonical, zero diagonal."""
+        # A producer of generated graphs needs no matrix, and starts sooner without.
+        from scipy.sparse import coo_array
+
         low, high = self.edges
         rows, columns = np.concatenate([low, high]), np.concatenate([high, low])
         ones = np.ones(len(rows))
