@@ -28,21 +28,39 @@ PAGE = Path(__file__).parents[1] / "docs" / "startup.md"
 LIMIT_S = 0.5
 PATIENCE_S = 60
 
+FIRST_ANSWER = """
+import numpy as np
+from stream_icd.icd.detection import detect
+from stream_icd.registry.shipped import open_model
+from stream_icd.synthetic.lfr import generate_lfr
+graph = generate_lfr(np.random.default_rng(0))
+detect(graph.adjacency(), open_model("as").model)
+"""
+
 
 @dataclass(frozen=True)
 class Start:
-    """A command, and whether its users were promised that it starts within `LIMIT_S`."""
+    """A command, and the seconds within which its users were promised that it starts.
+
+    With `program`, that is run by Python instead, and `arguments` only say what it does.
+    """
 
     arguments: tuple[str, ...]
-    promised: bool = True
+    promised: float | None = LIMIT_S
+    program: str = ""
 
     @property
     def shown(self) -> str:
-        return " ".join(("stream-icd", *self.arguments))
+        return " ".join(self.arguments if self.program else ("stream-icd", *self.arguments))
+
+    @property
+    def command(self) -> list[str]:
+        program = ("-c", self.program) if self.program else ("-m", "stream_icd.cli")
+        return [sys.executable, *program, *(() if self.program else self.arguments)]
 
     @property
     def connects(self) -> bool:
-        return "--help" not in self.arguments
+        return not self.program and "--help" not in self.arguments
 
 
 STARTS = (
@@ -52,19 +70,19 @@ STARTS = (
     Start(("subscribe",)),
     Start(("produce", "as", "as19990402.txt")),
     Start(("produce", "lfr")),
-    Start(("consume", "detect"), promised=False),
+    Start(("consume", "detect"), promised=None),
+    Start(("import, load a model, detect in 5,000 nodes",), promised=3.0, program=FIRST_ANSWER),
 )
 
 
 def seconds_to_start(start: Start, folder: Path) -> float:
     """Seconds until the command has ended (help) or has connected to its bootstrap server."""
-    command = [sys.executable, "-m", "stream_icd.cli", *start.arguments]
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = f"127.0.0.1:{server.getsockname()[1]}"
         environment = {**os.environ, "STREAM_ICD_BOOTSTRAP_SERVERS": address}
         began = time.perf_counter()
         process = subprocess.Popen(
-            command,
+            start.command,
             cwd=folder,
             env=environment,
             stdout=subprocess.DEVNULL,
@@ -111,7 +129,7 @@ def measure(rounds: int) -> dict[Start, list[float]]:
 def page(times: dict[Start, list[float]], rounds: int) -> str:
     rows = "\n".join(
         f"`{start.shown}` | {'first connection' if start.connects else 'whole run'} | "
-        f"{min(taken):.2f} | {statistics.median(taken):.2f} | {LIMIT_S if start.promised else '-'}"
+        f"{min(taken):.2f} | {statistics.median(taken):.2f} | {start.promised or '-'}"
         for start, taken in times.items()
     )
     return f"""# Start-up times
@@ -124,7 +142,7 @@ command | until | seconds, best | median | promised
 --- | --- | --- | --- | ---
 {rows}
 
-None of the promised ones loads torch, numba, scikit-learn or matplotlib
+None of the commands promised within 0.5 s loads torch, numba, scikit-learn or matplotlib
 (tests/packaging/test_startup.py). The detector loads its model and numba before it connects.
 """
 
@@ -137,7 +155,9 @@ def main() -> int:
     for start, taken in times.items():
         print(f"best {min(taken):.3f} s, median {statistics.median(taken):.3f} s  {start.shown}")
     PAGE.write_text(page(times, rounds), encoding="utf-8")
-    return int(any(start.promised and min(taken) > LIMIT_S for start, taken in times.items()))
+    return int(
+        any(start.promised and min(taken) > start.promised for start, taken in times.items())
+    )
 
 
 if __name__ == "__main__":

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 import subprocess
 import sys
 from datetime import UTC, datetime
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -22,28 +25,32 @@ from tests.brokers import Broker
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
+def publish_result(broker: Broker, graph: str, number: int) -> None:
+    """One result of a graph, in the live topic."""
+    result = Communities(
+        graph=graph,
+        snapshot_id=f"{graph}/{number}",
+        window=Window(START, START),
+        nodes=pa.array(["a", "b", "c"]),
+        labels=np.array([0, 1, 0], np.int32),
+        n_edges=2,
+        model="m@1",
+        modularity=0.25,
+        ncut=1.0,
+        milliseconds={"decode": 1.0, "features": 2.0, "encode": 3.0, "cluster": 4.0},
+        detected_at=START,
+    )
+    message = encode_communities(result)
+    create_topics(broker.settings())
+    with Publisher(broker.settings()) as publisher:
+        publisher.send(OutgoingRecord(COMMUNITIES, message.value, message.key, message.headers))
+
+
 @pytest.fixture
 def graph(embedded: Broker, topic_name: str) -> str:
-    """A graph with three published results, in the live topic."""
-    create_topics(embedded.settings())
-    with Publisher(embedded.settings()) as publisher:
-        for i in range(3):
-            result = Communities(
-                graph=topic_name,
-                snapshot_id=f"{topic_name}/{i}",
-                window=Window(START, START),
-                nodes=pa.array(["a", "b", "c"]),
-                labels=np.array([0, 1, 0], np.int32),
-                n_edges=2,
-                model="m@1",
-                modularity=0.25,
-                ncut=1.0,
-                milliseconds={"decode": 1.0, "features": 2.0, "encode": 3.0, "cluster": 4.0},
-                detected_at=START,
-            )
-            message = encode_communities(result)
-            record = OutgoingRecord(COMMUNITIES, message.value, message.key, message.headers)
-            publisher.send(record)
+    """A graph with three published results."""
+    for number in range(3):
+        publish_result(embedded, topic_name, number)
     return topic_name
 
 
@@ -116,3 +123,27 @@ def test_a_bad_time_is_explained() -> None:
     done = subprocess.run(command, capture_output=True, timeout=60, check=False)
     assert done.returncode == 78
     assert b"give beginning, latest, or a time such as" in done.stderr
+
+
+def test_the_example_of_the_readme_works(embedded: Broker) -> None:
+    readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+    (example,) = [
+        block
+        for block in re.findall(r"```python\n(.*?)```", readme, re.DOTALL)
+        if 'subscribe("as733"' in block
+    ]
+    publish_result(embedded, "as733", 7)
+    program = subprocess.Popen(
+        (sys.executable, "-u", "-c", example),
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "STREAM_ICD_BOOTSTRAP_SERVERS": embedded.bootstrap_servers},
+    )
+    try:
+        assert program.stdout is not None
+        while program.stdout.readline() != "as733/7 2 0.25\n":
+            assert program.poll() is None
+        assert program.stdout.readline() == "{'a': 0, 'b': 1, 'c': 0}\n"
+    finally:
+        program.kill()
+        program.wait()
