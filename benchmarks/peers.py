@@ -1,6 +1,6 @@
 """Compare the refined mode with its peers: quality and time on the same graphs, in turns.
 
-    python -m benchmarks.peers --data ../shared/data
+    python -m benchmarks.peers --data FOLDER
     python -m benchmarks.peers --quick
     python -m benchmarks.peers --only GN.3 "L(f,.6)" --graphs 20
 
