@@ -19,8 +19,7 @@ from stream_icd.icd.model import Model, initial_model, load_model, save_model
 from stream_icd.icd.presets import preset
 from stream_icd.icd.recipe import Recipe
 from stream_icd.icd.refined.fit import fit_parameters
-from stream_icd.icd.refined.parameters import RefinedParameters
-from stream_icd.icd.refined.refine import refine
+from stream_icd.icd.teacher import taught
 
 
 class ICD(BaseEstimator):  # type: ignore[misc]
@@ -152,9 +151,9 @@ class ICD(BaseEstimator):  # type: ignore[misc]
             from stream_icd.icd.training import train
 
         n_validation = max(1, round(len(graphs) / 10))
-        taught = [_taught(graph, self.seed) for graph in graphs[:-n_validation]]
+        known = [taught(graph, self.seed) for graph in graphs[:-n_validation]]
         training = train(
-            taught,
+            known,
             recipe,
             validation=graphs[-n_validation:],
             device=self.device,
@@ -175,10 +174,3 @@ def _with_labels(graphs: Sequence[Any], labels: Sequence[ArrayLike] | None) -> l
         LabelledGraph(adjacency, np.asarray(known).astype(np.int32))
         for adjacency, known in zip(adjacencies, labels, strict=True)
     ]
-
-
-def _taught(graph: LabelledGraph, seed: int) -> LabelledGraph:
-    """The graph with its own labels, or else with those that maximise modularity."""
-    if graph.labels is not None:
-        return graph
-    return LabelledGraph(graph.adjacency, refine(graph.adjacency, RefinedParameters(), seed=seed))

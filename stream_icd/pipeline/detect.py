@@ -15,6 +15,7 @@ from stream_icd.icd.detection import Mode, detect
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.topics import COMMUNITIES
 from stream_icd.pipeline.dead_letters import DeadLetterLimit, dead_letter
+from stream_icd.pipeline.outgoing import outgoing
 from stream_icd.quality.modularity import modularity
 from stream_icd.quality.ncut import ncut
 from stream_icd.registry.shipped import VersionedModel
@@ -104,12 +105,7 @@ class Detector:
         times = {**found.milliseconds, "decode": found.milliseconds["decode"] + 1000 * decoded}
         log.info("detected", snapshot=snapshot.id, communities=found.n_communities, ms=times)
         message = encode_communities(replace(found, milliseconds=times))
-        return OutgoingRecord(
-            topic=self._settings.topic,
-            key=message.key,
-            value=message.value,
-            headers=message.headers,
-        )
+        return outgoing(self._settings.topic, message)
 
 
 def result_version(model: VersionedModel, settings: DetectSettings) -> str:

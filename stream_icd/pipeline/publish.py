@@ -9,10 +9,10 @@ from typing import Protocol
 from stream_icd.errors import BadSettings
 from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.topics import LABELS, SNAPSHOTS
+from stream_icd.pipeline.outgoing import outgoing
 from stream_icd.snapshot import Snapshot
 from stream_icd.sources.source import NeverStop, Source, Stop
 from stream_icd.wire.communities import encode_labels
-from stream_icd.wire.message import Message
 from stream_icd.wire.snapshots import encode_snapshot
 
 
@@ -91,10 +91,10 @@ def publish_source(
         if stop.is_set():
             break
         if labels is not None:
-            sends.send(_outgoing(labels_topic, encode_labels(labels)))
+            sends.send(outgoing(labels_topic, encode_labels(labels)))
             counts["labels"] += 1
         message = encode_snapshot(snapshot)
-        sends.send(_outgoing(snapshots_topic, message))
+        sends.send(outgoing(snapshots_topic, message))
         counts["snapshots"] += 1
         counts["nodes"] += snapshot.n_nodes
         counts["edges"] += snapshot.n_edges
@@ -104,9 +104,3 @@ def publish_source(
             break
     sends.flush()
     return Published(**counts)
-
-
-def _outgoing(topic: str, message: Message) -> OutgoingRecord:
-    return OutgoingRecord(
-        topic=topic, key=message.key, value=message.value, headers=message.headers
-    )

@@ -13,9 +13,9 @@ from stream_icd.history.archive import Archive, Selection, read_message, windows
 from stream_icd.history.store import Store
 from stream_icd.kafka.producer import Publisher
 from stream_icd.kafka.reader import open_reader
-from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import COMMUNITIES, TopicSpec, create_topics
+from stream_icd.pipeline.outgoing import outgoing
 from stream_icd.pipeline.subscribe import subscribe
 from stream_icd.wire.communities import decode_communities
 from stream_icd.wire.message import Message
@@ -116,10 +116,7 @@ class TopicResults:
         with Publisher(self.settings) as publisher:
 
             def keep(message: Message) -> None:
-                record = OutgoingRecord(
-                    self.topic, message.value, key=message.key, headers=message.headers
-                )
-                publisher.send(record)
+                publisher.send(outgoing(self.topic, message))
 
             yield keep
 

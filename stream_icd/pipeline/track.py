@@ -17,6 +17,7 @@ from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import EVENTS
 from stream_icd.pipeline.dead_letters import DeadLetterLimit, dead_letter
 from stream_icd.pipeline.events_topic import EventsTopic, Identity, Told, identity_of
+from stream_icd.pipeline.outgoing import outgoing
 from stream_icd.tracking.settings import TrackSettings
 from stream_icd.tracking.track import remember, track
 from stream_icd.wire.communities import decode_communities
@@ -118,7 +119,7 @@ class Tracker:
             events=dict(kinds),
         )
         message = encode_events(tracked)
-        yield OutgoingRecord(self._topic, message.value, message.key, message.headers)
+        yield outgoing(self._topic, message)
 
     def _track(self, found: Communities) -> CommunityEvents:
         recent = self._recent(found.graph)

@@ -17,8 +17,8 @@ from stream_icd.icd.model import Model, initial_model, save_model
 from stream_icd.icd.recipe import Recipe
 from stream_icd.icd.refined.fit import fit_parameters
 from stream_icd.icd.refined.parameters import RefinedParameters
-from stream_icd.icd.refined.refine import refine
 from stream_icd.icd.splitting import split_in_order
+from stream_icd.icd.teacher import taught
 from stream_icd.icd.training_plot import draw_training
 from stream_icd.quality.modularity import modularity
 from stream_icd.quality.nmi import nmi
@@ -95,7 +95,7 @@ def train_model(
     first, second, third = split_in_order(graphs, recipe.split)
     known = graphs[0].labels is not None
     training = train(
-        [_taught(graph, recipe.seed) for graph in first],
+        [taught(graph, recipe.seed) for graph in first],
         recipe,
         validation=second,
         folder=checkpoints,
@@ -174,12 +174,6 @@ modularity decides, with its resolution limit: communities much smaller than √
 To make it again: `stream-icd train recipe.toml --out FOLDER`, with the `recipe.toml` beside this
 card.
 """
-
-
-def _taught(graph: LabelledGraph, seed: int) -> LabelledGraph:
-    if graph.labels is not None:
-        return graph
-    return LabelledGraph(graph.adjacency, refine(graph.adjacency, RefinedParameters(), seed=seed))
 
 
 def _score(graph: LabelledGraph, model: Model, mode: Mode, threads: int) -> float:
