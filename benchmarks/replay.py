@@ -27,7 +27,6 @@ from pathlib import Path
 import structlog
 
 from stream_icd.history.archive import Archive, Selection, windows
-from stream_icd.history.store import Store, open_store
 from stream_icd.kafka.consumer import BatchDone, run_consumer
 from stream_icd.kafka.delivery import Delivery
 from stream_icd.kafka.embedded import embedded_broker
@@ -43,6 +42,7 @@ from stream_icd.pipeline.ray_engine import RayActors
 from stream_icd.pipeline.redetect import ArchivedJob, Redetection, fingerprint
 from stream_icd.registry.shipped import open_model
 from stream_icd.sources.as_topology import read_as_topology
+from stream_icd.store import Store, open_store
 from stream_icd.wire.message import Message
 from stream_icd.wire.snapshots import encode_snapshot
 

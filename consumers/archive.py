@@ -57,10 +57,10 @@ def main(
     from stream_icd.cli.run_consumer import stop_on_signals
     from stream_icd.history.archive import Archive
     from stream_icd.history.layout import KINDS
-    from stream_icd.history.store import open_store
     from stream_icd.log import configure_logging
     from stream_icd.pipeline.archive import TOPICS, Archiver, archive_topics
     from stream_icd.pipeline.dead_letters import DeadLetterLimit
+    from stream_icd.store import open_store
 
     stop = stop_on_signals()
     configure_logging()

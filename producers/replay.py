@@ -40,9 +40,9 @@ def main(
     from stream_icd.cli.replay_options import parse_time
     from stream_icd.cli.run_producer import run_producer
     from stream_icd.history.archive import Selection
-    from stream_icd.history.store import open_store
     from stream_icd.pipeline.archived_source import archived_source
     from stream_icd.pipeline.pacing import parse_tempo
+    from stream_icd.store import open_store
 
     tempo = parse_tempo(speed, rate, fastest=fastest)
     selection = Selection(

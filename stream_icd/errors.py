@@ -15,10 +15,10 @@ StreamIcdError
 │   ├── ModelForeign                       not one of our models at all
 │   └── ModelTooNew                        written by a later version of this library
 ├── SourceNotFound           stop          the file or folder to read from does not exist
-├── HistoryError
-│   ├── HistoryUnreachable   retry         the archive's file system does not answer
-│   ├── HistoryUnwritable    retry         the archive's disk is full, or may not be written
-│   └── HistoryDamaged       stop          a file of the archive cannot be read
+├── StoreError
+│   ├── StoreUnreachable     retry         a file system does not answer
+│   └── StoreUnwritable      retry         a disk is full, or may not be written
+├── HistoryDamaged           stop          a file of the archive cannot be read
 ├── BrokerError
 │   ├── BrokerUnavailable    retry         nobody answers at the bootstrap address
 │   ├── DeliveryFailed       retry         the broker did not acknowledge a record
@@ -109,23 +109,23 @@ class SourceNotFound(StreamIcdError):
     """The file or folder to read from does not exist; the message says where to get it."""
 
 
-class HistoryError(StreamIcdError):
-    """Something is wrong with the archive's files."""
+class StoreError(StreamIcdError):
+    """Something is wrong with a file system."""
 
 
-class HistoryUnreachable(HistoryError):
-    """The archive's files cannot be listed: no answer, or no permission."""
+class StoreUnreachable(StoreError):
+    """Files cannot be listed or read: no answer, or no permission."""
 
     action = Action.RETRY
 
 
-class HistoryUnwritable(HistoryError):
+class StoreUnwritable(StoreError):
     """A file could not be written; nothing of it is visible, and the message says why."""
 
     action = Action.RETRY
 
 
-class HistoryDamaged(HistoryError):
+class HistoryDamaged(StreamIcdError):
     """A file of the archive cannot be read, or is no file of one; the message names it."""
 
 

@@ -60,7 +60,7 @@ def list_(
     """
     from stream_icd.cli.history_tables import graphs_table, windows_lines
     from stream_icd.history.layout import KINDS
-    from stream_icd.history.store import open_store
+    from stream_icd.store import open_store
 
     store = open_store(uri)
     chosen = [_selection(one, graph, None, first, last) for one in KINDS if kind in (None, one)]
@@ -87,7 +87,7 @@ def show(
     from stream_icd.cli.history_tables import shown
     from stream_icd.history.archive import Selection, windows
     from stream_icd.history.layout import KINDS
-    from stream_icd.history.store import open_store
+    from stream_icd.store import open_store
 
     store, found = open_store(uri), 0
     for kind in KINDS:
@@ -119,7 +119,7 @@ def export(
     stream-icd history export history/ --graph as733 --from 1999-04-01 --out april.parquet
     """
     from stream_icd.history import export as exporting
-    from stream_icd.history.store import open_store
+    from stream_icd.store import open_store
 
     selection = _selection(kind.value, graph, model, first, last)
     exporting.format_of(out)
@@ -144,7 +144,7 @@ def compact(
     from datetime import UTC, datetime
 
     from stream_icd.history.compact import compact as merge
-    from stream_icd.history.store import open_store
+    from stream_icd.store import open_store
 
     end = parse_time("--before", before) or datetime.now(UTC)
     days = files = 0

@@ -10,7 +10,7 @@ from rich.table import Table
 
 from stream_icd.history.archive import Selection, windows
 from stream_icd.history.parquet import ArchivedWindow
-from stream_icd.history.store import Store
+from stream_icd.store import Store
 
 
 def graphs_table(store: Store, selections: Iterable[Selection]) -> Table:

@@ -176,9 +176,9 @@ def history(
     """
     from stream_icd.cli.replay_run import Options, archived_jobs, run_replay
     from stream_icd.history.archive import Selection
-    from stream_icd.history.store import open_store
     from stream_icd.pipeline.pacing import parse_tempo
     from stream_icd.pipeline.replay_results import HistoryResults, Results, results_topic
+    from stream_icd.store import open_store
 
     if (out is None) == (out_topic is None):
         raise BadSettings("say where results go: either --out or --out-topic")

@@ -19,7 +19,6 @@ from stream_icd.cli.wide_console import wide_console
 from stream_icd.communities import Communities
 from stream_icd.errors import BadInput, BadSettings, ModelNotFound
 from stream_icd.history.archive import Selection, windows
-from stream_icd.history.store import Store
 from stream_icd.icd.detection import Mode
 from stream_icd.kafka.record import Record
 from stream_icd.kafka.settings import KafkaSettings
@@ -34,6 +33,7 @@ from stream_icd.pipeline.replay_compare import compare
 from stream_icd.pipeline.replay_results import Results, TopicResults
 from stream_icd.pipeline.topic_range import TopicRange, read_range
 from stream_icd.registry.shipped import VersionedModel, open_model
+from stream_icd.store import Store
 
 Jobs = Callable[[], AbstractContextManager[Iterable[Job]]]
 """Gives the jobs anew each time: once to say what there is, once to do it."""
@@ -100,7 +100,7 @@ def run_replay(
 
     Raises:
         BadSettings: there is nothing to replay.
-        ModelError, BrokerError, HistoryError: as their texts say.
+        ModelError, BrokerError, StoreError, HistoryDamaged: as their texts say.
     """
     configure_logging()
     console = Console(stderr=True)

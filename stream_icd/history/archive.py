@@ -28,8 +28,8 @@ from stream_icd.history.parquet import (
     rows_of,
     to_parquet,
 )
-from stream_icd.history.store import Store, is_aside
 from stream_icd.snapshot import Snapshot
+from stream_icd.store import Store, is_aside
 from stream_icd.wire.message import Message
 from stream_icd.wire.snapshots import decode_snapshot
 
@@ -104,7 +104,7 @@ class Archive:
                 form that `encode_snapshot` and the others give; further headers are kept too.
 
         Raises:
-            HistoryUnwritable: such as a full disk; nothing of it is visible.
+            StoreUnwritable: such as a full disk; nothing of it is visible.
             BadInput: a header is missing, or the graph's name is too long.
         """
         table = pa.ipc.open_stream(message.value).read_all()

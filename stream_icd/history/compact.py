@@ -22,7 +22,7 @@ from stream_icd.history.archive import (
 )
 from stream_icd.history.layout import KINDS, Kind, Partition, compacted_file
 from stream_icd.history.parquet import ArchivedWindow, read_footer, to_parquet
-from stream_icd.history.store import Store, is_aside
+from stream_icd.store import Store, is_aside
 
 MOST_ROWS = 5_000_000
 """Rows of a merged file: some 20 to 60 MB."""
@@ -52,7 +52,7 @@ def compact(
     A window that came late to a merged day is merged in by the next run.
 
     Raises:
-        HistoryUnwritable: such as a full disk; nothing is lost.
+        StoreUnwritable: such as a full disk; nothing is lost.
         HistoryDamaged: a file is none of an archive's; nothing of its day was touched.
     """
     for kind in kinds:

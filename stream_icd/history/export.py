@@ -11,10 +11,10 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 
-from stream_icd.errors import BadSettings, HistoryUnwritable
+from stream_icd.errors import BadSettings, StoreUnwritable
 from stream_icd.history.archive import Selection, read_window, windows
 from stream_icd.history.parquet import ArchivedWindow
-from stream_icd.history.store import Store
+from stream_icd.store import Store
 
 Format = Literal["parquet", "csv", "arrow"]
 SUFFIXES: dict[str, Format] = {".parquet": "parquet", ".csv": "csv", ".arrow": "arrow"}
@@ -46,7 +46,7 @@ def export(
 
     Raises:
         BadSettings: nothing is selected, or graphs have ids of different types.
-        HistoryUnwritable: such as a full disk.
+        StoreUnwritable: such as a full disk.
         HistoryDamaged: a file of the archive cannot be read.
     """
     kind = format_of(out)
@@ -56,7 +56,7 @@ def export(
             rows = _write(_tables(store, selection, on_window), kind, sink)
         aside.replace(out)
     except OSError as error:
-        raise HistoryUnwritable(f"cannot write {out}: {error.strerror or error}") from error
+        raise StoreUnwritable(f"cannot write {out}: {error.strerror or error}") from error
     finally:
         aside.unlink(missing_ok=True)
     return rows

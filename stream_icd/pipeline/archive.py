@@ -65,7 +65,7 @@ class Archiver:
         comes again changes nothing.
 
         Raises:
-            HistoryUnwritable: such as a full disk.
+            StoreUnwritable: such as a full disk.
             TooManyDeadLetters: nearly all of the last records were bad.
         """
         for record in records:

@@ -10,10 +10,10 @@ from stream_icd.errors import BadSettings
 from stream_icd.history.archive import Selection, read_message, read_snapshot, windows
 from stream_icd.history.layout import Identity
 from stream_icd.history.parquet import ArchivedWindow
-from stream_icd.history.store import Store
 from stream_icd.pipeline.pacing import Tempo, paced
 from stream_icd.pipeline.sent_before import SentBefore
 from stream_icd.sources.source import Source
+from stream_icd.store import Store
 from stream_icd.wire.communities import decode_labels
 
 

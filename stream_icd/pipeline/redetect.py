@@ -11,11 +11,11 @@ from typing import Protocol
 from stream_icd.errors import BadInput, BadSnapshot
 from stream_icd.history.archive import read_snapshot
 from stream_icd.history.parquet import ArchivedWindow
-from stream_icd.history.store import Store, open_store
 from stream_icd.kafka.record import Record
 from stream_icd.pipeline.detect import DetectSettings, detect_snapshot, result_version
 from stream_icd.registry.shipped import VersionedModel
 from stream_icd.snapshot import Snapshot
+from stream_icd.store import Store, open_store
 from stream_icd.wire.cloudevents import EventHeaders, graph_of
 from stream_icd.wire.communities import encode_communities
 from stream_icd.wire.limits import DEFAULT_LIMITS

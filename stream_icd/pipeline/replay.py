@@ -98,7 +98,7 @@ def replay(
         on_outcome: called with each that is done, for a progress bar.
 
     Raises:
-        BrokerError, HistoryError: as their texts say; what was kept stays.
+        BrokerError, StoreError, HistoryDamaged: as their texts say; what was kept stays.
     """
     counts = Counter[bool]()
     outcomes = engine(_once(job for job in jobs if not plan.holds(job)))

@@ -10,13 +10,13 @@ from typing import Protocol
 from stream_icd.communities import Communities
 from stream_icd.errors import BadSettings, TopicMissing
 from stream_icd.history.archive import Archive, Selection, read_message, windows
-from stream_icd.history.store import Store
 from stream_icd.kafka.producer import Publisher
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import COMMUNITIES, TopicSpec, create_topics
 from stream_icd.pipeline.outgoing import outgoing
 from stream_icd.pipeline.subscribe import subscribe
+from stream_icd.store import Store
 from stream_icd.wire.communities import decode_communities
 from stream_icd.wire.message import Message
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from stream_icd.communities import STAGES, Communities
-from stream_icd.history.store import Store, open_store
 from stream_icd.snapshot import Snapshot, Window, snapshot_from_pairs
+from stream_icd.store import Store, open_store
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 

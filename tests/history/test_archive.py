@@ -20,8 +20,8 @@ from stream_icd.errors import (
     BadInput,
     BadSettings,
     HistoryDamaged,
-    HistoryUnreachable,
-    HistoryUnwritable,
+    StoreUnreachable,
+    StoreUnwritable,
 )
 from stream_icd.history.archive import (
     Archive,
@@ -30,8 +30,8 @@ from stream_icd.history.archive import (
     read_snapshot,
     windows,
 )
-from stream_icd.history.store import Store, open_store
 from stream_icd.snapshot import Snapshot
+from stream_icd.store import Store, open_store
 from stream_icd.wire.communities import encode_communities, encode_labels
 from stream_icd.wire.message import Message
 from stream_icd.wire.snapshots import encode_snapshot
@@ -185,7 +185,7 @@ def test_a_full_disk_is_said_and_leaves_nothing(
     before = contents(store)
     with monkeypatch.context() as patch:
         patch.setattr(os, "fsync", full)
-        with pytest.raises(HistoryUnwritable, match="No space left on device.*start again"):
+        with pytest.raises(StoreUnwritable, match="No space left on device.*start again"):
             archive.add("snapshots", encode_snapshot(snapshot(1)))
     assert contents(store) == before
     assert archive.add("snapshots", encode_snapshot(snapshot(1)))  # there is room again
@@ -195,13 +195,13 @@ def test_a_write_that_the_system_cuts_short_leaves_nothing(store: Store) -> None
     """The kernel itself stops the write in the middle of the file."""
     program = (
         "import resource, sys\n"
-        "from stream_icd.errors import HistoryUnwritable\n"
-        "from stream_icd.history.store import open_store\n"
+        "from stream_icd.errors import StoreUnwritable\n"
+        "from stream_icd.store import open_store\n"
         "import pyarrow as pa\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))\n"
         "try:\n"
         "    open_store(sys.argv[1]).put('a/b.parquet', pa.py_buffer(bytes(100_000)))\n"
-        "except HistoryUnwritable as error:\n"
+        "except StoreUnwritable as error:\n"
         "    print(error)\n"
     )
     command = [sys.executable, "-c", program, store.root]
@@ -224,5 +224,5 @@ def test_a_file_system_that_does_not_answer_is_said() -> None:
             raise OSError("curlCode: 28, Timeout was reached")
 
     store = Store(Unreachable(), "bucket", "s3://bucket")  # type: ignore[arg-type]
-    with pytest.raises(HistoryUnreachable, match="s3://bucket: curlCode: 28"):
+    with pytest.raises(StoreUnreachable, match="s3://bucket: curlCode: 28"):
         ids(store)

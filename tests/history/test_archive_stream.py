@@ -14,9 +14,8 @@ import pytest
 
 from stream_icd.child_process import start_child, stop_child
 from stream_icd.communities import Communities
-from stream_icd.errors import HistoryUnwritable
+from stream_icd.errors import StoreUnwritable
 from stream_icd.history.archive import Archive, Selection, read_message, windows
-from stream_icd.history.store import Store
 from stream_icd.kafka.producer import Publisher
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import OutgoingRecord
@@ -24,6 +23,7 @@ from stream_icd.kafka.topics import SNAPSHOTS, TopicSpec, create_topics
 from stream_icd.pipeline.archive import Archiver, archive_topics
 from stream_icd.pipeline.dead_letters import DeadLetterLimit
 from stream_icd.snapshot import Snapshot
+from stream_icd.store import Store
 from stream_icd.wire.communities import encode_communities
 from stream_icd.wire.message import Message
 from stream_icd.wire.snapshots import encode_snapshot
@@ -119,7 +119,7 @@ def test_a_full_disk_stops_it_and_with_room_again_nothing_is_missing(
         patch.setattr(os, "fsync", full)
         with archiving(embedded, topics, store) as errors:
             wait_until(lambda: errors)
-    assert isinstance(errors[0], HistoryUnwritable)
+    assert isinstance(errors[0], StoreUnwritable)
     assert store.files() == []
     with archiving(embedded, topics, store):
         wait_until(lambda: len(archived(store)) == 3)

@@ -19,11 +19,11 @@ import typer.main
 
 from stream_icd.cli.main import main
 from stream_icd.history.archive import Archive
-from stream_icd.history.store import open_store
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import Record
 from stream_icd.kafka.topics import LABELS, SNAPSHOTS
 from stream_icd.sources.gn import independent_gn
+from stream_icd.store import open_store
 from stream_icd.wire.communities import decode_labels, encode_labels
 from stream_icd.wire.snapshots import decode_snapshot, encode_snapshot
 from tests import brokers

@@ -10,7 +10,6 @@ import pytest
 
 from stream_icd.errors import Overloaded
 from stream_icd.history.archive import Selection, windows
-from stream_icd.history.store import Store
 from stream_icd.kafka.record import Record
 from stream_icd.pipeline.dead_letters import DeadLetterLimit
 from stream_icd.pipeline.detect import Detector
@@ -18,6 +17,7 @@ from stream_icd.pipeline.engines import Engine, InProcess, ProcessPool
 from stream_icd.pipeline.ray_engine import RayActors
 from stream_icd.pipeline.redetect import ArchivedJob, Job, Redetection, Refused, fingerprint
 from stream_icd.snapshot import Snapshot
+from stream_icd.store import Store
 from stream_icd.wire.message import Message
 from stream_icd.wire.snapshots import encode_snapshot
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from stream_icd.history.archive import Selection, read_message, windows
-from stream_icd.history.store import Store, open_store
 from stream_icd.pipeline.redetect import ArchivedJob, Redetection, fingerprint
+from stream_icd.store import Store, open_store
 from stream_icd.wire.message import Message
 from tests.brokers import wait_until
 

@@ -11,11 +11,11 @@ from typer.testing import CliRunner, Result
 from stream_icd.cli.main import app
 from stream_icd.errors import BadSettings, ModelNotFound, StreamIcdError, TopicMissing
 from stream_icd.history.archive import Archive
-from stream_icd.history.store import Store, open_store
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.topics import COMMUNITIES, SNAPSHOTS
 from stream_icd.pipeline.redetect import Redetection
 from stream_icd.snapshot import Snapshot
+from stream_icd.store import Store, open_store
 from stream_icd.wire.message import Message
 from stream_icd.wire.snapshots import encode_snapshot
 from tests.brokers import Broker

@@ -13,7 +13,7 @@ from pathlib import Path
 import pyarrow as pa
 from pyarrow import fs
 
-from stream_icd.errors import BadSettings, HistoryUnreachable, HistoryUnwritable
+from stream_icd.errors import BadSettings, StoreUnreachable, StoreUnwritable
 
 # Readers of datasets pass over names that begin with `_`, and over other endings.
 ASIDE_PREFIX, ASIDE_SUFFIX = "_", ".part"
@@ -23,7 +23,7 @@ ASIDE_PREFIX, ASIDE_SUFFIX = "_", ".part"
 class Store:
     """A folder of a `pyarrow.fs` file system; paths are relative to it, with `/`.
 
-    What asks for files raises `HistoryUnreachable` where it gets no answer.
+    What asks for files raises `StoreUnreachable` where it gets no answer.
 
     Attributes:
         filesystem: local disk, S3, GCS, Azure, HDFS, or one of your own.
@@ -78,7 +78,7 @@ class Store:
         machine stops, there is the whole file or none. An object store's PUT is as atomic itself.
 
         Raises:
-            HistoryUnwritable: the disk is full, or may not be written; no file is left.
+            StoreUnwritable: the disk is full, or may not be written; no file is left.
         """
         with _unwritable(f"{self.uri}/{path}"):
             if isinstance(self.filesystem, fs.LocalFileSystem):
@@ -100,7 +100,7 @@ class Store:
         try:
             found: list[fs.FileInfo] = self.filesystem.get_file_info(what)
         except OSError as error:
-            raise HistoryUnreachable(f"cannot look into {self.uri}: {error}") from error
+            raise StoreUnreachable(f"cannot look into {self.uri}: {error}") from error
         return found
 
     def _full(self, path: str) -> str:
@@ -164,7 +164,7 @@ def _unwritable(what: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise HistoryUnwritable(
+        raise StoreUnwritable(
             f"cannot write {what}: {error.strerror or error}. Nothing of it is visible; make "
             f"room, or mend what is wrong, and start again: it goes on where it was"
         ) from error
