@@ -39,7 +39,7 @@ from stream_icd.pipeline.dead_letters import DeadLetterLimit
 from stream_icd.pipeline.detect import Detector, DetectSettings
 from stream_icd.pipeline.engines import Engine, InProcess, ProcessPool
 from stream_icd.pipeline.ray_engine import RayActors
-from stream_icd.pipeline.redetect import ArchivedJob, Redetection, fingerprint
+from stream_icd.pipeline.redetect import ArchivedJob, Job, Outcome, Redetection, fingerprint
 from stream_icd.registry.shipped import open_model
 from stream_icd.sources.as_topology import read_as_topology
 from stream_icd.store import Store, open_store
@@ -134,7 +134,7 @@ def detect_all(settings: KafkaSettings, redetection: Redetection, count: int) ->
     )
 
 
-def replayed(store: Store, engine: Engine) -> Run:
+def replayed(store: Store, engine: Engine[Job, Outcome]) -> Run:
     """From the archive."""
     jobs = (ArchivedJob(store.uri, noted) for noted in windows(store, Selection()))
 
@@ -195,7 +195,7 @@ def main() -> int:
     ]
     redetection = Redetection(open_model(MODEL), DetectSettings(threads=1))
     n = options.workers
-    engines: dict[str, Engine] = {
+    engines: dict[str, Engine[Job, Outcome]] = {
         "serial": InProcess(redetection),
         f"pool of {n}": ProcessPool(redetection, MODEL, n),
     }

@@ -27,7 +27,7 @@ from stream_icd.log import configure_logging
 from stream_icd.pipeline.detect import DetectSettings
 from stream_icd.pipeline.engines import Engine, InProcess, ProcessPool
 from stream_icd.pipeline.pacing import Tempo
-from stream_icd.pipeline.redetect import ArchivedJob, Job, Redetection, record_job
+from stream_icd.pipeline.redetect import ArchivedJob, Job, Outcome, Redetection, record_job
 from stream_icd.pipeline.replay import Plan, make_plan, replay
 from stream_icd.pipeline.replay_compare import compare
 from stream_icd.pipeline.replay_results import Results, TopicResults
@@ -122,7 +122,7 @@ def run_replay(
         _compare(plan, redetection.version, before, results)
 
 
-def engine_of(options: Options, model_name: str, redetection: Redetection) -> Engine:
+def engine_of(options: Options, model_name: str, redetection: Redetection) -> Engine[Job, Outcome]:
     """The engine that is asked for.
 
     Raises:
@@ -156,7 +156,9 @@ def open_version(text: str) -> tuple[str, VersionedModel]:
     return name, model
 
 
-def _detect(options: Options, jobs: Jobs, plan: Plan, engine: Engine, results: Results) -> None:
+def _detect(
+    options: Options, jobs: Jobs, plan: Plan, engine: Engine[Job, Outcome], results: Results
+) -> None:
     stop = stop_on_signals()
     with progress_bar() as progress, jobs() as all_jobs:
         task = progress.add_task("detected", total=plan.total)

@@ -15,13 +15,16 @@ from stream_icd.icd.detection import Mode, detect
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.topics import COMMUNITIES
 from stream_icd.pipeline.dead_letters import DeadLetterLimit, dead_letter
+from stream_icd.pipeline.engines import Engine, InProcess
 from stream_icd.pipeline.outgoing import outgoing
+from stream_icd.pipeline.record_log import about, described
 from stream_icd.quality.modularity import modularity
 from stream_icd.quality.ncut import ncut
 from stream_icd.registry.shipped import VersionedModel
 from stream_icd.snapshot import Snapshot
 from stream_icd.wire.communities import encode_communities
 from stream_icd.wire.limits import DEFAULT_LIMITS, Limits
+from stream_icd.wire.message import Message
 from stream_icd.wire.snapshots import decode_snapshot
 
 
@@ -59,53 +62,131 @@ class DetectSettings:
                 raise BadSettings(f"{name}={value}; it must be at least 1")
 
 
+@dataclass(frozen=True, slots=True)
+class Detected:
+    """What was found in a snapshot, ready to be published.
+
+    Attributes:
+        message: the communities.
+        n_communities: how many.
+        milliseconds: time in each of the stages.
+    """
+
+    message: Message
+    n_communities: int
+    milliseconds: dict[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A snapshot that breaks the contract, and how.
+
+    Attributes:
+        stage: what was being done: `decode` or `detect`.
+    """
+
+    stage: str
+    error: BadInput
+
+    @property
+    def reason(self) -> str:
+        """What is wrong with it."""
+        return str(self.error)
+
+
+Outcome = Detected | Refused
+
+
+@dataclass(frozen=True, slots=True)
+class RecordDetection:
+    """What is done to one record of the snapshots topic, in whatever process.
+
+    The same model, settings and record give the same communities in any process.
+    """
+
+    model: VersionedModel
+    settings: DetectSettings
+    clock: Callable[[], datetime] = utc_now
+
+    def __call__(self, record: Record) -> Outcome:
+        """The communities of the record's snapshot, or why there are none."""
+        with about(record, model=result_version(self.model, self.settings)):
+            return detected(
+                lambda: _decoded(record, self.settings), self.model, self.settings, self.clock
+            )
+
+    def name(self, record: Record) -> str:
+        """The record, in a sentence of an error."""
+        return ", ".join(f"{name} {value}" for name, value in described(record).items())
+
+
+def _decoded(record: Record, settings: DetectSettings) -> Snapshot:
+    return decode_snapshot(record.key, record.value, record.headers, settings.limits)
+
+
+def detected(
+    snapshot: Callable[[], Snapshot],
+    model: VersionedModel,
+    settings: DetectSettings,
+    clock: Callable[[], datetime] = utc_now,
+) -> Outcome:
+    """Fetch a snapshot, which counts as decoding, and find its communities."""
+    stage = "decode"
+    try:
+        started = perf_counter()
+        fetched = snapshot()
+        seconds = perf_counter() - started
+        stage = "detect"
+        found = detect_snapshot(fetched, model, settings, clock)
+    except BadInput as error:
+        return Refused(stage, error)
+    times = {**found.milliseconds, "decode": found.milliseconds["decode"] + 1000 * seconds}
+    message = encode_communities(replace(found, milliseconds=times))
+    return Detected(message, found.n_communities, times)
+
+
 class Detector:
-    """What a worker does with the records of the snapshots topic; `handle` is its one verb."""
+    """What a worker does with the records of the snapshots topic; `handle` is its one verb.
+
+    Args:
+        engine: where `RecordDetection` is done; None: here, one after the other.
+    """
 
     def __init__(
         self,
         model: VersionedModel,
         settings: DetectSettings,
         dead_letters: DeadLetterLimit,
-        clock: Callable[[], datetime] = utc_now,
+        engine: Engine[Record, Outcome] | None = None,
     ) -> None:
-        self._model = model
+        self._version = result_version(model, settings)
         self._settings = settings
         self._dead_letters = dead_letters
-        self._clock = clock
+        self._engine = engine or InProcess(RecordDetection(model, settings))
 
     def handle(self, records: Sequence[Record]) -> Iterator[OutgoingRecord]:
         """For each record its communities, or its dead letter, in the same order.
 
         Raises:
             TooManyDeadLetters: nearly all of the last records were bad.
+            Overloaded: a record ended the process that worked on it, time after time.
         """
-        for record in records:
-            if self._settings.graph is None or record.key == self._settings.graph.encode():
-                yield self._outcome(record)
+        graph = self._settings.graph
+        ours = [one for one in records if graph is None or one.key == graph.encode()]
+        for record, outcome in self._engine(ours):
+            with about(record, model=self._version):
+                told = self._told(record, outcome)
+            yield told
 
-    def _outcome(self, record: Record) -> OutgoingRecord:
-        log = structlog.get_logger().bind(
-            place=record.place, model=self._model.version, key=str(record.key)
-        )
-        stage = "decode"
-        try:
-            started = perf_counter()
-            snapshot = decode_snapshot(
-                record.key, record.value, record.headers, self._settings.limits
-            )
-            decoded = perf_counter() - started
-            stage = "detect"
-            found = detect_snapshot(snapshot, self._model, self._settings, self._clock)
-        except BadInput as error:
-            log.warning("dead letter", stage=stage, reason=str(error))
-            self._dead_letters.count(dead=True, reason=str(error))
-            return dead_letter(record, stage, error)
+    def _told(self, record: Record, outcome: Outcome) -> OutgoingRecord:
+        log = structlog.get_logger()
+        if isinstance(outcome, Refused):
+            log.warning("dead letter", stage=outcome.stage, reason=outcome.reason)
+            self._dead_letters.count(dead=True, reason=outcome.reason)
+            return dead_letter(record, outcome.stage, outcome.error)
         self._dead_letters.count(dead=False)
-        times = {**found.milliseconds, "decode": found.milliseconds["decode"] + 1000 * decoded}
-        log.info("detected", snapshot=snapshot.id, communities=found.n_communities, ms=times)
-        message = encode_communities(replace(found, milliseconds=times))
-        return outgoing(self._settings.topic, message)
+        log.info("detected", communities=outcome.n_communities, ms=outcome.milliseconds)
+        return outgoing(self._settings.topic, outcome.message)
 
 
 def result_version(model: VersionedModel, settings: DetectSettings) -> str:

@@ -1,87 +1,136 @@
-"""Where a replay's work is done: in this process, or in a pool of processes on this machine.
+"""Where detection is done: in this process, or in a pool of processes on this machine.
 
-An engine takes jobs as it has room for them and gives their outcomes in the same order. The third
-one, Ray, is in `ray_engine`.
+An engine takes jobs as it has room for them and gives their outcomes in the same order. What is
+done to a job is a `Work`; streams and replays have theirs. The third engine, Ray, is in
+`ray_engine`.
 """
 
 from __future__ import annotations
 
-import multiprocessing
-import os
-import signal
-import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
+from concurrent.futures import Future
+from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import lru_cache
-from multiprocessing.connection import wait
-from typing import TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from threadpoolctl import threadpool_limits
 
-from stream_icd.errors import ModelDamaged, Overloaded
-from stream_icd.pipeline.detect import DetectSettings
-from stream_icd.pipeline.redetect import Job, Outcome, Redetection
-from stream_icd.registry.shipped import open_model
+from stream_icd.errors import ModelDamaged
+from stream_icd.pipeline.processes import Processes
+from stream_icd.registry.shipped import VersionedModel, open_model
 
+Job = TypeVar("Job")
+Outcome = TypeVar("Outcome")
 Handle = TypeVar("Handle")
+J = TypeVar("J", contravariant=True)
+O = TypeVar("O", covariant=True)  # noqa: E741
 
-Outcomes = Iterator[tuple[Job, Outcome]]
-Engine = Callable[[Iterable[Job]], Outcomes]
+Engine = Callable[[Iterable[Job]], Iterator[tuple[Job, Outcome]]]
 
-IN_HAND = 3
-"""Jobs given out for each worker: one that it is at, and two that wait."""
+IN_HAND = 8
+"""Jobs given out for each worker: one that it is at, and those that wait."""
+
+
+class Settings(Protocol):
+    """As far as an engine looks at them."""
+
+    @property
+    def threads(self) -> int:
+        """Cores that one job may use."""
+        ...
+
+
+class Work(Protocol[J, O]):
+    """What is done to a job; made of a model and settings, in each process anew."""
+
+    @property
+    def model(self) -> VersionedModel: ...
+
+    @property
+    def settings(self) -> Settings: ...
+
+    def __call__(self, job: J, /) -> O: ...
+
+    def name(self, job: J, /) -> str:
+        """What to call the job in an error."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
-class InProcess:
+class InProcess(Generic[Job, Outcome]):
     """One after the other, here."""
 
-    redetection: Redetection
+    work: Work[Job, Outcome]
 
-    def __call__(self, jobs: Iterable[Job]) -> Outcomes:
+    def __call__(self, jobs: Iterable[Job]) -> Iterator[tuple[Job, Outcome]]:
         for job in jobs:
-            yield job, self.redetection(job)
+            yield job, self.work(job)
 
 
 @dataclass(frozen=True, slots=True)
-class ProcessPool:
+class ProcessPool(Generic[Job, Outcome]):
     """Worker processes on this machine, each of which opens the model once.
 
-    They end with this process, even when it is killed.
-
-    Raises:
-        Overloaded: one of them was killed.
+    They end with this process, even when it is killed. One that is killed is replaced, and what
+    it was at is done again: see `Processes`.
 
     Attributes:
-        redetection: what is done; `model_name` is where a worker finds its model.
+        work: what is done.
+        model_name: where a worker finds its model.
         workers: how many processes.
     """
 
-    redetection: Redetection
+    work: Work[Job, Outcome]
     model_name: str
     workers: int
 
-    def __call__(self, jobs: Iterable[Job]) -> Outcomes:
-        # Not by fork: threads of ours may hold locks, and numba's do not survive it.
-        context = multiprocessing.get_context("spawn")
-        pool = ProcessPoolExecutor(self.workers, context, initializer=_live_no_longer_than_parent)
-        arguments = self.model_name, self.redetection.version, self.redetection.settings
+    def __call__(self, jobs: Iterable[Job]) -> Iterator[tuple[Job, Outcome]]:
+        """Open the processes for these jobs only."""
+        with self.opened() as processes:
+            yield from processes(jobs)
 
-        def submit(job: Job) -> Future[Outcome]:
-            return pool.submit(_work, job, *arguments)
+    @contextmanager
+    def opened(self) -> Iterator[PoolAtWork[Job, Outcome]]:
+        """The processes, for as long as the block lasts."""
+        model, settings = self.work.model, self.work.settings
+        opening = Opening(type(self.work), self.model_name, model.version, settings)
+        with Processes(opening, self.workers, self.work.name) as processes:
+            yield PoolAtWork(processes)
 
-        try:
-            yield from in_order(jobs, submit, Future.result, self.workers * IN_HAND)
-        except BrokenProcessPool as error:
-            raise Overloaded(
-                f"one of {self.workers} worker processes was ended from outside, as the system "
-                "does when memory runs out: give fewer --workers; what was done stays done"
-            ) from error
-        finally:
-            pool.shutdown(cancel_futures=True)
+
+@dataclass(frozen=True, slots=True)
+class PoolAtWork(Generic[Job, Outcome]):
+    """The engine that open processes are."""
+
+    processes: Processes[Job, Outcome]
+
+    def __call__(self, jobs: Iterable[Job]) -> Iterator[tuple[Job, Outcome]]:
+        most = self.processes.count * IN_HAND
+        return in_order(jobs, self.processes.submit, Future.result, most)
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """Makes the work in a process of the pool.
+
+    Raises:
+        ModelDamaged: the model is another one by now.
+    """
+
+    kind: Callable[[VersionedModel, Any], Any]
+    model_name: str
+    version: str
+    settings: Settings
+
+    def __call__(self) -> Any:
+        threadpool_limits(self.settings.threads)
+        model = open_model(self.model_name)
+        if model.version != self.version:
+            raise ModelDamaged(
+                f"model {self.model_name} was {self.version} and is now {model.version}"
+            )
+        return self.kind(model, self.settings)
 
 
 def in_order(
@@ -89,7 +138,7 @@ def in_order(
     submit: Callable[[Job], Handle],
     result: Callable[[Handle], Outcome],
     most: int,
-) -> Outcomes:
+) -> Iterator[tuple[Job, Outcome]]:
     """Give out jobs, at most `most` at a time, and yield their outcomes in the jobs' order."""
     waiting: deque[tuple[Job, Handle]] = deque()
     for job in jobs:
@@ -99,29 +148,3 @@ def in_order(
             yield first, result(handle)
     for first, handle in waiting:
         yield first, result(handle)
-
-
-def _work(job: Job, model_name: str, version: str, settings: DetectSettings) -> Outcome:
-    redetection = _opened(model_name, settings)
-    if redetection.version != version:
-        raise ModelDamaged(f"model {model_name} was {version} and is now {redetection.version}")
-    return redetection(job)
-
-
-@lru_cache(maxsize=1)
-def _opened(model_name: str, settings: DetectSettings) -> Redetection:
-    threadpool_limits(settings.threads)
-    return Redetection(open_model(model_name), settings)
-
-
-def _live_no_longer_than_parent() -> None:
-    """Leave Ctrl-C to the parent, and end when it does, also by `kill -9`."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    parent = multiprocessing.parent_process()
-    assert parent is not None, "only for a child process"
-
-    def watch() -> None:
-        wait([parent.sentinel])
-        os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()

@@ -10,8 +10,8 @@ from itertools import cycle
 from typing import Any
 
 from stream_icd.extras import needs_extra
-from stream_icd.pipeline.engines import IN_HAND, Outcomes, in_order
-from stream_icd.pipeline.redetect import Job, Redetection
+from stream_icd.pipeline.engines import IN_HAND, in_order
+from stream_icd.pipeline.redetect import Job, Outcome, Redetection
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class RayActors:
     workers: int
     address: str | None = None
 
-    def __call__(self, jobs: Iterable[Job]) -> Outcomes:
+    def __call__(self, jobs: Iterable[Job]) -> Iterator[tuple[Job, Outcome]]:
         with _connected(self.address, self.workers) as ray:
             actor = ray.remote(num_cpus=1, max_restarts=-1, max_task_retries=-1)(_Detector)
             model = ray.put(self.redetection)

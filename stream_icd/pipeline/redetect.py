@@ -8,16 +8,15 @@ from datetime import datetime
 from functools import lru_cache
 from typing import Protocol
 
-from stream_icd.errors import BadInput, BadSnapshot
+from stream_icd.errors import BadSnapshot
 from stream_icd.history.archive import read_snapshot
 from stream_icd.history.parquet import ArchivedWindow
 from stream_icd.kafka.record import Record
-from stream_icd.pipeline.detect import DetectSettings, detect_snapshot, result_version
+from stream_icd.pipeline.detect import DetectSettings, Refused, detected, result_version
 from stream_icd.registry.shipped import VersionedModel
 from stream_icd.snapshot import Snapshot
 from stream_icd.store import Store, open_store
 from stream_icd.wire.cloudevents import EventHeaders, graph_of
-from stream_icd.wire.communities import encode_communities
 from stream_icd.wire.limits import DEFAULT_LIMITS
 from stream_icd.wire.message import Headers, Message
 from stream_icd.wire.snapshots import SNAPSHOT_TYPE, decode_snapshot
@@ -107,13 +106,6 @@ def record_job(record: Record) -> RecordJob:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Refused:
-    """A snapshot that breaks the contract, and how."""
-
-    reason: str
-
-
 Outcome = Message | Refused
 
 
@@ -133,11 +125,13 @@ class Redetection:
         return result_version(self.model, self.settings)
 
     def __call__(self, job: Job) -> Outcome:
-        try:
-            found = detect_snapshot(job.snapshot(), self.model, self.settings)
-        except BadInput as error:
-            return Refused(str(error))
-        return encode_communities(found)
+        """The communities of the job's snapshot, or why there are none."""
+        outcome = detected(job.snapshot, self.model, self.settings)
+        return outcome if isinstance(outcome, Refused) else outcome.message
+
+    def name(self, job: Job) -> str:
+        """The job, in a sentence of an error."""
+        return f"graph {job.graph}, snapshot {job.snapshot_id}"
 
 
 def fingerprint(result: Message) -> str:

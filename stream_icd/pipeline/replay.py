@@ -9,9 +9,10 @@ from datetime import datetime
 
 import structlog
 
+from stream_icd.pipeline.detect import Refused
 from stream_icd.pipeline.engines import Engine
 from stream_icd.pipeline.pacing import Tempo, paced
-from stream_icd.pipeline.redetect import Job, Refused
+from stream_icd.pipeline.redetect import Job, Outcome
 from stream_icd.pipeline.replay_results import Name, Results
 from stream_icd.sources.source import Stop
 
@@ -82,7 +83,7 @@ class Replayed:
 def replay(
     jobs: Iterable[Job],
     plan: Plan,
-    engine: Engine,
+    engine: Engine[Job, Outcome],
     results: Results,
     tempo: Tempo,
     monotonic: Callable[[], float],

@@ -3,26 +3,29 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
+import signal
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from stream_icd.errors import Overloaded
+from stream_icd.errors import ModelDamaged, Overloaded
 from stream_icd.history.archive import Selection, windows
 from stream_icd.kafka.record import Record
 from stream_icd.pipeline.dead_letters import DeadLetterLimit
-from stream_icd.pipeline.detect import Detector
+from stream_icd.pipeline.detect import Detector, Refused
 from stream_icd.pipeline.engines import Engine, InProcess, ProcessPool
 from stream_icd.pipeline.ray_engine import RayActors
-from stream_icd.pipeline.redetect import ArchivedJob, Job, Redetection, Refused, fingerprint
+from stream_icd.pipeline.redetect import ArchivedJob, Job, Outcome, Redetection, fingerprint
+from stream_icd.registry.shipped import VersionedModel
 from stream_icd.snapshot import Snapshot
 from stream_icd.store import Store
 from stream_icd.wire.message import Message
 from stream_icd.wire.snapshots import encode_snapshot
 
 
-def make_engine(name: str, redetection: Redetection, model_folder: Path) -> Engine:
+def make_engine(name: str, redetection: Redetection, model_folder: Path) -> Engine[Job, Outcome]:
     if name == "pool":
         return ProcessPool(redetection, str(model_folder), workers=2)
     if name == "ray":
@@ -86,12 +89,45 @@ def test_what_breaks_the_contract_is_an_outcome(archive: Store, redetection: Red
     assert "101 communities asked of" in outcome.reason
 
 
-def test_a_worker_that_is_killed_is_said(
+def test_a_worker_that_is_killed_is_replaced_and_nothing_is_missing(
     archive: Store, redetection: Redetection, model_folder: Path
 ) -> None:
-    outcomes = ProcessPool(redetection, str(model_folder), workers=1)(jobs(archive))
-    next(outcomes)
-    for worker in multiprocessing.active_children():
-        worker.kill()
-    with pytest.raises(Overloaded, match="fewer --workers"):
-        list(outcomes)
+    todo = jobs(archive)
+    with ProcessPool(redetection, str(model_folder), workers=2).opened() as engine:
+        outcomes = engine(todo)
+        done = [next(outcomes)]
+        for worker in multiprocessing.active_children():
+            worker.kill()
+        done += list(outcomes)
+        assert engine.processes.alive == 2
+    assert [job for job, _ in done] == todo
+    found = [fingerprint(outcome) for _, outcome in done if isinstance(outcome, Message)]
+    assert found == [fingerprint(one) for one in map(redetection, todo) if isinstance(one, Message)]
+    assert not multiprocessing.active_children()
+
+
+class Deadly(Redetection):
+    """One snapshot takes all memory, so that the system kills who works on it."""
+
+    def __call__(self, job: Job) -> Outcome:
+        if job.snapshot_id == "past/2":
+            os.kill(os.getpid(), signal.SIGKILL)
+        return super().__call__(job)
+
+
+def test_a_snapshot_that_kills_every_worker_is_named(
+    archive: Store, redetection: Redetection, model_folder: Path
+) -> None:
+    deadly = Deadly(redetection.model, redetection.settings)
+    outcomes = ProcessPool(deadly, str(model_folder), workers=2)(jobs(archive))
+    assert [next(outcomes)[0].snapshot_id for _ in range(2)] == ["past/0", "past/1"]
+    with pytest.raises(Overloaded, match="snapshot past/2: 3 worker processes .* fewer than 2"):
+        next(outcomes)
+
+
+def test_a_model_that_changed_meanwhile_is_said(
+    archive: Store, redetection: Redetection, model_folder: Path
+) -> None:
+    other = Redetection(VersionedModel("small@0", redetection.model.model), redetection.settings)
+    with pytest.raises(ModelDamaged, match="was small@0 and is now small@"):
+        list(ProcessPool(other, str(model_folder), workers=1)(jobs(archive)))
