@@ -2,26 +2,17 @@
 
 from __future__ import annotations
 
-import os
-import tomllib
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
-from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
-from pydantic_settings import (
-    BaseSettings,
-    InitSettingsSource,
-    PydanticBaseSettingsSource,
-    SettingsConfigDict,
-)
+from pydantic import Field, SecretStr, field_validator, model_validator
 
-from stream_icd.errors import BadSettings
+from stream_icd.settings import Settings
 
-ENV_PREFIX = "STREAM_ICD_"
 MEBIBYTE = 1024 * 1024
 
 
-class KafkaSettings(BaseSettings):
+class KafkaSettings(Settings):
     """Where the broker is, how to authenticate, and how long to wait for what.
 
     Every field can be an argument, an environment variable (`STREAM_ICD_` and the field's name
@@ -36,9 +27,7 @@ class KafkaSettings(BaseSettings):
     ['127.0.0.1:9092']
     """
 
-    model_config = SettingsConfigDict(
-        env_prefix=ENV_PREFIX, frozen=True, extra="forbid", hide_input_in_errors=True
-    )
+    table: ClassVar[str] = "kafka"
 
     bootstrap_servers: str = Field(
         default="127.0.0.1:9092", description="host:port of one or more brokers, comma separated"
@@ -50,8 +39,6 @@ class KafkaSettings(BaseSettings):
         description="this worker's own name, kept over restarts, so that a restarted worker "
         "fences its former self at once (exactly-once); no two workers may share it",
     )
-    config_file: Path | None = None
-
     security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = "PLAINTEXT"
     ssl_cafile: Path | None = None
     ssl_certfile: Path | None = None
@@ -77,26 +64,6 @@ class KafkaSettings(BaseSettings):
     max_in_flight_bytes: int = Field(
         default=64 * MEBIBYTE, ge=1024, description="published and not yet acknowledged"
     )
-
-    def __init__(self, **values: Any) -> None:
-        try:
-            super().__init__(**values)
-        except ValidationError as error:
-            raise BadSettings(_explained(error)) from None  # its cause would show secrets
-
-    @classmethod
-    def settings_customise_sources(
-        cls,
-        settings_cls: type[BaseSettings],
-        init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,
-        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003
-        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Arguments before environment before the TOML file."""
-        path = init_settings().get("config_file") or os.environ.get(f"{ENV_PREFIX}CONFIG_FILE")
-        table = _kafka_table(Path(path)) if path else {}
-        return init_settings, env_settings, InitSettingsSource(settings_cls, init_kwargs=table)
 
     @field_validator("bootstrap_servers")
     @classmethod
@@ -194,24 +161,3 @@ def _hidden(secret: SecretStr | None) -> str | None:
 
 def _text(path: Path | None) -> str | None:
     return None if path is None else str(path)
-
-
-def _kafka_table(path: Path) -> dict[str, Any]:
-    try:
-        table = tomllib.loads(path.read_text(encoding="utf-8")).get("kafka", {})
-    except OSError as error:
-        raise BadSettings(f"cannot read the settings file {path}: {error.strerror}") from error
-    except ValueError as error:
-        raise BadSettings(f"the settings file {path} is not TOML: {error}") from error
-    if not isinstance(table, dict):
-        raise BadSettings(f"in the settings file {path}, `kafka` must be a table: [kafka]")
-    return table
-
-
-def _explained(error: ValidationError) -> str:
-    """One line per wrong field; never the value itself, which may be a secret."""
-    return "; ".join(
-        f"{'.'.join(map(str, problem['loc'])) or 'settings'}: "
-        f"{problem['msg'].removeprefix('Value error, ')}"
-        for problem in error.errors(include_input=False, include_url=False)
-    )

@@ -13,8 +13,9 @@ import jsonschema
 import pytest
 import yaml
 
-from stream_icd.kafka.settings import ENV_PREFIX, KafkaSettings
+from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.registry.shipped import shipped_models
+from stream_icd.settings import ENV_PREFIX
 from tests.command_lines import arguments_of, complaint
 
 ROOT = Path(__file__).parents[2]

@@ -1,0 +1,81 @@
+"""Settings from arguments, the environment and a TOML file, checked before anything uses them."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from pathlib import Path
+from typing import Any, ClassVar
+
+from pydantic import ValidationError
+from pydantic_settings import (
+    BaseSettings,
+    InitSettingsSource,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+)
+
+from stream_icd.errors import BadSettings
+
+ENV_PREFIX = "STREAM_ICD_"
+
+
+class Settings(BaseSettings):
+    """Typed, frozen settings; `table` names their table in the TOML file.
+
+    Every field can be an argument, an environment variable (the prefix and the field's name in
+    capitals), or a line in that table of the file (argument `config_file`, or the environment's
+    `STREAM_ICD_CONFIG_FILE`); the first that is given wins, in this order.
+
+    Raises:
+        BadSettings: a value, a combination of values or the TOML file is wrong.
+    """
+
+    model_config = SettingsConfigDict(
+        env_prefix=ENV_PREFIX, frozen=True, extra="forbid", hide_input_in_errors=True
+    )
+
+    table: ClassVar[str]
+
+    config_file: Path | None = None
+
+    def __init__(self, **values: Any) -> None:
+        try:
+            super().__init__(**values)
+        except ValidationError as error:
+            raise BadSettings(_explained(error)) from None  # its cause would show secrets
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Arguments before environment before the TOML file."""
+        path = init_settings().get("config_file") or os.environ.get(f"{ENV_PREFIX}CONFIG_FILE")
+        table = _table(Path(path), cls.table) if path else {}
+        return init_settings, env_settings, InitSettingsSource(settings_cls, init_kwargs=table)
+
+
+def _table(path: Path, name: str) -> dict[str, Any]:
+    try:
+        table = tomllib.loads(path.read_text(encoding="utf-8")).get(name, {})
+    except OSError as error:
+        raise BadSettings(f"cannot read the settings file {path}: {error.strerror}") from error
+    except ValueError as error:
+        raise BadSettings(f"the settings file {path} is not TOML: {error}") from error
+    if not isinstance(table, dict):
+        raise BadSettings(f"in the settings file {path}, `{name}` must be a table: [{name}]")
+    return table
+
+
+def _explained(error: ValidationError) -> str:
+    """One line per wrong field; never the value itself, which may be a secret."""
+    return "; ".join(
+        f"{'.'.join(map(str, problem['loc'])) or 'settings'}: "
+        f"{problem['msg'].removeprefix('Value error, ')}"
+        for problem in error.errors(include_input=False, include_url=False)
+    )
