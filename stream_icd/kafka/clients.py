@@ -8,12 +8,25 @@ from typing import Any
 
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
 from kafka.net.compat import KafkaNetClient
+from kafka.serializer import Serializer
 
 from stream_icd.kafka.settings import KafkaSettings, milliseconds
 from stream_icd.kafka.translate import translated
 
 # A fetched record's frame also holds batch and partition headers.
 FRAME_ROOM = 1024 * 1024
+# A dead letter is a record that another program may have framed, and the reason with it.
+DEAD_LETTER_ROOM = 2 * FRAME_ROOM
+
+NULL = object()
+"""Sent as a value: null, for a record whose key is null too, which the client refuses to send."""
+
+
+class _Nulls(Serializer):  # type: ignore[misc]
+    """Bytes as they are, and `NULL` as null."""
+
+    def serialize(self, topic: str, headers: Any, data: Any) -> Any:  # noqa: ARG002
+        return None if data is NULL else data
 
 
 @contextmanager
@@ -40,7 +53,8 @@ def open_producer(settings: KafkaSettings, transactional_id: str | None = None) 
         "delivery_timeout_ms": milliseconds(settings.delivery_timeout_s),
         "max_block_ms": milliseconds(settings.connect_timeout_s),
         # The Publisher checks each record against max_message_bytes; a request also has framing.
-        "max_request_size": settings.max_message_bytes + FRAME_ROOM,
+        "max_request_size": settings.max_message_bytes + DEAD_LETTER_ROOM,
+        "value_serializer": _Nulls(),
         "allow_auto_create_topics": False,
         "metrics_enabled": False,
     }
@@ -54,8 +68,8 @@ def open_consumer(settings: KafkaSettings, **options: Any) -> Any:
         "auto_offset_reset": "none",
         "isolation_level": "read_committed",
         "allow_auto_create_topics": False,
-        "max_partition_fetch_bytes": settings.max_message_bytes + FRAME_ROOM,
-        "fetch_max_bytes": max(50 * FRAME_ROOM, settings.max_message_bytes + FRAME_ROOM),
+        "max_partition_fetch_bytes": settings.max_message_bytes + DEAD_LETTER_ROOM,
+        "fetch_max_bytes": max(50 * FRAME_ROOM, settings.max_message_bytes + DEAD_LETTER_ROOM),
         "metadata_max_age_ms": 30_000,
         "metrics_enabled": False,
     }

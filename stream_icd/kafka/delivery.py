@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from kafka import OffsetAndMetadata, TopicPartition
 from kafka import errors as client
 
-from stream_icd.errors import DeliveryFailed, MessageTooLarge, NotSupported
+from stream_icd.errors import DeliveryFailed, MessageTooLarge, NotSupported, TopicMissing
 from stream_icd.kafka.capabilities import probe
 from stream_icd.kafka.producer import Publisher
 from stream_icd.kafka.record import OutgoingRecord
@@ -76,12 +76,22 @@ def resolve(settings: KafkaSettings, wanted: Delivery) -> Delivery:
 
 
 class Outlet(Protocol):
-    """Publishes the results of one batch; may be closed and opened again after a failure."""
+    """Publishes the results of one batch; may be closed and opened again after a failure.
 
-    commits_offsets: bool
+    `atomic`: readers of committed records see all records of a batch, or none.
+    """
+
+    atomic: bool
+
+    def check(self, record: OutgoingRecord) -> None:
+        """See that `record` can be published at all.
+
+        Raises:
+            MessageTooLarge, TopicMissing: it cannot.
+        """
 
     def publish(self, records: Sequence[OutgoingRecord], offsets: NextOffsets, group: Any) -> None:
-        """Return when `records` are safe at the broker.
+        """Return when `records` are safe at the broker; without `offsets`, `group` is not asked.
 
         Raises:
             GroupMovedOn: nothing of it is visible; the group has a new generation.
@@ -94,10 +104,13 @@ class Outlet(Protocol):
 class AtLeastOnce:
     """Publish, wait for every acknowledgement; the consumer commits its offsets afterwards."""
 
-    commits_offsets = False
+    atomic = False
 
     def __init__(self, settings: KafkaSettings) -> None:
         self._publisher = Publisher(settings)
+
+    def check(self, record: OutgoingRecord) -> None:
+        self._publisher.check(record)
 
     def publish(self, records: Sequence[OutgoingRecord], offsets: NextOffsets, group: Any) -> None:  # noqa: ARG002
         for record in records:
@@ -115,7 +128,7 @@ class ExactlyOnce:
     transaction at once; without, that waits for the broker's `transaction_timeout_s`.
     """
 
-    commits_offsets = True
+    atomic = True
 
     def __init__(self, settings: KafkaSettings, group: str, instance: str) -> None:
         self._timeout_s = settings.transaction_timeout_s  # then the broker has aborted it anyway
@@ -127,6 +140,9 @@ class ExactlyOnce:
             self.close()
             raise translate(error, "begin to publish in transactions") from error
 
+    def check(self, record: OutgoingRecord) -> None:
+        self._publisher.check(record)
+
     def publish(self, records: Sequence[OutgoingRecord], offsets: NextOffsets, group: Any) -> None:
         producer = self._publisher.client
         try:
@@ -134,14 +150,15 @@ class ExactlyOnce:
             for record in records:
                 self._publisher.send(record)
             self._publisher.flush(self._timeout_s)
-            self._in_time(producer.send_offsets_to_transaction, offsets, group)
+            if offsets:
+                self._in_time(producer.send_offsets_to_transaction, offsets, group)
             self._in_time(producer.commit_transaction)
         except GROUP_MOVED_ON as error:
             self._in_time(producer.abort_transaction)
             raise GroupMovedOn(str(error)) from error
         except client.KafkaError as error:
             raise DeliveryFailed(f"the transaction did not succeed: {error}") from error
-        except MessageTooLarge:  # readers would wait for a transaction that we leave open
+        except (MessageTooLarge, TopicMissing):  # readers would wait for what we leave open
             self._in_time(producer.abort_transaction)
             raise
 

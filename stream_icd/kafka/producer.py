@@ -11,10 +11,10 @@ from typing import Any, Self
 from kafka import errors as client
 
 from stream_icd.errors import BrokerError, DeliveryFailed, MessageTooLarge, StreamIcdError
-from stream_icd.kafka.clients import open_producer
+from stream_icd.kafka.clients import DEAD_LETTER_ROOM, NULL, open_producer
 from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.settings import KafkaSettings
-from stream_icd.kafka.topics import describe_topic
+from stream_icd.kafka.topics import describe_topic, is_dead_letter_topic
 from stream_icd.kafka.translate import translate
 
 # What a batch of one record adds to it: the batch's own header, and lengths of the parts.
@@ -88,7 +88,7 @@ class Publisher:
             DeliveryFailed: an *earlier* record was not accepted, or there was no room for this
                 one within `delivery_timeout_s`.
         """
-        self._check_size(record)
+        self.check(record)
         size = record.size
         self._take_room(size)
         try:
@@ -101,6 +101,22 @@ class Publisher:
         future.add_errback(
             lambda error: self._settle(size, _Refused(record.topic, record.key, size, error))
         )
+
+    def check(self, record: OutgoingRecord) -> None:
+        """See that `record` may be sent at all; sends nothing.
+
+        Raises:
+            MessageTooLarge, TopicMissing: as `send`.
+        """
+        if record.topic not in self._limits:
+            self._limits[record.topic] = record_limit(self._settings, record.topic)
+        limit = self._limits[record.topic]
+        if not fits(record, limit):
+            raise MessageTooLarge(
+                f"{record.size} bytes for {record.topic} with key {record.key!r} are above the "
+                f"limit of {limit} bytes (max_message_bytes, or the topic's max.message.bytes); "
+                f"set STREAM_ICD_CLAIMS_URI, and what is larger goes to files there"
+            )
 
     def flush(self, timeout_s: float | None = None) -> None:
         """Return when every record sent so far has been acknowledged, and only then.
@@ -129,21 +145,6 @@ class Publisher:
             with contextlib.suppress(client.KafkaTimeoutError):
                 self.client.close(timeout=timeout_s)
 
-    def _check_size(self, record: OutgoingRecord) -> None:
-        if record.topic not in self._limits:
-            self._limits[record.topic] = self._limit(record.topic)
-        limit, framing = self._limits[record.topic], len(record.headers) * _HEADER_BYTES
-        if record.size + framing > limit:
-            raise MessageTooLarge(
-                f"{record.size} bytes for {record.topic} with key {record.key!r} are above the "
-                f"limit of {limit} bytes (max_message_bytes, or the topic's max.message.bytes)"
-            )
-
-    def _limit(self, topic: str) -> int:
-        limit = describe_topic(self._settings, topic).max_message_bytes
-        own = self._settings.max_message_bytes
-        return own if limit is None else min(own, limit - _BATCH_BYTES)
-
     def _take_room(self, size: int) -> None:
         limit = self._settings.max_in_flight_bytes
         with self._changed:
@@ -166,7 +167,7 @@ class Publisher:
         try:
             return self.client.send(
                 record.topic,
-                value=record.value,
+                value=NULL if record.value is None and record.key is None else record.value,
                 key=record.key,
                 headers=list(record.headers),
                 partition=record.partition,
@@ -192,3 +193,21 @@ class Publisher:
         if refused:
             others = f" (and {len(refused) - 1} more records)" if len(refused) > 1 else ""
             raise DeliveryFailed(f"{refused[0]}{others}") from refused[0].error
+
+
+def record_limit(settings: KafkaSettings, topic: str) -> int:
+    """The most bytes that one record for `topic` may have: by our settings, and by the topic's.
+
+    Raises:
+        TopicMissing, BrokerUnavailable: as their texts say.
+    """
+    limit = describe_topic(settings, topic).max_message_bytes
+    own = settings.max_message_bytes
+    if is_dead_letter_topic(topic):  # what came in must go aside, and its reason with it
+        own += DEAD_LETTER_ROOM
+    return own if limit is None else min(own, limit - _BATCH_BYTES)
+
+
+def fits(record: OutgoingRecord, limit: int) -> bool:
+    """Whether a record, with what the client adds to it, is within a `record_limit`."""
+    return record.size + len(record.headers) * _HEADER_BYTES <= limit

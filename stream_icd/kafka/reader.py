@@ -20,7 +20,7 @@ from stream_icd.kafka.topics import describe_topic
 from stream_icd.kafka.translate import translated
 
 Start = Literal["beginning", "latest"] | datetime | Mapping[int, int]
-Until = Literal["forever", "end"]
+Until = Literal["forever", "end", "settled"]
 Offsets = dict[TopicPartition, int]
 
 POLL_MS = 200
@@ -50,7 +50,8 @@ def open_reader(
             records with that timestamp or a later one), or `{partition: offset}`, the offset of
             the *next* record (other partitions: from the beginning). Fixed when the block is
             entered, whenever the first record is taken.
-        until: "forever", or "end": what the topic holds when the block is entered.
+        until: "forever", or "end": what the topic holds when the block is entered; or "settled":
+            also what open transactions hold back then, once they have ended.
         limit: at most so many records.
         stop: looked at five times a second.
 
@@ -75,13 +76,13 @@ def open_reader(
             consumer.assign(partitions)
             begins = consumer.beginning_offsets(partitions)
             ends = consumer.end_offsets(partitions)
-            if not known.exact_end_offsets:
+            if until == "settled" or not known.exact_end_offsets:
                 ends = _high_watermarks(consumer, ends, settings)
             positions = _positions(consumer, start, begins, ends, known.exact_times)
             for partition, offset in positions.items():
                 consumer.seek(partition, offset)
         since_ms = start.timestamp() * 1000 if isinstance(start, datetime) else float("-inf")
-        stops_at = ends if until == "end" else {}
+        stops_at = {} if until == "forever" else ends
         yield _limited(_records(consumer, settings, since_ms, stops_at, stop), limit)
     finally:
         consumer.close(timeout_ms=1000)
@@ -124,7 +125,8 @@ def _at_offsets(start: Mapping[int, int], begins: Offsets, ends: Offsets) -> Off
 
 
 def _high_watermarks(consumer: Any, ends: Offsets, settings: KafkaSettings) -> Offsets:
-    """The real ends, for a broker that gives the start of the last batch for the end.
+    """The real ends, where the broker gives the start of the last batch, or of the first open
+    transaction, for the end.
 
     Fetching there makes the broker tell; what is fetched is dropped by the seek that follows.
     """

@@ -11,7 +11,7 @@ from kafka import errors as client
 from kafka.admin import ConfigResource, ConfigResourceType
 
 from stream_icd.errors import BadSettings, TopicMissing
-from stream_icd.kafka.clients import FRAME_ROOM, open_admin
+from stream_icd.kafka.clients import DEAD_LETTER_ROOM, FRAME_ROOM, open_admin
 from stream_icd.kafka.settings import MEBIBYTE, KafkaSettings, milliseconds
 from stream_icd.kafka.translate import translate, translated
 
@@ -29,6 +29,11 @@ _NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")
 def dead_letter_topic(topic: str) -> str:
     """Where the records of `topic` go that can never succeed."""
     return f"{topic}.dlq"
+
+
+def is_dead_letter_topic(topic: str) -> bool:
+    """Whether that is what a topic is for."""
+    return topic.endswith(".dlq")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +72,13 @@ class TopicSpec:
         return configs
 
     def with_dead_letters(self) -> tuple[TopicSpec, TopicSpec]:
-        """This topic and its dead-letter topic, which keeps records for 30 days."""
-        return self, TopicSpec(dead_letter_topic(self.name), retention_ms=30 * DAY_MS)
+        """This topic and its dead-letter topic, which keeps records for 30 days.
+
+        There is room in it for the largest record of this one, and the reason.
+        """
+        largest = self.max_message_bytes + DEAD_LETTER_ROOM
+        dead_letters = dead_letter_topic(self.name)
+        return self, TopicSpec(dead_letters, retention_ms=30 * DAY_MS, max_message_bytes=largest)
 
 
 DEFAULT_TOPICS: tuple[TopicSpec, ...] = (
@@ -151,6 +161,16 @@ def describe_topic(settings: KafkaSettings, topic: str) -> ExistingTopic:
                 "create it (stream-icd topics create)"
             )
         return ExistingTopic(topic, len(described["partitions"]), _message_limit(admin, topic))
+
+
+def topic_names(settings: KafkaSettings) -> list[str]:
+    """All topics that the broker shows us, in order of their names.
+
+    Raises:
+        BrokerUnavailable: nobody answers.
+    """
+    with open_admin(settings) as admin, translated("list the topics"):
+        return sorted(admin.list_topics())
 
 
 def _message_limit(admin: Any, topic: str) -> int | None:

@@ -197,3 +197,25 @@ def test_a_result_too_large_for_its_topic_leaves_no_open_transaction(
     with Publisher(settings) as publisher:
         publisher.send(OutgoingRecord(pipe[1], b"7"))
     assert values(settings, pipe[1]) == [7]
+
+
+def test_who_reads_until_all_is_settled_waits_for_open_transactions(
+    kafka: Broker, pipe: tuple[str, str, str]
+) -> None:
+    settings, target = kafka.settings(), pipe[1]
+    writer = open_producer(settings, transactional_id=f"{pipe[2]}-writer")
+    writer.init_transactions()
+    writer.begin_transaction()
+    writer.send(target, b"0").get(10)
+    with Publisher(settings) as publisher:
+        publisher.send(OutgoingRecord(target, b"1"))
+    assert values(settings, target) == []  # nobody knows yet what comes first
+    with open_reader(settings, target, until="settled") as records:
+        writer.commit_transaction()
+        assert [record.value for record in records] == [b"0", b"1"]
+    writer.begin_transaction()
+    writer.send(target, b"2").get(10)
+    with open_reader(settings, target, until="settled") as records:
+        writer.abort_transaction()
+        assert [record.value for record in records] == [b"0", b"1"]
+    writer.close()

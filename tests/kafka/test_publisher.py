@@ -10,6 +10,7 @@ from stream_icd.errors import BrokerError, DeliveryFailed, MessageTooLarge, Topi
 from stream_icd.kafka.producer import Publisher
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import OutgoingRecord, Record
+from stream_icd.kafka.topics import TopicSpec, create_topics
 from tests.brokers import Broker
 
 NOW_MS = time.time_ns() // 1_000_000
@@ -28,6 +29,7 @@ def test_a_record_comes_back_as_it_was(broker: Broker, make_topic: Callable[...,
         OutgoingRecord(topic, big, b"as733", HEADERS, partition=2, timestamp_ms=NOW_MS),
         OutgoingRecord(topic, None, b"a deletion", partition=2, timestamp_ms=NOW_MS - 1),
         OutgoingRecord(topic, b"", None, partition=2, timestamp_ms=NOW_MS - 5),
+        OutgoingRecord(topic, None, None, HEADERS, partition=2, timestamp_ms=NOW_MS - 7),
     ]
     with Publisher(broker.settings()) as publisher:
         for record in sent:
@@ -90,12 +92,24 @@ def test_a_record_above_its_topics_limit_is_refused_and_the_others_arrive(
     assert [r.value for r in everything(broker, topic)] == [largest, b"after"]
 
 
+def test_what_its_topic_took_its_dead_letter_topic_takes_with_the_reason(
+    broker: Broker, topic_name: str
+) -> None:
+    create_topics(broker.settings(), TopicSpec(topic_name).with_dead_letters())
+    with Publisher(broker.settings()) as publisher:
+        largest = b"x" * (broker.settings().max_message_bytes - 100)
+        publisher.send(OutgoingRecord(topic_name, largest))
+        why = ("icd_dlq_message", b"because" * 1000)
+        publisher.send(OutgoingRecord(f"{topic_name}.dlq", largest, headers=(why,)))
+    (found,) = everything(broker, f"{topic_name}.dlq")
+    assert (found.value, found.headers) == (largest, (why,))
+
+
 @pytest.mark.kafka
 def test_what_only_the_broker_refuses_is_told_at_every_later_call(
     kafka: Broker, topic_name: str
 ) -> None:
     from stream_icd.kafka.clients import open_admin
-    from stream_icd.kafka.topics import TopicSpec, create_topics
 
     create_topics(kafka.settings(), [TopicSpec(topic_name)])
     publisher = Publisher(kafka.settings())
