@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Protocol
 
 from stream_icd.errors import BadSettings
 from stream_icd.kafka.reader import Start, open_reader
@@ -15,6 +16,19 @@ from stream_icd.kafka.settings import KafkaSettings
 
 Position = datetime | dict[int, int] | None
 """A time by the records' timestamps; the offset in each partition; None for the very end of it."""
+
+
+class Placed(Protocol):
+    """What a record is, or what is known of one."""
+
+    @property
+    def partition(self) -> int: ...
+
+    @property
+    def offset(self) -> int: ...
+
+    @property
+    def timestamp_ms(self) -> int: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,14 +50,19 @@ class TopicRange:
         if any(one != named[0] for one in named):
             raise BadSettings("--from and --to name different partitions: name the same ones")
 
-    def holds(self, record: Record) -> bool:
-        """Whether a record, which is not before the start, is one of them."""
+    def holds(self, record: Placed) -> bool:
+        """Whether a record of the topic is one of them."""
         for position in (self.start, self.end):
             if isinstance(position, dict) and record.partition not in position:
                 return False
-        if isinstance(self.end, datetime):
-            return record.timestamp_ms < self.end.timestamp() * 1000
-        return self.end is None or record.offset < self.end[record.partition]
+        begun = self.start is None or not _is_before(record, self.start)
+        return begun and (self.end is None or _is_before(record, self.end))
+
+
+def _is_before(record: Placed, position: datetime | dict[int, int]) -> bool:
+    if isinstance(position, datetime):
+        return record.timestamp_ms < position.timestamp() * 1000
+    return record.offset < position[record.partition]
 
 
 @contextmanager
