@@ -5,6 +5,10 @@ StreamIcdError
 │   ├── BadSnapshot                        an edge table or its headers break the wire contract
 │   ├── BadCommunities                     a communities message breaks the wire contract
 │   ├── BadEvents                          an events message breaks the wire contract
+│   ├── BadClaim                           a message says wrongly where its bytes are
+│   │   ├── ClaimRefused                   in a place that is not ours to read from
+│   │   ├── ClaimedObjectMissing           nothing is there (any more)
+│   │   └── ClaimedObjectAltered           other bytes are there
 │   ├── BadRow                             a row of a source file or stream cannot be read
 │   └── LimitExceeded                      a count or size is above a configured limit
 ├── BadSettings              stop          an option, a setting or an argument is wrong
@@ -25,6 +29,7 @@ StreamIcdError
 │   ├── MessageTooLarge      stop          a record is above the topic's limit
 │   ├── TopicMissing         stop          the topic does not exist
 │   ├── OffsetGone           stop          the position asked for was removed by retention
+│   ├── NotAllowed           stop          the broker lets this user not do it
 │   └── NotSupported         stop          this broker cannot keep the promise asked for
 ├── TooManyDeadLetters       stop          a worker was setting nearly everything aside
 └── Overloaded               slow down     more work was offered than may be held
@@ -67,6 +72,22 @@ class BadCommunities(BadInput):
 
 class BadEvents(BadInput):
     """An events message breaks its contract (docs/wire.md)."""
+
+
+class BadClaim(BadInput):
+    """Headers that say where a message's bytes are break the contract (docs/wire.md)."""
+
+
+class ClaimRefused(BadClaim):
+    """The bytes are not below the place that was set for them, or none was set."""
+
+
+class ClaimedObjectMissing(BadClaim):
+    """There is no object of that name (any more); the message names it."""
+
+
+class ClaimedObjectAltered(BadClaim):
+    """The object has another size or other bytes than the message says; the message names it."""
 
 
 class BadRow(BadInput):
@@ -155,6 +176,10 @@ class TopicMissing(BrokerError):
 
 class OffsetGone(BrokerError):
     """Retention has removed the position asked for; the message names what is left."""
+
+
+class NotAllowed(BrokerError):
+    """The user that we logged in as lacks a right; the message names what it was for."""
 
 
 class NotSupported(BrokerError):

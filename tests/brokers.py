@@ -72,7 +72,9 @@ class Broker:
     def settings(self, **overrides: Any) -> KafkaSettings:
         """How to reach it, with timeouts for tests."""
         own = {} if self.name == "kafka" and self.node is None else QUICK[self.name]
-        return KafkaSettings(**{"bootstrap_servers": self.bootstrap_servers, **own, **overrides})
+        let_in = self.node.let_in if self.node else {}
+        address = {"bootstrap_servers": self.bootstrap_servers}
+        return KafkaSettings(**{**address, **own, **let_in, **overrides})
 
 
 @contextmanager
@@ -94,7 +96,7 @@ def apache_kafka(**overrides: str) -> Iterator[Broker]:
         return
     classpath = kafka_classpath()
     with tempfile.TemporaryDirectory(prefix="stream-icd-kafka-") as folder:
-        node = KafkaNode(classpath, Path(folder), _properties(overrides))
+        node = KafkaNode(classpath, Path(folder), node_properties(overrides))
         node.format()
         node.start()
         try:
@@ -135,7 +137,8 @@ def _fetch_with_maven(libs: Path) -> None:
         raise NoKafka(f"Maven could not fetch Kafka: {done.stdout[-800:]} {INSTRUCTION}")
 
 
-def _free_ports(count: int) -> list[int]:
+def free_ports(count: int) -> list[int]:
+    """Ports on loopback that nobody listens on, all different."""
     probes = [socket.socket() for _ in range(count)]
     for probe in probes:
         probe.bind(("127.0.0.1", 0))
@@ -145,8 +148,9 @@ def _free_ports(count: int) -> list[int]:
     return ports
 
 
-def _properties(overrides: dict[str, str]) -> dict[str, str]:
-    broker, controller = _free_ports(2)
+def node_properties(overrides: dict[str, str]) -> dict[str, str]:
+    """The server properties of a single node on loopback; `overrides` with `_` for `.`."""
+    broker, controller = free_ports(2)
     return {
         "process.roles": "broker,controller",
         "node.id": "1",
@@ -174,11 +178,15 @@ def _properties(overrides: dict[str, str]) -> dict[str, str]:
 
 @dataclass
 class KafkaNode:
-    """One Apache Kafka server process: started, paused, killed and started again by tests."""
+    """One Apache Kafka server process: started, paused, killed and started again by tests.
+
+    `let_in` are the settings without which it lets no client in, if any.
+    """
 
     classpath: str
     folder: Path
     properties: dict[str, str]
+    let_in: dict[str, Any] = field(default_factory=dict)
     process: subprocess.Popen[bytes] | None = field(default=None, init=False)
 
     @property
@@ -194,20 +202,23 @@ class KafkaNode:
     def _config(self) -> Path:
         return self.folder / "server.properties"
 
-    def format(self) -> None:
+    def format(self, *options: str) -> None:
         """Write the settings, and make the data folder ready for a first start."""
         lines = [f"{k}={v}" for k, v in self.properties.items()]
         lines.append(f"log.dirs={self.folder / 'data'}")
         self._config.write_text("\n".join(lines))
         tool = ["kafka.tools.StorageTool", "format", "--standalone", "-t", "A" * 21 + "A"]
-        self._java([*tool, "-c", str(self._config)], "-Xmx256M", "-XX:TieredStopAtLevel=1")
+        tool += ["-c", str(self._config), *options]
+        self._java(tool, "-Xmx256M", "-XX:TieredStopAtLevel=1")
 
     def start(self) -> None:
         """Start the server on its data folder and ports, and wait until it answers."""
         log = self.folder / "kafka.log"
         self.process = start_child(self._command(["kafka.Kafka", str(self._config)], "-Xmx1G"), log)
         settings = KafkaSettings(
-            bootstrap_servers=self.bootstrap_servers, connect_timeout_s=START_TIMEOUT_S
+            bootstrap_servers=self.bootstrap_servers,
+            connect_timeout_s=START_TIMEOUT_S,
+            **self.let_in,
         )
         try:
             with open_admin(settings):

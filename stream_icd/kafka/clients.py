@@ -7,14 +7,17 @@ from contextlib import contextmanager
 from typing import Any
 
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
-from kafka.net.compat import KafkaNetClient
+from kafka import errors as client
 from kafka.serializer import Serializer
 
+from stream_icd.kafka.network import Network, not_connected
 from stream_icd.kafka.settings import KafkaSettings, milliseconds
-from stream_icd.kafka.translate import translated
 
 # A fetched record's frame also holds batch and partition headers.
 FRAME_ROOM = 1024 * 1024
+# A partition's records travel a batch at a time, so eight results of a transaction make one round
+# trip, not eight. What a broker refuses as too large a batch, the client splits.
+BATCH_BYTES = 256 * 1024
 # A dead letter is a record that another program may have framed, and the reason with it.
 DEAD_LETTER_ROOM = 2 * FRAME_ROOM
 
@@ -35,6 +38,7 @@ def open_admin(settings: KafkaSettings) -> Iterator[Any]:
 
     Raises:
         BrokerUnavailable: nobody answered within `settings.connect_timeout_s`.
+        BadSettings: somebody answered, and refuses what we log in with, or is not to be trusted.
     """
     admin = _opened(KafkaAdminClient, settings, settings.client_options())
     try:
@@ -52,6 +56,7 @@ def open_producer(settings: KafkaSettings, transactional_id: str | None = None) 
         "transaction_timeout_ms": milliseconds(settings.transaction_timeout_s),
         "delivery_timeout_ms": milliseconds(settings.delivery_timeout_s),
         "max_block_ms": milliseconds(settings.connect_timeout_s),
+        "batch_size": BATCH_BYTES,
         # The Publisher checks each record against max_message_bytes; a request also has framing.
         "max_request_size": settings.max_message_bytes + DEAD_LETTER_ROOM,
         "value_serializer": _Nulls(),
@@ -77,21 +82,19 @@ def open_consumer(settings: KafkaSettings, **options: Any) -> Any:
 
 
 def _opened(kind: Callable[..., Any], settings: KafkaSettings, options: dict[str, Any]) -> Any:
-    """Construct a client; when that fails, stop the I/O thread it had already started."""
-    started: list[Any] = []
+    """Construct a client; when that fails, stop the I/O thread it had started, and say why."""
+    started: list[Network] = []
 
-    def network(**config: Any) -> Any:
-        started.append(KafkaNetClient(**config))
+    def network(**config: Any) -> Network:
+        started.append(Network(**config))
         return started[-1]
 
     try:
-        with translated(_connecting(settings)):
-            return kind(kafka_client=network, **options)
-    except BaseException:
-        for client in started:
-            client.close()
+        return kind(kafka_client=network, **options)
+    except BaseException as error:
+        for one in started:
+            one.close()
+        if isinstance(error, client.KafkaError | OSError):
+            failure = next((one.failure for one in started), None)
+            raise not_connected(settings, error, failure) from error
         raise
-
-
-def _connecting(settings: KafkaSettings) -> str:
-    return f"connect to {settings.bootstrap_servers} within {settings.connect_timeout_s:g} s"

@@ -113,13 +113,26 @@ def create_topics(
     if not wanted:
         return CreatedTopics((), ())
     with open_admin(settings) as admin, translated("create topics"):
-        timeout_ms = milliseconds(settings.request_timeout_s)
-        answer = admin.create_topics(wanted, timeout_ms=timeout_ms, raise_errors=False)
+        created = _create(admin, wanted, milliseconds(settings.request_timeout_s))
+    existing = tuple(name for name in wanted if name not in created)
+    return CreatedTopics(tuple(name for name in wanted if name in created), existing)
+
+
+def _create(admin: Any, wanted: dict[str, dict[str, Any]], timeout_ms: int) -> set[str]:
+    """Create what is not there; who may not create topics is refused only where one is missing."""
+    there = {topic["name"] for topic in admin.describe_topics(list(wanted)) if not _failed(topic)}
+    missing = {name: request for name, request in wanted.items() if name not in there}
+    codes = {}
+    if missing:
+        answer = admin.create_topics(missing, timeout_ms=timeout_ms, raise_errors=False)
         codes = {topic["name"]: topic for topic in answer["topics"]}
         _refuse(codes)
-        admin.wait_for_topics(list(wanted), timeout_ms=timeout_ms)
-    existing = tuple(name for name in wanted if codes[name]["error_code"] == _EXISTS)
-    return CreatedTopics(tuple(name for name in wanted if name not in existing), existing)
+    admin.wait_for_topics(list(wanted), timeout_ms=timeout_ms)
+    return {name for name, answer in codes.items() if answer["error_code"] != _EXISTS}
+
+
+def _failed(answer: dict[str, Any]) -> bool:
+    return bool(answer["error_code"] != 0)
 
 
 def _request(spec: TopicSpec) -> dict[str, Any]:
@@ -132,7 +145,7 @@ def _request(spec: TopicSpec) -> dict[str, Any]:
 
 def _refuse(answers: dict[str, dict[str, Any]]) -> None:
     for name, answer in answers.items():
-        if answer["error_code"] not in (0, _EXISTS):
+        if _failed(answer) and answer["error_code"] != _EXISTS:
             error = client.for_code(answer["error_code"])(answer.get("error_message") or "")
             raise translate(error, f"create topic {name}") from error
 
@@ -155,7 +168,9 @@ def describe_topic(settings: KafkaSettings, topic: str) -> ExistingTopic:
     """
     with open_admin(settings) as admin, translated(f"look up topic {topic}"):
         (described,) = admin.describe_topics([topic])
-        if described["error_code"] != 0 or not described["partitions"]:
+        if described["error_code"] == client.TopicAuthorizationFailedError.errno:
+            raise client.TopicAuthorizationFailedError(topic)
+        if _failed(described) or not described["partitions"]:
             raise TopicMissing(
                 f"there is no topic {topic} at {settings.bootstrap_servers}: "
                 "create it (stream-icd topics create)"

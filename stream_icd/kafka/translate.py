@@ -12,6 +12,7 @@ from stream_icd.errors import (
     BrokerError,
     BrokerUnavailable,
     MessageTooLarge,
+    NotAllowed,
     NotSupported,
     OffsetGone,
     TopicMissing,
@@ -27,6 +28,7 @@ _MEANINGS: tuple[tuple[type[Exception] | tuple[type[Exception], ...], type[Excep
             client.KafkaConfigurationError,
             client.SaslAuthenticationFailedError,
             client.UnsupportedSaslMechanismError,
+            client.IllegalSaslStateError,
             client.InvalidSessionTimeoutError,
             client.InvalidTransactionTimeoutError,
             client.InvalidConfigurationError,
@@ -36,9 +38,15 @@ _MEANINGS: tuple[tuple[type[Exception] | tuple[type[Exception], ...], type[Excep
         ),
         BadSettings,
     ),
+    (client.AuthorizationError, NotAllowed),
     (client.UnsupportedVersionError, NotSupported),
     ((client.RetriableError, OSError), BrokerUnavailable),
     (client.KafkaError, BrokerError),
+)
+
+_A_RIGHT_IS_MISSING = (
+    " The user that we logged in as lacks a right on it: docs/security.md lists what each program "
+    "needs (kafka-acls.sh --add)"
 )
 
 
@@ -46,7 +54,8 @@ def translate(error: Exception, doing: str) -> Exception:
     """The error of ours that says what `error` means for the caller of `doing`."""
     for theirs, ours in _MEANINGS:
         if isinstance(error, theirs):
-            return ours(f"{doing}: {error}")
+            way_out = _A_RIGHT_IS_MISSING if ours is NotAllowed else ""
+            return ours(f"{doing}: {error}{way_out}")
     return error
 
 

@@ -1,0 +1,129 @@
+"""The client's connections, of which somebody remembers why they failed.
+
+The client (3.0.12) tries again whatever was wrong, writes the reason to its log only, and says at
+last that it was "unable to bootstrap". Here a refusal that no further try can change ends the
+first connecting at once, as Kafka's own clients do, and every other reason is told at its end.
+"""
+
+from __future__ import annotations
+
+import logging
+import ssl
+from typing import Any
+
+from kafka import errors as client
+from kafka.net.compat import KafkaNetClient
+from kafka.net.manager import KafkaConnectionManager
+from kafka.net.selector import NetworkSelector
+from kafka.protocol.sasl import SaslAuthenticateRequest, SaslBytesRequest
+
+from stream_icd.errors import BadSettings, BrokerUnavailable
+from stream_icd.kafka.settings import KafkaSettings
+from stream_icd.kafka.translate import translate
+
+_LOGIN_REFUSED = (
+    client.SaslAuthenticationFailedError,
+    client.UnsupportedSaslMechanismError,
+    client.IllegalSaslStateError,
+)
+
+
+class _Manager(KafkaConnectionManager):  # type: ignore[misc]
+    """Remembers the last failure, and does not connect for the first time after a final one."""
+
+    def __init__(self, net: Any, **config: Any) -> None:
+        self.failure: Exception | None = None
+        super().__init__(net, **config)
+
+    def get_connection(self, *arguments: Any, **options: Any) -> Any:
+        if self.failure is not None and not self.bootstrapped and _is_final(self.failure):
+            raise self.failure
+        connection = super().get_connection(*arguments, **options)
+        connection.close_future.add_errback(self._note)
+        return connection
+
+    def _note(self, failure: Exception) -> None:
+        self.failure = failure
+
+
+class Network(KafkaNetClient):  # type: ignore[misc]
+    """What a client reaches its brokers by."""
+
+    def __init__(self, **config: Any) -> None:
+        logging.getLogger("kafka.net.connection").addFilter(_hide_logins)
+        net = NetworkSelector(**config)
+        super().__init__(net, _Manager(net, **config), **config)
+
+    @property
+    def failure(self) -> Exception | None:
+        """Why the last connection failed, or None where none did."""
+        return self._manager.failure  # type: ignore[no-any-return]
+
+
+def _hide_logins(record: logging.LogRecord) -> bool:
+    """Keep out of the log what a client logs in with: by PLAIN it is the password itself."""
+    arguments = record.args if isinstance(record.args, tuple) else ()
+    return not any(isinstance(a, SaslAuthenticateRequest | SaslBytesRequest) for a in arguments)
+
+
+def not_connected(
+    settings: KafkaSettings, error: Exception, failure: Exception | None
+) -> Exception:
+    """What to raise where a client could not connect.
+
+    Args:
+        error: what the client raised.
+        failure: why its last connection failed, if there was one.
+    """
+    servers = settings.bootstrap_servers
+    if failure is not None and _is_final(failure):
+        return BadSettings(f"{servers}: {_meaning(failure, settings)}")
+    meant = translate(error, f"connect to {servers} within {settings.connect_timeout_s:g} s")
+    if failure is None or not isinstance(meant, BrokerUnavailable):
+        return meant
+    return BrokerUnavailable(f"{meant}; at the last try: {failure}{_hint(settings)}")
+
+
+def _meaning(failure: Exception, settings: KafkaSettings) -> str:
+    tls = _tls_error(failure)
+    if isinstance(tls, ssl.SSLCertVerificationError):
+        authority = settings.ssl_cafile or "what the system trusts"
+        return (
+            f"its certificate is not trusted: {tls.verify_message}; ssl_cafile ({authority}) "
+            "must hold the authority that signed it, and bootstrap_servers a name that it is for"
+        )
+    if tls is not None:
+        return (
+            f"no TLS with it: {tls.reason or tls}; check security_protocol "
+            f"({settings.security_protocol}), and ssl_certfile where it asks for a certificate"
+        )
+    return (
+        f"it refused the login of {settings.sasl_username} by {settings.sasl_mechanism}: "
+        f"{failure}; check sasl_username, sasl_password and sasl_mechanism"
+    )
+
+
+def _hint(settings: KafkaSettings) -> str:
+    protocol = settings.security_protocol
+    lacking = {"PLAINTEXT": "TLS or a login", "SASL_PLAINTEXT": "TLS", "SSL": "a login"}
+    if protocol not in lacking:
+        return ""
+    return (
+        f" (security_protocol is {protocol}: a broker that wants {lacking[protocol]} hangs up "
+        "without a word)"
+    )
+
+
+def _is_final(failure: Exception) -> bool:
+    """Whether it will be the same at the next try: what was said does not depend on the moment."""
+    tls = _tls_error(failure)
+    hung_up = isinstance(tls, ssl.SSLEOFError | ssl.SSLZeroReturnError | ssl.SSLSyscallError)
+    return isinstance(failure, _LOGIN_REFUSED) or (tls is not None and not hung_up)
+
+
+def _tls_error(failure: Exception) -> ssl.SSLError | None:
+    """The TLS error that the client wrapped in its own, as its cause or as its argument."""
+    for one in (failure.__context__, *failure.args):
+        if isinstance(one, ssl.SSLError):
+            return one
+    return None
