@@ -2,15 +2,16 @@
 
 import threading
 import time
+from collections.abc import Sequence
 
 import pytest
 
 from stream_icd.kafka.clients import open_producer
-from stream_icd.kafka.consumer import run_consumer
+from stream_icd.kafka.consumer import BatchDone, run_consumer
 from stream_icd.kafka.delivery import Delivery
 from stream_icd.kafka.producer import Publisher
 from stream_icd.kafka.reader import open_reader
-from stream_icd.kafka.record import OutgoingRecord
+from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.topics import TopicSpec, create_topics
 from tests.brokers import Broker, wait_until
 from tests.kafka.echo import Echo, killed_worker, publish, values
@@ -219,3 +220,22 @@ def test_who_reads_until_all_is_settled_waits_for_open_transactions(
         writer.abort_transaction()
         assert [record.value for record in records] == [b"0", b"1"]
     writer.close()
+
+
+def test_results_that_only_together_are_too_large_for_their_topic_are_seen_once(
+    kafka: Broker, topic_name: str
+) -> None:
+    settings, target = kafka.settings(), f"{topic_name}-target"
+    create_topics(settings, [TopicSpec(topic_name), TopicSpec(target, max_message_bytes=20_000)])
+    publish(settings, topic_name, 40)
+    stop = threading.Event()
+
+    def enlarge(records: Sequence[Record]) -> list[OutgoingRecord]:
+        return [OutgoingRecord(target, (r.value or b"").rjust(5000), r.key) for r in records]
+
+    def on_done(batch: BatchDone) -> None:
+        if batch.records[-1].value == b"39":
+            stop.set()
+
+    run_consumer(settings, topic_name, topic_name, enlarge, stop, max_records=20, on_done=on_done)
+    assert values(settings, target) == list(range(40))

@@ -106,6 +106,18 @@ def test_what_its_topic_took_its_dead_letter_topic_takes_with_the_reason(
 
 
 @pytest.mark.kafka
+def test_records_that_only_together_are_too_large_for_their_topic_arrive_in_order(
+    broker: Broker, make_topic: Callable[..., str]
+) -> None:
+    """The client sends a partition's records a batch at a time; the topic's limit is a batch's."""
+    topic = make_topic(max_message_bytes=20_000)
+    sent = [b"%d" % number + b"x" * 5000 for number in range(100)]
+    with Publisher(broker.settings()) as publisher:
+        for value in sent:
+            publisher.send(OutgoingRecord(topic, value, b"one partition"))
+    assert [record.value for record in everything(broker, topic)] == sent
+
+
 def test_what_only_the_broker_refuses_is_told_at_every_later_call(
     kafka: Broker, topic_name: str
 ) -> None:
