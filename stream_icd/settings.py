@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import tomllib
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, get_args
 
-from pydantic import ValidationError
+from pydantic import SecretStr, ValidationError
 from pydantic_settings import (
     BaseSettings,
     InitSettingsSource,
@@ -57,6 +58,9 @@ class Settings(BaseSettings):
         """Arguments before environment before the TOML file."""
         path = init_settings().get("config_file") or os.environ.get(f"{ENV_PREFIX}CONFIG_FILE")
         table = _table(Path(path), cls.table) if path else {}
+        secrets = [name for name in table if _is_secret(cls, name)]
+        if path and secrets:
+            _refuse_readable_by_others(Path(path), secrets)
         return init_settings, env_settings, InitSettingsSource(settings_cls, init_kwargs=table)
 
 
@@ -70,6 +74,26 @@ def _table(path: Path, name: str) -> dict[str, Any]:
     if not isinstance(table, dict):
         raise BadSettings(f"in the settings file {path}, `{name}` must be a table: [{name}]")
     return table
+
+
+def _is_secret(settings: type[BaseSettings], name: str) -> bool:
+    field = settings.model_fields.get(name)
+    return field is not None and SecretStr in get_args(field.annotation)
+
+
+def _refuse_readable_by_others(path: Path, secrets: Sequence[str]) -> None:
+    """Refuse secrets in a file that is not for us alone, as ssh refuses such a key.
+
+    A group may read it where it is somebody else's, root's for one, who gave us leave so.
+    """
+    status = path.stat()
+    forbidden = 0o077 if status.st_uid == os.getuid() else 0o007
+    if status.st_mode & forbidden:
+        raise BadSettings(
+            f"the settings file {path} holds {' and '.join(secrets)}, and others may read it "
+            f"(mode {status.st_mode & 0o777:04o}): chmod 600 {path}, or name a file with the "
+            f"secret alone ({secrets[0]}_file)"
+        )
 
 
 def _explained(error: ValidationError) -> str:

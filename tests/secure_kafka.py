@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import trustme
-from cryptography.hazmat.primitives import serialization
 from kafka.admin import (
     ACL,
     ACLOperation,
@@ -28,6 +27,7 @@ from kafka.admin import (
 from stream_icd.kafka.clients import open_admin
 from stream_icd.kafka.settings import KafkaSettings
 from tests.brokers import Broker, KafkaNode, free_ports, kafka_classpath, node_properties
+from tests.certificates import pem
 
 ADMIN = "admin"
 USERS = ("producer", "detector", "tracker", "archivist", "subscriber", "operator", "stranger")
@@ -90,8 +90,9 @@ def secure_kafka() -> Iterator[SecureKafka]:
         ca, other_ca = trustme.CA(), trustme.CA()
         ca.cert_pem.write_to_path(folder / "ca.pem")
         other_ca.cert_pem.write_to_path(folder / "other-ca.pem")
-        _write_pem(ca.issue_cert("127.0.0.1"), folder / "server.pem")
-        _write_pem(ca.issue_cert("client.example", common_name=CERTIFIED), folder / "client.pem")
+        (folder / "server.pem").write_bytes(pem(ca.issue_cert("127.0.0.1")))
+        client = ca.issue_cert("client.example", common_name=CERTIFIED)
+        (folder / "client.pem").write_bytes(pem(client))
         passwords = {user: f"secret-{uuid.uuid4().hex}" for user in (ADMIN, *USERS)}
         mtls_port, *ports = free_ports(3)
         node = KafkaNode(
@@ -123,17 +124,6 @@ def _login(ca: Path, user: str, passwords: dict[str, str]) -> dict[str, Any]:
         "sasl_username": user,
         "sasl_password": passwords[user],
     }
-
-
-def _write_pem(certificate: trustme.LeafCert, path: Path) -> None:
-    """Key and chain in one file; the key in PKCS8, the only form that Kafka reads."""
-    key = serialization.load_pem_private_key(certificate.private_key_pem.bytes(), None)
-    pem = key.private_bytes(
-        serialization.Encoding.PEM,
-        serialization.PrivateFormat.PKCS8,
-        serialization.NoEncryption(),
-    )
-    path.write_bytes(pem + b"".join(blob.bytes() for blob in certificate.cert_chain_pems))
 
 
 def _secure_properties(

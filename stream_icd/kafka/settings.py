@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
@@ -18,7 +19,8 @@ class KafkaSettings(Settings):
     Every field can be an argument, an environment variable (`STREAM_ICD_` and the field's name
     in capitals), or a line in the `[kafka]` table of a TOML file (`config_file`, or the
     environment's `STREAM_ICD_CONFIG_FILE`); the first that is given wins, in this order.
-    Secrets are shown neither by `repr` nor in errors.
+    Secrets are shown neither by `repr` nor in errors, and may lie in a file of their own
+    (`sasl_password_file`, `ssl_password_file`), as container platforms hand them out.
 
     Raises:
         BadSettings: a value, a combination of values or the TOML file is wrong.
@@ -44,10 +46,12 @@ class KafkaSettings(Settings):
     ssl_certfile: Path | None = None
     ssl_keyfile: Path | None = None
     ssl_password: SecretStr | None = None
+    ssl_password_file: Path | None = None
     ssl_check_hostname: bool = True
     sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] | None = None
     sasl_username: str | None = None
     sasl_password: SecretStr | None = None
+    sasl_password_file: Path | None = None
 
     connect_timeout_s: float = Field(default=10.0, gt=0, le=600)
     request_timeout_s: float = Field(default=30.0, ge=1, le=500)
@@ -64,6 +68,18 @@ class KafkaSettings(Settings):
     max_in_flight_bytes: int = Field(
         default=64 * MEBIBYTE, ge=1024, description="published and not yet acknowledged"
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _with_secrets_of_files(cls, given: dict[str, Any]) -> dict[str, Any]:
+        read = {}
+        for name in ("ssl_password", "sasl_password"):
+            file = given.get(f"{name}_file")
+            if file is not None and given.get(name) is not None:
+                raise ValueError(f"both {name} and {name}_file are given: leave out one")
+            if file is not None:
+                read[name] = _secret_of(Path(file), f"{name}_file")
+        return given | read
 
     @field_validator("bootstrap_servers")
     @classmethod
@@ -88,8 +104,10 @@ class KafkaSettings(Settings):
         ):
             raise ValueError(
                 f"security_protocol {self.security_protocol} needs sasl_mechanism, "
-                "sasl_username and sasl_password"
+                "sasl_username and sasl_password (or sasl_password_file)"
             )
+        if "SSL" in self.security_protocol:
+            self._check_certificates()
         if self.heartbeat_interval_s * 2 > self.session_timeout_s:
             raise ValueError(
                 f"heartbeat_interval_s {self.heartbeat_interval_s} must be at most half of "
@@ -101,6 +119,25 @@ class KafkaSettings(Settings):
                 f"request_timeout_s {self.request_timeout_s}"
             )
         return self
+
+    def _check_certificates(self) -> None:
+        """Open the files once, so that a wrong one is found now, and never asks a terminal."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        if self.ssl_cafile is not None:
+            try:
+                context.load_verify_locations(self.ssl_cafile)
+            except OSError as error:
+                raise ValueError(f"ssl_cafile {self.ssl_cafile}: {_reason(error)}") from None
+        if self.ssl_certfile is not None:
+            password = self._tls_options()["ssl_password"]
+            try:
+                context.load_cert_chain(self.ssl_certfile, self.ssl_keyfile, password)
+            except OSError as error:
+                raise ValueError(
+                    f"ssl_certfile {self.ssl_certfile} with ssl_keyfile "
+                    f"{self.ssl_keyfile or 'in it'}: {_reason(error)} (does the key belong to the "
+                    "certificate, and if it is encrypted, is ssl_password its password?)"
+                ) from None
 
     @property
     def servers(self) -> list[str]:
@@ -127,7 +164,8 @@ class KafkaSettings(Settings):
             "ssl_cafile": _text(self.ssl_cafile),
             "ssl_certfile": _text(self.ssl_certfile),
             "ssl_keyfile": _text(self.ssl_keyfile),
-            "ssl_password": _hidden(self.ssl_password),
+            # Without one, an encrypted key would ask for it at a terminal, and wait.
+            "ssl_password": _hidden(self.ssl_password) or _Hidden(""),
             "ssl_check_hostname": self.ssl_check_hostname,
         }
 
@@ -157,6 +195,23 @@ def milliseconds(seconds: float) -> int:
 
 def _hidden(secret: SecretStr | None) -> str | None:
     return None if secret is None else _Hidden(secret.get_secret_value())
+
+
+def _secret_of(path: Path, name: str) -> str:
+    """What a file holds, without the newline that editors end it with."""
+    try:
+        secret = path.read_text(encoding="utf-8").rstrip("\r\n")
+    except OSError as error:
+        raise ValueError(f"cannot read {name} {path}: {error.strerror}") from None
+    except ValueError:
+        raise ValueError(f"{name} {path} is not UTF-8 text") from None
+    if not secret:
+        raise ValueError(f"{name} {path} is empty")
+    return secret
+
+
+def _reason(error: OSError) -> str:
+    return str(getattr(error, "reason", None) or error.strerror or error)
 
 
 def _text(path: Path | None) -> str | None:

@@ -6,6 +6,7 @@ import pytest
 
 from stream_icd.errors import BadSettings
 from stream_icd.kafka.settings import KafkaSettings
+from tests.certificates import certificate_with_key
 
 SECRET = "correct-horse-battery"
 
@@ -52,6 +53,9 @@ def test_the_environment_may_name_the_file(tmp_path: Path, monkeypatch: pytest.M
         ({"heartbeat_interval_s": 9, "session_timeout_s": 10}, "heartbeat_interval_s"),
         ({"delivery_timeout_s": 5, "request_timeout_s": 30}, "delivery_timeout_s"),
         ({"ssl_cafile": "/no/such/ca.pem"}, "no such file"),
+        ({"security_protocol": "SSL", "ssl_cafile": __file__}, f"ssl_cafile {__file__}"),
+        ({"security_protocol": "SSL", "ssl_certfile": __file__}, f"ssl_certfile {__file__}"),
+        ({"sasl_password_file": "/no/such/secret"}, "sasl_password_file /no/such/secret"),
         ({"max_message_bytes": -1}, "max_message_bytes"),
         ({"config_file": "/no/such/settings.toml"}, "/no/such/settings.toml"),
     ],
@@ -94,3 +98,76 @@ def test_a_refused_secret_is_not_in_the_error(scram: dict[str, str]) -> None:
 def test_plaintext_offers_no_credentials(scram: dict[str, str]) -> None:
     options = KafkaSettings(**scram | {"security_protocol": "PLAINTEXT"}).client_options()
     assert not any(name.startswith(("sasl", "ssl")) for name in options)
+
+
+def test_a_secret_may_be_alone_in_a_file(scram: dict[str, str], tmp_path: Path) -> None:
+    """As docker and Kubernetes hand them out: readable by all in the container, one line."""
+    file = tmp_path / "password"
+    file.write_text(f"{SECRET}\n")
+    file.chmod(0o444)
+    del scram["sasl_password"]
+    options = KafkaSettings(**scram, sasl_password_file=file).client_options()
+    assert options["sasl_plain_password"] == SECRET
+
+
+def test_a_file_of_a_secret_can_be_named_in_the_environment(
+    scram: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "password").write_text(SECRET)
+    monkeypatch.setenv("STREAM_ICD_SASL_PASSWORD_FILE", str(tmp_path / "password"))
+    del scram["sasl_password"]
+    assert KafkaSettings(**scram).client_options()["sasl_plain_password"] == SECRET
+
+
+@pytest.mark.parametrize(
+    ("content", "says"), [(b"\n", "is empty"), (SECRET.encode() + b"\xff", "is not UTF-8 text")]
+)
+def test_a_file_that_holds_no_secret_is_refused(
+    scram: dict[str, str], tmp_path: Path, content: bytes, says: str
+) -> None:
+    (tmp_path / "password").write_bytes(content)
+    del scram["sasl_password"]
+    with pytest.raises(BadSettings, match=f"sasl_password_file {tmp_path}/password {says}") as no:
+        KafkaSettings(**scram, sasl_password_file=tmp_path / "password")
+    assert SECRET not in str(no.value)
+
+
+def test_a_secret_given_twice_is_refused(scram: dict[str, str], tmp_path: Path) -> None:
+    (tmp_path / "password").write_text("another")
+    with pytest.raises(BadSettings, match="both sasl_password and sasl_password_file"):
+        KafkaSettings(**scram, sasl_password_file=tmp_path / "password")
+
+
+def test_a_settings_file_with_a_secret_is_for_its_owner_alone(
+    scram: dict[str, str], tmp_path: Path
+) -> None:
+    file = tmp_path / "settings.toml"
+    file.write_text("[kafka]\n" + "".join(f'{k} = "{v}"\n' for k, v in scram.items()))
+    file.chmod(0o640)
+    with pytest.raises(BadSettings, match=rf"sasl_password.*0640\): chmod 600 {file}") as refused:
+        KafkaSettings(config_file=file)
+    assert SECRET not in str(refused.value)
+    file.chmod(0o600)
+    assert KafkaSettings(config_file=file).client_options()["sasl_plain_password"] == SECRET
+
+
+def test_a_settings_file_without_secrets_may_be_read_by_all(tmp_path: Path) -> None:
+    file = tmp_path / "settings.toml"
+    file.write_text('[kafka]\nclient_id = "file"\nsasl_password_file = "/run/secrets/kafka"\n')
+    file.chmod(0o644)
+    with pytest.raises(BadSettings, match="cannot read sasl_password_file /run/secrets/kafka"):
+        KafkaSettings(config_file=file)
+
+
+def test_an_encrypted_key_without_its_password_asks_nobody(tmp_path: Path) -> None:
+    """At a terminal, the library beneath would ask for it, and wait, where it is given none."""
+    assert KafkaSettings(security_protocol="SSL").client_options()["ssl_password"] is not None
+    encrypted = tmp_path / "client.pem"
+    encrypted.write_bytes(certificate_with_key(SECRET.encode()))
+    values = {"security_protocol": "SSL", "ssl_certfile": encrypted}
+    with pytest.raises(BadSettings, match="if it is encrypted, is ssl_password its password"):
+        KafkaSettings(**values)
+    with pytest.raises(BadSettings) as refused:
+        KafkaSettings(**values, ssl_password="another")
+    assert "another" not in str(refused.value)
+    assert KafkaSettings(**values, ssl_password=SECRET)
