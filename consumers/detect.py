@@ -41,12 +41,32 @@ def main(
         typer.Option(help="What is promised after a failure; auto: the best this broker can keep."),
     ] = "auto",
     batch: Annotated[
-        int, typer.Option(min=1, help="Snapshots published together when many are waiting.")
-    ] = 8,
+        int | None,
+        typer.Option(
+            min=1,
+            help="Snapshots published together when many are waiting; by default 8 a process.",
+            show_default=False,
+        ),
+    ] = None,
     max_dead_letters: Annotated[
         float, typer.Option(help="Stop when more than this share of the last 50 records was bad.")
     ] = 0.5,
-    threads: Annotated[int, typer.Option(min=1, help="Cores that one snapshot may use.")] = 2,
+    processes: Annotated[
+        int,
+        typer.Option(
+            min=1,
+            help="Snapshots that are worked on at once, each in a process of its own; give as many "
+            "as there are cores. Results keep their order, also of one graph.",
+        ),
+    ] = 1,
+    threads: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Cores that one snapshot may use; by default 2, and 1 with several processes.",
+            show_default=False,
+        ),
+    ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Same seed, same communities.")] = 0,
     bootstrap_servers: BootstrapServers = None,
 ) -> None:
@@ -56,6 +76,8 @@ def main(
     stream goes on. Start as many as you like: the group shares the topic's partitions.
 
       stream-icd consume detect --model lfr
+
+      stream-icd consume detect --model as --processes 4
     """
     import structlog
 
@@ -65,21 +87,31 @@ def main(
     from stream_icd.kafka.topics import SNAPSHOTS
     from stream_icd.log import configure_logging
     from stream_icd.pipeline.dead_letters import DeadLetterLimit
-    from stream_icd.pipeline.detect import Detector, DetectSettings
+    from stream_icd.pipeline.detect import Detector, DetectSettings, RecordDetection
+    from stream_icd.pipeline.engines import IN_HAND, open_engine
+    from stream_icd.pipeline.outgoing import Fit
     from stream_icd.registry.shipped import open_model
 
     stop = stop_on_signals()
     configure_logging()
     settings = kafka_settings(bootstrap_servers)
-    chosen = DetectSettings(graph=graph, n_communities=k, mode=mode, threads=threads, seed=seed)
-    detector = Detector(open_model(model), chosen, DeadLetterLimit(max_dead_letters))
-    structlog.get_logger().info("started", model=model, group=group)
-    run_consumer(
-        settings,
-        SNAPSHOTS,
-        group,
-        detector.handle,
-        stop,
-        delivery=Delivery(delivery),
-        max_records=batch,
+    chosen = DetectSettings(
+        graph=graph,
+        n_communities=k,
+        mode=mode,
+        threads=threads or (2 if processes == 1 else 1),
+        seed=seed,
     )
+    opened = open_model(model)
+    with open_engine(RecordDetection(opened, chosen), model, processes) as engine:
+        detector = Detector(opened, chosen, DeadLetterLimit(max_dead_letters), engine)
+        structlog.get_logger().info("started", model=opened.version, group=group)
+        run_consumer(
+            settings,
+            SNAPSHOTS,
+            group,
+            Fit(settings).handle(detector.handle),
+            stop,
+            delivery=Delivery(delivery),
+            max_records=batch or IN_HAND * processes,
+        )

@@ -133,6 +133,18 @@ class Opening:
         return self.kind(model, self.settings)
 
 
+@contextmanager
+def open_engine(
+    work: Work[Job, Outcome], model_name: str, processes: int
+) -> Iterator[Engine[Job, Outcome]]:
+    """This process for one, a pool for several; for as long as the block lasts."""
+    if processes == 1:
+        yield InProcess(work)
+        return
+    with ProcessPool(work, model_name, processes).opened() as pool:
+        yield pool
+
+
 def in_order(
     jobs: Iterable[Job],
     submit: Callable[[Job], Handle],

@@ -6,13 +6,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from stream_icd.history.archive import Selection, read_message, windows
 from stream_icd.pipeline.redetect import ArchivedJob, Redetection, fingerprint
 from stream_icd.store import Store, open_store
 from stream_icd.wire.message import Message
 from tests.brokers import wait_until
+from tests.children import alive, children
 
 ROOT = Path(__file__).parents[2]
 N_SNAPSHOTS = 6
@@ -57,19 +56,3 @@ def test_kill_9_of_a_replay(
 def results(store: Store) -> list[str]:
     """The files that anybody sees."""
     return [path for path in store.files() if path.endswith(".parquet")]
-
-
-def children(pid: int) -> list[int]:
-    """Processes that a process has started."""
-    listed = Path(f"/proc/{pid}/task/{pid}/children")
-    if not listed.exists():
-        pytest.skip("needs /proc to see a process's children: run it on Linux")
-    return [int(child) for child in listed.read_text().split()]
-
-
-def alive(pid: int) -> bool:
-    try:
-        status = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except (FileNotFoundError, ProcessLookupError):
-        return False
-    return status != "Z"

@@ -1,0 +1,171 @@
+"""What `consume detect --processes 2` gains over one, on one graph's stream.
+
+    python -m benchmarks.processes --data as733.parquet
+
+Fills one partition of Apache Kafka, which runs on the same machine, with a backlog of one graph:
+AS days (SNAP's AS-733, in any form that `stream-icd produce as` reads), then LFR graphs. Detectors
+with one and with two processes work it off in turns, so that a busy moment hits both alike; a rate
+counts from the first batch's results to the last one's. Writes a section of docs/operating.md; the
+exit status is 1 when the results differ in one bit.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import os
+import platform
+import re
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from stream_icd.child_process import start_child, stop_child, tail
+from stream_icd.kafka.producer import Publisher
+from stream_icd.kafka.reader import open_reader
+from stream_icd.kafka.record import Record
+from stream_icd.kafka.settings import KafkaSettings
+from stream_icd.kafka.topics import COMMUNITIES, SNAPSHOTS, create_topics
+from stream_icd.pipeline.outgoing import outgoing
+from stream_icd.pipeline.redetect import fingerprint
+from stream_icd.snapshot import Snapshot
+from stream_icd.sources.as_topology import read_as_topology
+from stream_icd.sources.lfr import independent_lfr
+from stream_icd.synthetic.lfr import LfrSettings
+from stream_icd.wire.message import Message
+from stream_icd.wire.snapshots import encode_snapshot
+from tests.brokers import apache_kafka, wait_until
+
+PAGE = Path(__file__).parents[1] / "docs" / "operating.md"
+SECTION = re.compile(r"(?<=<!-- benchmarks/processes.py -->\n).*?(?=<!-- end -->)", re.DOTALL)
+COUNTS = (1, 2)
+FIRST_BATCH_MS = 20  # a batch's results are sent within so long
+
+
+@dataclass(frozen=True)
+class Run:
+    """A backlog worked off: snapshots a second, and SHA-256 of all results in order."""
+
+    rate: float
+    digest: str
+
+
+def fill(settings: KafkaSettings, snapshots: Iterable[Snapshot]) -> None:
+    with Publisher(settings) as publisher:
+        for one in snapshots:
+            publisher.send(outgoing(SNAPSHOTS, encode_snapshot(one)))
+
+
+def work_off(settings: KafkaSettings, model: str, processes: int, count: int) -> Run:
+    """Run a detector, in a group of its own, until it has found `count` results."""
+    since = datetime.now(UTC)
+    options = ["--model", model, "--processes", str(processes), "--threads", "1"]
+    where = ["--group", f"benchmark-{time.time_ns()}", "-b", settings.bootstrap_servers]
+    command = [sys.executable, "-m", "stream_icd.cli", "consume", "detect", *options, *where]
+    with tempfile.TemporaryDirectory() as folder:
+        log = Path(folder) / "detector.log"
+        process = start_child(command, log)
+        try:
+            wait_until(lambda: detected(log) >= count, timeout_s=600, every_s=1)
+        except AssertionError as error:
+            raise SystemExit(f"the detector did not finish: {tail(log)}") from error
+        finally:
+            stop_child(process, 20)
+    with open_reader(settings, COMMUNITIES, start=since, limit=count) as records:
+        return timed(list(records))
+
+
+def detected(log: Path) -> int:
+    return log.read_text().count('"event": "detected"')
+
+
+def timed(results: list[Record]) -> Run:
+    """From when results were sent; a batch's all at once."""
+    times = [one.timestamp_ms for one in results]
+    after_first = sum(one > times[0] + FIRST_BATCH_MS for one in times)
+    digest = hashlib.sha256()
+    for one in results:
+        digest.update(fingerprint(Message(one.key or b"", one.value or b"", one.headers)).encode())
+    return Run(after_first / (times[-1] - times[0]) * 1000, digest.hexdigest())
+
+
+def backlogs(data: Path, count: int) -> Iterator[tuple[str, str, list[Snapshot]]]:
+    """What it is, the model for it, the snapshots."""
+    days = [one for one, _ in read_as_topology(data).snapshots]
+    yield f"AS topologies, the last {count} days of AS-733", "as", days[-count:]
+    graphs = independent_lfr(0, count, LfrSettings(n_nodes=5000)).snapshots
+    yield f"LFR, {count} graphs of 5,000 nodes", "lfr", [one for one, _ in graphs]
+
+
+def compared(model: str, snapshots: list[Snapshot], rounds: int) -> dict[int, list[Run]]:
+    """Runs with each number of processes, in turns."""
+    runs: dict[int, list[Run]] = {count: [] for count in COUNTS}
+    with apache_kafka() as broker:
+        settings = broker.settings()
+        create_topics(settings)
+        fill(settings, snapshots)
+        for _ in range(rounds):
+            for count in COUNTS:
+                runs[count].append(work_off(settings, model, count, len(snapshots)))
+                print(model, count, runs[count][-1], os.getloadavg()[0], flush=True)
+    return runs
+
+
+def rate(runs: list[Run]) -> float:
+    return statistics.median(run.rate for run in runs)
+
+
+def gains(runs: dict[int, list[Run]]) -> list[float]:
+    """Two processes over one, round by round."""
+    return [two.rate / one.rate for one, two in zip(runs[1], runs[2], strict=True)]
+
+
+def section(found: dict[str, dict[int, list[Run]]], rounds: int) -> str:
+    """The table, and how it was made."""
+    rows = [
+        f"{name} | {rate(runs[1]):.1f} | {rate(runs[2]):.1f} | **{statistics.median(many):.2f}** "
+        f"({min(many):.2f} to {max(many):.2f})"
+        for name, runs in found.items()
+        for many in [gains(runs)]
+    ]
+    cores, load = os.cpu_count(), os.getloadavg()[0]
+    return "\n".join(
+        (
+            "backlog of one graph, in one partition | 1 process, snapshots/s | 2 processes | gain",
+            "--- | --- | --- | ---",
+            *rows,
+            "",
+            f"Written by `python -m benchmarks.processes`: medians of {rounds} rounds that take "
+            "turns (gain: round by round),",
+            f"`--threads 1`, Apache Kafka and the detector on the same {cores} CPU cores (load at "
+            f"the end {load:.1f}),",
+            f"exactly-once, Python {platform.python_version()}. Both give the same bytes.",
+            "",
+        )
+    )
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--data", type=Path, required=True, help="AS-733, as produce as reads it")
+    parser.add_argument("--count", type=int, default=240, help="snapshots of each backlog")
+    parser.add_argument("--rounds", type=int, default=5)
+    options = parser.parse_args()
+    found = {
+        name: compared(model, snapshots, options.rounds)
+        for name, model, snapshots in backlogs(options.data, options.count)
+    }
+    text = section(found, options.rounds)
+    print(text)
+    PAGE.write_text(SECTION.sub(lambda _: text, PAGE.read_text()))
+    digests = [{run.digest for runs in one.values() for run in runs} for one in found.values()]
+    return int(any(len(one) > 1 for one in digests))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

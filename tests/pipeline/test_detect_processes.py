@@ -1,0 +1,231 @@
+"""Several processes detect one stream: the same results, in order, whoever is killed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from stream_icd.child_process import start_child
+from stream_icd.errors import Overloaded
+from stream_icd.icd.model import save_model
+from stream_icd.kafka.consumer import run_consumer
+from stream_icd.kafka.producer import Publisher
+from stream_icd.kafka.reader import open_reader
+from stream_icd.kafka.record import OutgoingRecord, Record
+from stream_icd.kafka.topics import COMMUNITIES, SNAPSHOTS, create_topics
+from stream_icd.pipeline.dead_letters import DeadLetterLimit
+from stream_icd.pipeline.detect import Detector, DetectSettings, Outcome, RecordDetection
+from stream_icd.pipeline.engines import ProcessPool
+from stream_icd.pipeline.redetect import fingerprint
+from stream_icd.pipeline.subscribe import subscribe
+from stream_icd.registry.shipped import VersionedModel, open_model
+from stream_icd.snapshot import Snapshot
+from stream_icd.wire.message import Message
+from stream_icd.wire.snapshots import encode_snapshot
+from tests.brokers import Broker, wait_until
+from tests.children import alive, children
+
+Outgoing = Callable[[Snapshot, str], OutgoingRecord]
+N_SNAPSHOTS = 60
+
+
+@pytest.fixture(scope="module")
+def model_folder(model: VersionedModel, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("models") / "model"
+    save_model(model.model, folder)
+    return folder
+
+
+@pytest.fixture
+def graph(
+    broker: Broker,
+    topic_name: str,
+    snapshot: Callable[..., Snapshot],
+    outgoing: Outgoing,
+    monkeypatch: pytest.MonkeyPatch,
+) -> str:
+    """A graph of this test's own in the live topics, with `N_SNAPSHOTS` to detect."""
+    for name in ("session_timeout_s", "heartbeat_interval_s", "transaction_timeout_s"):
+        monkeypatch.setenv(f"STREAM_ICD_{name.upper()}", str(getattr(broker.settings(), name)))
+    create_topics(broker.settings())
+    with Publisher(broker.settings()) as publisher:
+        for i in range(N_SNAPSHOTS):
+            publisher.send(outgoing(snapshot(i, topic_name), SNAPSHOTS))
+    return topic_name
+
+
+@contextmanager
+def running(
+    broker: Broker, graph: str, model: Path, log: Path
+) -> Iterator[subprocess.Popen[bytes]]:
+    """A detector with two processes."""
+    command = (sys.executable, "-m", "stream_icd.cli", "consume", "detect", "--processes", "2")
+    options = ("--model", str(model), "--graph", graph, "--group", graph, "--batch", "4")
+    where = ("--bootstrap-servers", broker.bootstrap_servers)
+    detector = start_child((*command, *options, *where), log)
+    try:
+        yield detector
+    finally:
+        detector.kill()
+        detector.wait()
+
+
+def seen(broker: Broker, graph: str, limit: int) -> Iterator[str]:
+    """Snapshot ids of results as they come."""
+    settings, start = broker.settings(), "beginning"
+    results = subscribe(graph, start=start, limit=limit, settings=settings, topic=COMMUNITIES)
+    return (one.snapshot_id for one in results)
+
+
+def everything(graph: str) -> list[str]:
+    return [f"{graph}/{i}" for i in range(N_SNAPSHOTS)]
+
+
+def workers(pid: int) -> list[int]:
+    """Its worker processes, but not Python's own tracker of them."""
+    return [one for one in children(pid) if b"spawn_main" in command_line(one)]
+
+
+def command_line(pid: int) -> bytes:
+    return Path(f"/proc/{pid}/cmdline").read_bytes()
+
+
+def test_kill_9_of_a_worker_process_loses_nothing(
+    broker: Broker, graph: str, model_folder: Path, tmp_path: Path
+) -> None:
+    log = tmp_path / "detector.log"
+    with running(broker, graph, model_folder, log) as detector:
+        results = seen(broker, graph, N_SNAPSHOTS)
+        first = [next(results) for _ in range(4)]
+        killed = workers(detector.pid)
+        assert len(killed) == 2
+        for pid in killed:
+            os.kill(pid, signal.SIGKILL)
+        assert [*first, *results] == everything(graph)
+        assert len(workers(detector.pid)) == 2
+        assert not set(workers(detector.pid)) & set(killed)
+        detector.terminate()
+        assert detector.wait(10) == 0, log.read_text()
+
+
+def test_kill_9_of_the_program_leaves_no_processes_and_loses_nothing(
+    broker: Broker, graph: str, model_folder: Path, tmp_path: Path
+) -> None:
+    results = seen(broker, graph, N_SNAPSHOTS)
+    with running(broker, graph, model_folder, tmp_path / "first.log") as first:
+        some = [next(results) for _ in range(4)]
+        orphans = children(first.pid)
+        first.kill()
+    assert len(orphans) >= 2
+    wait_until(lambda: not any(map(alive, orphans)))
+    with running(broker, graph, model_folder, tmp_path / "second.log"):
+        assert [*some, *results] == everything(graph)
+
+
+def test_a_supervisor_ends_the_whole_group_of_processes_in_good_order(
+    broker: Broker, graph: str, model_folder: Path, tmp_path: Path
+) -> None:
+    log = tmp_path / "first.log"
+    results = seen(broker, graph, N_SNAPSHOTS)
+    with running(broker, graph, model_folder, log) as first:
+        some = [next(results)]
+        all_of_it = children(first.pid)
+        os.killpg(first.pid, signal.SIGTERM)
+        assert first.wait(10) == 0, log.read_text()
+    assert not any(map(alive, all_of_it))
+    assert "ended from outside" not in log.read_text()
+    with running(broker, graph, model_folder, tmp_path / "second.log"):
+        assert [*some, *results] == everything(graph)
+
+
+class Stuck(RecordDetection):
+    """Never comes to an end."""
+
+    def __call__(self, record: Record) -> Outcome:
+        Path(f"/proc/{os.getpid()}/comm").write_text("stuck")
+        time.sleep(600)
+        return super().__call__(record)
+
+
+def test_a_stop_does_not_wait_for_busy_processes(
+    broker: Broker,
+    topics: tuple[str, str],
+    model_folder: Path,
+    snapshot: Callable[..., Snapshot],
+    outgoing: Outgoing,
+) -> None:
+    model, settings = open_model(str(model_folder)), DetectSettings(topic=topics[1], threads=1)
+    with Publisher(broker.settings()) as publisher:
+        publisher.send(outgoing(snapshot(0), topics[0]))
+    stop, kafka = threading.Event(), broker.settings(shutdown_timeout_s=1)
+
+    def work() -> None:
+        with ProcessPool(Stuck(model, settings), str(model_folder), 2).opened() as engine:
+            handle = Detector(model, settings, DeadLetterLimit(), engine).handle
+            run_consumer(kafka, topics[0], topics[0], handle, stop)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    wait_until(lambda: "stuck" in map(name_of, children(os.getpid())))
+    busy = workers(os.getpid())
+    stop.set()
+    thread.join(8)
+    assert not thread.is_alive()
+    assert not any(map(alive, busy))
+    with open_reader(broker.settings(), topics[1], until="end") as records:
+        assert not list(records)
+
+
+def name_of(pid: int) -> str:
+    return Path(f"/proc/{pid}/comm").read_text().strip()
+
+
+def test_processes_give_the_same_bytes_in_the_same_order(
+    model_folder: Path, snapshot: Callable[..., Snapshot]
+) -> None:
+    model, settings = open_model(str(model_folder)), DetectSettings(threads=1)
+    messages = [encode_snapshot(snapshot(i, cliques=3 + i)) for i in range(12)]
+    records = [Record("t", 0, i, 0, m.key, m.value, m.headers) for i, m in enumerate(messages)]
+    records.insert(5, Record("t", 0, 99, 0, b"test", b"garbage", messages[0].headers))
+
+    def published(detector: Detector) -> list[str]:
+        return [
+            fingerprint(Message(one.key or b"", one.value or b"", one.headers)) + one.topic
+            for one in detector.handle(records)
+        ]
+
+    alone = published(Detector(model, settings, DeadLetterLimit()))
+    with ProcessPool(RecordDetection(model, settings), str(model_folder), 2).opened() as engine:
+        assert published(Detector(model, settings, DeadLetterLimit(), engine)) == alone
+    assert len(set(alone)) == 13
+    assert alone[5].endswith("t.dlq")
+
+
+class Deadly(RecordDetection):
+    """Takes all memory, so that the system kills who works on it."""
+
+    def __call__(self, record: Record) -> Outcome:  # noqa: ARG002
+        os.kill(os.getpid(), signal.SIGKILL)
+        raise AssertionError("we are dead")
+
+
+def test_a_record_that_kills_every_process_is_named(
+    model_folder: Path, snapshot: Callable[..., Snapshot]
+) -> None:
+    model, settings = open_model(str(model_folder)), DetectSettings(threads=1)
+    message = encode_snapshot(snapshot(3))
+    record = Record("snapshots", 2, 77, 0, message.key, message.value, message.headers)
+    with ProcessPool(Deadly(model, settings), str(model_folder), 2).opened() as engine:
+        detector = Detector(model, settings, DeadLetterLimit(), engine)
+        named = "topic snapshots, partition 2, offset 77, graph test, snapshot test/3: 3 worker"
+        with pytest.raises(Overloaded, match=named):
+            list(detector.handle([record]))
