@@ -24,7 +24,7 @@ from stream_icd.store import Store
 from stream_icd.wire.arrow_stream import write_table
 from stream_icd.wire.cloudevents import EventHeaders, graph_of
 from stream_icd.wire.communities import COMMUNITIES_TYPE, LABELS_TYPE
-from stream_icd.wire.limits import Limits
+from stream_icd.wire.limits import DEFAULT_LIMITS
 from stream_icd.wire.message import Headers, Message
 from stream_icd.wire.snapshots import SNAPSHOT_TYPE
 
@@ -75,7 +75,7 @@ def describe(kind: Kind, message: Message, table: pa.Table) -> ArchivedWindow:
         BadInput: a header is missing or wrong.
         LimitExceeded: the name of its graph is too long for a folder.
     """
-    fields = EventHeaders(message.headers, TYPES[kind], Limits(), BadInput)
+    fields = EventHeaders(message.headers, TYPES[kind], DEFAULT_LIMITS, BadInput)
     graph, window = graph_of(message.key, BadInput), fields.window()
     snapshot_id = fields.text("ce_id" if kind == "snapshots" else "icd_snapshot_id")
     model = fields.text("icd_model") if kind == "communities" else ""

@@ -2,29 +2,40 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import ClassVar
 
-from stream_icd.errors import BadSettings
+from pydantic import Field
+from pydantic_settings import SettingsConfigDict
+
+from stream_icd.settings import ENV_PREFIX, Settings
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(Settings):
     """Upper bounds that are checked before anything of that size is allocated.
+
+    Each can be an argument, an environment variable (`STREAM_ICD_LIMITS_` and its name in
+    capitals), or a line in the `[limits]` table of the settings file.
 
     Attributes:
         decoded_bytes: size of a message's table, decompressed.
         rows: rows of a table (pairs of a snapshot, nodes of a communities message).
         header_bytes: size of all headers of a message together.
+
+    Raises:
+        BadSettings: a limit is no whole number above 0, or has a name that there is not.
+
+    >>> Limits(rows=1000).rows
+    1000
     """
 
-    decoded_bytes: int = 1 << 30
-    rows: int = 50_000_000
-    header_bytes: int = 64 << 10
+    model_config = SettingsConfigDict(env_prefix=f"{ENV_PREFIX}LIMITS_")
 
-    def __post_init__(self) -> None:
-        for name in self.__slots__:
-            if getattr(self, name) < 1:
-                raise BadSettings(f"limit {name}={getattr(self, name)}; it must be at least 1")
+    table: ClassVar[str] = "limits"
+
+    decoded_bytes: int = Field(default=1 << 30, ge=1)
+    rows: int = Field(default=50_000_000, ge=1)
+    header_bytes: int = Field(default=64 << 10, ge=1)
 
 
-DEFAULT_LIMITS = Limits()
+DEFAULT_LIMITS = Limits.model_construct()
+"""Those of the contract (docs/wire.md), whatever the environment says."""
