@@ -65,6 +65,7 @@ def main(
     from stream_icd.kafka.topics import COMMUNITIES
     from stream_icd.log import configure_logging
     from stream_icd.pipeline.dead_letters import DeadLetterLimit
+    from stream_icd.pipeline.outgoing import Fit
     from stream_icd.pipeline.track import Tracker
     from stream_icd.tracking.settings import TrackSettings
 
@@ -78,7 +79,7 @@ def main(
         settings,
         COMMUNITIES,
         group,
-        tracker.handle,
+        Fit(settings).handle(tracker.handle),
         stop,
         delivery=Delivery(delivery),
         max_records=batch,

@@ -71,6 +71,27 @@ class Store:
         """
         return self.filesystem.open_input_file(self._full(path))
 
+    def read(self, path: str, n_bytes: int) -> bytes | None:
+        """What is in a file of this size; None where it has another one, and nothing was read.
+
+        Raises:
+            FileNotFoundError: there is no such file.
+            StoreUnreachable: no answer, or the whole store is gone, as a disk that is not mounted.
+        """
+        (info,) = self._look_up([self._full(path)])
+        if info.type != fs.FileType.File:
+            self._check_is_there()
+            raise FileNotFoundError(f"{self.uri}/{path}")
+        if info.size != n_bytes:
+            return None
+        try:
+            with self.open(path) as file:
+                return bytes(file.read(n_bytes))
+        except FileNotFoundError:
+            raise
+        except OSError as error:
+            raise StoreUnreachable(f"cannot read {self.uri}/{path}: {error}") from error
+
     def put(self, path: str, content: pa.Buffer) -> None:
         """Make a file with this content, replacing one of that name; when this returns, it lasts.
 
@@ -96,6 +117,13 @@ class Store:
             except FileNotFoundError:
                 return
 
+    def _check_is_there(self) -> None:
+        is_local = isinstance(self.filesystem, fs.LocalFileSystem)
+        whole = self.root if is_local else self.root.partition("/")[0]  # a bucket
+        (info,) = self._look_up([whole])
+        if info.type != fs.FileType.Directory:
+            raise StoreUnreachable(f"there is no {whole}, where {self.uri} should be")
+
     def _look_up(self, what: fs.FileSelector | list[str]) -> list[fs.FileInfo]:
         try:
             found: list[fs.FileInfo] = self.filesystem.get_file_info(what)
@@ -112,14 +140,17 @@ def open_store(uri: str) -> Store:
 
     Raises:
         BadSettings: no file system is known for the URI.
+        StoreUnreachable: it does not answer.
     """
     if "://" not in uri:
         path = Path(uri).expanduser().absolute()
         return Store(fs.LocalFileSystem(), str(path), str(path))
     try:
         filesystem, root = fs.FileSystem.from_uri(uri)
-    except (pa.ArrowException, OSError, ValueError) as error:
+    except (pa.ArrowException, ValueError) as error:
         raise BadSettings(f"cannot open {uri}: {error}") from error
+    except OSError as error:
+        raise StoreUnreachable(f"cannot open {uri}: {error}") from error
     return Store(filesystem, root.rstrip("/"), uri.rstrip("/"))
 
 

@@ -24,6 +24,7 @@ from stream_icd.kafka.record import Record
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import COMMUNITIES
 from stream_icd.log import configure_logging
+from stream_icd.pipeline.claim_settings import ClaimSettings
 from stream_icd.pipeline.detect import DetectSettings
 from stream_icd.pipeline.engines import Engine, InProcess, ProcessPool
 from stream_icd.pipeline.pacing import Tempo
@@ -55,6 +56,7 @@ class Options:
 
 def topic_jobs(settings: KafkaSettings, part: TopicRange, graph: str | None) -> Jobs:
     """The snapshots in a part of a topic; what is no snapshot is logged and passed over."""
+    claims = ClaimSettings()
 
     @contextmanager
     def jobs() -> Iterator[Iterable[Job]]:
@@ -68,7 +70,7 @@ def topic_jobs(settings: KafkaSettings, part: TopicRange, graph: str | None) -> 
 
     def good(record: Record) -> Iterator[Job]:
         try:
-            yield record_job(record)
+            yield record_job(record, claims)
         except BadInput as error:
             structlog.get_logger().warning("no snapshot", place=record.place, reason=str(error))
 

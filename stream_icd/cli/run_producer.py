@@ -29,6 +29,7 @@ from stream_icd.kafka.producer import Publisher
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import create_topics
 from stream_icd.log import configure_logging
+from stream_icd.pipeline.outgoing import Fit
 from stream_icd.pipeline.publish import Pace, Published, publish_source
 from stream_icd.pipeline.sent_before import SentBefore, read_sent_before
 from stream_icd.sources.source import Source, stop_at_bad_row
@@ -122,6 +123,7 @@ def run_producer(
             limit=limit,
             already=sent_before,
             stop=stop,
+            fit=Fit(run.settings),
             on_sent=lambda _: progress.advance(task),
             on_already=lambda _: progress.advance(task) if limit is None else None,
         )

@@ -10,6 +10,8 @@ from stream_icd.errors import StreamIcdError
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import LABELS, SNAPSHOTS
+from stream_icd.pipeline.claim_settings import ClaimSettings
+from stream_icd.pipeline.claims import decoded
 from stream_icd.quality.nmi import nmi
 from stream_icd.snapshot import Snapshot
 from stream_icd.wire.communities import decode_labels
@@ -26,16 +28,17 @@ def read_snapshot(settings: KafkaSettings, snapshot_id: str) -> Snapshot:
     with open_reader(settings, SNAPSHOTS, start="beginning", until="end") as records:
         for record in records:
             if wanted in record.headers:
-                return decode_snapshot(record.key, record.value, record.headers)
+                return decoded(record, decode_snapshot, ClaimSettings())
     raise StreamIcdError(f"the topic {SNAPSHOTS} does not hold {snapshot_id}")
 
 
 def agreement_with_truth(settings: KafkaSettings, run: DemoRun) -> list[float]:
     """NMI of each arrival with its known communities; empty unless all are known."""
     truth: dict[str, NDArray[np.int32]] = {}
+    claims = ClaimSettings()
     with open_reader(settings, LABELS, start="beginning", until="end") as records:
         for record in records:
-            labels = decode_labels(record.key, record.value, record.headers)
+            labels = decoded(record, decode_labels, claims)
             truth[labels.snapshot_id] = labels.labels
     if not all(arrival.result["snapshot_id"] in truth for arrival in run.arrivals):
         return []

@@ -16,7 +16,10 @@ from stream_icd.kafka.delivery import Delivery
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import COMMUNITIES, LABELS, SNAPSHOTS
+from stream_icd.pipeline.claim_settings import ClaimSettings
+from stream_icd.pipeline.claims import redeem
 from stream_icd.pipeline.dead_letters import DeadLetterLimit, dead_letter
+from stream_icd.pipeline.outgoing import Fit
 from stream_icd.wire.communities import (
     decode_communities,
     decode_labels,
@@ -51,12 +54,14 @@ class Archiver:
         dead_letters: DeadLetterLimit,
         graph: str | None = None,
         limits: Limits = DEFAULT_LIMITS,
+        claims: ClaimSettings | None = None,
     ) -> None:
         self._archive = archive
         self._kind = kind
         self._dead_letters = dead_letters
         self._graph = graph
         self._limits = limits
+        self._claims = claims or ClaimSettings()
 
     def handle(self, records: Sequence[Record]) -> Iterator[OutgoingRecord]:
         """Keep each record; gives nothing to publish but dead letters.
@@ -86,10 +91,14 @@ class Archiver:
         )
 
     def _checked(self, record: Record) -> Message:
-        """The record as a message in canonical form, with the headers that it came with."""
+        """The record as a message in canonical form, with the headers that it came with.
+
+        What it claims is archived, not the claim: that outlasts the object.
+        """
         decode, encode = _CODECS[self._kind]
-        message = encode(decode(record.key, record.value, record.headers, self._limits))
-        return Message(message.key, message.value, record.headers)
+        whole = redeem(record, self._claims, self._limits)
+        message = encode(decode(whole.key, whole.value, whole.headers, self._limits))
+        return Message(message.key, message.value, whole.headers)
 
 
 def archive_topics(
@@ -113,6 +122,7 @@ def archive_topics(
         What `run_consumer` and `Archiver.handle` raise.
     """
     errors: list[BaseException] = []
+    fit = Fit(settings)
 
     def work(topic: str, archiver: Archiver) -> None:
         try:
@@ -120,7 +130,7 @@ def archive_topics(
                 settings,
                 topic,
                 f"{group}-{topic}",
-                archiver.handle,
+                fit.handle(archiver.handle),
                 stop,
                 delivery=Delivery.AT_LEAST_ONCE,
                 max_records=max_records,

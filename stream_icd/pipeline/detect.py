@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from time import perf_counter
 
@@ -14,6 +14,8 @@ from stream_icd.errors import BadInput, BadSettings
 from stream_icd.icd.detection import Mode, detect
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.topics import COMMUNITIES
+from stream_icd.pipeline.claim_settings import ClaimSettings
+from stream_icd.pipeline.claims import decoded
 from stream_icd.pipeline.dead_letters import DeadLetterLimit, dead_letter
 from stream_icd.pipeline.engines import Engine, InProcess
 from stream_icd.pipeline.outgoing import outgoing
@@ -45,6 +47,7 @@ class DetectSettings:
         threads: cores that one snapshot may use.
         seed: of the clustering; the same seed gives the same communities.
         limits: what a message may make us allocate.
+        claims: where large messages are kept; by default from the environment.
     """
 
     topic: str = COMMUNITIES
@@ -54,6 +57,7 @@ class DetectSettings:
     threads: int = 2
     seed: int = 0
     limits: Limits = DEFAULT_LIMITS
+    claims: ClaimSettings = field(default_factory=ClaimSettings)
 
     def __post_init__(self) -> None:
         for name in ("n_communities", "threads"):
@@ -121,7 +125,7 @@ class RecordDetection:
 
 
 def _decoded(record: Record, settings: DetectSettings) -> Snapshot:
-    return decode_snapshot(record.key, record.value, record.headers, settings.limits)
+    return decoded(record, decode_snapshot, settings.claims, settings.limits)
 
 
 def detected(

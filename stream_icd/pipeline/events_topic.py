@@ -12,6 +12,8 @@ from stream_icd.events import CommunityEvents
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import Record
 from stream_icd.kafka.settings import KafkaSettings
+from stream_icd.pipeline.claim_settings import ClaimSettings
+from stream_icd.pipeline.claims import decoded
 from stream_icd.wire.events import decode_events, is_late
 from stream_icd.wire.limits import Limits
 
@@ -44,13 +46,20 @@ class EventsTopic:
     """
 
     def __init__(
-        self, settings: KafkaSettings, topic: str, graph: str | None, windows: int, limits: Limits
+        self,
+        settings: KafkaSettings,
+        topic: str,
+        graph: str | None,
+        windows: int,
+        limits: Limits,
+        claims: ClaimSettings,
     ) -> None:
         self._settings = settings
         self._topic = topic
         self._key = None if graph is None else graph.encode()
         self._windows = windows
         self._limits = limits
+        self._claims = claims
         self._positions: dict[int, int] = {}
 
     def news(self, told: Told) -> Iterator[CommunityEvents]:
@@ -67,7 +76,7 @@ class EventsTopic:
         for records in latest.values():
             for record in records:
                 try:
-                    yield decode_events(record.key, record.value, record.headers, self._limits)
+                    yield decoded(record, decode_events, self._claims, self._limits)
                 except BadInput as error:
                     log = structlog.get_logger()
                     log.warning("not an events message", place=record.place, reason=str(error))

@@ -64,6 +64,7 @@ def publish_source(
     stop: Stop = NeverStop(),
     snapshots_topic: str = SNAPSHOTS,
     labels_topic: str = LABELS,
+    fit: Callable[[OutgoingRecord], OutgoingRecord] = lambda record: record,
     on_sent: Callable[[Snapshot], None] = lambda _snapshot: None,
     on_already: Callable[[Snapshot], None] = lambda _snapshot: None,
 ) -> Published:
@@ -75,6 +76,7 @@ def publish_source(
         limit: stop after so many snapshots were sent.
         already: snapshots that are in the topic; they are not sent again.
         stop: looked at before each snapshot; what was begun is sent whole.
+        fit: makes a record fit its topic, as `outgoing.Fit`; by default, what does not is refused.
         on_sent, on_already: called with each snapshot, for a progress bar.
 
     Raises:
@@ -91,10 +93,10 @@ def publish_source(
         if stop.is_set():
             break
         if labels is not None:
-            sends.send(outgoing(labels_topic, encode_labels(labels)))
+            sends.send(fit(outgoing(labels_topic, encode_labels(labels))))
             counts["labels"] += 1
         message = encode_snapshot(snapshot)
-        sends.send(outgoing(snapshots_topic, message))
+        sends.send(fit(outgoing(snapshots_topic, message)))
         counts["snapshots"] += 1
         counts["nodes"] += snapshot.n_nodes
         counts["edges"] += snapshot.n_edges

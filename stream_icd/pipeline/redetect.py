@@ -12,13 +12,15 @@ from stream_icd.errors import BadSnapshot
 from stream_icd.history.archive import read_snapshot
 from stream_icd.history.parquet import ArchivedWindow
 from stream_icd.kafka.record import Record
+from stream_icd.pipeline.claim_settings import ClaimSettings
+from stream_icd.pipeline.claims import decoded
 from stream_icd.pipeline.detect import DetectSettings, Refused, detected, result_version
 from stream_icd.registry.shipped import VersionedModel
 from stream_icd.snapshot import Snapshot
 from stream_icd.store import Store, open_store
 from stream_icd.wire.cloudevents import EventHeaders, graph_of
 from stream_icd.wire.limits import DEFAULT_LIMITS
-from stream_icd.wire.message import Headers, Message
+from stream_icd.wire.message import Message
 from stream_icd.wire.snapshots import SNAPSHOT_TYPE, decode_snapshot
 
 VARYING = ("icd_detected_at", "icd_ms_")
@@ -80,16 +82,15 @@ class RecordJob:
     graph: str
     snapshot_id: str
     window_end: datetime
-    key: bytes
-    value: bytes | None
-    headers: Headers
+    record: Record
+    claims: ClaimSettings
 
     def snapshot(self) -> Snapshot:
-        """Decode it."""
-        return decode_snapshot(self.key, self.value, self.headers)
+        """Decode it; where it is claimed, fetch it first."""
+        return decoded(self.record, decode_snapshot, self.claims)
 
 
-def record_job(record: Record) -> RecordJob:
+def record_job(record: Record, claims: ClaimSettings) -> RecordJob:
     """A record of the snapshots topic as a job; looks at its headers only.
 
     Raises:
@@ -100,9 +101,8 @@ def record_job(record: Record) -> RecordJob:
         graph=graph_of(record.key, BadSnapshot),
         snapshot_id=fields.text("ce_id"),
         window_end=fields.window().end,
-        key=record.key or b"",
-        value=record.value,
-        headers=record.headers,
+        record=record,
+        claims=claims,
     )
 
 

@@ -14,7 +14,7 @@ from stream_icd.kafka.producer import Publisher
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import COMMUNITIES, TopicSpec, create_topics
-from stream_icd.pipeline.outgoing import outgoing
+from stream_icd.pipeline.outgoing import Fit, outgoing
 from stream_icd.pipeline.subscribe import subscribe
 from stream_icd.store import Store
 from stream_icd.wire.communities import decode_communities
@@ -113,10 +113,11 @@ class TopicResults:
     def writing(self) -> Iterator[Keep]:
         """One record a result; all are acknowledged when the block is left."""
         create_topics(self.settings, [TopicSpec(self.topic, partitions=self.partitions)])
+        fit = Fit(self.settings)
         with Publisher(self.settings) as publisher:
 
             def keep(message: Message) -> None:
-                publisher.send(outgoing(self.topic, message))
+                publisher.send(fit(outgoing(self.topic, message)))
 
             yield keep
 

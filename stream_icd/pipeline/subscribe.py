@@ -17,6 +17,8 @@ from stream_icd.kafka.reader import Stop, open_reader
 from stream_icd.kafka.record import Record
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import COMMUNITIES, EVENTS
+from stream_icd.pipeline.claim_settings import ClaimSettings
+from stream_icd.pipeline.claims import Decode, decoded
 from stream_icd.pipeline.group_reader import open_group_reader
 from stream_icd.pipeline.subscription import Subscription
 from stream_icd.snapshot import Window
@@ -25,7 +27,6 @@ from stream_icd.tracking.node_changes import NodeChange, node_changes
 from stream_icd.wire.communities import decode_communities
 from stream_icd.wire.events import decode_events
 from stream_icd.wire.limits import DEFAULT_LIMITS, Limits
-from stream_icd.wire.message import Headers
 
 Start = Literal["beginning", "latest"] | datetime
 Until = Literal["forever", "end"]
@@ -46,6 +47,7 @@ def subscribe(
     settings: KafkaSettings | None = None,
     topic: str = COMMUNITIES,
     limits: Limits = DEFAULT_LIMITS,
+    claims: ClaimSettings | None = None,
     on_bad: OnBad | None = None,
     on_gap: OnGap | None = None,
 ) -> Subscription[Communities]:
@@ -64,6 +66,7 @@ def subscribe(
             restart; a result counts as received when the next one is asked for. Without a group
             everybody gets everything.
         settings: how to reach Kafka; by default from the environment (`STREAM_ICD_…`).
+        claims: where results too big for a message are kept; by default from the environment.
         on_bad: called with a message that is no communities message; by default it is logged.
         on_gap: called with the windows that are missing; by default they are logged.
 
@@ -85,10 +88,7 @@ def subscribe(
     """
     source = _Source(settings or KafkaSettings(), topic, start, until, group)
     watch = _Watch(on_bad or _log_bad, on_gap or _log_gap)
-
-    def decode(key: bytes | None, value: bytes | None, headers: Headers) -> Communities:
-        return decode_communities(key, value, headers, limits)
-
+    decode = _reader(decode_communities, claims, limits)
     return Subscription(
         lambda stop: _limited(_follow(source, graph, decode, watch, stop), limit, stop)
     )
@@ -106,6 +106,7 @@ def subscribe_events(
     settings: KafkaSettings | None = None,
     topic: str = EVENTS,
     limits: Limits = DEFAULT_LIMITS,
+    claims: ClaimSettings | None = None,
     on_bad: OnBad | None = None,
     on_gap: OnGap | None = None,
 ) -> Subscription[CommunityEvents]:
@@ -114,7 +115,8 @@ def subscribe_events(
     Args:
         community: only events that this community, by its stable id, took part in.
         event: only events of this kind, or of these.
-        graph, start, until, limit, group, settings, limits, on_bad, on_gap: as `subscribe`.
+        graph, start, until, limit, group, settings, limits, claims, on_bad, on_gap: as
+            `subscribe`.
 
     With a filter, `events` holds only what passes it, and snapshots of which nothing passes are
     left out; `nodes` and `communities` are whole in any case.
@@ -131,9 +133,10 @@ def subscribe_events(
     kinds = _kinds(event)
     source = _Source(settings or KafkaSettings(), topic, start, until, group)
     watch = _Watch(on_bad or _log_bad, on_gap or _log_gap)
+    decode = _reader(decode_events, claims, limits)
 
     def open_items(stop: Event) -> Generator[CommunityEvents, None, None]:
-        found = _follow(source, graph, _events_decoder(limits), watch, stop)
+        found = _follow(source, graph, decode, watch, stop)
         return _limited(_filtered(found, community, kinds), limit, stop)
 
     return Subscription(open_items)
@@ -150,6 +153,7 @@ def subscribe_node(
     settings: KafkaSettings | None = None,
     topic: str = EVENTS,
     limits: Limits = DEFAULT_LIMITS,
+    claims: ClaimSettings | None = None,
     on_bad: OnBad | None = None,
     on_gap: OnGap | None = None,
 ) -> Subscription[NodeChange]:
@@ -159,7 +163,8 @@ def subscribe_node(
 
     Args:
         node: the source's own id, such as 701; integers may be given as text.
-        graph, start, until, limit, group, settings, limits, on_bad, on_gap: as `subscribe`.
+        graph, start, until, limit, group, settings, limits, claims, on_bad, on_gap: as
+            `subscribe`.
 
     Example:
         ```python
@@ -171,9 +176,10 @@ def subscribe_node(
     """
     source = _Source(settings or KafkaSettings(), topic, start, until, group)
     watch = _Watch(on_bad or _log_bad, on_gap or _log_gap)
+    decode = _reader(decode_events, claims, limits)
 
     def open_items(stop: Event) -> Generator[NodeChange, None, None]:
-        found = _follow(source, graph, _events_decoder(limits), watch, stop)
+        found = _follow(source, graph, decode, watch, stop)
         return _limited(node_changes(found, node), limit, stop)
 
     return Subscription(open_items)
@@ -191,7 +197,6 @@ class _Published(Protocol):
 
 Item = TypeVar("Item")
 Published = TypeVar("Published", bound=_Published)
-Decode = Callable[[bytes | None, bytes | None, Headers], Published]
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,7 +232,11 @@ class _Watch:
 
 
 def _follow(
-    source: _Source, graph: str | None, decode: Decode[Published], watch: _Watch, stop: Stop
+    source: _Source,
+    graph: str | None,
+    decode: Callable[[Record], Published],
+    watch: _Watch,
+    stop: Stop,
 ) -> Iterator[Published]:
     """Each result once, gaps told."""
     seen: OrderedDict[tuple[str, str, str], None] = OrderedDict()
@@ -237,7 +246,7 @@ def _follow(
             if graph is not None and record.key != graph.encode():
                 continue
             try:
-                found = decode(record.key, record.value, record.headers)
+                found = decode(record)
             except BadInput as error:
                 watch.on_bad(record, error)
                 continue
@@ -273,8 +282,11 @@ def _limited(items: Iterator[Item], limit: int | None, stop: Event) -> Generator
             stop.set()
 
 
-def _events_decoder(limits: Limits) -> Decode[CommunityEvents]:
-    return lambda key, value, headers: decode_events(key, value, headers, limits)
+def _reader(
+    decode: Decode[Published], claims: ClaimSettings | None, limits: Limits
+) -> Callable[[Record], Published]:
+    place = claims or ClaimSettings()
+    return lambda record: decoded(record, decode, place, limits)
 
 
 def _kinds(event: str | Collection[str] | None) -> frozenset[str] | None:

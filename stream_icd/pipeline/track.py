@@ -15,6 +15,8 @@ from stream_icd.kafka.consumer import BatchDone
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import EVENTS
+from stream_icd.pipeline.claim_settings import ClaimSettings
+from stream_icd.pipeline.claims import decoded
 from stream_icd.pipeline.dead_letters import DeadLetterLimit, dead_letter
 from stream_icd.pipeline.events_topic import EventsTopic, Identity, Told, identity_of
 from stream_icd.pipeline.outgoing import outgoing
@@ -60,13 +62,17 @@ class Tracker:
         graph: str | None = None,
         topic: str = EVENTS,
         limits: Limits = DEFAULT_LIMITS,
+        claims: ClaimSettings | None = None,
     ) -> None:
         self._settings = settings or TrackSettings()
         self._dead_letters = dead_letters
         self._graph = graph
         self._topic = topic
         self._limits = limits
-        self._memory = EventsTopic(kafka, topic, graph, self._settings.memory + 1, limits)
+        self._claims = claims or ClaimSettings()
+        self._memory = EventsTopic(
+            kafka, topic, graph, self._settings.memory + 1, limits, self._claims
+        )
         self._told = Told()
         self._kept = Progress()
         self._batch = Progress()
@@ -96,7 +102,7 @@ class Tracker:
     def _outcome(self, record: Record) -> Iterator[OutgoingRecord]:
         log = structlog.get_logger().bind(place=record.place, key=str(record.key))
         try:
-            found = decode_communities(record.key, record.value, record.headers, self._limits)
+            found = decoded(record, decode_communities, self._claims, self._limits)
         except BadInput as error:
             log.warning("dead letter", stage="decode", reason=str(error))
             self._dead_letters.count(dead=True, reason=str(error))

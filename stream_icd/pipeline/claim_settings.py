@@ -1,0 +1,57 @@
+"""Where the bytes are kept that are too big for a message."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import ClassVar
+
+from pydantic import Field, field_validator
+from pydantic_settings import SettingsConfigDict
+
+from stream_icd.settings import ENV_PREFIX, Settings
+
+
+class ClaimSettings(Settings):
+    """The one place that large messages are written to, and that they are read from.
+
+    From `STREAM_ICD_CLAIMS_URI`, or `uri` in the `[claims]` table of the TOML file. It never
+    holds a password: object stores have ways of their own for that, such as AWS_ACCESS_KEY_ID.
+
+    Raises:
+        BadSettings: the value or the TOML file is wrong.
+
+    >>> ClaimSettings(uri="s3://bucket/claims/?region=eu-central-1").place
+    's3://bucket/claims'
+    >>> ClaimSettings(uri="/var/lib/claims").place
+    'file:///var/lib/claims'
+    """
+
+    model_config = SettingsConfigDict(env_prefix=f"{ENV_PREFIX}CLAIMS_")
+
+    table: ClassVar[str] = "claims"
+
+    uri: str | None = Field(
+        default=None, description="a folder, or a URI that pyarrow.fs knows; None: nowhere"
+    )
+
+    @field_validator("uri")
+    @classmethod
+    def _names_a_place(cls, value: str | None) -> str | None:
+        if value is None:
+            return None
+        if "://" not in value:
+            if not value.strip():
+                raise ValueError("it is empty: give a folder or a URI, or leave it out")
+            return Path(value).expanduser().absolute().as_uri()
+        who, at, _ = value.partition("?")[0].partition("://")[2].rpartition("@")
+        if at and ":" in who:
+            raise ValueError(
+                "it holds a password: give that as the object store's own tools take it, such as "
+                "in AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+            )
+        return value
+
+    @property
+    def place(self) -> str | None:
+        """The URI as messages and logs name it: without options, without a slash at its end."""
+        return None if self.uri is None else self.uri.partition("?")[0].rstrip("/")
