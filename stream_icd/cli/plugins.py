@@ -46,6 +46,7 @@ class BuiltIn(LazyGroup):
         "train",
         "history",
         "replay",
+        "dlq",
     )
 
     def members(self) -> dict[str, Load]:

@@ -5,8 +5,22 @@ from __future__ import annotations
 from collections import deque
 
 from stream_icd.errors import BadInput, BadSettings, TooManyDeadLetters
-from stream_icd.kafka.record import OutgoingRecord, Record
+from stream_icd.kafka.record import Headers, OutgoingRecord, Record
 from stream_icd.kafka.topics import dead_letter_topic
+
+ATTEMPT = "icd_dlq_attempt"
+"""How many times a record has been set aside. It goes with one that is sent again, so that a
+record that goes round in circles is seen."""
+
+ADDED = (
+    "icd_dlq_topic",
+    "icd_dlq_partition",
+    "icd_dlq_offset",
+    "icd_dlq_stage",
+    "icd_dlq_exception",
+    "icd_dlq_message",
+    ATTEMPT,
+)
 
 
 def dead_letter(record: Record, stage: str, error: BadInput) -> OutgoingRecord:
@@ -15,20 +29,45 @@ def dead_letter(record: Record, stage: str, error: BadInput) -> OutgoingRecord:
     Args:
         stage: what was being done, such as `decode`.
     """
-    why = {
-        "icd_dlq_topic": record.topic,
-        "icd_dlq_partition": str(record.partition),
-        "icd_dlq_offset": str(record.offset),
-        "icd_dlq_stage": stage,
-        "icd_dlq_exception": type(error).__name__,
-        "icd_dlq_message": str(error),
-    }
+    as_it_came, before = _attempts_before(record.headers)
+    why = (
+        record.topic,
+        str(record.partition),
+        str(record.offset),
+        stage,
+        type(error).__name__,
+        str(error),
+        str(before + 1),
+    )
+    reason = ((name, text.encode()) for name, text in zip(ADDED, why, strict=True))
     return OutgoingRecord(
         topic=dead_letter_topic(record.topic),
         key=record.key,
         value=record.value,
-        headers=(*record.headers, *((name, text.encode()) for name, text in why.items())),
+        headers=(*as_it_came, *reason),
     )
+
+
+def split_headers(headers: Headers) -> tuple[Headers, dict[str, str]]:
+    """A dead letter's headers as they came, and what was added at their end."""
+    added: dict[str, str] = {}
+    for name, value in reversed(headers):
+        if name not in ADDED or name in added:
+            break
+        added[name] = value.decode(errors="replace")
+    return headers[: len(headers) - len(added)], dict(reversed(added.items()))
+
+
+def count_of(text: str) -> int:
+    """A number of attempts; 0 for what is none."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
+
+
+def _attempts_before(headers: Headers) -> tuple[Headers, int]:
+    """A record's headers as its producer sent them, and how often it was set aside before."""
+    if not headers or headers[-1][0] != ATTEMPT:
+        return headers, 0
+    return headers[:-1], count_of(headers[-1][1].decode(errors="replace"))
 
 
 class DeadLetterLimit:

@@ -33,12 +33,12 @@ def write_table(table: pa.Table) -> bytes:
 
 
 def read_table(
-    value: bytes, columns: Mapping[str, bool], limits: Limits, error: type[BadInput]
+    value: bytes, columns: Mapping[str, bool] | None, limits: Limits, error: type[BadInput]
 ) -> pa.Table:
     """The table of an Arrow IPC stream with exactly the known columns.
 
     Args:
-        columns: allowed column names, and whether each is required.
+        columns: allowed column names, and whether each is required; None for any.
         error: raised when the bytes are no such table.
 
     Raises:
@@ -57,13 +57,15 @@ def read_table(
 
 
 def _check_stream(
-    value: bytes, columns: Mapping[str, bool], limits: Limits, error: type[BadInput]
+    value: bytes, columns: Mapping[str, bool] | None, limits: Limits, error: type[BadInput]
 ) -> None:
     messages = _messages(value)
     first = next(messages, None)
     if first is None or first.type != "schema":
         raise error("not an Arrow IPC stream: it does not begin with a schema")
-    _check_columns(pa.ipc.read_schema(first), columns, error)
+    schema = pa.ipc.read_schema(first)
+    if columns is not None:
+        _check_columns(schema, columns, error)
     rows = size = 0
     for message in messages:
         if message.type != "record batch":

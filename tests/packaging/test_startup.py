@@ -57,6 +57,8 @@ def command(*arguments: str) -> str:
         ("produce", "taxi", "rows.csv"),
         ("produce", "files", "."),
         ("data", "list"),
+        ("dlq", "list"),
+        ("dlq", "retry", "--all"),
         ("data", "fetch", "--help"),
     ],
     ids=" ".join,

@@ -22,6 +22,7 @@ from stream_icd.events import CommunityEvent, CommunityEvents
 from stream_icd.kafka.record import Record
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import DEFAULT_TOPICS
+from stream_icd.pipeline.dead_letter_box import dead_letter_of, retried_marker
 from stream_icd.pipeline.dead_letters import dead_letter
 from stream_icd.snapshot import Window, snapshot_from_pairs
 from stream_icd.wire.communities import (
@@ -168,6 +169,14 @@ def test_a_dead_letter_carries_the_headers_that_are_documented() -> None:
     schema = headers_schema("deadLetter")
     jsonschema.validate(headers, schema)
     assert set(headers) == set(schema["properties"]) == set(rows_under("added at the end:"))
+
+
+def test_the_marker_of_a_dead_letter_that_was_sent_again_is_documented() -> None:
+    letter = dead_letter_of(Record("icd.snapshots.v1.dlq", 0, 7, 0, b"g", b""))
+    headers = texts(retried_marker(letter, "icd.snapshots.v1", DAY.end).headers)
+    schema = headers_schema("retried")
+    jsonschema.validate(headers, schema)
+    assert set(headers) == set(schema["properties"]) == set(rows_under("empty value, and these"))
 
 
 def test_topics_are_those_that_topics_create_makes() -> None:

@@ -1,0 +1,206 @@
+"""`stream-icd dlq`: look at dead letters, and send them again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from stream_icd.cli.options import BootstrapServers, kafka_settings
+from stream_icd.cli.replay_options import Graph
+from stream_icd.errors import BadSettings
+
+if TYPE_CHECKING:
+    from stream_icd.kafka.settings import KafkaSettings
+    from stream_icd.pipeline.dead_letter_choice import Choice
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    help="Look at dead letters: records that were set aside; send them again.",
+)
+
+SNAPSHOTS = "icd.snapshots.v1"
+
+Topic = Annotated[str, typer.Option(help="Whose dead letters, where no place says so.")]
+Exception_ = Annotated[
+    str | None,
+    typer.Option(
+        "--exception",
+        help="Only those set aside for this, such as BadSnapshot.",
+        show_default=False,
+    ),
+]
+First = Annotated[
+    str | None,
+    typer.Option(
+        "--from",
+        help="Time at which they were set aside, offset, or PARTITION:OFFSET,… in the dead-letter "
+        "topic; by default the beginning.",
+        show_default=False,
+    ),
+]
+Last = Annotated[
+    str | None,
+    typer.Option("--to", help="The same, not included; by default the end.", show_default=False),
+]
+
+
+@app.command("list")
+def list_(
+    topic: Annotated[str, typer.Argument(help="Whose dead letters.")] = SNAPSHOTS,
+    everywhere: Annotated[
+        bool, typer.Option("--all", help="Those of all topics that have any.")
+    ] = False,
+    graph: Graph = None,
+    exception: Exception_ = None,
+    first: First = None,
+    last: Last = None,
+    format: Annotated[
+        Literal["table", "json"],
+        typer.Option(help="A table for people, or JSON lines with everything but the value."),
+    ] = "table",
+    bootstrap_servers: BootstrapServers = None,
+) -> None:
+    """Show which records were set aside, when, why, and whether they were sent again.
+
+    stream-icd dlq list
+
+    stream-icd dlq list --graph as733 --from 2026-01-31 --format json
+    """
+    from stream_icd.cli.dlq_tables import json_lines, table_lines
+    from stream_icd.kafka.topics import is_dead_letter_topic, topic_names
+    from stream_icd.pipeline.dead_letter_box import read_dead_letters
+    from stream_icd.pipeline.dead_letter_choice import dead_letters_of
+
+    settings = kafka_settings(bootstrap_servers)
+    boxes = (
+        [name for name in topic_names(settings) if is_dead_letter_topic(name)]
+        if everywhere
+        else [dead_letters_of(topic)]
+    )
+    found = []
+    for name in boxes:
+        box = read_dead_letters(settings, name)
+        chosen = _choice(settings, name, frozenset(), graph, exception, first, last).of(box)
+        found += [(letter, box.retried.get(letter.place, ())) for letter in chosen]
+    for line in json_lines(found) if format == "json" else table_lines(found):
+        typer.echo(line)
+
+
+@app.command()
+def show(
+    place: Annotated[
+        str,
+        typer.Argument(help="PARTITION:OFFSET, or TOPIC[PARTITION]@OFFSET as lists and logs say."),
+    ],
+    topic: Topic = SNAPSHOTS,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Write the value to this file, byte for byte.", show_default=False),
+    ] = None,
+    bootstrap_servers: BootstrapServers = None,
+) -> None:
+    """Show all that is known of one dead letter, and whether it could be read today.
+
+    stream-icd dlq show 0:7 --out snapshot.arrows
+
+    stream-icd dlq show 'icd.snapshots.v1[3]@41'
+    """
+    from stream_icd.cli.dlq_tables import letter_lines, printable
+    from stream_icd.pipeline.dead_letter_box import read_dead_letters, values_of
+    from stream_icd.pipeline.dead_letter_choice import parse_places
+
+    settings = kafka_settings(bootstrap_servers)
+    dead_letters, places = parse_places([place], topic)
+    box = read_dead_letters(settings, dead_letters)
+    chosen = _choice(settings, dead_letters, places, None, None, None, None).of(box)
+    for letter, value in values_of(settings, chosen):
+        for line in letter_lines(letter, value, box.retried.get(letter.place, ())):
+            typer.echo(printable(line))
+        if out is not None:
+            _write(out, letter.place, value)
+
+
+@app.command()
+def retry(
+    places: Annotated[
+        list[str] | None,
+        typer.Argument(
+            help="Which: PARTITION:OFFSET, or TOPIC[PARTITION]@OFFSET as lists and logs say.",
+            show_default=False,
+        ),
+    ] = None,
+    topic: Topic = SNAPSHOTS,
+    everything: Annotated[bool, typer.Option("--all", help="All of the topic's.")] = False,
+    graph: Graph = None,
+    exception: Exception_ = None,
+    first: First = None,
+    last: Last = None,
+    to_topic: Annotated[
+        str | None,
+        typer.Option(
+            "--to-topic",
+            help="Topic to send them to; by default each goes where it came from.",
+            show_default=False,
+        ),
+    ] = None,
+    again: Annotated[
+        bool, typer.Option("--again", help="Also those that have been sent again before.")
+    ] = False,
+    rate: Annotated[
+        float | None,
+        typer.Option(help="So many a second at the most; by default no limit.", show_default=False),
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what would happen, and do nothing.")
+    ] = False,
+    bootstrap_servers: BootstrapServers = None,
+) -> None:
+    """Send dead letters again, to the topic that they came from, each once.
+
+    Key, value and headers are those that were set aside. What was sent is marked in the
+    dead-letter topic; run again after it was stopped or killed, it sends the rest. One that fails
+    again comes back as another dead letter, which says how often it has been set aside.
+
+      stream-icd dlq retry --graph as733 --exception LimitExceeded --dry-run
+
+      stream-icd dlq retry 0:7 'icd.snapshots.v1[3]@41'
+    """
+    from stream_icd.cli.dlq_retry import run_retry
+    from stream_icd.pipeline.dead_letter_choice import parse_places
+
+    if everything and places:
+        raise BadSettings("give either places, or --all")
+    if not (everything or places or graph or exception or first or last):
+        raise BadSettings("say which: places, --graph, --exception, --from, --to, or --all")
+    settings = kafka_settings(bootstrap_servers)
+    dead_letters, wanted = parse_places(places or [], topic)
+    choice = _choice(settings, dead_letters, wanted, graph, exception, first, last)
+    run_retry(settings, choice, to_topic=to_topic, again=again, rate=rate, dry_run=dry_run)
+
+
+def _choice(
+    settings: KafkaSettings,
+    dead_letters: str,
+    places: frozenset[str],
+    graph: str | None,
+    exception: str | None,
+    first: str | None,
+    last: str | None,
+) -> Choice:
+    from stream_icd.kafka.topics import describe_topic
+    from stream_icd.pipeline.dead_letter_choice import Choice
+    from stream_icd.pipeline.topic_range import TopicRange, parse_position
+
+    n = describe_topic(settings, dead_letters).partitions
+    start, end = parse_position("--from", first, n), parse_position("--to", last, n)
+    return Choice(TopicRange(dead_letters, start, end), places, graph, exception)
+
+
+def _write(out: Path, place: str, value: bytes | None) -> None:
+    if value is None:
+        raise BadSettings(f"{place} has no value (null): there is nothing to write to {out}")
+    out.write_bytes(value)
+    typer.echo(f"{len(value):,} bytes to {out}")

@@ -1,0 +1,118 @@
+"""How dead letters are shown: a table, JSON lines, and all of one."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from stream_icd.pipeline.dead_letter_box import DeadLetter, Retried
+
+HEADING = (
+    "place",
+    "set aside",
+    "graph",
+    "snapshot",
+    "stage",
+    "exception",
+    "time",
+    "sent again",
+    "because",
+)
+SHORT = 60
+"""So much of what is wrong is shown of each in a table."""
+
+Found = Sequence[tuple[DeadLetter, Sequence[Retried]]]
+"""Dead letters, each with the times that it was sent again."""
+
+
+def table_lines(found: Found) -> Iterator[str]:
+    """A line for each, however long, and how many there are of each exception."""
+    rows = [HEADING, *(_cells(letter, retried) for letter, retried in found)]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        yield "  ".join(cells).rstrip()
+    yield from counts_lines(letter for letter, _ in found)
+    again = sum(bool(retried) for _, retried in found)
+    yield f"{len(found):,} dead letters, {again:,} of them sent again"
+
+
+def counts_lines(letters: Iterable[DeadLetter]) -> Iterator[str]:
+    """How many there are of each exception, most first."""
+    for name, count in Counter(letter.exception or "unknown" for letter in letters).most_common():
+        yield f"{count:,} {name}"
+
+
+def json_lines(found: Found) -> Iterator[str]:
+    """A JSON object for each, with all but the value."""
+    return (json.dumps(_document(letter, retried)) for letter, retried in found)
+
+
+def letter_lines(
+    letter: DeadLetter, value: bytes | None, retried: Sequence[Retried]
+) -> Iterator[str]:
+    """All that is known of a dead letter, and of what its value holds."""
+    from stream_icd.pipeline.dead_letter_contents import first_rows, verdict
+
+    yield f"{letter.place}, set aside {letter.at:%Y-%m-%d %X} UTC, time {letter.attempt}"
+    yield f"came from {letter.came_from or 'an unknown place'}"
+    yield f"because, at stage {letter.stage}: {letter.exception}: {letter.message}"
+    for one in retried:
+        yield f"sent again to {one.to}, {one.at}"
+    yield f"key: {_text(letter.key)}"
+    for name, content in letter.headers:
+        yield f"header {name}: {_text(content)}"
+    for name, text in letter.added.items():
+        yield f"header {name}: {text}"
+    yield "value: null" if value is None else f"value: {len(value):,} bytes"
+    yield f"today: {verdict(letter, value)}"
+    yield from first_rows(value)
+
+
+def printable(text: str) -> str:
+    """A line in which nothing from outside moves the cursor of whoever reads it."""
+    return "".join(one if one.isprintable() else ascii(one)[1:-1] for one in text)
+
+
+def _cells(letter: DeadLetter, retried: Sequence[Retried]) -> tuple[str, ...]:
+    message = letter.message
+    cells = (
+        letter.place,
+        f"{letter.at:%Y-%m-%d %X}",
+        _text(letter.key),
+        letter.snapshot_id or "?",
+        letter.stage,
+        letter.exception,
+        str(letter.attempt),
+        "yes" if retried else "no",
+        message if len(message) <= SHORT else f"{message[: SHORT - 1]}…",
+    )
+    return tuple(map(printable, cells))
+
+
+def _document(letter: DeadLetter, retried: Sequence[Retried]) -> dict[str, Any]:
+    return {
+        "place": letter.place,
+        "topic": letter.topic,
+        "partition": letter.partition,
+        "offset": letter.offset,
+        "at": letter.at.isoformat(),
+        "came_from": letter.came_from,
+        "key": None if letter.key is None else _text(letter.key),
+        "graph": letter.graph,
+        "snapshot_id": letter.snapshot_id,
+        "stage": letter.stage,
+        "exception": letter.exception,
+        "message": letter.message,
+        "attempt": letter.attempt,
+        "bytes": letter.size,
+        "headers": [[name, _text(content)] for name, content in letter.headers],
+        "retried": [{"at": one.at, "to": one.to} for one in retried],
+    }
+
+
+def _text(content: bytes | None) -> str:
+    """Text, with what is none written as escapes."""
+    return "null" if content is None else content.decode(errors="backslashreplace")

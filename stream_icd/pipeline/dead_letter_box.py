@@ -1,0 +1,195 @@
+"""What a dead-letter topic holds: which records, why, and which of them were sent again.
+
+The topic is the only state. A dead letter that was sent again is marked in it by a record that
+comes after it in its partition, so all of a topic is read to know what was not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Literal
+
+from stream_icd.kafka.reader import open_reader
+from stream_icd.kafka.record import Headers, OutgoingRecord, Record
+from stream_icd.kafka.settings import KafkaSettings
+from stream_icd.pipeline.dead_letters import ATTEMPT, count_of, split_headers
+
+RETRIED = "icd_dlq_retried"
+RETRIED_AT = "icd_dlq_retried_at"
+RETRIED_TO = "icd_dlq_retried_to"
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetter:
+    """What is known of a record that was set aside; all but its value.
+
+    Attributes:
+        headers: as its producer sent them.
+        added: why it was set aside: the headers that were added, by name.
+        size: bytes of its value; None where that is null.
+    """
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp_ms: int
+    key: bytes | None
+    headers: Headers
+    added: Mapping[str, str]
+    size: int | None
+
+    @property
+    def place(self) -> str:
+        """Where it is, as lists and error messages say it."""
+        return f"{self.topic}[{self.partition}]@{self.offset}"
+
+    @property
+    def came_from(self) -> str | None:
+        """Where it was read before it was set aside, as that reader's log says it."""
+        parts = (self.added.get(f"icd_dlq_{name}") for name in ("topic", "partition", "offset"))
+        topic, partition, offset = parts
+        return f"{topic}[{partition}]@{offset}" if topic else None
+
+    @property
+    def at(self) -> datetime:
+        """When it was set aside."""
+        return datetime.fromtimestamp(self.timestamp_ms / 1000, UTC)
+
+    @property
+    def graph(self) -> str | None:
+        """The graph's name, where the key is one."""
+        return _text(self.key)
+
+    @property
+    def snapshot_id(self) -> str | None:
+        """The id of its event, where there is one that can be read."""
+        return _text(dict(self.headers).get("ce_id"))
+
+    @property
+    def stage(self) -> str:
+        """What was being done with it."""
+        return self.added.get("icd_dlq_stage", "")
+
+    @property
+    def exception(self) -> str:
+        """The kind of error."""
+        return self.added.get("icd_dlq_exception", "")
+
+    @property
+    def message(self) -> str:
+        """What is wrong."""
+        return self.added.get("icd_dlq_message", "")
+
+    @property
+    def attempt(self) -> int:
+        """How many times it has been set aside, this time included."""
+        return max(1, count_of(self.added.get(ATTEMPT, "")))
+
+
+@dataclass(frozen=True, slots=True)
+class Retried:
+    """When a dead letter was sent again, and to which topic."""
+
+    at: str
+    to: str
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetterBox:
+    """The dead letters of a topic, in the order in which they are read, and what came of them.
+
+    Attributes:
+        retried: for the places of those that were sent again: each time.
+    """
+
+    letters: Sequence[DeadLetter]
+    retried: Mapping[str, Sequence[Retried]]
+
+
+def dead_letter_of(record: Record) -> DeadLetter:
+    """What is known of a record of a dead-letter topic."""
+    headers, added = split_headers(record.headers)
+    size = None if record.value is None else len(record.value)
+    stamp = record.timestamp_ms
+    return DeadLetter(
+        record.topic, record.partition, record.offset, stamp, record.key, headers, added, size
+    )
+
+
+def retried_marker(letter: DeadLetter, to: str, at: datetime) -> OutgoingRecord:
+    """The record that says, in the dead letter's own partition, that it was sent again."""
+    said = {
+        RETRIED: f"{letter.partition}@{letter.offset}",
+        RETRIED_AT: at.astimezone(UTC).isoformat().replace("+00:00", "Z"),
+        RETRIED_TO: to,
+    }
+    return OutgoingRecord(
+        topic=letter.topic,
+        key=letter.key,
+        value=b"",  # not null: that would delete what has this key, were the topic compacted
+        headers=tuple((name, text.encode()) for name, text in said.items()),
+        partition=letter.partition,
+    )
+
+
+def read_dead_letters(
+    settings: KafkaSettings, topic: str, until: Literal["end", "settled"] = "end"
+) -> DeadLetterBox:
+    """All that the dead-letter topic `topic` holds; their values are not kept.
+
+    Args:
+        until: as `open_reader`'s.
+
+    Raises:
+        TopicMissing, BrokerUnavailable: as their texts say.
+    """
+    letters: list[DeadLetter] = []
+    retried: dict[str, list[Retried]] = {}
+    with open_reader(settings, topic, until=until) as records:
+        for record in records:
+            if (mark := _marked(record)) is None:
+                letters.append(dead_letter_of(record))
+            else:
+                retried.setdefault(mark[0], []).append(mark[1])
+    return DeadLetterBox(letters, retried)
+
+
+def values_of(
+    settings: KafkaSettings, letters: Collection[DeadLetter]
+) -> Iterator[tuple[DeadLetter, bytes | None]]:
+    """Each of some dead letters of one topic with its value, one after the other.
+
+    What retention has removed meanwhile is not among them.
+
+    Raises:
+        TopicMissing, BrokerUnavailable: as their texts say.
+    """
+    wanted = {letter.place: letter for letter in letters}
+    if not wanted:
+        return
+    (topic,) = {letter.topic for letter in letters}
+    with open_reader(settings, topic, until="end") as records:
+        for record in records:
+            if record.place in wanted:
+                yield wanted.pop(record.place), record.value
+            if not wanted:
+                return
+
+
+def _marked(record: Record) -> tuple[str, Retried] | None:
+    """What a marker says: of which dead letter, and what came of it."""
+    headers = dict(record.headers)
+    if record.value or RETRIED not in headers or split_headers(record.headers)[1]:
+        return None
+    partition, _, offset = (_text(headers[RETRIED]) or "").partition("@")
+    at, to = (_text(headers.get(name)) or "?" for name in (RETRIED_AT, RETRIED_TO))
+    return f"{record.topic}[{partition}]@{offset}", Retried(at, to)
+
+
+def _text(value: bytes | None) -> str | None:
+    try:
+        return None if value is None else value.decode()
+    except UnicodeDecodeError:
+        return None

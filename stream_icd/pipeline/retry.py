@@ -1,0 +1,189 @@
+"""Sending dead letters again, once: what was sent is marked where they lie."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from stream_icd.errors import BadSettings, DeliveryFailed, MessageTooLarge, TopicMissing
+from stream_icd.kafka.delivery import Delivery, Outlet, open_outlet, resolve
+from stream_icd.kafka.record import OutgoingRecord
+from stream_icd.kafka.settings import KafkaSettings
+from stream_icd.kafka.topics import describe_topic
+from stream_icd.pipeline.dead_letter_box import (
+    DeadLetter,
+    DeadLetterBox,
+    retried_marker,
+    values_of,
+)
+from stream_icd.pipeline.dead_letter_choice import Choice
+from stream_icd.pipeline.dead_letters import ATTEMPT
+from stream_icd.pipeline.publish import Pace
+from stream_icd.sources.source import Stop
+
+# A transaction takes so many, or ends with the one that reaches so many bytes.
+TOGETHER = 50
+TOGETHER_BYTES = 16 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a retry would do.
+
+    Attributes:
+        letters: those to send, with the topic that each goes to.
+        already: how many of those that were chosen have been sent again before.
+    """
+
+    letters: Sequence[tuple[DeadLetter, str]]
+    already: int
+
+    @property
+    def targets(self) -> Counter[str]:
+        """How many go to each topic."""
+        return Counter(target for _, target in self.letters)
+
+
+def plan_retry(
+    box: DeadLetterBox, choice: Choice, *, to: str | None = None, again: bool = False
+) -> Plan:
+    """Which dead letters are to be sent, and where.
+
+    Args:
+        to: a topic for all of them; by default each goes where it came from.
+        again: also those that have been sent again before.
+
+    Raises:
+        BadSettings: there is none at a place, or one does not say where it came from.
+    """
+    chosen = choice.of(box)
+    fresh = [one for one in chosen if again or one.place not in box.retried]
+    return Plan([(one, to or _origin(one)) for one in fresh], len(chosen) - len(fresh))
+
+
+def check_targets(settings: KafkaSettings, plan: Plan) -> None:
+    """See that there is a topic for each dead letter.
+
+    Raises:
+        TopicMissing: there is none; the message says how many would go there.
+    """
+    for target, count in plan.targets.items():
+        try:
+            describe_topic(settings, target)
+        except TopicMissing as error:
+            raise TopicMissing(
+                f"{count} dead letters belong to {target}, and {error}; or send them to another "
+                "topic (--to-topic)"
+            ) from error
+
+
+def open_retry_outlet(settings: KafkaSettings, topic: str) -> Outlet:
+    """What a retry of the dead-letter topic `topic` publishes with, one retry at a time.
+
+    Where the broker keeps transactions, whatever another retry of this topic has begun and not
+    finished is undone when this returns, and it can finish nothing any more. So read the topic
+    afterwards ("settled"), and what is not marked in it has not been sent.
+
+    Raises:
+        BrokerUnavailable: nobody answers.
+    """
+    return open_outlet(settings, resolve(settings, Delivery.AUTO), "stream-icd-retry", topic)
+
+
+@dataclass(slots=True)
+class Retry:
+    """What a retry did: how many were sent, and, of those that could not be, why not."""
+
+    sent: int = 0
+    refused: dict[str, str] = field(default_factory=dict)
+
+
+def retry(
+    settings: KafkaSettings,
+    plan: Plan,
+    outlet: Outlet,
+    pace: Pace,
+    clock: Callable[[], datetime],
+    stop: Stop,
+    on_sent: Callable[[int], None] = lambda _: None,
+) -> Retry:
+    """Send the dead letters of a plan, in the order in which they lie, each with its marker.
+
+    On a broker with transactions both become visible together, or neither; on another the marker
+    follows, so that a retry that was killed in between sends up to `TOGETHER` of them twice.
+
+    Args:
+        stop: looked at between transactions.
+        on_sent: called with how many have been sent just now, for a progress bar.
+
+    Raises:
+        DeliveryFailed, BrokerUnavailable: what was sent is marked; run it again.
+    """
+    done = Retry()
+    most = TOGETHER if pace.rate is None else max(1, min(TOGETHER, int(pace.rate)))
+    started = pace.monotonic()
+    for batch in _together(_sendable(settings, plan, outlet, done), most):
+        pace.wait(started, done.sent)
+        if stop.is_set():
+            break
+        _publish(outlet, batch, clock())
+        done.sent += len(batch)
+        on_sent(len(batch))
+    return done
+
+
+@dataclass(frozen=True, slots=True)
+class _Sendable:
+    letter: DeadLetter
+    record: OutgoingRecord
+
+
+def _sendable(
+    settings: KafkaSettings, plan: Plan, outlet: Outlet, done: Retry
+) -> Iterator[_Sendable]:
+    """Each dead letter as it will be sent; one that its topic does not take is noted and left."""
+    targets = {letter.place: target for letter, target in plan.letters}
+    for letter, value in values_of(settings, [letter for letter, _ in plan.letters]):
+        headers = (*letter.headers, (ATTEMPT, str(letter.attempt).encode()))
+        record = OutgoingRecord(targets[letter.place], value, letter.key, headers)
+        try:
+            outlet.check(record)
+        except MessageTooLarge as error:
+            done.refused[letter.place] = str(error)
+        else:
+            yield _Sendable(letter, record)
+
+
+def _together(sendable: Iterable[_Sendable], most: int) -> Iterator[list[_Sendable]]:
+    batch: list[_Sendable] = []
+    for one in sendable:
+        batch.append(one)
+        if len(batch) == most or sum(each.record.size for each in batch) >= TOGETHER_BYTES:
+            yield batch
+            batch = []
+    if batch:
+        yield batch
+
+
+def _publish(outlet: Outlet, batch: Sequence[_Sendable], at: datetime) -> None:
+    records = [one.record for one in batch]
+    markers = [retried_marker(one.letter, one.record.topic, at) for one in batch]
+    try:
+        for step in [[*records, *markers]] if outlet.atomic else [records, markers]:
+            outlet.publish(step, {}, None)
+    except DeliveryFailed as error:
+        raise DeliveryFailed(
+            f"{error}. What was sent is marked: run it again, unless another retry of "
+            f"{batch[0].letter.topic} has taken over"
+        ) from error
+
+
+def _origin(letter: DeadLetter) -> str:
+    try:
+        return letter.added["icd_dlq_topic"]
+    except KeyError as error:
+        raise BadSettings(
+            f"{letter.place} does not say which topic it came from: say where to (--to-topic)"
+        ) from error

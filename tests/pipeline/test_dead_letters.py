@@ -1,0 +1,83 @@
+"""What is set aside comes back as it was, and says why it was set aside."""
+
+from __future__ import annotations
+
+import pytest
+
+from stream_icd.errors import BadSettings, BadSnapshot
+from stream_icd.kafka.record import Record
+from stream_icd.pipeline.dead_letter_box import dead_letter_of, retried_marker
+from stream_icd.pipeline.dead_letter_choice import parse_places
+from stream_icd.pipeline.dead_letters import dead_letter, split_headers
+
+# Among a record's own headers may be some that look like ours.
+ODD_HEADERS = (
+    ("icd_dlq_topic", b"theirs"),
+    ("ce_id", b"g/1"),
+    ("ce_id", b"\xff"),
+    ("empty", b""),
+    ("icd_dlq_stage", b"theirs"),
+)
+
+
+def set_aside(record: Record) -> Record:
+    """What a reader of the dead-letter topic sees of it."""
+    out = dead_letter(record, "decode", BadSnapshot("not an Arrow IPC stream"))
+    return Record(out.topic, 0, 9, 1_700_000_000_123, out.key, out.value, out.headers)
+
+
+@pytest.mark.parametrize("key", [b"g", b"\xff", b"", None])
+@pytest.mark.parametrize("value", [b"\x00 not Arrow \xff", b"", None])
+def test_a_dead_letter_keeps_what_came_and_says_why(key: bytes | None, value: bytes | None) -> None:
+    dead = set_aside(Record("t", 3, 41, 0, key, value, ODD_HEADERS))
+    assert (dead.topic, dead.key, dead.value) == ("t.dlq", key, value)
+    letter = dead_letter_of(dead)
+    assert letter.headers == ODD_HEADERS
+    assert (letter.place, letter.came_from) == ("t.dlq[0]@9", "t[3]@41")
+    assert (letter.stage, letter.exception) == ("decode", "BadSnapshot")
+    assert letter.message == "not an Arrow IPC stream"
+    assert letter.at.isoformat() == "2023-11-14T22:13:20.123000+00:00"
+    assert letter.size == (None if value is None else len(value))
+
+
+def test_a_record_that_goes_round_in_circles_is_counted() -> None:
+    came = Record("t", 0, 1, 0, b"g", b"x", ODD_HEADERS)
+    for attempt in (1, 2, 3):
+        letter = dead_letter_of(set_aside(came))
+        assert (letter.attempt, letter.headers) == (attempt, ODD_HEADERS)
+        counted = ("icd_dlq_attempt", str(letter.attempt).encode())
+        came = Record("t", 0, 1 + attempt, 0, b"g", b"x", (*letter.headers, counted))
+
+
+@pytest.mark.parametrize("text", [b"", b"-1", b"many", b"9" * 5000, "²".encode()])
+def test_a_count_that_is_none_does_not_matter(text: bytes) -> None:
+    came = Record("t", 0, 1, 0, b"g", b"x", (("icd_dlq_attempt", text),))
+    assert dead_letter_of(set_aside(came)).attempt == 1
+
+
+def test_a_marker_lies_behind_its_dead_letter_and_deletes_nothing() -> None:
+    letter = dead_letter_of(set_aside(Record("t", 3, 41, 0, b"g", b"x")))
+    marker = retried_marker(letter, "elsewhere", letter.at)
+    assert (marker.topic, marker.partition, marker.key) == ("t.dlq", 0, b"g")
+    assert marker.value == b"", "null would delete the dead letter from a compacted topic"
+    assert dict(marker.headers) == {
+        "icd_dlq_retried": b"0@9",
+        "icd_dlq_retried_at": b"2023-11-14T22:13:20.123000Z",
+        "icd_dlq_retried_to": b"elsewhere",
+    }
+    assert split_headers(marker.headers) == (marker.headers, {})
+
+
+def test_places_are_named_as_lists_and_logs_name_them() -> None:
+    assert parse_places([], "t") == ("t.dlq", frozenset())
+    assert parse_places([], "t.dlq") == ("t.dlq", frozenset())
+    named = ["0:7", "t.dlq[1]@8", "t[2]@9"]
+    assert parse_places(named, "t") == (
+        "t.dlq",
+        frozenset({"t.dlq[0]@7", "t.dlq[1]@8", "t[2]@9"}),
+    )
+    assert parse_places(["u[2]@9"], "t") == ("u.dlq", frozenset({"u[2]@9"}))
+    with pytest.raises(BadSettings, match="PARTITION:OFFSET"):
+        parse_places(["seven"], "t")
+    with pytest.raises(BadSettings, match="several topics"):
+        parse_places(["t[0]@1", "u[0]@1"], "t")
