@@ -21,6 +21,7 @@ from kafka import OffsetAndMetadata, TopicPartition
 from kafka import errors as client
 from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
 from kafka.structs import MemberState
+from structlog.contextvars import bound_contextvars
 
 from stream_icd.errors import BrokerError, BrokerUnavailable, DeliveryFailed, OffsetGone
 from stream_icd.kafka.clients import open_consumer
@@ -36,9 +37,11 @@ from stream_icd.kafka.delivery import (
 from stream_icd.kafka.reader import Stop, our_record, what_is_left
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.settings import KafkaSettings, milliseconds
+from stream_icd.kafka.standing import Lag, settled_generation, silence_s
 from stream_icd.kafka.tenures import Tenure, Tenures
 from stream_icd.kafka.topics import describe_topic
 from stream_icd.kafka.translate import translated
+from stream_icd.kafka.watcher import Watcher
 from stream_icd.kafka.worker import Worker
 
 log = logging.getLogger(__name__)
@@ -61,7 +64,7 @@ class BatchDone:
     """A batch whose results were published and whose offsets were committed."""
 
     records: tuple[Record, ...]
-    outgoing: int
+    outgoing: tuple[OutgoingRecord, ...]
     handle_seconds: float
     publish_seconds: float
 
@@ -80,6 +83,7 @@ def run_consumer(
     delivery: Delivery = Delivery.AUTO,
     max_records: int = 16,
     on_done: Callable[[BatchDone], None] = lambda _: None,
+    watcher: Watcher | None = None,
 ) -> Delivery:
     """Consume `topic` in `group` until `stop`, and return the delivery that was kept.
 
@@ -89,8 +93,9 @@ def run_consumer(
     records aside (publish them to the dead-letter topic) rather than raise.
 
     A partition that the group never committed is read from its beginning. `on_done` is called
-    after each commit. After `stop` is set the batch in hand is finished, or given back when it
-    takes longer than `shutdown_timeout_s`; then the group is left.
+    after each commit, and `watcher` is told how the loop is doing. After `stop` is set the batch
+    in hand is finished, or given back when it takes longer than `shutdown_timeout_s`; then the
+    group is left.
 
     Raises:
         TopicMissing: there is no such topic (any more).
@@ -112,7 +117,10 @@ def run_consumer(
     )
     try:
         with contextlib.suppress(_GiveBack):
-            _Loop(settings, topic, group, kept, consumer, stop, on_done).run(handle)
+            loop = _Loop(
+                settings, topic, group, kept, consumer, stop, on_done, watcher or Watcher()
+            )
+            loop.run(handle)
     finally:
         consumer.close(timeout_ms=COMMIT_TIMEOUT_S * 1000)
     return kept
@@ -137,6 +145,14 @@ class _Batch:
             },
         )
 
+    @property
+    def places(self) -> str:
+        """Its offsets, first and last: `topic[partition]@first..last` for each partition."""
+        return ", ".join(
+            f"{p.topic}[{p.partition}]@{first}..{self.next[p].offset - 1}"
+            for p, first in self.first.items()
+        )
+
 
 class _Loop:
     def __init__(
@@ -148,6 +164,7 @@ class _Loop:
         consumer: Any,
         stop: Stop,
         on_done: Callable[[BatchDone], None],
+        watcher: Watcher,
     ) -> None:
         self._settings = settings
         self._topic = topic
@@ -157,6 +174,9 @@ class _Loop:
         self._worker = Worker(f"{group}-worker")
         self._stop = stop
         self._on_done = on_done
+        self._watcher = watcher
+        self._lag = Lag(consumer)
+        self._in_hand: dict[TopicPartition, int] = {}
         self._tenures = Tenures(consumer)
         self._instance = settings.instance_id or uuid.uuid4().hex
         self._outlet: Outlet | None = None
@@ -170,8 +190,11 @@ class _Loop:
             while not self._stop.is_set():
                 tenure = self._tenures.begin()
                 polled = self._poll(POLL_MS)
+                self._lag.fetched()
                 if polled:
-                    self._process(_Batch.of(polled, tenure), handle)
+                    batch = _Batch.of(polled, tenure)
+                    with bound_contextvars(batch=batch.places):
+                        self._process(batch, handle)
                 else:
                     self._check_topic()
         finally:
@@ -180,15 +203,17 @@ class _Loop:
                 self._outlet.close()
 
     def _process(self, batch: _Batch, handle: Handle) -> None:
+        self._in_hand = batch.first
         started = time.monotonic()
         outgoing = self._wait_for(lambda: tuple(handle(batch.records)))
         handled = time.monotonic()
         if self._deliver(batch, outgoing):
             published = time.monotonic() - handled
-            self._on_done(BatchDone(batch.records, len(outgoing), handled - started, published))
+            self._on_done(BatchDone(batch.records, outgoing, handled - started, published))
         else:
             log.warning("partitions moved on while %d records were in hand", len(batch.records))
             self._tenures.rewind(batch.tenure, batch.first)
+        self._in_hand = {}
 
     def _deliver(self, batch: _Batch, outgoing: Sequence[OutgoingRecord]) -> bool:
         """Publish and commit; False where the batch, or a part of it, is no longer ours."""
@@ -287,6 +312,14 @@ class _Loop:
             raise BrokerError("the client gave records of paused partitions")
 
     def _poll(self, timeout_ms: int) -> dict[TopicPartition, list[Any]]:
+        polled = self._polled(timeout_ms)
+        self._watcher.polled(settled_generation(self._consumer), silence_s(self._consumer))
+        lag = self._lag.look(self._tenures.ours(), self._in_hand)
+        if lag is not None:
+            self._watcher.lagged(lag)
+        return polled
+
+    def _polled(self, timeout_ms: int) -> dict[TopicPartition, list[Any]]:
         try:
             polled = dict(self._consumer.poll(timeout_ms=timeout_ms))
             self._keep_joining()

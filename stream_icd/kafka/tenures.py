@@ -50,6 +50,11 @@ class Tenures(ConsumerRebalanceListener):  # type: ignore[misc]
                 self._if_assigned(self._consumer.resume, partition)
             return dict(self._ours)
 
+    def ours(self) -> frozenset[TopicPartition]:
+        """The partitions that are ours now."""
+        with self._lock:
+            return frozenset(self._ours)
+
     def pause(self) -> None:
         with self._lock:
             for partition in self._ours:

@@ -17,6 +17,7 @@ from stream_icd.kafka.producer import Publisher
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.settings import KafkaSettings
+from stream_icd.kafka.watcher import Watcher
 
 
 def publish(settings: KafkaSettings, topic: str, count: int, keys: int = 3, start: int = 0) -> None:
@@ -45,6 +46,7 @@ class Echo:
         delivery: Delivery = Delivery.AT_LEAST_ONCE,
         seconds: float = 0.0,
         max_records: int = 4,
+        watcher: Watcher | None = None,
     ) -> None:
         self.handled: list[Record] = []
         self.done: list[BatchDone] = []
@@ -53,7 +55,11 @@ class Echo:
         self._seconds = seconds
         self._target = target
         self._arguments = (settings, source, group, self._handle, self.stop)
-        self._options = {"delivery": delivery, "max_records": max_records}
+        self._options = {
+            "delivery": delivery,
+            "max_records": max_records,
+            "watcher": watcher,
+        }
         self._thread = threading.Thread(target=self._run, daemon=True)
 
     def __enter__(self) -> Self:

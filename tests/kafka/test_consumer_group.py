@@ -40,7 +40,7 @@ def test_everything_is_handled_in_order_published_and_committed(
         wait_until(lambda: echo.committed == 100)
     assert in_order_by_key(echo.handled)
     assert max(len(batch.records) for batch in echo.done) <= 4
-    assert sum(batch.outgoing for batch in echo.done) == 100
+    assert sum(len(batch.outgoing) for batch in echo.done) == 100
     assert sorted(values(settings, pipe[1])) == list(range(100))
     with Echo(settings, *pipe) as later:  # the group goes on where it was
         publish(settings, pipe[0], 10, start=100)

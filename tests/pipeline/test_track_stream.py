@@ -98,7 +98,7 @@ def work(broker: Broker, worker: Tracker, records: Sequence[Record]) -> None:
     """A batch that succeeds: handled, published, committed."""
     sent = tuple(worker.handle(records))
     publish(broker, sent)
-    worker.done(BatchDone(tuple(records), len(sent), 0.0, 0.0))
+    worker.done(BatchDone(tuple(records), sent, 0.0, 0.0))
 
 
 def fails_before_publishing(worker: Tracker, records: Sequence[Record]) -> None:

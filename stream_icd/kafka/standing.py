@@ -1,0 +1,80 @@
+"""How a member of a group stands: in the group, with its broker, and behind its partitions."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
+
+from kafka import TopicPartition
+from kafka import errors as client
+from kafka.structs import MemberState
+
+LOOK_EVERY_S = 1.0
+ASK_AFTER_S = 5.0
+ASK_TIMEOUT_MS = 500
+
+
+def settled_generation(consumer: Any) -> int | None:
+    """The group's generation, where the consumer is a settled member of it."""
+    membership = consumer.group_metadata()
+    settled = membership.state == MemberState.STABLE and membership.generation_id >= 0
+    return int(membership.generation_id) if settled else None
+
+
+def silence_s(consumer: Any) -> float:
+    """Seconds since the broker last answered a heartbeat, or let us join."""
+    heartbeat = consumer._coordinator.heartbeat  # the client (3.0.12) tells it nowhere else
+    return float(time.monotonic() - max(heartbeat.last_receive, heartbeat.last_reset))
+
+
+class Lag:
+    """How many records wait, or are in hand: from the first that is not committed to the end.
+
+    The end of a partition comes with what is fetched of it. While work is in hand nothing is
+    fetched, so now and then the broker is asked; there the embedded one may answer too little.
+    """
+
+    def __init__(self, consumer: Any, clock: Callable[[], float] = time.monotonic) -> None:
+        self._consumer = consumer
+        self._clock = clock
+        self._looked = self._fetched = clock()
+        self._ends: dict[TopicPartition, int] = {}
+
+    def fetched(self) -> None:
+        """A poll that fetches was made just now."""
+        self._fetched = self._clock()
+
+    def look(
+        self, ours: Collection[TopicPartition], in_hand: Mapping[TopicPartition, int]
+    ) -> dict[int, int] | None:
+        """The lag of each of our partitions, as far as it is known; None: too early to look.
+
+        Args:
+            in_hand: of partitions with records in hand, the offset of the first of them.
+        """
+        now = self._clock()
+        if now - self._looked < LOOK_EVERY_S:
+            return None
+        self._looked = now
+        if ours and now - self._fetched > ASK_AFTER_S:
+            self._ask(ours)
+        lags = {p.partition: self._of(p, in_hand.get(p)) for p in ours}
+        return {partition: lag for partition, lag in lags.items() if lag is not None}
+
+    def _ask(self, ours: Collection[TopicPartition]) -> None:
+        self._fetched = self._clock()
+        try:
+            self._ends = self._consumer.end_offsets(list(ours), timeout_ms=ASK_TIMEOUT_MS)
+        except client.KafkaError:
+            return  # it is looked at again soon, and who waits for the broker says so
+
+    def _of(self, partition: TopicPartition, first: int | None) -> int | None:
+        try:
+            end = self._consumer.highwater(partition)
+            done = self._consumer.position(partition, timeout_ms=0) if first is None else first
+        except (client.KafkaError, AssertionError):  # it was taken away, or has no position yet
+            return None
+        if end is None or done is None:
+            return None
+        return int(max(0, end - done, self._ends.get(partition, 0) - done))

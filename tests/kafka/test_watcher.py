@@ -1,0 +1,91 @@
+"""Whoever watches a consumer sees where it stands: in its group, behind its partitions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import pytest
+
+from stream_icd.kafka.producer import Publisher
+from stream_icd.kafka.record import OutgoingRecord
+from stream_icd.kafka.watcher import Watcher
+from tests.brokers import Broker, wait_until
+from tests.kafka.echo import Echo, publish
+
+
+class Notes(Watcher):
+    """Writes down what it is told last."""
+
+    def __init__(self) -> None:
+        self.generations: list[int] = []
+        self.lag: dict[int, int] = {}
+        self.silence_s = float("inf")
+        self.polls = 0
+
+    def polled(self, generation: int | None, silence_s: float) -> None:
+        self.polls += 1
+        self.silence_s = silence_s
+        if generation is not None and generation not in self.generations:
+            self.generations.append(generation)
+
+    def lagged(self, lag: Mapping[int, int]) -> None:
+        self.lag = dict(lag)
+
+
+@pytest.fixture
+def pipe(make_topic: Callable[..., str]) -> tuple[str, str, str]:
+    """A source of three partitions, a target, and a group of their own."""
+    source = make_topic(partitions=3)
+    return source, make_topic(), f"group-{source}"
+
+
+def to_partition(broker: Broker, topic: str, partition: int, count: int) -> None:
+    with Publisher(broker.settings()) as publisher:
+        for number in range(count):
+            publisher.send(OutgoingRecord(topic, b"%d" % number, partition=partition))
+
+
+def test_lag_is_what_is_not_committed_and_ends_at_zero(
+    broker: Broker, pipe: tuple[str, str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("stream_icd.kafka.standing.LOOK_EVERY_S", 0.05)
+    seen: list[dict[int, int]] = []
+    notes = Notes()
+    notes.lagged = lambda lag: seen.append(dict(lag))  # type: ignore[method-assign]
+    for partition, count in enumerate((1, 12, 0)):
+        to_partition(broker, pipe[0], partition, count)
+    with Echo(broker.settings(), *pipe, seconds=0.4, watcher=notes) as echo:
+        wait_until(lambda: echo.committed == 13 and seen[-1] == {0: 0, 1: 0, 2: 0})
+    assert {one.get(1) for one in seen} >= {12, 8, 4, 0}
+    assert all(one.get(2, 0) == 0 for one in seen)
+
+
+def test_what_comes_while_work_is_in_hand_is_seen(
+    broker: Broker, pipe: tuple[str, str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("stream_icd.kafka.standing.LOOK_EVERY_S", 0.05)
+    monkeypatch.setattr("stream_icd.kafka.standing.ASK_AFTER_S", 0.2)
+    notes = Notes()
+    to_partition(broker, pipe[0], 0, 2)
+    with Echo(broker.settings(), *pipe, seconds=5, watcher=notes) as echo:
+        wait_until(lambda: notes.lag.get(0) == 2)
+        for _ in range(3):  # the embedded broker tells of all batches but the last
+            to_partition(broker, pipe[0], 0, 3)
+        polls = notes.polls
+        wait_until(lambda: notes.lag[0] >= 8)
+        assert notes.polls > polls
+        assert echo.committed == 0
+        wait_until(lambda: notes.lag[0] == 0)
+
+
+def test_each_rebalance_is_a_generation(broker: Broker, pipe: tuple[str, str, str]) -> None:
+    first, second = Notes(), Notes()
+    publish(broker.settings(), pipe[0], 9)
+    with Echo(broker.settings(), *pipe, watcher=first) as one:
+        wait_until(lambda: one.committed == 9)
+        before = len(first.generations)
+        assert before >= 1
+        with Echo(broker.settings(), *pipe, watcher=second):
+            wait_until(lambda: first.lag.keys() | second.lag.keys() == {0, 1, 2} and second.lag)
+            assert len(first.generations) > before
+            wait_until(lambda: not first.lag.keys() & second.lag.keys())
