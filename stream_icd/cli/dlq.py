@@ -12,6 +12,7 @@ from stream_icd.cli.replay_options import Graph
 from stream_icd.errors import BadSettings
 
 if TYPE_CHECKING:
+    from stream_icd.kafka.record import Record
     from stream_icd.kafka.settings import KafkaSettings
     from stream_icd.pipeline.dead_letter_choice import Choice
 
@@ -109,18 +110,18 @@ def show(
     stream-icd dlq show 'icd.snapshots.v1[3]@41'
     """
     from stream_icd.cli.dlq_tables import letter_lines, printable
-    from stream_icd.pipeline.dead_letter_box import read_dead_letters, values_of
+    from stream_icd.pipeline.dead_letter_box import read_again, read_dead_letters
     from stream_icd.pipeline.dead_letter_choice import parse_places
 
     settings = kafka_settings(bootstrap_servers)
     dead_letters, places = parse_places([place], topic)
     box = read_dead_letters(settings, dead_letters)
     chosen = _choice(settings, dead_letters, places, None, None, None, None).of(box)
-    for letter, value in values_of(settings, chosen):
-        for line in letter_lines(letter, value, box.retried.get(letter.place, ())):
+    for letter, came in read_again(settings, chosen):
+        for line in letter_lines(letter, came, box.retried.get(letter.place, ())):
             typer.echo(printable(line))
         if out is not None:
-            _write(out, letter.place, value)
+            _write(out, came)
 
 
 @app.command()
@@ -199,8 +200,8 @@ def _choice(
     return Choice(TopicRange(dead_letters, start, end), places, graph, exception)
 
 
-def _write(out: Path, place: str, value: bytes | None) -> None:
-    if value is None:
-        raise BadSettings(f"{place} has no value (null): there is nothing to write to {out}")
-    out.write_bytes(value)
-    typer.echo(f"{len(value):,} bytes to {out}")
+def _write(out: Path, record: Record) -> None:
+    if record.value is None:
+        raise BadSettings(f"{record.place} has no value (null): nothing to write to {out}")
+    out.write_bytes(record.value)
+    typer.echo(f"{len(record.value):,} bytes to {out}")

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+from stream_icd.kafka.record import Record
 from stream_icd.pipeline.dead_letter_box import DeadLetter, Retried
 
 HEADING = (
@@ -50,10 +51,8 @@ def json_lines(found: Found) -> Iterator[str]:
     return (json.dumps(_document(letter, retried)) for letter, retried in found)
 
 
-def letter_lines(
-    letter: DeadLetter, value: bytes | None, retried: Sequence[Retried]
-) -> Iterator[str]:
-    """All that is known of a dead letter, and of what its value holds."""
+def letter_lines(letter: DeadLetter, came: Record, retried: Sequence[Retried]) -> Iterator[str]:
+    """All that is known of a dead letter, and of what the record that came holds."""
     from stream_icd.pipeline.dead_letter_contents import first_rows, verdict
 
     yield f"{letter.place}, set aside {letter.at:%Y-%m-%d %X} UTC, time {letter.attempt}"
@@ -66,9 +65,9 @@ def letter_lines(
         yield f"header {name}: {_text(content)}"
     for name, text in letter.added.items():
         yield f"header {name}: {text}"
-    yield "value: null" if value is None else f"value: {len(value):,} bytes"
-    yield f"today: {verdict(letter, value)}"
-    yield from first_rows(value)
+    yield "value: null" if letter.size is None else f"value: {letter.size:,} bytes"
+    yield f"today: {verdict(came)}"
+    yield from first_rows(came)
 
 
 def printable(text: str) -> str:

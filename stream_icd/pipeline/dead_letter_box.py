@@ -7,7 +7,7 @@ comes after it in its partition, so all of a topic is read to know what was not.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Literal
 
@@ -156,10 +156,10 @@ def read_dead_letters(
     return DeadLetterBox(letters, retried)
 
 
-def values_of(
+def read_again(
     settings: KafkaSettings, letters: Collection[DeadLetter]
-) -> Iterator[tuple[DeadLetter, bytes | None]]:
-    """Each of some dead letters of one topic with its value, one after the other.
+) -> Iterator[tuple[DeadLetter, Record]]:
+    """Some dead letters of one topic, one after the other, each as the record that came.
 
     What retention has removed meanwhile is not among them.
 
@@ -173,7 +173,8 @@ def values_of(
     with open_reader(settings, topic, until="end") as records:
         for record in records:
             if record.place in wanted:
-                yield wanted.pop(record.place), record.value
+                letter = wanted.pop(record.place)
+                yield letter, replace(record, headers=letter.headers)
             if not wanted:
                 return
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from stream_icd.errors import BadInput
-from stream_icd.pipeline.dead_letter_box import DeadLetter
+from stream_icd.errors import BadInput, StoreUnreachable
+from stream_icd.kafka.record import Record
+from stream_icd.pipeline.claim_settings import ClaimSettings
+from stream_icd.pipeline.claims import decoded, redeem
 from stream_icd.wire.arrow_stream import read_table
 from stream_icd.wire.communities import (
     COMMUNITIES_TYPE,
@@ -15,7 +17,7 @@ from stream_icd.wire.communities import (
     decode_labels,
 )
 from stream_icd.wire.events import EVENTS_TYPE, decode_events
-from stream_icd.wire.limits import DEFAULT_LIMITS
+from stream_icd.wire.limits import Limits
 from stream_icd.wire.snapshots import SNAPSHOT_TYPE, decode_snapshot
 
 SHOWN_ROWS = 5
@@ -28,22 +30,23 @@ DECODERS: dict[str, Callable[..., Any]] = {
 }
 
 
-def verdict(letter: DeadLetter, value: bytes | None) -> str:
-    """Whether it keeps the contract of its kind as this version reads it, or what is wrong."""
-    kind = dict(letter.headers).get("ce_type", b"").decode(errors="replace")
+def verdict(record: Record) -> str:
+    """Whether it keeps the contract of its kind as it would be read here, or what is wrong."""
+    kind = dict(record.headers).get("ce_type", b"").decode(errors="replace")
     decode = DECODERS.get(kind, decode_snapshot)
     try:
-        decode(letter.key, value, letter.headers)
-    except BadInput as error:
+        decoded(record, decode, ClaimSettings(), Limits())
+    except (BadInput, StoreUnreachable) as error:
         return f"it cannot be read: {type(error).__name__}: {error}"
-    return f"it can be read, as {kind}: stream-icd dlq retry '{letter.place}' sends it again"
+    return f"it can be read, as {kind}"
 
 
-def first_rows(value: bytes | None) -> Iterator[str]:
-    """Columns and first rows of the value, if it is an Arrow stream, whatever its columns are."""
+def first_rows(record: Record) -> Iterator[str]:
+    """Columns and first rows of what it holds or claims, if that is an Arrow stream of any kind."""
     try:
-        table = read_table(value or b"", None, DEFAULT_LIMITS, BadInput)
-    except BadInput as error:
+        whole = redeem(record, ClaimSettings(), limits := Limits())
+        table = read_table(whole.value or b"", None, limits, BadInput)
+    except (BadInput, StoreUnreachable) as error:
         yield f"no table: {error}"
         return
     yield f"table of {table.num_rows:,} rows:"

@@ -7,6 +7,7 @@ from collections import deque
 from stream_icd.errors import BadInput, BadSettings, TooManyDeadLetters
 from stream_icd.kafka.record import Headers, OutgoingRecord, Record
 from stream_icd.kafka.topics import dead_letter_topic
+from stream_icd.wire.claim import NAMES as CLAIM_HEADERS
 
 ATTEMPT = "icd_dlq_attempt"
 """How many times a record has been set aside. It goes with one that is sent again, so that a
@@ -49,13 +50,18 @@ def dead_letter(record: Record, stage: str, error: BadInput) -> OutgoingRecord:
 
 
 def split_headers(headers: Headers) -> tuple[Headers, dict[str, str]]:
-    """A dead letter's headers as they came, and what was added at their end."""
+    """A dead letter's headers as they came, and what was added at their end.
+
+    A claim behind that belongs to its value, and so to what came.
+    """
+    came, claim = list(headers), list[tuple[str, bytes]]()
+    while came and came[-1][0] in CLAIM_HEADERS:
+        claim.insert(0, came.pop())
     added: dict[str, str] = {}
-    for name, value in reversed(headers):
-        if name not in ADDED or name in added:
-            break
+    while came and came[-1][0] in ADDED and came[-1][0] not in added:
+        name, value = came.pop()
         added[name] = value.decode(errors="replace")
-    return headers[: len(headers) - len(added)], dict(reversed(added.items()))
+    return (*came, *claim), dict(reversed(added.items()))
 
 
 def count_of(text: str) -> int:
@@ -65,9 +71,10 @@ def count_of(text: str) -> int:
 
 def _attempts_before(headers: Headers) -> tuple[Headers, int]:
     """A record's headers as its producer sent them, and how often it was set aside before."""
-    if not headers or headers[-1][0] != ATTEMPT:
-        return headers, 0
-    return headers[:-1], count_of(headers[-1][1].decode(errors="replace"))
+    counts = [
+        count_of(value.decode(errors="replace")) for name, value in headers if name == ATTEMPT
+    ]
+    return tuple(header for header in headers if header[0] != ATTEMPT), max(counts, default=0)
 
 
 class DeadLetterLimit:

@@ -15,11 +15,12 @@ from stream_icd.kafka.topics import describe_topic
 from stream_icd.pipeline.dead_letter_box import (
     DeadLetter,
     DeadLetterBox,
+    read_again,
     retried_marker,
-    values_of,
 )
 from stream_icd.pipeline.dead_letter_choice import Choice
 from stream_icd.pipeline.dead_letters import ATTEMPT
+from stream_icd.pipeline.outgoing import Fit
 from stream_icd.pipeline.publish import Pace
 from stream_icd.sources.source import Stop
 
@@ -119,7 +120,8 @@ def retry(
         on_sent: called with how many have been sent just now, for a progress bar.
 
     Raises:
-        DeliveryFailed, BrokerUnavailable: what was sent is marked; run it again.
+        DeliveryFailed, BrokerUnavailable, StoreUnreachable, StoreUnwritable: what was sent is
+            marked; run it again.
     """
     done = Retry()
     most = TOGETHER if pace.rate is None else max(1, min(TOGETHER, int(pace.rate)))
@@ -144,10 +146,10 @@ def _sendable(
     settings: KafkaSettings, plan: Plan, outlet: Outlet, done: Retry
 ) -> Iterator[_Sendable]:
     """Each dead letter as it will be sent; one that its topic does not take is noted and left."""
-    targets = {letter.place: target for letter, target in plan.letters}
-    for letter, value in values_of(settings, [letter for letter, _ in plan.letters]):
-        headers = (*letter.headers, (ATTEMPT, str(letter.attempt).encode()))
-        record = OutgoingRecord(targets[letter.place], value, letter.key, headers)
+    targets, fit = {letter.place: target for letter, target in plan.letters}, Fit(settings)
+    for letter, came in read_again(settings, [letter for letter, _ in plan.letters]):
+        headers = (*came.headers, (ATTEMPT, str(letter.attempt).encode()))
+        record = fit(OutgoingRecord(targets[letter.place], came.value, came.key, headers))
         try:
             outlet.check(record)
         except MessageTooLarge as error:

@@ -293,9 +293,9 @@ def test_a_retry_that_was_overtaken_by_another_stops(kafka: Broker, topic_name: 
     set_aside(kafka, numbered(topic_name, 40))
     options = ["dlq", "retry", "--all", "--topic", topic_name, "-b", kafka.bootstrap_servers]
     command = [sys.executable, "-m", "stream_icd.cli", *options]
-    slowly = [*command, "--rate", "4"]
+    slowly = [*command, "--rate", "1"]
     with subprocess.Popen(slowly, stderr=subprocess.PIPE, text=True) as first:
-        wait_until(lambda: len(everything(kafka, topic_name)) >= 4)
+        wait_until(lambda: everything(kafka, topic_name))
         second = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
         assert first.stderr is not None
         said = first.stderr.read()

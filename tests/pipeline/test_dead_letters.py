@@ -81,3 +81,11 @@ def test_places_are_named_as_lists_and_logs_name_them() -> None:
         parse_places(["seven"], "t")
     with pytest.raises(BadSettings, match="several topics"):
         parse_places(["t[0]@1", "u[0]@1"], "t")
+
+
+def test_a_dead_letter_whose_own_value_went_to_the_file_store_keeps_its_claim() -> None:
+    claim = (("icd_claim_uri", b"file:///c/1"), ("icd_claim_bytes", b"9"))
+    dead = set_aside(Record("t", 3, 41, 0, b"g", b"x", ODD_HEADERS))
+    headers, added = split_headers((*dead.headers, *claim))
+    assert headers == (*ODD_HEADERS, *claim)
+    assert added["icd_dlq_offset"] == "41"
