@@ -34,6 +34,11 @@ USERS = ("producer", "detector", "tracker", "archivist", "subscriber", "operator
 CERTIFIED = "certified"
 SCRAM_MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
 PLAIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
+RESOURCES = {
+    "Topic": ResourceType.TOPIC,
+    "Group": ResourceType.GROUP,
+    "TransactionalId": ResourceType.TRANSACTIONAL_ID,
+}
 
 Right = tuple[str, str, str]
 """(kind of resource, its name, operation), as the table in docs/security.md has them."""
@@ -170,7 +175,7 @@ def _acl(user: str, kind: str, name: str, operation: str) -> ACL:
         operation=ACLOperation[operation.upper()],
         permission_type=ACLPermissionType.ALLOW,
         resource_pattern=ResourcePattern(
-            ResourceType[kind.upper()],
+            RESOURCES[kind],
             name.rstrip("*"),
             pattern or ACLResourcePatternType.LITERAL,
         ),

@@ -15,7 +15,7 @@ from stream_icd.kafka.capabilities import probe
 from stream_icd.kafka.producer import Publisher
 from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.settings import KafkaSettings
-from stream_icd.kafka.translate import translate
+from stream_icd.kafka.translate import lacks_right, translate
 from stream_icd.kafka.worker import Worker
 
 log = logging.getLogger(__name__)
@@ -138,7 +138,7 @@ class ExactlyOnce:
             self._publisher.client.init_transactions()
         except client.KafkaError as error:
             self.close()
-            raise translate(error, "begin to publish in transactions") from error
+            raise translate(error, f"begin transactions as {group}-{instance}") from error
 
     def check(self, record: OutgoingRecord) -> None:
         self._publisher.check(record)
@@ -157,6 +157,8 @@ class ExactlyOnce:
             self._in_time(producer.abort_transaction)
             raise GroupMovedOn(str(error)) from error
         except client.KafkaError as error:
+            if lacks_right(error):
+                raise translate(error, "publish in a transaction") from error
             raise DeliveryFailed(f"the transaction did not succeed: {error}") from error
         except (MessageTooLarge, TopicMissing):  # readers would wait for what we leave open
             self._in_time(producer.abort_transaction)

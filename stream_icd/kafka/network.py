@@ -27,6 +27,8 @@ _LOGIN_REFUSED = (
     client.IllegalSaslStateError,
 )
 
+_LOGINS = (SaslAuthenticateRequest, SaslBytesRequest, bytes, bytearray, memoryview)
+
 
 class _Manager(KafkaConnectionManager):  # type: ignore[misc]
     """Remembers the last failure, and does not connect for the first time after a final one."""
@@ -38,19 +40,43 @@ class _Manager(KafkaConnectionManager):  # type: ignore[misc]
     def get_connection(self, *arguments: Any, **options: Any) -> Any:
         if self.failure is not None and not self.bootstrapped and _is_final(self.failure):
             raise self.failure
-        connection = super().get_connection(*arguments, **options)
-        connection.close_future.add_errback(self._note)
-        return connection
+        return super().get_connection(*arguments, **options)
 
-    def _note(self, failure: Exception) -> None:
-        self.failure = failure
+    async def _build_transport(self, *arguments: Any, **options: Any) -> Any:
+        """See that what came before the broker hung up is read, such as why it does."""
+        transport = await super()._build_transport(*arguments, **options)
+        receive = transport._sock_recv
+
+        def receive_first() -> tuple[bytes, Exception | None]:
+            received, error = receive()
+            return received, None if received else error  # the next call finds the error again
+
+        transport._sock_recv = receive_first
+        return transport
+
+    async def _connect(self, node: Any, connection: Any, **options: Any) -> None:
+        """See that a reason is noted also where the connection has ended before it is known."""
+        close = connection.close
+
+        def note_and_close(error: Exception | None = None) -> None:
+            self._note(error)
+            close(error)
+
+        connection.close = note_and_close
+        connection.close_future.add_errback(self._note)
+        await super()._connect(node, connection, **options)
+
+    def _note(self, failure: Exception | None) -> None:
+        if failure is not None and not (self.failure and _is_final(self.failure)):
+            self.failure = failure
 
 
 class Network(KafkaNetClient):  # type: ignore[misc]
     """What a client reaches its brokers by."""
 
     def __init__(self, **config: Any) -> None:
-        logging.getLogger("kafka.net.connection").addFilter(_hide_logins)
+        for name in ("kafka.net.connection", "kafka.protocol.parser"):
+            logging.getLogger(name).addFilter(_hide_logins)
         net = NetworkSelector(**config)
         super().__init__(net, _Manager(net, **config), **config)
 
@@ -61,9 +87,12 @@ class Network(KafkaNetClient):  # type: ignore[misc]
 
 
 def _hide_logins(record: logging.LogRecord) -> bool:
-    """Keep out of the log what a client logs in with: by PLAIN it is the password itself."""
+    """Keep out of the log what a client logs in with, and the very bytes that it sends.
+
+    The client logs both at DEBUG, and by PLAIN the password is among them as it is.
+    """
     arguments = record.args if isinstance(record.args, tuple) else ()
-    return not any(isinstance(a, SaslAuthenticateRequest | SaslBytesRequest) for a in arguments)
+    return not any(isinstance(one, _LOGINS) for one in arguments)
 
 
 def not_connected(

@@ -15,7 +15,7 @@ from stream_icd.kafka.clients import DEAD_LETTER_ROOM, NULL, open_producer
 from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import describe_topic, is_dead_letter_topic
-from stream_icd.kafka.translate import translate
+from stream_icd.kafka.translate import lacks_right, translate
 
 # What a batch of one record adds to it: the batch's own header, and lengths of the parts.
 _BATCH_BYTES = 128
@@ -124,6 +124,7 @@ class Publisher:
         Raises:
             DeliveryFailed: the broker did not acknowledge within `timeout_s` (default: a second
                 more than `delivery_timeout_s`), or refused a record.
+            NotAllowed: it refused one because we lack the right to write there.
         """
         timeout_s = self._settings.delivery_timeout_s + 1 if timeout_s is None else timeout_s
         with self._changed:
@@ -190,6 +191,8 @@ class Publisher:
     def _raise_refusal(self) -> None:
         with self._changed:
             refused = list(self._refused)
+        if refused and lacks_right(refused[0].error):
+            raise translate(refused[0].error, f"publish to {refused[0].topic}")
         if refused:
             others = f" (and {len(refused) - 1} more records)" if len(refused) > 1 else ""
             raise DeliveryFailed(f"{refused[0]}{others}") from refused[0].error

@@ -38,25 +38,32 @@ _MEANINGS: tuple[tuple[type[Exception] | tuple[type[Exception], ...], type[Excep
         ),
         BadSettings,
     ),
-    (client.AuthorizationError, NotAllowed),
     (client.UnsupportedVersionError, NotSupported),
     ((client.RetriableError, OSError), BrokerUnavailable),
     (client.KafkaError, BrokerError),
 )
 
-_A_RIGHT_IS_MISSING = (
-    " The user that we logged in as lacks a right on it: docs/security.md lists what each program "
-    "needs (kafka-acls.sh --add)"
-)
-
 
 def translate(error: Exception, doing: str) -> Exception:
     """The error of ours that says what `error` means for the caller of `doing`."""
+    if lacks_right(error):
+        return NotAllowed(
+            f"{doing}: {error}; the user that we logged in as lacks a right on it, and "
+            "docs/security.md lists what each program needs"
+        )
     for theirs, ours in _MEANINGS:
         if isinstance(error, theirs):
-            way_out = _A_RIGHT_IS_MISSING if ours is NotAllowed else ""
-            return ours(f"{doing}: {error}{way_out}")
+            return ours(f"{doing}: {error}")
     return error
+
+
+def lacks_right(error: Exception) -> bool:
+    """Whether the broker refused because of who we are.
+
+    Where a producer may write to no topic at all, the client (3.0.12) says so in words only.
+    """
+    in_words = client.ClusterAuthorizationFailedError.__name__
+    return isinstance(error, client.AuthorizationError) or in_words in str(error)
 
 
 @contextmanager

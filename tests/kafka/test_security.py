@@ -1,0 +1,268 @@
+"""Apache Kafka with TLS, passwords and rights: who may gets everything, who may not nothing."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from stream_icd.child_process import start_child, stop_child
+from stream_icd.errors import BadSettings, BrokerUnavailable, NotAllowed, StreamIcdError
+from stream_icd.kafka.capabilities import probe
+from stream_icd.kafka.consumer import run_consumer
+from stream_icd.kafka.delivery import Delivery
+from stream_icd.kafka.producer import Publisher
+from stream_icd.kafka.reader import open_reader
+from stream_icd.kafka.record import OutgoingRecord
+from stream_icd.kafka.settings import KafkaSettings
+from stream_icd.kafka.topics import (
+    COMMUNITIES,
+    LABELS,
+    SNAPSHOTS,
+    TopicSpec,
+    create_topics,
+)
+from stream_icd.pipeline.subscribe import subscribe, subscribe_events
+from tests import brokers
+from tests.brokers import wait_until
+from tests.secure_kafka import CERTIFIED, Right, SecureKafka, secure_kafka
+
+pytestmark = pytest.mark.kafka
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "security.md"
+RIGHT = re.compile(r"^`([^`]+)` \| (\w+) `([^`]+)` \| ([\w, ]+)$", re.MULTILINE)
+N_SNAPSHOTS = 3
+
+
+@pytest.fixture(scope="module")
+def secure() -> Iterator[SecureKafka]:
+    try:
+        with secure_kafka() as running:
+            create_topics(running.settings())
+            yield running
+    except brokers.NoKafka as error:
+        if brokers.kafka_is_required():
+            pytest.fail(str(error))
+        pytest.skip(str(error))
+
+
+def documented_rights(program: str) -> list[Right]:
+    """What docs/security.md says that a program needs."""
+    table = DOCUMENT.read_text(encoding="utf-8")
+    rights = [
+        (kind, name, operation)
+        for who, kind, name, operations in RIGHT.findall(table)
+        if who == program
+        for operation in operations.split(", ")
+    ]
+    assert rights, f"docs/security.md has no rights of {program}"
+    return rights
+
+
+def start(secure: SecureKafka, user: str, log: Path, *arguments: str) -> subprocess.Popen[bytes]:
+    """`stream-icd ARGUMENTS` as `user`, with all that it needs from the environment."""
+    command = [sys.executable, "-m", "stream_icd.cli", *arguments]
+    return start_child(command, log, env={**os.environ, **secure.environment(user)})
+
+
+def test_everything_works_with_the_rights_that_are_documented_and_no_others(
+    secure: SecureKafka, tmp_path: Path
+) -> None:
+    programs = {
+        "producer": ("produce", "lfr", "--limit", str(N_SNAPSHOTS), "--nodes", "200"),
+        "detector": ("consume", "detect", "--model", "lfr", "--delivery", "exactly-once"),
+        "tracker": ("consume", "track", "--delivery", "exactly-once"),
+        "archivist": ("consume", "archive", str(tmp_path / "history")),
+    }
+    for user, arguments in programs.items():
+        named = " ".join(arguments[: 1 if user == "producer" else 2])
+        secure.grant(user, documented_rights(named))
+    secure.grant("subscriber", documented_rights("subscribe"))
+    subscriber = secure.settings("subscriber")
+    logs = {user: tmp_path / f"{user}.log" for user in programs}
+    running = {user: start(secure, user, logs[user], *programs[user]) for user in programs}
+    try:
+        assert running.pop("producer").wait(60) == 0, logs["producer"].read_text()
+        commands = [Path(f"/proc/{one.pid}/cmdline").read_text() for one in running.values()]
+        found = list(subscribe(start="beginning", limit=N_SNAPSHOTS, settings=subscriber))
+        events = list(subscribe_events(start="beginning", limit=N_SNAPSHOTS, settings=subscriber))
+        wait_until(lambda: len(list((tmp_path / "history").rglob("*.parquet"))) >= N_SNAPSHOTS)
+    finally:
+        ended = {user: stop_child(process, 20) for user, process in running.items()}
+    assert len({one.snapshot_id for one in found}) == len(events) == N_SNAPSHOTS
+    said = {user: log.read_text() for user, log in logs.items()}
+    assert ended == dict.fromkeys(running, 0), said
+    for password in secure.passwords.values():
+        assert not any(password in text for text in [*said.values(), *commands])
+
+
+def publish(settings: KafkaSettings, topic: str = SNAPSHOTS) -> None:
+    with Publisher(settings) as publisher:
+        publisher.send(OutgoingRecord(topic, b"x", b"k"))
+
+
+def read(settings: KafkaSettings, topic: str = SNAPSHOTS) -> list[bytes | None]:
+    with open_reader(settings, topic, until="end") as records:
+        return [record.value for record in records]
+
+
+def consume(settings: KafkaSettings) -> None:
+    run_consumer(settings, SNAPSHOTS, "g", lambda _: [], threading.Event())
+
+
+DOORS: dict[str, Callable[[KafkaSettings], object]] = {
+    "create topics": lambda settings: create_topics(settings, [TopicSpec("never")]),
+    "publish": publish,
+    "read": read,
+    "consume": consume,
+}
+NO_LOGIN: dict[str, tuple[dict[str, object], type[StreamIcdError], str]] = {
+    "no TLS and no login": (
+        {"security_protocol": "PLAINTEXT"},
+        BrokerUnavailable,
+        "security_protocol is PLAINTEXT: a broker that wants TLS or a login hangs up",
+    ),
+    "no TLS": (
+        {"security_protocol": "SASL_PLAINTEXT"},
+        BrokerUnavailable,
+        "security_protocol is SASL_PLAINTEXT: a broker that wants TLS hangs up",
+    ),
+    "no login": (
+        {"security_protocol": "SSL"},
+        BrokerUnavailable,
+        "security_protocol is SSL: a broker that wants a login hangs up",
+    ),
+    "another's password": (
+        {"sasl_username": "detector"},
+        BadSettings,
+        "refused the login of detector by SCRAM-SHA-512: .*check sasl_username, sasl_password",
+    ),
+    "nobody's name": ({"sasl_username": "nobody"}, BadSettings, "refused the login of nobody"),
+    "a mechanism that is off": (
+        {"sasl_mechanism": "SCRAM-SHA-256"},
+        BadSettings,
+        "by SCRAM-SHA-256: .*UnsupportedSaslMechanism",
+    ),
+}
+
+
+@pytest.mark.parametrize("door", DOORS.values(), ids=DOORS)
+@pytest.mark.parametrize(("wrong", "error", "says"), NO_LOGIN.values(), ids=NO_LOGIN)
+def test_who_is_not_logged_in_gets_nothing_and_is_told_why(
+    secure: SecureKafka,
+    door: Callable[[KafkaSettings], object],
+    wrong: dict[str, object],
+    error: type[StreamIcdError],
+    says: str,
+) -> None:
+    settings = secure.settings(**wrong, connect_timeout_s=1)
+    threads, started = threading.active_count(), time.monotonic()
+    with pytest.raises(error, match=says) as refused:
+        door(settings)
+    assert time.monotonic() - started < 5
+    assert threading.active_count() <= threads
+    assert secure.passwords["admin"] not in str(refused.value)
+
+
+def test_a_broker_that_an_unknown_authority_vouches_for_is_not_trusted(
+    secure: SecureKafka,
+) -> None:
+    for ca in (secure.other_ca, None):  # None: what the system trusts
+        with pytest.raises(BadSettings, match="its certificate is not trusted: .*ssl_cafile"):
+            probe(secure.settings(ssl_cafile=ca))
+
+
+def test_a_broker_with_the_certificate_of_another_name_is_not_trusted(secure: SecureKafka) -> None:
+    port = secure.node.bootstrap_servers.rpartition(":")[2]
+    elsewhere = {"bootstrap_servers": f"localhost:{port}"}
+    with pytest.raises(BadSettings, match="not valid for 'localhost'"):
+        probe(secure.settings(**elsewhere))
+    assert probe(secure.settings(**elsewhere, ssl_check_hostname=False)).hides_aborted
+
+
+@pytest.mark.parametrize("door", DOORS.values(), ids=DOORS)
+def test_who_has_no_right_is_refused_by_name(
+    secure: SecureKafka, door: Callable[[KafkaSettings], object]
+) -> None:
+    with pytest.raises(NotAllowed, match=r"(icd\.snapshots\.v1|never).*docs/security\.md"):
+        door(secure.settings("stranger"))
+
+
+def test_a_missing_right_ends_a_worker_and_names_what_it_is_for(secure: SecureKafka) -> None:
+    """A worker that may read may still not publish, nor join a group, nor use transactions."""
+    read_it, group = ("Topic", SNAPSHOTS, "Read"), ("Group", "g", "Read")
+    transactions = ("TransactionalId", "g-*", "Write")
+    publish(secure.settings())
+    missing = {"transactions as g-": read_it, "consume .*Group": transactions, LABELS: group}
+    for missed, granted in missing.items():
+        secure.grant("operator", [granted])
+        with pytest.raises(NotAllowed, match=missed):
+            run_consumer(
+                secure.settings("operator"),
+                SNAPSHOTS,
+                "g",
+                lambda _: [OutgoingRecord(LABELS, b"x")],
+                threading.Event(),
+                delivery=Delivery.EXACTLY_ONCE,
+            )
+
+
+def test_reading_is_not_writing(secure: SecureKafka) -> None:
+    secure.grant("stranger", [("Topic", COMMUNITIES, "Read")])
+    with pytest.raises(NotAllowed, match="icd.communities.v1"):
+        publish(secure.settings("stranger"), COMMUNITIES)
+
+
+def test_a_certificate_of_ones_own_does_instead_of_a_password(secure: SecureKafka) -> None:
+    mtls = {"bootstrap_servers": secure.mtls_servers, "security_protocol": "SSL"}
+    certified = secure.settings(**mtls, ssl_certfile=secure.client_certificate)
+    with pytest.raises(NotAllowed, match="icd.labels.v1"):
+        read(certified, LABELS)
+    secure.grant(CERTIFIED, [("Topic", LABELS, "Read"), ("Topic", LABELS, "Write")])
+    publish(certified, LABELS)
+    assert b"x" in read(certified, LABELS)
+    with pytest.raises(BadSettings, match="ssl_certfile where it asks for a certificate"):
+        read(secure.settings(**mtls), LABELS)
+
+
+def test_a_wrong_password_is_one_line_of_advice_without_the_password(secure: SecureKafka) -> None:
+    wrong = "not-" + secure.passwords["subscriber"]
+    environment = {**secure.environment("subscriber"), "STREAM_ICD_SASL_PASSWORD": wrong}
+    done = subprocess.run(
+        [sys.executable, "-m", "stream_icd.cli", "subscribe", "--format", "json"],
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 78
+    assert done.stdout == ""
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("BadSettings: ")
+    assert "subscriber" in line
+    assert secure.passwords["subscriber"] not in line
+
+
+@pytest.mark.parametrize("mechanism", ["SCRAM-SHA-512", "PLAIN"])
+def test_no_log_at_any_level_holds_a_password(
+    secure: SecureKafka, mechanism: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """PLAIN sends the password itself, and the client logs at DEBUG what it sends."""
+    settings = secure.settings(sasl_mechanism=mechanism)
+    with caplog.at_level(logging.DEBUG):
+        publish(settings)
+        assert read(settings)
+        with pytest.raises(BadSettings):
+            probe(secure.settings("detector", sasl_mechanism=mechanism, sasl_username="nobody"))
+    assert "Starting KafkaAdminClient with configuration" in caplog.text  # it was at DEBUG
+    for user in ("admin", "detector"):
+        assert secure.passwords[user] not in caplog.text
