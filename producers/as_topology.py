@@ -8,7 +8,15 @@ from typing import Annotated
 
 import typer
 
-from stream_icd.cli.options import Again, BootstrapServers, GraphName, Limit, Rate, Strict
+from stream_icd.cli.options import (
+    Again,
+    BootstrapServers,
+    GraphName,
+    Limit,
+    PartitionBy,
+    Rate,
+    Strict,
+)
 from stream_icd.errors import BadSettings
 
 app = typer.Typer(add_completion=False)
@@ -34,6 +42,7 @@ def main(
     limit: Limit = None,
     strict: Strict = False,
     again: Again = False,
+    partition_by: PartitionBy = "graph",
     bootstrap_servers: BootstrapServers = None,
 ) -> None:
     """Send daily Internet topologies: who exchanges traffic with whom among autonomous systems.
@@ -69,6 +78,7 @@ def main(
         limit=limit,
         strict=strict,
         again=again,
+        partition_by=partition_by,
     )
 
 

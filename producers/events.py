@@ -15,6 +15,7 @@ from stream_icd.cli.options import (
     Late,
     Lateness,
     Limit,
+    PartitionBy,
     QuietAfter,
     Rate,
     Sort,
@@ -87,6 +88,7 @@ def main(
     limit: Limit = None,
     strict: Strict = False,
     again: Again = False,
+    partition_by: PartitionBy = "graph",
     bootstrap_servers: BootstrapServers = None,
 ) -> None:
     """Send a graph for each window of a stream of timed pairs: who mailed, called or paid whom.
@@ -151,4 +153,5 @@ def main(
         limit=limit,
         strict=strict,
         again=again,
+        partition_by=partition_by,
     )

@@ -7,7 +7,16 @@ from typing import Annotated
 
 import typer
 
-from stream_icd.cli.options import Again, BootstrapServers, GraphName, Ids, Limit, Rate, Strict
+from stream_icd.cli.options import (
+    Again,
+    BootstrapServers,
+    GraphName,
+    Ids,
+    Limit,
+    PartitionBy,
+    Rate,
+    Strict,
+)
 
 app = typer.Typer(add_completion=False)
 
@@ -29,6 +38,7 @@ def main(
     limit: Limit = None,
     strict: Strict = False,
     again: Again = False,
+    partition_by: PartitionBy = "graph",
     bootstrap_servers: BootstrapServers = None,
 ) -> None:
     """Send the edge lists in a folder, one snapshot a file, in the order of their names.
@@ -64,4 +74,5 @@ def main(
         limit=limit,
         strict=strict,
         again=again,
+        partition_by=partition_by,
     )

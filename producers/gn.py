@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from stream_icd.cli.options import Again, BootstrapServers, GraphName, Rate
+from stream_icd.cli.options import Again, BootstrapServers, GraphName, PartitionBy, Rate
 
 app = typer.Typer(add_completion=False)
 
@@ -30,6 +30,7 @@ def main(
     graph: GraphName = "gn",
     rate: Rate = None,
     again: Again = False,
+    partition_by: PartitionBy = "graph",
     bootstrap_servers: BootstrapServers = None,
 ) -> None:
     """Send GN benchmark graphs (Girvan, Newman 2002): equal communities, planted at random.
@@ -58,4 +59,5 @@ def main(
         bootstrap_servers=bootstrap_servers,
         rate=rate,
         again=again,
+        partition_by=partition_by,
     )

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from stream_icd.cli.options import Again, BootstrapServers, GraphName, Rate
+from stream_icd.cli.options import Again, BootstrapServers, GraphName, PartitionBy, Rate
 
 app = typer.Typer(add_completion=False)
 
@@ -48,6 +48,7 @@ def main(
     graph: GraphName = "lfr",
     rate: Rate = None,
     again: Again = False,
+    partition_by: PartitionBy = "graph",
     bootstrap_servers: BootstrapServers = None,
 ) -> None:
     """Send LFR benchmark graphs (Lancichinetti, Fortunato, Radicchi 2008) whose communities drift.
@@ -90,4 +91,10 @@ def main(
             graph=graph,
         )
 
-    run_producer(open_source, bootstrap_servers=bootstrap_servers, rate=rate, again=again)
+    run_producer(
+        open_source,
+        bootstrap_servers=bootstrap_servers,
+        rate=rate,
+        again=again,
+        partition_by=partition_by,
+    )

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from stream_icd.cli.options import Again, BootstrapServers, Limit
+from stream_icd.cli.options import Again, BootstrapServers, Limit, PartitionBy
 from stream_icd.cli.replay_options import Fastest, First, Graph, Last, Rate, Speed
 
 app = typer.Typer(add_completion=False)
@@ -25,6 +25,7 @@ def main(
     fastest: Fastest = False,
     limit: Limit = None,
     again: Again = False,
+    partition_by: PartitionBy = "graph",
     bootstrap_servers: BootstrapServers = None,
 ) -> None:
     """Send archived snapshots again, byte for byte as they were, with the labels kept of them.
@@ -56,4 +57,5 @@ def main(
         bootstrap_servers=bootstrap_servers,
         limit=limit,
         again=again,
+        partition_by=partition_by,
     )

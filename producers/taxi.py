@@ -15,6 +15,7 @@ from stream_icd.cli.options import (
     Late,
     Lateness,
     Limit,
+    PartitionBy,
     QuietAfter,
     Rate,
     Sort,
@@ -91,6 +92,7 @@ def main(
     limit: Limit = None,
     strict: Strict = False,
     again: Again = False,
+    partition_by: PartitionBy = "graph",
     bootstrap_servers: BootstrapServers = None,
 ) -> None:
     """Send, at each tick, the graph of which taxis of a fleet are close to each other.
@@ -149,4 +151,5 @@ def main(
         limit=limit,
         strict=strict,
         again=again,
+        partition_by=partition_by,
     )

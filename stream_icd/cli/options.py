@@ -35,6 +35,22 @@ def kafka_settings(bootstrap_servers: str | None) -> KafkaSettings:
     return KafkaSettings(bootstrap_servers=bootstrap_servers)
 
 
+MetricsPort = Annotated[
+    int | None,
+    typer.Option(
+        min=0,
+        max=65535,
+        help="Show Prometheus metrics, /healthz and /readyz on this port, such as 9464; by default "
+        "on none.",
+        show_default=False,
+    ),
+]
+
+MetricsHost = Annotated[
+    str,
+    typer.Option(help="Address of that port; 0.0.0.0 lets other machines see it, unprotected."),
+]
+
 Rate = Annotated[
     float | None,
     typer.Option(help="Snapshots a second at the most; by default no limit.", show_default=False),
@@ -52,6 +68,14 @@ Again = Annotated[
     bool,
     typer.Option(
         "--again", help="Send also what the topic holds already; by default only what it lacks."
+    ),
+]
+
+PartitionBy = Annotated[
+    Literal["graph", "snapshot"],
+    typer.Option(
+        help="What chooses a snapshot's partition. graph: all of a graph are in one, in order. "
+        "snapshot: they are spread, for more detectors, and their order is given up."
     ),
 ]
 

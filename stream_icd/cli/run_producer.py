@@ -30,6 +30,7 @@ from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import create_topics
 from stream_icd.log import configure_logging
 from stream_icd.pipeline.outgoing import Fit
+from stream_icd.pipeline.partitioning import PartitionBy, partitioning
 from stream_icd.pipeline.publish import Pace, Published, publish_source
 from stream_icd.pipeline.sent_before import SentBefore, read_sent_before
 from stream_icd.sources.source import Source, stop_at_bad_row
@@ -96,6 +97,7 @@ def run_producer(
     limit: int | None = None,
     strict: bool = False,
     again: bool = False,
+    partition_by: PartitionBy = "graph",
 ) -> Published:
     """Send those of a source's snapshots that the topic lacks, and report what was sent.
 
@@ -103,6 +105,7 @@ def run_producer(
 
     Args:
         again: send also what is in the topic already.
+        partition_by: what chooses the partition; by snapshot, a graph's order is not kept.
 
     Raises:
         BadSettings, SourceNotFound, BadRow, BrokerError: as their texts say.
@@ -123,6 +126,7 @@ def run_producer(
             limit=limit,
             already=sent_before,
             stop=stop,
+            partition_of=partitioning(run.settings, partition_by),
             fit=Fit(run.settings),
             on_sent=lambda _: progress.advance(task),
             on_already=lambda _: progress.advance(task) if limit is None else None,

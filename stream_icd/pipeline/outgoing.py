@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from stream_icd.kafka.consumer import Handle
 
 
-def outgoing(topic: str, message: Message) -> OutgoingRecord:
-    """The message as a record for a topic; its key chooses the partition."""
-    return OutgoingRecord(topic, message.value, message.key, message.headers)
+def outgoing(topic: str, message: Message, partition: int | None = None) -> OutgoingRecord:
+    """The message as a record for a topic; its key chooses the partition where none is given."""
+    return OutgoingRecord(topic, message.value, message.key, message.headers, partition)
 
 
 class Fit:

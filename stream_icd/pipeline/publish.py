@@ -10,6 +10,7 @@ from stream_icd.errors import BadSettings
 from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.topics import LABELS, SNAPSHOTS
 from stream_icd.pipeline.outgoing import outgoing
+from stream_icd.pipeline.partitioning import PartitionOf, by_graph
 from stream_icd.snapshot import Snapshot
 from stream_icd.sources.source import NeverStop, Source, Stop
 from stream_icd.wire.communities import encode_labels
@@ -64,6 +65,7 @@ def publish_source(
     stop: Stop = NeverStop(),
     snapshots_topic: str = SNAPSHOTS,
     labels_topic: str = LABELS,
+    partition_of: PartitionOf = by_graph,
     fit: Callable[[OutgoingRecord], OutgoingRecord] = lambda record: record,
     on_sent: Callable[[Snapshot], None] = lambda _snapshot: None,
     on_already: Callable[[Snapshot], None] = lambda _snapshot: None,
@@ -76,6 +78,7 @@ def publish_source(
         limit: stop after so many snapshots were sent.
         already: snapshots that are in the topic; they are not sent again.
         stop: looked at before each snapshot; what was begun is sent whole.
+        partition_of: where each goes; labels go where their graph's do.
         fit: makes a record fit its topic, as `outgoing.Fit`; by default, what does not is refused.
         on_sent, on_already: called with each snapshot, for a progress bar.
 
@@ -96,7 +99,12 @@ def publish_source(
             sends.send(fit(outgoing(labels_topic, encode_labels(labels))))
             counts["labels"] += 1
         message = encode_snapshot(snapshot)
-        sends.send(fit(outgoing(snapshots_topic, message)))
+        partition = partition_of(snapshot)
+        sends.send(fit(outgoing(snapshots_topic, message, partition)))
+        if partition is not None:
+            # Partitions have no order among them: a crash must not leave a window in one while
+            # that before it, on its way to another, is lost. Who goes on goes on after the last.
+            sends.flush()
         counts["snapshots"] += 1
         counts["nodes"] += snapshot.n_nodes
         counts["edges"] += snapshot.n_edges

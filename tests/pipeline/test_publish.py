@@ -11,6 +11,7 @@ import pytest
 from stream_icd.communities import Labels
 from stream_icd.errors import BadSettings, DeliveryFailed
 from stream_icd.kafka.record import OutgoingRecord
+from stream_icd.pipeline.partitioning import by_snapshot
 from stream_icd.pipeline.publish import Pace, publish_source
 from stream_icd.snapshot import Snapshot
 from stream_icd.sources.source import Source
@@ -105,6 +106,22 @@ def test_what_the_topic_holds_is_not_sent_again_and_not_counted_to_the_limit(sna
     assert (report.snapshots, report.already_sent) == (2, 2)
     ids = [dict(record.headers)["ce_id"] for record in sent.records[1::2]]
     assert ids == [b"test/1", b"test/3"]
+
+
+def test_spread_over_partitions_each_is_acknowledged_before_the_next_is_sent(snapshot) -> None:
+    class Watched(Sent):
+        def send(self, record: OutgoingRecord) -> None:
+            if record.topic == "icd.snapshots.v1":
+                assert self.flushed >= len(self.records) - 1  # all but its labels
+            super().send(record)
+
+    sent, clock = Watched(), Clock()
+    pace = Pace(None, clock.monotonic, clock.sleep)
+    publish_source(endless(snapshot), sent, pace, limit=30, partition_of=by_snapshot(6))
+    partitions = [r.partition for r in sent.records if r.topic == "icd.snapshots.v1"]
+    assert set(partitions) == set(range(6))
+    assert partitions[:6] == [0, 1, 0, 1, 0, 2], "another hash sends what is sent again elsewhere"
+    assert {r.partition for r in sent.records if r.topic == "icd.labels.v1"} == {None}
 
 
 def test_asked_to_stop_while_it_waits_it_begins_nothing_more(snapshot) -> None:

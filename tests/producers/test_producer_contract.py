@@ -22,6 +22,7 @@ from stream_icd.history.archive import Archive
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import Record
 from stream_icd.kafka.topics import LABELS, SNAPSHOTS
+from stream_icd.pipeline.partitioning import by_snapshot
 from stream_icd.sources.gn import independent_gn
 from stream_icd.store import open_store
 from stream_icd.wire.communities import decode_labels, encode_labels
@@ -179,6 +180,14 @@ def test_it_goes_on_where_it_was_and_makes_the_same_bytes_again(
     assert bytes_of(sent[4:]) == bytes_of(sent[:4])
     assert_valid(sent[:4], records(LABELS)[:4])
 
+    assert produce(name, *arguments, *limit, "--again", "--partition-by", "snapshot")[0] == 0
+    spread = [record for record in records() if record not in sent]
+    assert sorted(bytes_of(spread)) == sorted(bytes_of(sent[:4]))
+    assert len({record.partition for record in sent}) == 1
+    place = by_snapshot(6)
+    for record in spread:
+        assert record.partition == place(decode_snapshot(record.key, record.value, record.headers))
+
 
 def assert_valid(sent: list[Record], labels: list[Record]) -> None:
     """Snapshots in the order of their windows, each with another id; labels of their nodes."""
@@ -257,7 +266,8 @@ def press_ctrl_c(when: Callable[[], bool]) -> None:
 
 @pytest.mark.parametrize("name", PRODUCERS)
 def test_its_help_teaches_with_an_example(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert {"graph", "rate", "limit", "again", "bootstrap_servers"} <= parameters(name)
+    every = {"graph", "rate", "limit", "again", "partition_by", "bootstrap_servers"}
+    assert every <= parameters(name)
     (entry,) = entry_points(group="stream_icd.producers", name=name)
     command = typer.main.get_command(entry.load())
     assert command.help is not None

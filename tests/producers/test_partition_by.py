@@ -1,0 +1,104 @@
+"""Producers may spread a graph's snapshots over partitions: more detectors, no order."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from stream_icd.icd.model import initial_model
+from stream_icd.icd.recipe import Recipe
+from stream_icd.kafka.consumer import run_consumer
+from stream_icd.kafka.reader import open_reader
+from stream_icd.kafka.record import Record
+from stream_icd.kafka.topics import COMMUNITIES, LABELS, SNAPSHOTS
+from stream_icd.pipeline.dead_letters import DeadLetterLimit
+from stream_icd.pipeline.detect import Detector, DetectSettings
+from stream_icd.registry.shipped import VersionedModel
+from tests.brokers import Broker, wait_until
+
+N_PARTITIONS = 6
+N_SNAPSHOTS = 60
+RECIPE = Recipe(name="test", encoder={"widths": (16, 8)}, discriminator_widths=(8, 1))
+
+
+def produce(broker: Broker, graph: str, *options: str) -> dict[str, object]:
+    """`stream-icd produce gn` of small graphs; its summary."""
+    command = [sys.executable, "-m", "stream_icd.cli", "produce", "gn", "--graph", graph]
+    command += ["--nodes", "60", "--communities", "4", "--p-in", "0.8"]
+    command += ["--bootstrap-servers", broker.bootstrap_servers, *options]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    lines = [line for line in done.stderr.splitlines() if '"snapshots"' in line]
+    found: dict[str, object] = json.loads(lines[-1])
+    return found
+
+
+def records(broker: Broker, graph: str, topic: str = SNAPSHOTS) -> list[Record]:
+    """What a graph has in a topic that all tests share."""
+    with open_reader(broker.settings(), topic, until="end") as found:
+        return [record for record in found if record.key == graph.encode()]
+
+
+def header(record: Record, name: str) -> str:
+    return dict(record.headers)[name].decode()
+
+
+@contextmanager
+def detector(broker: Broker, graph: str) -> Iterator[None]:
+    """One of a group of detectors of this graph."""
+    settings = DetectSettings(graph=graph, threads=1)
+    model = VersionedModel("test@0", initial_model(RECIPE))
+    handle = Detector(model, settings, DeadLetterLimit()).handle
+    stop = threading.Event()
+    arguments = (broker.settings(), SNAPSHOTS, graph, handle, stop)
+    thread = threading.Thread(target=run_consumer, args=arguments)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join(60)
+        assert not thread.is_alive()
+
+
+def test_a_graph_is_spread_evenly_goes_on_and_lands_in_the_same_places_again(
+    broker: Broker, topic_name: str
+) -> None:
+    spread = ("--partition-by", "snapshot")
+    limit = ("--limit", str(N_SNAPSHOTS))
+    assert produce(broker, topic_name, *spread, "--limit", "20")["snapshots"] == 20
+    rest = produce(broker, topic_name, *spread, *limit)
+    assert (rest["snapshots"], rest["already_sent"]) == (N_SNAPSHOTS - 20, 20)
+    sent = records(broker, topic_name)
+    assert len({header(record, "ce_id") for record in sent}) == len(sent) == N_SNAPSHOTS
+    shares = Counter(record.partition for record in sent)
+    assert set(shares) == set(range(N_PARTITIONS))
+    assert max(shares.values()) < N_SNAPSHOTS / 2
+    assert len({record.partition for record in records(broker, topic_name, LABELS)}) == 1
+
+    with detector(broker, topic_name), detector(broker, topic_name):
+        wait_until(lambda: len(records(broker, topic_name, COMMUNITIES)) >= N_SNAPSHOTS, 60)
+    results = Counter(
+        header(record, "icd_snapshot_id") for record in records(broker, topic_name, COMMUNITIES)
+    )
+    assert results == Counter(header(record, "ce_id") for record in sent)
+
+    assert produce(broker, topic_name, *spread, *limit, "--again")["already_sent"] == 0
+    places = {(header(r, "ce_id"), r.partition) for r in records(broker, topic_name)}
+    assert len(places) == N_SNAPSHOTS
+    assert len(records(broker, topic_name)) == 2 * N_SNAPSHOTS
+
+
+def test_by_default_a_graph_has_one_partition_in_order(embedded: Broker, topic_name: str) -> None:
+    produce(embedded, topic_name, "--limit", "12")
+    sent = records(embedded, topic_name)
+    assert len({record.partition for record in sent}) == 1
+    ends = [header(record, "icd_window_end") for record in sent]
+    assert ends == sorted(ends)
+    # Sent again in the other way, what is there is known in whatever partition it is.
+    done = produce(embedded, topic_name, "--limit", "20", "--partition-by", "snapshot")
+    assert (done["snapshots"], done["already_sent"]) == (8, 12)
