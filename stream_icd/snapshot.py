@@ -89,12 +89,17 @@ class Snapshot:
 
     def adjacency(self) -> csr_array:
         """The symmetric adjacency matrix A, `(n_nodes, n_nodes)` float64, zero diagonal."""
-        from scipy.sparse import coo_array
+        from scipy.sparse import csr_array
 
         row, column = self.edges
         weights = np.ones(self.n_edges) if self.weights is None else self.weights
-        shape = (self.n_nodes, self.n_nodes)
-        upper = coo_array((weights, (row, column)), shape=shape).tocsr()
+        # In their order the edges are the rows of the upper triangle already.
+        starts = np.zeros(self.n_nodes + 1, np.int64)
+        np.cumsum(np.bincount(row, minlength=self.n_nodes), out=starts[1:])
+        index = _index_type(2 * self.n_edges)
+        upper = csr_array(
+            (weights, column.astype(index), starts.astype(index)), (self.n_nodes, self.n_nodes)
+        )
         adjacency = (upper + upper.T).tocsr()
         adjacency.sort_indices()
         return adjacency
@@ -149,13 +154,18 @@ def snapshot_from_pairs(
     """
     src_ids, dst_ids = _ids("src", src), _ids("dst", dst)
     _check_ends(src_ids, dst_ids)
-    nodes, row, column, paired = _positions(src_ids, dst_ids)
+    nodes, row, column = _positions(src_ids, dst_ids)
+    kept = None if weights is None else _weights(weights, len(src_ids))[_paired(dst_ids)]
     loops = row == column
-    low, high = np.minimum(row, column)[~loops], np.maximum(row, column)[~loops]
-    if not low.size:
+    n_self_loops = int(loops.sum())
+    if n_self_loops == len(row):
         raise BadSnapshot(f"snapshot {id!r} has no edge between two different nodes")
-    kept = None if weights is None else _weights(weights, len(src_ids))[paired][~loops]
-    edges, merged = _merge(low, high, kept, len(nodes))
+    if n_self_loops:
+        row, column = row[~loops], column[~loops]
+        kept = None if kept is None else kept[~loops]
+    pairs = _numbered(row, column, len(nodes))
+    del row, column, loops  # of a large graph, what is next needs their room
+    edges, merged = _merge(pairs, kept, len(nodes))
     return Snapshot(
         graph=graph,
         id=id,
@@ -165,7 +175,7 @@ def snapshot_from_pairs(
         weights=merged,
         n_communities=n_communities,
         source=source,
-        n_self_loops=int(loops.sum()),
+        n_self_loops=n_self_loops,
     )
 
 
@@ -181,7 +191,9 @@ def _ids(name: str, values: Any) -> pa.Array:
         ids = values if isinstance(values, pa.Array | pa.ChunkedArray) else pa.array(values)
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         raise BadSnapshot(f"{name} is no column of integers or strings: {error}") from error
-    return ids.combine_chunks() if isinstance(ids, pa.ChunkedArray) else ids
+    if isinstance(ids, pa.ChunkedArray):  # a single chunk needs no copy
+        return ids.chunk(0) if ids.num_chunks == 1 else ids.combine_chunks()
+    return ids
 
 
 def _check_ends(src: pa.Array, dst: pa.Array) -> None:
@@ -195,21 +207,64 @@ def _check_ends(src: pa.Array, dst: pa.Array) -> None:
         raise BadSnapshot(f"src is null in {src.null_count} rows; only dst may be null")
 
 
+def _paired(dst: pa.Array) -> NDArray[np.bool_] | slice:
+    """Which rows are pairs; all, or those whose dst is not null."""
+    return dst.is_valid().to_numpy(zero_copy_only=False) if dst.null_count else slice(None)
+
+
 def _positions(
     src: pa.Array, dst: pa.Array
-) -> tuple[pa.Array, NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
-    """Ascending node ids, and for each pair (rows whose dst is not null) both positions."""
+) -> tuple[pa.Array, NDArray[np.integer], NDArray[np.integer]]:
+    """Ascending node ids, and both positions of each pair (the rows whose dst is not null)."""
+    whole = dst if dst.type == src.type else dst.cast(src.type)
+    ends = src, whole.drop_null() if whole.null_count else whole
+    span = _span(ends)
+    nodes, (row, column) = _ranked(ends) if span is None else _ranked_in(span, ends)
+    return nodes, row[_paired(dst)], column
+
+
+def _span(ends: tuple[pa.Array, pa.Array]) -> range | None:
+    """The integers from the smallest to the largest id, where they are not many more than ids."""
     import pyarrow.compute as pc  # a tenth of a subscriber's start, which makes no snapshots
 
-    paired = dst.is_valid().to_numpy(zero_copy_only=False)
-    ends = pa.concat_arrays([src, dst.cast(src.type).drop_null()])
-    encoded = pc.dictionary_encode(ends)
+    if not pa.types.is_integer(ends[0].type):
+        return None
+    found = [pc.min_max(one).as_py() for one in ends if len(one)]
+    if not found:
+        return None
+    span = range(min(one["min"] for one in found), max(one["max"] for one in found) + 1)
+    n_ids = sum(map(len, ends))
+    return span if span.stop - span.start < 4 * n_ids and span.stop < 1 << 63 else None
+
+
+def _ranked_in(
+    span: range, ends: tuple[pa.Array, pa.Array]
+) -> tuple[pa.Array, list[NDArray[np.integer]]]:
+    """By a table of all integers of the span: a tenth of the time and of the memory of hashing."""
+    columns = [one.cast(pa.int64()).to_numpy() for one in ends]
+    present = np.zeros(span.stop - span.start, np.bool_)
+    for ids in columns:
+        present[ids - span.start] = True
+    rank = np.cumsum(present, dtype=_index_type(len(present)))
+    rank -= 1
+    nodes = np.flatnonzero(present) + span.start
+    return pa.array(nodes).cast(ends[0].type), [rank[ids - span.start] for ids in columns]
+
+
+def _ranked(ends: tuple[pa.Array, pa.Array]) -> tuple[pa.Array, list[NDArray[np.integer]]]:
+    """By hashing, whatever the ids are."""
+    import pyarrow.compute as pc
+
+    encoded = pc.dictionary_encode(pa.concat_arrays(ends))
     order = pc.sort_indices(encoded.dictionary)
-    rank = np.empty(len(order), np.int64)
+    rank = np.empty(len(order), _index_type(len(order)))
     rank[order.to_numpy()] = np.arange(len(order))
     positions = rank[encoded.indices.to_numpy()]
-    row, column = positions[: len(src)][paired], positions[len(src) :]
-    return encoded.dictionary.take(order), row, column, paired
+    return encoded.dictionary.take(order), [positions[: len(ends[0])], positions[len(ends[0]) :]]
+
+
+def _index_type(n: int) -> type[np.integer]:
+    return np.int32 if n < 1 << 31 else np.int64
 
 
 def _weights(values: Any, n_pairs: int) -> NDArray[np.float64]:
@@ -222,17 +277,43 @@ def _weights(values: Any, n_pairs: int) -> NDArray[np.float64]:
     return weights
 
 
+def _numbered(row: NDArray[np.integer], column: NDArray[np.integer], n: int) -> NDArray[np.int64]:
+    """Each pair as one number, its lower end first: ascending numbers are ascending pairs."""
+    pairs: NDArray[np.int64] = np.minimum(row, column).astype(np.int64)
+    pairs *= n
+    pairs += np.maximum(row, column)
+    return pairs
+
+
 def _merge(
-    low: NDArray[np.int64], high: NDArray[np.int64], weights: NDArray[np.float64] | None, n: int
+    pairs: NDArray[np.int64], weights: NDArray[np.float64] | None, n: int
 ) -> tuple[NDArray[np.int64], NDArray[np.float64] | None]:
-    """Each pair once, ascending; the weights of repeats added."""
+    """Each pair once, ascending; the weights of repeats added. Sorts `pairs` in place."""
     if weights is None:
-        # Sorting and dropping repeats takes a fifth of np.unique's time.
-        pairs = np.sort(low * n + high)
-        pairs = pairs[np.append(True, pairs[1:] != pairs[:-1])]
-        return np.stack(np.divmod(pairs, n)), None
+        pairs.sort()  # sorting and dropping repeats takes a fifth of np.unique's time
+        return _split(pairs, _first(pairs), n), None
     bad = ~(np.isfinite(weights) & (weights > 0))
     if bad.any():
         raise BadSnapshot(f"weight {weights[bad][0]} is not positive and finite; drop the edge")
-    pairs, which = np.unique(low * n + high, return_inverse=True)
-    return np.stack(np.divmod(pairs, n)), np.bincount(which, weights, len(pairs)).astype(np.float64)
+    order = np.argsort(pairs, kind="stable")
+    pairs = pairs[order]
+    first = _first(pairs)
+    added = np.bincount(np.cumsum(first) - 1, weights[order]).astype(np.float64, copy=False)
+    return _split(pairs, first, n), added
+
+
+def _first(ascending: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """True where a value is not a repetition of the one before."""
+    first = np.empty(len(ascending), np.bool_)
+    first[0] = True
+    np.not_equal(ascending[1:], ascending[:-1], out=first[1:])
+    return first
+
+
+def _split(pairs: NDArray[np.int64], kept: NDArray[np.bool_], n: int) -> NDArray[np.int64]:
+    """Both ends, `(2, n_kept)`, of those numbered pairs that are kept."""
+    if not kept.all():
+        pairs = pairs[kept]
+    ends = np.empty((2, len(pairs)), np.int64)
+    np.divmod(pairs, n, out=(ends[0], ends[1]))
+    return ends
