@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +17,18 @@ from typer.testing import CliRunner, Result
 
 from stream_icd.cli.main import app
 from stream_icd.errors import BadSettings, LimitExceeded, TopicMissing
-from stream_icd.kafka.clients import open_admin
+from stream_icd.kafka.clients import open_admin, open_producer
 from stream_icd.kafka.producer import Publisher
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.topics import TopicSpec, create_topics
+from stream_icd.pipeline.dead_letter_box import read_dead_letters
+from stream_icd.pipeline.dead_letter_choice import Choice
 from stream_icd.pipeline.dead_letters import dead_letter
+from stream_icd.pipeline.publish import Pace
+from stream_icd.pipeline.retry import open_retry_outlet, plan_retry, retry
+from stream_icd.pipeline.topic_range import TopicRange
+from stream_icd.sources.source import NeverStop
 from tests.brokers import Broker, wait_until
 
 Dlq = Callable[..., Result]
@@ -285,6 +292,55 @@ def test_kill_9_of_a_retry_is_not_seen(
     summary = json.loads(done.stderr.splitlines()[-1])
     assert 0 < summary["already"] < N
     assert summary["already"] + summary["sent"] == N
+
+
+def test_a_retry_that_is_stopped_goes_on_whatever_partitions_they_lie_in(
+    dlq: Dlq, broker: Broker, topic_name: str
+) -> None:
+    create_topics(broker.settings(), [TopicSpec(f"{topic_name}.dlq", partitions=3)])
+    make_topics(broker, topic_name)
+    set_aside(broker, numbered(topic_name, 30))
+    address = ("--bootstrap-servers", broker.bootstrap_servers)
+    command = [sys.executable, "-m", "stream_icd.cli", "dlq", "retry", "--all", *address]
+    command += ["--topic", topic_name, "--rate", "2"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        wait_until(lambda: everything(broker, topic_name))
+        process.terminate()
+        assert process.stderr is not None
+        summary = json.loads(process.stderr.read().splitlines()[-1])
+    assert process.returncode == 130
+    assert summary["event"] == "stopped"
+    assert summary["sent"] == len(everything(broker, topic_name)) == 30 - summary["left"] < 30
+    dlq("retry", "--topic", topic_name, "--all")
+    assert sorted(int(r.value or b"") for r in everything(broker, topic_name)) == list(range(30))
+    assert {one["partition"] for one in listed(dlq, topic_name)} > {0}
+    assert all(one["retried"] for one in listed(dlq, topic_name))
+
+
+@pytest.mark.kafka
+def test_what_an_open_transaction_hides_from_a_retry_is_waited_for(
+    kafka: Broker, topic_name: str
+) -> None:
+    """Else it would not see that another retry has marked what it sent."""
+    make_topics(kafka, topic_name)
+    set_aside(kafka, numbered(topic_name, 4))
+    settings, dead_letters = kafka.settings(transaction_timeout_s=6), f"{topic_name}.dlq"
+    box = read_dead_letters(settings, dead_letters)
+    plan = plan_retry(box, Choice(TopicRange(dead_letters)))
+    detector = open_producer(settings, transactional_id=f"{topic_name}-detector")
+    detector.init_transactions()
+    detector.begin_transaction()
+    detector.send(dead_letters, b"aborted").get(10)
+    outlet = open_retry_outlet(settings, dead_letters)
+    pace = Pace(None, lambda: 0.0, lambda _: None)
+    retry(settings, plan, outlet, pace, lambda: datetime.now(UTC), NeverStop())
+    outlet.close()
+    options = ["dlq", "retry", "--all", "--topic", topic_name, "-b", kafka.bootstrap_servers]
+    command = [sys.executable, "-m", "stream_icd.cli", *options]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert json.loads(done.stderr.splitlines()[-1])["already"] == 4, done.stderr
+    assert [r.value for r in everything(kafka, topic_name)] == [b"0", b"1", b"2", b"3"]
+    detector.close(timeout=0)
 
 
 @pytest.mark.kafka
