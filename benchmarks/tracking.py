@@ -2,7 +2,8 @@
 
     python -m benchmarks.tracking [--data as733.parquet] [--seeds 10]
 
-Writes docs/tracking.md and, with --data, docs/alluvial.png.
+Writes docs/tracking.md, but for what benchmarks/cdlib_events.py writes there, and, with --data,
+docs/alluvial.png.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
 from benchmarks.alluvial import draw_alluvial
+from benchmarks.tracking_page import DOCS, write_findings
 from stream_icd.communities import STAGES, Communities
 from stream_icd.events import CommunityEvents
 from stream_icd.icd.graphs import as_adjacency
@@ -36,7 +38,6 @@ from stream_icd.tracking.partition import by_name, shared_nodes
 from stream_icd.tracking.planted import PLANTED, Score, found_events, overlaid, planted_events
 from stream_icd.tracking.track import remember, track
 
-DOCS = Path(__file__).parents[1] / "docs"
 START = datetime(2026, 1, 1, tzinfo=UTC)
 NOISE = (0.0, 0.01, 0.02, 0.05, 0.1)
 N_NODES, N_STEPS, EVENT_RATE, CHURN = 2000, 30, 0.3, 0.02
@@ -64,7 +65,7 @@ def main() -> None:
     sections = [HEADER, planted_section(planted, chosen.seeds), noise_section(chosen.seeds)]
     if chosen.data is not None:
         sections.append(internet_section(chosen.data))
-    (DOCS / "tracking.md").write_text("\n".join(sections), encoding="utf-8")
+    write_findings("\n".join(sections))
 
 
 def score(seeds: int, detect: Detect, mixing: float = 0.3) -> Scores:

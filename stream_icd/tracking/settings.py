@@ -15,7 +15,7 @@ class TrackSettings:
         match: a community keeps its identity where its Jaccard index with what it was is at
             least this (Greene et al.'s θ). Several that are so alike have merged, or split.
         part: a community also goes into another, or comes out of it, with more than this share
-            of its members (Asur et al.'s κ), however large the other is.
+            of its members (Asur et al.'s κ), however large the other is; 1: never.
         change: a community has grown or shrunk when its size changed by at least this share.
         smallest: communities of fewer members merge and split without a word: they are too small
             to tell an event from chance.
@@ -31,7 +31,7 @@ class TrackSettings:
 
     def __post_init__(self) -> None:
         self._check("match", 0 < self.match <= 1, "above 0 and at most 1")
-        self._check("part", 0.5 <= self.part < 1, "at least 0.5 and below 1")
+        self._check("part", 0.5 <= self.part <= 1, "at least 0.5 and at most 1")
         self._check("change", self.change > 0, "above 0")
         self._check("smallest", self.smallest >= 1, "at least 1")
         self._check("memory", self.memory >= 0, "at least 0")

@@ -1,6 +1,5 @@
 """Every planted event is found, none is invented, and what Asur et al. and Greene et al. define as
-one is among them (their definitions in brute force, as CDlib's `events_asur` and
-`event_graph_greene` have them; CDlib itself brings twenty packages)."""
+one is among them (the papers' definitions in brute force; CDlib's are in test_cdlib.py)."""
 
 from __future__ import annotations
 

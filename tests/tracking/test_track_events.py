@@ -83,6 +83,18 @@ def test_a_merger_and_a_split_of_the_same_community_are_both_told(window, follow
     assert told(second) == [("merged", 0, (0, 1)), ("split", 0, (0, 2)), ("born", 2, (0,))]
 
 
+def test_with_part_1_only_who_is_alike_merges_and_splits(
+    window: MakeWindow, follow: Follow
+) -> None:
+    only_alike = TrackSettings(part=1)
+    _, second = follow([window(0, groups(50, 3, 9)), window(1, groups(53, 9))], only_alike)
+    assert told(second) == [("continued", 0), ("continued", 2), ("died", 1)]
+    _, second = follow([window(0, groups(53, 9)), window(1, groups(50, 3, 9))], only_alike)
+    assert told(second) == [("continued", 0), ("born", 2), ("continued", 1)]
+    _, second = follow([window(0, groups(8, 10, 9)), window(1, groups(18, 9))], only_alike)
+    assert told(second) == [("merged", 1, (0, 1)), ("continued", 2)]
+
+
 def test_sizes_and_overlap(window: MakeWindow, follow: Follow) -> None:
     _, second = follow([window(0, groups(8, 12)), window(1, groups(10, 10))])
     grown, shrunk = second.events
@@ -185,7 +197,7 @@ def test_the_community_of_a_node(window: MakeWindow, follow: Follow) -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"match": 0}, {"match": 1.1}, {"part": 0.4}, {"part": 1}, {"change": 0},
+    "wrong", [{"match": 0}, {"match": 1.1}, {"part": 0.4}, {"part": 1.1}, {"change": 0},
               {"smallest": 0}, {"memory": -1}], ids=str,
 )  # fmt: skip
 def test_settings_that_cannot_be_are_refused(wrong: dict[str, float]) -> None:
