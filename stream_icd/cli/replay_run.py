@@ -35,6 +35,7 @@ from stream_icd.pipeline.replay_results import Results, TopicResults
 from stream_icd.pipeline.topic_range import TopicRange, read_range
 from stream_icd.registry.shipped import VersionedModel, open_model
 from stream_icd.store import Store
+from stream_icd.wire.limits import Limits
 
 Jobs = Callable[[], AbstractContextManager[Iterable[Job]]]
 """Gives the jobs anew each time: once to say what there is, once to do it."""
@@ -56,7 +57,7 @@ class Options:
 
 def topic_jobs(settings: KafkaSettings, part: TopicRange, graph: str | None) -> Jobs:
     """The snapshots in a part of a topic; what is no snapshot is logged and passed over."""
-    claims = ClaimSettings()
+    claims, limits = ClaimSettings(), Limits()
 
     @contextmanager
     def jobs() -> Iterator[Iterable[Job]]:
@@ -70,7 +71,7 @@ def topic_jobs(settings: KafkaSettings, part: TopicRange, graph: str | None) -> 
 
     def good(record: Record) -> Iterator[Job]:
         try:
-            yield record_job(record, claims)
+            yield record_job(record, claims, limits)
         except BadInput as error:
             structlog.get_logger().warning("no snapshot", place=record.place, reason=str(error))
 
@@ -82,7 +83,8 @@ def archived_jobs(store: Store, selection: Selection) -> Jobs:
 
     @contextmanager
     def jobs() -> Iterator[Iterable[Job]]:
-        yield (ArchivedJob(store.uri, noted) for noted in windows(store, selection))
+        limits = Limits()
+        yield (ArchivedJob(store.uri, noted, limits) for noted in windows(store, selection))
 
     return jobs
 

@@ -15,6 +15,7 @@ from stream_icd.pipeline.claims import decoded
 from stream_icd.quality.nmi import nmi
 from stream_icd.snapshot import Snapshot
 from stream_icd.wire.communities import decode_labels
+from stream_icd.wire.limits import Limits
 from stream_icd.wire.snapshots import decode_snapshot
 
 
@@ -28,17 +29,17 @@ def read_snapshot(settings: KafkaSettings, snapshot_id: str) -> Snapshot:
     with open_reader(settings, SNAPSHOTS, start="beginning", until="end") as records:
         for record in records:
             if wanted in record.headers:
-                return decoded(record, decode_snapshot, ClaimSettings())
+                return decoded(record, decode_snapshot, ClaimSettings(), Limits())
     raise StreamIcdError(f"the topic {SNAPSHOTS} does not hold {snapshot_id}")
 
 
 def agreement_with_truth(settings: KafkaSettings, run: DemoRun) -> list[float]:
     """NMI of each arrival with its known communities; empty unless all are known."""
     truth: dict[str, NDArray[np.int32]] = {}
-    claims = ClaimSettings()
+    claims, limits = ClaimSettings(), Limits()
     with open_reader(settings, LABELS, start="beginning", until="end") as records:
         for record in records:
-            labels = decoded(record, decode_labels, claims)
+            labels = decoded(record, decode_labels, claims, limits)
             truth[labels.snapshot_id] = labels.labels
     if not all(arrival.result["snapshot_id"] in truth for arrival in run.arrivals):
         return []

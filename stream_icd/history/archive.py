@@ -30,6 +30,7 @@ from stream_icd.history.parquet import (
 )
 from stream_icd.snapshot import Snapshot
 from stream_icd.store import Store, is_aside
+from stream_icd.wire.limits import DEFAULT_LIMITS, Limits
 from stream_icd.wire.message import Message
 from stream_icd.wire.snapshots import decode_snapshot
 
@@ -201,11 +202,11 @@ def read_message(store: Store, noted: ArchivedWindow) -> Message:
     return message_of(noted, read_window(store, noted))
 
 
-def read_snapshot(store: Store, noted: ArchivedWindow) -> Snapshot:
+def read_snapshot(store: Store, noted: ArchivedWindow, limits: Limits = DEFAULT_LIMITS) -> Snapshot:
     """The snapshot that was archived.
 
     Raises:
         HistoryDamaged, BadSnapshot: it cannot be read.
     """
     message = read_message(store, noted)
-    return decode_snapshot(message.key, message.value, message.headers)
+    return decode_snapshot(message.key, message.value, message.headers, limits)

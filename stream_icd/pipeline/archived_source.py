@@ -15,6 +15,7 @@ from stream_icd.pipeline.sent_before import SentBefore
 from stream_icd.sources.source import Source
 from stream_icd.store import Store
 from stream_icd.wire.communities import decode_labels
+from stream_icd.wire.limits import Limits
 
 
 def archived_source(
@@ -41,8 +42,9 @@ def archived_source(
         (noted.partition.graph, noted.identity): noted
         for noted in windows(store, replace(selection, kind="labels"))
     }
+    limits = Limits()
     snapshots = paced(
-        (read_snapshot(store, noted) for noted in chosen),
+        (read_snapshot(store, noted, limits) for noted in chosen),
         lambda snapshot: snapshot.window.end,
         tempo,
         monotonic,
@@ -51,12 +53,15 @@ def archived_source(
     )
     return Source(
         len(chosen),
-        ((one, _labels(store, known.get((one.graph, Identity(one.id))))) for one in snapshots),
+        (
+            (one, _labels(store, known.get((one.graph, Identity(one.id))), limits))
+            for one in snapshots
+        ),
     )
 
 
-def _labels(store: Store, noted: ArchivedWindow | None) -> Labels | None:
+def _labels(store: Store, noted: ArchivedWindow | None, limits: Limits) -> Labels | None:
     if noted is None:
         return None
     message = read_message(store, noted)
-    return decode_labels(message.key, message.value, message.headers)
+    return decode_labels(message.key, message.value, message.headers, limits)

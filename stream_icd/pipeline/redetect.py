@@ -19,7 +19,7 @@ from stream_icd.registry.shipped import VersionedModel
 from stream_icd.snapshot import Snapshot
 from stream_icd.store import Store, open_store
 from stream_icd.wire.cloudevents import EventHeaders, graph_of
-from stream_icd.wire.limits import DEFAULT_LIMITS
+from stream_icd.wire.limits import DEFAULT_LIMITS, Limits
 from stream_icd.wire.message import Message
 from stream_icd.wire.snapshots import SNAPSHOT_TYPE, decode_snapshot
 
@@ -54,6 +54,7 @@ class ArchivedJob:
 
     uri: str
     noted: ArchivedWindow
+    limits: Limits = DEFAULT_LIMITS
 
     @property
     def graph(self) -> str:
@@ -72,7 +73,7 @@ class ArchivedJob:
 
     def snapshot(self) -> Snapshot:
         """Read it from its file."""
-        return read_snapshot(_opened_store(self.uri), self.noted)
+        return read_snapshot(_opened_store(self.uri), self.noted, self.limits)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,25 +85,27 @@ class RecordJob:
     window_end: datetime
     record: Record
     claims: ClaimSettings
+    limits: Limits
 
     def snapshot(self) -> Snapshot:
         """Decode it; where it is claimed, fetch it first."""
-        return decoded(self.record, decode_snapshot, self.claims)
+        return decoded(self.record, decode_snapshot, self.claims, self.limits)
 
 
-def record_job(record: Record, claims: ClaimSettings) -> RecordJob:
+def record_job(record: Record, claims: ClaimSettings, limits: Limits) -> RecordJob:
     """A record of the snapshots topic as a job; looks at its headers only.
 
     Raises:
         BadSnapshot: they break the contract.
     """
-    fields = EventHeaders(record.headers, SNAPSHOT_TYPE, DEFAULT_LIMITS, BadSnapshot)
+    fields = EventHeaders(record.headers, SNAPSHOT_TYPE, limits, BadSnapshot)
     return RecordJob(
         graph=graph_of(record.key, BadSnapshot),
         snapshot_id=fields.text("ce_id"),
         window_end=fields.window().end,
         record=record,
         claims=claims,
+        limits=limits,
     )
 
 

@@ -18,6 +18,7 @@ from stream_icd.pipeline.outgoing import Fit, outgoing
 from stream_icd.pipeline.subscribe import subscribe
 from stream_icd.store import Store
 from stream_icd.wire.communities import decode_communities
+from stream_icd.wire.limits import Limits
 from stream_icd.wire.message import Message
 
 Name = tuple[str, str]
@@ -63,9 +64,10 @@ class HistoryResults:
 
     def read(self) -> Iterator[Communities]:
         """In the order of the windows."""
+        limits = Limits()
         for noted in windows(self.store, Selection("communities")):
             message = read_message(self.store, noted)
-            yield decode_communities(message.key, message.value, message.headers)
+            yield decode_communities(message.key, message.value, message.headers, limits)
 
     @contextmanager
     def writing(self) -> Iterator[Keep]:

@@ -26,7 +26,7 @@ from stream_icd.tracking.gaps import Gap, missed_windows
 from stream_icd.tracking.node_changes import NodeChange, node_changes
 from stream_icd.wire.communities import decode_communities
 from stream_icd.wire.events import decode_events
-from stream_icd.wire.limits import DEFAULT_LIMITS, Limits
+from stream_icd.wire.limits import Limits
 
 Start = Literal["beginning", "latest"] | datetime
 Until = Literal["forever", "end"]
@@ -46,7 +46,7 @@ def subscribe(
     group: str | None = None,
     settings: KafkaSettings | None = None,
     topic: str = COMMUNITIES,
-    limits: Limits = DEFAULT_LIMITS,
+    limits: Limits | None = None,
     claims: ClaimSettings | None = None,
     on_bad: OnBad | None = None,
     on_gap: OnGap | None = None,
@@ -66,6 +66,7 @@ def subscribe(
             restart; a result counts as received when the next one is asked for. Without a group
             everybody gets everything.
         settings: how to reach Kafka; by default from the environment (`STREAM_ICD_…`).
+        limits: what a message may make us allocate; by default from the environment.
         claims: where results too big for a message are kept; by default from the environment.
         on_bad: called with a message that is no communities message; by default it is logged.
         on_gap: called with the windows that are missing; by default they are logged.
@@ -105,7 +106,7 @@ def subscribe_events(
     group: str | None = None,
     settings: KafkaSettings | None = None,
     topic: str = EVENTS,
-    limits: Limits = DEFAULT_LIMITS,
+    limits: Limits | None = None,
     claims: ClaimSettings | None = None,
     on_bad: OnBad | None = None,
     on_gap: OnGap | None = None,
@@ -152,7 +153,7 @@ def subscribe_node(
     group: str | None = None,
     settings: KafkaSettings | None = None,
     topic: str = EVENTS,
-    limits: Limits = DEFAULT_LIMITS,
+    limits: Limits | None = None,
     claims: ClaimSettings | None = None,
     on_bad: OnBad | None = None,
     on_gap: OnGap | None = None,
@@ -283,10 +284,10 @@ def _limited(items: Iterator[Item], limit: int | None, stop: Event) -> Generator
 
 
 def _reader(
-    decode: Decode[Published], claims: ClaimSettings | None, limits: Limits
+    decode: Decode[Published], claims: ClaimSettings | None, limits: Limits | None
 ) -> Callable[[Record], Published]:
-    place = claims or ClaimSettings()
-    return lambda record: decoded(record, decode, place, limits)
+    place, most = claims or ClaimSettings(), limits or Limits()
+    return lambda record: decoded(record, decode, place, most)
 
 
 def _kinds(event: str | Collection[str] | None) -> frozenset[str] | None:

@@ -238,7 +238,7 @@ def test_an_archive_keeps_the_content_and_not_the_claim(
 def test_a_replay_of_a_topic_fetches_what_is_claimed(
     claims: ClaimSettings, claimed: Callable[..., Record], snapshot: MakeSnapshot
 ) -> None:
-    assert record_job(claimed(0), claims).snapshot() == snapshot(0, **BIG)
+    assert record_job(claimed(0), claims, Limits()).snapshot() == snapshot(0, **BIG)
 
 
 # Sending.
