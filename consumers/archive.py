@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from stream_icd.cli.options import BootstrapServers, kafka_settings
+from stream_icd.cli.options import BootstrapServers, MetricsHost, MetricsPort, kafka_settings
 
 app = typer.Typer(add_completion=False)
 
@@ -40,6 +40,8 @@ def main(
     max_dead_letters: Annotated[
         float, typer.Option(help="Stop when more than this share of the last 50 records was bad.")
     ] = 0.5,
+    metrics_port: MetricsPort = None,
+    metrics_host: MetricsHost = "127.0.0.1",
     bootstrap_servers: BootstrapServers = None,
 ) -> None:
     """Keep snapshots, labels and communities as Parquet files, each once.
@@ -54,7 +56,7 @@ def main(
     """
     import structlog
 
-    from stream_icd.cli.run_consumer import stop_on_signals
+    from stream_icd.cli.run_consumer import shown_on, stop_on_signals
     from stream_icd.history.archive import Archive
     from stream_icd.history.layout import KINDS
     from stream_icd.log import configure_logging
@@ -72,4 +74,7 @@ def main(
         for one in wanted
     }
     structlog.get_logger().info("started", uri=uri, kinds=wanted, group=group)
-    archive_topics(settings, archivers, group, stop)
+    with shown_on(metrics_port, metrics_host, settings) as metrics:
+        archive_topics(
+            settings, archivers, group, stop, watch=lambda topic: metrics.watch(topic, graph)
+        )

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from stream_icd.cli.options import BootstrapServers, kafka_settings
+from stream_icd.cli.options import BootstrapServers, MetricsHost, MetricsPort, kafka_settings
 
 app = typer.Typer(add_completion=False)
 
@@ -68,6 +68,8 @@ def main(
         ),
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Same seed, same communities.")] = 0,
+    metrics_port: MetricsPort = None,
+    metrics_host: MetricsHost = "127.0.0.1",
     bootstrap_servers: BootstrapServers = None,
 ) -> None:
     """Detect communities: read icd.snapshots.v1, write icd.communities.v1.
@@ -79,9 +81,11 @@ def main(
 
       stream-icd consume detect --model as --processes 4
     """
+    from contextlib import ExitStack
+
     import structlog
 
-    from stream_icd.cli.run_consumer import stop_on_signals
+    from stream_icd.cli.run_consumer import shown_on, stop_on_signals
     from stream_icd.kafka.consumer import run_consumer
     from stream_icd.kafka.delivery import Delivery
     from stream_icd.kafka.topics import SNAPSHOTS
@@ -102,10 +106,15 @@ def main(
         threads=threads or (2 if processes == 1 else 1),
         seed=seed,
     )
-    opened = open_model(model)
-    with open_engine(RecordDetection(opened, chosen), model, processes) as engine:
+    with ExitStack() as until_the_end:
+        metrics = until_the_end.enter_context(shown_on(metrics_port, metrics_host, settings))
+        opened = open_model(model)
+        work = RecordDetection(opened, chosen)
+        engine = until_the_end.enter_context(open_engine(work, model, processes))
+        metrics.model(work.version)
+        metrics.processes(lambda: engine.alive)
         detector = Detector(opened, chosen, DeadLetterLimit(max_dead_letters), engine)
-        structlog.get_logger().info("started", model=opened.version, group=group)
+        structlog.get_logger().info("started", model=work.version, group=group)
         run_consumer(
             settings,
             SNAPSHOTS,
@@ -114,4 +123,5 @@ def main(
             stop,
             delivery=Delivery(delivery),
             max_records=batch or IN_HAND * processes,
+            watcher=metrics.watch(SNAPSHOTS, graph),
         )

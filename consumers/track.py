@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from stream_icd.cli.options import BootstrapServers, kafka_settings
+from stream_icd.cli.options import BootstrapServers, MetricsHost, MetricsPort, kafka_settings
 
 app = typer.Typer(add_completion=False)
 
@@ -46,6 +46,8 @@ def main(
     max_dead_letters: Annotated[
         float, typer.Option(help="Stop when more than this share of the last 50 records was bad.")
     ] = 0.5,
+    metrics_port: MetricsPort = None,
+    metrics_host: MetricsHost = "127.0.0.1",
     bootstrap_servers: BootstrapServers = None,
 ) -> None:
     """Track communities: read icd.communities.v1, write icd.events.v1.
@@ -59,7 +61,7 @@ def main(
     """
     import structlog
 
-    from stream_icd.cli.run_consumer import stop_on_signals
+    from stream_icd.cli.run_consumer import shown_on, stop_on_signals
     from stream_icd.kafka.consumer import run_consumer
     from stream_icd.kafka.delivery import Delivery
     from stream_icd.kafka.topics import COMMUNITIES
@@ -75,13 +77,15 @@ def main(
     thresholds = TrackSettings(match, part, change, smallest, memory)
     tracker = Tracker(settings, DeadLetterLimit(max_dead_letters), thresholds, graph=graph)
     structlog.get_logger().info("started", group=group)
-    run_consumer(
-        settings,
-        COMMUNITIES,
-        group,
-        Fit(settings).handle(tracker.handle),
-        stop,
-        delivery=Delivery(delivery),
-        max_records=batch,
-        on_done=tracker.done,
-    )
+    with shown_on(metrics_port, metrics_host, settings) as metrics:
+        run_consumer(
+            settings,
+            COMMUNITIES,
+            group,
+            Fit(settings).handle(tracker.handle),
+            stop,
+            delivery=Delivery(delivery),
+            max_records=batch,
+            on_done=tracker.done,
+            watcher=metrics.watch(COMMUNITIES, graph),
+        )

@@ -4,10 +4,26 @@ from __future__ import annotations
 
 import logging
 import sys
-from typing import TextIO
+from typing import ClassVar, Literal, TextIO
 
 import structlog
+from pydantic import field_validator
 from structlog.typing import Processor
+
+from stream_icd.settings import Settings
+
+
+class LogSettings(Settings):
+    """What is worth a line: `STREAM_ICD_LOG_LEVEL`, or `log_level` in the table `[log]`."""
+
+    table: ClassVar[str] = "log"
+
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+
+    @field_validator("log_level", mode="before")
+    @classmethod
+    def _in_small_letters(cls, value: object) -> object:
+        return value.lower() if isinstance(value, str) else value
 
 
 def configure_logging(stream: TextIO | None = None, *, json: bool | None = None) -> None:
@@ -16,7 +32,11 @@ def configure_logging(stream: TextIO | None = None, *, json: bool | None = None)
     Args:
         stream: standard error when None.
         json: None chooses text where a person reads (a terminal), else JSON lines.
+
+    Raises:
+        BadSettings: there is no such level.
     """
+    level = LogSettings().log_level.upper()
     target = stream or sys.stderr
     as_json = not target.isatty() if json is None else json
     shared: list[Processor] = [
@@ -33,8 +53,8 @@ def configure_logging(stream: TextIO | None = None, *, json: bool | None = None)
     structlog.configure(processors=ours, logger_factory=structlog.stdlib.LoggerFactory())
     handler = logging.StreamHandler(target)
     handler.setFormatter(_formatter(shared, as_json=as_json))
-    logging.basicConfig(handlers=[handler], level=logging.INFO, force=True)
-    # The Kafka client tells of every connection it makes, at INFO.
+    logging.basicConfig(handlers=[handler], level=level, force=True)
+    # The Kafka client tells of every connection it makes, at INFO, and of every byte at DEBUG.
     logging.getLogger("kafka").setLevel(logging.WARNING)
 
 

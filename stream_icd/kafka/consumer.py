@@ -93,7 +93,8 @@ def run_consumer(
     records aside (publish them to the dead-letter topic) rather than raise.
 
     A partition that the group never committed is read from its beginning. `on_done` is called
-    after each commit, and `watcher` is told how the loop is doing. After `stop` is set the batch
+    after each commit: what `handle` remembers counts from then on. `watcher` is told how the loop
+    is doing, and changes nothing. After `stop` is set the batch
     in hand is finished, or given back when it takes longer than `shutdown_timeout_s`; then the
     group is left.
 
@@ -209,7 +210,9 @@ class _Loop:
         handled = time.monotonic()
         if self._deliver(batch, outgoing):
             published = time.monotonic() - handled
-            self._on_done(BatchDone(batch.records, outgoing, handled - started, published))
+            done = BatchDone(batch.records, outgoing, handled - started, published)
+            self._on_done(done)
+            self._watcher.done(done)
         else:
             log.warning("partitions moved on while %d records were in hand", len(batch.records))
             self._tenures.rewind(batch.tenure, batch.first)
@@ -314,7 +317,8 @@ class _Loop:
     def _poll(self, timeout_ms: int) -> dict[TopicPartition, list[Any]]:
         polled = self._polled(timeout_ms)
         self._watcher.polled(settled_generation(self._consumer), silence_s(self._consumer))
-        lag = self._lag.look(self._tenures.ours(), self._in_hand)
+        now_in_hand = {p: records[0].offset for p, records in polled.items()}
+        lag = self._lag.look(self._tenures.ours(), now_in_hand or self._in_hand)
         if lag is not None:
             self._watcher.lagged(lag)
         return polled

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from stream_icd.kafka.consumer import BatchDone
 
 
 class Watcher:
@@ -22,3 +26,6 @@ class Watcher:
 
     def lagged(self, lag: Mapping[int, int]) -> None:
         """So many records of each of our partitions wait, or are in hand; about once a second."""
+
+    def done(self, batch: BatchDone) -> None:
+        """A batch was published and committed."""

@@ -11,22 +11,24 @@ import structlog
 from stream_icd.errors import BadInput
 from stream_icd.history.archive import Archive
 from stream_icd.history.layout import Kind
-from stream_icd.kafka.consumer import BatchDone, run_consumer
+from stream_icd.kafka.consumer import run_consumer
 from stream_icd.kafka.delivery import Delivery
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import COMMUNITIES, LABELS, SNAPSHOTS
+from stream_icd.kafka.watcher import Watcher
 from stream_icd.pipeline.claim_settings import ClaimSettings
 from stream_icd.pipeline.claims import redeem
 from stream_icd.pipeline.dead_letters import DeadLetterLimit, dead_letter
 from stream_icd.pipeline.outgoing import Fit
+from stream_icd.pipeline.record_log import about
 from stream_icd.wire.communities import (
     decode_communities,
     decode_labels,
     encode_communities,
     encode_labels,
 )
-from stream_icd.wire.limits import DEFAULT_LIMITS, Limits
+from stream_icd.wire.limits import Limits
 from stream_icd.wire.message import Message
 from stream_icd.wire.snapshots import decode_snapshot, encode_snapshot
 
@@ -53,14 +55,14 @@ class Archiver:
         kind: Kind,
         dead_letters: DeadLetterLimit,
         graph: str | None = None,
-        limits: Limits = DEFAULT_LIMITS,
+        limits: Limits | None = None,
         claims: ClaimSettings | None = None,
     ) -> None:
         self._archive = archive
         self._kind = kind
         self._dead_letters = dead_letters
         self._graph = graph
-        self._limits = limits
+        self._limits = limits or Limits()
         self._claims = claims or ClaimSettings()
 
     def handle(self, records: Sequence[Record]) -> Iterator[OutgoingRecord]:
@@ -75,20 +77,23 @@ class Archiver:
         """
         for record in records:
             if self._graph is None or record.key == self._graph.encode():
-                yield from self._keep(record)
+                with about(record):
+                    letter = self._keep(record)
+                if letter is not None:
+                    yield letter
 
-    def _keep(self, record: Record) -> Iterator[OutgoingRecord]:
+    def _keep(self, record: Record) -> OutgoingRecord | None:
+        """Its dead letter, where it breaks the contract."""
+        log = structlog.get_logger()
         try:
             new = self._archive.add(self._kind, self._checked(record))
         except BadInput as error:
-            structlog.get_logger().warning("dead letter", place=record.place, reason=str(error))
+            log.warning("dead letter", stage="archive", reason=str(error))
             self._dead_letters.count(dead=True, reason=str(error))
-            yield dead_letter(record, "archive", error)
-            return
+            return dead_letter(record, "archive", error)
         self._dead_letters.count(dead=False)
-        structlog.get_logger().info(
-            "archived" if new else "archived before", place=record.place, kind=self._kind
-        )
+        log.info("archived" if new else "archived before", kind=self._kind)
+        return None
 
     def _checked(self, record: Record) -> Message:
         """The record as a message in canonical form, with the headers that it came with.
@@ -108,7 +113,7 @@ def archive_topics(
     stop: threading.Event,
     *,
     max_records: int = 16,
-    on_done: Callable[[BatchDone], None] = lambda _: None,
+    watch: Callable[[str], Watcher] = lambda _: Watcher(),
 ) -> None:
     """Archive several topics until `stop`, each in a thread and a group of its own.
 
@@ -117,12 +122,14 @@ def archive_topics(
 
     Args:
         archivers: of each topic.
+        watch: gives who watches the consumer of a topic.
 
     Raises:
         What `run_consumer` and `Archiver.handle` raise.
     """
     errors: list[BaseException] = []
     fit = Fit(settings)
+    watchers = {topic: watch(topic) for topic in archivers}
 
     def work(topic: str, archiver: Archiver) -> None:
         try:
@@ -134,7 +141,7 @@ def archive_topics(
                 stop,
                 delivery=Delivery.AT_LEAST_ONCE,
                 max_records=max_records,
-                on_done=on_done,
+                watcher=watchers[topic],
             )
         except BaseException as error:
             errors.append(error)

@@ -25,7 +25,7 @@ from stream_icd.quality.ncut import ncut
 from stream_icd.registry.shipped import VersionedModel
 from stream_icd.snapshot import Snapshot
 from stream_icd.wire.communities import encode_communities
-from stream_icd.wire.limits import DEFAULT_LIMITS, Limits
+from stream_icd.wire.limits import Limits
 from stream_icd.wire.message import Message
 from stream_icd.wire.snapshots import decode_snapshot
 
@@ -46,7 +46,7 @@ class DetectSettings:
         mode: refined (the default), or faithful to the paper: encode, then K-means.
         threads: cores that one snapshot may use.
         seed: of the clustering; the same seed gives the same communities.
-        limits: what a message may make us allocate.
+        limits: what a message may make us allocate; by default from the environment.
         claims: where large messages are kept; by default from the environment.
     """
 
@@ -56,7 +56,7 @@ class DetectSettings:
     mode: Mode = "refined"
     threads: int = 2
     seed: int = 0
-    limits: Limits = DEFAULT_LIMITS
+    limits: Limits = field(default_factory=Limits)
     claims: ClaimSettings = field(default_factory=ClaimSettings)
 
     def __post_init__(self) -> None:
@@ -112,9 +112,14 @@ class RecordDetection:
     settings: DetectSettings
     clock: Callable[[], datetime] = utc_now
 
+    @property
+    def version(self) -> str:
+        """Under what model version results are published."""
+        return result_version(self.model, self.settings)
+
     def __call__(self, record: Record) -> Outcome:
         """The communities of the record's snapshot, or why there are none."""
-        with about(record, model=result_version(self.model, self.settings)):
+        with about(record, model=self.version):
             return detected(
                 lambda: _decoded(record, self.settings), self.model, self.settings, self.clock
             )

@@ -63,6 +63,11 @@ class InProcess(Generic[Job, Outcome]):
 
     work: Work[Job, Outcome]
 
+    @property
+    def alive(self) -> int:
+        """How many processes are there to do jobs."""
+        return 1
+
     def __call__(self, jobs: Iterable[Job]) -> Iterator[tuple[Job, Outcome]]:
         for job in jobs:
             yield job, self.work(job)
@@ -105,6 +110,11 @@ class PoolAtWork(Generic[Job, Outcome]):
 
     processes: Processes[Job, Outcome]
 
+    @property
+    def alive(self) -> int:
+        """How many processes are there to do jobs."""
+        return self.processes.alive
+
     def __call__(self, jobs: Iterable[Job]) -> Iterator[tuple[Job, Outcome]]:
         most = self.processes.count * IN_HAND
         return in_order(jobs, self.processes.submit, Future.result, most)
@@ -136,7 +146,7 @@ class Opening:
 @contextmanager
 def open_engine(
     work: Work[Job, Outcome], model_name: str, processes: int
-) -> Iterator[Engine[Job, Outcome]]:
+) -> Iterator[InProcess[Job, Outcome] | PoolAtWork[Job, Outcome]]:
     """This process for one, a pool for several; for as long as the block lasts."""
     if processes == 1:
         yield InProcess(work)

@@ -11,16 +11,19 @@ from stream_icd.kafka.record import Record
 
 
 def described(record: Record) -> dict[str, str | int]:
-    """Topic, partition and offset; graph and snapshot, as far as the record says them."""
-    fields: dict[str, str | int] = {
+    """Topic, partition and offset; graph, snapshot and model, as far as the record says them."""
+    headers = dict(record.headers)
+    said = {
+        "graph": record.key,
+        "snapshot": headers.get("icd_snapshot_id") or headers.get("ce_id"),
+        "model": headers.get("icd_model"),
+    }
+    return {
         "topic": record.topic,
         "partition": record.partition,
         "offset": record.offset,
+        **{name: value.decode(errors="replace") for name, value in said.items() if value},
     }
-    for name, said in (("graph", record.key), ("snapshot", dict(record.headers).get("ce_id"))):
-        if said:
-            fields[name] = said.decode(errors="replace")
-    return fields
 
 
 @contextmanager

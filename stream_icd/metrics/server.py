@@ -1,0 +1,98 @@
+"""The port on which a worker shows itself: /metrics, /healthz, /readyz."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from socket import AF_INET6
+from socketserver import ThreadingMixIn
+from typing import Any
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
+
+import structlog
+from prometheus_client import make_wsgi_app
+
+from stream_icd.errors import BadSettings
+from stream_icd.metrics.metrics import Metrics
+
+Start = Callable[[str, list[tuple[str, str]]], Any]
+Respond = Callable[[dict[str, Any], Start], Iterable[bytes]]
+
+REQUEST_TIMEOUT_S = 10.0
+
+
+@contextmanager
+def serving(metrics: Metrics, port: int, host: str = "127.0.0.1") -> Iterator[int]:
+    """Answer on that port while the block lasts; gives the port, which 0 leaves to the system.
+
+    Raises:
+        BadSettings: nothing can be served there; such as when the port is taken.
+    """
+    server = _server(host, port)
+    server.set_app(responding(metrics))
+    threading.Thread(target=server.serve_forever, name="metrics", daemon=True).start()
+    structlog.get_logger().info("metrics", host=host, port=server.server_port)
+    try:
+        yield server.server_port
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def responding(metrics: Metrics) -> Respond:
+    """The answers: numbers, and whether it is alive and ready (503: what is amiss, a line each)."""
+    answers: dict[str, Respond] = {
+        "/metrics": make_wsgi_app(metrics.registry),
+        "/healthz": _verdict(metrics.health.not_alive),
+        "/readyz": _verdict(lambda: metrics.health.not_alive() + metrics.health.not_ready()),
+    }
+
+    def respond(environ: dict[str, Any], start: Start) -> Iterable[bytes]:
+        answer = answers.get(environ["PATH_INFO"], _unknown)
+        return answer(environ, start)
+
+    return respond
+
+
+def _verdict(complaints: Callable[[], list[str]]) -> Respond:
+    def respond(_: dict[str, Any], start: Start) -> Iterable[bytes]:
+        found = complaints()
+        return _text(start, "503 Service Unavailable" if found else "200 OK", found or ["ok"])
+
+    return respond
+
+
+def _unknown(_: dict[str, Any], start: Start) -> Iterable[bytes]:
+    return _text(start, "404 Not Found", ["there are /metrics, /healthz and /readyz"])
+
+
+def _text(start: Start, status: str, lines: list[str]) -> Iterable[bytes]:
+    start(status, [("Content-Type", "text/plain; charset=utf-8")])
+    return ["".join(f"{line}\n" for line in lines).encode()]
+
+
+class _Server(ThreadingMixIn, WSGIServer):
+    daemon_threads = True
+
+
+class _ServerOnIPv6(_Server):
+    address_family = AF_INET6
+
+
+class _Handler(WSGIRequestHandler):
+    timeout = REQUEST_TIMEOUT_S
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Say nothing of each request."""
+
+
+def _server(host: str, port: int) -> _Server:
+    kind = _ServerOnIPv6 if ":" in host else _Server
+    try:
+        return kind((host, port), _Handler)
+    except OSError as error:
+        raise BadSettings(
+            f"nothing can be served on {host} port {port}: {error.strerror}; choose another "
+            "--metrics-port, or --metrics-host"
+        ) from error

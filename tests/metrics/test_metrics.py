@@ -1,0 +1,107 @@
+"""What is counted, under which labels."""
+
+from __future__ import annotations
+
+import socket
+
+import pytest
+
+from stream_icd.errors import BadSettings, BadSnapshot
+from stream_icd.kafka.consumer import BatchDone
+from stream_icd.kafka.record import OutgoingRecord, Record
+from stream_icd.metrics.health import Health
+from stream_icd.metrics.metrics import MOST_GRAPHS, Metrics
+from stream_icd.metrics.server import serving
+from stream_icd.pipeline.dead_letters import dead_letter
+from tests.scraping import asked
+
+SENT_MS = 1_000_000
+RESULT = OutgoingRecord(
+    "out", b"", b"g", (("icd_ms_decode", b"4.000"), ("icd_ms_cluster", b"30.000"))
+)
+
+
+@pytest.fixture
+def metrics() -> Metrics:
+    return Metrics(Health(300, 10), now=lambda: SENT_MS / 1000 + 2.5)
+
+
+def record(offset: int, graph: str = "g", **fields: object) -> Record:
+    return Record("in", 0, offset, SENT_MS, graph.encode(), b"", **fields)  # type: ignore[arg-type]
+
+
+def sample(metrics: Metrics, name: str, **labels: str) -> float | None:
+    return metrics.registry.get_sample_value(name, labels)
+
+
+def test_results_and_dead_letters_of_a_batch_are_counted(metrics: Metrics) -> None:
+    bad = record(2, headers=(("icd_ms_decode", b"7"), ("icd_dlq_stage", b"lie")))
+    outgoing = (RESULT, RESULT, dead_letter(bad, "decode", BadSnapshot("no such column")))
+    metrics.watch("in").done(BatchDone((record(0), record(1), bad), outgoing, 0.1, 0.02))
+    assert sample(metrics, "stream_icd_snapshots_total", topic="in", graph="g") == 2
+    why = {"topic": "in", "stage": "decode", "exception": "BadSnapshot"}
+    assert sample(metrics, "stream_icd_dead_letters_total", **why) == 1
+    assert sample(metrics, "stream_icd_stage_seconds_count", stage="decode") == 2
+    seconds = sample(metrics, "stream_icd_stage_seconds_sum", stage="cluster")
+    assert seconds == pytest.approx(0.06)
+    assert sample(metrics, "stream_icd_stage_seconds_sum", stage="publish") == 0.02
+    assert sample(metrics, "stream_icd_age_seconds_sum", topic="in") == pytest.approx(5.0)
+
+
+def test_records_of_other_graphs_are_not_counted(metrics: Metrics) -> None:
+    loop = metrics.watch("in", graph="g")
+    loop.done(BatchDone((record(0), record(1, "other")), (RESULT,), 0.1, 0.02))
+    assert sample(metrics, "stream_icd_snapshots_total", topic="in", graph="g") == 1
+    assert sample(metrics, "stream_icd_snapshots_total", topic="in", graph="other") is None
+
+
+def test_a_thousand_graphs_do_not_make_a_thousand_series(metrics: Metrics) -> None:
+    records = tuple(record(i, f"graph-{i}") for i in range(1000))
+    metrics.watch("in").done(BatchDone(records, (), 0.1, 0.02))
+    assert sample(metrics, "stream_icd_snapshots_total", topic="in", graph="graph-0") == 1
+    others = sample(metrics, "stream_icd_snapshots_total", topic="in", graph="other")
+    assert others == 1000 - MOST_GRAPHS
+
+
+def test_a_partition_that_went_to_somebody_else_has_no_lag_here(metrics: Metrics) -> None:
+    loop = metrics.watch("in")
+    loop.lagged({0: 5, 1: 7})
+    loop.lagged({1: 6})
+    assert sample(metrics, "stream_icd_lag_records", topic="in", partition="0") is None
+    assert sample(metrics, "stream_icd_lag_records", topic="in", partition="1") == 6
+
+
+def test_each_generation_of_the_group_is_a_rebalance(metrics: Metrics) -> None:
+    loop = metrics.watch("in")
+    for generation in (None, 4, 4, None, 5, 5):
+        loop.polled(generation, 0.1)
+    assert sample(metrics, "stream_icd_rebalances_total", topic="in") == 2
+
+
+def test_the_port_answers(metrics: Metrics) -> None:
+    with serving(metrics, port=0) as port:
+        assert asked(port, "/healthz") == (200, "ok\n")
+        assert asked(port, "/readyz") == (503, "starting: the model is not open yet\n")
+        assert asked(port, "/")[0] == 404
+        metrics.model("as@1")
+        assert 'stream_icd_model_info{version="as@1"} 1.0' in asked(port, "/metrics")[1]
+    assert asked(port, "/healthz")[0] == 0
+
+
+def test_a_port_that_is_taken_is_said(metrics: Metrics) -> None:
+    with (
+        serving(metrics, port=0) as port,
+        pytest.raises(BadSettings, match=f"port {port}.*--metrics-port"),
+        serving(metrics, port=port),
+    ):
+        pass
+
+
+def test_it_can_be_served_on_ipv6(metrics: Metrics) -> None:
+    with socket.socket(socket.AF_INET6) as probe:
+        try:
+            probe.bind(("::1", 0))
+        except OSError as error:
+            pytest.skip(f"this machine has no IPv6 ({error}): run it on one that has")
+    with serving(metrics, port=0, host="::1") as port:
+        assert port > 0

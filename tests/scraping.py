@@ -1,0 +1,44 @@
+"""Asking a worker on its metrics port."""
+
+from __future__ import annotations
+
+import json
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+from prometheus_client.parser import text_string_to_metric_families
+
+Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
+
+
+def asked(port: int, path: str) -> tuple[int, str]:
+    """Status and text of an answer; status 0 where nobody answers yet."""
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=5) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode()
+    except OSError:
+        return 0, ""
+
+
+def scraped(port: int) -> Samples:
+    """All samples by name and labels."""
+    families = text_string_to_metric_families(asked(port, "/metrics")[1])
+    return {
+        (one.name, frozenset(one.labels.items())): one.value
+        for family in families
+        for one in family.samples
+    }
+
+
+def value(samples: Samples, name: str, **labels: str) -> float:
+    """One sample; 0 where there is none."""
+    return samples.get((name, frozenset(labels.items())), 0.0)
+
+
+def lines(log: Path) -> list[dict[str, Any]]:
+    """A log's lines, each of which must be JSON."""
+    return [json.loads(line) for line in log.read_text().splitlines()]
