@@ -315,8 +315,8 @@ def agreement_section(planted: Comparison, internet: Comparison) -> str:
     return f"""### Event by event
 
 Told by both / only here / only there: on the planted streams with true labels, and on
-the first {internet.steps + 1} days of the Internet. In brackets, of those that both tell, where the same
-others went in or came out; facets name nobody.
+the first {internet.steps + 1} days of the Internet. In brackets, of those that both tell, where
+the same others went in or came out; facets name nobody.
 
 {table_head("event", *THEIRS)}
 {rows}
