@@ -5,6 +5,8 @@ from __future__ import annotations
 import fnmatch
 import re
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -14,6 +16,9 @@ import pytest
 import yaml
 
 from stream_icd.kafka.settings import KafkaSettings
+from stream_icd.metrics.health import Health
+from stream_icd.metrics.metrics import Metrics
+from stream_icd.metrics.server import serving
 from stream_icd.registry.shipped import shipped_models
 from stream_icd.settings import ENV_PREFIX
 from tests.command_lines import arguments_of, complaint
@@ -131,6 +136,26 @@ def test_every_setting_in_the_environment_is_one_of_ours() -> None:
     assert used <= fields
     for service in OURS.values():
         KafkaSettings(bootstrap_servers=service["environment"]["STREAM_ICD_BOOTSTRAP_SERVERS"])
+
+
+def test_health_is_asked_of_the_port_on_which_it_is_told() -> None:
+    metrics = Metrics(Health(300, 10))
+    metrics.watch("t").polled(generation=1, silence_s=0)
+    checks = {
+        name: one["healthcheck"]["test"] for name, one in OURS.items() if "healthcheck" in one
+    }
+    assert "detector" in checks
+    for name, (kind, *check) in checks.items():
+        arguments = OURS[name]["command"]
+        port = arguments[arguments.index("--metrics-port") + 1]
+        assert kind == "CMD"
+        assert port in check[-1]
+        with serving(metrics, port=0) as free:
+            command = [one.replace(port, str(free)) for one in (sys.executable, *check[1:])]
+            assert subprocess.run(command, check=False, timeout=60).returncode == 0
+            metrics.watch("t")  # not a member yet
+            failed = subprocess.run(command, check=False, timeout=60, stderr=subprocess.DEVNULL)
+            assert failed.returncode == 1
 
 
 def test_services_reach_kafka_at_an_address_that_it_advertises() -> None:

@@ -1,0 +1,46 @@
+"""How much a program says is a setting."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+PROGRAM = """
+import logging, structlog
+from stream_icd.log import configure_logging
+configure_logging(json=True)
+with structlog.contextvars.bound_contextvars(offset=7):
+    structlog.get_logger().debug("small")
+    structlog.get_logger().info("usual")
+    logging.getLogger("a.library").warning("odd: %d", 1)
+"""
+
+
+def run(level: str | None) -> subprocess.CompletedProcess[str]:
+    environment = dict(os.environ) | ({"STREAM_ICD_LOG_LEVEL": level} if level else {})
+    command = [sys.executable, "-c", PROGRAM]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
+
+
+@pytest.mark.parametrize(
+    ("level", "events"),
+    [
+        (None, ["usual", "odd: 1"]),
+        ("WARNING", ["odd: 1"]),
+        ("debug", ["small", "usual", "odd: 1"]),
+    ],
+)
+def test_a_level_says_what_is_worth_a_line(level: str | None, events: list[str]) -> None:
+    lines = [json.loads(line) for line in run(level).stderr.splitlines()]
+    assert [line["event"] for line in lines] == events
+    assert all(line["offset"] == 7 for line in lines)  # those of libraries, too
+
+
+def test_a_level_that_does_not_exist_is_said() -> None:
+    said = run("loud").stderr
+    assert "BadSettings: log_level" in said
+    assert "'debug', 'info', 'warning' or 'error'" in said
