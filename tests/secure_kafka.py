@@ -30,7 +30,17 @@ from tests.brokers import Broker, KafkaNode, free_ports, kafka_classpath, node_p
 from tests.certificates import pem
 
 ADMIN = "admin"
-USERS = ("producer", "detector", "tracker", "archivist", "subscriber", "operator", "stranger")
+USERS = (
+    "creator",
+    "producer",
+    "detector",
+    "tracker",
+    "archivist",
+    "subscriber",
+    "retrier",
+    "worker",
+    "stranger",
+)
 CERTIFIED = "certified"
 SCRAM_MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
 PLAIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"

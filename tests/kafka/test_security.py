@@ -46,7 +46,8 @@ N_SNAPSHOTS = 3
 def secure() -> Iterator[SecureKafka]:
     try:
         with secure_kafka() as running:
-            create_topics(running.settings())
+            running.grant("creator", documented_rights("topics create"))
+            create_topics(running.settings("creator"))
             yield running
     except brokers.NoKafka as error:
         if brokers.kafka_is_required():
@@ -86,15 +87,21 @@ def test_everything_works_with_the_rights_that_are_documented_and_no_others(
         named = " ".join(arguments[: 1 if user == "producer" else 2])
         secure.grant(user, documented_rights(named))
     secure.grant("subscriber", documented_rights("subscribe"))
+    secure.grant("subscriber", documented_rights("subscribe --group NAME"))
+    secure.grant("retrier", documented_rights("dlq retry"))
     subscriber = secure.settings("subscriber")
+    publish(secure.settings())  # what is no snapshot, for the dead letters
     logs = {user: tmp_path / f"{user}.log" for user in programs}
     running = {user: start(secure, user, logs[user], *programs[user]) for user in programs}
     try:
         assert running.pop("producer").wait(60) == 0, logs["producer"].read_text()
         commands = [Path(f"/proc/{one.pid}/cmdline").read_text() for one in running.values()]
-        found = list(subscribe(start="beginning", limit=N_SNAPSHOTS, settings=subscriber))
+        found = list(subscribe(group="NAME", limit=N_SNAPSHOTS, settings=subscriber))
         events = list(subscribe_events(start="beginning", limit=N_SNAPSHOTS, settings=subscriber))
         wait_until(lambda: len(list((tmp_path / "history").rglob("*.parquet"))) >= N_SNAPSHOTS)
+        for command in (("dlq", "list", "--all"), ("dlq", "retry", "--all")):
+            one = start(secure, "retrier", tmp_path / "dlq.log", *command)
+            assert one.wait(60) == 0, (tmp_path / "dlq.log").read_text()
     finally:
         ended = {user: stop_child(process, 20) for user, process in running.items()}
     assert len({one.snapshot_id for one in found}) == len(events) == N_SNAPSHOTS
@@ -203,10 +210,10 @@ def test_a_missing_right_ends_a_worker_and_names_what_it_is_for(secure: SecureKa
     publish(secure.settings())
     missing = {"transactions as g-": read_it, "consume .*Group": transactions, LABELS: group}
     for missed, granted in missing.items():
-        secure.grant("operator", [granted])
+        secure.grant("worker", [granted])
         with pytest.raises(NotAllowed, match=missed):
             run_consumer(
-                secure.settings("operator"),
+                secure.settings("worker"),
                 SNAPSHOTS,
                 "g",
                 lambda _: [OutgoingRecord(LABELS, b"x")],
