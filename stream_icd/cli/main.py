@@ -26,6 +26,7 @@ detector finds its communities and publishes them; subscribers follow.
 Start here:  stream-icd demo
 
 Kafka is found at --bootstrap-servers, or STREAM_ICD_BOOTSTRAP_SERVERS, or 127.0.0.1:9092.
+What is too big for a message goes to the folder or bucket of STREAM_ICD_CLAIMS_URI.
 """
 
 app = typer.Typer(cls=BuiltIn, help=HELP, no_args_is_help=True, add_completion=False)

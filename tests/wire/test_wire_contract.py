@@ -25,6 +25,7 @@ from stream_icd.kafka.topics import DEFAULT_TOPICS
 from stream_icd.pipeline.dead_letter_box import dead_letter_of, retried_marker
 from stream_icd.pipeline.dead_letters import dead_letter
 from stream_icd.snapshot import Window, snapshot_from_pairs
+from stream_icd.wire.claim import claim_on
 from stream_icd.wire.communities import (
     decode_communities,
     decode_labels,
@@ -177,6 +178,20 @@ def test_the_marker_of_a_dead_letter_that_was_sent_again_is_documented() -> None
     schema = headers_schema("retried")
     jsonschema.validate(headers, schema)
     assert set(headers) == set(schema["properties"]) == set(rows_under("empty value, and these"))
+
+
+def test_a_claim_has_the_headers_that_are_documented_and_any_message_may_have_one() -> None:
+    headers = texts(claim_on("s3://bucket/claims/x.arrows", b"bytes").headers())
+    schema = resolved(CONTRACT["components"]["schemas"]["claimHeaders"])
+    draft = jsonschema.Draft7Validator(schema)  # AsyncAPI's
+    draft.validate(headers)
+    assert set(headers) == set(schema["properties"]) == set(rows_under("are as ever.\n"))
+    for left_out in headers:
+        with pytest.raises(jsonschema.ValidationError):
+            draft.validate({name: text for name, text in headers.items() if name != left_out})
+    for name in MESSAGES:
+        (trait,) = CONTRACT["components"]["messages"][name]["traits"]
+        assert resolved(trait)["headers"] == schema
 
 
 def test_topics_are_those_that_topics_create_makes() -> None:
