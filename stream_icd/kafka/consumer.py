@@ -242,6 +242,7 @@ class _Loop:
                 if failures == PUBLISH_ATTEMPTS:
                     raise
                 log.warning("publishing again (attempt %d): %s", failures + 1, error)
+                self._see_topic()  # of one that is gone, the client asks for ever
 
     def _publish(
         self, outgoing: Sequence[OutgoingRecord], offsets: NextOffsets, group: Any
@@ -334,7 +335,9 @@ class _Loop:
                     self._consumer.seek_to_beginning(partition)
         except client.OffsetOutOfRangeError as error:
             raise OffsetGone(
-                f"group {self._group}: {error}; {what_is_left(self._consumer)}"
+                f"group {self._group}: {error}; {what_is_left(self._consumer)}. To go on there, "
+                f"stop the group and run: stream-icd topics skip --group {self._group} "
+                f"--topic {self._topic}"
             ) from error
         except client.RetriableError as error:
             log.warning("polling again: %s", error)
@@ -363,6 +366,9 @@ class _Loop:
     def _check_topic(self) -> None:
         """Nothing came: now and then see that there is a topic at all."""
         if time.monotonic() - self._topic_seen > TOPIC_CHECK_EVERY_S:
-            with contextlib.suppress(BrokerUnavailable):
-                self._wait_for(lambda: describe_topic(self._settings, self._topic))
-            self._topic_seen = time.monotonic()
+            self._see_topic()
+
+    def _see_topic(self) -> None:
+        with contextlib.suppress(BrokerUnavailable):
+            self._wait_for(lambda: describe_topic(self._settings, self._topic))
+        self._topic_seen = time.monotonic()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import subprocess
 import sys
 import threading
@@ -18,6 +16,7 @@ from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.watcher import Watcher
+from tests.faults.crash_points import die_while_publishing
 
 
 def publish(settings: KafkaSettings, topic: str, count: int, keys: int = 3, start: int = 0) -> None:
@@ -98,12 +97,10 @@ class Echo:
         return echoed(records, self._target)
 
 
-def killed_worker(
-    settings: KafkaSettings, pipe: tuple[str, str, str], delivery: Delivery, crash: str
-) -> int:
-    """Run such a worker as a process that kills itself at `crash`; its exit status."""
+def killed_before_committing(settings: KafkaSettings, pipe: tuple[str, str, str]) -> int:
+    """Run such a worker, at least once, as a process that kills itself there; its exit status."""
     arguments = [settings.bootstrap_servers, *pipe, str(settings.session_timeout_s)]
-    command = [sys.executable, "-m", "tests.kafka.echo", *arguments, delivery.value, crash]
+    command = [sys.executable, "-m", "tests.kafka.echo", *arguments]
     return subprocess.run(command, check=False, timeout=60).returncode
 
 
@@ -111,33 +108,11 @@ def echoed(records: Sequence[Record], target: str) -> list[OutgoingRecord]:
     return [OutgoingRecord(target, record.value, record.key) for record in records]
 
 
-def main(
-    servers: str,
-    source: str,
-    target: str,
-    group: str,
-    session_s: str,
-    delivery: str,
-    crash: str,
-) -> None:
-    """Copy, and kill -9 ourselves at the moment that `crash` names."""
-    import kafka
-
-    def die(*_: object, **__: object) -> None:
-        os.kill(os.getpid(), signal.SIGKILL)
-
-    owner = {
-        "before send": (kafka.KafkaProducer, "send"),
-        "after send": (kafka.KafkaProducer, "send_offsets_to_transaction"),
-        "before commit": (kafka.KafkaConsumer, "commit"),
-        "before transaction commit": (kafka.KafkaProducer, "commit_transaction"),
-    }[crash]
-    setattr(*owner, die)
+def main(servers: str, source: str, target: str, group: str, session_s: str) -> None:
+    """Copy, and kill -9 ourselves when the first batch is published and not yet committed."""
+    die_while_publishing("before commit, at least once")
     settings = KafkaSettings(
-        bootstrap_servers=servers,
-        session_timeout_s=float(session_s),
-        heartbeat_interval_s=0.2,
-        transaction_timeout_s=2,
+        bootstrap_servers=servers, session_timeout_s=float(session_s), heartbeat_interval_s=0.2
     )
     run_consumer(
         settings,
@@ -145,7 +120,7 @@ def main(
         group,
         lambda records: echoed(records, target),
         threading.Event(),
-        delivery=Delivery(delivery),
+        delivery=Delivery.AT_LEAST_ONCE,
         max_records=4,
     )
 

@@ -7,14 +7,15 @@ from collections.abc import Callable
 
 import pytest
 
-from stream_icd.errors import BadSnapshot, NotSupported, OffsetGone, TopicMissing
+from stream_icd.errors import BadSnapshot, BrokerError, NotSupported, OffsetGone, TopicMissing
 from stream_icd.kafka.clients import open_admin
 from stream_icd.kafka.consumer import run_consumer
 from stream_icd.kafka.delivery import Delivery
+from stream_icd.kafka.groups import Skipped, skip_what_is_gone
 from stream_icd.kafka.record import Record
 from stream_icd.kafka.topics import TopicSpec, create_topics
 from tests.brokers import Broker, wait_until
-from tests.kafka.echo import Echo, killed_worker, publish, values
+from tests.kafka.echo import Echo, killed_before_committing, publish, values
 
 
 @pytest.fixture
@@ -64,7 +65,7 @@ def test_a_worker_killed_between_publishing_and_committing_loses_nothing(
 ) -> None:
     settings = broker.settings()
     publish(settings, pipe[0], 20)
-    assert killed_worker(settings, pipe, Delivery.AT_LEAST_ONCE, "before commit") == -9
+    assert killed_before_committing(settings, pipe) == -9
     published_twice = len(values(settings, pipe[1]))
     assert published_twice > 0
     with Echo(settings, *pipe) as next_worker:
@@ -178,8 +179,37 @@ def test_a_committed_offset_that_retention_removed_is_an_error(
     publish(settings, topic_name, 20, start=5)
     remove_before(kafka, topic_name, 15)
     late = Echo(settings, topic_name, target, topic_name)
-    with pytest.raises(OffsetGone, match=rf"{topic_name}.* from 15"), late:
+    with pytest.raises(OffsetGone, match=rf"{topic_name}.* from 15.* topics skip"), late:
         wait_until(lambda: late.ended)
+    assert skip_what_is_gone(settings, topic_name, topic_name) == (Skipped(0, 5, 15),)
+    with Echo(settings, topic_name, target, topic_name) as moved_on:
+        wait_until(lambda: moved_on.committed == 10)
+    assert values(settings, target) == [*range(5), *range(15, 25)]
+
+
+@pytest.mark.kafka
+def test_a_group_is_moved_only_where_something_is_gone_and_not_while_it_works(
+    kafka: Broker, topic_name: str
+) -> None:
+    from tests.kafka.test_reader import remove_before
+
+    settings, target = kafka.settings(), f"{topic_name}-target"
+    create_topics(settings, [TopicSpec(topic_name), TopicSpec(target)])
+    publish(settings, topic_name, 5)
+    with Echo(settings, topic_name, target, topic_name) as echo:
+        wait_until(lambda: echo.committed == 5)
+        assert skip_what_is_gone(settings, topic_name, topic_name) == ()
+        publish(settings, topic_name, 5, start=5)
+        wait_until(lambda: echo.committed == 10)
+    publish(settings, topic_name, 5, start=10)
+    remove_before(kafka, topic_name, 12)
+    other = f"{topic_name}-other"
+    create_topics(settings, [TopicSpec(other)])
+    with Echo(settings, other, target, topic_name) as at_work:
+        publish(settings, other, 1, start=99)
+        wait_until(lambda: at_work.committed == 1)
+        with pytest.raises(BrokerError, match="stop its members first"):
+            skip_what_is_gone(settings, topic_name, topic_name)
 
 
 @pytest.mark.kafka

@@ -1,0 +1,96 @@
+"""What a failure does to a stream, and how long it takes until results come again.
+
+    python -m benchmarks.guarantees
+    python -m benchmarks.guarantees --only network --rounds 1
+
+Plays the scenarios of tests/faults on Apache Kafka, as the tests do, but with the settings that
+programs have when nobody sets any. Writes the table in docs/guarantees.md, unless only some were
+played; the exit status is 1 when a promise was not kept.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from math import isnan
+from pathlib import Path
+from statistics import median
+
+from benchmarks.sections import write_section
+from tests.faults.ground import Ground, open_ground
+from tests.faults.outcome import Outcome
+from tests.faults.scenarios import SCENARIOS, Scenario
+
+PRODUCTION: Mapping[str, float] = {}
+
+
+def played(scenario: Scenario, ground: Ground, rounds: int) -> list[Outcome]:
+    outcomes = [scenario.play(ground) for _ in range(rounds)]
+    for one in outcomes:
+        print(row(scenario, [one]), "" if scenario.is_kept(one) else "NOT KEPT", flush=True)
+    return outcomes
+
+
+def row(scenario: Scenario, outcomes: Sequence[Outcome]) -> str:
+    """A line of the table; counts are of the last round."""
+    last = outcomes[-1]
+    following = seconds([one.next_after_s for one in outcomes])
+    everything = seconds([one.all_after_s for one in outcomes])
+    cells = scenario.fault, sent(last), seen(last), following, everything, last.stopped_with
+    return " | ".join(cells).strip()
+
+
+def sent(outcome: Outcome) -> str:
+    gone = len(outcome.removed)
+    return f"{len(outcome.sent)}" + (f", of which {gone} were removed unread" if gone else "")
+
+
+def seen(outcome: Outcome) -> str:
+    repeated = f", and {outcome.repeated} of them again" if outcome.repeated else ", once"
+    return f"{len(set(outcome.seen))}{repeated}"
+
+
+def seconds(values: Sequence[float]) -> str:
+    known = [value for value in values if not isnan(value)]
+    return f"{median(known):.1f}" if known else "-"
+
+
+def section(found: Mapping[Scenario, Sequence[Outcome]], rounds: int) -> str:
+    """The table, and how it was made."""
+    rows = [row(scenario, outcomes) for scenario, outcomes in found.items()]
+    cores, load = os.cpu_count(), os.getloadavg()[0]
+    return "\n".join(
+        (
+            "fault | sent | seen | seconds to the next result | to all | program ended with",
+            "--- | --- | --- | --- | --- | ---",
+            *rows,
+            "",
+            f"Written by `python -m benchmarks.guarantees`: seconds are medians of {rounds} "
+            "rounds, settings those that",
+            f"nobody set, everything on the same {cores} CPU cores (load at the end {load:.1f}), "
+            f"Python {platform.python_version()}.",
+            "",
+        )
+    )
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--only", default="", help="faults whose names hold this")
+    options = parser.parse_args()
+    chosen = [scenario for scenario in SCENARIOS if options.only in scenario.fault]
+    with tempfile.TemporaryDirectory() as folder, open_ground(Path(folder), PRODUCTION) as ground:
+        found = {scenario: played(scenario, ground, options.rounds) for scenario in chosen}
+    if not options.only:
+        write_section("guarantees.md", "guarantees.py", section(found, options.rounds))
+    kept = all(scenario.is_kept(one) for scenario, many in found.items() for one in many)
+    return int(not kept)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

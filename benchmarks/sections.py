@@ -1,0 +1,18 @@
+"""Pages of docs/ of which programs write a part: what is between two marks of theirs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+DOCS = Path(__file__).parents[1] / "docs"
+END = "<!-- end -->"
+
+
+def write_section(page: str, program: str, text: str) -> None:
+    """Put `text` into docs/`page`, from `<!-- benchmarks/PROGRAM -->` to the next `END`."""
+    path = DOCS / page
+    before, begin, rest = path.read_text().partition(f"<!-- benchmarks/{program} -->\n")
+    _, end, after = rest.partition(END)
+    if not end:
+        raise ValueError(f"{path} has no section of {program}")
+    path.write_text(before + begin + text + end + after)

@@ -1,0 +1,44 @@
+"""Where a worker can be made to kill -9 itself, while it publishes a batch."""
+
+from __future__ import annotations
+
+import os
+import signal
+from typing import Any
+
+CRASH_POINTS = {
+    "before send": ("KafkaProducer", "send"),
+    "after send": ("KafkaProducer", "send_offsets_to_transaction"),
+    "before commit": ("KafkaProducer", "commit_transaction"),
+    "before commit, at least once": ("KafkaConsumer", "commit"),
+}
+
+
+def die_while_publishing(crash_point: str, batch: int = 1) -> None:
+    """Let this process kill itself at `crash_point` of the `batch`-th batch, counted from 1.
+
+    Not before: the probe, which asks what the broker can do, publishes by the same calls.
+    """
+    import kafka
+
+    from stream_icd.kafka.delivery import AtLeastOnce, ExactlyOnce
+
+    owner, method = CRASH_POINTS[crash_point]
+    batches = 0
+
+    def arm_before(publish: Any) -> Any:
+        def armed(*arguments: Any) -> None:
+            nonlocal batches
+            batches += 1
+            if batches == batch:
+                setattr(getattr(kafka, owner), method, _die)
+            publish(*arguments)
+
+        return armed
+
+    for outlet in (ExactlyOnce, AtLeastOnce):
+        outlet.publish = arm_before(outlet.publish)  # type: ignore[method-assign]
+
+
+def _die(*_: object, **__: object) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)

@@ -1,0 +1,87 @@
+"""Where scenarios play: Apache Kafka, reachable directly and over a network that can fail."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from stream_icd.icd.model import initial_model, save_model
+from stream_icd.icd.recipe import Recipe
+from stream_icd.kafka.settings import KafkaSettings
+from tests.brokers import QUICK, Broker, KafkaNode, apache_kafka, free_ports
+from tests.faults.proxy import HOST, Proxy
+
+# A detector's settings in tests: shorter than in production, and so more often up.
+QUICK_WAITS = QUICK["kafka"] | {
+    "session_timeout_s": 2.0,
+    "request_timeout_s": 4.0,
+    "delivery_timeout_s": 8.0,
+}
+RECIPE = Recipe(name="faults", encoder={"widths": (32, 16, 8)}, discriminator_widths=(8, 1))
+
+
+class CannotPlay(Exception):
+    """A scenario needs what this machine does not have; the message says what."""
+
+
+@dataclass(frozen=True)
+class Ground:
+    """What all scenarios share.
+
+    Attributes:
+        broker: reached directly, by who watches and who sends.
+        proxied: bootstrap servers behind `proxy`; all brokers it names are behind it as well.
+        model: folder of a small model.
+        folder: where logs go.
+        waits: settings of the programs; empty for those of production.
+    """
+
+    broker: Broker
+    proxied: str
+    proxy: Proxy
+    model: Path
+    folder: Path
+    waits: Mapping[str, float]
+
+    @property
+    def outage_s(self) -> float:
+        """Longer than a session and a transaction last: the group has moved on meanwhile."""
+        chosen = KafkaSettings(**self.waits)
+        return 1.3 * max(chosen.session_timeout_s, chosen.transaction_timeout_s)
+
+    @property
+    def node(self) -> KafkaNode:
+        assert self.broker.node is not None, "started with settings of ours"
+        return self.broker.node
+
+
+@contextmanager
+def open_ground(folder: Path, waits: Mapping[str, float]) -> Iterator[Ground]:
+    """Start it; one Kafka for any number of scenarios.
+
+    Raises:
+        NoKafka: it cannot be had here.
+    """
+    direct, controller, behind, front = free_ports(4)
+    model = folder / "model"
+    save_model(initial_model(RECIPE), model)
+    with (
+        apache_kafka(**_listeners(direct, controller, behind, front)) as broker,
+        Proxy(front, behind) as proxy,
+    ):
+        yield Ground(broker, f"{HOST}:{front}", proxy, model, folder, waits)
+
+
+def _listeners(direct: int, controller: int, behind: int, front: int) -> dict[str, str]:
+    """One listener for who comes directly, and one that sends everybody through the proxy."""
+    inner = f"PLAINTEXT://{HOST}:{direct},CONTROLLER://{HOST}:{controller}"
+    return {
+        "controller_quorum_bootstrap_servers": f"{HOST}:{controller}",
+        "inter_broker_listener_name": "PLAINTEXT",
+        "listeners": f"{inner},PROXIED://{HOST}:{behind}",
+        "advertised_listeners": f"{inner},PROXIED://{HOST}:{front}",
+        "listener_security_protocol_map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,"
+        "PROXIED:PLAINTEXT",
+    }

@@ -1,0 +1,262 @@
+"""One run of a scenario: programs started, snapshots sent, results watched, the outcome told."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import cache
+from math import nan
+from typing import Self
+
+import numpy as np
+
+from stream_icd.child_process import start_child, tail
+from stream_icd.kafka.clients import open_admin
+from stream_icd.kafka.producer import Publisher
+from stream_icd.kafka.reader import open_reader
+from stream_icd.kafka.record import OutgoingRecord, Record
+from stream_icd.kafka.topics import (
+    COMMUNITIES,
+    EVENTS,
+    SNAPSHOTS,
+    TopicSpec,
+    create_topics,
+    dead_letter_topic,
+)
+from stream_icd.snapshot import Snapshot, Window, snapshot_from_pairs
+from stream_icd.synthetic.lfr import generate_lfr
+from stream_icd.wire.communities import decode_communities
+from stream_icd.wire.snapshots import encode_snapshot
+from tests.brokers import wait_until
+from tests.faults.ground import Ground
+from tests.faults.injected import Fault
+from tests.faults.outcome import Item, Outcome
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+TOPICS = (
+    *TopicSpec(SNAPSHOTS, partitions=6).with_dead_letters(),
+    *TopicSpec(COMMUNITIES, partitions=6).with_dead_letters(),
+    TopicSpec(EVENTS, partitions=6),
+)
+PATIENCE_S = 90.0
+Clock = Callable[[], float]
+Program = subprocess.Popen[bytes]
+
+
+@cache
+def edges() -> np.ndarray:
+    """Of every snapshot; shape (2, n_edges)."""
+    rng = np.random.default_rng(1)
+    return generate_lfr(rng, n_nodes=300, max_degree=30, max_community=60).edges
+
+
+def snapshot(graph: str, i: int) -> Snapshot:
+    """The i-th of a graph's stream; it has i isolated nodes, so that no two are alike."""
+    src, dst = edges()
+    begin = START + timedelta(minutes=i)
+    return snapshot_from_pairs(
+        [*src, *range(1000, 1000 + i)],
+        [*dst, *[None] * i],
+        graph=graph,
+        id=f"{graph}/{i}",
+        window=Window(begin, begin + timedelta(minutes=1)),
+    )
+
+
+def record_of(one: Snapshot, clock: Clock | None = None) -> OutgoingRecord:
+    message = encode_snapshot(one)
+    timestamp_ms = None if clock is None else round(1000 * clock())
+    return OutgoingRecord(
+        SNAPSHOTS, message.value, message.key, message.headers, timestamp_ms=timestamp_ms
+    )
+
+
+@dataclass(frozen=True)
+class Sighting:
+    """A result that a reader of committed records saw, and when."""
+
+    at: float
+    item: Item
+
+
+class Play:
+    """A context manager: begins with empty topics and a watcher, ends with nothing running.
+
+    Snapshots go to `graphs` graphs in turn, numbered from 0 in each.
+    """
+
+    def __init__(self, ground: Ground, graphs: int = 3) -> None:
+        self.ground = ground
+        self.group = f"group-{uuid.uuid4().hex}"
+        self.sent: list[Item] = []
+        self.removed: list[Item] = []
+        self.sightings: list[Sighting] = []
+        self.healed_at = nan
+        self.stopped_with = ""
+        self._sign = ground.folder / f"{self.group}.sign"
+        self._graphs = [f"g{number}" for number in range(graphs)]
+        self._stop = threading.Event()
+        self._watcher = threading.Thread(target=self._watch, daemon=True)
+        self._programs: dict[str, Program] = {}
+
+    def __enter__(self) -> Self:
+        fresh_topics(self.ground)
+        self._watcher.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for program in self._programs.values():
+            program.kill()
+            program.wait()
+        self._stop.set()
+        self._watcher.join(30)
+
+    def send(self, count: int, every_s: float = 0.0, clock: Clock | None = None) -> None:
+        """Publish `count` more snapshots, one each `every_s` seconds.
+
+        `clock` gives their records' timestamps, in seconds since 1970.
+        """
+        with Publisher(self.ground.broker.settings()) as publisher:
+            for number in range(len(self.sent), len(self.sent) + count):
+                graph = self._graphs[number % len(self._graphs)]
+                one = snapshot(graph, number // len(self._graphs))
+                publisher.send(record_of(one, clock))
+                self.sent.append(Item(graph, one.id, one.n_nodes))
+                time.sleep(every_s)
+
+    def long(self, pattern: str, seconds: float) -> Fault:
+        """One snapshot, with an id of that pattern, takes so much longer; see `in_hand`."""
+        return Fault(long_snapshot=pattern, seconds=seconds, sign=str(self._sign))
+
+    def in_hand(self) -> int:
+        """Wait until that snapshot is worked on; the id of the process that is at it."""
+        wait_until(lambda: self._sign.exists() and self._sign.read_text())
+        return int(self._sign.read_text())
+
+    @contextmanager
+    def sending(self, count: int, every_s: float) -> Iterator[None]:
+        """The same, while the block runs; leaving it waits until all are sent."""
+        sender = threading.Thread(target=self.send, args=(count, every_s))
+        sender.start()
+        try:
+            yield
+        finally:
+            sender.join()
+
+    def detector(self, *options: str, fault: Fault | None = None, **settings: object) -> Program:
+        """Start `stream-icd consume detect`."""
+        model = ("--model", str(self.ground.model), "--threads", "1", "--batch", "4")
+        return self.program("detect", *model, *options, fault=fault, **settings)
+
+    def program(self, *arguments: str, fault: Fault | None = None, **settings: object) -> Program:
+        """Start `stream-icd consume …` in this play's group, with a fault in it if one is given.
+
+        `settings` are some of `KafkaSettings`.
+        """
+        module = "stream_icd.cli" if fault is None else "tests.faults.injected"
+        direct = {"bootstrap_servers": self.ground.broker.bootstrap_servers}
+        chosen = direct | dict(self.ground.waits) | settings
+        environment = os.environ | {f"STREAM_ICD_{k.upper()}": str(v) for k, v in chosen.items()}
+        environment |= fault.environment() if fault else {}
+        name = f"{self.group}-{len(self._programs)}.log"
+        command = (sys.executable, "-m", module, "consume", *arguments, "--group", self.group)
+        self._programs[name] = start_child(command, self.ground.folder / name, env=environment)
+        return self._programs[name]
+
+    def log(self, program: Program) -> str:
+        """The end of what a program said."""
+        (name,) = (name for name, one in self._programs.items() if one is program)
+        return tail(self.ground.folder / name, 20_000)
+
+    def healed(self) -> None:
+        """The fault is over: from now on it counts how long things take."""
+        self.healed_at = time.monotonic()
+
+    def since_healed(self) -> float:
+        """Seconds since the fault was over."""
+        return time.monotonic() - self.healed_at
+
+    @property
+    def seen(self) -> set[Item]:
+        return {one.item for one in self.sightings}
+
+    def wait_seen(self, count: int | None = None, timeout_s: float = PATIENCE_S) -> None:
+        """Return when so many different results were seen; by default, all that can be."""
+        wanted = len(self.sent) - len(self.removed) if count is None else count
+        try:
+            wait_until(lambda: len(self.seen) >= wanted, timeout_s)
+        except AssertionError as error:
+            said = "\n".join(
+                f"{name}\n{tail(self.ground.folder / name)}" for name in self._programs
+            )
+            raise AssertionError(f"{len(self.sightings)} of {wanted} seen\n{said}") from error
+
+    def wait_published(self, count: int) -> None:
+        """Return when so many results were seen, repeated ones too."""
+        wait_until(lambda: len(self.sightings) >= count, PATIENCE_S)
+
+    def wait_stopped(self, program: Program, timeout_s: float = 60.0) -> str:
+        """Wait for a program that ends by itself, and note its exit status; its last words."""
+        status = program.wait(timeout_s)
+        said = self.log(program).splitlines()[-1]
+        self.stopped_with = f"{status} {said.split(':')[0]}"
+        return said
+
+    def outcome(self) -> Outcome:
+        """What the communities topic holds in the end, to a reader who comes afterwards."""
+        return self.outcome_of(map(result, held(self.ground, COMMUNITIES)))
+
+    def outcome_of(self, seen: Iterable[Item]) -> Outcome:
+        """The outcome where this is what was seen in the end."""
+        after = sorted(one.at - self.healed_at for one in self.sightings)
+        later = [seconds for seconds in after if seconds > 0]
+        return Outcome(
+            sent=tuple(self.sent),
+            seen=tuple(seen),
+            removed=tuple(self.removed),
+            dead_letters=len(held(self.ground, dead_letter_topic(SNAPSHOTS))),
+            next_after_s=later[0] if later else nan,
+            all_after_s=after[-1] if after else nan,
+            stopped_with=self.stopped_with,
+        )
+
+    def _watch(self) -> None:
+        settings = self.ground.broker.settings()
+        with open_reader(settings, COMMUNITIES, stop=self._stop) as records:
+            for record in records:
+                self.sightings.append(Sighting(time.monotonic(), result(record)))
+
+
+def result(record: Record) -> Item:
+    found = decode_communities(record.key, record.value, record.headers)
+    return Item(found.graph, found.snapshot_id, len(found.nodes))
+
+
+def held(ground: Ground, topic: str) -> list[Record]:
+    """What a topic holds, to readers of committed records."""
+    with open_reader(ground.broker.settings(), topic, until="end") as records:
+        return list(records)
+
+
+def fresh_topics(ground: Ground) -> None:
+    """Delete what the scenario before left, and make the topics again."""
+    settings = ground.broker.settings()
+    delete_topics(ground, [spec.name for spec in TOPICS])
+    create_topics(settings, TOPICS)
+
+
+def delete_topics(ground: Ground, names: list[str]) -> None:
+    """Delete those of them that exist, and wait until they are gone."""
+    with open_admin(ground.broker.settings()) as admin:
+        there = set(names) & set(admin.list_topics())
+        if there:
+            admin.delete_topics(sorted(there))
+            wait_until(lambda: not there & set(admin.list_topics()))
