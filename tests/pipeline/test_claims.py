@@ -25,6 +25,7 @@ from stream_icd.errors import (
     StoreUnreachable,
 )
 from stream_icd.history.archive import Archive, Selection, read_message, read_snapshot, windows
+from stream_icd.icd.model import save_model
 from stream_icd.kafka.consumer import run_consumer
 from stream_icd.kafka.producer import Publisher
 from stream_icd.kafka.record import OutgoingRecord, Record
@@ -33,13 +34,14 @@ from stream_icd.pipeline.archive import Archiver
 from stream_icd.pipeline.claim_settings import ClaimSettings
 from stream_icd.pipeline.claims import decoded, put_aside, redeem
 from stream_icd.pipeline.dead_letters import DeadLetterLimit
-from stream_icd.pipeline.detect import Detector, DetectSettings
+from stream_icd.pipeline.detect import Detector, DetectSettings, RecordDetection
+from stream_icd.pipeline.engines import open_engine
 from stream_icd.pipeline.outgoing import Fit
 from stream_icd.pipeline.publish import Pace, publish_source
 from stream_icd.pipeline.redetect import record_job
 from stream_icd.pipeline.subscribe import subscribe, subscribe_events
 from stream_icd.pipeline.track import Tracker
-from stream_icd.registry.shipped import VersionedModel
+from stream_icd.registry.shipped import VersionedModel, open_model
 from stream_icd.snapshot import Snapshot
 from stream_icd.sources.source import Source
 from stream_icd.store import open_store
@@ -468,3 +470,24 @@ def test_a_store_that_is_away_stops_the_worker_and_loses_nothing(
             start="beginning", limit=2, settings=broker.settings(), topic=topics[1], claims=claims
         )
         assert [one.snapshot_id for one in found] == ["test/0", "test/1"]
+
+
+def test_worker_processes_fetch_for_themselves(
+    tmp_path: Path,
+    model: VersionedModel,
+    claims: ClaimSettings,
+    claimed: Callable[..., Record],
+) -> None:
+    save_model(model.model, tmp_path / "model")
+    name = str(tmp_path / "model")
+    chosen = DetectSettings(topic="found", threads=1, claims=claims)
+    opened = open_model(name)
+    there, gone = claimed(0), with_claim(claimed(1), f"{claims.place}/gone.arrows")
+    with open_engine(RecordDetection(opened, chosen), name, 2) as engine:
+        detector = Detector(opened, chosen, DeadLetterLimit(), engine)
+        found, dead = detector.handle([there, gone])
+        assert dict(found.headers)["icd_snapshot_id"] == b"test/0"
+        assert dict(dead.headers)["icd_dlq_exception"] == b"ClaimedObjectMissing"
+        Path(str(claims.place).removeprefix("file://")).rename(tmp_path / "unmounted")
+        with pytest.raises(StoreUnreachable):
+            list(detector.handle([there]))
