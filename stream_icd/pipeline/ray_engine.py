@@ -9,8 +9,10 @@ from dataclasses import dataclass
 from itertools import cycle
 from typing import Any
 
+from stream_icd.errors import Overloaded
 from stream_icd.extras import needs_extra
 from stream_icd.pipeline.engines import IN_HAND, in_order
+from stream_icd.pipeline.processes import ATTEMPTS
 from stream_icd.pipeline.redetect import Job, Outcome, Redetection
 
 
@@ -28,6 +30,7 @@ class RayActors:
 
     Raises:
         MissingExtra: Ray is not installed; the message says how to install it.
+        Overloaded: actors died again and again over one window; the message names it.
     """
 
     redetection: Redetection
@@ -36,15 +39,27 @@ class RayActors:
 
     def __call__(self, jobs: Iterable[Job]) -> Iterator[tuple[Job, Outcome]]:
         with _connected(self.address, self.workers) as ray:
-            actor = ray.remote(num_cpus=1, max_restarts=-1, max_task_retries=-1)(_Detector)
+            actor = ray.remote(num_cpus=1, max_restarts=-1, max_task_retries=ATTEMPTS - 1)(
+                _Detector
+            )
             model = ray.put(self.redetection)
             actors = cycle([actor.remote(model) for _ in range(self.workers)])
             yield from in_order(
                 jobs,
-                lambda job: next(actors).detect.remote(job),
-                ray.get,
+                lambda job: (job, next(actors).detect.remote(job)),
+                lambda given: self._outcome(ray, *given),
                 self.workers * IN_HAND,
             )
+
+    def _outcome(self, ray: Any, job: Job, reference: Any) -> Any:
+        try:
+            return ray.get(reference)
+        except (ray.exceptions.RayActorError, ray.exceptions.OutOfMemoryError) as error:
+            raise Overloaded(
+                f"{self.redetection.name(job)}: {ATTEMPTS} actors died while they were at it, as "
+                f"they do when memory runs out: give more memory, or fewer than {self.workers} "
+                f"workers; what was done stays done"
+            ) from error
 
 
 class _Detector:

@@ -115,14 +115,40 @@ class Deadly(Redetection):
         return super().__call__(job)
 
 
+@pytest.mark.parametrize(("name", "who"), [("pool", "worker processes"), ("ray", "actors")])
 def test_a_snapshot_that_kills_every_worker_is_named(
-    archive: Store, redetection: Redetection, model_folder: Path
+    name: str, who: str, archive: Store, redetection: Redetection, model_folder: Path
 ) -> None:
     deadly = Deadly(redetection.model, redetection.settings)
-    outcomes = ProcessPool(deadly, str(model_folder), workers=2)(jobs(archive))
+    outcomes = make_engine(name, deadly, model_folder)(jobs(archive))
     assert [next(outcomes)[0].snapshot_id for _ in range(2)] == ["past/0", "past/1"]
-    with pytest.raises(Overloaded, match="snapshot past/2: 3 worker processes .* fewer than 2"):
+    with pytest.raises(Overloaded, match=f"snapshot past/2: 3 {who} .* fewer than "):
         next(outcomes)
+
+
+class DeadlyOnce(Redetection):
+    """Whoever is the first to work on one snapshot is killed."""
+
+    def __call__(self, job: Job) -> Outcome:
+        killed = Path(os.environ["ICD_TEST_KILLED"])
+        if job.snapshot_id == "past/2" and not killed.exists():
+            killed.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return super().__call__(job)
+
+
+def test_an_actor_that_dies_is_replaced_and_nothing_is_missing(
+    archive: Store, redetection: Redetection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("ray", reason="pip install 'stream-icd[ray]'")
+    monkeypatch.setenv("ICD_TEST_KILLED", str(tmp_path / "killed"))
+    todo = jobs(archive)
+    deadly = DeadlyOnce(redetection.model, redetection.settings)
+    done = list(RayActors(deadly, workers=1)(todo))
+    assert (tmp_path / "killed").exists()
+    assert [job for job, _ in done] == todo
+    found = [fingerprint(outcome) for _, outcome in done if isinstance(outcome, Message)]
+    assert found == [fingerprint(one) for one in map(redetection, todo) if isinstance(one, Message)]
 
 
 def test_a_model_that_changed_meanwhile_is_said(
