@@ -10,6 +10,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from stream_icd.errors import BadInput, BadRow, BadSettings
 from stream_icd.sources.compressed import DAMAGED, bare_name, uncompressed
@@ -102,9 +103,9 @@ def _named(table: pa.Table) -> pa.Table:
 def _checked(batch: RawRows, kind: IdKind, on_bad_row: OnBadRow) -> pa.Table:
     src, good = read_ids(batch.rows["src"], kind)
     dst, there = read_ids(batch.rows["dst"], kind)
-    nobody = np.array([value in (None, "") for value in batch.rows["dst"].to_pylist()], bool)
+    nobody = _is_absent(batch.rows["dst"])
     good = good & (there | nobody)
-    columns = {"src": src, "dst": pc.if_else(pa.array(nobody), None, dst)}
+    columns = {"src": src, "dst": pc.if_else(pa.array(nobody), None, dst) if nobody.any() else dst}
     if "weight" in batch.rows.column_names:
         weights, positive = read_numbers(batch.rows["weight"], lambda given: given > 0)
         good = good & (positive | nobody)
@@ -113,7 +114,17 @@ def _checked(batch: RawRows, kind: IdKind, on_bad_row: OnBadRow) -> pa.Table:
         values = batch.rows.slice(int(index), 1).to_pylist()[0]
         shown = ", ".join(f"{name} {value!r:.40}" for name, value in values.items())
         on_bad_row(BadRow(f"{batch.origin}:{batch.place[index]}: {shown} is no edge"))
-    return pa.table(columns).filter(pa.array(good))
+    table = pa.table(columns)
+    return table if good.all() else table.filter(pa.array(good))
+
+
+def _is_absent(column: pa.ChunkedArray) -> NDArray[np.bool_]:
+    """Where there is nothing: a null, or an empty text."""
+    absent = column.is_null()
+    if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
+        absent = pc.or_(absent, pc.fill_null(pc.equal(column, ""), False))
+    found: NDArray[np.bool_] = absent.to_numpy()
+    return found
 
 
 def _graphml(content: IO[bytes]) -> pa.Table:
