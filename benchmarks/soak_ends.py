@@ -28,6 +28,8 @@ from stream_icd.wire.snapshots import encode_snapshot
 ROW = np.dtype([("number", "<u4"), ("time", "<f8")])
 BACKLOG = 64
 """Snapshots that always wait while the highest rate is looked for."""
+CATCH_UP_S = 30.0
+"""How long the last results are waited for: what has not come by then is lost."""
 
 
 @dataclass(frozen=True)
@@ -139,7 +141,7 @@ def run_sender(plan: Plan) -> None:
 
 
 def highest_rate(plan: Plan, sender: Sender) -> float:
-    """Results a second while a backlog waits, less the first quarter; returns with none waiting."""
+    """Results a second while a backlog waits, less the first quarter; then lets none wait."""
     keep_a_backlog(plan, sender, lambda: count(plan.seen) > 0)
     warm = time.time() + plan.calibrate_s / 4
     keep_a_backlog(plan, sender, lambda: time.time() > warm)
@@ -147,7 +149,8 @@ def highest_rate(plan: Plan, sender: Sender) -> float:
     end = began + plan.calibrate_s * 3 / 4
     keep_a_backlog(plan, sender, lambda: time.time() > end)
     rate = (count(plan.seen) - seen) / (time.time() - began)
-    while count(plan.seen) < sender.number:
+    caught_up_by = time.time() + CATCH_UP_S
+    while count(plan.seen) < sender.number and time.time() < caught_up_by:
         time.sleep(0.01)
     return rate
 
