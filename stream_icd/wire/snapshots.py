@@ -66,15 +66,15 @@ def decode_snapshot(
 
 
 def _edge_table(snapshot: Snapshot) -> pa.Table:
+    low, high = snapshot.edges
     isolated = np.flatnonzero(np.bincount(snapshot.edges.ravel(), minlength=snapshot.n_nodes) == 0)
-    src = np.concatenate([snapshot.edges[0], isolated])
-    dst = pa.array(np.concatenate([snapshot.edges[1], isolated]), mask=_tail(src, isolated))
-    columns = {"src": snapshot.nodes.take(pa.array(src)), "dst": snapshot.nodes.take(dst)}
+    only_declares = np.zeros(len(low) + len(isolated), np.bool_)
+    only_declares[len(low) :] = True
+    src = pa.array(np.concatenate([low, isolated]))
+    columns = {"src": snapshot.nodes.take(src)}
+    del src  # of a large graph, the next one needs its room
+    dst = pa.array(np.concatenate([high, isolated]), mask=only_declares)
+    columns["dst"] = snapshot.nodes.take(dst)
     if snapshot.weights is not None:
         columns["weight"] = pa.array(np.concatenate([snapshot.weights, np.zeros(len(isolated))]))
     return pa.table(columns)
-
-
-def _tail(rows: np.ndarray, last: np.ndarray) -> np.ndarray:
-    """True for the rows at the end that only declare an isolated node."""
-    return np.arange(len(rows)) >= len(rows) - len(last)
