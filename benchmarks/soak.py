@@ -232,7 +232,7 @@ def draw(one: Soaked, path: Path) -> None:
     for who, colour in (("detector", "#4477aa"), ("subscriber", "#228833")):
         label = f"{who}: {one.slope(who)} MiB an hour after the first quarter"
         memory.plot(minutes, one.steady[f"{who}_mib"], color=colour, label=label)
-    memory.set_ylim(bottom=0)
+    memory.set_ylim(0, 1.1 * one.steady["detector_mib"].max())
     lag.plot(minutes, one.lag, color="#ee6677", label="snapshots sent and not yet seen")
     elapsed = np.diff(one.steady["time"])
     for what, colour in (("seen", "#228833"), ("sent", "#333333")):
@@ -244,7 +244,8 @@ def draw(one: Soaked, path: Path) -> None:
     rates.set_xlabel("minutes at the rate")
     for axes, title in ((memory, "resident memory, MiB"), (lag, "lag"), (rates, "rates")):
         axes.set_title(title, loc="left", fontsize=10)
-        axes.legend(frameon=False, loc="lower right", fontsize=9)
+        where = "upper left" if axes is lag else "lower right"
+        axes.legend(frameon=False, loc=where, fontsize=9)
         axes.spines[["top", "right"]].set_visible(False)
         axes.grid(axis="y", alpha=0.25)
         axes.margins(x=0)
