@@ -346,6 +346,7 @@ OUTSIDE = [
     "{place}/" + "a/" * 300 + "a",
     "s3://evil/x.arrows",
     "http://evil.example/x.arrows",
+    "secret.arrows",
 ]
 
 
