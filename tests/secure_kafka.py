@@ -17,16 +17,27 @@ from typing import Any
 import trustme
 from kafka.admin import (
     ACL,
+    ACLFilter,
     ACLOperation,
     ACLPermissionType,
     ACLResourcePatternType,
     ResourcePattern,
+    ResourcePatternFilter,
     ResourceType,
+    ScramMechanism,
+    UserScramCredentialUpsertion,
 )
 
 from stream_icd.kafka.clients import open_admin
 from stream_icd.kafka.settings import KafkaSettings
-from tests.brokers import Broker, KafkaNode, free_ports, kafka_classpath, node_properties
+from tests.brokers import (
+    Broker,
+    KafkaNode,
+    free_ports,
+    kafka_classpath,
+    node_properties,
+    wait_until,
+)
 from tests.certificates import pem
 
 ADMIN = "admin"
@@ -89,7 +100,15 @@ class SecureKafka:
         acls = [_acl(user, *right) for right in rights]
         with open_admin(self.settings()) as admin:
             refused = admin.create_acls(acls)["failed"]
-        assert not refused, refused
+            assert not refused, refused
+            wait_until(lambda: all(acl in admin.describe_acls(_of(user))[0] for acl in acls))
+
+    def change_password(self, user: str, password: str) -> None:
+        """Give `user` another password; who is logged in stays so until the connection ends."""
+        change = UserScramCredentialUpsertion(user, ScramMechanism.SCRAM_SHA_512, password)
+        with open_admin(self.settings()) as admin:
+            refused = admin.alter_user_scram_credentials([change])
+        assert refused == {user: None}, refused
 
 
 @contextmanager
@@ -175,6 +194,12 @@ def _scram_users(passwords: dict[str, str]) -> Iterator[str]:
     for user, password in passwords.items():
         yield "--add-scram"
         yield f"SCRAM-SHA-512=[name={user},password={password}]"
+
+
+def _of(user: str) -> ACLFilter:
+    """All that `user` may do."""
+    everything = ResourcePatternFilter(ResourceType.ANY, None, ACLResourcePatternType.ANY)
+    return ACLFilter(f"User:{user}", "*", ACLOperation.ANY, ACLPermissionType.ANY, everything)
 
 
 def _acl(user: str, kind: str, name: str, operation: str) -> ACL:

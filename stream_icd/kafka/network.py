@@ -31,14 +31,20 @@ _LOGINS = (SaslAuthenticateRequest, SaslBytesRequest, bytes, bytearray, memoryvi
 
 
 class _Manager(KafkaConnectionManager):  # type: ignore[misc]
-    """Remembers the last failure, and does not connect for the first time after a final one."""
+    """Remembers the last failure, and does not connect for the first time after a final one.
+
+    Once it was connected it is patient: what is refused later, such as a password that somebody
+    has changed, may be put right again.
+    """
 
     def __init__(self, net: Any, **config: Any) -> None:
         self.failure: Exception | None = None
+        self._was_connected = False
         super().__init__(net, **config)
 
     def get_connection(self, *arguments: Any, **options: Any) -> Any:
-        if self.failure is not None and not self.bootstrapped and _is_final(self.failure):
+        self._was_connected = self._was_connected or self.bootstrapped
+        if not self._was_connected and self.failure is not None and _is_final(self.failure):
             raise self.failure
         return super().get_connection(*arguments, **options)
 

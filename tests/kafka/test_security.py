@@ -273,3 +273,23 @@ def test_no_log_at_any_level_holds_a_password(
     assert "Starting KafkaAdminClient with configuration" in caplog.text  # it was at DEBUG
     for user in ("admin", "detector"):
         assert secure.passwords[user] not in caplog.text
+
+
+def test_who_was_let_in_once_waits_until_the_password_is_right_again(secure: SecureKafka) -> None:
+    """Unlike at the start, where a wrong password ends a program: this one was right."""
+    user, got = "subscriber", []
+    secure.grant(user, [("Topic", LABELS, "Read")])
+    reader = open_reader(secure.settings(user), LABELS, start="latest", limit=1)
+    with reader as records:
+        following = threading.Thread(target=lambda: got.extend(records), daemon=True)
+        following.start()
+        secure.change_password(user, "another")
+        secure.node.kill()
+        secure.node.start()
+        time.sleep(3)
+        assert following.is_alive()
+        publish(secure.settings(), LABELS)
+        assert not got
+        secure.change_password(user, secure.passwords[user])
+        following.join(60)
+    assert [record.value for record in got] == [b"x"]
