@@ -40,7 +40,8 @@ class Fit:
             StoreUnreachable, StoreUnwritable: the bytes could not be kept; try again.
             TopicMissing: its topic does not exist.
         """
-        if self._claims.uri is None or fits(record, self._limit(record.topic)):
+        nowhere, nothing = self._claims.uri is None, not record.value
+        if nowhere or nothing or fits(record, self._limit(record.topic)):
             return record
         return put_aside(record, self._claims)
 

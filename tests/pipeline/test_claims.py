@@ -197,6 +197,17 @@ def test_the_topics_own_limit_counts_where_it_is_lower(
         assert broker.name == "embedded"
 
 
+@pytest.mark.parametrize("value", [None, b""])
+def test_headers_that_are_too_large_are_refused_not_claimed(
+    broker: Broker, make_topic: Callable[..., str], claims: ClaimSettings, value: bytes | None
+) -> None:
+    record = OutgoingRecord(make_topic(), value, b"g", (("x", bytes(2 * INLINE)),))
+    settings = broker.settings(max_message_bytes=INLINE)
+    assert Fit(settings, claims)(record) == record
+    with Publisher(settings) as publisher, pytest.raises(MessageTooLarge):
+        publisher.send(record)
+
+
 def test_a_tracker_reads_claimed_communities_and_remembers_claimed_events(
     broker: Broker, topics: Topics, claims: ClaimSettings
 ) -> None:
