@@ -267,8 +267,9 @@ def _servers(named: str | None) -> Iterator[str]:
 def table(found: Run) -> str:
     rows = [
         f"{found.n_edges:,} edges, {found.n_nodes:,} nodes; {found.n_communities:,} communities "
-        f"found, NMI {found.nmi:.3f} with those planted. The snapshot was put aside: "
-        f"{found.object_bytes[0] / 1e6:.1f} MB.",
+        f"found, NMI {found.nmi:.3f} with those planted. Put aside: "
+        + (", ".join(f"{size / 1e6:.1f} MB" for size in found.object_bytes) or "nothing")
+        + ".",
         "",
         "| stage | seconds |",
         "| --- | --- |",
