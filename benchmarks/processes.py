@@ -15,7 +15,6 @@ import argparse
 import hashlib
 import os
 import platform
-import re
 import statistics
 import sys
 import tempfile
@@ -25,6 +24,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from benchmarks.sections import write_section
 from stream_icd.child_process import start_child, stop_child, tail
 from stream_icd.kafka.producer import Publisher
 from stream_icd.kafka.reader import open_reader
@@ -41,8 +41,6 @@ from stream_icd.wire.message import Message
 from stream_icd.wire.snapshots import encode_snapshot
 from tests.brokers import apache_kafka, wait_until
 
-PAGE = Path(__file__).parents[1] / "docs" / "operating.md"
-SECTION = re.compile(r"(?<=<!-- benchmarks/processes.py -->\n).*?(?=<!-- end -->)", re.DOTALL)
 COUNTS = (1, 2)
 FIRST_BATCH_MS = 20  # a batch's results are sent within so long
 
@@ -162,7 +160,7 @@ def main() -> int:
     }
     text = section(found, options.rounds)
     print(text)
-    PAGE.write_text(SECTION.sub(lambda _: text, PAGE.read_text()))
+    write_section("operating.md", "processes.py", text)
     digests = [{run.digest for runs in one.values() for run in runs} for one in found.values()]
     return int(any(len(one) > 1 for one in digests))
 
