@@ -124,4 +124,5 @@ def main(
             delivery=Delivery(delivery),
             max_records=batch or IN_HAND * processes,
             watcher=metrics.watch(SNAPSHOTS, graph),
+            ahead=processes > 1,
         )

@@ -13,6 +13,7 @@ import logging
 import time
 import uuid
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
@@ -84,6 +85,7 @@ def run_consumer(
     max_records: int = 16,
     on_done: Callable[[BatchDone], None] = lambda _: None,
     watcher: Watcher | None = None,
+    ahead: bool = False,
 ) -> Delivery:
     """Consume `topic` in `group` until `stop`, and return the delivery that was kept.
 
@@ -92,11 +94,16 @@ def run_consumer(
     of its batch is published or committed, and the error is raised here: so it should set bad
     records aside (publish them to the dead-letter topic) rather than raise.
 
-    A partition that the group never committed is read from its beginning. `on_done` is called
-    after each commit: what `handle` remembers counts from then on. `watcher` is told how the loop
-    is doing, and changes nothing. After `stop` is set the batch
-    in hand is finished, or given back when it takes longer than `shutdown_timeout_s`; then the
-    group is left.
+    A partition that the group never committed is read from its beginning. After `stop` is set the
+    batch in hand is finished, or given back when it takes longer than `shutdown_timeout_s`; then
+    the group is left.
+
+    Args:
+        on_done: called after each commit: what `handle` remembers counts from then on.
+        watcher: told how the loop is doing; changes nothing.
+        ahead: have `handle` begin the next batch while the results of one are published, for work
+            that needs no memory of the batch before. What was begun after a batch that could not
+            be committed, or when `stop` is set, is dropped.
 
     Raises:
         TopicMissing: there is no such topic (any more).
@@ -119,7 +126,7 @@ def run_consumer(
     try:
         with contextlib.suppress(_GiveBack):
             loop = _Loop(
-                settings, topic, group, kept, consumer, stop, on_done, watcher or Watcher()
+                settings, topic, group, kept, consumer, stop, on_done, watcher or Watcher(), ahead
             )
             loop.run(handle)
     finally:
@@ -155,6 +162,15 @@ class _Batch:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class _Begun:
+    """A batch that is worked on, since a time of the monotonic clock."""
+
+    batch: _Batch
+    work: Future[tuple[OutgoingRecord, ...]]
+    since: float
+
+
 class _Loop:
     def __init__(
         self,
@@ -166,6 +182,7 @@ class _Loop:
         stop: Stop,
         on_done: Callable[[BatchDone], None],
         watcher: Watcher,
+        ahead: bool,
     ) -> None:
         self._settings = settings
         self._topic = topic
@@ -173,6 +190,8 @@ class _Loop:
         self._delivery = delivery
         self._consumer = consumer
         self._worker = Worker(f"{group}-worker")
+        self._errands = Worker(f"{group}-errands")
+        self._ahead = ahead
         self._stop = stop
         self._on_done = on_done
         self._watcher = watcher
@@ -188,35 +207,50 @@ class _Loop:
         try:
             self._consumer.subscribe([self._topic], listener=self._tenures)
             self._open_outlet()
+            begun: _Begun | None = None
             while not self._stop.is_set():
-                tenure = self._tenures.begin()
-                polled = self._poll(POLL_MS)
-                self._lag.fetched()
-                if polled:
-                    batch = _Batch.of(polled, tenure)
-                    with bound_contextvars(batch=batch.places):
-                        self._process(batch, handle)
-                else:
+                begun = begun or self._begin(handle, POLL_MS)
+                if begun is None:
                     self._check_topic()
+                    continue
+                with bound_contextvars(batch=begun.batch.places):
+                    begun = self._finish(begun, handle)
         finally:
             self._worker.close()
+            self._errands.close()
             if self._outlet is not None:
                 self._outlet.close()
 
-    def _process(self, batch: _Batch, handle: Handle) -> None:
-        self._in_hand = batch.first
-        started = time.monotonic()
-        outgoing = self._wait_for(lambda: tuple(handle(batch.records)))
+    def _begin(self, handle: Handle, timeout_ms: int) -> _Begun | None:
+        """Have the records that come within that time worked on, if any do."""
+        tenure = self._tenures.begin()
+        polled = self._poll(timeout_ms)
+        self._lag.fetched()
+        if not polled:
+            return None
+        batch = _Batch.of(polled, tenure)
+        self._in_hand = batch.first | self._in_hand
+        work = self._worker.submit(lambda: tuple(handle(batch.records)))
+        return _Begun(batch, work, time.monotonic())
+
+    def _finish(self, begun: _Begun, handle: Handle) -> _Begun | None:
+        """Deliver a batch once it is worked on; the one after it, if that was begun meanwhile."""
+        batch, outgoing = begun.batch, self._finished(begun.work)
         handled = time.monotonic()
+        following = self._begin(handle, BUSY_POLL_MS) if self._ahead else None
         if self._deliver(batch, outgoing):
             published = time.monotonic() - handled
-            done = BatchDone(batch.records, outgoing, handled - started, published)
+            done = BatchDone(batch.records, outgoing, handled - begun.since, published)
             self._on_done(done)
             self._watcher.done(done)
         else:
             log.warning("partitions moved on while %d records were in hand", len(batch.records))
+            if following is not None:  # it comes after what is read again
+                self._tenures.rewind(following.batch.tenure, following.batch.first)
             self._tenures.rewind(batch.tenure, batch.first)
-        self._in_hand = {}
+            following = None
+        self._in_hand = {} if following is None else following.batch.first
+        return following
 
     def _deliver(self, batch: _Batch, outgoing: Sequence[OutgoingRecord]) -> bool:
         """Publish and commit; False where the batch, or a part of it, is no longer ours."""
@@ -300,7 +334,9 @@ class _Loop:
 
     def _wait_for(self, work: Callable[[], Result]) -> Result:
         """Have `work` done in the background, and keep polling until it is."""
-        future = self._worker.submit(work)
+        return self._finished(self._errands.submit(work))
+
+    def _finished(self, future: Future[Result]) -> Result:
         while not concurrent.futures.wait([future], timeout=self._pause_s()).done:
             self._poll_while_busy()
         return future.result()
@@ -318,8 +354,8 @@ class _Loop:
     def _poll(self, timeout_ms: int) -> dict[TopicPartition, list[Any]]:
         polled = self._polled(timeout_ms)
         self._watcher.polled(settled_generation(self._consumer), silence_s(self._consumer))
-        now_in_hand = {p: records[0].offset for p, records in polled.items()}
-        lag = self._lag.look(self._tenures.ours(), now_in_hand or self._in_hand)
+        just_now = {p: records[0].offset for p, records in polled.items()}
+        lag = self._lag.look(self._tenures.ours(), just_now | self._in_hand)
         if lag is not None:
             self._watcher.lagged(lag)
         return polled

@@ -46,6 +46,7 @@ class Echo:
         seconds: float = 0.0,
         max_records: int = 4,
         watcher: Watcher | None = None,
+        ahead: bool = False,
     ) -> None:
         self.handled: list[Record] = []
         self.done: list[BatchDone] = []
@@ -58,6 +59,7 @@ class Echo:
             "delivery": delivery,
             "max_records": max_records,
             "watcher": watcher,
+            "ahead": ahead,
         }
         self._thread = threading.Thread(target=self._run, daemon=True)
 

@@ -4,13 +4,14 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from stream_icd.errors import BadSnapshot, BrokerError, NotSupported, OffsetGone, TopicMissing
 from stream_icd.kafka.clients import open_admin
 from stream_icd.kafka.consumer import run_consumer
-from stream_icd.kafka.delivery import Delivery
+from stream_icd.kafka.delivery import AtLeastOnce, Delivery
 from stream_icd.kafka.groups import Skipped, skip_what_is_gone
 from stream_icd.kafka.record import Record
 from stream_icd.kafka.topics import TopicSpec, create_topics
@@ -75,14 +76,15 @@ def test_a_worker_killed_between_publishing_and_committing_loses_nothing(
     assert len(seen) == 20 + published_twice
 
 
+@pytest.mark.parametrize("ahead", [False, True])
 def test_two_workers_share_and_a_leaver_hands_over(
-    broker: Broker, pipe: tuple[str, str, str]
+    broker: Broker, pipe: tuple[str, str, str], ahead: bool
 ) -> None:
     settings = broker.settings()
-    with Echo(settings, *pipe, seconds=0.05) as one:
+    with Echo(settings, *pipe, seconds=0.05, ahead=ahead) as one:
         publish(settings, pipe[0], 60)
         wait_until(lambda: one.committed >= 4)
-        with Echo(settings, *pipe, seconds=0.05) as other:
+        with Echo(settings, *pipe, seconds=0.05, ahead=ahead) as other:
             wait_until(lambda: one.committed + other.committed >= 60)
             publish(settings, pipe[0], 60, start=60)
             wait_until(lambda: len(other.handled) > 0)
@@ -95,6 +97,26 @@ def test_a_stop_ends_an_idle_consumer_at_once(broker: Broker, pipe: tuple[str, s
         publish(broker.settings(), pipe[0], 1)
         wait_until(lambda: echo.committed == 1)
         echo.join(3)
+
+
+def test_the_next_batch_is_worked_on_while_one_is_published(
+    broker: Broker, pipe: tuple[str, str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    handled_before_published: list[int] = []
+    publish(broker.settings(), pipe[0], 30)
+    with Echo(broker.settings(), *pipe, ahead=True) as echo:
+        real = AtLeastOnce.publish
+
+        def slow(outlet: AtLeastOnce, *arguments: Any) -> None:
+            time.sleep(0.3)
+            handled_before_published.append(len(echo.handled) - echo.committed)
+            real(outlet, *arguments)
+
+        monkeypatch.setattr(AtLeastOnce, "publish", slow)
+        wait_until(lambda: echo.committed == 30)
+    assert in_order_by_key(echo.handled)
+    assert max(handled_before_published) > 4  # two batches, of four at most
+    assert sorted(values(broker.settings(), pipe[1])) == list(range(30))
 
 
 def test_a_stop_finishes_what_is_in_hand(broker: Broker, pipe: tuple[str, str, str]) -> None:

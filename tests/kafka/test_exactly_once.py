@@ -36,11 +36,14 @@ def test_auto_is_exactly_once_here(kafka: Broker, pipe: tuple[str, str, str]) ->
     assert kept is Delivery.EXACTLY_ONCE
 
 
-def test_workers_that_come_and_go_are_not_seen(kafka: Broker, pipe: tuple[str, str, str]) -> None:
+@pytest.mark.parametrize("ahead", [False, True])
+def test_workers_that_come_and_go_are_not_seen(
+    kafka: Broker, pipe: tuple[str, str, str], ahead: bool
+) -> None:
     settings = kafka.settings()
 
     def worker() -> Echo:
-        return Echo(settings, *pipe, delivery=Delivery.EXACTLY_ONCE, seconds=0.05)
+        return Echo(settings, *pipe, delivery=Delivery.EXACTLY_ONCE, seconds=0.05, ahead=ahead)
 
     with worker():
         publish(settings, pipe[0], 60)
@@ -108,15 +111,17 @@ def test_a_commit_that_succeeded_without_an_answer_is_not_repeated(
     assert sorted(values(settings, pipe[1])) == list(range(20))
 
 
+@pytest.mark.parametrize(("ahead", "max_records"), [(False, 100), (True, 25)])
 def test_a_batch_that_lost_one_partition_is_done_again_for_the_others(
-    kafka: Broker, pipe: tuple[str, str, str]
+    kafka: Broker, pipe: tuple[str, str, str], ahead: bool, max_records: int
 ) -> None:
-    settings = kafka.settings()
+    """And so is what was begun after it."""
+    settings, once = kafka.settings(), Delivery.EXACTLY_ONCE
     publish(settings, pipe[0], 30)
-    slow = Echo(settings, *pipe, delivery=Delivery.EXACTLY_ONCE, seconds=2.0, max_records=100)
+    slow = Echo(settings, *pipe, delivery=once, seconds=2.0, max_records=max_records, ahead=ahead)
     with slow:
         wait_until(lambda: len({record.partition for record in slow.handled}) == 3)
-        with Echo(settings, *pipe, delivery=Delivery.EXACTLY_ONCE) as other:
+        with Echo(settings, *pipe, delivery=once) as other:
             wait_until(lambda: slow.committed + other.committed >= 30)
         assert other.committed > 0
     assert sorted(values(settings, pipe[1])) == list(range(30))

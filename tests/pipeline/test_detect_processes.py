@@ -141,7 +141,7 @@ def test_a_supervisor_ends_the_whole_group_of_processes_in_good_order(
         all_of_it = children(first.pid)
         os.killpg(first.pid, signal.SIGTERM)
         assert first.wait(10) == 0, log.read_text()
-    assert not any(map(alive, all_of_it))
+    wait_until(lambda: not any(map(alive, all_of_it)))
     assert "ended from outside" not in log.read_text()
     with running(broker, graph, model_folder, tmp_path / "second.log"):
         assert [*some, *results] == everything(graph)
