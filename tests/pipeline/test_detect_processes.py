@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import logging
 import os
 import signal
 import subprocess
@@ -10,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -208,6 +211,33 @@ def test_processes_give_the_same_bytes_in_the_same_order(
         assert published(Detector(model, settings, DeadLetterLimit(), engine)) == alone
     assert len(set(alone)) == 13
     assert alone[5].endswith("t.dlq")
+
+
+def noisy_clock() -> datetime:
+    logging.getLogger("a.library").warning("tick")
+    return datetime.now(UTC)
+
+
+class Noisy(RecordDetection):
+    """Some library has something to say while it works."""
+
+    def __call__(self, record: Record) -> Outcome:
+        return RecordDetection(self.model, self.settings, noisy_clock)(record)
+
+
+def test_what_a_worker_process_logs_says_which_record_it_is_about(
+    model_folder: Path, snapshot: Callable[..., Snapshot], capfd: pytest.CaptureFixture[str]
+) -> None:
+    model, settings = open_model(str(model_folder)), DetectSettings(threads=1)
+    message = encode_snapshot(snapshot(3))
+    record = Record("snapshots", 2, 77, 0, message.key, message.value, message.headers)
+    with ProcessPool(Noisy(model, settings), str(model_folder), 2).opened() as engine:
+        list(engine([record]))
+    ticks = [line for line in capfd.readouterr().err.splitlines() if '"tick"' in line]
+    (said,) = map(json.loads, ticks)
+    place = {"topic": "snapshots", "partition": 2, "offset": 77}
+    about = {"graph": "test", "snapshot": "test/3", "model": model.version}
+    assert said.items() >= (place | about).items()
 
 
 class Deadly(RecordDetection):
