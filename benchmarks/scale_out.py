@@ -121,17 +121,17 @@ def cpu_s(pid: int | None) -> float:
 
 
 def compared(model: str, snapshots: Sequence[Snapshot], rounds: int) -> dict[int, list[Run]]:
-    """Runs with each number of detectors, in turns."""
+    """Runs with each number of detectors, in turns, after a round that warms the broker up."""
     count = len(snapshots) // PARTITIONS * PARTITIONS
     runs: dict[int, list[Run]] = {number: [] for number in COUNTS}
     with apache_kafka(group_initial_rebalance_delay_ms=str(JOIN_MS)) as broker:
         create_topics(broker.settings())
         fill(broker.settings(), snapshots)
-        for _ in range(rounds):
+        for _ in range(rounds + 1):
             for number in COUNTS:
                 runs[number].append(work_off(broker, model, number, count))
                 print(model, number, shown(runs[number][-1]), os.getloadavg()[0], flush=True)
-    return runs
+    return {number: many[1:] for number, many in runs.items()}
 
 
 def shown(run: Run) -> str:
