@@ -35,7 +35,8 @@ import numpy as np
 import pyarrow as pa
 import structlog
 
-from stream_icd.kafka.consumer import BatchDone, run_consumer
+from stream_icd.kafka.batch_done import BatchDone
+from stream_icd.kafka.consumer import run_consumer
 from stream_icd.kafka.producer import Publisher
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.settings import KafkaSettings

@@ -27,7 +27,8 @@ from pathlib import Path
 import structlog
 
 from stream_icd.history.archive import Archive, Selection, windows
-from stream_icd.kafka.consumer import BatchDone, run_consumer
+from stream_icd.kafka.batch_done import BatchDone
+from stream_icd.kafka.consumer import run_consumer
 from stream_icd.kafka.delivery import Delivery
 from stream_icd.kafka.embedded import embedded_broker
 from stream_icd.kafka.producer import Publisher

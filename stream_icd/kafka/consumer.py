@@ -25,6 +25,7 @@ from kafka.structs import MemberState
 from structlog.contextvars import bound_contextvars
 
 from stream_icd.errors import BrokerError, BrokerUnavailable, DeliveryFailed, OffsetGone
+from stream_icd.kafka.batch_done import BatchDone
 from stream_icd.kafka.clients import open_consumer
 from stream_icd.kafka.delivery import (
     GROUP_MOVED_ON,
@@ -58,16 +59,6 @@ COMMIT_TIMEOUT_S = 2.0
 BACKOFF_S = 1.0
 TOPIC_CHECK_EVERY_S = 30.0
 PUBLISH_ATTEMPTS = 5
-
-
-@dataclass(frozen=True, slots=True)
-class BatchDone:
-    """A batch whose results were published and whose offsets were committed."""
-
-    records: tuple[Record, ...]
-    outgoing: tuple[OutgoingRecord, ...]
-    handle_seconds: float
-    publish_seconds: float
 
 
 class _GiveBack(Exception):

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from stream_icd.kafka.consumer import BatchDone
+from stream_icd.kafka.batch_done import BatchDone
 
 
 class Watcher:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info, ProcessCollector
 
 from stream_icd.communities import STAGES
-from stream_icd.kafka.consumer import BatchDone
+from stream_icd.kafka.batch_done import BatchDone
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.topics import is_dead_letter_topic
 from stream_icd.kafka.watcher import Watcher

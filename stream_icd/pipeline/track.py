@@ -11,7 +11,7 @@ import structlog
 from stream_icd.communities import Communities
 from stream_icd.errors import BadInput
 from stream_icd.events import CommunityEvents
-from stream_icd.kafka.consumer import BatchDone
+from stream_icd.kafka.batch_done import BatchDone
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import EVENTS

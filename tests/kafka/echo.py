@@ -9,7 +9,8 @@ import time
 from collections.abc import Iterable, Sequence
 from typing import Self
 
-from stream_icd.kafka.consumer import BatchDone, run_consumer
+from stream_icd.kafka.batch_done import BatchDone
+from stream_icd.kafka.consumer import run_consumer
 from stream_icd.kafka.delivery import Delivery
 from stream_icd.kafka.producer import Publisher
 from stream_icd.kafka.reader import open_reader

@@ -14,6 +14,7 @@ from stream_icd.kafka.consumer import run_consumer
 from stream_icd.kafka.delivery import AtLeastOnce, Delivery
 from stream_icd.kafka.groups import Skipped, skip_what_is_gone
 from stream_icd.kafka.record import Record
+from stream_icd.kafka.tenures import Tenure, Tenures
 from stream_icd.kafka.topics import TopicSpec, create_topics
 from tests.brokers import Broker, wait_until
 from tests.kafka.echo import Echo, killed_before_committing, publish, values
@@ -117,6 +118,25 @@ def test_the_next_batch_is_worked_on_while_one_is_published(
     assert in_order_by_key(echo.handled)
     assert max(handled_before_published) > 4  # two batches, of four at most
     assert sorted(values(broker.settings(), pipe[1])) == list(range(30))
+
+
+def test_what_was_begun_after_a_batch_that_is_lost_waits_for_it(
+    broker: Broker, make_topic: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, target = make_topic(), make_topic()
+    real, asked = Tenures.holds, threading.Event()
+
+    def lost_at_first(tenures: Tenures, tenure: Tenure) -> bool:
+        known_before = asked.is_set()
+        asked.set()
+        return known_before and real(tenures, tenure)
+
+    monkeypatch.setattr(Tenures, "holds", lost_at_first)
+    publish(broker.settings(), source, 12)
+    with Echo(broker.settings(), source, target, f"group-{source}", ahead=True) as echo:
+        wait_until(lambda: echo.committed == 12)
+    assert values(broker.settings(), target) == list(range(12))
+    assert len(echo.handled) == 12 + 4 + 4  # the lost batch, and the one begun after it
 
 
 def test_a_stop_finishes_what_is_in_hand(broker: Broker, pipe: tuple[str, str, str]) -> None:

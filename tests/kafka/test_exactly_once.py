@@ -9,8 +9,9 @@ from collections.abc import Sequence
 
 import pytest
 
+from stream_icd.kafka.batch_done import BatchDone
 from stream_icd.kafka.clients import open_producer
-from stream_icd.kafka.consumer import BatchDone, run_consumer
+from stream_icd.kafka.consumer import run_consumer
 from stream_icd.kafka.delivery import Delivery
 from stream_icd.kafka.producer import Publisher
 from stream_icd.kafka.reader import open_reader

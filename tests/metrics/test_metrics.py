@@ -7,7 +7,7 @@ import socket
 import pytest
 
 from stream_icd.errors import BadSettings, BadSnapshot
-from stream_icd.kafka.consumer import BatchDone
+from stream_icd.kafka.batch_done import BatchDone
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.metrics.health import Health
 from stream_icd.metrics.metrics import MOST_GRAPHS, Metrics

@@ -9,7 +9,8 @@ from contextlib import contextmanager
 import pytest
 
 from stream_icd.errors import TopicMissing
-from stream_icd.kafka.consumer import BatchDone, run_consumer
+from stream_icd.kafka.batch_done import BatchDone
+from stream_icd.kafka.consumer import run_consumer
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.topics import TopicSpec, create_topics
 from stream_icd.pipeline.dead_letters import DeadLetterLimit
