@@ -13,6 +13,7 @@ and is stopped by its own process id.
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import signal
@@ -120,12 +121,22 @@ def _maven_jars() -> Path:
     default = Path.home() / ".cache" / "stream_icd"
     cache = Path(os.environ.get("STREAM_ICD_TEST_CACHE", default)) / f"kafka-{KAFKA_VERSION}"
     libs = cache / "libs"
-    if not (cache / "complete").exists():
-        if shutil.which("mvn") is None:
-            raise NoKafka(INSTRUCTION)
-        _fetch_with_maven(libs)
-        (cache / "complete").touch()
+    with _alone(cache):
+        if not (cache / "complete").exists():
+            if shutil.which("mvn") is None:
+                raise NoKafka(INSTRUCTION)
+            _fetch_with_maven(libs)
+            (cache / "complete").touch()
     return libs
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Keep other test processes out for the length of the block: one fetches, the rest find."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def _fetch_with_maven(libs: Path) -> None:
