@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from stream_icd.cli.options import BootstrapServers, kafka_settings
+from stream_icd.cli.reader_gone import when_reader_leaves
 from stream_icd.errors import BadSettings
 
 if TYPE_CHECKING:
@@ -149,6 +150,7 @@ def subscribe(
         "arrow": formats.write_arrow,
         "parquet": partial(formats.write_parquet, out=out or Path()),
     }
+    when_reader_leaves(found.close)
     try:
         writers[format](found, shape)
     except (KeyboardInterrupt, BrokenPipeError):

@@ -92,10 +92,11 @@ def test_arrow_is_one_stream_with_a_row_a_node(embedded: Broker, graph: str) -> 
     assert set(table["snapshot_id"].to_pylist()) == {f"{graph}/{i}" for i in range(3)}
 
 
-def test_a_reader_that_leaves_early_is_no_error(embedded: Broker, graph: str) -> None:
+@pytest.mark.parametrize("lines", [1, 3], ids=["early", "when it has all there is"])
+def test_a_reader_that_leaves_ends_it(embedded: Broker, graph: str, lines: int) -> None:
     command = (
         f"{sys.executable} -m stream_icd.cli subscribe --graph {graph} --from beginning "
-        f"--format json -b {embedded.bootstrap_servers} | head -1"
+        f"--format json -b {embedded.bootstrap_servers} | head -{lines}"
     )
     done = subprocess.run(
         ["bash", "-o", "pipefail", "-c", command], capture_output=True, timeout=60, check=False

@@ -124,7 +124,7 @@ def test_numbers_health_and_logs_tell_what_happened(
 
         other = start(started(broker, tmp_path, *detect))
         wait_until(lambda: other.is_ready and len(detector.lags + other.lags) == 6, timeout_s=60)
-        assert detector.count("stream_icd_rebalances_total", topic=SNAPSHOTS) > joined
+        wait_until(lambda: detector.count("stream_icd_rebalances_total", topic=SNAPSHOTS) > joined)
         assert other.count("stream_icd_processes") == 1
 
         track = ("consume", "track", "--graph", graph, "--group", f"{graph}-track")
