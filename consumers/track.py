@@ -22,7 +22,10 @@ def main(
     ] = 0.3,
     part: Annotated[
         float,
-        typer.Option(help="Going into, or coming out of, a community takes more than this share."),
+        typer.Option(
+            help="Going into, or coming out of, a community takes more than this share; 1: only "
+            "being alike counts."
+        ),
     ] = 0.5,
     change: Annotated[
         float, typer.Option(help="Grown or shrunk is who changed size by at least this share.")
