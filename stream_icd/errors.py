@@ -29,6 +29,7 @@ StreamIcdError
 │   ├── MessageTooLarge      stop          a record is above the topic's limit
 │   ├── TopicMissing         stop          the topic does not exist
 │   ├── OffsetGone           stop          the position asked for was removed by retention
+│   ├── OffsetHeld           stop          the broker never ends the transaction that holds it
 │   ├── NotAllowed           stop          the broker lets this user not do it
 │   └── NotSupported         stop          this broker cannot keep the promise asked for
 ├── TooManyDeadLetters       stop          a worker was setting nearly everything aside
@@ -176,6 +177,10 @@ class TopicMissing(BrokerError):
 
 class OffsetGone(BrokerError):
     """Retention has removed the position asked for; the message names what is left."""
+
+
+class OffsetHeld(BrokerError):
+    """The broker keeps a group's position back, for a transaction that it should have ended."""
 
 
 class NotAllowed(BrokerError):

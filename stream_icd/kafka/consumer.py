@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from kafka import OffsetAndMetadata, TopicPartition
 from kafka import errors as client
@@ -36,10 +36,11 @@ from stream_icd.kafka.delivery import (
     open_outlet,
     resolve,
 )
+from stream_icd.kafka.held_offsets import HeldOffsets
 from stream_icd.kafka.reader import Stop, our_record, what_is_left
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.settings import KafkaSettings, milliseconds
-from stream_icd.kafka.standing import Lag, settled_generation, silence_s
+from stream_icd.kafka.standing import Lag, position, settled_generation, silence_s
 from stream_icd.kafka.tenures import Tenure, Tenures
 from stream_icd.kafka.topics import describe_topic
 from stream_icd.kafka.translate import translated
@@ -99,6 +100,7 @@ def run_consumer(
     Raises:
         TopicMissing: there is no such topic (any more).
         OffsetGone: retention removed what the group would have read next.
+        OffsetHeld: the broker keeps the group's position back, longer than a transaction lasts.
         NotSupported: exactly-once was asked for and this broker cannot.
         BrokerUnavailable: nobody answers at the start. Later, the broker is waited for.
         DeliveryFailed: results could not be published in 5 attempts.
@@ -187,6 +189,7 @@ class _Loop:
         self._on_done = on_done
         self._watcher = watcher
         self._lag = Lag(consumer)
+        self._held = HeldOffsets(settings, group)
         self._in_hand: dict[TopicPartition, int] = {}
         self._tenures = Tenures(consumer)
         self._instance = settings.instance_id or uuid.uuid4().hex
@@ -202,7 +205,7 @@ class _Loop:
             while not self._stop.is_set():
                 begun = begun or self._begin(handle, POLL_MS)
                 if begun is None:
-                    self._check_topic()
+                    self._check_standing()
                     continue
                 with bound_contextvars(batch=begun.batch.places):
                     begun = self._finish(begun, handle)
@@ -303,13 +306,19 @@ class _Loop:
         The broker answers only once no open transaction holds these offsets any more.
         """
         kept = self._tenures.kept(batch.tenure)
-        timeout_ms = COMMIT_TIMEOUT_S * 1000
-        with translated("look up what is committed"):
-            return bool(kept) and all(
-                self._consumer.committed(partition, timeout_ms=timeout_ms)
-                == batch.next[partition].offset
-                for partition in kept
-            )
+        return bool(kept) and all(
+            self._committed(partition) == batch.next[partition].offset for partition in kept
+        )
+
+    def _committed(self, partition: TopicPartition) -> int | None:
+        try:
+            with translated("look up what is committed"):
+                found = self._consumer.committed(partition, timeout_ms=COMMIT_TIMEOUT_S * 1000)
+        except BrokerUnavailable:
+            self._held.unknown()
+            raise
+        self._held.known()
+        return cast(int | None, found)
 
     def _stable_membership(self) -> Any:
         """The group's current generation, once we are a member of it; polls until we are.
@@ -390,10 +399,18 @@ class _Loop:
         if self._consumer.group_metadata().state == MemberState.REBALANCING:
             self._consumer._coordinator.request_rejoin()
 
-    def _check_topic(self) -> None:
-        """Nothing came: now and then see that there is a topic at all."""
+    def _check_standing(self) -> None:
+        """Nothing came: now and then see that there is a topic at all, and a place to read on."""
         if time.monotonic() - self._topic_seen > TOPIC_CHECK_EVERY_S:
             self._see_topic()
+            self._see_positions()
+
+    def _see_positions(self) -> None:
+        with contextlib.suppress(BrokerUnavailable):
+            if any(position(self._consumer, ours) is None for ours in self._tenures.ours()):
+                self._wait_for(self._held.unknown)
+            else:
+                self._held.known()
 
     def _see_topic(self) -> None:
         with contextlib.suppress(BrokerUnavailable):

@@ -28,6 +28,15 @@ def silence_s(consumer: Any) -> float:
     return float(time.monotonic() - max(heartbeat.last_receive, heartbeat.last_reset))
 
 
+def position(consumer: Any, partition: TopicPartition) -> int | None:
+    """The offset that would be fetched next, as far as it is known now."""
+    try:
+        found = consumer.position(partition, timeout_ms=0)
+    except (client.KafkaError, AssertionError):  # it was taken away, or has no position yet
+        return None
+    return None if found is None else int(found)
+
+
 class Lag:
     """How many records wait, or are in hand: from the first that is not committed to the end.
 
@@ -72,9 +81,9 @@ class Lag:
     def _of(self, partition: TopicPartition, first: int | None) -> int | None:
         try:
             end = self._consumer.highwater(partition)
-            done = self._consumer.position(partition, timeout_ms=0) if first is None else first
-        except (client.KafkaError, AssertionError):  # it was taken away, or has no position yet
+        except (client.KafkaError, AssertionError):  # it was taken away
             return None
+        done = position(self._consumer, partition) if first is None else first
         if end is None or done is None:
             return None
         return int(max(0, end - done, self._ends.get(partition, 0) - done))

@@ -5,12 +5,16 @@ What happens to the real detector when it, the broker or the network fails is in
 
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import pytest
+from kafka import KafkaProducer, OffsetAndMetadata, TopicPartition
+from kafka.admin import AbortTransactionSpec
 
+from stream_icd.errors import OffsetHeld
 from stream_icd.kafka.batch_done import BatchDone
-from stream_icd.kafka.clients import open_producer
+from stream_icd.kafka.clients import open_admin, open_producer
 from stream_icd.kafka.consumer import run_consumer
 from stream_icd.kafka.delivery import Delivery
 from stream_icd.kafka.producer import Publisher
@@ -90,7 +94,6 @@ def test_a_zombie_is_fenced(
 def test_a_commit_that_succeeded_without_an_answer_is_not_repeated(
     kafka: Broker, pipe: tuple[str, str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from kafka import KafkaProducer
     from kafka.errors import KafkaTimeoutError
 
     real, answered = KafkaProducer.commit_transaction, threading.Event()
@@ -110,6 +113,100 @@ def test_a_commit_that_succeeded_without_an_answer_is_not_repeated(
         wait_until(lambda: echo.committed == 20)
     assert answered.is_set()
     assert sorted(values(settings, pipe[1])) == list(range(20))
+
+
+def abort_what_is_open(kafka: Broker) -> None:
+    """As `kafka-transactions.sh abort`, in each partition of the groups' positions."""
+    with open_admin(kafka.settings()) as admin:
+        count = len(admin.describe_topics(["__consumer_offsets"])[0]["partitions"])
+        partitions = [TopicPartition("__consumer_offsets", number) for number in range(count)]
+        for partition, writers in admin.describe_producers(partitions).items():
+            for writer in writers.active_producers:
+                if writer.current_transaction_start_offset >= 0:
+                    held = (partition, writer.producer_id, writer.producer_epoch)
+                    epoch = max(0, writer.coordinator_epoch)
+                    admin.abort_transaction(AbortTransactionSpec(*held, epoch))
+
+
+@pytest.fixture
+def hanging(kafka: Broker, monkeypatch: pytest.MonkeyPatch) -> Iterator[KafkaProducer]:
+    """A producer whose transactions nobody ends; workers wait 3 s for them."""
+    monkeypatch.setattr("stream_icd.kafka.held_offsets.GRACE_S", 1.0)
+    monkeypatch.setattr("stream_icd.kafka.consumer.TOPIC_CHECK_EVERY_S", 0.2)
+    settings = kafka.settings(transaction_timeout_s=600)
+    producer = open_producer(settings, transactional_id="hanging")
+    producer.init_transactions()
+    yield producer
+    abort_what_is_open(kafka)
+    producer.close(timeout=0)
+
+
+def test_a_position_that_a_transaction_holds_for_ever_is_named_and_a_way_out_shown(
+    kafka: Broker, pipe: tuple[str, str, str], hanging: KafkaProducer
+) -> None:
+    settings = kafka.settings()
+    publish(settings, pipe[0], 10)
+    hanging.begin_transaction()
+    position = {TopicPartition(pipe[0], 0): OffsetAndMetadata(0, "", -1)}
+    hanging.send_offsets_to_transaction(position, pipe[2])
+    worker = Echo(settings, *pipe, delivery=Delivery.EXACTLY_ONCE)
+    with pytest.raises(OffsetHeld, match=rf"{pipe[2]}: for \d+ s .* find-hanging"), worker:
+        wait_until(lambda: worker.ended)
+    assert all(record.partition != 0 for record in worker.handled)
+    abort_what_is_open(kafka)
+    with Echo(settings, *pipe, delivery=Delivery.EXACTLY_ONCE) as later:
+        wait_until(lambda: worker.committed + later.committed == 10)
+    assert sorted(values(settings, pipe[1])) == list(range(10))
+
+
+def test_a_position_that_a_transaction_holds_for_a_while_is_waited_for(
+    kafka: Broker, pipe: tuple[str, str, str], hanging: KafkaProducer
+) -> None:
+    settings = kafka.settings()
+    publish(settings, pipe[0], 10)
+    hanging.begin_transaction()
+    position = {TopicPartition(pipe[0], p): OffsetAndMetadata(0, "", -1) for p in range(3)}
+    hanging.send_offsets_to_transaction(position, pipe[2])
+    with Echo(settings, *pipe, delivery=Delivery.EXACTLY_ONCE) as worker:
+        time.sleep(1.5)
+        assert not worker.handled
+        hanging.commit_transaction()
+        wait_until(lambda: worker.committed == 10)
+
+
+def test_a_position_held_while_a_batch_is_in_hand_is_named_too(
+    kafka: Broker,
+    pipe: tuple[str, str, str],
+    hanging: KafkaProducer,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from kafka.errors import KafkaTimeoutError
+
+    real_send, real_commit = (
+        KafkaProducer.send_offsets_to_transaction,
+        KafkaProducer.commit_transaction,
+    )
+    last: list[Any] = []
+
+    def send(producer: KafkaProducer, *offsets_and_group: Any) -> None:
+        last[:] = offsets_and_group
+        real_send(producer, *offsets_and_group)
+
+    def commit_and_hold(producer: KafkaProducer) -> None:
+        real_commit(producer)
+        if last:  # the probe sends no offsets
+            hanging.begin_transaction()
+            real_send(hanging, *last)
+            raise KafkaTimeoutError("no answer")
+
+    monkeypatch.setattr(KafkaProducer, "send_offsets_to_transaction", send)
+    monkeypatch.setattr(KafkaProducer, "commit_transaction", commit_and_hold)
+    settings = kafka.settings()
+    publish(settings, pipe[0], 1)
+    worker = Echo(settings, *pipe, delivery=Delivery.EXACTLY_ONCE)
+    with pytest.raises(OffsetHeld), worker:
+        wait_until(lambda: worker.ended)
+    assert values(settings, pipe[1]) == [0]
 
 
 @pytest.mark.parametrize(("ahead", "max_records"), [(False, 100), (True, 25)])

@@ -1,0 +1,56 @@
+"""A group's position that the broker keeps back while a transaction may still change it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from stream_icd.errors import OffsetHeld
+from stream_icd.kafka.clients import open_admin
+from stream_icd.kafka.settings import KafkaSettings
+from stream_icd.kafka.translate import translated
+
+# A broker looks every 10 s for transactions that are over; what lasts so much longer, hangs.
+GRACE_S = 45.0
+
+
+class HeldOffsets:
+    """Sees that waiting for a committed position has become pointless.
+
+    A transaction ends after its timeout at the latest, and waiting is right until then. Apache
+    Kafka 4.3.0 to 4.4.0 may forget to end one when it starts again after a crash (KAFKA-20734).
+    """
+
+    def __init__(
+        self, settings: KafkaSettings, group: str, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._settings = settings
+        self._group = group
+        self._clock = clock
+        self._patience_s = settings.transaction_timeout_s + GRACE_S
+        self._since: float | None = None
+
+    def known(self) -> None:
+        """The position could be had."""
+        self._since = None
+
+    def unknown(self) -> None:
+        """The position could not be had, once more; returns while waiting makes sense.
+
+        Raises:
+            OffsetHeld: it does not: the broker answers, and has kept it back for too long.
+            BrokerUnavailable: nobody answers.
+        """
+        now = self._clock()
+        self._since = now if self._since is None else self._since
+        if now - self._since < self._patience_s:
+            return
+        with open_admin(self._settings) as admin, translated(f"look up group {self._group}"):
+            admin.list_group_offsets(self._group)  # asked so, a broker leaves out what is pending
+        raise OffsetHeld(
+            f"group {self._group}: for {now - self._since:.0f} s the broker has kept its position "
+            f"back for a transaction, which should have ended after "
+            f"{self._settings.transaction_timeout_s:g} s (transaction_timeout_s). Find it and end "
+            "it with Kafka's own `kafka-transactions.sh find-hanging` and `… abort`, then start "
+            "again; see docs/guarantees.md"
+        )
