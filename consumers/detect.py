@@ -85,7 +85,12 @@ def main(
 
     import structlog
 
-    from stream_icd.cli.run_consumer import shown_on, stop_on_signals
+    from stream_icd.cli.run_consumer import (
+        freeze_what_stays,
+        share_one_heap,
+        shown_on,
+        stop_on_signals,
+    )
     from stream_icd.kafka.consumer import run_consumer
     from stream_icd.kafka.delivery import Delivery
     from stream_icd.kafka.topics import SNAPSHOTS
@@ -96,6 +101,7 @@ def main(
     from stream_icd.pipeline.outgoing import Fit
     from stream_icd.registry.shipped import open_model
 
+    share_one_heap()
     stop = stop_on_signals()
     configure_logging()
     settings = kafka_settings(bootstrap_servers)
@@ -123,6 +129,7 @@ def main(
             stop,
             delivery=Delivery(delivery),
             max_records=batch or IN_HAND * processes,
+            on_done=freeze_what_stays(),
             watcher=metrics.watch(SNAPSHOTS, graph),
             ahead=processes > 1,
         )

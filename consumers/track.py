@@ -64,7 +64,12 @@ def main(
     """
     import structlog
 
-    from stream_icd.cli.run_consumer import shown_on, stop_on_signals
+    from stream_icd.cli.run_consumer import (
+        freeze_what_stays,
+        share_one_heap,
+        shown_on,
+        stop_on_signals,
+    )
     from stream_icd.kafka.consumer import run_consumer
     from stream_icd.kafka.delivery import Delivery
     from stream_icd.kafka.topics import COMMUNITIES
@@ -74,6 +79,7 @@ def main(
     from stream_icd.pipeline.track import Tracker
     from stream_icd.tracking.settings import TrackSettings
 
+    share_one_heap()
     stop = stop_on_signals()
     configure_logging()
     settings = kafka_settings(bootstrap_servers)
@@ -89,6 +95,6 @@ def main(
             stop,
             delivery=Delivery(delivery),
             max_records=batch,
-            on_done=tracker.done,
+            on_done=freeze_what_stays(tracker.done),
             watcher=metrics.watch(COMMUNITIES, graph),
         )

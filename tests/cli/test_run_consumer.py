@@ -1,0 +1,90 @@
+"""What keeps the memory of a worker that runs for weeks flat."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+import sys
+
+import pytest
+
+FORGOTTEN = """
+import gc, weakref
+from stream_icd.cli.run_consumer import freeze_what_stays
+
+class Fetch:
+    def __init__(self):
+        self.me = self
+
+loaded = [[] for _ in range(200_000)]
+done = []
+on_done = freeze_what_stays(done.append)
+for batch in range(3):
+    on_done(batch)
+assert done == [0, 1, 2]
+fetches = [Fetch() for _ in range(10)]
+gc.collect(1)  # now they count as old
+left = [weakref.ref(fetch) for fetch in fetches]
+del fetches
+for _ in range(200):
+    work = [[] for _ in range(1000)]
+print(sum(fetch() is not None for fetch in left))
+"""
+
+HEAPS = """
+import ctypes, threading
+from stream_icd.cli.run_consumer import share_one_heap
+
+share_one_heap()
+together = threading.Barrier(4)
+
+def work():
+    together.wait()
+    kept.append(bytes(10_000))
+    together.wait()
+
+kept = []
+threads = [threading.Thread(target=work) for _ in range(4)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+ctypes.CDLL(None).malloc_stats()
+"""
+
+
+def run(program: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    plain = {k: v for k, v in os.environ.items() if k != "MALLOC_ARENA_MAX"}
+    return subprocess.run(
+        [sys.executable, "-c", program],
+        env=plain | environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+
+
+def test_what_a_client_forgets_in_cycles_is_found_soon_however_much_is_loaded() -> None:
+    assert run(FORGOTTEN).stdout == "0\n"
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc has a heap a thread")
+def test_threads_share_one_heap_unless_the_environment_says_otherwise() -> None:
+    assert run(HEAPS).stderr.count("Arena ") == 1
+    assert run(HEAPS, MALLOC_ARENA_MAX="4").stderr.count("Arena ") > 1
+
+
+def test_a_first_signal_asks_to_stop_and_a_second_one_ends_the_program() -> None:
+    program = """
+import os, signal
+from stream_icd.cli.run_consumer import stop_on_signals
+
+stop = stop_on_signals()
+os.kill(os.getpid(), signal.SIGTERM)
+assert stop.wait(5)
+os.kill(os.getpid(), signal.SIGTERM)
+"""
+    done = subprocess.run([sys.executable, "-c", program], timeout=60, check=False)
+    assert done.returncode == 143
