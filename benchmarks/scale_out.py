@@ -62,12 +62,12 @@ class Run:
 
 
 def fill(settings: KafkaSettings, snapshots: Sequence[Snapshot]) -> None:
-    """One graph a partition, each a stretch of the snapshots."""
+    """One graph a partition, each with every sixth snapshot: all of them are as much work."""
     length = len(snapshots) // PARTITIONS
     with Publisher(settings) as publisher:
         for i in range(length):
             for number in range(PARTITIONS):
-                one = snapshots[number * length + i]
+                one = snapshots[i * PARTITIONS + number]
                 named = replace(one, graph=f"graph-{number}", id=f"graph-{number}/{i}")
                 record = outgoing(SNAPSHOTS, encode_snapshot(named))
                 publisher.send(replace(record, partition=number))
@@ -178,7 +178,7 @@ def section(found: dict[str, dict[int, list[Run]]], rounds: int) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
     parser.add_argument("--data", type=Path, required=True, help="AS-733, as produce as reads it")
-    parser.add_argument("--count", type=int, default=480, help="snapshots of each backlog")
+    parser.add_argument("--count", type=int, default=720, help="snapshots of each backlog")
     parser.add_argument("--rounds", type=int, default=5)
     options = parser.parse_args()
     found = {
