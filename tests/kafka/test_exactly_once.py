@@ -141,14 +141,22 @@ def hanging(kafka: Broker, monkeypatch: pytest.MonkeyPatch) -> Iterator[KafkaPro
     producer.close(timeout=0)
 
 
+def hold(hanging: KafkaProducer, pipe: tuple[str, str, str], partitions: int) -> None:
+    """Begin to move the group's position in so many partitions of its source, and end nothing."""
+    topic, _, group = pipe
+    hanging.begin_transaction()
+    start = OffsetAndMetadata(0, "", -1)
+    hanging.send_offsets_to_transaction(
+        {TopicPartition(topic, number): start for number in range(partitions)}, group
+    )
+
+
 def test_a_position_that_a_transaction_holds_for_ever_is_named_and_a_way_out_shown(
     kafka: Broker, pipe: tuple[str, str, str], hanging: KafkaProducer
 ) -> None:
     settings = kafka.settings()
     publish(settings, pipe[0], 10)
-    hanging.begin_transaction()
-    position = {TopicPartition(pipe[0], 0): OffsetAndMetadata(0, "", -1)}
-    hanging.send_offsets_to_transaction(position, pipe[2])
+    hold(hanging, pipe, partitions=1)
     worker = Echo(settings, *pipe, delivery=Delivery.EXACTLY_ONCE)
     with pytest.raises(OffsetHeld, match=rf"{pipe[2]}: for \d+ s .* find-hanging"), worker:
         wait_until(lambda: worker.ended)
@@ -164,9 +172,7 @@ def test_a_position_that_a_transaction_holds_for_a_while_is_waited_for(
 ) -> None:
     settings = kafka.settings()
     publish(settings, pipe[0], 10)
-    hanging.begin_transaction()
-    position = {TopicPartition(pipe[0], p): OffsetAndMetadata(0, "", -1) for p in range(3)}
-    hanging.send_offsets_to_transaction(position, pipe[2])
+    hold(hanging, pipe, partitions=3)
     with Echo(settings, *pipe, delivery=Delivery.EXACTLY_ONCE) as worker:
         time.sleep(1.5)
         assert not worker.handled
