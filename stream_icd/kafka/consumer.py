@@ -315,7 +315,7 @@ class _Loop:
             with translated("look up what is committed"):
                 found = self._consumer.committed(partition, timeout_ms=COMMIT_TIMEOUT_S * 1000)
         except BrokerUnavailable:
-            self._held.unknown()
+            self._wait_for(self._held.unknown)
             raise
         self._held.known()
         return cast(int | None, found)
@@ -406,11 +406,10 @@ class _Loop:
             self._see_positions()
 
     def _see_positions(self) -> None:
-        with contextlib.suppress(BrokerUnavailable):
-            if any(position(self._consumer, ours) is None for ours in self._tenures.ours()):
-                self._wait_for(self._held.unknown)
-            else:
-                self._held.known()
+        if any(position(self._consumer, ours) is None for ours in self._tenures.ours()):
+            self._wait_for(self._held.unknown)
+        else:
+            self._held.known()
 
     def _see_topic(self) -> None:
         with contextlib.suppress(BrokerUnavailable):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from stream_icd.errors import OffsetHeld
+from stream_icd.errors import BrokerError, OffsetHeld
 from stream_icd.kafka.clients import open_admin
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.translate import translated
@@ -39,18 +39,26 @@ class HeldOffsets:
 
         Raises:
             OffsetHeld: it does not: the broker answers, and has kept it back for too long.
-            BrokerUnavailable: nobody answers.
         """
+        if not self._broker_answers():
+            self._since = None  # a transaction's time begins anew when its coordinator is back
+            return
         now = self._clock()
         self._since = now if self._since is None else self._since
-        if now - self._since < self._patience_s:
-            return
-        with open_admin(self._settings) as admin, translated(f"look up group {self._group}"):
-            admin.list_group_offsets(self._group)  # asked so, a broker leaves out what is pending
-        raise OffsetHeld(
-            f"group {self._group}: for {now - self._since:.0f} s the broker has kept its position "
-            f"back for a transaction, which should have ended after "
-            f"{self._settings.transaction_timeout_s:g} s (transaction_timeout_s). Find it and end "
-            "it with Kafka's own `kafka-transactions.sh find-hanging` and `… abort`, then start "
-            "again; see docs/guarantees.md"
-        )
+        if now - self._since > self._patience_s:
+            raise OffsetHeld(
+                f"group {self._group}: for {now - self._since:.0f} s the broker has kept its "
+                "position back for a transaction, which should have ended after "
+                f"{self._settings.transaction_timeout_s:g} s (transaction_timeout_s). Find it and "
+                "end it with Kafka's own `kafka-transactions.sh find-hanging` and `… abort`, then "
+                "start again; see docs/guarantees.md"
+            )
+
+    def _broker_answers(self) -> bool:
+        """Whether it tells the position to who does not ask for what is pending."""
+        try:
+            with open_admin(self._settings) as admin, translated("look up a group"):
+                admin.list_group_offsets(self._group)
+        except BrokerError:
+            return False
+        return True
