@@ -243,6 +243,7 @@ class _Loop:
                 self._tenures.rewind(following.batch.tenure, following.batch.first)
             self._tenures.rewind(batch.tenure, batch.first)
             following = None
+        self._held.known(batch.first)
         self._in_hand = {} if following is None else following.batch.first
         return following
 
@@ -315,9 +316,9 @@ class _Loop:
             with translated("look up what is committed"):
                 found = self._consumer.committed(partition, timeout_ms=COMMIT_TIMEOUT_S * 1000)
         except BrokerUnavailable:
-            self._wait_for(self._held.unknown)
+            self._wait_for(partial(self._held.unknown, [partition]))
             raise
-        self._held.known()
+        self._held.known([partition])
         return cast(int | None, found)
 
     def _stable_membership(self) -> Any:
@@ -406,10 +407,12 @@ class _Loop:
             self._see_positions()
 
     def _see_positions(self) -> None:
-        if any(position(self._consumer, ours) is None for ours in self._tenures.ours()):
-            self._wait_for(self._held.unknown)
+        ours = self._tenures.ours()
+        missing = [partition for partition in ours if position(self._consumer, partition) is None]
+        if missing:
+            self._wait_for(partial(self._held.unknown, missing))
         else:
-            self._held.known()
+            self._held.known(ours)
 
     def _see_topic(self) -> None:
         with contextlib.suppress(BrokerUnavailable):

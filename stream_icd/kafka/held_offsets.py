@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable
+
+from kafka import TopicPartition
 
 from stream_icd.errors import BrokerError, OffsetHeld
 from stream_icd.kafka.clients import open_admin
@@ -15,7 +17,7 @@ GRACE_S = 45.0
 
 
 class HeldOffsets:
-    """Sees that waiting for a committed position has become pointless.
+    """Sees that waiting for a partition's committed position has become pointless.
 
     A transaction ends after its timeout at the latest, and waiting is right until then. Apache
     Kafka 4.3.0 to 4.4.0 may forget to end one when it starts again after a crash (KAFKA-20734).
@@ -28,30 +30,32 @@ class HeldOffsets:
         self._group = group
         self._clock = clock
         self._patience_s = settings.transaction_timeout_s + GRACE_S
-        self._since: float | None = None
+        self._since: dict[TopicPartition, float] = {}
 
-    def known(self) -> None:
-        """The position could be had."""
-        self._since = None
+    def known(self, partitions: Iterable[TopicPartition]) -> None:
+        """The positions there could be had, or are of no interest any more."""
+        for partition in partitions:
+            self._since.pop(partition, None)
 
-    def unknown(self) -> None:
-        """The position could not be had, once more; returns while waiting makes sense.
+    def unknown(self, partitions: Collection[TopicPartition]) -> None:
+        """The positions there, and only there, could not be had; returns while waiting makes sense.
 
         Raises:
-            OffsetHeld: it does not: the broker answers, and has kept it back for too long.
+            OffsetHeld: it does not: the broker answers, and has kept one back for too long.
         """
         if not self._broker_answers():
-            self._since = None  # a transaction's time begins anew when its coordinator is back
+            self._since = {}  # a transaction's time begins anew when its coordinator is back
             return
         now = self._clock()
-        self._since = now if self._since is None else self._since
-        if now - self._since > self._patience_s:
+        self._since = {partition: self._since.get(partition, now) for partition in partitions}
+        held, since = min(self._since.items(), key=lambda item: item[1])
+        if now - since > self._patience_s:
             raise OffsetHeld(
-                f"group {self._group}: for {now - self._since:.0f} s the broker has kept its "
-                "position back for a transaction, which should have ended after "
-                f"{self._settings.transaction_timeout_s:g} s (transaction_timeout_s). Find it and "
-                "end it with Kafka's own `kafka-transactions.sh find-hanging` and `… abort`, then "
-                "start again; see docs/guarantees.md"
+                f"group {self._group}: for {now - since:.0f} s the broker has kept its position in "
+                f"{held.topic}[{held.partition}] back for a transaction, which should have ended "
+                f"after {self._settings.transaction_timeout_s:g} s (transaction_timeout_s). Find "
+                "it and end it with Kafka's own `kafka-transactions.sh find-hanging` and "
+                "`… abort`, then start again; see docs/guarantees.md"
             )
 
     def _broker_answers(self) -> bool:

@@ -1,4 +1,4 @@
-"""What keeps the memory of a worker that runs for weeks flat."""
+"""What every worker sees to: memory that stays flat for weeks, and an end when it is asked for."""
 
 from __future__ import annotations
 
