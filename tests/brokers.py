@@ -274,7 +274,7 @@ class KafkaNode:
         return ["java", *options, "-cp", self.classpath, *arguments]
 
 
-def wait_until(condition: Any, timeout_s: float = 30.0, every_s: float = 0.05) -> None:
+def wait_until(condition: Any, timeout_s: float = 60.0, every_s: float = 0.05) -> None:
     """Poll `condition` until it is true; fail when it has not become true in time."""
     deadline = time.monotonic() + timeout_s
     while not condition():

@@ -6,9 +6,16 @@ import uuid
 from collections.abc import Callable, Iterator
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from stream_icd.kafka.topics import TopicSpec, create_topics
 from tests import brokers
+
+# How long an example takes says what else the machine does, and nothing about the code.
+settings.register_profile(
+    "patient", settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("patient")
 
 
 def _open(name: str) -> Iterator[brokers.Broker]:

@@ -97,7 +97,7 @@ def test_ctrl_c_leaves_a_whole_file(embedded: Broker, graph: str, tmp_path: Path
     )
     assert running.stderr is not None
     assert "1 window is missing" in running.stderr.readline()
-    time.sleep(0.5)
+    time.sleep(2)
     assert not out.exists()
     running.send_signal(signal.SIGINT)
     assert running.wait(20) == 0

@@ -93,9 +93,9 @@ def test_a_star_ends_soon() -> None:
     leaves = np.arange(1, 20_000)
     adjacency = as_adjacency((np.stack([np.zeros_like(leaves), leaves]), 20_000))
     merged(adjacency, 19_999)
-    started = time.perf_counter()
+    started = time.process_time()
     supernode = merged(adjacency, 1024)
-    assert time.perf_counter() - started < 5
+    assert time.process_time() - started < 5
     assert len(set(supernode.tolist())) == 1024
     assert np.bincount(supernode).max() < 200
 

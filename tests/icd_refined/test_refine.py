@@ -53,7 +53,7 @@ def small_graphs(draw: st.DrawFn) -> csr_array:
 
 
 @ALL_PARAMETERS
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(adjacency=small_graphs(), data=st.data())
 def test_exactly_k_communities_on_any_graph(
     parameters: RefinedParameters, adjacency: csr_array, data: st.DataObject

@@ -15,11 +15,11 @@ def test_each_broker_is_recognised_and_its_transactions_are_tried(broker: Broker
     assert probe(broker.settings()) == expected
 
 
-def test_the_second_probe_takes_less_than_two_seconds_and_leaves_no_topic(broker: Broker) -> None:
+def test_a_probe_waits_for_no_timeout_and_leaves_no_topic(broker: Broker) -> None:
     probe(broker.settings())  # a fresh Kafka makes its own transaction topic first
     started = time.monotonic()
     probe(broker.settings())
-    assert time.monotonic() - started < 2
+    assert time.monotonic() - started < 8  # the shortest one is 10; it takes half a second
     with open_admin(broker.settings()) as admin:
         assert not [t for t in admin.list_topics() if t.startswith("stream-icd-probe")]
 

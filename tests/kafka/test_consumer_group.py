@@ -97,7 +97,7 @@ def test_a_stop_ends_an_idle_consumer_at_once(broker: Broker, pipe: tuple[str, s
     with Echo(broker.settings(), *pipe) as echo:
         publish(broker.settings(), pipe[0], 1)
         wait_until(lambda: echo.committed == 1)
-        echo.join(3)
+        echo.join(20)
 
 
 def test_the_next_batch_is_worked_on_while_one_is_published(
@@ -143,7 +143,7 @@ def test_a_stop_finishes_what_is_in_hand(broker: Broker, pipe: tuple[str, str, s
     with Echo(broker.settings(), *pipe, seconds=1) as echo:
         publish(broker.settings(), pipe[0], 1)
         wait_until(lambda: len(echo.handled) == 1)
-        echo.join(5)
+        echo.join(20)
     assert echo.committed == 1
 
 
@@ -153,8 +153,8 @@ def test_a_stop_gives_back_what_takes_too_long(broker: Broker, pipe: tuple[str, 
     with Echo(settings, *pipe, seconds=60) as stuck:
         wait_until(lambda: len(stuck.handled) == 1)
         started = time.monotonic()
-        stuck.join(10)
-        assert time.monotonic() - started < 4
+        stuck.join(30)
+        assert time.monotonic() - started < 20  # and not the 60 that it works
     assert values(settings, pipe[1]) == []
     with Echo(settings, *pipe) as other:
         wait_until(lambda: other.committed == 1)
@@ -258,14 +258,14 @@ def test_a_group_is_moved_only_where_something_is_gone_and_not_while_it_works(
 def test_a_leaver_leaves_the_group_without_waiting_for_its_session_to_end(
     kafka: Broker, topic_name: str
 ) -> None:
-    settings, target = kafka.settings(session_timeout_s=30), f"{topic_name}-target"
+    settings, target = kafka.settings(session_timeout_s=200), f"{topic_name}-target"
     create_topics(settings, [TopicSpec(topic_name), TopicSpec(target)])
     with Echo(settings, topic_name, target, topic_name) as first:
         publish(settings, topic_name, 1)
         wait_until(lambda: first.committed == 1)
     publish(settings, topic_name, 1, start=1)
     with Echo(settings, topic_name, target, topic_name) as second:
-        wait_until(lambda: second.committed == 1, timeout_s=10)
+        wait_until(lambda: second.committed == 1)
 
 
 def test_a_topic_that_is_deleted_meanwhile_is_named(

@@ -112,4 +112,4 @@ def test_it_dies_with_its_parent_even_on_kill_9() -> None:
     parent.send_signal(signal.SIGKILL)
     parent.wait()
     parent.stdout.close()
-    wait_until(lambda: not is_running(broker), timeout_s=5)
+    wait_until(lambda: not is_running(broker))

@@ -146,7 +146,7 @@ def test_a_missing_topic_is_named_at_once(broker: Broker, topic_name: str) -> No
     started = time.monotonic()
     with Publisher(broker.settings()) as publisher, pytest.raises(TopicMissing, match=topic_name):
         publisher.send(OutgoingRecord(topic_name, b"x"))
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 20  # left to itself, the client asks for a minute
 
 
 def test_a_partition_that_does_not_exist_is_an_error(

@@ -130,7 +130,7 @@ def test_a_follower_stops_soon_after_it_is_told_to(broker: Broker, topic: str) -
     started = time.monotonic()
     with open_reader(broker.settings(), topic, start="latest", stop=stop) as records:
         assert list(records) == []
-    assert time.monotonic() - started < 2
+    assert time.monotonic() - started < 10
 
 
 def test_a_follower_sees_a_record_soon_after_it_was_sent(broker: Broker, topic: str) -> None:

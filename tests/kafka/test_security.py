@@ -174,7 +174,7 @@ def test_who_is_not_logged_in_gets_nothing_and_is_told_why(
     threads, started = threading.active_count(), time.monotonic()
     with pytest.raises(error, match=says) as refused:
         door(settings)
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 8  # unsaid, it is 10
     assert threading.active_count() <= threads
     assert secure.passwords["admin"] not in str(refused.value)
 

@@ -67,6 +67,6 @@ def test_kill_9_of_a_detector(
         seen += [one.snapshot_id for one in results]
     finally:
         second.terminate()
-        status = second.wait(20)
+        status = second.wait(30)
     assert seen == [f"{graph}/{i}" for i in range(N_SNAPSHOTS)]
     assert status == 0, (tmp_path / "second.log").read_text()

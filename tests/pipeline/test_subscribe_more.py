@@ -131,7 +131,7 @@ def test_closing_ends_a_wait_in_another_thread(embedded: Broker, topic_name: str
     thread.start()
     time.sleep(0.5)
     found.close()
-    thread.join(5)
+    thread.join(30)
     assert not thread.is_alive()
     assert got == []
 

@@ -47,7 +47,7 @@ def test_kill_9_of_a_tracker(
         told += list(results)
     finally:
         second.terminate()
-        status = second.wait(20)
+        status = second.wait(30)
     assert same(told, unbroken(hours))
     assert status == 0, (tmp_path / "second.log").read_text()
     if broker.name == "kafka":  # exactly once: no reader has anything to drop
