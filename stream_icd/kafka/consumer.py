@@ -204,11 +204,10 @@ class _Loop:
             begun: _Begun | None = None
             while not self._stop.is_set():
                 begun = begun or self._begin(handle, POLL_MS)
-                if begun is None:
-                    self._check_standing()
-                    continue
-                with bound_contextvars(batch=begun.batch.places):
-                    begun = self._finish(begun, handle)
+                if begun is not None:
+                    with bound_contextvars(batch=begun.batch.places):
+                        begun = self._finish(begun, handle)
+                self._check_standing()
         finally:
             self._worker.close()
             self._errands.close()
@@ -401,7 +400,7 @@ class _Loop:
             self._consumer._coordinator.request_rejoin()
 
     def _check_standing(self) -> None:
-        """Nothing came: now and then see that there is a topic at all, and a place to read on."""
+        """Now and then see that there is a topic, and in each partition a place to read on."""
         if time.monotonic() - self._topic_seen > TOPIC_CHECK_EVERY_S:
             self._see_topic()
             self._see_positions()

@@ -167,10 +167,32 @@ def test_a_position_that_a_transaction_holds_for_ever_is_named_and_a_way_out_sho
     assert sorted(values(settings, pipe[1])) == list(range(10))
 
 
-def test_a_position_that_a_transaction_holds_for_a_while_is_waited_for(
+def test_a_held_position_is_named_while_other_partitions_keep_a_worker_busy(
     kafka: Broker, pipe: tuple[str, str, str], hanging: KafkaProducer
 ) -> None:
     settings = kafka.settings()
+    with Publisher(settings) as publisher:
+        for number in range(1000):  # minutes of work
+            publisher.send(OutgoingRecord(pipe[0], b"%d" % number, partition=number % 3))
+    worker, leaver = (
+        Echo(settings, *pipe, delivery=Delivery.EXACTLY_ONCE, seconds=0.3, max_records=1)
+        for _ in range(2)
+    )
+    with worker:
+        with leaver:
+            wait_until(lambda: worker.committed > 0 and leaver.committed > 0)
+            hold(hanging, pipe, partitions=3)
+        inherited_at = worker.committed
+        wait_until(lambda: worker.ended)
+        error, worker.error = worker.error, None
+    assert isinstance(error, OffsetHeld)
+    assert worker.committed > inherited_at
+
+
+def test_a_position_that_a_transaction_holds_for_a_while_is_waited_for(
+    kafka: Broker, pipe: tuple[str, str, str], hanging: KafkaProducer
+) -> None:
+    settings = kafka.settings(transaction_timeout_s=30)
     publish(settings, pipe[0], 10)
     hold(hanging, pipe, partitions=3)
     with Echo(settings, *pipe, delivery=Delivery.EXACTLY_ONCE) as worker:
