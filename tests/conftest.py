@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import uuid
 from collections.abc import Callable, Iterator
 
@@ -10,6 +11,9 @@ from hypothesis import HealthCheck, settings
 
 from stream_icd.kafka.topics import TopicSpec, create_topics
 from tests import brokers
+
+# A shell that starts us in the background has us, and what we start, ignore Ctrl-C.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # How long an example takes says what else the machine does, and nothing about the code.
 settings.register_profile(

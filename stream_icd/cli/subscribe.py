@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from collections.abc import Callable
 from functools import partial
@@ -90,7 +91,7 @@ def subscribe(
     ] = None,
     bootstrap_servers: BootstrapServers = None,
 ) -> None:
-    """Follow communities: one line per snapshot, until Ctrl-C.
+    """Follow communities: one line per snapshot, until Ctrl-C or SIGTERM.
 
     With --format json each line holds the whole result, its nodes and their communities too:
 
@@ -151,10 +152,11 @@ def subscribe(
         "parquet": partial(formats.write_parquet, out=out or Path()),
     }
     when_reader_leaves(found.close)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         writers[format](found, shape)
     except (KeyboardInterrupt, BrokenPipeError):
-        # Ctrl-C, or `| head`: the reader has seen enough.
+        # Ctrl-C, SIGTERM, or `| head`: the reader has seen enough.
         raise typer.Exit(0) from None
     finally:
         found.close()

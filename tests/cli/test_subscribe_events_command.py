@@ -87,7 +87,10 @@ def test_parquet_as_one_file_and_as_a_file_a_snapshot(
     assert pa.concat_tables(map(pq.read_table, files)).equals(whole)
 
 
-def test_ctrl_c_leaves_a_whole_file(embedded: Broker, graph: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("asked", [signal.SIGINT, signal.SIGTERM])
+def test_who_is_asked_to_end_leaves_a_whole_file(
+    embedded: Broker, graph: str, tmp_path: Path, asked: signal.Signals
+) -> None:
     out = tmp_path / "events.parquet"
     options = ("--graph", graph, "--events", "--from", "beginning")
     running = subprocess.Popen(
@@ -99,7 +102,7 @@ def test_ctrl_c_leaves_a_whole_file(embedded: Broker, graph: str, tmp_path: Path
     assert "1 window is missing" in running.stderr.readline()
     time.sleep(2)
     assert not out.exists()
-    running.send_signal(signal.SIGINT)
+    running.send_signal(asked)
     assert running.wait(20) == 0
     running.stderr.close()
     table = pq.read_table(out)
