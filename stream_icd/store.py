@@ -14,9 +14,12 @@ import pyarrow as pa
 from pyarrow import fs
 
 from stream_icd.errors import BadSettings, StoreUnreachable, StoreUnwritable
+from stream_icd.store_uri import place_of, refuse_password
 
 # Readers of datasets pass over names that begin with `_`, and over other endings.
 ASIDE_PREFIX, ASIDE_SUFFIX = "_", ".part"
+# Object stores, as pyarrow names them: they have no folders, and making some is a request each.
+WITHOUT_FOLDERS = {"s3", "gcs", "abfs"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,12 +31,17 @@ class Store:
     Attributes:
         filesystem: local disk, S3, GCS, Azure, HDFS, or one of your own.
         root: the folder, as the file system names it.
-        uri: how a person names it.
+        uri: opens it again.
     """
 
     filesystem: fs.FileSystem
     root: str
     uri: str
+
+    @property
+    def place(self) -> str:
+        """How messages and logs name it."""
+        return place_of(self.uri)
 
     def files(self, folder: str = "") -> list[str]:
         """Paths of all files below `folder`, ascending; none where there is no such folder."""
@@ -81,7 +89,7 @@ class Store:
         (info,) = self._look_up([self._full(path)])
         if info.type != fs.FileType.File:
             self._check_is_there()
-            raise FileNotFoundError(f"{self.uri}/{path}")
+            raise FileNotFoundError(f"{self.place}/{path}")
         if info.size != n_bytes:
             return None
         try:
@@ -90,7 +98,7 @@ class Store:
         except FileNotFoundError:
             raise
         except OSError as error:
-            raise StoreUnreachable(f"cannot read {self.uri}/{path}: {error}") from error
+            raise StoreUnreachable(f"cannot read {self.place}/{path}: {error}") from error
 
     def put(self, path: str, content: pa.Buffer) -> None:
         """Make a file with this content, replacing one of that name; when this returns, it lasts.
@@ -101,17 +109,18 @@ class Store:
         Raises:
             StoreUnwritable: the disk is full, or may not be written; no file is left.
         """
-        with _unwritable(f"{self.uri}/{path}"):
+        with _unwritable(f"{self.place}/{path}"):
             if isinstance(self.filesystem, fs.LocalFileSystem):
                 _put_on_disk(Path(self._full(path)), content)
                 return
-            self.filesystem.create_dir(self._full(path).rpartition("/")[0], recursive=True)
+            if self.filesystem.type_name not in WITHOUT_FOLDERS:
+                self.filesystem.create_dir(self._full(path).rpartition("/")[0], recursive=True)
             with self.filesystem.open_output_stream(self._full(path)) as sink:
                 sink.write(content)
 
     def delete(self, path: str) -> None:
         """Remove a file; one that is gone already is as well."""
-        with _unwritable(f"{self.uri}/{path}"):
+        with _unwritable(f"{self.place}/{path}"):
             try:
                 self.filesystem.delete_file(self._full(path))
             except FileNotFoundError:
@@ -122,13 +131,13 @@ class Store:
         whole = self.root if is_local else self.root.partition("/")[0]  # a bucket
         (info,) = self._look_up([whole])
         if info.type != fs.FileType.Directory:
-            raise StoreUnreachable(f"there is no {whole}, where {self.uri} should be")
+            raise StoreUnreachable(f"there is no {whole}, where {self.place} should be")
 
     def _look_up(self, what: fs.FileSelector | list[str]) -> list[fs.FileInfo]:
         try:
             found: list[fs.FileInfo] = self.filesystem.get_file_info(what)
         except OSError as error:
-            raise StoreUnreachable(f"cannot look into {self.uri}: {error}") from error
+            raise StoreUnreachable(f"cannot look into {self.place}: {error}") from error
         return found
 
     def _full(self, path: str) -> str:
@@ -139,18 +148,22 @@ def open_store(uri: str) -> Store:
     """The store at a URI such as `s3://bucket/folder` or `file:///folder`, or at a local path.
 
     Raises:
-        BadSettings: no file system is known for the URI.
+        BadSettings: no file system is known for the URI, or there is a password in it.
         StoreUnreachable: it does not answer.
     """
     if "://" not in uri:
         path = Path(uri).expanduser().absolute()
         return Store(fs.LocalFileSystem(), str(path), str(path))
     try:
+        refuse_password(uri)
+    except ValueError as error:
+        raise BadSettings(f"the URI of a file store: {error}") from error
+    try:
         filesystem, root = fs.FileSystem.from_uri(uri)
     except (pa.ArrowException, ValueError) as error:
-        raise BadSettings(f"cannot open {uri}: {error}") from error
+        raise BadSettings(f"cannot open {place_of(uri)}: {error}") from error
     except OSError as error:
-        raise StoreUnreachable(f"cannot open {uri}: {error}") from error
+        raise StoreUnreachable(f"cannot open {place_of(uri)}: {error}") from error
     return Store(filesystem, root.rstrip("/"), uri.rstrip("/"))
 
 

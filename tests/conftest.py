@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, settings
 
 from stream_icd.kafka.topics import TopicSpec, create_topics
 from tests import brokers
+from tests.object_store import object_store
 
 # A shell that starts us in the background has us, and what we start, ignore Ctrl-C.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -67,3 +68,10 @@ def make_topic(broker: brokers.Broker) -> Callable[..., str]:
         return name
 
     return make
+
+
+@pytest.fixture(scope="module")
+def s3() -> Iterator[str]:
+    """The options of URIs in an object store, which has one bucket (tests/object_store.py)."""
+    with object_store() as options:
+        yield options

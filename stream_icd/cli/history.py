@@ -96,7 +96,7 @@ def show(
                 typer.echo(shown(noted))
                 found += 1
     if not found:
-        typer.echo(f"nothing is archived of snapshot {snapshot} in {store.uri}", err=True)
+        typer.echo(f"nothing is archived of snapshot {snapshot} in {store.place}", err=True)
         raise typer.Exit(1)
 
 

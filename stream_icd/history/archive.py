@@ -166,7 +166,7 @@ def read_partition(store: Store, partition: Partition) -> list[ArchivedWindow]:
         except FileNotFoundError:  # merged into another one meanwhile: that one has them all
             continue
         return list({noted.identity: noted for noted in found}.values())
-    raise HistoryDamaged(f"{store.uri}/{partition.folder} changed all the time; try again")
+    raise HistoryDamaged(f"{store.place}/{partition.folder} changed all the time; try again")
 
 
 def data_files(store: Store, partition: Partition) -> list[str]:
@@ -190,7 +190,7 @@ def read_window(store: Store, noted: ArchivedWindow) -> pa.Table:
         except FileNotFoundError:
             moved = read_partition(store, noted.partition)
             noted = next((one for one in moved if one.identity == noted.identity), noted)
-    raise HistoryDamaged(f"{store.uri}/{noted.path} is gone")
+    raise HistoryDamaged(f"{store.place}/{noted.path} is gone")
 
 
 def read_message(store: Store, noted: ArchivedWindow) -> Message:

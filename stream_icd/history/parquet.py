@@ -140,7 +140,7 @@ def read_footer(store: Store, path: str) -> list[ArchivedWindow]:
         raise
     except (pa.ArrowException, OSError, KeyError, ValueError, TypeError) as error:
         raise HistoryDamaged(
-            f"{store.uri}/{path} is no file of an archive ({type(error).__name__}: {error}); "
+            f"{store.place}/{path} is no file of an archive ({type(error).__name__}: {error}); "
             f"move it away"
         ) from error
 
@@ -159,7 +159,7 @@ def read_rows(store: Store, noted: ArchivedWindow) -> pa.Table:
     except FileNotFoundError:
         raise
     except (pa.ArrowException, OSError) as error:
-        raise HistoryDamaged(f"{store.uri}/{noted.path} cannot be read: {error}") from error
+        raise HistoryDamaged(f"{store.place}/{noted.path} cannot be read: {error}") from error
 
 
 def message_of(noted: ArchivedWindow, rows: pa.Table) -> Message:

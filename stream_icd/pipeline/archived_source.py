@@ -37,7 +37,7 @@ def archived_source(
     """
     chosen = list(windows(store, selection))
     if not chosen:
-        raise BadSettings(f"no snapshot in {store.uri} is of that graph and time")
+        raise BadSettings(f"no snapshot in {store.place} is of that graph and time")
     known = {
         (noted.partition.graph, noted.identity): noted
         for noted in windows(store, replace(selection, kind="labels"))

@@ -9,6 +9,7 @@ from pydantic import Field, field_validator
 from pydantic_settings import SettingsConfigDict
 
 from stream_icd.settings import ENV_PREFIX, Settings
+from stream_icd.store_uri import place_of, refuse_password
 
 
 class ClaimSettings(Settings):
@@ -43,15 +44,10 @@ class ClaimSettings(Settings):
             if not value.strip():
                 raise ValueError("it is empty: give a folder or a URI, or leave it out")
             return Path(value).expanduser().absolute().as_uri()
-        who, at, _ = value.partition("?")[0].partition("://")[2].rpartition("@")
-        if at and ":" in who:
-            raise ValueError(
-                "it holds a password: give that as the object store's own tools take it, such as "
-                "in AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
-            )
+        refuse_password(value)
         return value
 
     @property
     def place(self) -> str | None:
-        """The URI as messages and logs name it: without options, without a slash at its end."""
-        return None if self.uri is None else self.uri.partition("?")[0].rstrip("/")
+        """The URI as messages and logs name it."""
+        return None if self.uri is None else place_of(self.uri)

@@ -134,10 +134,7 @@ def _fetch(claim: Claim, path: str, store: Store) -> bytes:
 
 @lru_cache(maxsize=8)
 def _opened(claims: ClaimSettings) -> Store:
-    """Our store, named in errors as messages name it: without options."""
     from stream_icd.store import open_store
 
-    uri, place = claims.uri, claims.place
-    assert uri is not None, "looked at before"
-    assert place is not None, "looked at before"
-    return replace(open_store(uri), uri=place)
+    assert claims.uri is not None, "looked at before"
+    return open_store(claims.uri)

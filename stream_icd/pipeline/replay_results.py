@@ -54,8 +54,8 @@ class HistoryResults:
 
     @property
     def name(self) -> str:
-        """Its URI."""
-        return self.store.uri
+        """Where it is."""
+        return self.store.place
 
     def kept(self, version: str) -> set[Name]:
         """By the footers of its files."""

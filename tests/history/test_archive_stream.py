@@ -104,7 +104,7 @@ def test_each_message_is_kept_once_and_bad_ones_are_set_aside(
 def test_a_full_disk_stops_it_and_with_room_again_nothing_is_missing(
     embedded: Broker,
     topic_name: str,
-    store: Store,
+    disk: Store,
     snapshot: MakeSnapshot,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -117,13 +117,13 @@ def test_a_full_disk_stops_it_and_with_room_again_nothing_is_missing(
     publish(embedded, topics[0], sent)
     with monkeypatch.context() as patch:
         patch.setattr(os, "fsync", full)
-        with archiving(embedded, topics, store) as errors:
+        with archiving(embedded, topics, disk) as errors:
             wait_until(lambda: errors)
     assert isinstance(errors[0], StoreUnwritable)
-    assert store.files() == []
-    with archiving(embedded, topics, store):
-        wait_until(lambda: len(archived(store)) == 3)
-    assert archived(store) == sent
+    assert disk.files() == []
+    with archiving(embedded, topics, disk):
+        wait_until(lambda: len(archived(disk)) == 3)
+    assert archived(disk) == sent
 
 
 def test_kill_9_of_an_archive(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import date
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.dataset as ds
@@ -13,7 +12,7 @@ import pytest
 from stream_icd.history.archive import Archive, Selection, read_message, windows
 from stream_icd.history.compact import compact
 from stream_icd.snapshot import Snapshot
-from stream_icd.store import Store, open_store
+from stream_icd.store import Store, is_aside, open_store
 from stream_icd.wire.message import Message
 from stream_icd.wire.snapshots import encode_snapshot
 
@@ -38,9 +37,9 @@ def archived(store: Store) -> list[Message]:
 
 def n_rows(store: Store) -> int:
     """As a reader of plain Parquet sees it."""
-    folder = Path(store.root, "snapshots")
-    files = [path for path in folder.rglob("*.parquet") if not path.name.startswith("_")]
-    return sum(ds.dataset(path).count_rows() for path in files)
+    files = [path for path in store.files("snapshots") if not is_aside(path)]
+    where = {"filesystem": store.filesystem}
+    return sum(ds.dataset(f"{store.root}/{path}", **where).count_rows() for path in files)
 
 
 def fill(store: Store, messages: list[Message]) -> None:
@@ -121,7 +120,7 @@ def test_killed_anywhere_it_goes_on(
         with pytest.raises(Killed):
             list(compact(store, TOMORROW))
     assert archived(store) == day  # nothing is lost, and nothing is double
-    list(compact(open_store(store.root), TOMORROW))
+    list(compact(open_store(store.uri), TOMORROW))
     assert archived(store) == day
     assert n_rows(store) == rows
     assert len(store.files()) == 2

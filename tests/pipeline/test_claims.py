@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from stream_icd.communities import Labels
@@ -49,6 +50,7 @@ from stream_icd.wire.claim import claim_on
 from stream_icd.wire.communities import decode_labels
 from stream_icd.wire.limits import Limits
 from tests.brokers import Broker, wait_until
+from tests.object_store import new_folder
 from tests.pipeline.tracked import held, same, stream, unbroken
 from tests.pipeline.tracked import outgoing as communities_record
 
@@ -252,6 +254,24 @@ def test_a_replay_of_a_topic_fetches_what_is_claimed(
     claims: ClaimSettings, claimed: Callable[..., Record], snapshot: MakeSnapshot
 ) -> None:
     assert record_job(claimed(0), claims, Limits()).snapshot() == snapshot(0, **BIG)
+
+
+def test_an_object_store_holds_what_is_claimed(
+    s3: str, snapshot: MakeSnapshot, outgoing: ToRecord
+) -> None:
+    claims = ClaimSettings(uri=new_folder(s3))
+    sent = outgoing(snapshot(0, **BIG), "t")
+    record = incoming(put_aside(sent, claims))
+    assert b"endpoint" not in dict(record.headers)["icd_claim_uri"]
+    assert redeem(record, claims).value == sent.value
+    store = open_store(str(claims.uri))
+    (path,) = store.files()
+    store.put(path, pa.py_buffer(b"other"))
+    with pytest.raises(ClaimedObjectAltered, match=path):
+        redeem(record, claims)
+    store.delete(path)
+    with pytest.raises(ClaimedObjectMissing, match=path):
+        redeem(record, claims)
 
 
 # Sending.

@@ -59,7 +59,10 @@ def redetection(model_folder: Path) -> Redetection:
 @pytest.fixture
 def archive(tmp_path: Path) -> Store:
     """An archive of `N_SNAPSHOTS` snapshots."""
-    store = open_store(str(tmp_path / "history"))
+    return filled(open_store(str(tmp_path / "history")))
+
+
+def filled(store: Store) -> Store:
     for i in range(N_SNAPSHOTS):
         Archive(store).add("snapshots", encode_snapshot(make_snapshot(i)))
     return store

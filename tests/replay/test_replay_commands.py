@@ -10,15 +10,17 @@ from typer.testing import CliRunner, Result
 
 from stream_icd.cli.main import app
 from stream_icd.errors import BadSettings, ModelNotFound, StreamIcdError, TopicMissing
-from stream_icd.history.archive import Archive
+from stream_icd.history.archive import Archive, Selection, read_message, windows
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.topics import COMMUNITIES, SNAPSHOTS
-from stream_icd.pipeline.redetect import Redetection
+from stream_icd.pipeline.redetect import Redetection, fingerprint
 from stream_icd.snapshot import Snapshot
 from stream_icd.store import Store, open_store
 from stream_icd.wire.message import Message
 from stream_icd.wire.snapshots import encode_snapshot
 from tests.brokers import Broker
+from tests.object_store import new_folder
+from tests.replay.conftest import N_SNAPSHOTS, filled
 
 
 def run(*arguments: str) -> Result:
@@ -55,6 +57,23 @@ def test_a_replay_compares_versions(archive: Store, model_folder: Path, tmp_path
     agreement = next(row for row in rows if row[:2] == ["past", before[1]] and "before" not in row)
     assert agreement[4] == "3"
     assert 0 <= float(agreement[6]) <= 1
+
+
+def test_an_object_store_is_replayed_as_a_disk_is(
+    s3: str, archive: Store, model_folder: Path, tmp_path: Path
+) -> None:
+    options = ["--model", str(model_folder), "--workers", "2", "--seed", "7"]
+    found = []
+    for past, out in (
+        (archive, str(tmp_path / "out")),
+        (filled(open_store(new_folder(s3))), new_folder(s3)),
+    ):
+        run("replay", "history", past.uri, "--out", out, *options)
+        results = open_store(out)
+        noted = windows(results, Selection("communities"))
+        found.append([fingerprint(read_message(results, one)) for one in noted])
+    assert found[0] == found[1]
+    assert len(found[1]) == N_SNAPSHOTS
 
 
 def test_what_cannot_be_meant_is_refused(archive: Store, model_folder: Path) -> None:

@@ -1,0 +1,85 @@
+"""Every file store keeps whole files, finds them, and says what is wrong without its secrets."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from stream_icd.errors import BadSettings, StoreUnreachable, StoreUnwritable
+from stream_icd.store import Store, open_store
+from tests.object_store import new_folder
+
+
+@pytest.fixture(params=["disk", "s3"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
+    """An empty folder, on a disk and in an object store."""
+    on_disk = request.param == "disk"
+    return open_store(
+        str(tmp_path / "new") if on_disk else new_folder(request.getfixturevalue("s3"))
+    )
+
+
+def put(store: Store, path: str, content: bytes) -> None:
+    store.put(path, pa.py_buffer(content))
+
+
+def test_what_is_put_is_found_and_read(store: Store) -> None:
+    assert (store.files(), store.folders()) == ([], [])
+    for path in ("b=1/y", "b=1/x", "a/deep/er/z", "top"):
+        put(store, path, path.encode())
+    assert store.files() == ["a/deep/er/z", "b=1/x", "b=1/y", "top"]
+    assert store.files("b=1") == ["b=1/x", "b=1/y"]
+    assert store.folders() == ["a", "b=1"]
+    assert store.folders("a") == ["deep"]
+    assert store.exists("b=1/x")
+    assert not store.exists("b=1/z")
+    assert not store.exists("b=1")
+    assert store.size("b=1/x") == 5
+    assert abs(store.modified("top") - datetime.now(UTC)) < timedelta(minutes=5)
+    assert store.open("a/deep/er/z").read() == b"a/deep/er/z"
+    assert open_store(store.uri).read("top", 3) == b"top"
+
+
+def test_a_file_is_replaced_whole(store: Store) -> None:
+    for content in (bytes(12_000_000), b"short"):  # more than one part of an upload
+        put(store, "x", content)
+        assert store.read("x", len(content)) == content
+    assert store.files() == ["x"]
+
+
+def test_one_of_another_size_is_not_read(store: Store) -> None:
+    put(store, "x", b"bytes")
+    assert store.read("x", 4) is None
+
+
+def test_what_is_gone_is_gone(store: Store) -> None:
+    put(store, "a/x", b"x")
+    for _ in range(2):
+        store.delete("a/x")
+    assert store.files() == []
+    assert store.size("a/x") == 0
+    assert store.modified("a/x") == datetime.min.replace(tzinfo=UTC)
+    with pytest.raises(FileNotFoundError, match="a/x"):
+        store.read("a/x", 1)
+
+
+def test_a_bucket_that_is_not_there_is_said(s3: str) -> None:
+    store = open_store(f"s3://no-bucket/x?{s3}")
+    with pytest.raises(StoreUnwritable, match=r"s3://no-bucket/x/y: .*bucket"):
+        put(store, "y", b"y")
+    with pytest.raises(StoreUnreachable, match="no no-bucket, where s3://no-bucket/x should be"):
+        store.read("y", 1)
+
+
+def test_a_password_in_a_uri_is_refused_and_not_repeated() -> None:
+    with pytest.raises(BadSettings, match="holds a password.*AWS_SECRET_ACCESS_KEY") as refused:
+        open_store("s3://key:secret@bucket/x?region=eu")
+    assert "secret@" not in str(refused.value)
+
+
+def test_it_is_named_without_its_options(store: Store) -> None:
+    assert store.place == store.uri.partition("?")[0]
+    assert store.place.endswith(store.root)
