@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,11 @@ def children(pid: int) -> list[int]:
     tasks = Path(f"/proc/{pid}/task")
     if not tasks.exists():
         pytest.skip("needs /proc to see a process's children: run it on Linux")
-    return [int(pid) for task in tasks.iterdir() for pid in (task / "children").read_text().split()]
+    found: list[int] = []
+    for task in tasks.iterdir():
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # a thread that has ended
+            found += map(int, (task / "children").read_text().split())
+    return found
 
 
 def alive(pid: int) -> bool:

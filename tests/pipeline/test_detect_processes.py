@@ -60,10 +60,14 @@ def graph(
     for name in ("session_timeout_s", "heartbeat_interval_s", "transaction_timeout_s"):
         monkeypatch.setenv(f"STREAM_ICD_{name.upper()}", str(getattr(broker.settings(), name)))
     create_topics(broker.settings())
-    with Publisher(broker.settings()) as publisher:
-        for i in range(N_SNAPSHOTS):
-            publisher.send(outgoing(snapshot(i, topic_name), SNAPSHOTS))
+    send(broker, [outgoing(snapshot(i, topic_name), SNAPSHOTS) for i in range(N_SNAPSHOTS)])
     return topic_name
+
+
+def send(broker: Broker, records: list[OutgoingRecord]) -> None:
+    with Publisher(broker.settings()) as publisher:
+        for record in records:
+            publisher.send(record)
 
 
 @contextmanager
@@ -89,8 +93,8 @@ def seen(broker: Broker, graph: str, limit: int) -> Iterator[str]:
     return (one.snapshot_id for one in results)
 
 
-def everything(graph: str) -> list[str]:
-    return [f"{graph}/{i}" for i in range(N_SNAPSHOTS)]
+def everything(graph: str, count: int = N_SNAPSHOTS) -> list[str]:
+    return [f"{graph}/{i}" for i in range(count)]
 
 
 def workers(pid: int) -> list[int]:
@@ -103,17 +107,24 @@ def command_line(pid: int) -> bytes:
 
 
 def test_kill_9_of_a_worker_process_loses_nothing(
-    broker: Broker, graph: str, model_folder: Path, tmp_path: Path
+    broker: Broker,
+    graph: str,
+    model_folder: Path,
+    tmp_path: Path,
+    snapshot: Callable[..., Snapshot],
+    outgoing: Outgoing,
 ) -> None:
-    log = tmp_path / "detector.log"
+    log, count = tmp_path / "detector.log", N_SNAPSHOTS + 4
     with running(broker, graph, model_folder, log) as detector:
-        results = seen(broker, graph, N_SNAPSHOTS)
+        results = seen(broker, graph, count)
         first = [next(results) for _ in range(4)]
         killed = workers(detector.pid)
         assert len(killed) == 2
         for pid in killed:
             os.kill(pid, signal.SIGKILL)
-        assert [*first, *results] == everything(graph)
+        late = range(N_SNAPSHOTS, count)  # work for others, however much was done by then
+        send(broker, [outgoing(snapshot(i, graph), SNAPSHOTS) for i in late])
+        assert [*first, *results] == everything(graph, count)
         assert len(workers(detector.pid)) == 2
         assert not set(workers(detector.pid)) & set(killed)
         detector.terminate()

@@ -239,7 +239,7 @@ def test_ctrl_c_leaves_whole_snapshots_and_the_next_run_sends_the_rest(
     limit = ["--limit", *example.every] if example.every else []
     interrupt = threading.Thread(target=press_ctrl_c, args=(lambda: len(records()) >= 1,))
     interrupt.start()
-    status, said = produce(name, *arguments, *limit, "--rate", "4")
+    status, said = produce(name, *arguments, *limit, "--rate", "0.1")
     interrupt.join()
     assert status == 130
     assert summary(said)["event"] == "stopped"
