@@ -14,6 +14,7 @@ from kafka import errors as client
 from stream_icd.errors import BadSettings, OffsetGone
 from stream_icd.kafka.capabilities import recognise
 from stream_icd.kafka.clients import open_admin, open_consumer
+from stream_icd.kafka.held_records import HeldRecords
 from stream_icd.kafka.record import Record
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import describe_topic
@@ -83,7 +84,8 @@ def open_reader(
                 consumer.seek(partition, offset)
         since_ms = start.timestamp() * 1000 if isinstance(start, datetime) else float("-inf")
         stops_at = {} if until == "forever" else ends
-        yield _limited(_records(consumer, settings, since_ms, stops_at, stop), limit)
+        held = HeldRecords(settings) if known.exact_end_offsets else None
+        yield _limited(_records(consumer, settings, since_ms, stops_at, stop, held), limit)
     finally:
         consumer.close(timeout_ms=1000)
 
@@ -141,12 +143,19 @@ def _high_watermarks(consumer: Any, ends: Offsets, settings: KafkaSettings) -> O
 
 
 def _records(
-    consumer: Any, settings: KafkaSettings, since_ms: float, ends: Offsets, stop: Stop | None
+    consumer: Any,
+    settings: KafkaSettings,
+    since_ms: float,
+    ends: Offsets,
+    stop: Stop | None,
+    held: HeldRecords | None,
 ) -> Iterator[Record]:
     """Poll until stopped or, where there are `ends`, until every partition has reached its own."""
     heard = time.monotonic()
     while not (stop and stop.is_set()) and not _reached(consumer, ends):
         polled = _poll(consumer)
+        if held is not None:
+            held.look(consumer)
         if polled:
             heard = time.monotonic()
         elif ends and time.monotonic() - heard > settings.connect_timeout_s:

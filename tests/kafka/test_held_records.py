@@ -1,0 +1,119 @@
+"""A reader that a hanging transaction stops says so, and only then."""
+
+import logging
+import threading
+
+import pytest
+from kafka import TopicPartition
+from kafka import errors as client
+
+from stream_icd.kafka.clients import open_producer
+from stream_icd.kafka.held_records import HeldRecords
+from stream_icd.kafka.producer import Publisher
+from stream_icd.kafka.reader import open_reader
+from stream_icd.kafka.record import OutgoingRecord
+from stream_icd.kafka.settings import KafkaSettings
+from stream_icd.kafka.topics import TopicSpec, create_topics
+from tests.brokers import Broker, wait_until
+
+PARTITION = TopicPartition("topic", 3)
+
+
+class Topic:
+    """What a consumer tells of one partition; None: nobody answers."""
+
+    end: int | None = 10
+    high_watermark = 10
+
+    def assignment(self) -> set[TopicPartition]:
+        return {PARTITION}
+
+    def end_offsets(self, _: list[TopicPartition], timeout_ms: int) -> dict[TopicPartition, int]:  # noqa: ARG002
+        if self.end is None:
+            raise client.KafkaTimeoutError
+        return {PARTITION: self.end}
+
+    def highwater(self, _: TopicPartition) -> int:
+        return self.high_watermark
+
+
+class Watched:
+    """Looks at it for some time, every 16 s; a transaction here lasts 15 s, and 45 more."""
+
+    def __init__(self, caplog: pytest.LogCaptureFixture) -> None:
+        self.topic, self._now, self._log = Topic(), 0.0, caplog
+        self._held = HeldRecords(KafkaSettings(), clock=lambda: self._now)
+
+    def said_within(self, seconds: float) -> list[str]:
+        self._log.clear()
+        for _ in range(round(seconds / 16)):
+            self._now += 16
+            self._held.look(self.topic)
+        return [record.getMessage() for record in self._log.records]
+
+
+@pytest.fixture
+def watched(caplog: pytest.LogCaptureFixture) -> Watched:
+    return Watched(caplog)
+
+
+def test_it_is_said_once_and_not_before_a_transaction_would_be_over(watched: Watched) -> None:
+    watched.topic.high_watermark = 12
+    assert watched.said_within(64) == []
+    (said,) = watched.said_within(160)
+    assert "held back what comes after offset 10 in topic[3], 2 records" in said
+    watched.topic.end, watched.topic.high_watermark = 12, 13  # another one
+    (said,) = watched.said_within(160)
+    assert "offset 12 in topic[3], 1 records" in said
+
+
+def test_a_stream_that_goes_on_is_not_held(watched: Watched) -> None:
+    for end in range(10, 30):
+        watched.topic.end, watched.topic.high_watermark = end, end + 5
+        assert watched.said_within(32) == []
+    watched.topic.end = watched.topic.high_watermark
+    assert watched.said_within(600) == []
+
+
+def test_while_the_broker_is_away_no_time_counts(watched: Watched) -> None:
+    watched.topic.high_watermark = 12
+    assert watched.said_within(48) == []
+    watched.topic.end = None
+    assert watched.said_within(600) == []
+    watched.topic.end = 10
+    assert watched.said_within(64) == []
+    assert len(watched.said_within(32)) == 1
+
+
+@pytest.mark.kafka
+def test_a_subscriber_says_it_and_goes_on_when_it_is_over(
+    kafka: Broker,
+    topic_name: str,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("stream_icd.kafka.held_records.LOOK_EVERY_S", 0.1)
+    monkeypatch.setattr("stream_icd.kafka.held_records.GRACE_S", 0.0)
+    settings = kafka.settings(transaction_timeout_s=1)
+    create_topics(settings, [TopicSpec(topic_name)])
+    writer = open_producer(
+        kafka.settings(transaction_timeout_s=600), transactional_id=f"{topic_name}-writer"
+    )
+    writer.init_transactions()
+    writer.begin_transaction()
+    writer.send(topic_name, b"held").get(10)
+    with Publisher(settings) as publisher:
+        publisher.send(OutgoingRecord(topic_name, b"after it"))
+    found: list[bytes | None] = []
+    with open_reader(settings, topic_name, limit=1) as records:
+        reading = threading.Thread(target=lambda: found.extend(one.value for one in records))
+        reading.start()
+        wait_until(lambda: f"offset 0 in {topic_name}[0], 2 records" in caplog.text)
+        assert found == []
+        writer.abort_transaction()
+        reading.join(30)
+    assert found == [b"after it"]
+    assert [one.levelno for one in caplog.records if "held back" in one.message] == [
+        logging.WARNING
+    ]
+    writer.close()
