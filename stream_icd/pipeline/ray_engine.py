@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from itertools import cycle
 from typing import Any
 
@@ -39,22 +40,28 @@ class RayActors:
 
     def __call__(self, jobs: Iterable[Job]) -> Iterator[tuple[Job, Outcome]]:
         with _connected(self.address, self.workers) as ray:
-            actor = ray.remote(num_cpus=1, max_restarts=-1, max_task_retries=ATTEMPTS - 1)(
-                _Detector
-            )
-            model = ray.put(self.redetection)
+            detector, model = ray.remote(_Detector), ray.put(self.redetection)
+            actor = detector.options(num_cpus=1, max_restarts=-1, max_task_retries=ATTEMPTS - 2)
             actors = cycle([actor.remote(model) for _ in range(self.workers)])
+            # Needs no free core: the others have them all.
+            alone = partial(detector.options(num_cpus=0).remote, model)
             yield from in_order(
                 jobs,
                 lambda job: (job, next(actors).detect.remote(job)),
-                lambda given: self._outcome(ray, *given),
+                lambda given: self._outcome(ray, alone, *given),
                 self.workers * IN_HAND,
             )
 
-    def _outcome(self, ray: Any, job: Job, reference: Any) -> Any:
-        try:
+    def _outcome(self, ray: Any, alone: Callable[[], Any], job: Job, reference: Any) -> Any:
+        died = (ray.exceptions.RayActorError, ray.exceptions.OutOfMemoryError)
+        with suppress(*died):
             return ray.get(reference)
-        except (ray.exceptions.RayActorError, ray.exceptions.OutOfMemoryError) as error:
+        # An actor takes all its windows with it, whichever it was: the last attempt is in one that
+        # has no other.
+        actor = alone()
+        try:
+            return ray.get(actor.detect.remote(job))
+        except died as error:
             raise Overloaded(
                 f"{self.redetection.name(job)}: {ATTEMPTS} actors died while they were at it, as "
                 f"they do when memory runs out: give more memory, or fewer than {self.workers} "

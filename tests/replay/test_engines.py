@@ -126,13 +126,13 @@ def test_a_snapshot_that_kills_every_worker_is_named(
         next(outcomes)
 
 
-class DeadlyOnce(Redetection):
-    """Whoever is the first to work on one snapshot is killed."""
+class DeadlyTwice(Redetection):
+    """The first and the second that work on one snapshot are killed."""
 
     def __call__(self, job: Job) -> Outcome:
         killed = Path(os.environ["ICD_TEST_KILLED"])
-        if job.snapshot_id == "past/2" and not killed.exists():
-            killed.touch()
+        if job.snapshot_id == "past/2" and len(list(killed.iterdir())) < 2:
+            (killed / str(os.getpid())).touch()
             os.kill(os.getpid(), signal.SIGKILL)
         return super().__call__(job)
 
@@ -141,11 +141,13 @@ def test_an_actor_that_dies_is_replaced_and_nothing_is_missing(
     archive: Store, redetection: Redetection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("ray", reason="pip install 'stream-icd[ray]'")
-    monkeypatch.setenv("ICD_TEST_KILLED", str(tmp_path / "killed"))
+    killed = tmp_path / "killed"
+    killed.mkdir()
+    monkeypatch.setenv("ICD_TEST_KILLED", str(killed))
     todo = jobs(archive)
-    deadly = DeadlyOnce(redetection.model, redetection.settings)
+    deadly = DeadlyTwice(redetection.model, redetection.settings)
     done = list(RayActors(deadly, workers=1)(todo))
-    assert (tmp_path / "killed").exists()
+    assert len(list(killed.iterdir())) == 2
     assert [job for job, _ in done] == todo
     found = [fingerprint(outcome) for _, outcome in done if isinstance(outcome, Message)]
     assert found == [fingerprint(one) for one in map(redetection, todo) if isinstance(one, Message)]
