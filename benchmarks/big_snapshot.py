@@ -297,7 +297,8 @@ export STREAM_ICD_CLAIMS_URI=s3://bucket/claims    # or gs://…, or a folder th
 ```
 
 or `uri` in the `[claims]` table of the settings file. Anything that `pyarrow.fs` knows will do;
-credentials are given as the object store's own tools take them, never in the URI. Without it
+credentials are given as the object store's own tools take them, never in the URI
+([history.md](history.md) has more on URIs). Without it
 a program that has something too big to send stops, and says so.
 
 - An object is whole and safe before its message is sent. Its name is its SHA-256, below a folder
