@@ -63,6 +63,13 @@ def list_(
     from stream_icd.store import open_store
 
     store = open_store(uri)
+    if not store.folders():
+        typer.echo(
+            f"nothing is archived in {store.place}; to keep what goes over the topics there: "
+            f"stream-icd consume archive {uri}",
+            err=True,
+        )
+        return
     chosen = [_selection(one, graph, None, first, last) for one in KINDS if kind in (None, one)]
     if windows:
         for selection in chosen:

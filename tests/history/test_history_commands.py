@@ -41,6 +41,14 @@ def filled(
     return store
 
 
+def test_list_of_a_place_without_an_archive_says_how_to_fill_it(store: Store) -> None:
+    said = history("list", store.uri)
+    assert said.exit_code == 0
+    assert said.stderr.startswith(f"nothing is archived in {store.place}; ")
+    assert said.stderr.endswith(f"stream-icd consume archive {store.uri}\n")
+    assert said.stdout == ""
+
+
 def test_list_counts_what_is_there(filled: Store) -> None:
     lines = history("list", filled.uri).stdout.splitlines()
     (snapshots,) = [line.split() for line in lines if line.strip().startswith("snapshots")]
