@@ -61,10 +61,10 @@ def test_it_is_said_once_and_not_before_a_transaction_would_be_over(watched: Wat
     watched.topic.high_watermark = 12
     assert watched.said_within(64) == []
     (said,) = watched.said_within(160)
-    assert "held back what comes after offset 10 in topic[3], 2 records" in said
+    assert "held back the records from offset 10 in topic[3], 2 of them" in said
     watched.topic.end, watched.topic.high_watermark = 12, 13  # another one
     (said,) = watched.said_within(160)
-    assert "offset 12 in topic[3], 1 records" in said
+    assert "offset 12 in topic[3], 1 of them" in said
 
 
 def test_a_stream_that_goes_on_is_not_held(watched: Watched) -> None:
@@ -108,7 +108,7 @@ def test_a_subscriber_says_it_and_goes_on_when_it_is_over(
     with open_reader(settings, topic_name, limit=1) as records:
         reading = threading.Thread(target=lambda: found.extend(one.value for one in records))
         reading.start()
-        wait_until(lambda: f"offset 0 in {topic_name}[0], 2 records" in caplog.text)
+        wait_until(lambda: f"offset 0 in {topic_name}[0], 2 of them" in caplog.text)
         assert found == []
         writer.abort_transaction()
         reading.join(30)
