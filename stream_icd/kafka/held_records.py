@@ -64,8 +64,8 @@ class HeldRecords:
         if (partition, offset) not in self._said:
             self._said.add((partition, offset))
             log.warning(
-                "for %.0f s a transaction has held back the records from offset %d in %s[%d], %d of "
-                "them; if it never ends, find it and end it with Kafka's own "
+                "for %.0f s a transaction has held back the records from offset %d in %s[%d], %d "
+                "of them; if it never ends, find it and end it with Kafka's own "
                 "`kafka-transactions.sh find-hanging` and `… abort`; see docs/guarantees.md",
                 seconds,
                 offset,
