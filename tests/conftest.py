@@ -5,13 +5,15 @@ from __future__ import annotations
 import signal
 import uuid
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from stream_icd.kafka.topics import TopicSpec, create_topics
+from stream_icd.store import Store, open_store
 from tests import brokers
-from tests.object_store import object_store
+from tests.object_store import new_folder, object_store
 
 # A shell that starts us in the background has us, and what we start, ignore Ctrl-C.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -75,3 +77,18 @@ def s3() -> Iterator[str]:
     """The options of URIs in an object store, which has one bucket (tests/object_store.py)."""
     with object_store() as options:
         yield options
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Store:
+    """An empty folder on a disk."""
+    return open_store(str(tmp_path / "store"))
+
+
+@pytest.fixture(params=["disk", "s3"])
+def store(request: pytest.FixtureRequest) -> Store:
+    """An empty folder, on a disk and in an object store: a test that takes it runs on both."""
+    if request.param == "s3":
+        return open_store(new_folder(request.getfixturevalue("s3")))
+    found: Store = request.getfixturevalue("disk")
+    return found

@@ -3,23 +3,12 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
 from stream_icd.errors import BadSettings, StoreUnreachable, StoreUnwritable
 from stream_icd.store import Store, open_store
-from tests.object_store import new_folder
-
-
-@pytest.fixture(params=["disk", "s3"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
-    """An empty folder, on a disk and in an object store."""
-    on_disk = request.param == "disk"
-    return open_store(
-        str(tmp_path / "new") if on_disk else new_folder(request.getfixturevalue("s3"))
-    )
 
 
 def put(store: Store, path: str, content: bytes) -> None:

@@ -4,32 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from stream_icd.communities import STAGES, Communities
 from stream_icd.snapshot import Snapshot, Window, snapshot_from_pairs
-from stream_icd.store import Store, open_store
-from tests.object_store import new_folder
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
-
-
-@pytest.fixture
-def disk(tmp_path: Path) -> Store:
-    """An empty archive on a disk."""
-    return open_store(str(tmp_path / "history"))
-
-
-@pytest.fixture(params=["disk", "s3"])
-def store(request: pytest.FixtureRequest) -> Store:
-    """An empty archive, on a disk and in an object store."""
-    if request.param == "s3":
-        return open_store(new_folder(request.getfixturevalue("s3")))
-    found: Store = request.getfixturevalue("disk")
-    return found
 
 
 @pytest.fixture

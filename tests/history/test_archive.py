@@ -13,6 +13,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
+from pyarrow import fs
 
 from stream_icd.communities import Communities, Labels
 from stream_icd.errors import (
@@ -154,6 +155,20 @@ def test_duckdb_and_pandas_read_it_as_it_is(disk: Store, snapshot: MakeSnapshot)
     assert frame.groupby("snapshot_id").size().to_dict() == {
         one.id: one.n_edges + 1 for one in sent
     }
+
+
+def test_it_works_on_file_systems_that_have_folders_and_are_no_disk(
+    snapshot: MakeSnapshot,
+) -> None:
+    store = Store(fs._MockFileSystem(), "bucket/history", "mock://bucket/history")
+    archive = Archive(store)
+    assert [archive.add("snapshots", encode_snapshot(snapshot(i))) for i in (0, 1, 0)] == [
+        True,
+        True,
+        False,
+    ]
+    (first, second) = windows(store, Selection())
+    assert [read_snapshot(store, one) for one in (first, second)] == [snapshot(0), snapshot(1)]
 
 
 def test_a_uri_that_nobody_knows_is_refused() -> None:
