@@ -15,15 +15,16 @@ import pytest
 
 from stream_icd.child_process import start_child
 from stream_icd.icd.model import save_model
-from stream_icd.kafka.producer import Publisher
 from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.topics import COMMUNITIES, SNAPSHOTS, create_topics
 from stream_icd.pipeline.subscribe import subscribe
 from stream_icd.registry.shipped import VersionedModel
 from stream_icd.snapshot import Snapshot
 from tests.brokers import QUICK, Broker
+from tests.pipeline.tracked import publish
 
 N_SNAPSHOTS = 60
+N_LATE = 10  # sent after the kill: work for the second, however much the first had done by then
 
 
 @pytest.fixture
@@ -50,9 +51,8 @@ def test_kill_9_of_a_detector(
 ) -> None:
     graph = topic_name  # a graph of this test's own in the live topics
     create_topics(embedded.settings())
-    with Publisher(embedded.settings()) as publisher:
-        for i in range(N_SNAPSHOTS):
-            publisher.send(outgoing(snapshot(i, graph), SNAPSHOTS))
+    messages = [outgoing(snapshot(i, graph), SNAPSHOTS) for i in range(N_SNAPSHOTS)]
+    publish(embedded, messages[:-N_LATE])
     results = subscribe(
         graph, start="beginning", limit=N_SNAPSHOTS, settings=embedded.settings(), topic=COMMUNITIES
     )
@@ -62,6 +62,7 @@ def test_kill_9_of_a_detector(
     finally:
         first.kill()
         first.wait()
+    publish(embedded, messages[-N_LATE:])
     second = start_detector(embedded, graph, model_folder, tmp_path / "second.log")
     try:
         seen += [one.snapshot_id for one in results]
