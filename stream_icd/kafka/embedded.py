@@ -11,10 +11,11 @@ import ipaddress
 import os
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -56,13 +57,13 @@ def embedded_broker(
     binary = _binary()
     with tempfile.TemporaryDirectory(prefix="stream-icd-broker-") as folder:
         log = log_file or Path(folder) / "broker.log"
-        chosen = port or _free_port(address)
-        process = _start(binary, f"{address}:{chosen}", log)
-        try:
-            _wait_until_it_answers(process, address, chosen, log)
-            yield EmbeddedBroker(f"{address}:{chosen}", process.pid, log)
-        finally:
-            stop_child(process, STOP_TIMEOUT_S)
+        with nullcontext(port) if port else _free_port(address) as chosen:
+            process = _start(binary, f"{address}:{chosen}", log)
+            try:
+                _wait_until_it_answers(process, address, chosen, log)
+                yield EmbeddedBroker(f"{address}:{chosen}", process.pid, log)
+            finally:
+                stop_child(process, STOP_TIMEOUT_S)
 
 
 def _loopback(host: str) -> str:
@@ -96,10 +97,20 @@ def _binary() -> str:
         ) from error
 
 
-def _free_port(address: str) -> int:
-    with socket.socket() as probe:
-        probe.bind((address, 0))
-        return int(probe.getsockname()[1])
+@contextmanager
+def _free_port(address: str) -> Iterator[int]:
+    """A port that nobody listens on.
+
+    While the block lasts Linux gives it to nobody else, because we are bound to it, and lets the
+    broker listen there all the same, because both set SO_REUSEADDR.
+    """
+    with socket.socket() as held:
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        held.bind((address, 0))
+        port = int(held.getsockname()[1])
+        if sys.platform != "linux":
+            held.close()
+        yield port
 
 
 def _start(binary: str, endpoint: str, log: Path) -> subprocess.Popen[bytes]:

@@ -1,5 +1,6 @@
 """The embedded broker: on loopback only, there while the block lasts, gone after it."""
 
+import contextlib
 import os
 import signal
 import socket
@@ -14,22 +15,15 @@ from stream_icd.kafka.embedded import embedded_broker
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import TopicSpec, create_topics
 from tests.brokers import Broker, wait_until
-
-
-def is_running(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    return state != "Z"
+from tests.children import alive
 
 
 def listening_addresses(pid: int) -> set[str]:
     """The local addresses, in the kernel's hexadecimal, that a process listens on."""
     sockets = set()
     for descriptor in Path(f"/proc/{pid}/fd").iterdir():
-        sockets.add(os.readlink(descriptor).removeprefix("socket:[").removesuffix("]"))
+        with contextlib.suppress(FileNotFoundError):  # a connection that has ended
+            sockets.add(os.readlink(descriptor).removeprefix("socket:[").removesuffix("]"))
     found = set()
     for table in ("tcp", "tcp6"):
         for line in Path(f"/proc/{pid}/net/{table}").read_text().splitlines()[1:]:
@@ -43,15 +37,15 @@ def test_it_serves_for_the_length_of_the_block() -> None:
     with embedded_broker() as broker:
         settings = KafkaSettings(bootstrap_servers=broker.bootstrap_servers)
         assert create_topics(settings, [TopicSpec("t")]).created == ("t",)
-        assert is_running(broker.pid)
-    assert not is_running(broker.pid)
+        assert alive(broker.pid)
+    assert not alive(broker.pid)
     assert not broker.log_file.exists()
 
 
 def test_it_is_gone_after_an_error_too() -> None:
     with pytest.raises(KeyError), embedded_broker() as broker:
         raise KeyError
-    assert not is_running(broker.pid)
+    assert not alive(broker.pid)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads Linux's /proc")
@@ -82,6 +76,24 @@ def test_two_of_them_do_not_meet() -> None:
         assert one.bootstrap_servers != other.bootstrap_servers
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a port cannot be held for another")
+def test_its_port_is_nobody_elses_before_it_listens(monkeypatch: pytest.MonkeyPatch) -> None:
+    from stream_icd.kafka import embedded as room
+
+    start, refused = room._start, []
+
+    def start_late(binary: str, endpoint: str, log: Path) -> subprocess.Popen[bytes]:
+        with socket.socket() as another:
+            with pytest.raises(OSError, match="in use"):
+                another.bind(("127.0.0.1", int(endpoint.rpartition(":")[2])))
+            refused.append(endpoint)
+        return start(binary, endpoint, log)
+
+    monkeypatch.setattr(room, "_start", start_late)
+    with embedded_broker() as broker:
+        assert refused == [broker.bootstrap_servers]
+
+
 def test_a_taken_port_is_an_error_that_names_it() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
@@ -108,8 +120,8 @@ def test_it_dies_with_its_parent_even_on_kill_9() -> None:
     parent = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
     assert parent.stdout is not None
     broker = int(parent.stdout.readline())
-    assert is_running(broker)
+    assert alive(broker)
     parent.send_signal(signal.SIGKILL)
     parent.wait()
     parent.stdout.close()
-    wait_until(lambda: not is_running(broker))
+    wait_until(lambda: not alive(broker))
