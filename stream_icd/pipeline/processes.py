@@ -7,9 +7,10 @@ import os
 import signal
 import threading
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from queue import SimpleQueue
 from types import TracebackType
@@ -25,6 +26,9 @@ Result = TypeVar("Result")
 
 ATTEMPTS = 3
 """How many processes a job may end before it is given up."""
+
+# What a terminal or a supervisor sends to all of us.
+_FOR_THE_PARENT = (signal.SIGINT, signal.SIGTERM)
 
 # Not by fork: threads of ours may hold locks, and numba's do not survive it.
 _SPAWN = multiprocessing.get_context("spawn")
@@ -136,7 +140,8 @@ class _Process:
     def __init__(self, opening: Callable[[], Callable[[Any], Any]]) -> None:
         self._line, theirs = _SPAWN.Pipe()
         self._process = _SPAWN.Process(target=_serve, args=(theirs, opening), daemon=True)
-        self._process.start()
+        with _deaf_from_the_start():
+            self._process.start()
         theirs.close()  # so that the line breaks when the process ends
 
     @property
@@ -158,6 +163,20 @@ class _Process:
         self._process.kill()
         self._process.join()
         return self._process.exitcode
+
+
+@contextmanager
+def _deaf_from_the_start() -> Iterator[None]:
+    """What is started meanwhile holds these signals back until it has said that it ignores them.
+
+    This process gets its own when the block ends.
+    """
+    resource_tracker.ensure_running()  # or `start` would do it, which lets them through again
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _FOR_THE_PARENT)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _serve(line: Connection, opening: Callable[[], Callable[[Any], Any]]) -> None:
@@ -182,8 +201,9 @@ def _attempted(work: Callable[..., Any], *arguments: Any) -> tuple[bool, Any]:
 
 def _live_no_longer_than_parent() -> None:
     """Leave signals that stop a program to the parent, and end when it does, also by `kill -9`."""
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in _FOR_THE_PARENT:
         signal.signal(number, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _FOR_THE_PARENT)
     parent = multiprocessing.parent_process()
     assert parent is not None, "only for a child process"
 

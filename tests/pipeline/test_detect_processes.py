@@ -199,6 +199,22 @@ def test_a_stop_does_not_wait_for_busy_processes(
         assert not list(records)
 
 
+def test_what_a_supervisor_sends_to_all_does_not_end_processes_that_are_starting(
+    model_folder: Path, snapshot: Callable[..., Snapshot]
+) -> None:
+    model, settings = open_model(str(model_folder)), DetectSettings(threads=1)
+    message = encode_snapshot(snapshot(3))
+    record = Record("snapshots", 2, 77, 0, message.key, message.value, message.headers)
+    with ProcessPool(RecordDetection(model, settings), str(model_folder), 2).opened() as engine:
+        wait_until(lambda: len(workers(os.getpid())) == 2, every_s=0.001)
+        starting = workers(os.getpid())
+        for pid in starting:
+            os.kill(pid, signal.SIGINT)
+            os.kill(pid, signal.SIGTERM)
+        assert len(list(engine([record] * 4))) == 4
+        assert workers(os.getpid()) == starting
+
+
 def name_of(pid: int) -> str:
     return Path(f"/proc/{pid}/comm").read_text().strip()
 
