@@ -19,6 +19,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -51,6 +52,9 @@ QUICK: dict[str, dict[str, float]] = {
         "transaction_timeout_s": 2.0,
     },
 }
+# On a busy machine a broker may stand still for a while, and is there all the same.
+ANSWERS_WITHIN_S = 30.0
+_HELD: list[socket.socket] = []
 
 
 class NoKafka(Exception):
@@ -75,8 +79,21 @@ class Broker:
         """How to reach it, with timeouts for tests."""
         own = {} if self.name == "kafka" and self.node is None else QUICK[self.name]
         let_in = self.node.let_in if self.node else {}
-        address = {"bootstrap_servers": self.bootstrap_servers}
+        address = {
+            "bootstrap_servers": self.bootstrap_servers,
+            "connect_timeout_s": ANSWERS_WITHIN_S,
+        }
         return KafkaSettings(**{**address, **own, **let_in, **overrides})
+
+    def steady(self, **overrides: Any) -> KafkaSettings:
+        """For a member or a transaction that must outlast a standstill of the machine.
+
+        Kafka's groups are joined as fast with a long session. The embedded broker's are not, and
+        need none: there a member that is alone keeps its place.
+        """
+        lasting = {"session_timeout_s": 30.0, "transaction_timeout_s": 30.0}
+        own = lasting if self.name == "kafka" else {}
+        return self.settings(**{"shutdown_timeout_s": 30.0, **own, **overrides})
 
 
 @contextmanager
@@ -150,13 +167,21 @@ def _fetch_with_maven(libs: Path) -> None:
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports on loopback that nobody listens on, all different."""
+    """Ports on loopback that nobody listens on, all different.
+
+    Linux gives them to nobody else as long as we are bound to them, and lets a server listen there
+    all the same, where both set SO_REUSEADDR: now, and when it is killed and started again.
+    """
     probes = [socket.socket() for _ in range(count)]
     for probe in probes:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         probe.bind(("127.0.0.1", 0))
     ports = [probe.getsockname()[1] for probe in probes]
-    for probe in probes:
-        probe.close()
+    if sys.platform == "linux":
+        _HELD.extend(probes)
+    else:
+        for probe in probes:
+            probe.close()
     return ports
 
 

@@ -18,16 +18,6 @@ class _LeftEarly(Exception):
     """The reader went away with a record in hand, which therefore is not committed."""
 
 
-class _Either:
-    """Set when one of the two is."""
-
-    def __init__(self, *events: Stop) -> None:
-        self._events = events
-
-    def is_set(self) -> bool:
-        return any(event.is_set() for event in self._events)
-
-
 @contextmanager
 def open_group_reader(
     settings: KafkaSettings, topic: str, group: str, stop: Stop
@@ -55,8 +45,9 @@ class _Reading:
         self._settings = settings
         self._topic = topic
         self._group = group
+        self._stop = stop
+        self._in_hand = False
         self.left = threading.Event()
-        self._over = _Either(stop, self.left)
         self._offered: queue.SimpleQueue[Record | BaseException | None] = queue.SimpleQueue()
         self._taken: queue.SimpleQueue[None] = queue.SimpleQueue()
 
@@ -73,7 +64,7 @@ class _Reading:
                 self._topic,
                 self._group,
                 self._offer,
-                self._over,
+                self,
                 delivery=Delivery.AT_LEAST_ONCE,
                 max_records=1,
             )
@@ -82,6 +73,10 @@ class _Reading:
         except BaseException as error:
             outcome = error
         self._offered.put(outcome)
+
+    def is_set(self) -> bool:
+        """Whether to consume no more; not while a record is out that may yet be acknowledged."""
+        return self.left.is_set() or (self._stop.is_set() and not self._in_hand)
 
     def records(self) -> Iterator[Record]:
         """The reader's side; asking for the next record acknowledges the one before."""
@@ -96,8 +91,10 @@ class _Reading:
 
     def _offer(self, records: Sequence[Record]) -> Sequence[OutgoingRecord]:
         for record in records:
+            self._in_hand = True
             self._offered.put(record)
             self._wait_until_taken()
+            self._in_hand = False
         return ()
 
     def _wait_until_taken(self) -> None:
@@ -105,5 +102,5 @@ class _Reading:
             try:
                 return self._taken.get(timeout=LOOK_EVERY_S)
             except queue.Empty:
-                if self._over.is_set():
+                if self.left.is_set():
                     raise _LeftEarly from None

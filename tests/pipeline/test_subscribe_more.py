@@ -14,6 +14,7 @@ from stream_icd.errors import BadSettings, TopicMissing
 from stream_icd.events import CommunityEvents
 from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.topics import TopicSpec, create_topics
+from stream_icd.pipeline.group_reader import LOOK_EVERY_S, open_group_reader
 from stream_icd.tracking.gaps import Gap
 from stream_icd.wire.events import encode_events
 from tests.brokers import Broker
@@ -30,13 +31,33 @@ def told(broker: Broker, topic: str, *hours: CommunityEvents) -> None:
 def test_a_group_goes_on_after_what_it_received(broker: Broker, make_topic: MakeTopic) -> None:
     topic = make_topic()
     publish(broker, [outgoing(one, topic) for one in stream("g", 6)])
-    settings = broker.settings()
+    settings = broker.steady()
     options = {"group": topic, "settings": settings, "topic": topic}
     assert [one.snapshot_id for one in subscribe(limit=2, **options)] == ["g/0", "g/1"]
     with subscribe(**options) as found:
         assert [next(found).snapshot_id for _ in range(2)] == ["g/2", "g/3"]
     # g/3 was handed out, and nobody came back to say that it was dealt with.
     assert [one.snapshot_id for one in subscribe(limit=3, **options)] == ["g/3", "g/4", "g/5"]
+
+
+def test_a_record_in_hand_can_be_acknowledged_after_the_stop(
+    embedded: Broker, topic_name: str
+) -> None:
+    create_topics(embedded.settings(), [TopicSpec(topic_name)])
+    publish(embedded, [OutgoingRecord(topic_name, value, b"g") for value in (b"0", b"1", b"2")])
+
+    def read(limit: int) -> list[bytes | None]:
+        stop, values = threading.Event(), []
+        with open_group_reader(embedded.steady(), topic_name, topic_name, stop) as records:
+            for record in records:
+                values.append(record.value)
+                if len(values) == limit:
+                    stop.set()
+                    time.sleep(3 * LOOK_EVERY_S)  # whoever looks at it has seen it
+        return values
+
+    assert read(2) == [b"0", b"1"]
+    assert read(1) == [b"2"]
 
 
 def test_a_group_shares_and_a_reader_without_one_gets_everything(
