@@ -55,7 +55,7 @@ def detecting(
 
 
 def retry_all(broker: Broker, topic: str) -> Retry:
-    outlet = open_retry_outlet(broker.settings(), f"{topic}.dlq")
+    outlet = open_retry_outlet(broker.steady(), f"{topic}.dlq")
     try:
         plan = plan_retry(box(broker, topic), Choice(TopicRange(f"{topic}.dlq")))
         pace = Pace(None, lambda: 0.0, lambda _: None)
@@ -91,6 +91,7 @@ def test_what_was_set_aside_is_detected_once_the_limit_was_raised(
             publisher.send(outgoing(one, topics[0]))
     with detecting(broker, topics, model, Limits(rows=200)):
         wait_until(lambda: len(detected(broker, topics)) == 2)
+        wait_until(lambda: len(box(broker, topics[0]).letters) == 1)  # it is in another topic
         assert retry_all(broker, topics[0]) == Retry(sent=1)  # nothing is mended yet
         wait_until(lambda: len(box(broker, topics[0]).letters) == 2)
     first, second = box(broker, topics[0]).letters
