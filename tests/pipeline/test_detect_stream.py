@@ -20,7 +20,7 @@ from stream_icd.pipeline.detect import Detector, DetectSettings
 from stream_icd.pipeline.subscribe import subscribe
 from stream_icd.registry.shipped import VersionedModel
 from stream_icd.snapshot import Snapshot
-from tests.brokers import Broker
+from tests.brokers import Broker, wait_until
 
 Outgoing = Callable[[Snapshot, str], OutgoingRecord]
 Topics = tuple[str, str]
@@ -121,10 +121,7 @@ def test_a_worker_whose_input_is_mostly_bad_stops_and_says_so(
 ) -> None:
     publish(broker, [OutgoingRecord(topics[0], b"garbage", b"test")] * 6)
     with detecting(broker, topics, model, DeadLetterLimit(share=0.5, window=4)) as errors:
-        for _ in range(200):
-            if errors:
-                break
-            threading.Event().wait(0.1)
+        wait_until(lambda: errors)
     (error,) = errors
     assert isinstance(error, TooManyDeadLetters)
     assert "4 of the last 4 records were dead letters" in str(error)

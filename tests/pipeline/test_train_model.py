@@ -69,7 +69,7 @@ def test_the_model_is_made_again_from_its_own_recipe(trained: TrainedModel, tmp_
         ),
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=270,
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
