@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import itertools
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Self
 
 from stream_icd.kafka.batch_done import BatchDone
 from stream_icd.kafka.consumer import run_consumer
 from stream_icd.kafka.delivery import Delivery
 from stream_icd.kafka.producer import Publisher
-from stream_icd.kafka.reader import open_reader
+from stream_icd.kafka.reader import Until, open_reader
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.watcher import Watcher
+from tests.brokers import wait_until
 from tests.faults.crash_points import die_while_publishing
 
 
@@ -28,14 +30,37 @@ def publish(settings: KafkaSettings, topic: str, count: int, keys: int = 3, star
             publisher.send(OutgoingRecord(topic, b"%d" % number, key))
 
 
-def values(settings: KafkaSettings, topic: str) -> list[int]:
-    """The numbers that a reader of committed records sees in `topic`."""
-    with open_reader(settings, topic, until="end") as records:
+def publish_until(
+    condition: Callable[[], object], settings: KafkaSettings, topic: str, start: int
+) -> int:
+    """A record of each key now and then, numbered from `start`, until `condition`; the next number.
+
+    So that who joins a group finds work, however late it comes and however fast the others are.
+    """
+    numbers = itertools.count(start, 3)
+
+    def reached() -> object:
+        publish(settings, topic, 3, start=next(numbers))
+        return condition()
+
+    wait_until(reached, every_s=0.2)
+    return next(numbers)
+
+
+def values(settings: KafkaSettings, topic: str, until: Until = "settled") -> list[int]:
+    """The numbers that a reader of committed records sees in `topic`.
+
+    "settled": Apache Kafka says that a transaction is committed a moment before readers see it.
+    """
+    with open_reader(settings, topic, until=until) as records:
         return [int(record.value or b"-1") for record in records]
 
 
 class Echo:
-    """`run_consumer` in a thread, with what it did written down."""
+    """`run_consumer` in a thread, with what it did written down.
+
+    Each batch is in hand for so many `seconds`, and until `meanwhile` returns.
+    """
 
     def __init__(
         self,
@@ -48,12 +73,14 @@ class Echo:
         max_records: int = 4,
         watcher: Watcher | None = None,
         ahead: bool = False,
+        meanwhile: Callable[[], object] = lambda: None,
     ) -> None:
         self.handled: list[Record] = []
         self.done: list[BatchDone] = []
         self.error: BaseException | None = None
         self.stop = threading.Event()
         self._seconds = seconds
+        self._meanwhile = meanwhile
         self._target = target
         self._arguments = (settings, source, group, self._handle, self.stop)
         self._options = {
@@ -69,7 +96,7 @@ class Echo:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.join(30.0)
+        self.join(60.0)
 
     def join(self, timeout_s: float) -> None:
         """Stop it, and fail when it has not ended within `timeout_s` seconds or has raised."""
@@ -97,6 +124,7 @@ class Echo:
     def _handle(self, records: Sequence[Record]) -> Iterable[OutgoingRecord]:
         self.handled.extend(records)
         time.sleep(self._seconds)
+        self._meanwhile()
         return echoed(records, self._target)
 
 

@@ -101,7 +101,7 @@ def test_a_subscriber_says_it_and_goes_on_when_it_is_over(
     )
     writer.init_transactions()
     writer.begin_transaction()
-    writer.send(topic_name, b"held").get(10)
+    writer.send(topic_name, b"held").get(60)
     with Publisher(settings) as publisher:
         publisher.send(OutgoingRecord(topic_name, b"after it"))
     found: list[bytes | None] = []
