@@ -54,7 +54,12 @@ def test_lag_is_what_is_not_committed_and_ends_at_zero(
     notes.lagged = lambda lag: seen.append(dict(lag))  # type: ignore[method-assign]
     for partition, count in enumerate((1, 12, 0)):
         to_partition(broker, pipe[0], partition, count)
-    with Echo(broker.settings(), *pipe, seconds=0.4, watcher=notes) as echo:
+
+    def looked_at() -> None:
+        before = len(seen)
+        wait_until(lambda: len(seen) > before)
+
+    with Echo(broker.steady(), *pipe, watcher=notes, meanwhile=looked_at) as echo:
         wait_until(lambda: echo.committed == 13 and seen[-1] == {0: 0, 1: 0, 2: 0})
     lags = [one[1] for one in seen if 1 in one]
     assert lags == sorted(lags, reverse=True)
@@ -68,7 +73,7 @@ def test_what_comes_while_work_is_in_hand_is_seen(
 ) -> None:
     monkeypatch.setattr("stream_icd.kafka.standing.LOOK_EVERY_S", 0.05)
     monkeypatch.setattr("stream_icd.kafka.standing.ASK_AFTER_S", 0.2)
-    notes, settings = Notes(), broker.settings(shutdown_timeout_s=0.5)
+    notes, settings = Notes(), broker.steady(shutdown_timeout_s=0.5)
     to_partition(broker, pipe[0], 0, 2)
     with Echo(settings, *pipe, seconds=600, watcher=notes):
         wait_until(lambda: notes.lag.get(0) == 2)
@@ -88,5 +93,5 @@ def test_each_rebalance_is_a_generation(broker: Broker, pipe: tuple[str, str, st
         assert before >= 1
         with Echo(broker.settings(), *pipe, watcher=second):
             wait_until(lambda: first.lag.keys() | second.lag.keys() == {0, 1, 2} and second.lag)
-            assert len(first.generations) > before
+            wait_until(lambda: len(first.generations) > before)
             wait_until(lambda: not first.lag.keys() & second.lag.keys())
