@@ -28,7 +28,7 @@ def test_we_read_what_another_client_writes(broker: Broker, make_topic: Callable
         {"bootstrap.servers": broker.bootstrap_servers, "message.max.bytes": 2 * len(VALUE)}
     )
     producer.produce(topic, VALUE, "as733", headers=list(HEADERS), timestamp=NOW_MS)
-    assert producer.flush(10) == 0
+    assert producer.flush(60) == 0
     with open_reader(broker.settings(), topic, until="end") as records:
         (record,) = records
     assert (record.key, record.value, record.headers) == (b"as733", VALUE, HEADERS)
@@ -44,7 +44,7 @@ def test_we_read_whatever_another_client_compresses_with(
         {"bootstrap.servers": broker.bootstrap_servers, "compression.type": codec}
     )
     producer.produce(topic, VALUE[:100_000], "as733")
-    assert producer.flush(10) == 0
+    assert producer.flush(60) == 0
     with open_reader(broker.settings(), topic, until="end") as records:
         assert [record.value for record in records] == [VALUE[:100_000]]
 
@@ -57,7 +57,7 @@ def test_another_client_reads_what_we_write(broker: Broker, make_topic: Callable
         {"bootstrap.servers": broker.bootstrap_servers, "group.id": topic}
     )
     consumer.assign([confluent_kafka.TopicPartition(topic, 0, 0)])
-    message = consumer.poll(10)
+    message = consumer.poll(60)
     consumer.close()
     assert message.error() is None
     assert (message.key(), message.value()) == (b"as733", VALUE)

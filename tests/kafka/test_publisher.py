@@ -5,13 +5,15 @@ import time
 from collections.abc import Callable
 
 import pytest
+from kafka.errors import MessageSizeTooLargeError
 
 from stream_icd.errors import BrokerError, DeliveryFailed, MessageTooLarge, TopicMissing
+from stream_icd.kafka.clients import open_producer
 from stream_icd.kafka.producer import Publisher
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.topics import TopicSpec, create_topics
-from tests.brokers import Broker
+from tests.brokers import Broker, wait_until
 
 NOW_MS = time.time_ns() // 1_000_000
 HEADERS = (("ce_id", b"as733/1999-04-02"), ("ce_id", b"twice"), ("empty", b""))
@@ -118,6 +120,18 @@ def test_records_that_only_together_are_too_large_for_their_topic_arrive_in_orde
     assert [record.value for record in everything(broker, topic)] == sent
 
 
+def refuses(broker: Broker, topic: str, value: bytes) -> bool:
+    """Whether the broker takes no such record, sent by who does not look at the limit."""
+    producer = open_producer(broker.settings())
+    try:
+        producer.send(topic, value).get(60)
+    except MessageSizeTooLargeError:
+        return True
+    finally:
+        producer.close()
+    return False
+
+
 def test_what_only_the_broker_refuses_is_told_at_every_later_call(
     kafka: Broker, topic_name: str
 ) -> None:
@@ -132,6 +146,7 @@ def test_what_only_the_broker_refuses_is_told_at_every_later_call(
 
         limit = {"max.message.bytes": "1000"}
         admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, topic_name, limit)])
+    wait_until(lambda: refuses(kafka, topic_name, b"x" * 5_000))  # it is told later than we are
     publisher.send(OutgoingRecord(topic_name, b"x" * 5_000, b"the key"))
     for _ in range(2):
         with pytest.raises(DeliveryFailed, match=r"5007 bytes .*the key"):
