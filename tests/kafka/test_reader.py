@@ -72,13 +72,13 @@ def test_from_a_time_gives_that_timestamp_and_later_ones(broker: Broker, topic: 
 def test_from_a_time_goes_by_the_records_own_clock_and_not_by_their_arrival(
     broker: Broker, make_topic: Callable[..., str]
 ) -> None:
-    topic = make_topic()
+    topic, now_ms = make_topic(), time.time_ns() // 1_000_000  # BASE_S may be long ago
     with Publisher(broker.settings()) as publisher:
-        publisher.send(OutgoingRecord(topic, b"0", timestamp_ms=(BASE_S + 1) * 1000))
+        publisher.send(OutgoingRecord(topic, b"0", timestamp_ms=now_ms + 900_000))
         publisher.flush()
         time.sleep(0.02)
         start = datetime.now(UTC)
-        publisher.send(OutgoingRecord(topic, b"1", timestamp_ms=(BASE_S - 1800) * 1000))
+        publisher.send(OutgoingRecord(topic, b"1", timestamp_ms=now_ms - 900_000))
     assert numbers(broker, topic, start=start, until="end") == [0]
 
 
@@ -130,7 +130,7 @@ def test_a_follower_stops_soon_after_it_is_told_to(broker: Broker, topic: str) -
     started = time.monotonic()
     with open_reader(broker.settings(), topic, start="latest", stop=stop) as records:
         assert list(records) == []
-    assert time.monotonic() - started < 10
+    assert time.monotonic() - started < 30
 
 
 def test_a_follower_sees_a_record_soon_after_it_was_sent(broker: Broker, topic: str) -> None:
