@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from stream_icd.errors import BadInput, BadSettings, ModelDamaged
 from stream_icd.icd.adversaries import Adversaries
 from stream_icd.icd.checkpoint import CHECKPOINT_FILE
 from stream_icd.icd.encoder.contract import Weights
+from stream_icd.icd.encoder.registry import ENCODERS
 from stream_icd.icd.history import Epoch, best_epoch, history_from_json, history_to_json
 from stream_icd.icd.labelled_graph import LabelledGraph
 from stream_icd.icd.model import Model, initial_model
@@ -97,6 +100,24 @@ def test_the_same_recipe_gives_the_same_model(
     first, again = run(history, recipe), run(history, recipe)
     assert first.history == again.history
     assert same(first.model.weights, again.model.weights)
+
+
+@pytest.fixture
+def _two_threads() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.mark.usefixtures("_two_threads")
+@pytest.mark.parametrize("kind", sorted(ENCODERS))
+def test_the_order_in_which_threads_come_changes_nothing(
+    history: list[LabelledGraph], recipe: Recipe, kind: str
+) -> None:
+    recipe = recipe.changed(encoder={"kind": kind}, schedule={"epochs": 1, "samples": 3})
+    first, again = run(history, recipe), run(history, recipe)
+    assert same(first.last.weights, again.last.weights)
 
 
 @pytest.mark.parametrize("optimiser", ["adam", "rmsprop"])

@@ -55,13 +55,17 @@ class GraphNeighbourhood:
 
     def attend(self, source: Tensor, target: Tensor, hidden: Tensor) -> Tensor:
         """See `Neighbourhood`."""
-        score = torch.nn.functional.leaky_relu(source[self._row] + target[self._column], 0.2)
+        # By index_select and embedding, since of `source[row]` the threads add up the gradient in
+        # whichever order they come, and no two trainings would be the same.
+        score = source.index_select(0, self._row) + target.index_select(0, self._column)
+        score = torch.nn.functional.leaky_relu(score, 0.2)
         highest = torch.full_like(source, -torch.inf)
         highest = highest.scatter_reduce(0, self._row, score.detach(), "amax")
         weight = (score - highest[self._row]).exp()
         total = torch.zeros_like(source).index_add(0, self._row, weight)
-        rows = (weight / total[self._row])[:, None] * hidden[self._column]
-        return torch.zeros_like(hidden).index_add(0, self._row, rows)
+        share = weight / total.index_select(0, self._row)
+        read = torch.nn.functional.embedding(self._column, hidden)
+        return torch.zeros_like(hidden).index_add(0, self._row, share[:, None] * read)
 
 
 class FeatureTensors:
