@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _thread
 import ctypes
 import gc
 import os
@@ -23,11 +24,15 @@ M_ARENA_MAX = -8  # of malloc.h
 def stop_on_signals() -> threading.Event:
     """An event that SIGINT and SIGTERM set; a second one of them ends the program at once."""
     stop = threading.Event()
+    asked = False
 
     def on_signal(number: int, _frame: object) -> None:
-        if stop.is_set():
+        nonlocal asked
+        if asked:
             sys.exit(128 + number)
-        stop.set()
+        asked = True
+        # Not here: the main thread, in whose midst we are, may hold the event's lock.
+        _thread.start_new_thread(stop.set, ())
 
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, on_signal)

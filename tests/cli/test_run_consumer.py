@@ -76,6 +76,24 @@ def test_threads_share_one_heap_unless_the_environment_says_otherwise() -> None:
     assert run(HEAPS, MALLOC_ARENA_MAX="4").stderr.count("Arena ") > 1
 
 
+def test_a_signal_is_heard_at_whichever_moment_of_a_wait_it_comes() -> None:
+    program = """
+import os, signal, sys, threading
+from stream_icd.cli.run_consumer import stop_on_signals
+
+stop = stop_on_signals()
+
+def when_the_lock_is_held(frame, event, _):
+    if event == "call" and frame.f_code is threading.Condition.wait.__code__:
+        sys.settrace(None)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+sys.settrace(when_the_lock_is_held)
+assert stop.wait(120)
+"""
+    subprocess.run([sys.executable, "-c", program], timeout=60, check=True)
+
+
 def test_a_first_signal_asks_to_stop_and_a_second_one_ends_the_program() -> None:
     program = """
 import os, signal
@@ -83,7 +101,7 @@ from stream_icd.cli.run_consumer import stop_on_signals
 
 stop = stop_on_signals()
 os.kill(os.getpid(), signal.SIGTERM)
-assert stop.wait(5)
+assert stop.wait(30)
 os.kill(os.getpid(), signal.SIGTERM)
 """
     done = subprocess.run([sys.executable, "-c", program], timeout=60, check=False)
