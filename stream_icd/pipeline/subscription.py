@@ -39,7 +39,12 @@ class Subscription(Generic[Item]):
         return self
 
     def __next__(self) -> Item:
-        return next(self._items)
+        try:
+            return next(self._items)
+        except ValueError:
+            if self._stop.is_set():  # another thread is just closing it
+                raise StopIteration from None
+            raise
 
     def __aiter__(self) -> Self:
         return self

@@ -7,6 +7,8 @@ import os
 import re
 import subprocess
 import sys
+import threading
+from collections.abc import Generator
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -18,6 +20,7 @@ from stream_icd.communities import Communities
 from stream_icd.kafka.producer import Publisher
 from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.topics import COMMUNITIES, create_topics
+from stream_icd.pipeline.subscription import Subscription
 from stream_icd.snapshot import Window
 from stream_icd.wire.communities import encode_communities
 from tests.brokers import Broker
@@ -148,3 +151,23 @@ def test_the_example_of_the_readme_works(embedded: Broker) -> None:
     finally:
         program.kill()
         program.wait()
+
+
+def test_who_asks_for_the_next_one_while_a_leaving_reader_ends_it_gets_none() -> None:
+    closing, asked = threading.Event(), threading.Event()
+
+    def items(_: threading.Event) -> Generator[int, None, None]:
+        try:
+            yield 0
+        finally:
+            closing.set()
+            asked.wait(60)
+
+    found = Subscription(items)
+    assert next(found) == 0
+    leaving = threading.Thread(target=found.close)
+    leaving.start()
+    closing.wait(60)
+    assert list(found) == []
+    asked.set()
+    leaving.join()
