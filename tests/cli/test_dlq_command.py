@@ -301,7 +301,7 @@ def test_a_retry_that_is_stopped_goes_on_whatever_partitions_they_lie_in(
 ) -> None:
     create_topics(broker.settings(), [TopicSpec(f"{topic_name}.dlq", partitions=3)])
     make_topics(broker, topic_name)
-    set_aside(broker, numbered(topic_name, 30))
+    set_aside(broker, numbered(topic_name, N))  # a minute's work and more, at two a second
     address = ("--bootstrap-servers", broker.bootstrap_servers)
     command = [sys.executable, "-m", "stream_icd.cli", "dlq", "retry", "--all", *address]
     command += ["--topic", topic_name, "--rate", "2"]
@@ -312,9 +312,9 @@ def test_a_retry_that_is_stopped_goes_on_whatever_partitions_they_lie_in(
         summary = json.loads(process.stderr.read().splitlines()[-1])
     assert process.returncode == 130
     assert summary["event"] == "stopped"
-    assert summary["sent"] == len(everything(broker, topic_name)) == 30 - summary["left"] < 30
+    assert summary["sent"] == len(everything(broker, topic_name)) == N - summary["left"] < N
     dlq("retry", "--topic", topic_name, "--all")
-    assert sorted(int(r.value or b"") for r in everything(broker, topic_name)) == list(range(30))
+    assert sorted(int(r.value or b"") for r in everything(broker, topic_name)) == list(range(N))
     assert {one["partition"] for one in listed(dlq, topic_name)} > {0}
     assert all(one["retried"] for one in listed(dlq, topic_name))
 
@@ -332,7 +332,7 @@ def test_what_an_open_transaction_hides_from_a_retry_is_waited_for(
     detector = open_producer(settings, transactional_id=f"{topic_name}-detector")
     detector.init_transactions()
     detector.begin_transaction()
-    detector.send(dead_letters, b"aborted").get(10)
+    detector.send(dead_letters, b"aborted").get(60)
     outlet = open_retry_outlet(settings, dead_letters)
     pace = Pace(None, lambda: 0.0, lambda _: None)
     retry(settings, plan, outlet, pace, lambda: datetime.now(UTC), NeverStop())
