@@ -8,8 +8,8 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -18,6 +18,7 @@ import pytest
 import typer.main
 
 from stream_icd.cli.main import main
+from stream_icd.errors import TopicMissing
 from stream_icd.history.archive import Archive
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import Record
@@ -239,7 +240,7 @@ def test_ctrl_c_leaves_whole_snapshots_and_the_next_run_sends_the_rest(
     limit = ["--limit", *example.every] if example.every else []
     interrupt = threading.Thread(target=press_ctrl_c, args=(lambda: len(records()) >= 1,))
     interrupt.start()
-    status, said = produce(name, *arguments, *limit, "--rate", "0.1")
+    status, said = produce(name, *arguments, *limit, "--rate", "0.02")
     interrupt.join()
     assert status == 130
     assert summary(said)["event"] == "stopped"
@@ -254,13 +255,12 @@ def test_ctrl_c_leaves_whole_snapshots_and_the_next_run_sends_the_rest(
 
 
 def press_ctrl_c(when: Callable[[], bool]) -> None:
-    for _ in range(100):
-        try:
-            if when():
-                break
-        except Exception:  # the topic is not there yet
-            pass
-        time.sleep(0.05)
+    def there() -> bool:
+        with suppress(TopicMissing):  # it is not there yet
+            return when()
+        return False
+
+    brokers.wait_until(there)
     os.kill(os.getpid(), signal.SIGINT)
 
 
