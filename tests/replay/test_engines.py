@@ -92,7 +92,7 @@ def test_what_breaks_the_contract_is_an_outcome(archive: Store, redetection: Red
 def test_a_worker_that_is_killed_is_replaced_and_nothing_is_missing(
     archive: Store, redetection: Redetection, model_folder: Path
 ) -> None:
-    todo = jobs(archive)
+    todo = jobs(archive) * 4  # so many that some are given out after the kill
     with ProcessPool(redetection, str(model_folder), workers=2).opened() as engine:
         outcomes = engine(todo)
         done = [next(outcomes)]
