@@ -93,7 +93,7 @@ def streamed(broker: Broker, topic: str, out: str, redetection: Redetection) -> 
         if done[0] >= 7:
             stop.set()
 
-    too_long = threading.Timer(30, stop.set)
+    too_long = threading.Timer(200, stop.set)
     too_long.start()
     run_consumer(broker.settings(), topic, topic, handle, stop, on_done=count)
     too_long.cancel()
