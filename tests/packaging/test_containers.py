@@ -139,7 +139,7 @@ def test_every_setting_in_the_environment_is_one_of_ours() -> None:
 
 
 def test_health_is_asked_of_the_port_on_which_it_is_told() -> None:
-    metrics = Metrics(Health(300, 10))
+    metrics = Metrics(Health(3600, 3600))
     metrics.watch("t").polled(generation=1, silence_s=0)
     checks = {
         name: one["healthcheck"]["test"] for name, one in OURS.items() if "healthcheck" in one
