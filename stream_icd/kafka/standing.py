@@ -41,13 +41,14 @@ class Lag:
     """How many records wait, or are in hand: from the first that is not committed to the end.
 
     The end of a partition comes with what is fetched of it. While work is in hand nothing is
-    fetched, so now and then the broker is asked; there the embedded one may answer too little.
+    fetched, and of an empty partition that went away and came back Kafka says nothing once more
+    (KIP-227). So now and then the broker is asked; the embedded one may answer too little.
     """
 
     def __init__(self, consumer: Any, clock: Callable[[], float] = time.monotonic) -> None:
         self._consumer = consumer
         self._clock = clock
-        self._looked = self._fetched = clock()
+        self._looked = self._fetched = self._asked = clock()
         self._ends: dict[TopicPartition, int] = {}
 
     def fetched(self) -> None:
@@ -66,24 +67,29 @@ class Lag:
         if now - self._looked < LOOK_EVERY_S:
             return None
         self._looked = now
-        if ours and now - self._fetched > ASK_AFTER_S:
+        known = all(self._fetched_end(p) is not None for p in ours)
+        told = max(self._fetched, self._asked) if known else self._asked
+        if ours and now - told > ASK_AFTER_S:
             self._ask(ours)
         lags = {p.partition: self._of(p, in_hand.get(p)) for p in ours}
         return {partition: lag for partition, lag in lags.items() if lag is not None}
 
     def _ask(self, ours: Collection[TopicPartition]) -> None:
-        self._fetched = self._clock()
+        self._asked = self._clock()
         try:
             self._ends = self._consumer.end_offsets(list(ours), timeout_ms=ASK_TIMEOUT_MS)
         except client.KafkaError:
             return  # it is looked at again soon, and who waits for the broker says so
 
     def _of(self, partition: TopicPartition, first: int | None) -> int | None:
+        known = (self._fetched_end(partition), self._ends.get(partition))
+        end = max((one for one in known if one is not None), default=None)
+        done = position(self._consumer, partition) if first is None else first
+        return None if end is None or done is None else max(0, end - done)
+
+    def _fetched_end(self, partition: TopicPartition) -> int | None:
         try:
             end = self._consumer.highwater(partition)
         except (client.KafkaError, AssertionError):  # it was taken away
             return None
-        done = position(self._consumer, partition) if first is None else first
-        if end is None or done is None:
-            return None
-        return int(max(0, end - done, self._ends.get(partition, 0) - done))
+        return None if end is None else int(end)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 
 import pytest
@@ -95,3 +96,31 @@ def test_each_rebalance_is_a_generation(broker: Broker, pipe: tuple[str, str, st
             wait_until(lambda: first.lag.keys() | second.lag.keys() == {0, 1, 2} and second.lag)
             wait_until(lambda: len(first.generations) > before)
             wait_until(lambda: not first.lag.keys() & second.lag.keys())
+
+
+class Sleeper(Notes):
+    """Keeps the consumer from polling for so many seconds, once."""
+
+    sleep_s = 0.0
+
+    def polled(self, generation: int | None, silence_s: float) -> None:
+        time.sleep(self.sleep_s)
+        self.sleep_s = 0.0
+        super().polled(generation, silence_s)
+
+
+def test_who_lost_its_place_in_the_group_knows_its_lag_again(
+    broker: Broker, pipe: tuple[str, str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of empty partitions, too: of those that did not change Kafka says nothing once more."""
+    monkeypatch.setattr("stream_icd.kafka.standing.LOOK_EVERY_S", 0.05)
+    monkeypatch.setattr("stream_icd.kafka.standing.ASK_AFTER_S", 0.2)
+    notes = Sleeper()
+    to_partition(broker, pipe[0], 0, 3)
+    with Echo(broker.steady(max_poll_interval_s=1), *pipe, watcher=notes):
+        wait_until(lambda: notes.lag == {0: 0, 1: 0, 2: 0})
+        before = len(notes.generations)
+        notes.sleep_s = 3.0
+        wait_until(lambda: len(notes.generations) > before)
+        notes.lag = {}
+        wait_until(lambda: notes.lag == {0: 0, 1: 0, 2: 0}, 20)
