@@ -134,7 +134,7 @@ def run_demo(
 
 def _collect(printed: IO[bytes], copy: Path, arrivals: queue.SimpleQueue[Arrival]) -> None:
     """Note when each line arrives; keep a copy of them all."""
-    with copy.open("wb") as lines:
+    with copy.open("wb", buffering=0) as lines:  # what counts as arrived is in the file
         for line in printed:
             received_at = datetime.now(UTC)
             lines.write(line)
