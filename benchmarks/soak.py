@@ -184,19 +184,19 @@ def running_detector(plan: Plan) -> Iterator[subprocess.Popen[bytes]]:
 def sampled(
     plan: Plan, sender: Any, subscriber: Any, detector: subprocess.Popen[bytes]
 ) -> np.ndarray:
-    """A row each second, until all that was sent is seen, or has had its time."""
-    taken, next_at, drained_by = [], time.time(), float("inf")
+    """A row each second, until all that was sent is seen, or nothing more came in its time."""
+    taken, next_at, seen, heard = [], time.time(), 0, time.time()
     while True:
-        waiting = count(plan.sent) - count(plan.seen)
-        if not sender.is_alive():
-            drained_by = min(drained_by, time.time() + CATCH_UP_S)
-            if waiting <= 0 or time.time() > drained_by:
-                return np.array(taken, SAMPLE)
+        ended = not sender.is_alive()  # asked before counting: then that is all it sent
+        if not ended or count(plan.seen) > seen:
+            seen, heard = count(plan.seen), time.time()
+        if ended and (seen >= count(plan.sent) or time.time() - heard > CATCH_UP_S):
+            return np.array(taken, SAMPLE)
         if detector.poll() is not None or not subscriber.is_alive() or sender.exitcode:
             raise RuntimeError(f"a process died; {tail(plan.folder / 'detector.log')}")
-        sent, seen = count(plan.sent), count(plan.seen)
+        counts = (count(plan.sent), count(plan.seen))
         memory = (resident_mib(detector.pid), resident_mib(subscriber.pid))
-        taken.append((time.time(), sent, seen, *memory, cpu_seconds(detector.pid)))
+        taken.append((time.time(), *counts, *memory, cpu_seconds(detector.pid)))
         next_at += 1.0
         time.sleep(max(0.0, next_at - time.time()))
 

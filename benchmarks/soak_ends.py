@@ -29,7 +29,7 @@ ROW = np.dtype([("number", "<u4"), ("time", "<f8")])
 BACKLOG = 64
 """Snapshots that always wait while the highest rate is looked for."""
 CATCH_UP_S = 30.0
-"""How long the last results are waited for: what has not come by then is lost."""
+"""How long the next result is waited for: what has not come by then is lost."""
 
 
 @dataclass(frozen=True)
@@ -147,7 +147,8 @@ def highest_rate(plan: Plan, sender: Sender) -> float:
     keep_a_backlog(plan, sender, lambda: time.time() > warm)
     seen, began = count(plan.seen), time.time()
     end = began + plan.calibrate_s * 3 / 4
-    keep_a_backlog(plan, sender, lambda: time.time() > end)
+    # Not before a backlog was worked on: a worker that stands still all the while has no rate.
+    keep_a_backlog(plan, sender, lambda: time.time() > end and count(plan.seen) - seen >= BACKLOG)
     rate = (count(plan.seen) - seen) / (time.time() - began)
     caught_up_by = time.time() + CATCH_UP_S
     while count(plan.seen) < sender.number and time.time() < caught_up_by:
