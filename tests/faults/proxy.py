@@ -10,6 +10,7 @@ from typing import Self
 
 HOST = "127.0.0.1"
 CHUNK = 1 << 16
+PATIENCE_S = 60.0
 
 
 class Proxy:
@@ -61,16 +62,16 @@ class Proxy:
 
     def _listen(self) -> None:
         opening = asyncio.start_server(self._link, HOST, self._front)
-        self._server = asyncio.run_coroutine_threadsafe(opening, self._loop).result(10)
+        self._server = asyncio.run_coroutine_threadsafe(opening, self._loop).result(PATIENCE_S)
 
     def _hang_up(self) -> None:
-        asyncio.run_coroutine_threadsafe(self._close(), self._loop).result(10)
+        asyncio.run_coroutine_threadsafe(self._close(), self._loop).result(PATIENCE_S)
 
     def _call(self, change: Callable[[], None]) -> None:
         async def changed() -> None:
             change()
 
-        asyncio.run_coroutine_threadsafe(changed(), self._loop).result(10)
+        asyncio.run_coroutine_threadsafe(changed(), self._loop).result(PATIENCE_S)
 
     async def _close(self) -> None:
         assert self._server is not None
