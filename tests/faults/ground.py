@@ -13,11 +13,13 @@ from stream_icd.kafka.settings import KafkaSettings
 from tests.brokers import QUICK, Broker, KafkaNode, apache_kafka, free_ports
 from tests.faults.proxy import HOST, Proxy
 
-# A detector's settings in tests: shorter than in production, and so more often up.
+# A detector's settings in tests: shorter than in production, and so more often up. It answers
+# SIGTERM so soon that a machine that stands still meanwhile does not make it break its promise.
 QUICK_WAITS = QUICK["kafka"] | {
     "session_timeout_s": 2.0,
     "request_timeout_s": 4.0,
     "delivery_timeout_s": 8.0,
+    "shutdown_timeout_s": 3.0,
 }
 RECIPE = Recipe(name="faults", encoder={"widths": (32, 16, 8)}, discriminator_widths=(8, 1))
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -30,6 +31,7 @@ class Fault:
         long_snapshot: pattern of the ids of those of which one takes `seconds` more, the first
             that comes.
         sign: the file that appears when it is in hand; it holds the id of the process at work.
+        asked: the file that appears when the program has understood that it is asked to end.
         clock_backwards: its wall clock goes back an hour with every second.
     """
 
@@ -38,6 +40,7 @@ class Fault:
     long_snapshot: str = ""
     seconds: float = 0.0
     sign: str = ""
+    asked: str = ""
     clock_backwards: bool = False
 
     def environment(self) -> Mapping[str, str]:
@@ -52,6 +55,8 @@ def inject(fault: Fault) -> None:
         die_while_publishing(fault.crash_point, fault.batch)
     if fault.long_snapshot:
         take_long(fault)
+    if fault.asked:
+        tell_when_asked(Path(fault.asked))
 
 
 def take_long(fault: Fault) -> None:
@@ -66,6 +71,26 @@ def take_long(fault: Fault) -> None:
         return real(snapshot, *arguments)
 
     pipeline.detect_snapshot = detect_snapshot
+
+
+def tell_when_asked(sign: Path) -> None:
+    """Signals that come before the first was understood are one with it."""
+    import stream_icd.cli.run_consumer as program
+
+    real = program.stop_on_signals
+
+    def stop_on_signals() -> threading.Event:
+        stop = real()
+        understand = stop.set
+
+        def tell() -> None:
+            understand()
+            sign.touch()
+
+        stop.set = tell  # type: ignore[method-assign]
+        return stop
+
+    program.stop_on_signals = stop_on_signals
 
 
 def turn_the_clock_back() -> None:

@@ -21,7 +21,7 @@ import numpy as np
 from stream_icd.child_process import start_child, tail
 from stream_icd.kafka.clients import open_admin
 from stream_icd.kafka.producer import Publisher
-from stream_icd.kafka.reader import open_reader
+from stream_icd.kafka.reader import Until, open_reader
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.topics import (
     COMMUNITIES,
@@ -102,6 +102,7 @@ class Play:
         self.healed_at = nan
         self.stopped_with = ""
         self._sign = ground.folder / f"{self.group}.sign"
+        self._asked = ground.folder / f"{self.group}.asked"
         self._graphs = [f"g{number}" for number in range(graphs)]
         self._stop = threading.Event()
         self._watcher = threading.Thread(target=self._watch, daemon=True)
@@ -134,12 +135,26 @@ class Play:
 
     def long(self, pattern: str, seconds: float) -> Fault:
         """One snapshot, with an id of that pattern, takes so much longer; see `in_hand`."""
-        return Fault(long_snapshot=pattern, seconds=seconds, sign=str(self._sign))
+        return Fault(
+            long_snapshot=pattern, seconds=seconds, sign=str(self._sign), asked=str(self._asked)
+        )
 
     def in_hand(self) -> int:
         """Wait until that snapshot is worked on; the id of the process that is at it."""
-        wait_until(lambda: self._sign.exists() and self._sign.read_text())
+        wait_until(self._is_in_hand)
         return int(self._sign.read_text())
+
+    def send_until_in_hand(self) -> int:
+        """The same, and publish one more snapshot of each graph a second until then.
+
+        Whoever is to take long may lose its partitions meanwhile, and then gets others.
+        """
+        wait_until(lambda: self._is_in_hand() or self.send(len(self._graphs)), every_s=1.0)
+        return self.in_hand()
+
+    def asked(self) -> None:
+        """Wait until the program with that snapshot has understood that it is asked to end."""
+        wait_until(self._asked.exists)
 
     @contextmanager
     def sending(self, count: int, every_s: float) -> Iterator[None]:
@@ -172,9 +187,9 @@ class Play:
         return self._programs[name]
 
     def log(self, program: Program) -> str:
-        """The end of what a program said."""
+        """What a program said so far."""
         (name,) = (name for name, one in self._programs.items() if one is program)
-        return tail(self.ground.folder / name, 20_000)
+        return (self.ground.folder / name).read_text(errors="replace")
 
     def healed(self) -> None:
         """The fault is over: from now on it counts how long things take."""
@@ -203,10 +218,13 @@ class Play:
         """Return when so many results were seen, repeated ones too."""
         wait_until(lambda: len(self.sightings) >= count, PATIENCE_S)
 
-    def wait_stopped(self, program: Program, timeout_s: float = 60.0) -> str:
-        """Wait for a program that ends by itself, and note its exit status; its last words."""
+    def wait_stopped(self, program: Program, timeout_s: float = PATIENCE_S) -> str:
+        """Wait for a program that ends by itself, and note its exit status; its last words.
+
+        Its log, lines of JSON, may go on after them: threads of the client end after it.
+        """
         status = program.wait(timeout_s)
-        said = self.log(program).splitlines()[-1]
+        said = [line for line in self.log(program).splitlines() if not line.startswith("{")][-1]
         self.stopped_with = f"{status} {said.split(':')[0]}"
         return said
 
@@ -228,6 +246,9 @@ class Play:
             stopped_with=self.stopped_with,
         )
 
+    def _is_in_hand(self) -> bool:
+        return self._sign.exists() and self._sign.read_text() != ""
+
     def _watch(self) -> None:
         settings = self.ground.broker.settings()
         with open_reader(settings, COMMUNITIES, stop=self._stop) as records:
@@ -240,9 +261,9 @@ def result(record: Record) -> Item:
     return Item(found.graph, found.snapshot_id, len(found.nodes))
 
 
-def held(ground: Ground, topic: str) -> list[Record]:
+def held(ground: Ground, topic: str, until: Until = "end") -> list[Record]:
     """What a topic holds, to readers of committed records."""
-    with open_reader(ground.broker.settings(), topic, until="end") as records:
+    with open_reader(ground.broker.settings(), topic, until=until) as records:
         return list(records)
 
 

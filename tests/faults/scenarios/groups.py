@@ -19,13 +19,14 @@ def come_and_go(ground: Ground) -> Outcome:
         first = play.detector()
         play.send(60)
         play.wait_seen(20)
-        second = play.detector(fault=play.long("*/16", 60))
+        second = play.detector(fault=play.long("*/[2-9]?", 60))  # of those that are sent last
         joined(play, second)
         third = play.detector()
         with play.sending(180, every_s=0.03):
             joined(play, third)
             end(first, play)
-            play.in_hand()
+        play.send_until_in_hand()
+        with play.sending(60, every_s=0.03):
             second.kill()
             second.wait()
             play.healed()
@@ -46,9 +47,13 @@ def end(program: Program, play: Play) -> float:
 
 
 def long_work(ground: Ground) -> Outcome:
-    """A snapshot takes longer than the session and the poll interval, beside an idle detector."""
+    """A snapshot takes longer than the session and the poll interval, beside an idle detector.
+
+    Both outlast a standstill of the machine, in which a detector loses its place and rightly so.
+    """
     with Play(ground) as play:
-        slow = play.detector(fault=play.long("g1/3", 5), max_poll_interval_s=2, session_timeout_s=3)
+        limits = {"max_poll_interval_s": 12, "session_timeout_s": 12}
+        slow = play.detector(fault=play.long("g1/3", 15), **limits)
         joined(play, slow)
         play.send(20)
         play.healed()
@@ -72,15 +77,15 @@ def asked_to_end(ground: Ground, seconds: float) -> Outcome:
 
 
 def asked_twice(ground: Ground) -> Outcome:
-    """SIGTERM, and another: it ends at once, as if it was killed."""
+    """SIGTERM, and another: it ends at once, as if it was killed; after one it would still work."""
     with Play(ground) as play:
         play.send(20)
-        first = play.detector(fault=play.long("g1/3", 60))
+        first = play.detector(fault=play.long("g1/3", 60), shutdown_timeout_s=60)
         play.in_hand()
         first.send_signal(signal.SIGTERM)
-        time.sleep(0.5)
+        play.asked()
         first.send_signal(signal.SIGTERM)
-        play.stopped_with = str(first.wait(3))
+        play.stopped_with = str(first.wait(30))
         play.healed()
         play.detector()
         play.wait_seen()
