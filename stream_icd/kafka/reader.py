@@ -185,9 +185,13 @@ def _poll(consumer: Any) -> dict[TopicPartition, list[Any]]:
 
 def what_is_left(consumer: Any) -> str:
     """A sentence on the offsets that the consumer's partitions still hold."""
-    begins = consumer.beginning_offsets(list(consumer.assignment()), timeout_ms=5000)
+    removed = "retention removed that position"
+    try:
+        begins = consumer.beginning_offsets(list(consumer.assignment()), timeout_ms=5000)
+    except client.KafkaError:  # what is gone is the news; a broker that stands still is not
+        return f"{removed}; what is left, the broker does not say now"
     starts = ", ".join(f"{p.topic}[{p.partition}] from {offset}" for p, offset in begins.items())
-    return f"retention removed that position; what is left: {starts}"
+    return f"{removed}; what is left: {starts}"
 
 
 def our_record(record: Any) -> Record:

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from stream_icd.errors import BadSettings, BrokerUnavailable, MissingExtra
+from stream_icd.errors import BadSettings, MissingExtra
+from stream_icd.kafka.clients import open_admin
 from stream_icd.kafka.embedded import embedded_broker
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import TopicSpec, create_topics
@@ -98,8 +99,20 @@ def test_a_taken_port_is_an_error_that_names_it() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         port = taken.getsockname()[1]
-        with pytest.raises(BrokerUnavailable, match=str(port)), embedded_broker(port=port):
+        with pytest.raises(BadSettings, match=f"{port}.*in use"), embedded_broker(port=port):
             pass
+
+
+def test_where_another_broker_listens_nothing_is_started_and_nothing_made() -> None:
+    with embedded_broker() as other:
+        port = other.bootstrap_servers.rpartition(":")[2]
+        program = (sys.executable, "-m", "stream_icd.cli", "broker", "--port", port)
+        done = subprocess.run(program, capture_output=True, text=True, timeout=60, check=False)
+        with open_admin(KafkaSettings(bootstrap_servers=other.bootstrap_servers)) as admin:
+            assert admin.list_topics() == []
+    assert done.returncode == 78
+    assert f"127.0.0.1:{port}" in done.stderr
+    assert "listening" not in done.stdout
 
 
 def test_without_its_package_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

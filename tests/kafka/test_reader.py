@@ -182,3 +182,20 @@ def test_a_position_that_retention_removes_while_reading_is_an_error(
         remove_before(kafka, kafka_topic, 20)  # before anything was fetched
         with pytest.raises(OffsetGone, match=r"what is left: .* from 20"):
             next(records)
+
+
+@pytest.mark.kafka
+def test_a_broker_that_stands_still_just_then_does_not_hide_that_it_was_removed(
+    kafka: Broker, kafka_topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from kafka import KafkaConsumer
+    from kafka.errors import KafkaTimeoutError
+
+    def unanswered(*_: object, **__: object) -> None:
+        raise KafkaTimeoutError("no answer within 5000 ms")
+
+    with open_reader(kafka.settings(), kafka_topic, start={0: 5}) as records:
+        remove_before(kafka, kafka_topic, 20)
+        monkeypatch.setattr(KafkaConsumer, "beginning_offsets", unanswered)
+        with pytest.raises(OffsetGone, match="what is left, the broker does not say now"):
+            next(records)
