@@ -123,4 +123,4 @@ def test_who_lost_its_place_in_the_group_knows_its_lag_again(
         notes.sleep_s = 3.0
         wait_until(lambda: len(notes.generations) > before)
         notes.lag = {}
-        wait_until(lambda: notes.lag == {0: 0, 1: 0, 2: 0}, 20)
+        wait_until(lambda: notes.lag == {0: 0, 1: 0, 2: 0})
