@@ -64,6 +64,13 @@ def graph(
     return topic_name
 
 
+@pytest.fixture
+def record(snapshot: Callable[..., Snapshot]) -> Record:
+    """A snapshot as it is read from a topic."""
+    message = encode_snapshot(snapshot(3))
+    return Record("snapshots", 2, 77, 0, message.key, message.value, message.headers)
+
+
 def send(broker: Broker, records: list[OutgoingRecord]) -> None:
     with Publisher(broker.settings()) as publisher:
         for record in records:
@@ -200,11 +207,9 @@ def test_a_stop_does_not_wait_for_busy_processes(
 
 
 def test_what_a_supervisor_sends_to_all_does_not_end_processes_that_are_starting(
-    model_folder: Path, snapshot: Callable[..., Snapshot]
+    model_folder: Path, record: Record
 ) -> None:
     model, settings = open_model(str(model_folder)), DetectSettings(threads=1)
-    message = encode_snapshot(snapshot(3))
-    record = Record("snapshots", 2, 77, 0, message.key, message.value, message.headers)
     with ProcessPool(RecordDetection(model, settings), str(model_folder), 2).opened() as engine:
         wait_until(lambda: len(workers(os.getpid())) == 2, every_s=0.001)
         starting = workers(os.getpid())
@@ -253,11 +258,9 @@ class Noisy(RecordDetection):
 
 
 def test_what_a_worker_process_logs_says_which_record_it_is_about(
-    model_folder: Path, snapshot: Callable[..., Snapshot], capfd: pytest.CaptureFixture[str]
+    model_folder: Path, record: Record, capfd: pytest.CaptureFixture[str]
 ) -> None:
     model, settings = open_model(str(model_folder)), DetectSettings(threads=1)
-    message = encode_snapshot(snapshot(3))
-    record = Record("snapshots", 2, 77, 0, message.key, message.value, message.headers)
     with ProcessPool(Noisy(model, settings), str(model_folder), 2).opened() as engine:
         list(engine([record]))
     ticks = [line for line in capfd.readouterr().err.splitlines() if '"tick"' in line]
@@ -275,12 +278,8 @@ class Deadly(RecordDetection):
         raise AssertionError("we are dead")
 
 
-def test_a_record_that_kills_every_process_is_named(
-    model_folder: Path, snapshot: Callable[..., Snapshot]
-) -> None:
+def test_a_record_that_kills_every_process_is_named(model_folder: Path, record: Record) -> None:
     model, settings = open_model(str(model_folder)), DetectSettings(threads=1)
-    message = encode_snapshot(snapshot(3))
-    record = Record("snapshots", 2, 77, 0, message.key, message.value, message.headers)
     with ProcessPool(Deadly(model, settings), str(model_folder), 2).opened() as engine:
         detector = Detector(model, settings, DeadLetterLimit(), engine)
         named = "topic snapshots, partition 2, offset 77, graph test, snapshot test/3: 3 worker"
