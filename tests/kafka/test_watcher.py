@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Mapping
 
@@ -99,13 +100,16 @@ def test_each_rebalance_is_a_generation(broker: Broker, pipe: tuple[str, str, st
 
 
 class Sleeper(Notes):
-    """Keeps the consumer from polling for so many seconds, once."""
+    """Keeps the consumer from polling for 3 s, each time that it is asked to."""
 
-    sleep_s = 0.0
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked = threading.Event()
 
     def polled(self, generation: int | None, silence_s: float) -> None:
-        time.sleep(self.sleep_s)
-        self.sleep_s = 0.0
+        if self.asked.is_set():
+            self.asked.clear()
+            time.sleep(3)
         super().polled(generation, silence_s)
 
 
@@ -120,7 +124,7 @@ def test_who_lost_its_place_in_the_group_knows_its_lag_again(
     with Echo(broker.steady(max_poll_interval_s=1), *pipe, watcher=notes):
         wait_until(lambda: notes.lag == {0: 0, 1: 0, 2: 0})
         before = len(notes.generations)
-        notes.sleep_s = 3.0
+        notes.asked.set()
         wait_until(lambda: len(notes.generations) > before)
         notes.lag = {}
         wait_until(lambda: notes.lag == {0: 0, 1: 0, 2: 0})
