@@ -42,6 +42,20 @@ def test_a_record_comes_back_as_it_was(broker: Broker, make_topic: Callable[...,
     ]
 
 
+def test_a_record_larger_than_what_a_fetch_asks_for_comes_whole(
+    broker: Broker, make_topic: Callable[..., str]
+) -> None:
+    """The client's default is to take 100 MB as one answer; Kafka's, 104.9 MB as one request."""
+    settings = broker.settings(max_message_bytes=104_000_000, max_in_flight_bytes=10**9)
+    topic = make_topic(max_message_bytes=104_500_000)
+    sent = [b"%d" % number + bytes(101_000_000) for number in range(2)]
+    with Publisher(settings) as publisher:
+        for value in sent:
+            publisher.send(OutgoingRecord(topic, value))
+    with open_reader(settings, topic, until="end") as records:
+        assert [record.value for record in records] == sent
+
+
 def test_equal_keys_share_a_partition_and_keep_their_order(
     broker: Broker, make_topic: Callable[..., str]
 ) -> None:
