@@ -26,7 +26,7 @@ StreamIcdError
 ├── BrokerError
 │   ├── BrokerUnavailable    retry         nobody answers at the bootstrap address
 │   ├── DeliveryFailed       retry         the broker did not acknowledge a record
-│   ├── MessageTooLarge      stop          a record is above the topic's limit
+│   ├── MessageTooLarge      stop          a record is above the topic's limit, or ours
 │   ├── TopicMissing         stop          the topic does not exist
 │   ├── OffsetGone           stop          the position asked for was removed by retention
 │   ├── OffsetHeld           stop          the broker never ends the transaction that holds it
@@ -168,7 +168,7 @@ class DeliveryFailed(BrokerError):
 
 
 class MessageTooLarge(BrokerError):
-    """A record is larger than its topic accepts; the message names both sizes."""
+    """A record is larger than its topic accepts, or its reader; the message names both sizes."""
 
 
 class TopicMissing(BrokerError):

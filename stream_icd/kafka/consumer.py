@@ -37,6 +37,7 @@ from stream_icd.kafka.delivery import (
     resolve,
 )
 from stream_icd.kafka.held_offsets import HeldOffsets
+from stream_icd.kafka.poll import poll
 from stream_icd.kafka.reader import Stop, our_record, what_is_left
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.settings import KafkaSettings, milliseconds
@@ -100,6 +101,8 @@ def run_consumer(
     Raises:
         TopicMissing: there is no such topic (any more).
         OffsetGone: retention removed what the group would have read next.
+        MessageTooLarge: the next record is larger than what is taken as one answer (100 MB and
+            `max_message_bytes`).
         OffsetHeld: the broker keeps the group's position back, longer than a transaction lasts.
         NotSupported: exactly-once was asked for and this broker cannot.
         BrokerUnavailable: nobody answers at the start. Later, the broker is waited for.
@@ -362,7 +365,7 @@ class _Loop:
 
     def _polled(self, timeout_ms: int) -> dict[TopicPartition, list[Any]]:
         try:
-            polled = dict(self._consumer.poll(timeout_ms=timeout_ms))
+            polled = poll(self._consumer, timeout_ms)
             self._keep_joining()
             return polled
         except client.NoOffsetForPartitionError as error:

@@ -15,6 +15,7 @@ from stream_icd.errors import BadSettings, OffsetGone
 from stream_icd.kafka.capabilities import recognise
 from stream_icd.kafka.clients import open_admin, open_consumer
 from stream_icd.kafka.held_records import HeldRecords
+from stream_icd.kafka.poll import poll
 from stream_icd.kafka.record import Record
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import describe_topic
@@ -60,6 +61,8 @@ def open_reader(
         TopicMissing: there is no such topic.
         OffsetGone: the position was removed by retention, at the start or while reading;
             the reader never jumps over a gap by itself.
+        MessageTooLarge: the next record is larger than what is taken as one answer (100 MB and
+            `max_message_bytes`).
         BrokerUnavailable: nobody answers within `connect_timeout_s`. While following "forever",
             a broker that goes away is waited for instead.
         BadSettings: `start` is a naive datetime, or names a partition that does not exist.
@@ -178,7 +181,7 @@ def _reached(consumer: Any, ends: Offsets) -> bool:
 def _poll(consumer: Any) -> dict[TopicPartition, list[Any]]:
     try:
         with translated("read"):
-            return dict(consumer.poll(timeout_ms=POLL_MS))
+            return poll(consumer, POLL_MS)
     except OffsetGone as error:
         raise OffsetGone(f"{error}; {what_is_left(consumer)}") from error
 
