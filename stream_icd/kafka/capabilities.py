@@ -107,7 +107,7 @@ def _write_one_aborted_and_one_committed(settings: KafkaSettings, topic: str) ->
 
 
 def _first_committed_value(settings: KafkaSettings, topic: str) -> Any:
-    consumer = open_consumer(settings, fetch_max_wait_ms=50)
+    consumer = open_consumer(settings)
     try:
         partition = TopicPartition(topic, 0)
         consumer.assign([partition])

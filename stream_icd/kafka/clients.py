@@ -18,6 +18,10 @@ FRAME_ROOM = 1024 * 1024
 # What the client takes as one answer by default. It asks for half of that, and a broker gives a
 # larger record all the same.
 ANSWER_BYTES = 100_000_000
+# How long a fetch waits for something to come. The client asks a broker for one thing at a time, so
+# where one partition has a backlog, its next fetch waits for that of the empty ones to come back:
+# with the usual 500 ms a detector stands still for a fifth of the time.
+FETCH_WAIT_MS = 100
 # A partition's records travel a batch at a time, so eight results of a transaction make one round
 # trip, not eight. What a broker refuses as too large a batch, the client splits.
 BATCH_BYTES = 256 * 1024
@@ -80,6 +84,7 @@ def open_consumer(settings: KafkaSettings, **options: Any) -> Any:
         "auto_offset_reset": "none",
         "isolation_level": "read_committed",
         "allow_auto_create_topics": False,
+        "fetch_max_wait_ms": FETCH_WAIT_MS,
         "receive_message_max_bytes": ANSWER_BYTES + settings.max_message_bytes,
         "metadata_max_age_ms": 30_000,
         "metrics_enabled": False,

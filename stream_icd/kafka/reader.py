@@ -74,7 +74,7 @@ def open_reader(
         TopicPartition(topic, p) for p in range(describe_topic(settings, topic).partitions)
     ]
     known = recognise(settings)
-    consumer = open_consumer(settings, fetch_max_wait_ms=POLL_MS)
+    consumer = open_consumer(settings)
     try:
         with translated(f"read {topic}"):
             consumer.assign(partitions)
