@@ -270,8 +270,8 @@ were sent at {one.offer.rate:.1f} a second, whatever came out.
 {table(one)}
 
 Memory counts after the first quarter; its slope is the median of the slopes between all pairs of
-samples (Theil and Sen). Everything is sampled once a second. What was fetched and waits is held in
-memory, so that it rises where the lag does ([operating.md](operating.md#memory)).
+samples (Theil and Sen). Everything is sampled once a second. What a backlog
+takes is in [operating.md](operating.md#memory).
 
 ![Memory, lag and rates over time](soak.png)
 """
