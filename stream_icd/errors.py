@@ -10,6 +10,7 @@ StreamIcdError
 │   │   ├── ClaimedObjectMissing           nothing is there (any more)
 │   │   └── ClaimedObjectAltered           other bytes are there
 │   ├── BadRow                             a row of a source file or stream cannot be read
+│   ├── NoGoodRows                         no row of a source can be read
 │   └── LimitExceeded                      a count or size is above a configured limit
 ├── BadSettings              stop          an option, a setting or an argument is wrong
 ├── MissingExtra             stop          an optional dependency is not installed
@@ -93,6 +94,10 @@ class ClaimedObjectAltered(BadClaim):
 
 class BadRow(BadInput):
     """A row of a source cannot be read; the message names file, line and value."""
+
+
+class NoGoodRows(BadInput):
+    """A source has rows, and none of them can be read; the message says how many."""
 
 
 class LimitExceeded(BadInput):

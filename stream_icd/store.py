@@ -56,6 +56,11 @@ class Store:
         found = self._look_up(selector)
         return sorted(one.base_name for one in found if one.type == fs.FileType.Directory)
 
+    def is_there(self) -> bool:
+        """Whether the folder exists; in an object store, whether anything is in it."""
+        (info,) = self._look_up([self.root])
+        return bool(info.type != fs.FileType.NotFound)
+
     def exists(self, path: str) -> bool:
         """Whether there is such a file."""
         (info,) = self._look_up([self._full(path)])

@@ -81,11 +81,18 @@ def list_(
         if everywhere
         else [dead_letters_of(topic)]
     )
-    found = []
+    found, no_match = [], None
     for name in boxes:
+        choice = _choice(settings, name, frozenset(), graph, exception, first, last)
         box = read_dead_letters(settings, name)
-        chosen = _choice(settings, name, frozenset(), graph, exception, first, last).of(box)
+        try:
+            chosen = choice.of(box)
+        except BadSettings as error:
+            no_match = error
+            continue
         found += [(letter, box.retried.get(letter.place, ())) for letter in chosen]
+    if no_match is not None and not found:
+        raise no_match
     for line in json_lines(found) if format == "json" else table_lines(found):
         typer.echo(line)
 

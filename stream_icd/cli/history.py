@@ -60,17 +60,12 @@ def list_(
     """
     from stream_icd.cli.history_tables import graphs_table, windows_lines
     from stream_icd.history.layout import KINDS
+    from stream_icd.history.nothing import refuse_nothing
     from stream_icd.store import open_store
 
     store = open_store(uri)
-    if not store.folders():
-        typer.echo(
-            f"nothing is archived in {store.place}; to keep what goes over the topics there: "
-            f"stream-icd consume archive {uri}",
-            err=True,
-        )
-        return
     chosen = [_selection(one, graph, None, first, last) for one in KINDS if kind in (None, one)]
+    refuse_nothing(store, chosen)
     if windows:
         for selection in chosen:
             for line in windows_lines(store, selection):
@@ -94,9 +89,11 @@ def show(
     from stream_icd.cli.history_tables import shown
     from stream_icd.history.archive import Selection, windows
     from stream_icd.history.layout import KINDS
+    from stream_icd.history.nothing import refuse_nothing
     from stream_icd.store import open_store
 
     store, found = open_store(uri), 0
+    refuse_nothing(store, [Selection(kind, graph) for kind in KINDS])
     for kind in KINDS:
         for noted in windows(store, Selection(kind, graph)):
             if noted.identity.snapshot_id == snapshot:
@@ -150,12 +147,17 @@ def compact(
     """
     from datetime import UTC, datetime
 
+    from stream_icd.history.archive import Selection
     from stream_icd.history.compact import compact as merge
+    from stream_icd.history.layout import KINDS
+    from stream_icd.history.nothing import refuse_nothing
     from stream_icd.store import open_store
 
+    store = open_store(uri)
+    refuse_nothing(store, [Selection(kind, graph) for kind in KINDS])
     end = parse_time("--before", before) or datetime.now(UTC)
     days = files = 0
-    for done in merge(open_store(uri), end.date(), graph=graph, dry_run=dry_run):
+    for done in merge(store, end.date(), graph=graph, dry_run=dry_run):
         typer.echo(
             f"{done.partition.folder}: {done.windows} windows, "
             f"{done.files_before} files -> {done.files_after}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 import typer
@@ -34,7 +35,17 @@ app = typer.Typer(cls=BuiltIn, help=HELP, no_args_is_help=True, add_completion=F
 
 @app.callback()
 def _root() -> None:
-    """Exists so that typer keeps the group even with one command."""
+    """Check the environment before a command runs.
+
+    Raises:
+        BadSettings: a setting there has a name or a log level that does not exist.
+    """
+    if not any(name.upper().startswith("STREAM_ICD_") for name in os.environ):
+        return
+    from stream_icd.cli.environment import check_environment
+
+    for warning in check_environment(os.environ):
+        typer.echo(f"warning: {warning}", err=True)
 
 
 def main() -> None:

@@ -107,7 +107,13 @@ def topic(
 
       stream-icd replay topic --model lfr --out-topic again --compare
     """
-    from stream_icd.cli.replay_run import Options, communities_topic, run_replay, topic_jobs
+    from stream_icd.cli.replay_run import (
+        Options,
+        communities_topic,
+        no_snapshots,
+        run_replay,
+        topic_jobs,
+    )
     from stream_icd.kafka.topics import describe_topic
     from stream_icd.pipeline.pacing import parse_tempo
     from stream_icd.pipeline.replay_results import results_topic
@@ -128,11 +134,13 @@ def topic(
     settings = kafka_settings(bootstrap_servers)
     n = describe_topic(settings, source).partitions
     start, end = parse_position("--from", first, n), parse_position("--to", last, n)
+    part = TopicRange(source, start, end)
     run_replay(
         options,
-        topic_jobs(settings, TopicRange(source, start, end), graph),
+        topic_jobs(settings, part, graph),
         results_topic(settings, out_topic, into_live=into_live, partitions=n),
         communities_topic(settings) if compare else None,
+        nothing=lambda: no_snapshots(part, graph),
         dry_run=dry_run,
     )
 
@@ -176,6 +184,7 @@ def history(
     """
     from stream_icd.cli.replay_run import Options, archived_jobs, run_replay
     from stream_icd.history.archive import Selection
+    from stream_icd.history.nothing import nothing_selected
     from stream_icd.pipeline.pacing import parse_tempo
     from stream_icd.pipeline.replay_results import HistoryResults, Results, results_topic
     from stream_icd.store import open_store
@@ -199,10 +208,12 @@ def history(
     else:
         settings = kafka_settings(bootstrap_servers)
         results = results_topic(settings, str(out_topic), into_live=into_live)
+    selection = Selection(graph=graph, start=start, end=end)
     run_replay(
         options,
-        archived_jobs(store, Selection(graph=graph, start=start, end=end)),
+        archived_jobs(store, selection),
         results,
         HistoryResults(store) if compare else None,
+        nothing=lambda: nothing_selected(store, selection),
         dry_run=dry_run,
     )

@@ -17,7 +17,7 @@ from stream_icd.cli.run_consumer import stop_on_signals
 from stream_icd.cli.run_producer import INTERRUPTED, progress_bar
 from stream_icd.cli.wide_console import wide_console
 from stream_icd.communities import Communities
-from stream_icd.errors import BadInput, BadSettings, ModelNotFound
+from stream_icd.errors import BadInput, BadSettings, ModelNotFound, StreamIcdError
 from stream_icd.history.archive import Selection, windows
 from stream_icd.icd.detection import Mode
 from stream_icd.kafka.record import Record
@@ -78,6 +78,13 @@ def topic_jobs(settings: KafkaSettings, part: TopicRange, graph: str | None) -> 
     return jobs
 
 
+def no_snapshots(part: TopicRange, graph: str | None) -> BadSettings:
+    """The error for a part of a topic in which there is nothing to replay."""
+    of = "no snapshot" if graph is None else f"no snapshot of graph {graph}"
+    start, end = part.start or "the beginning", part.end or "the end"
+    return BadSettings(f"{part.topic} holds {of} from {start} to {end}")
+
+
 def archived_jobs(store: Store, selection: Selection) -> Jobs:
     """The snapshots of an archive."""
 
@@ -95,15 +102,23 @@ def communities_topic(settings: KafkaSettings) -> TopicResults:
 
 
 def run_replay(
-    options: Options, jobs: Jobs, results: Results, before: Results | None, *, dry_run: bool
+    options: Options,
+    jobs: Jobs,
+    results: Results,
+    before: Results | None,
+    *,
+    nothing: Callable[[], StreamIcdError],
+    dry_run: bool,
 ) -> None:
     """Replay, and show it.
 
     Args:
         before: what to compare with, if that is wanted.
+        nothing: the error to raise if there is nothing to replay.
 
     Raises:
-        BadSettings: there is nothing to replay.
+        SourceNotFound, BadSettings: there is nothing to replay.
+        typer.Exit: 1 where snapshots could not be detected; 130 where it was stopped.
         ModelError, BrokerError, StoreError, HistoryDamaged: as their texts say.
     """
     configure_logging()
@@ -116,7 +131,7 @@ def run_replay(
     with jobs() as all_jobs:
         plan = make_plan(all_jobs, results, redetection.version)
     if not plan.names:
-        raise BadSettings("there is no snapshot of that graph, from there to there")
+        raise nothing()
     for line in plan_lines(plan, redetection.version, results.name, options.tempo):
         console.print(line, highlight=False, soft_wrap=True)
     if dry_run:
@@ -185,6 +200,8 @@ def _detect(
     )
     if stop.is_set():
         raise typer.Exit(INTERRUPTED)
+    if done.refused:
+        raise typer.Exit(1)
 
 
 def _compare(plan: Plan, version: str, before: Results, results: Results) -> None:

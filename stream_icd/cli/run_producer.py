@@ -24,7 +24,7 @@ from rich.text import Text
 
 from stream_icd.cli.options import kafka_settings
 from stream_icd.cli.run_consumer import stop_on_signals
-from stream_icd.errors import BadRow
+from stream_icd.errors import BadRow, NoGoodRows
 from stream_icd.kafka.producer import Publisher
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import create_topics
@@ -45,6 +45,7 @@ class BadRows:
 
     def __init__(self, *, strict: bool) -> None:
         self.count = 0
+        self.first = ""
         self._strict = strict
 
     def __call__(self, error: BadRow) -> None:
@@ -56,6 +57,7 @@ class BadRows:
         if self._strict:
             stop_at_bad_row(error)
         self.count += 1
+        self.first = self.first or str(error)
         if self.count <= SHOWN_BAD_ROWS:
             structlog.get_logger().warning("bad row", reason=str(error))
 
@@ -108,6 +110,7 @@ def run_producer(
         partition_by: what chooses the partition; by snapshot, a graph's order is not kept.
 
     Raises:
+        NoGoodRows: there were bad rows, and nothing else.
         BadSettings, SourceNotFound, BadRow, BrokerError: as their texts say.
     """
     configure_logging()
@@ -134,7 +137,16 @@ def run_producer(
     _sum_up(sent, run)
     if stop.is_set():
         raise typer.Exit(INTERRUPTED)
+    _refuse_nothing_but_bad_rows(sent, run)
     return sent
+
+
+def _refuse_nothing_but_bad_rows(sent: Published, run: Run) -> None:
+    if run.bad_rows.count and not sent.snapshots and not sent.already_sent:
+        raise NoGoodRows(
+            f"no snapshot was sent: nothing could be made of the input, which has "
+            f"{run.bad_rows.count:,} bad rows; the first of them: {run.bad_rows.first}"
+        )
 
 
 def _sum_up(sent: Published, run: Run) -> None:

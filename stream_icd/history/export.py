@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 
 from stream_icd.errors import BadSettings, StoreUnwritable
 from stream_icd.history.archive import Selection, read_window, windows
+from stream_icd.history.nothing import nothing_selected
 from stream_icd.history.parquet import ArchivedWindow
 from stream_icd.store import Store
 
@@ -45,7 +46,8 @@ def export(
     The columns are the archive's with `graph` before them. The file appears when it is whole.
 
     Raises:
-        BadSettings: nothing is selected, or graphs have ids of different types.
+        SourceNotFound, BadSettings: nothing is selected; the message says why.
+        BadSettings: graphs have ids of different types.
         StoreUnwritable: such as a full disk.
         HistoryDamaged: a file of the archive cannot be read.
     """
@@ -65,17 +67,19 @@ def export(
 def _tables(
     store: Store, selection: Selection, on_window: Callable[[ArchivedWindow], None]
 ) -> Iterator[pa.Table]:
+    found = False
     for noted in windows(store, selection):
+        found = True
         rows = read_window(store, noted)
         graph = pa.repeat(pa.scalar(noted.partition.graph), rows.num_rows)
         yield rows.add_column(0, "graph", graph)
         on_window(noted)
+    if not found:
+        raise nothing_selected(store, selection)
 
 
 def _write(tables: Iterator[pa.Table], kind: Format, sink: object) -> int:
-    first = next(tables, None)
-    if first is None:
-        raise BadSettings("nothing in the archive is of that kind, graph, model and time")
+    first = next(tables)
     with _writer(kind, sink, first.schema) as writer:
         writer.write_table(first)
         rows = int(first.num_rows)

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from stream_icd.communities import Labels
-from stream_icd.errors import BadSettings
 from stream_icd.history.archive import Selection, read_message, read_snapshot, windows
 from stream_icd.history.layout import Identity
+from stream_icd.history.nothing import nothing_selected
 from stream_icd.history.parquet import ArchivedWindow
 from stream_icd.pipeline.pacing import Tempo, paced
 from stream_icd.pipeline.sent_before import SentBefore
@@ -32,12 +32,12 @@ def archived_source(
         tempo: when each is given; nobody waits for those that are sent `already`.
 
     Raises:
-        BadSettings: there are none.
+        SourceNotFound, BadSettings: there are none; the message says why.
         HistoryDamaged: a file cannot be read.
     """
     chosen = list(windows(store, selection))
     if not chosen:
-        raise BadSettings(f"no snapshot in {store.place} is of that graph and time")
+        raise nothing_selected(store, selection)
     known = {
         (noted.partition.graph, noted.identity): noted
         for noted in windows(store, replace(selection, kind="labels"))

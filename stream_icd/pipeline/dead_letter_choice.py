@@ -10,6 +10,7 @@ from stream_icd.errors import BadSettings
 from stream_icd.kafka.topics import dead_letter_topic, is_dead_letter_topic
 from stream_icd.pipeline.dead_letter_box import DeadLetter, DeadLetterBox
 from stream_icd.pipeline.topic_range import TopicRange
+from stream_icd.suggest import did_you_mean
 
 _WHOLE = re.compile(r"(?P<topic>[A-Za-z0-9._-]+)\[\d+\]@\d+")
 _SHORT = re.compile(r"(?P<partition>\d+):(?P<offset>\d+)")
@@ -42,7 +43,8 @@ class Choice:
         """Those that are meant.
 
         Raises:
-            BadSettings: there is nothing at one of the places.
+            BadSettings: there is nothing at one of the places, or dead letters of other graphs
+                only.
         """
         chosen = [letter for letter in box.letters if self.holds(letter)]
         known = {place for one in box.letters for place in (one.place, one.came_from)}
@@ -50,6 +52,13 @@ class Choice:
             raise BadSettings(
                 f"{self.part.topic} holds no dead letter {', '.join(missing)}: "
                 "stream-icd dlq list shows what there is"
+            )
+        graphs = {letter.graph or "unknown" for letter in box.letters}
+        if self.graph is not None and graphs and self.graph not in graphs:
+            raise BadSettings(
+                f"{self.part.topic} holds no dead letter of graph {self.graph}; "
+                f"it holds those of {', '.join(sorted(graphs)[:10])}"
+                f"{did_you_mean(self.graph, graphs)}"
             )
         return chosen
 

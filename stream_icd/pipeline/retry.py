@@ -57,9 +57,15 @@ def plan_retry(
         again: also those that have been sent again before.
 
     Raises:
-        BadSettings: there is none at a place, or one does not say where it came from.
+        BadSettings: no dead letter is chosen, though there are some; or one does not say where
+            it came from.
     """
     chosen = choice.of(box)
+    if box.letters and not chosen:
+        raise BadSettings(
+            f"{choice.part.topic} holds {len(box.letters):,} dead letters, and none that fits all "
+            "of --graph, --exception, --from and --to"
+        )
     fresh = [one for one in chosen if again or one.place not in box.retried]
     return Plan([(one, to or _origin(one)) for one in fresh], len(chosen) - len(fresh))
 

@@ -10,7 +10,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
-from stream_icd.errors import BadSettings
+from stream_icd.errors import BadSettings, SourceNotFound
 from stream_icd.history.archive import Archive, Selection
 from stream_icd.history.export import export
 from stream_icd.snapshot import Snapshot
@@ -54,7 +54,7 @@ def test_ids_of_two_types_do_not_go_into_one_file(
 
 
 def test_nothing_to_export_is_said(store: Store, tmp_path: Path) -> None:
-    with pytest.raises(BadSettings, match="nothing in the archive"):
+    with pytest.raises(SourceNotFound, match="stream-icd consume archive"):
         export(store, Selection(), tmp_path / "rows.csv")
     with pytest.raises(BadSettings, match="rows.xls"):
         export(store, Selection(), tmp_path / "rows.xls")

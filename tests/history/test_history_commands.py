@@ -12,7 +12,7 @@ from typer.testing import CliRunner, Result
 
 from stream_icd.cli.main import app
 from stream_icd.communities import Communities
-from stream_icd.errors import BadSettings
+from stream_icd.errors import BadSettings, SourceNotFound
 from stream_icd.history.archive import Archive
 from stream_icd.snapshot import Snapshot
 from stream_icd.store import Store
@@ -41,12 +41,41 @@ def filled(
     return store
 
 
-def test_list_of_a_place_without_an_archive_says_how_to_fill_it(store: Store) -> None:
-    said = history("list", store.uri)
-    assert said.exit_code == 0
-    assert said.stderr.startswith(f"nothing is archived in {store.place}; ")
-    assert said.stderr.endswith(f"stream-icd consume archive {store.uri}\n")
-    assert said.stdout == ""
+READERS = {
+    "list": (),
+    "show": ("test/1",),
+    "export": ("--out", "out.csv"),
+    "compact": (),
+}
+
+
+@pytest.mark.parametrize("command", READERS)
+def test_a_folder_that_is_not_there_is_named(command: str, tmp_path: Path) -> None:
+    with pytest.raises(SourceNotFound, match="there is no .*/histry: .*stream-icd consume archive"):
+        history(command, str(tmp_path / "histry"), *READERS[command])
+
+
+def test_an_empty_folder_says_how_to_fill_it(tmp_path: Path) -> None:
+    with pytest.raises(SourceNotFound, match="holds no archived snapshots; to fill it .*archive"):
+        history("list", str(tmp_path))
+
+
+@pytest.mark.parametrize("command", ["list", "export", "compact"])
+def test_a_graph_that_matches_nothing_is_an_error(command: str, filled: Store) -> None:
+    with pytest.raises(
+        BadSettings, match="no snapshots of graph tset; it holds test; did you mean"
+    ):
+        history(command, filled.uri, "--graph", "tset", *READERS[command])
+
+
+def test_a_time_that_matches_nothing_names_the_times_there_are(filled: Store) -> None:
+    with pytest.raises(BadSettings, match="windows begin from 2026-01-01 .* to 2026-01-02 "):
+        history("list", filled.uri, "--from", "2027-01-01")
+
+
+def test_a_model_that_matches_nothing_names_the_models_there_are(filled: Store) -> None:
+    with pytest.raises(BadSettings, match="no communities of model m@2; it holds those of m@1"):
+        history("export", filled.uri, "--kind", "communities", "--model", "m@2", "--out", "o.csv")
 
 
 def test_list_counts_what_is_there(filled: Store) -> None:

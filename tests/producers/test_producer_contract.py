@@ -227,6 +227,20 @@ def test_bad_rows_are_counted_shown_and_stop_it_when_strict(
     assert said.splitlines()[-1].startswith("BadRow: ")
 
 
+def test_nothing_but_bad_rows_is_a_failure(produce: Produce, tmp_path: Path) -> None:
+    for example, make in (("as", days), ("events", events), ("taxi", fixes), ("files", edge_lists)):
+        folder = tmp_path / example
+        folder.mkdir()
+        arguments = make(folder, "")
+        for file in folder.iterdir():
+            header = file.read_text().splitlines()[0] if file.suffix == ".csv" else ""
+            file.write_text("\n".join([header, *["what, is, this, row"] * 3]) + "\n")
+        status, said = produce(example, *arguments)
+        assert (status, summary(said)["snapshots"]) == (65, 0), example
+        assert said.splitlines()[-1].startswith("NoGoodRows: no snapshot was sent: "), example
+        assert "bad rows; the first of them: " in said
+
+
 @pytest.mark.parametrize("name", PRODUCERS)
 def test_ctrl_c_leaves_whole_snapshots_and_the_next_run_sends_the_rest(
     name: str,

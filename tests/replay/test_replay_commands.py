@@ -9,7 +9,13 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from stream_icd.cli.main import app
-from stream_icd.errors import BadSettings, ModelNotFound, StreamIcdError, TopicMissing
+from stream_icd.errors import (
+    BadSettings,
+    ModelNotFound,
+    SourceNotFound,
+    StreamIcdError,
+    TopicMissing,
+)
 from stream_icd.history.archive import Archive, Selection, read_message, windows
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.topics import COMMUNITIES, SNAPSHOTS
@@ -82,8 +88,10 @@ def test_what_cannot_be_meant_is_refused(archive: Store, model_folder: Path) -> 
         run(*history)
     with pytest.raises(BadSettings, match="--into-live"):
         run(*history, "--out-topic", COMMUNITIES)
-    with pytest.raises(BadSettings, match="no snapshot"):
-        run(*history, "--out", archive.uri, "--graph", "another")
+    with pytest.raises(BadSettings, match="no snapshots of graph pats.*did you mean past"):
+        run(*history, "--out", archive.uri, "--graph", "pats")
+    with pytest.raises(SourceNotFound, match="there is no .*histry"):
+        run("replay", "history", "histry", "--out", archive.uri, "--model", str(model_folder))
     with pytest.raises(BadSettings, match="--engine ray"):
         run(*history, "--out", f"{archive.uri}-2", "--ray-address", "auto")
     with pytest.raises(ModelNotFound, match="not as@00000000"):
@@ -96,8 +104,8 @@ def test_a_topic_is_not_made_by_a_dry_run(
     source = make_topic()
     address = ["--bootstrap-servers", broker.bootstrap_servers, "--model", str(model_folder)]
     options = ["--topic", source, "--out-topic", f"{source}.again", "--dry-run"]
-    with pytest.raises(BadSettings, match="no snapshot"):
-        run("replay", "topic", *options, *address)
+    with pytest.raises(BadSettings, match="no snapshot of graph g from the beginning to the end"):
+        run("replay", "topic", *options, *address, "--graph", "g")
     with pytest.raises(TopicMissing), open_reader(broker.settings(), f"{source}.again"):
         pass
 

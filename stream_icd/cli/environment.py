@@ -1,0 +1,66 @@
+"""Settings with a name that does not exist: reported before their absence does harm."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator, Mapping, Set
+from pathlib import Path
+
+from stream_icd.errors import BadSettings
+from stream_icd.kafka.settings import KafkaSettings
+from stream_icd.log import LogSettings
+from stream_icd.pipeline.claim_settings import ClaimSettings
+from stream_icd.settings import ENV_PREFIX, Settings
+from stream_icd.suggest import nearest
+from stream_icd.wire.limits import Limits
+
+SETTINGS: tuple[type[Settings], ...] = (KafkaSettings, ClaimSettings, Limits, LogSettings)
+"""All settings classes (a test looks for others)."""
+
+CONFIG_FILE = f"{ENV_PREFIX}CONFIG_FILE"
+OF_THE_TESTS = (f"{ENV_PREFIX}TEST_", f"{ENV_PREFIX}REQUIRE_KAFKA")
+
+
+def check_environment(environment: Mapping[str, str]) -> list[str]:
+    """Refuse misspelt settings and an unknown log level; return warnings about unknown names.
+
+    A name close to that of a setting is refused: it may be about security. Other unknown names
+    are only reported, since Kubernetes sets STREAM_ICD_PORT and the like for a service of that
+    name, and other packages' producers may have settings of their own.
+
+    Raises:
+        BadSettings: a variable, a table of the settings file or the log level is wrong.
+    """
+    ours = [name.upper() for name in environment if name.upper().startswith(ENV_PREFIX)]
+    given = {name.removeprefix(ENV_PREFIX) for name in ours if not name.startswith(OF_THE_TESTS)}
+    known = {name.removeprefix(ENV_PREFIX) for name in variables()}
+    warnings = _check(given, known, f"environment variable {ENV_PREFIX}", ENV_PREFIX)
+    if path := environment.get(CONFIG_FILE):
+        tables = {one.table for one in SETTINGS}
+        warnings += _check(_tables(Path(path)), tables, f"settings file {path}: table ", "")
+    LogSettings()
+    return warnings
+
+
+def variables() -> Iterator[str]:
+    """The names of all environment variables that are settings."""
+    yield CONFIG_FILE
+    for one in SETTINGS:
+        prefix = one.model_config["env_prefix"]
+        fields = (field for field in one.model_fields if field != "config_file")
+        yield from (f"{prefix}{field}".upper() for field in fields)
+
+
+def _check(given: Set[str], known: Set[str], what: str, prefix: str) -> list[str]:
+    unknown = sorted(given - known)
+    for name in unknown:
+        if meant := nearest(name, known):
+            raise BadSettings(f"{what}{name} is not a setting; did you mean {prefix}{meant}?")
+    return [f"{what}{name} is not a setting and has no effect" for name in unknown]
+
+
+def _tables(path: Path) -> Set[str]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8")).keys()
+    except (OSError, ValueError):
+        return set()  # reported by whoever reads a setting
