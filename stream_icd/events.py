@@ -98,7 +98,7 @@ class CommunityEvents:
         """
         try:
             sought = pa.scalar(node, self.nodes.type)
-        except (pa.ArrowException, TypeError, ValueError):
+        except (pa.ArrowException, TypeError, ValueError, OverflowError):
             sought = _parsed(node, self.nodes.type)
         at = self.nodes.index(sought).as_py() if sought is not None else -1
         return None if at < 0 else int(self.communities[at])

@@ -16,12 +16,18 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
 
+LEAST_WEIGHT, MOST_WEIGHT = 1e-150, 1e150
+"""Of one edge at least, and of all edges together at most. Modularity and the planted model
+multiply two sums of weights, and divide by them: within these bounds the result is finite."""
+
+
 @dataclass(frozen=True, slots=True)
 class Window:
     """A half-open span of event time, `[start, end)`, in UTC.
 
     Raises:
-        BadSnapshot: a time has no zone, or the end is before the start.
+        BadSnapshot: a time has no zone or is outside the years 1 to 9999 in UTC, or the end is
+            before the start.
     """
 
     start: datetime
@@ -31,10 +37,18 @@ class Window:
         for name, time in (("start", self.start), ("end", self.end)):
             if time.tzinfo is None:
                 raise BadSnapshot(f"window {name} {time.isoformat()} has no time zone; give UTC")
+            object.__setattr__(self, name, _in_utc(name, time))
         if self.end < self.start:
             raise BadSnapshot(f"window ends ({self.end}) before it starts ({self.start})")
-        object.__setattr__(self, "start", self.start.astimezone(UTC))
-        object.__setattr__(self, "end", self.end.astimezone(UTC))
+
+
+def _in_utc(name: str, time: datetime) -> datetime:
+    try:
+        return time.astimezone(UTC)
+    except OverflowError as error:
+        raise BadSnapshot(
+            f"window {name} {time.isoformat()} is outside the years 1 to 9999 in UTC"
+        ) from error
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -50,7 +64,8 @@ class Snapshot:
         window: the span of event time it covers.
         nodes: the source's own ids, `(n_nodes,)`, unique, ascending; integers or strings.
         edges: positions in `nodes`, `(2, n_edges)`, row 0 < row 1, each pair once, ascending.
-        weights: `(n_edges,)` positive, or None for an unweighted graph.
+        weights: `(n_edges,)` at least `LEAST_WEIGHT` each and at most `MOST_WEIGHT` in all, or
+            None for an unweighted graph.
         n_communities: K, where the source knows it.
         source: who made it, a URI reference (`ce_source`).
         n_self_loops: how many self loops were dropped on the way here.
@@ -143,7 +158,8 @@ def snapshot_from_pairs(
         weights: `(n_pairs,)`, positive and finite; ignored where `dst` is null.
 
     Raises:
-        BadSnapshot: no edge at all, ids of another type, a null `src`, a bad weight.
+        BadSnapshot: no edge at all, ids of another type, a null `src`, a bad weight, or weights
+            that add up to more than `MOST_WEIGHT`, or on one edge to less than `LEAST_WEIGHT`.
 
     >>> day = Window(datetime(1999, 4, 2, tzinfo=UTC), datetime(1999, 4, 3, tzinfo=UTC))
     >>> snapshot = snapshot_from_pairs(
@@ -189,6 +205,8 @@ def is_id_type(kind: pa.DataType) -> bool:
 def _ids(name: str, values: Any) -> pa.Array:
     try:
         ids = values if isinstance(values, pa.Array | pa.ChunkedArray) else pa.array(values)
+    except MemoryError:
+        raise
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         raise BadSnapshot(f"{name} is no column of integers or strings: {error}") from error
     if isinstance(ids, pa.ChunkedArray):  # a single chunk needs no copy
@@ -199,7 +217,7 @@ def _ids(name: str, values: Any) -> pa.Array:
 def _check_ends(src: pa.Array, dst: pa.Array) -> None:
     if not is_id_type(src.type):
         raise BadSnapshot(f"src has type {src.type}; ids are integers or strings")
-    if dst.type != src.type and dst.null_count < len(dst):
+    if dst.type not in (src.type, pa.null()):
         raise BadSnapshot(f"src has type {src.type} and dst {dst.type}; give both one type")
     if len(src) != len(dst):
         raise BadSnapshot(f"src has {len(src)} rows and dst {len(dst)}; each pair needs both")
@@ -299,7 +317,24 @@ def _merge(
     pairs = pairs[order]
     first = _first(pairs)
     added = np.bincount(np.cumsum(first) - 1, weights[order]).astype(np.float64, copy=False)
+    _check_sums(added)
     return _split(pairs, first, n), added
+
+
+def _check_sums(weights: NDArray[np.float64]) -> None:
+    """Refuse weights whose sums, squares of sums or reciprocals are not finite."""
+    least = weights.min()
+    if least < LEAST_WEIGHT:
+        raise BadSnapshot(
+            f"an edge has weight {least:g}; the least is {LEAST_WEIGHT:g}: multiply all weights"
+        )
+    with np.errstate(over="ignore"):
+        total = weights.sum()
+    if total > MOST_WEIGHT:
+        raise BadSnapshot(
+            f"the weights of all edges add up to {total:g}; "
+            f"the limit is {MOST_WEIGHT:g}: divide all weights"
+        )
 
 
 def _first(ascending: NDArray[np.int64]) -> NDArray[np.bool_]:

@@ -136,7 +136,7 @@ def read_footer(store: Store, path: str) -> list[ArchivedWindow]:
         schema = str(footer.schema.to_arrow_schema().remove_metadata())
         noted = json.loads(footer.metadata[FOOTER])
         return [_from_json(one, path, at, schema) for at, one in enumerate(noted)]
-    except FileNotFoundError:
+    except (FileNotFoundError, MemoryError):
         raise
     except (pa.ArrowException, OSError, KeyError, ValueError, TypeError) as error:
         raise HistoryDamaged(
@@ -156,7 +156,7 @@ def read_rows(store: Store, noted: ArchivedWindow) -> pa.Table:
         with store.open(noted.path) as file:
             rows = pq.ParquetFile(file).read_row_group(noted.row_group)
             return rows.replace_schema_metadata(None)
-    except FileNotFoundError:
+    except (FileNotFoundError, MemoryError):
         raise
     except (pa.ArrowException, OSError) as error:
         raise HistoryDamaged(f"{store.place}/{noted.path} cannot be read: {error}") from error

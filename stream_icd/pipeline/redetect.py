@@ -18,6 +18,7 @@ from stream_icd.pipeline.detect import DetectSettings, Refused, detected, result
 from stream_icd.registry.shipped import VersionedModel
 from stream_icd.snapshot import Snapshot
 from stream_icd.store import Store, open_store
+from stream_icd.wire.boundary import refusing
 from stream_icd.wire.cloudevents import EventHeaders, graph_of
 from stream_icd.wire.limits import DEFAULT_LIMITS, Limits
 from stream_icd.wire.message import Message
@@ -98,15 +99,16 @@ def record_job(record: Record, claims: ClaimSettings, limits: Limits) -> RecordJ
     Raises:
         BadSnapshot: they break the contract.
     """
-    fields = EventHeaders(record.headers, SNAPSHOT_TYPE, limits, BadSnapshot)
-    return RecordJob(
-        graph=graph_of(record.key, BadSnapshot),
-        snapshot_id=fields.text("ce_id"),
-        window_end=fields.window().end,
-        record=record,
-        claims=claims,
-        limits=limits,
-    )
+    with refusing(BadSnapshot, "the headers cannot be read"):
+        fields = EventHeaders(record.headers, SNAPSHOT_TYPE, limits, BadSnapshot)
+        return RecordJob(
+            graph=graph_of(record.key, BadSnapshot),
+            snapshot_id=fields.text("ce_id"),
+            window_end=fields.window().end,
+            record=record,
+            claims=claims,
+            limits=limits,
+        )
 
 
 Outcome = Message | Refused

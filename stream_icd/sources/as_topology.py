@@ -162,6 +162,8 @@ def _days_of_parquet(path: Path) -> Mapping[date, ReadDay]:
     try:
         table = pq.read_table(path, columns=["window_start", "src", "dst"])
         day = table["window_start"].cast(pa.date32())
+    except MemoryError:
+        raise
     except (pa.ArrowException, OSError, KeyError) as error:
         raise BadSettings(f"{path} has no columns window_start, src and dst: {error}") from error
     # Stored by pair, since that compresses best; a stable sort keeps the pairs in order.

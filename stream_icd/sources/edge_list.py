@@ -43,6 +43,8 @@ def read_edge_list(file: Path, id_kind: IdKind, on_bad_row: OnBadRow) -> pa.Tabl
         batches = list(_raw(file, on_bad_row))
     except BadSettings as error:
         raise BadInput(str(error)) from error
+    except MemoryError:
+        raise
     except (*DAMAGED, pa.ArrowException, ElementTree.ParseError) as error:
         raise BadInput(f"it is damaged, or of another form than its name says: {error}") from error
     if not batches:

@@ -88,6 +88,8 @@ def _read_files(
         try:
             with file.open("rb") as packed, uncompressed(packed, file.name) as content:
                 yield from form(content, file.name, columns, on_bad_row, header)
+        except MemoryError:
+            raise
         except (*DAMAGED, pa.ArrowException) as error:
             on_bad_row(BadRow(f"{file.name} is damaged, the rest of it was not used: {error}"))
 

@@ -87,6 +87,8 @@ def read_times(
         return _in_range(_of_text(times, unit, zone))
     try:
         return _in_range(_of_numbers(times, unit))
+    except MemoryError:
+        raise
     except pa.ArrowException:
         return np.zeros(len(times), np.int64), np.zeros(len(times), bool)
 

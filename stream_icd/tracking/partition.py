@@ -60,6 +60,8 @@ def shared_nodes(old: Partition, new: Partition) -> tuple[Positions, Positions]:
 
     try:
         found = pc.index_in(new.nodes, value_set=old.nodes.cast(new.nodes.type))
+    except MemoryError:
+        raise
     except pa.ArrowException:
         return np.empty(0, np.int64), np.empty(0, np.int64)
     there = np.flatnonzero(found.is_valid().to_numpy(zero_copy_only=False))

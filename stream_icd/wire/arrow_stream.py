@@ -15,6 +15,7 @@ from flatbuffers import number_types
 from flatbuffers.table import Table as FlatTable
 
 from stream_icd.errors import BadInput, LimitExceeded
+from stream_icd.wire.boundary import refusing
 from stream_icd.wire.limits import Limits
 
 CONTENT_TYPE = "application/vnd.apache.arrow.stream"
@@ -47,15 +48,12 @@ def read_table(
     Raises:
         LimitExceeded: the table is above `limits`; nothing of that size was allocated.
         BadInput: as `error`: truncated, foreign or inconsistent bytes, unknown columns.
+        MemoryError: there is not enough memory for it now.
     """
-    try:
+    with refusing(error, f"not an Arrow IPC stream of {len(value)} bytes"):
         _check_stream(value, columns, limits, error)
         table = pa.ipc.open_stream(value, options=READING).read_all()
         table.validate(full=True)
-    except BadInput:
-        raise
-    except (pa.ArrowException, OSError, ValueError, TypeError, EOFError) as cause:
-        raise error(f"not an Arrow IPC stream of {len(value)} bytes: {cause}") from cause
     return table
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from datetime import UTC, datetime
 
@@ -52,7 +53,7 @@ class EventHeaders:
         self._values = dict(headers)
         ours = [name for name, _ in headers if name.startswith(("ce_", "icd_", "content-type"))]
         if len(ours) > len(set(ours)):
-            raise error(f"a header is given twice: {', '.join(sorted(ours))}")
+            raise error(f"a header is given twice: {', '.join(sorted(ours)):.200}")
         self._expect("ce_specversion", "1.0")
         self._expect("ce_type", type)
         self._expect("content-type", CONTENT_TYPE)
@@ -81,15 +82,23 @@ class EventHeaders:
             raise self._error(f"header {name} is {text!r:.80}; expected RFC 3339") from cause
         if time.tzinfo is None:
             raise self._error(f"header {name} is {text!r:.80}; it needs a time zone, such as Z")
-        return time.astimezone(UTC)
+        try:
+            return time.astimezone(UTC)
+        except OverflowError as cause:
+            raise self._error(
+                f"header {name} is {text!r:.80}; in UTC it is outside the years 1 to 9999"
+            ) from cause
 
     def number(self, name: str) -> float:
-        """A required header as a number."""
+        """A required header as a finite number."""
         text = self.text(name)
         try:
-            return float(text)
-        except ValueError as cause:
-            raise self._error(f"header {name} is {text!r:.80}; expected a number") from cause
+            number = float(text)
+        except ValueError:
+            number = math.nan
+        if not math.isfinite(number):
+            raise self._error(f"header {name} is {text!r:.80}; expected a finite number")
+        return number
 
     def count(self, name: str) -> int | None:
         """A header as a whole number of at least one, or None where it is not given."""

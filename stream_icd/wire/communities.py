@@ -9,6 +9,7 @@ from stream_icd.communities import STAGES, Communities, Labels
 from stream_icd.errors import BadCommunities, BadInput
 from stream_icd.snapshot import is_id_type
 from stream_icd.wire.arrow_stream import read_table, write_table
+from stream_icd.wire.boundary import refusing
 from stream_icd.wire.cloudevents import EventHeaders, event_headers, graph_of, window_headers
 from stream_icd.wire.limits import DEFAULT_LIMITS, Limits
 from stream_icd.wire.message import Headers, Message
@@ -54,27 +55,28 @@ def decode_communities(
         BadCommunities: the message breaks the contract; the text says how.
         LimitExceeded: it is above `limits`.
     """
-    fields = EventHeaders(headers, COMMUNITIES_TYPE, limits, BadCommunities)
-    nodes, labels = _read_nodes(value, limits, BadCommunities)
-    communities = Communities(
-        graph=graph_of(key, BadCommunities),
-        snapshot_id=fields.text("icd_snapshot_id"),
-        window=fields.window(),
-        nodes=nodes,
-        labels=labels,
-        n_edges=fields.count("icd_n_edges") or 0,
-        model=fields.text("icd_model"),
-        modularity=fields.number("icd_modularity"),
-        ncut=fields.number("icd_ncut"),
-        milliseconds={stage: fields.number(f"icd_ms_{stage}") for stage in STAGES},
-        detected_at=fields.time("icd_detected_at"),
-    )
-    if communities.n_communities != fields.count("icd_k"):
-        raise BadCommunities(
-            f"header icd_k says {fields.count('icd_k')} communities; "
-            f"the table has {communities.n_communities}"
+    with refusing(BadCommunities, "the message cannot be read"):
+        fields = EventHeaders(headers, COMMUNITIES_TYPE, limits, BadCommunities)
+        nodes, labels = _read_nodes(value, limits, BadCommunities)
+        communities = Communities(
+            graph=graph_of(key, BadCommunities),
+            snapshot_id=fields.text("icd_snapshot_id"),
+            window=fields.window(),
+            nodes=nodes,
+            labels=labels,
+            n_edges=fields.count("icd_n_edges") or 0,
+            model=fields.text("icd_model"),
+            modularity=fields.number("icd_modularity"),
+            ncut=fields.number("icd_ncut"),
+            milliseconds={stage: fields.number(f"icd_ms_{stage}") for stage in STAGES},
+            detected_at=fields.time("icd_detected_at"),
         )
-    return communities
+        if communities.n_communities != fields.count("icd_k"):
+            raise BadCommunities(
+                f"header icd_k says {fields.count('icd_k')} communities; "
+                f"the table has {communities.n_communities}"
+            )
+        return communities
 
 
 def encode_labels(labels: Labels) -> Message:
@@ -100,16 +102,17 @@ def decode_labels(
         BadCommunities: the message breaks the contract; the text says how.
         LimitExceeded: it is above `limits`.
     """
-    fields = EventHeaders(headers, LABELS_TYPE, limits, BadCommunities)
-    nodes, labels = _read_nodes(value, limits, BadCommunities)
-    return Labels(
-        graph=graph_of(key, BadCommunities),
-        snapshot_id=fields.text("icd_snapshot_id"),
-        window=fields.window(),
-        nodes=nodes,
-        labels=labels,
-        source=fields.text("ce_source"),
-    )
+    with refusing(BadCommunities, "the message cannot be read"):
+        fields = EventHeaders(headers, LABELS_TYPE, limits, BadCommunities)
+        nodes, labels = _read_nodes(value, limits, BadCommunities)
+        return Labels(
+            graph=graph_of(key, BadCommunities),
+            snapshot_id=fields.text("icd_snapshot_id"),
+            window=fields.window(),
+            nodes=nodes,
+            labels=labels,
+            source=fields.text("ce_source"),
+        )
 
 
 def _node_table(nodes: pa.Array, labels: np.ndarray) -> pa.Table:

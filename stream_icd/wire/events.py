@@ -13,6 +13,7 @@ from stream_icd.errors import BadEvents
 from stream_icd.events import KINDS, CommunityEvent, CommunityEvents
 from stream_icd.snapshot import is_id_type
 from stream_icd.wire.arrow_stream import read_table, write_table
+from stream_icd.wire.boundary import refusing
 from stream_icd.wire.cloudevents import EventHeaders, event_headers, graph_of, window_headers
 from stream_icd.wire.limits import DEFAULT_LIMITS, Limits
 from stream_icd.wire.message import Headers, Message
@@ -79,25 +80,26 @@ def decode_events(
         BadEvents: the message breaks the contract; the text says how.
         LimitExceeded: it is above `limits`.
     """
-    fields = EventHeaders(headers, EVENTS_TYPE, limits, BadEvents)
-    if not value:
-        raise BadEvents("the message has no value; an Arrow table of events was expected")
-    table = read_table(value, COLUMNS, limits, BadEvents).combine_chunks()
-    _check(table)
-    nodes, communities = _nodes(table)
-    return CommunityEvents(
-        graph=graph_of(key, BadEvents),
-        snapshot_id=fields.text("icd_snapshot_id"),
-        window=fields.window(),
-        model=fields.text("icd_model"),
-        nodes=nodes,
-        communities=communities,
-        events=tuple(_events(table)),
-        next_community=_whole(fields, "icd_next_community"),
-        missed=_whole(fields, "icd_missed"),
-        late=_yes(fields, "icd_late"),
-        model_before=fields.optional("icd_model_before"),
-    )
+    with refusing(BadEvents, "the message cannot be read"):
+        fields = EventHeaders(headers, EVENTS_TYPE, limits, BadEvents)
+        if not value:
+            raise BadEvents("the message has no value; an Arrow table of events was expected")
+        table = read_table(value, COLUMNS, limits, BadEvents).combine_chunks()
+        _check(table)
+        nodes, communities = _nodes(table)
+        return CommunityEvents(
+            graph=graph_of(key, BadEvents),
+            snapshot_id=fields.text("icd_snapshot_id"),
+            window=fields.window(),
+            model=fields.text("icd_model"),
+            nodes=nodes,
+            communities=communities,
+            events=tuple(_events(table)),
+            next_community=_whole(fields, "icd_next_community"),
+            missed=_whole(fields, "icd_missed"),
+            late=_yes(fields, "icd_late"),
+            model_before=fields.optional("icd_model_before"),
+        )
 
 
 def is_late(headers: Headers) -> bool:

@@ -8,6 +8,7 @@ import pyarrow as pa
 from stream_icd.errors import BadSnapshot
 from stream_icd.snapshot import Snapshot, is_id_type, snapshot_from_pairs
 from stream_icd.wire.arrow_stream import read_table, write_table
+from stream_icd.wire.boundary import refusing
 from stream_icd.wire.cloudevents import EventHeaders, event_headers, graph_of, window_headers
 from stream_icd.wire.limits import DEFAULT_LIMITS, Limits
 from stream_icd.wire.message import Headers, Message
@@ -43,26 +44,34 @@ def decode_snapshot(
         BadSnapshot: the message breaks the contract; the text says how.
         LimitExceeded: it is above `limits`; nothing of that size was allocated.
     """
-    graph = graph_of(key, BadSnapshot)
-    fields = EventHeaders(headers, SNAPSHOT_TYPE, limits, BadSnapshot)
-    if not value:
-        raise BadSnapshot("the message has no value; an Arrow edge table was expected")
-    table = read_table(value, COLUMNS, limits, BadSnapshot)
-    weighted = "weight" in table.column_names
-    if weighted and not pa.types.is_floating(table.schema.field("weight").type):
-        raise BadSnapshot(f"weight has type {table.schema.field('weight').type}; send a float")
-    if not is_id_type(table.schema.field("src").type):
-        raise BadSnapshot(f"src has type {table.schema.field('src').type}; ids are int or string")
-    return snapshot_from_pairs(
-        table["src"],
-        table["dst"],
-        graph=graph,
-        id=fields.text("ce_id"),
-        window=fields.window(),
-        weights=table["weight"] if weighted else None,
-        n_communities=fields.count("icd_k"),
-        source=fields.text("ce_source"),
-    )
+    with refusing(BadSnapshot, "the message cannot be read"):
+        graph = graph_of(key, BadSnapshot)
+        fields = EventHeaders(headers, SNAPSHOT_TYPE, limits, BadSnapshot)
+        if not value:
+            raise BadSnapshot("the message has no value; an Arrow edge table was expected")
+        table = read_table(value, COLUMNS, limits, BadSnapshot)
+        weighted = "weight" in table.column_names
+        if weighted and not pa.types.is_floating(table.schema.field("weight").type):
+            raise BadSnapshot(f"weight has type {table.schema.field('weight').type}; send a float")
+        _check_ends(table.schema)
+        return snapshot_from_pairs(
+            table["src"],
+            table["dst"],
+            graph=graph,
+            id=fields.text("ce_id"),
+            window=fields.window(),
+            weights=table["weight"] if weighted else None,
+            n_communities=fields.count("icd_k"),
+            source=fields.text("ce_source"),
+        )
+
+
+def _check_ends(schema: pa.Schema) -> None:
+    src, dst = schema.field("src").type, schema.field("dst").type
+    if not is_id_type(src):
+        raise BadSnapshot(f"src has type {src}; ids are int or string")
+    if dst not in (src, pa.null()):
+        raise BadSnapshot(f"src has type {src} and dst {dst}; give both one type")
 
 
 def _edge_table(snapshot: Snapshot) -> pa.Table:

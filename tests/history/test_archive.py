@@ -227,6 +227,21 @@ def test_a_file_that_is_none_of_ours_is_named(store: Store, snapshot: MakeSnapsh
         ids(store)
 
 
+@pytest.mark.parametrize("where", ["read_metadata", "ParquetFile"])
+def test_lack_of_memory_does_not_make_a_good_file_a_damaged_one(
+    where: str, disk: Store, snapshot: MakeSnapshot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Archive(disk).add("snapshots", encode_snapshot(snapshot(0)))
+    (noted,) = windows(disk, Selection())
+
+    def fail(*_: object) -> None:
+        raise pa.ArrowMemoryError("malloc of size 1 failed")
+
+    monkeypatch.setattr(f"pyarrow.parquet.{where}", fail)
+    with pytest.raises(MemoryError):
+        read_snapshot(disk, next(iter(windows(disk, Selection())), noted))
+
+
 def test_a_file_system_that_does_not_answer_is_said() -> None:
     class Unreachable:
         def get_file_info(self, _what: object) -> None:

@@ -1,0 +1,187 @@
+"""A decoder ends in what it decodes or in bad input, whatever a message holds."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from stream_icd.communities import STAGES, Communities, Labels
+from stream_icd.errors import BadCommunities, BadEvents, BadInput, BadSnapshot
+from stream_icd.events import CommunityEvent, CommunityEvents
+from stream_icd.kafka.record import Record
+from stream_icd.pipeline.claim_settings import ClaimSettings
+from stream_icd.pipeline.redetect import record_job
+from stream_icd.snapshot import LEAST_WEIGHT, MOST_WEIGHT, Window, snapshot_from_pairs
+from stream_icd.wire.arrow_stream import write_table
+from stream_icd.wire.communities import (
+    decode_communities,
+    decode_labels,
+    encode_communities,
+    encode_labels,
+)
+from stream_icd.wire.events import decode_events, encode_events
+from stream_icd.wire.limits import DEFAULT_LIMITS
+from stream_icd.wire.message import Headers, Message
+from stream_icd.wire.snapshots import decode_snapshot, encode_snapshot
+
+DAY = Window(datetime(1999, 4, 2, tzinfo=UTC), datetime(1999, 4, 3, tzinfo=UTC))
+NODES = pa.array([1, 2, 3])
+LABELS = np.array([0, 0, 1], np.int32)
+SNAPSHOT = encode_snapshot(snapshot_from_pairs([1], [2], graph="g", id="g/1", window=DAY))
+COMMUNITIES = encode_communities(
+    Communities(
+        "g", "g/1", DAY, NODES, LABELS, 2, "m@1", 0.5, 1.0, dict.fromkeys(STAGES, 1.0), DAY.end
+    )
+)
+EVENTS = encode_events(
+    CommunityEvents(
+        "g", "g/1", DAY, "m@1", NODES, np.array([0, 0, 1]),
+        (CommunityEvent("born", 0, 0, 2, 0), CommunityEvent("born", 1, 1, 1, 0)), 2,
+    )
+)  # fmt: skip
+DECODERS: dict[str, tuple[Message, Callable[..., Any], type[BadInput]]] = {
+    "snapshot": (SNAPSHOT, decode_snapshot, BadSnapshot),
+    "communities": (COMMUNITIES, decode_communities, BadCommunities),
+    "labels": (
+        encode_labels(Labels("g", "g/1", DAY, NODES, LABELS)),
+        decode_labels,
+        BadCommunities,
+    ),
+    "events": (EVENTS, decode_events, BadEvents),
+}
+
+# A schema of `src` and `dst` without batches; `src` is of a type that pyarrow has no class for.
+MONTH_INTERVALS = base64.b64decode(
+    "/////6gAAAAQAAAAAAAKAAwABgAFAAgACgAAAAABBAAMAAAACAAIAAAABAAIAAAABAAAAAIAAABMAAAABAAAAMz///8A"
+    "AAECEAAAABwAAAAEAAAAAAAAAAMAAABkc3QACAAMAAgABwAIAAAAAAAAAUAAAAAQABQACAAGAAcADAAAABAAEAAAAAAA"
+    "AQsQAAAAGAAAAAQAAAAAAAAAAwAAAHNyYwAEAAQABAAAAAAAAAD/////AAAAAA=="
+)
+
+
+def with_header(headers: Headers, name: str, text: str) -> Headers:
+    assert name in dict(headers)
+    return tuple((own, text.encode() if own == name else value) for own, value in headers)
+
+
+@pytest.mark.parametrize("kind", DECODERS)
+@pytest.mark.parametrize(
+    ("header", "time"),
+    [
+        ("icd_window_start", "0001-01-01T00:00:00+23:59"),
+        ("icd_window_end", "9999-12-31T23:59:59-23:59"),
+    ],
+)
+def test_a_window_outside_the_calendar_is_named(kind: str, header: str, time: str) -> None:
+    message, decode, error = DECODERS[kind]
+    headers = with_header(message.headers, header, time)
+    with pytest.raises(error, match=f"{header} is '{time[:10]}.*outside the years 1 to 9999"):
+        decode(message.key, message.value, headers)
+
+
+def test_the_time_of_detection_is_in_the_calendar_too() -> None:
+    headers = with_header(COMMUNITIES.headers, "icd_detected_at", "9999-12-31T23:59:59-23:59")
+    with pytest.raises(BadCommunities, match="icd_detected_at is .*outside the years"):
+        decode_communities(COMMUNITIES.key, COMMUNITIES.value, headers)
+
+
+def test_a_replay_refuses_such_a_window_as_well() -> None:
+    headers = with_header(SNAPSHOT.headers, "icd_window_end", "9999-12-31T23:59:59-23:59")
+    record = Record("icd.snapshots.v1", 0, 0, 0, SNAPSHOT.key, SNAPSHOT.value, headers)
+    with pytest.raises(BadSnapshot, match="outside the years"):
+        record_job(record, ClaimSettings(), DEFAULT_LIMITS)
+
+
+def test_a_window_made_in_a_program_is_in_the_calendar_too() -> None:
+    with pytest.raises(BadSnapshot, match="outside the years"):
+        Window(datetime.fromisoformat("0001-01-01T00:00:00+23:59"), DAY.end)
+
+
+@pytest.mark.parametrize(
+    "dst", [pa.nulls(1, pa.list_(pa.int64())), pa.nulls(1, pa.float64()), pa.nulls(1, pa.string())]
+)
+def test_ends_have_one_type_even_where_one_is_null(dst: pa.Array) -> None:
+    value = write_table(pa.table({"src": [1], "dst": dst}))
+    with pytest.raises(BadSnapshot, match="give both one type"):
+        decode_snapshot(SNAPSHOT.key, value, SNAPSHOT.headers)
+
+
+@pytest.mark.parametrize("names", [{}, {b"src": b"dst", b"dst": b"src"}])
+def test_a_type_that_pyarrow_cannot_hold_is_refused(names: dict[bytes, bytes]) -> None:
+    plain = pa.table({"a": pa.array([None], pa.int32()), "b": [1]})
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, plain.schema) as writer:
+        writer.write_table(plain)
+    batch = bytes(sink.getvalue())[pa.ipc.read_message(sink.getvalue()).metadata.size + 8 :]
+    schema = MONTH_INTERVALS.removesuffix(b"\xff\xff\xff\xff\0\0\0\0")
+    for old, new in names.items():
+        schema = schema.replace(b"\0" + old, b"\0_" + new)
+    value = schema.replace(b"\0_", b"\0") + batch
+    with pytest.raises(BadSnapshot, match="month_interval"):
+        decode_snapshot(SNAPSHOT.key, value, SNAPSHOT.headers)
+
+
+@pytest.mark.parametrize("kind", DECODERS)
+def test_what_nobody_thought_of_is_bad_input_too(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    message, decode, error = DECODERS[kind]
+    monkeypatch.setattr(
+        "stream_icd.wire.cloudevents.EventHeaders.window", _raiser(ZeroDivisionError)
+    )
+    with pytest.raises(error, match="cannot be read: ZeroDivisionError") as caught:
+        decode(message.key, message.value, message.headers)
+    assert len(str(caught.value)) < 500
+
+
+@pytest.mark.parametrize("lack", [MemoryError, pa.ArrowMemoryError])
+@pytest.mark.parametrize("kind", DECODERS)
+@pytest.mark.parametrize("where", ["open_stream", "read_schema"])
+def test_lack_of_memory_is_never_the_message_s_fault(
+    where: str, kind: str, lack: type[MemoryError], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    message, decode, _ = DECODERS[kind]
+    monkeypatch.setattr(pa.ipc, where, _raiser(lack))
+    with pytest.raises(MemoryError):
+        decode(message.key, message.value, message.headers)
+
+
+def _raiser(error: type[BaseException]) -> Callable[..., Any]:
+    def fail(*_: object, **__: object) -> Any:
+        raise error("x" * 10_000)
+
+    return fail
+
+
+WEIGHTS = {
+    "repeats of a pair": ([1, 1], [2, 2], [1e308, 1e308], "add up to inf; the limit is 1e\\+150"),
+    "all pairs": ([1, 2], [2, 3], [1e308, 1e308], "add up to inf"),
+    "a square": ([1], [2], [1e151], "add up to 1e\\+151"),
+    "a reciprocal": ([1], [2], [5e-324], "weight 4.94066e-324; the least is 1e-150"),
+}
+
+
+@pytest.mark.parametrize("name", WEIGHTS)
+def test_weights_whose_sums_cannot_be_computed_with_are_refused(name: str) -> None:
+    src, dst, weights, reason = WEIGHTS[name]
+    value = write_table(pa.table({"src": src, "dst": dst, "weight": weights}))
+    with pytest.raises(BadSnapshot, match=reason):
+        decode_snapshot(SNAPSHOT.key, value, SNAPSHOT.headers)
+
+
+@pytest.mark.parametrize("scale", [LEAST_WEIGHT, 0.1 * MOST_WEIGHT])
+def test_weights_within_the_bounds_have_finite_quality(scale: float) -> None:
+    from stream_icd.quality.modularity import modularity
+    from stream_icd.quality.ncut import ncut
+
+    ends = [1, 1, 2, 4, 4, 5, 3], [2, 3, 3, 5, 6, 6, 4]
+    weights = np.full(7, scale)
+    snapshot = snapshot_from_pairs(*ends, graph="g", id="g/1", window=DAY, weights=weights)
+    labels = np.array([0, 0, 0, 1, 1, 1])
+    assert modularity(snapshot.adjacency(), labels) == pytest.approx(5 / 14)
+    assert ncut(snapshot.adjacency(), labels) == pytest.approx(1 / 7)
