@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -42,7 +43,8 @@ class Labels:
 class Communities:
     """The communities that a detector found in one snapshot.
 
-    `(graph, snapshot_id, model)` identifies a result: whoever sees one twice keeps one.
+    `(graph, snapshot_id, model, revision)` identifies a result: whoever sees one twice keeps one.
+    Of two revisions the one that comes later replaces the other.
 
     Attributes:
         graph, snapshot_id, window: the snapshot these belong to.
@@ -54,6 +56,13 @@ class Communities:
         ncut: the paper's NCut (eq. 1), from 0 to K/2; lower is better.
         milliseconds: time in each of `STAGES`.
         detected_at: when the result was ready, UTC.
+        revision: changes with the snapshot's content and with what the detector was told
+            (`revision_of`); empty where the message does not say it.
+        content: hash of the snapshot's content; empty where the message does not say it.
+        k_given: number of communities that was asked for; None where the detector found it out.
+        seed: of the clustering; None where the message does not say it.
+        snapshot_place: `PARTITION@OFFSET` that the snapshot was read from; empty where it came
+            from elsewhere.
     """
 
     graph: str
@@ -67,6 +76,11 @@ class Communities:
     ncut: float
     milliseconds: dict[str, float]
     detected_at: datetime
+    revision: str = ""
+    content: str = ""
+    k_given: int | None = None
+    seed: int | None = None
+    snapshot_place: str = ""
 
     def __post_init__(self) -> None:
         _check_assignment(self.snapshot_id, self.nodes, self.labels)
@@ -86,9 +100,21 @@ class Communities:
         """Number of nodes of each community, `(K,)`."""
         return np.bincount(self.labels, minlength=self.n_communities)
 
-    def identity(self) -> tuple[str, str, str]:
-        """What makes two results the same result: `(graph, snapshot_id, model)`."""
-        return self.graph, self.snapshot_id, self.model
+    def identity(self) -> tuple[str, str, str, str]:
+        """What makes two results the same result: `(graph, snapshot_id, model, revision)`."""
+        return self.graph, self.snapshot_id, self.model, self.revision
+
+
+def revision_of(content: str, k_given: int | None, seed: int) -> str:
+    """The revision of a model's result: 12 hexadecimal digits, by all that changes the answer.
+
+    Args:
+        content: hash of the snapshot's content.
+        k_given: number of communities asked for, by the snapshot or else by the settings.
+        seed: of the clustering.
+    """
+    told = f"content {content}\nk {k_given or 0}\nseed {seed}\n"
+    return hashlib.sha256(told.encode()).hexdigest()[:12]
 
 
 def _check_assignment(snapshot_id: str, nodes: pa.Array, labels: NDArray[np.int32]) -> None:

@@ -54,10 +54,12 @@ class CommunityEvent:
 class CommunityEvents:
     """The events of one snapshot, and the stable community of each of its nodes.
 
-    `(graph, snapshot_id, model)` identifies it: whoever sees one twice keeps one.
+    `(graph, snapshot_id, model, revision)` identifies it: whoever sees one twice keeps one. Of two
+    revisions the one that comes later replaces the other, unless it is `late`.
 
     Attributes:
-        graph, snapshot_id, window, model: the result of a detector that this was made from.
+        graph, snapshot_id, window, model, revision, snapshot_place: those of the detector's result
+            that this was made from.
         nodes: the source's own ids, `(n_nodes,)`; none when `late`.
         communities: stable id of each node's community, `(n_nodes,)` int64.
         events: at least one for each community of the window, then those of communities that
@@ -79,6 +81,8 @@ class CommunityEvents:
     missed: int = 0
     late: bool = False
     model_before: str | None = None
+    revision: str = ""
+    snapshot_place: str = ""
 
     def __post_init__(self) -> None:
         if self.communities.shape != (len(self.nodes),):
@@ -87,9 +91,9 @@ class CommunityEvents:
                 f"{len(self.nodes)} nodes need one each"
             )
 
-    def identity(self) -> tuple[str, str, str]:
-        """What makes two of them the same: `(graph, snapshot_id, model)`."""
-        return self.graph, self.snapshot_id, self.model
+    def identity(self) -> tuple[str, str, str, str]:
+        """What makes two of them the same: `(graph, snapshot_id, model, revision)`."""
+        return self.graph, self.snapshot_id, self.model, self.revision
 
     def community_of(self, node: int | str) -> int | None:
         """Stable id of the node's community; None where the node is not in the snapshot.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +11,7 @@ import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
 from stream_icd.errors import BadSnapshot
+from stream_icd.snapshot_content import content_hash
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -69,6 +70,8 @@ class Snapshot:
         n_communities: K, where the source knows it.
         source: who made it, a URI reference (`ce_source`).
         n_self_loops: how many self loops were dropped on the way here.
+        content: hash of all but its names (graph, id, source): another one under the same id is
+            a correction (`content_hash`).
     """
 
     graph: str
@@ -80,6 +83,7 @@ class Snapshot:
     n_communities: int | None = None
     source: str = "stream_icd"
     n_self_loops: int = 0
+    content: str = field(init=False)
 
     def __post_init__(self) -> None:
         for name, text in (("graph", self.graph), ("id", self.id), ("source", self.source)):
@@ -91,6 +95,9 @@ class Snapshot:
                 f"snapshot {self.id!r} asks for {k} communities of {self.n_nodes} nodes; "
                 f"K must be from 1 to the number of nodes, or left out"
             )
+        span = self.window.start, self.window.end
+        content = content_hash(*span, self.nodes, self.edges, self.weights, k)
+        object.__setattr__(self, "content", content)
 
     @property
     def n_nodes(self) -> int:
@@ -314,8 +321,10 @@ def _merge(
     if bad.any():
         raise BadSnapshot(f"weight {weights[bad][0]} is not positive and finite; drop the edge")
     order = np.argsort(pairs, kind="stable")
+    first = _first(pairs[order])
+    if not first.all():  # weights add up to the same sum in any order of the rows
+        order = np.lexsort((weights, pairs))
     pairs = pairs[order]
-    first = _first(pairs)
     added = np.bincount(np.cumsum(first) - 1, weights[order]).astype(np.float64, copy=False)
     _check_sums(added)
     return _split(pairs, first, n), added

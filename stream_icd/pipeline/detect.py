@@ -9,7 +9,7 @@ from time import perf_counter
 
 import structlog
 
-from stream_icd.communities import Communities
+from stream_icd.communities import Communities, revision_of
 from stream_icd.errors import BadInput, BadSettings
 from stream_icd.icd.detection import Mode, detect
 from stream_icd.kafka.record import OutgoingRecord, Record
@@ -121,7 +121,11 @@ class RecordDetection:
         """The communities of the record's snapshot, or why there are none."""
         with about(record, model=self.version):
             return detected(
-                lambda: _decoded(record, self.settings), self.model, self.settings, self.clock
+                lambda: _decoded(record, self.settings),
+                self.model,
+                self.settings,
+                self.clock,
+                place=f"{record.partition}@{record.offset}",
             )
 
     def name(self, record: Record) -> str:
@@ -138,8 +142,13 @@ def detected(
     model: VersionedModel,
     settings: DetectSettings,
     clock: Callable[[], datetime] = utc_now,
+    place: str = "",
 ) -> Outcome:
-    """Fetch a snapshot, which counts as decoding, and find its communities."""
+    """Fetch a snapshot, which counts as decoding, and find its communities.
+
+    Args:
+        place: `PARTITION@OFFSET` that it is read from, if it is from a topic.
+    """
     stage = "decode"
     try:
         started = perf_counter()
@@ -150,7 +159,7 @@ def detected(
     except BadInput as error:
         return Refused(stage, error)
     times = {**found.milliseconds, "decode": found.milliseconds["decode"] + 1000 * seconds}
-    message = encode_communities(replace(found, milliseconds=times))
+    message = encode_communities(replace(found, milliseconds=times, snapshot_place=place))
     return Detected(message, found.n_communities, times)
 
 
@@ -242,4 +251,8 @@ def detect_snapshot(
         ncut=ncut(adjacency, detection.communities),
         milliseconds={"decode": 1000 * prepared, **detection.milliseconds},
         detected_at=clock(),
+        revision=revision_of(snapshot.content, k, settings.seed),
+        content=snapshot.content,
+        k_given=k,
+        seed=settings.seed,
     )

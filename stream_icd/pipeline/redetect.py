@@ -24,8 +24,8 @@ from stream_icd.wire.limits import DEFAULT_LIMITS, Limits
 from stream_icd.wire.message import Message
 from stream_icd.wire.snapshots import SNAPSHOT_TYPE, decode_snapshot
 
-VARYING = ("icd_detected_at", "icd_ms_")
-"""Headers of a result that tell when and how fast it was found, not what."""
+VARYING = ("icd_detected_at", "icd_ms_", "icd_snapshot_place")
+"""Headers of a result that tell when, how fast and from where it was found, not what."""
 
 
 class Job(Protocol):

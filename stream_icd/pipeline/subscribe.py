@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Collection, Generator, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
@@ -20,6 +19,7 @@ from stream_icd.kafka.topics import COMMUNITIES, EVENTS
 from stream_icd.pipeline.claim_settings import ClaimSettings
 from stream_icd.pipeline.claims import Decode, decoded
 from stream_icd.pipeline.group_reader import open_group_reader
+from stream_icd.pipeline.seen_results import SeenResults, Superseded, result_of
 from stream_icd.pipeline.subscription import Subscription
 from stream_icd.snapshot import Window
 from stream_icd.tracking.gaps import Gap, missed_windows
@@ -31,19 +31,19 @@ from stream_icd.wire.limits import Limits
 Start = Literal["beginning", "latest"] | datetime
 Until = Literal["forever", "end"]
 OnBad = Callable[[Record, BadInput], None]
+Revisions = Literal["newest", "all"]
 OnGap = Callable[[Gap], None]
-
-REMEMBERED = 100_000
-"""How many results back a repetition is recognised."""
 
 
 def subscribe(
     graph: str | None = None,
     *,
+    model: str | None = None,
     start: Start | None = None,
     until: Until = "forever",
     limit: int | None = None,
     group: str | None = None,
+    revisions: Revisions = "newest",
     settings: KafkaSettings | None = None,
     topic: str = COMMUNITIES,
     limits: Limits | None = None,
@@ -53,11 +53,13 @@ def subscribe(
 ) -> Subscription[Communities]:
     """Communities as detectors publish them, each result once.
 
-    A result that was published twice (same graph, snapshot and model: a detector restarted) is
-    yielded once. Windows that did not come are told by `on_gap`, before the window that did.
+    A result that was published twice (a detector restarted) is yielded once. A correction is
+    yielded as well: the same graph, snapshot and model with another `revision`, which replaces the
+    one before. Windows that did not come are told by `on_gap`, before the window that did.
 
     Args:
         graph: only this graph's; None for all.
+        model: only results of this model, by its version (`as@5b1f09c2`) or its name (`as`).
         start: `beginning`, `latest` (what comes from now on, the default), or a time with its
             zone. Not with a group, which goes on where it was, at first from the beginning.
         until: `forever`, or `end` for what is there now (not with a group).
@@ -65,6 +67,9 @@ def subscribe(
         group: share the stream with the other members of this consumer group, and go on after a
             restart; a result counts as received when the next one is asked for. Without a group
             everybody gets everything.
+        revisions: of what the topic holds already, `newest` leaves out what was corrected since;
+            `all` yields each revision. What comes from now on is yielded in any case, and with a
+            group everything is.
         settings: how to reach Kafka; by default from the environment (`STREAM_ICD_…`).
         limits: what a message may make us allocate; by default from the environment.
         claims: where results too big for a message are kept; by default from the environment.
@@ -87,12 +92,12 @@ def subscribe(
 
         In asynchronous programs: `async for communities in subscribe("as733"): …`
     """
-    source = _Source(settings or KafkaSettings(), topic, start, until, group)
+    source = _Source(
+        settings or KafkaSettings(), topic, start, until, group, _Wanted(graph, model), revisions
+    )
     watch = _Watch(on_bad or _log_bad, on_gap or _log_gap)
     decode = _reader(decode_communities, claims, limits)
-    return Subscription(
-        lambda stop: _limited(_follow(source, graph, decode, watch, stop), limit, stop)
-    )
+    return Subscription(lambda stop: _limited(_follow(source, decode, watch, stop), limit, stop))
 
 
 def subscribe_events(
@@ -100,10 +105,12 @@ def subscribe_events(
     *,
     community: int | None = None,
     event: str | Collection[str] | None = None,
+    model: str | None = None,
     start: Start | None = None,
     until: Until = "forever",
     limit: int | None = None,
     group: str | None = None,
+    revisions: Revisions = "newest",
     settings: KafkaSettings | None = None,
     topic: str = EVENTS,
     limits: Limits | None = None,
@@ -116,8 +123,8 @@ def subscribe_events(
     Args:
         community: only events that this community, by its stable id, took part in.
         event: only events of this kind, or of these.
-        graph, start, until, limit, group, settings, limits, claims, on_bad, on_gap: as
-            `subscribe`.
+        graph, model, start, until, limit, group, revisions, settings, limits, claims, on_bad,
+            on_gap: as `subscribe`.
 
     With a filter, `events` holds only what passes it, and snapshots of which nothing passes are
     left out; `nodes` and `communities` are whole in any case.
@@ -132,12 +139,14 @@ def subscribe_events(
         ```
     """
     kinds = _kinds(event)
-    source = _Source(settings or KafkaSettings(), topic, start, until, group)
+    source = _Source(
+        settings or KafkaSettings(), topic, start, until, group, _Wanted(graph, model), revisions
+    )
     watch = _Watch(on_bad or _log_bad, on_gap or _log_gap)
     decode = _reader(decode_events, claims, limits)
 
     def open_items(stop: Event) -> Generator[CommunityEvents, None, None]:
-        found = _follow(source, graph, decode, watch, stop)
+        found = _follow(source, decode, watch, stop)
         return _limited(_filtered(found, community, kinds), limit, stop)
 
     return Subscription(open_items)
@@ -147,10 +156,12 @@ def subscribe_node(
     node: int | str,
     graph: str | None = None,
     *,
+    model: str | None = None,
     start: Start | None = None,
     until: Until = "forever",
     limit: int | None = None,
     group: str | None = None,
+    revisions: Revisions = "newest",
     settings: KafkaSettings | None = None,
     topic: str = EVENTS,
     limits: Limits | None = None,
@@ -164,8 +175,8 @@ def subscribe_node(
 
     Args:
         node: the source's own id, such as 701; integers may be given as text.
-        graph, start, until, limit, group, settings, limits, claims, on_bad, on_gap: as
-            `subscribe`.
+        graph, model, start, until, limit, group, revisions, settings, limits, claims, on_bad,
+            on_gap: as `subscribe`.
 
     Example:
         ```python
@@ -175,12 +186,14 @@ def subscribe_node(
             print(f"AS {change.node} left community {change.before} for {change.after}")
         ```
     """
-    source = _Source(settings or KafkaSettings(), topic, start, until, group)
+    source = _Source(
+        settings or KafkaSettings(), topic, start, until, group, _Wanted(graph, model), revisions
+    )
     watch = _Watch(on_bad or _log_bad, on_gap or _log_gap)
     decode = _reader(decode_events, claims, limits)
 
     def open_items(stop: Event) -> Generator[NodeChange, None, None]:
-        found = _follow(source, graph, decode, watch, stop)
+        found = _follow(source, decode, watch, stop)
         return _limited(node_changes(found, node), limit, stop)
 
     return Subscription(open_items)
@@ -193,11 +206,26 @@ class _Published(Protocol):
     def graph(self) -> str: ...
     @property
     def window(self) -> Window: ...
-    def identity(self) -> tuple[str, str, str]: ...
 
 
 Item = TypeVar("Item")
 Published = TypeVar("Published", bound=_Published)
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """Which results are asked for, by the headers of their records; None for all."""
+
+    graph: str | None
+    model: str | None
+
+    def holds(self, record: Record) -> bool:
+        if self.graph is not None and record.key != self.graph.encode():
+            return False
+        if self.model is None:
+            return True
+        version = dict(record.headers).get("icd_model", b"").decode(errors="replace")
+        return self.model in (version, version.rpartition("@")[0])
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,6 +237,8 @@ class _Source:
     start: Start | None
     until: Until
     group: str | None
+    wanted: _Wanted
+    revisions: Revisions
 
     def __post_init__(self) -> None:
         if self.group is not None and (self.start is not None or self.until == "end"):
@@ -223,6 +253,18 @@ class _Source:
         start = "latest" if self.start is None else self.start
         return open_reader(self.settings, self.topic, start=start, until=self.until, stop=stop)
 
+    def superseded(self, stop: Stop) -> Callable[[Record], bool]:
+        """Tells of a record that was there already whether it is an older revision, not asked for.
+
+        Only headers tell, so the past is read twice: a correction comes after what it corrects.
+        """
+        if self.revisions == "all" or self.group is not None or self.start in (None, "latest"):
+            return lambda _: False
+        with open_reader(
+            self.settings, self.topic, start=self.start, until="end", stop=stop
+        ) as records:
+            return Superseded(filter(self.wanted.holds, records)).holds
+
 
 @dataclass(frozen=True, slots=True)
 class _Watch:
@@ -233,28 +275,22 @@ class _Watch:
 
 
 def _follow(
-    source: _Source,
-    graph: str | None,
-    decode: Callable[[Record], Published],
-    watch: _Watch,
-    stop: Stop,
+    source: _Source, decode: Callable[[Record], Published], watch: _Watch, stop: Stop
 ) -> Iterator[Published]:
     """Each result once, gaps told."""
-    seen: OrderedDict[tuple[str, str, str], None] = OrderedDict()
+    seen = SeenResults()
     last: dict[str, Window] = {}
+    superseded = source.superseded(stop)
     with source.open(stop) as records:
-        for record in records:
-            if graph is not None and record.key != graph.encode():
-                continue
+        for record in filter(source.wanted.holds, records):
             try:
                 found = decode(record)
             except BadInput as error:
                 watch.on_bad(record, error)
                 continue
-            if _already(seen, found.identity()):
-                continue
-            _tell_gap(last, found, watch.on_gap)
-            yield found
+            if seen.is_new(result_of(record)) and not superseded(record):
+                _tell_gap(last, found, watch.on_gap)
+                yield found
 
 
 def _tell_gap(last: dict[str, Window], found: _Published, on_gap: OnGap) -> None:
@@ -264,15 +300,6 @@ def _tell_gap(last: dict[str, Window], found: _Published, on_gap: OnGap) -> None
     if before is not None and (missed := missed_windows(before, found.window)):
         on_gap(Gap(found.graph, before, found.window, missed))
     last[found.graph] = found.window
-
-
-def _already(seen: OrderedDict[tuple[str, str, str], None], identity: tuple[str, str, str]) -> bool:
-    if identity in seen:
-        return True
-    seen[identity] = None
-    if len(seen) > REMEMBERED:
-        seen.popitem(last=False)
-    return False
 
 
 def _limited(items: Iterator[Item], limit: int | None, stop: Event) -> Generator[Item, None, None]:

@@ -37,6 +37,17 @@ def window_headers(window: Window) -> dict[str, str]:
     }
 
 
+def result_id(snapshot_id: str, model: str, revision: str) -> str:
+    """`ce_id` of a result: communities, and the events made from them."""
+    return "@".join(part for part in (snapshot_id, model, revision) if part)
+
+
+def revision_headers(revision: str, snapshot_place: str) -> dict[str, str]:
+    """`icd_revision` and `icd_snapshot_place`, as far as they are known."""
+    known = {"icd_revision": revision, "icd_snapshot_place": snapshot_place}
+    return {name: text for name, text in known.items() if text}
+
+
 class EventHeaders:
     """The headers of a message from outside, read by name, each with a clear complaint.
 
@@ -107,6 +118,15 @@ class EventHeaders:
             return None
         if not (text.isascii() and text.isdigit() and len(text) < 16 and int(text) > 0):
             raise self._error(f"header {name} is {text!r:.80}; expected a whole number above 0")
+        return int(text)
+
+    def whole(self, name: str) -> int | None:
+        """A header as a whole number, 0 included, or None where it is not given."""
+        text = self.optional(name)
+        if text is None:
+            return None
+        if not (text.isascii() and text.isdigit() and len(text) < 16):
+            raise self._error(f"header {name} is {text!r:.80}; expected a whole number")
         return int(text)
 
     def window(self) -> Window:

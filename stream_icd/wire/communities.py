@@ -10,7 +10,14 @@ from stream_icd.errors import BadCommunities, BadInput
 from stream_icd.snapshot import is_id_type
 from stream_icd.wire.arrow_stream import read_table, write_table
 from stream_icd.wire.boundary import refusing
-from stream_icd.wire.cloudevents import EventHeaders, event_headers, graph_of, window_headers
+from stream_icd.wire.cloudevents import (
+    EventHeaders,
+    event_headers,
+    graph_of,
+    result_id,
+    revision_headers,
+    window_headers,
+)
 from stream_icd.wire.limits import DEFAULT_LIMITS, Limits
 from stream_icd.wire.message import Headers, Message
 
@@ -31,11 +38,13 @@ def encode_communities(communities: Communities) -> Message:
         "icd_ncut": f"{communities.ncut:.9g}",
         "icd_detected_at": communities.detected_at.isoformat(),
         **{f"icd_ms_{stage}": f"{communities.milliseconds[stage]:.3f}" for stage in STAGES},
+        **revision_headers(communities.revision, communities.snapshot_place),
+        **_made_from(communities),
     }
     headers = event_headers(
         type=COMMUNITIES_TYPE,
         source=f"stream_icd/models/{communities.model}",
-        id=f"{communities.snapshot_id}@{communities.model}",
+        id=result_id(communities.snapshot_id, communities.model, communities.revision),
         time=communities.window.end,
         extra=extra,
     )
@@ -70,6 +79,11 @@ def decode_communities(
             ncut=fields.number("icd_ncut"),
             milliseconds={stage: fields.number(f"icd_ms_{stage}") for stage in STAGES},
             detected_at=fields.time("icd_detected_at"),
+            revision=fields.optional("icd_revision") or "",
+            content=fields.optional("icd_content") or "",
+            k_given=fields.count("icd_k_given"),
+            seed=fields.whole("icd_seed"),
+            snapshot_place=fields.optional("icd_snapshot_place") or "",
         )
         if communities.n_communities != fields.count("icd_k"):
             raise BadCommunities(
@@ -77,6 +91,16 @@ def decode_communities(
                 f"the table has {communities.n_communities}"
             )
         return communities
+
+
+def _made_from(communities: Communities) -> dict[str, str]:
+    """Headers that say what else the answer depends on, as far as it is known."""
+    known = {
+        "icd_content": communities.content or None,
+        "icd_k_given": communities.k_given,
+        "icd_seed": communities.seed,
+    }
+    return {name: str(value) for name, value in known.items() if value is not None}
 
 
 def encode_labels(labels: Labels) -> Message:

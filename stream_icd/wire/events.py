@@ -14,7 +14,14 @@ from stream_icd.events import KINDS, CommunityEvent, CommunityEvents
 from stream_icd.snapshot import is_id_type
 from stream_icd.wire.arrow_stream import read_table, write_table
 from stream_icd.wire.boundary import refusing
-from stream_icd.wire.cloudevents import EventHeaders, event_headers, graph_of, window_headers
+from stream_icd.wire.cloudevents import (
+    EventHeaders,
+    event_headers,
+    graph_of,
+    result_id,
+    revision_headers,
+    window_headers,
+)
 from stream_icd.wire.limits import DEFAULT_LIMITS, Limits
 from stream_icd.wire.message import Headers, Message
 
@@ -48,13 +55,14 @@ def encode_events(tracked: CommunityEvents) -> Message:
     }
     if tracked.model_before is not None:
         extra["icd_model_before"] = tracked.model_before
+    extra |= revision_headers(tracked.revision, tracked.snapshot_place)
     return Message(
         key=tracked.graph.encode(),
         value=write_table(event_table(tracked)),
         headers=event_headers(
             type=EVENTS_TYPE,
             source=SOURCE,
-            id=f"{tracked.snapshot_id}@{tracked.model}",
+            id=result_id(tracked.snapshot_id, tracked.model, tracked.revision),
             time=tracked.window.end,
             extra=extra,
         ),
@@ -99,6 +107,8 @@ def decode_events(
             missed=_whole(fields, "icd_missed"),
             late=_yes(fields, "icd_late"),
             model_before=fields.optional("icd_model_before"),
+            revision=fields.optional("icd_revision") or "",
+            snapshot_place=fields.optional("icd_snapshot_place") or "",
         )
 
 
@@ -172,10 +182,8 @@ def _events(table: pa.Table) -> Iterator[CommunityEvent]:
 
 
 def _whole(fields: EventHeaders, name: str) -> int:
-    text = fields.text(name)
-    if not (text.isascii() and text.isdigit() and len(text) < 16):
-        raise BadEvents(f"header {name} is {text!r:.80}; expected a whole number")
-    return int(text)
+    fields.text(name)  # required
+    return fields.whole(name) or 0
 
 
 def _yes(fields: EventHeaders, name: str) -> bool:

@@ -19,7 +19,7 @@ COLUMNS = {"src": True, "dst": True, "weight": False}
 
 def encode_snapshot(snapshot: Snapshot) -> Message:
     """The snapshot as a message; the same snapshot gives the same bytes."""
-    extra = window_headers(snapshot.window)
+    extra = {**window_headers(snapshot.window), "icd_content": snapshot.content}
     if snapshot.n_communities is not None:
         extra["icd_k"] = str(snapshot.n_communities)
     return Message(

@@ -66,6 +66,51 @@ def test_a_result_that_was_published_twice_is_seen_once(broker: Broker, make_top
     assert ids(broker, topic) == ["g/1", "g/2", "g/1"]
 
 
+def revised(one: Communities, revision: str, place: str = "") -> Communities:
+    """Another revision of a result, made from the record of its snapshot at that place."""
+    return replace(one, revision=revision, snapshot_place=place)
+
+
+def revisions(broker: Broker, topic: str, **options: object) -> list[str]:
+    everything = {"start": "beginning", "until": "end", "settings": broker.settings()}
+    found = subscribe(**(everything | options), topic=topic)  # type: ignore[arg-type]
+    return [f"{one.snapshot_id} {one.revision}" for one in found]
+
+
+def test_a_correction_is_no_repetition_and_the_newest_revision_is_seen(
+    broker: Broker, make_topic
+) -> None:
+    topic, one, two = make_topic(partitions=2), communities(1), communities(2)
+    first, second = revised(one, "a", "0@0"), revised(one, "b", "0@2")
+    # A restarted detector publishes the old revision and the new one once more.
+    publish(broker, topic, first, two, second, first, second, revised(one, "b", "0@3"))
+    assert revisions(broker, topic) == ["g/2 ", "g/1 b"]
+    assert revisions(broker, topic, revisions="all") == ["g/1 a", "g/2 ", "g/1 b"]
+    assert ids(broker, topic, model="m@2") == ids(broker, topic, model="n") == []
+    assert ids(broker, topic, model="m") == ids(broker, topic, model="m@1") == ["g/2", "g/1"]
+
+
+def test_a_correction_that_is_taken_back_is_seen(broker: Broker, make_topic) -> None:
+    topic, one = make_topic(), communities(1)
+    publish(broker, topic, *(revised(one, *r) for r in (("a", "0@0"), ("b", "0@1"), ("a", "0@2"))))
+    assert revisions(broker, topic) == ["g/1 a"]
+    assert revisions(broker, topic, revisions="all") == ["g/1 a", "g/1 b", "g/1 a"]
+
+
+def test_a_correction_of_what_was_seen_comes_when_it_is_published(
+    broker: Broker, make_topic
+) -> None:
+    topic, one = make_topic(), communities(1)
+    publish(broker, topic, revised(one, ""))  # of a program that says no revision
+    with subscribe(start="beginning", topic=topic, settings=broker.settings()) as found:
+        assert next(found).revision == ""
+        publish(broker, topic, revised(one, ""), revised(one, "a"), communities(2))
+        assert [(each.snapshot_id, each.revision) for each in (next(found), next(found))] == [
+            ("g/1", "a"),
+            ("g/2", ""),
+        ]
+
+
 def test_only_the_graph_asked_for(broker: Broker, make_topic) -> None:
     topic = make_topic(partitions=3)
     publish(broker, topic, *(communities(i, graph) for i in range(4) for graph in ("a", "b")))

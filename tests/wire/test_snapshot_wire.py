@@ -112,7 +112,8 @@ def test_times_of_any_zone_arrive_in_utc() -> None:
 
 
 def test_headers_are_the_cloudevents_that_other_languages_expect() -> None:
-    headers = dict(encode_snapshot(made([1], [2], n_communities=2, source="urn:me")).headers)
+    snapshot = made([1], [2], n_communities=2, source="urn:me")
+    headers = dict(encode_snapshot(snapshot).headers)
     assert headers == {
         "ce_specversion": b"1.0",
         "ce_type": b"stream_icd.snapshot.v1",
@@ -123,6 +124,7 @@ def test_headers_are_the_cloudevents_that_other_languages_expect() -> None:
         "icd_window_start": b"1999-04-02T00:00:00Z",
         "icd_window_end": b"1999-04-03T00:00:00Z",
         "icd_k": b"2",
+        "icd_content": snapshot.content.encode(),
     }
 
 

@@ -62,6 +62,11 @@ COMMUNITIES = encode_communities(
         ncut=1e-12,
         milliseconds=dict.fromkeys(STAGES, 0.25),
         detected_at=DAY.end,
+        revision="3f9c1a2b4d5e",
+        content="0" * 64,
+        k_given=2,
+        seed=0,
+        snapshot_place="0@7",
     )
 )
 KNOWN = encode_labels(Labels("g", "g/1", DAY, NODES, LABELS, source="s"))
@@ -79,6 +84,8 @@ EVENTS = encode_events(
         ),
         next_community=8,
         model_before="as@00000000",
+        revision="3f9c1a2b4d5e",
+        snapshot_place="0@7",
     )
 )
 MESSAGES: dict[str, tuple[Message, Callable[..., Any]]] = {

@@ -1,0 +1,75 @@
+"""What makes two results the same result: everything that changes the answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from stream_icd.kafka.record import OutgoingRecord, Record
+from stream_icd.pipeline.detect import Detected, DetectSettings, RecordDetection
+from stream_icd.pipeline.seen_results import SeenResults, result_of
+from stream_icd.registry.shipped import VersionedModel
+from stream_icd.snapshot import Snapshot, snapshot_from_pairs
+from stream_icd.wire.communities import decode_communities
+
+Outgoing = Callable[[Snapshot, str], OutgoingRecord]
+PLAIN = DetectSettings(threads=1)
+
+
+@pytest.fixture
+def result(model: VersionedModel, outgoing: Outgoing) -> Callable[..., Record]:
+    """The record of a snapshot's result, by a detector that was given these settings."""
+
+    def detect(snapshot: Snapshot, settings: DetectSettings = PLAIN, offset: int = 0) -> Record:
+        sent = outgoing(snapshot, "snapshots")
+        record = Record("snapshots", 0, offset, 0, sent.key, sent.value, sent.headers)
+        done = RecordDetection(model, settings)(record)
+        assert isinstance(done, Detected)
+        message = done.message
+        return Record("found", 0, 0, 0, message.key, message.value, message.headers)
+
+    return detect
+
+
+def corrected(snapshot: Snapshot) -> Snapshot:
+    """The same snapshot with an edge less."""
+    src, dst = (snapshot.nodes.take(end) for end in snapshot.edges[:, 1:].tolist())
+    named = {"graph": snapshot.graph, "id": snapshot.id, "window": snapshot.window}
+    return snapshot_from_pairs(src, dst, **named)  # type: ignore[arg-type]
+
+
+def test_all_that_changes_the_answer_makes_it_another_result(result, snapshot) -> None:
+    plain = replace(snapshot(0), n_communities=None)
+    found = [
+        result(plain),
+        result(snapshot(0)),
+        result(corrected(plain)),
+        result(plain, replace(PLAIN, seed=1)),
+        result(plain, replace(PLAIN, n_communities=2)),
+        result(plain, replace(PLAIN, mode="faithful", n_communities=2)),
+        result(snapshot(1)),
+    ]
+    seen = SeenResults()
+    assert all(seen.is_new(result_of(one)) for one in found)
+    decoded = [decode_communities(one.key, one.value, one.headers) for one in found]
+    assert len({one.identity() for one in decoded}) == len(found)
+    assert len({dict(one.headers)["ce_id"] for one in found}) == len(found)
+    assert [(one.k_given, one.seed) for one in decoded[:5]] == [
+        (None, 0), (3, 0), (None, 0), (None, 1), (2, 0),
+    ]  # fmt: skip
+    assert decoded[0].content == plain.content
+
+
+def test_what_changes_no_answer_makes_no_other_result(result, snapshot) -> None:
+    one = snapshot(0)
+    seen = SeenResults()
+    seen.add(result_of(result(one)))
+    again = [
+        result(replace(one, source="urn:other")),
+        result(one, replace(PLAIN, threads=2)),
+        result(one, replace(PLAIN, n_communities=5)),  # the snapshot says its own K
+        result(one, offset=7),  # sent again
+    ]
+    assert not any(seen.is_new(result_of(each)) for each in again)

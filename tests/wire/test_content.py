@@ -1,0 +1,122 @@
+"""The hash of a snapshot's content: the same for the same graph, another for any correction."""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stream_icd.snapshot import Snapshot, Window, snapshot_from_pairs
+from stream_icd.wire.snapshots import decode_snapshot, encode_snapshot
+
+DAY = Window(datetime(1999, 4, 2, tzinfo=UTC), datetime(1999, 4, 3, tzinfo=UTC))
+PAIRS = [(1, 2), (2, 3), (2, 1), (3, 1), (7, 1), (1, 2)]
+# Sums of these depend on the order in which they are added.
+WEIGHTS = [0.1, 1e16, 0.3, 0.7, 2.0, 1.1]
+
+
+def made(
+    pairs: list[tuple[object, object]], weights: list[float] | None = None, **changed: object
+) -> Snapshot:
+    src, dst = map(list, zip(*pairs, strict=True))
+    named = {"graph": "g", "id": "g/1", "window": DAY}
+    return snapshot_from_pairs(src, dst, weights=weights, **(named | changed))  # type: ignore[arg-type]
+
+
+@given(
+    st.permutations(range(6)),
+    st.lists(st.booleans(), min_size=6, max_size=6),
+    st.booleans(),
+    st.sampled_from([int, str]),
+)
+def test_order_and_direction_of_rows_do_not_matter(
+    order: list[int], turned: list[bool], weighted: bool, kind: type
+) -> None:
+    pairs = [(kind(a), kind(b)) for a, b in PAIRS]
+    shuffled = [pairs[i][::-1] if turned[i] else pairs[i] for i in order]
+    one = made(pairs, WEIGHTS if weighted else None)
+    other = made(shuffled, [WEIGHTS[i] for i in order] if weighted else None)
+    assert one.content == other.content
+    assert encode_snapshot(one) == encode_snapshot(other)
+
+
+CORRECTIONS = {
+    "an edge more": made([*PAIRS, (7, 2)]),
+    "a node more": made([*PAIRS, (9, None)]),
+    "another node": made([(1, 2), (2, 3), (3, 1), (8, 1)]),
+    "weights": made(PAIRS, WEIGHTS),
+    "other weights": made(PAIRS, [1.0] * 6),
+    "words, not numbers": made([(str(a), str(b)) for a, b in PAIRS]),
+    "K": made(PAIRS, n_communities=2),
+    "another window": made(PAIRS, window=Window(DAY.start, DAY.end + timedelta(microseconds=1))),
+    "words": made([("a", "bc")]),
+    "words cut elsewhere": made([("ab", "c")]),
+}
+
+
+def test_each_correction_has_a_content_of_its_own() -> None:
+    contents = {made(PAIRS).content, *(one.content for one in CORRECTIONS.values())}
+    assert len(contents) == 1 + len(CORRECTIONS)
+
+
+def test_a_new_name_is_no_new_content() -> None:
+    one = made(PAIRS)
+    assert replace(one, graph="other", id="other/1", source="urn:other").content == one.content
+
+
+@pytest.mark.parametrize("kind", ["int8", "uint8", "int32", "uint64"])
+def test_the_width_of_integers_does_not_matter(kind: str) -> None:
+    ids = pa.array([1, 2, 3], getattr(pa, kind)())
+    pairs = {"graph": "g", "id": "g/1", "window": DAY}
+    one = snapshot_from_pairs(ids, ids.take(pa.array([1, 2, 0])), **pairs)  # type: ignore[arg-type]
+    assert one.content == made([(1, 2), (2, 3), (3, 1)]).content
+
+
+def test_texts_of_either_kind_and_slices_of_them_are_the_same() -> None:
+    long = pa.array(["x", "b", "é", "a"], pa.large_utf8()).slice(1)
+    pairs = {"graph": "g", "id": "g/1", "window": DAY}
+    one = snapshot_from_pairs(long, long.take(pa.array([1, 2, 0])), **pairs)  # type: ignore[arg-type]
+    assert one.content == made([("b", "é"), ("é", "a"), ("a", "b")]).content
+
+
+def test_large_unsigned_ids_are_not_mistaken_for_negative_ones() -> None:
+    ends = [2**64 - 2], [2**64 - 1]
+    unsigned = [pa.array(one, pa.uint64()) for one in ends]
+    pairs = {"graph": "g", "id": "g/1", "window": DAY}
+    one = snapshot_from_pairs(*unsigned, **pairs)  # type: ignore[arg-type]
+    assert one.content != made([(-2, -1)]).content
+
+
+def test_it_is_the_hash_that_the_contract_describes() -> None:
+    """Written from docs/wire.md, with nothing of ours."""
+    head = (
+        b"window 922147200000000 922147200500000\n"
+        b"k 2\n"
+        b"nodes 3 utf8\n"
+        b"edges 2 weighted\n"
+    )  # fmt: skip
+    ids = struct.pack("<3q", 1, 1, 2) + "azé".encode()
+    edges = struct.pack("<4q", 0, 0, 1, 2)
+    weights = struct.pack("<2d", 2.0, 1.5)
+    start = datetime(1999, 3, 23, tzinfo=UTC)
+    window = Window(start, start + timedelta(seconds=0.5))
+    one = made([("z", "a"), ("é", "a")], [2.0, 1.5], window=window, n_communities=2)
+    assert one.content == hashlib.sha256(head + ids + edges + weights).hexdigest()
+    prose = (Path(__file__).parents[2] / "docs" / "wire.md").read_text(encoding="utf-8")
+    assert "edges M plain" in prose
+
+
+def test_it_goes_with_the_message_and_is_the_same_where_it_is_read() -> None:
+    one = made(PAIRS, WEIGHTS)
+    message = encode_snapshot(one)
+    assert dict(message.headers)["icd_content"].decode() == one.content
+    assert decode_snapshot(message.key, message.value, message.headers).content == one.content
+    without = tuple(header for header in message.headers if header[0] != "icd_content")
+    assert decode_snapshot(message.key, message.value, without) == one
