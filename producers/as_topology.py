@@ -11,7 +11,6 @@ import typer
 from stream_icd.cli.options import (
     Again,
     BootstrapServers,
-    GraphName,
     Limit,
     PartitionBy,
     Rate,
@@ -26,7 +25,10 @@ app = typer.Typer(add_completion=False)
 def main(
     path: Annotated[
         Path,
-        typer.Argument(help="as-733.tar.gz, a folder of days, one day (or .gz, .bz2), or Parquet."),
+        typer.Argument(
+            help="as-733.tar.gz, a folder of dated files, one such file (also .gz, .bz2), or "
+            "Parquet."
+        ),
     ],
     first: Annotated[
         str | None, typer.Option("--from", help="First day, YYYY-MM-DD.", show_default=False)
@@ -34,10 +36,23 @@ def main(
     last: Annotated[
         str | None, typer.Option("--to", help="Last day, included.", show_default=False)
     ] = None,
-    source: Annotated[
-        str, typer.Option(help="Who says so, a URI.")
-    ] = "https://snap.stanford.edu/data/as-733.html",
-    graph: GraphName = "as733",
+    window: Annotated[
+        str | None,
+        typer.Option(
+            help="Window length, such as 2h, 1d or month; files of the same window become one "
+            "snapshot. By default a window lasts until the next file.",
+            show_default=False,
+        ),
+    ] = None,
+    source: Annotated[str, typer.Option(help="Source URI (ce_source).")] = "urn:stream_icd:as",
+    graph: Annotated[
+        str | None,
+        typer.Option(
+            help="Name of the graph, the key of its messages; by default the name of the file or "
+            "folder.",
+            show_default=False,
+        ),
+    ] = None,
     rate: Rate = None,
     limit: Limit = None,
     strict: Strict = False,
@@ -45,30 +60,33 @@ def main(
     partition_by: PartitionBy = "graph",
     bootstrap_servers: BootstrapServers = None,
 ) -> None:
-    """Send daily Internet topologies: who exchanges traffic with whom among autonomous systems.
+    """Send Internet topologies: which autonomous systems exchange traffic.
 
-    A snapshot a day; the names of the files hold the day. Forms, by content: tab-separated pairs
-    (SNAP as-733 and as-caida), CAIDA's relationships (as-rel: 701|1239|-1), and the routes of a
-    routing table as text (bgpdump -m), whose neighbours on AS paths are linked. Parquet needs the
-    columns window_start (date), src and dst. Several files of a day are one snapshot.
+    One snapshot for each date or time in the file names: daily, monthly or hourly, as the files
+    are. The content tells the format: tab-separated pairs (SNAP as-733 and as-caida), CAIDA's
+    relationships (as-rel: 701|1239|-1), or routing tables as text (bgpdump -m), whose neighbours
+    on AS paths are linked. Parquet needs the columns window_start (date or time), src and dst.
 
-      stream-icd produce as as-733.tar.gz --from 1999-01-01 --to 1999-12-31 --rate 2
+      stream-icd produce as as-733.tar.gz --from 1999-01-01 --rate 2
 
-    A routing table of RIPE's or Route Views':
+    A routing table from RIPE or Route Views:
 
       bgpdump -m rib.20080101.0000.bz2 > rib.20080101.0000.txt
 
-      stream-icd produce as rib.20080101.0000.txt --graph routes --source https://routeviews.org
+      stream-icd produce as rib.20080101.0000.txt --graph routes
     """
     from stream_icd.cli.run_producer import run_producer
     from stream_icd.sources.as_topology import read_as_topology
+    from stream_icd.sources.spacing import parse_window
 
+    window_of = None if window is None else parse_window(window)
     days = _day("--from", first), _day("--to", last)
     run_producer(
         lambda run: read_as_topology(
             path,
             first=days[0],
             last=days[1],
+            window=window_of,
             graph=graph,
             source=source,
             on_bad_row=run.bad_rows,

@@ -95,7 +95,7 @@ def main(
 
     Windows lie in the time at which events happened, not at which they are read. One is sent when
     an event has come that is --lateness past its end; what comes later still is counted and kept
-    (--late). Run it again, and it goes on after the last window that the topic holds.
+    (--late-rows). Run it again, and it goes on after the last window that the topic holds.
 
     Mails in windows of three days, of SNAP's file as it is:
 

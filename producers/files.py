@@ -32,6 +32,14 @@ def main(
     every: Annotated[
         str, typer.Option(help="How often to look; a file that still grows has to wait.")
     ] = "2s",
+    window: Annotated[
+        str | None,
+        typer.Option(
+            help="Window length, such as 2h, 1d or month. By default a window lasts until the next "
+            "file.",
+            show_default=False,
+        ),
+    ] = None,
     ids: Ids = "auto",
     graph: GraphName = "files",
     rate: Rate = None,
@@ -58,7 +66,9 @@ def main(
     from stream_icd.cli.run_producer import run_producer
     from stream_icd.sources.durations import parse_duration
     from stream_icd.sources.edge_files import watch_edge_files
+    from stream_icd.sources.spacing import parse_window
 
+    window_of = None if window is None else parse_window(window)
     every_s = parse_duration(every).total_seconds()
     run_producer(
         lambda run: watch_edge_files(
@@ -66,6 +76,7 @@ def main(
             graph=graph,
             id_kind=ids,
             every_s=every_s if watch else None,
+            window=window_of,
             on_bad_row=run.bad_rows,
             stop=run.stop,
         ),

@@ -99,7 +99,7 @@ def main(
 
     A taxi is where its last fix saw it, if that is not --stale. Distances are those on the Earth's
     surface. Ticks lie in the time of the fixes, not of reading them; one is sent when a fix has
-    come that is --lateness past it, and fixes that come later still are counted and kept (--late).
+    come that is --lateness past it, and fixes that come later are counted and kept (--late-rows).
     Run it again, and it goes on after the last tick that the topic holds.
 
     Microsoft's T-Drive sample, a folder of 10,357 files, every ten minutes:

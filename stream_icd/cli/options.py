@@ -84,7 +84,10 @@ GraphName = Annotated[str, typer.Option(help="Name of the graph: the key of its 
 Late = Annotated[
     Path | None,
     typer.Option(
-        help="Where rows go that came too late, as JSON lines; by default GRAPH.late.jsonl.",
+        "--late-rows",
+        metavar="FILE",
+        help="Write rows that arrive after their window has closed to this file, as JSON lines; by "
+        "default GRAPH.late.jsonl.",
         show_default=False,
     ),
 ]

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from stream_icd.errors import BadInput, BadRow, BadSettings, SourceNotFound
 from stream_icd.snapshot import Snapshot, Window, snapshot_from_pairs
+from stream_icd.sources.durations import EPOCH
 from stream_icd.sources.edge_list import is_edge_list, read_edge_list
 from stream_icd.sources.source import NeverStop, OnBadRow, Source, Stop, stop_at_bad_row
+from stream_icd.sources.spacing import WindowOf, windows_between
 from stream_icd.sources.values import IdKind
 
 PICKLES = (".pickle", ".pkl", ".gpickle", ".p")
@@ -34,6 +36,7 @@ def watch_edge_files(
     graph: str = "files",
     id_kind: IdKind = "auto",
     every_s: float | None = None,
+    window: WindowOf | None = None,
     on_bad_row: OnBadRow = stop_at_bad_row,
     stop: Stop = NeverStop(),
 ) -> Source:
@@ -45,6 +48,7 @@ def watch_edge_files(
     Args:
         every_s: go on looking for files that come or change, so often; a file is read when it has
             stayed the same from one look to the next. By default it ends after one look.
+        window: the window that the time of a file lies in; by default as `windows_of`.
         on_bad_row: called with each row, and each file, that cannot be read.
 
     Raises:
@@ -57,16 +61,27 @@ def watch_edge_files(
         raise BadSettings(f"{folder} is no folder; give the folder that the file is in")
     if every_s is not None and every_s <= 0:
         raise BadSettings(f"looking every {every_s:g} s; give a span above 0")
+    reading = _Reading(graph, id_kind, window, on_bad_row)
     if every_s is not None:
-        return Source(None, _watch(folder, graph, id_kind, every_s, on_bad_row, stop))
-    files = list(_files(folder))
+        return Source(None, _watch(folder, reading, every_s, stop))
+    files = dict(_files(folder))
     if not files:
         raise SourceNotFound(f"{folder} holds no edge list (.csv, .parquet, .arrow, .graphml, …)")
-    return Source(len(files), _read_all(files, graph, id_kind, on_bad_row))
+    return Source(len(files), _read_all(files, files, reading))
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """How files are read."""
+
+    graph: str
+    id_kind: IdKind
+    window: WindowOf | None
+    on_bad_row: OnBadRow
 
 
 def _watch(
-    folder: Path, graph: str, id_kind: IdKind, every_s: float, on_bad_row: OnBadRow, stop: Stop
+    folder: Path, reading: _Reading, every_s: float, stop: Stop
 ) -> Iterator[tuple[Snapshot, None]]:
     before: dict[Path, _Stamp] = {}
     done: dict[Path, _Stamp] = {}
@@ -75,7 +90,7 @@ def _watch(
         ready = [f for f, stamp in now.items() if before.get(f) == stamp != done.get(f)]
         for file in ready:
             done[file] = now[file]
-        yield from _read_all([(f, now[f]) for f in ready], graph, id_kind, on_bad_row)
+        yield from _read_all(ready, now, reading)
         before = now
         stop.wait(every_s)
 
@@ -94,46 +109,75 @@ def _files(folder: Path) -> Iterator[tuple[Path, _Stamp]]:
 
 
 def _read_all(
-    files: list[tuple[Path, _Stamp]], graph: str, id_kind: IdKind, on_bad_row: OnBadRow
+    files: Iterable[Path], folder: Mapping[Path, _Stamp], reading: _Reading
 ) -> Iterator[tuple[Snapshot, None]]:
-    for file, stamp in files:
+    """Snapshots of some of the files in a folder."""
+    windows = windows_of(
+        {one.name: stamp.modified_ns for one, stamp in folder.items()}, reading.window
+    )
+    for file in files:
         try:
-            yield _snapshot(file, stamp, graph, id_kind, on_bad_row), None
+            yield _snapshot(file, windows[file.name], reading), None
         except BadRow as error:  # of one row: the reader was told to stop there
             raise error
         except BadInput as error:
-            on_bad_row(BadRow(f"{file.name} makes no snapshot: {error}"))
+            reading.on_bad_row(BadRow(f"{file.name} makes no snapshot: {error}"))
 
 
-def _snapshot(
-    file: Path, stamp: _Stamp, graph: str, id_kind: IdKind, on_bad_row: OnBadRow
-) -> Snapshot:
+def _snapshot(file: Path, window: Window, reading: _Reading) -> Snapshot:
     if file.suffix in PICKLES:
         raise BadInput("a pickle runs whatever program it holds when it is opened; save GraphML")
-    edges = read_edge_list(file, id_kind, on_bad_row)
+    edges = read_edge_list(file, reading.id_kind, reading.on_bad_row)
     return snapshot_from_pairs(
         edges["src"],
         edges["dst"],
-        graph=graph,
-        id=f"{graph}/{file.name}",
-        window=window_of(file.name, stamp.modified_ns),
+        graph=reading.graph,
+        id=f"{reading.graph}/{file.name}",
+        window=window,
         weights=edges["weight"] if "weight" in edges.column_names else None,
         source="urn:stream_icd:files",
     )
 
 
-def window_of(name: str, modified_ns: int) -> Window:
-    """The day or the moment that a file's name holds, else when it was changed; UTC.
+def windows_of(modified_ns: Mapping[str, int], window: WindowOf | None = None) -> dict[str, Window]:
+    """The window of each file in a folder, by its name.
 
-    >>> window_of("mails-2026-01-31.csv", 0).end.isoformat()
+    It begins at the date or time in the name and lasts until that of the next file
+    (`windows_between`); a file that is alone has a day, or the moment. Without a time in the name
+    it is the moment at which the file was changed. All UTC.
+
+    Args:
+        modified_ns: when each file was changed, by its name.
+        window: the window that a time lies in, instead.
+
+    >>> windows_of({"mails-2026-01-31.csv": 0})["mails-2026-01-31.csv"].end.isoformat()
     '2026-02-01T00:00:00+00:00'
     """
+    named = {name: time for name in modified_ns if (time := _time_in(name)) is not None}
+    if window is not None:
+        found = {time: window(time) for time, _ in named.values()}
+    else:
+        times = sorted(dict(named.values()).items())
+        alone = timedelta(0) if times and times[0][1] else timedelta(days=1)
+        starts = [time for time, _ in times]
+        found = dict(zip(starts, windows_between(starts, alone), strict=True))
+    return {
+        name: found[named[name][0]] if name in named else _moment(changed)
+        for name, changed in modified_ns.items()
+    }
+
+
+def _time_in(name: str) -> tuple[datetime, bool] | None:
+    """The time in a file's name, and whether it has a clock time."""
     for match in DATE.finditer(name):
         parts = [int(part) for part in match.groups() if part is not None]
         try:
-            start = datetime(*parts, tzinfo=UTC)  # type: ignore[arg-type, misc]
+            return datetime(*parts, tzinfo=UTC), len(parts) > 3  # type: ignore[arg-type, misc]
         except ValueError:
             continue
-        return Window(start, start + timedelta(days=1) if len(parts) == 3 else start)
-    moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=modified_ns // 1000)
+    return None
+
+
+def _moment(modified_ns: int) -> Window:
+    moment = EPOCH + timedelta(microseconds=modified_ns // 1000)
     return Window(moment, moment)

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from stream_icd.errors import BadInput, BadRow, BadSettings
+from stream_icd.sources.column_checks import refuse_labels, refuse_what_is_no_edge_list
 from stream_icd.sources.compressed import DAMAGED, bare_name, uncompressed
 from stream_icd.sources.source import OnBadRow
 from stream_icd.sources.tables import RawRows, first_fields, read_rows
@@ -76,29 +77,38 @@ def _raw_text(file: Path, on_bad_row: OnBadRow) -> Iterator[RawRows]:
     fields = first_fields(file)
     ends = _ends(fields)
     if ends:
-        weight = ["weight"] if "weight" in fields else []
-        rows = read_rows(file, [*ends, *weight], on_bad_row)
+        rows = read_rows(file, [*ends, *_weight_column(fields)], on_bad_row)
     else:
+        refuse_labels(fields)
         header = ["src", "dst", *(f"more{i}" for i in range(2, len(fields)))]
-        rows = read_rows(file, ["src", "dst"], on_bad_row, header=header)
+        batches = list(read_rows(file, ["src", "dst"], on_bad_row, header=header))
+        refuse_what_is_no_edge_list([batch.rows for batch in batches])
+        rows = iter(batches)
     for batch in rows:
         yield RawRows(batch.origin, batch.place, _named(batch.rows))
 
 
 def _ends(columns: Sequence[str]) -> tuple[str, str] | None:
-    return next((ends for ends in ENDS if set(ends) <= set(columns)), None)
+    """The columns that hold the ends of edges, however their names are capitalised."""
+    given = {column.lower(): column for column in columns}
+    return next(((given[a], given[b]) for a, b in ENDS if {a, b} <= given.keys()), None)
+
+
+def _weight_column(columns: Sequence[str]) -> list[str]:
+    return [column for column in columns if column.lower() == "weight"][:1]
 
 
 def _named(table: pa.Table) -> pa.Table:
     ends = _ends(table.column_names)
     if ends is None:
+        refuse_labels(table.column_names)
         raise BadInput(
             f"it has the columns {', '.join(table.column_names)}; "
             f"expected src, dst and perhaps weight"
         )
     names = {"src": ends[0], "dst": ends[1]}
-    if "weight" in table.column_names:
-        names["weight"] = "weight"
+    for weight in _weight_column(table.column_names):
+        names["weight"] = weight
     return pa.table({ours: table[theirs] for ours, theirs in names.items()})
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import structlog
+
 from stream_icd.errors import BadSettings
 from stream_icd.sources.durations import time_at
 from stream_icd.sources.source import Count
@@ -15,7 +17,7 @@ class LateRows:
     """Appends late rows to a file of JSON lines, which is made at the first of them.
 
     Each line says where its row was met (`at`), so that a row met again, since a program was
-    started again, is not written again.
+    started again, is not written again. The log names the file once.
 
     Raises:
         BadSettings: the file cannot be read or written, or holds something else.
@@ -25,9 +27,15 @@ class LateRows:
         self._path = path
         self._count = count
         self._known = _known(path)
+        self._reported = False
 
     def __call__(self, late: TimedRows) -> None:
         self._count("late_rows", len(late.place))
+        if not self._reported:
+            structlog.get_logger().warning(
+                "rows came too late for their windows", file=str(self._path)
+            )
+            self._reported = True
         rows = late.rows.to_pylist()
         lines = []
         for place, time, row in zip(late.place.tolist(), late.time.tolist(), rows, strict=True):
@@ -50,5 +58,5 @@ def _known(path: Path) -> set[str]:
         return {json.loads(line)["at"] for line in lines}
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise BadSettings(
-            f"{path} does not hold late rows ({error}); give another file with --late"
+            f"{path} does not hold late rows ({error}); give another file with --late-rows"
         ) from error

@@ -53,7 +53,8 @@ CATALOGUE: tuple[PublicData, ...] = (
         page="https://snap.stanford.edu/data/as-733.html",
         terms=SNAP_TERMS,
         citation=AS_CITATION,
-        produce="stream-icd produce as {path}",
+        produce="stream-icd produce as {path} --graph as733 "
+        "--source https://snap.stanford.edu/data/as-733.html",
     ),
     PublicData(
         name="as-caida",

@@ -43,7 +43,7 @@ def days(folder: Path, _graph: str, bad: str = "") -> list[str]:
 def events(folder: Path, _graph: str, bad: str = "") -> list[str]:
     rows = "".join(f"{60 * i},{i % 7},{(3 * i + 1) % 7}\n" for i in range(240))
     (folder / "events.csv").write_text(f"t,src,dst\n{bad}{rows}")
-    return [str(folder / "events.csv"), "--window", "1h", "--late", str(folder / "late.jsonl")]
+    return [str(folder / "events.csv"), "--window", "1h", "--late-rows", str(folder / "late.jsonl")]
 
 
 def fixes(folder: Path, _graph: str, bad: str = "") -> list[str]:
@@ -54,7 +54,7 @@ def fixes(folder: Path, _graph: str, bad: str = "") -> list[str]:
     )
     (folder / "fixes.csv").write_text(f"t,taxi,lat,lon\n{bad}{rows}")
     late = str(folder / "late.jsonl")
-    return [str(folder / "fixes.csv"), "--tick", "6m", "--nearest", "2", "--late", late]
+    return [str(folder / "fixes.csv"), "--tick", "6m", "--nearest", "2", "--late-rows", late]
 
 
 def edge_lists(folder: Path, _graph: str, bad: str = "") -> list[str]:

@@ -6,8 +6,9 @@ import bz2
 import gzip
 import io
 import tarfile
-from collections.abc import Callable
-from datetime import UTC, date, datetime
+from collections.abc import Callable, Iterable
+from datetime import UTC, date, datetime, timedelta
+from itertools import pairwise
 from pathlib import Path
 
 import pyarrow as pa
@@ -16,7 +17,9 @@ import pytest
 
 from stream_icd.errors import BadRow, BadSettings, SourceNotFound
 from stream_icd.snapshot import Snapshot
-from stream_icd.sources.as_topology import read_as_topology
+from stream_icd.sources.as_topology import name_of, read_as_topology
+from stream_icd.sources.spacing import parse_window
+from stream_icd.tracking.gaps import missed_windows
 from stream_icd.wire.snapshots import encode_snapshot
 from tests.real_data import real_data
 
@@ -99,12 +102,14 @@ FORMS = [
 
 
 def snapshots(path: Path, **options: object) -> list[Snapshot]:
+    options = {"graph": "as733"} | options
     return [snapshot for snapshot, _ in read_as_topology(path, **options).snapshots]  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("form", FORMS)
 def test_every_form_gives_the_same_two_days(form: Callable[[Path], Path], tmp_path: Path) -> None:
-    first, second = snapshots(form(tmp_path))
+    day = parse_window("1d") if form is as_routes else None  # it has two files of one day
+    first, second = snapshots(form(tmp_path), window=day)
     assert (first.id, second.id) == ("as733/1997-11-08", "as733/1997-11-09")
     assert first.nodes.to_pylist() == [1, 2, 3, 10]
     assert first.edges.tolist() == [[0, 0, 1], [1, 3, 2]]
@@ -130,6 +135,89 @@ def test_one_file_is_one_day(tmp_path: Path) -> None:
     assert (only.id, only.graph) == ("as/1997-11-09", "as")
 
 
+def pairs_at(folder: Path, names: Iterable[str]) -> Path:
+    folder.mkdir(exist_ok=True)
+    for name in names:
+        (folder / name).write_text("1\t2\n")
+    return folder
+
+
+def missing(found: list[Snapshot]) -> int:
+    return sum(missed_windows(one.window, other.window) for one, other in pairwise(found))
+
+
+def test_monthly_topologies_have_windows_of_a_month(tmp_path: Path) -> None:
+    months = pairs_at(tmp_path, (f"2004{month:02d}01.as-rel.txt" for month in range(1, 13)))
+    for window in (None, parse_window("month")):
+        found = snapshots(months, window=window)
+        assert [one.id for one in found[:2]] == ["as733/2004-01-01", "as733/2004-02-01"]
+        assert missing(found) == 0
+        assert all(
+            one.window.end >= other.window.start - timedelta(days=1)
+            for one, other in pairwise(found)
+        )
+
+
+def test_a_series_may_change_from_monthly_to_weekly(tmp_path: Path) -> None:
+    start = date(2004, 1, 5)
+    offsets = [*range(0, 24 * 28, 28), *range(24 * 28, 24 * 28 + 90 * 7, 7)]
+    names = (f"as-caida{start + timedelta(days=n):%Y%m%d}.txt" for n in offsets)
+    found = snapshots(pairs_at(tmp_path, names))
+    assert missing(found) == 0
+    assert [(one.window.end - one.window.start).days for one in (found[0], found[-1])] == [28, 7]
+
+
+def test_a_missing_day_of_a_daily_series_leaves_a_gap(tmp_path: Path) -> None:
+    names = (f"as200001{day:02d}.txt" for day in range(1, 31) if day not in (9, 20, 21))
+    found = snapshots(pairs_at(tmp_path, names))
+    assert {one.window.end - one.window.start for one in found} == {timedelta(days=1)}
+    assert missing(found) == 3
+
+
+def test_topologies_of_one_day_are_snapshots_of_their_own(tmp_path: Path) -> None:
+    hours = pairs_at(tmp_path, (f"rib.20080101.{hour:02d}00.txt" for hour in range(0, 24, 2)))
+    found = snapshots(hours)
+    assert len(found) == 12
+    assert found[1].id == "as733/2008-01-01T02:00Z"
+    assert {one.window.end - one.window.start for one in found} == {timedelta(hours=2)}
+    assert [one.id for one in snapshots(hours, window=parse_window("1d"))] == ["as733/2008-01-01"]
+
+
+def test_times_in_parquet_are_windows_too(tmp_path: Path) -> None:
+    times = [datetime(2008, 1, 1, hour) for hour in (0, 2, 4)]
+    table = pa.table({"window_start": times, "src": [1, 1, 1], "dst": [2, 2, 3]})
+    pq.write_table(table, tmp_path / "routes.parquet")
+    found = snapshots(tmp_path / "routes.parquet")
+    assert [one.window.start.hour for one in found] == [0, 2, 4]
+    assert found[0].window.end == found[1].window.start
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        ("as-caida.tar.gz", "as-caida"),
+        ("as733.parquet", "as733"),
+        ("rib.20080101.0000.txt.bz2", "rib"),
+        ("20040101.as-rel.txt", "as-rel"),
+        ("20040101.txt", "as"),
+    ],
+)
+def test_a_graph_is_named_after_its_file_and_no_other_data(path: str, name: str) -> None:
+    assert name_of(Path(path)) == name
+
+
+def test_the_source_is_nobody_elses(tmp_path: Path) -> None:
+    folder = pairs_at(tmp_path / "as-caida", ["as-caida20071105.txt"])
+    ((only, _),) = read_as_topology(folder).snapshots
+    assert (only.graph, only.source) == ("as-caida", "urn:stream_icd:as")
+
+
+@pytest.mark.parametrize("window", ["0s", "1", "months"])
+def test_a_window_that_is_no_length_is_refused(window: str) -> None:
+    with pytest.raises(BadSettings):
+        parse_window(window)
+
+
 @pytest.mark.parametrize(
     ("first", "last", "days"),
     [
@@ -142,7 +230,7 @@ def test_one_file_is_one_day(tmp_path: Path) -> None:
 def test_days_are_chosen_both_ends_included(
     tmp_path: Path, first: date | None, last: date | None, days: list[str]
 ) -> None:
-    source = read_as_topology(as_directory(tmp_path), first=first, last=last)
+    source = read_as_topology(as_directory(tmp_path), first=first, last=last, graph="as733")
     assert source.total == len(days)
     assert [snapshot.id.removeprefix("as733/") for snapshot, _ in source.snapshots] == days
 

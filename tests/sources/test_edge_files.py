@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import os
 import pickle
+import re
 import threading
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -18,7 +19,8 @@ import pytest
 
 from stream_icd.errors import BadRow, BadSettings, SourceNotFound
 from stream_icd.snapshot import Snapshot
-from stream_icd.sources.edge_files import watch_edge_files, window_of
+from stream_icd.sources.edge_files import watch_edge_files, windows_of
+from stream_icd.sources.spacing import parse_window
 
 EDGES = [("a", "b", 2.0), ("b", "c", 1.0)]
 TABLE = pa.table({"src": ["a", "b", "d"], "dst": ["b", "c", None], "weight": [2.0, 1.0, 1.0]})
@@ -163,8 +165,60 @@ def test_a_bad_row_of_a_file_is_reported_with_its_place(
 def test_the_window_is_in_the_name_or_when_the_file_was_changed(
     name: str, start: datetime, length: timedelta
 ) -> None:
-    window = window_of(name, 5_000_000_000)
+    window = windows_of({name: 5_000_000_000})[name]
     assert (window.start, window.end - window.start) == (start, length)
+
+
+def test_monthly_and_hourly_files_have_windows_of_their_spacing() -> None:
+    months = windows_of({f"mails-2026-{month:02d}-01.csv": 0 for month in range(1, 13)})
+    assert months["mails-2026-01-01.csv"].end == datetime(2026, 2, 1, tzinfo=UTC)
+    names = [f"g-2026-01-01T{hour:02d}00.csv" for hour in range(24)]
+    hours = windows_of(dict.fromkeys([*names, "undated.csv"], 0))
+    assert {hours[name].end - hours[name].start for name in names} == {timedelta(hours=1)}
+    assert hours["undated.csv"].end == datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def test_a_window_may_be_given() -> None:
+    months = windows_of({"mails-2026-02-14.csv": 0}, parse_window("month"))
+    assert months["mails-2026-02-14.csv"].start == datetime(2026, 2, 1, tzinfo=UTC)
+    assert months["mails-2026-02-14.csv"].end == datetime(2026, 3, 1, tzinfo=UTC)
+
+
+NOT_EDGES = {
+    "labels": ("node,community\n1,0\n2,0\n3,1\n", "column community says .* table of labels"),
+    "Labels": ("id\tLabel\na\tx\nb\ty\n", "column Label says .* table of labels"),
+    "scores": ("1,0.5\n2,0.25\n3,.5\n", "column 2 holds fractions"),
+    "all in one": ("1,7\n2,7\n3,7\n", "column 2 holds 7 in each row: is it a label"),
+    "header": ("user,friend\n1,2\n2,3\n", "first line .user, friend. is a header"),
+}
+
+
+@pytest.mark.parametrize("name", NOT_EDGES)
+def test_a_table_that_is_no_edge_list_is_refused(name: str, tmp_path: Path) -> None:
+    content, why = NOT_EDGES[name]
+    (tmp_path / "table.csv").write_text(content)
+    found, bad = read(tmp_path)
+    assert found == []
+    assert re.search(why, bad[0]), bad
+    assert "src" in bad[0]
+
+
+def test_a_table_of_labels_in_parquet_is_refused(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"node": [1, 2], "community": [0, 0]}), tmp_path / "labels.parquet")
+    assert "table of labels" in read(tmp_path)[1][0]
+
+
+def test_columns_that_are_named_may_hold_a_star(tmp_path: Path) -> None:
+    (tmp_path / "star.csv").write_text("src,dst,label\n1,7,a\n2,7,b\n3,7,c\n")
+    (snapshot,), bad = read(tmp_path)
+    assert (snapshot.n_edges, bad) == (3, [])
+
+
+def test_names_of_columns_may_be_capitalised(tmp_path: Path) -> None:
+    (tmp_path / "gephi.csv").write_text("Source,Target,Type,Weight\na,b,Undirected,2\n")
+    (snapshot,), _ = read(tmp_path)
+    assert snapshot.nodes.to_pylist() == ["a", "b"]
+    assert snapshot.weights is not None
 
 
 class Looks:

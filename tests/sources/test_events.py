@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
+from structlog.testing import capture_logs
 
 from stream_icd.errors import BadSettings
 from stream_icd.snapshot import Snapshot
@@ -94,9 +95,11 @@ def test_late_rows_are_kept_in_a_file_each_once(tmp_path: Path) -> None:
     def count(what: str, n: int) -> None:
         counted[what] += n
 
-    for _ in range(2):
-        LateRows(path, count)(events((0.1, 1, "b")))
-        LateRows(path, count)(events((0.1, 1, "b"), (0.5, 2, "c")))
+    with capture_logs() as logged:
+        for _ in range(2):
+            LateRows(path, count)(events((0.1, 1, "b")))
+            LateRows(path, count)(events((0.1, 1, "b"), (0.5, 2, "c")))
+    assert {line["file"] for line in logged} == {str(path)}
     assert counted == {"late_rows": 6}
     assert [json.loads(line) for line in path.read_text().splitlines()] == [
         {"at": "mails.csv:2", "time": "1970-01-01T00:06:00+00:00", "src": 1, "dst": "b"},
@@ -107,7 +110,7 @@ def test_late_rows_are_kept_in_a_file_each_once(tmp_path: Path) -> None:
 def test_a_file_for_late_rows_that_is_something_else_is_not_touched(tmp_path: Path) -> None:
     path = tmp_path / "letters.txt"
     path.write_text("Dear all\n")
-    with pytest.raises(BadSettings, match=r"letters\.txt.*--late"):
+    with pytest.raises(BadSettings, match=r"letters\.txt.*--late-rows"):
         LateRows(path, lambda _what, _n: None)
     assert path.read_text() == "Dear all\n"
     with pytest.raises(BadSettings, match="cannot keep late rows"):

@@ -1,0 +1,69 @@
+"""Tables that look like edge lists and are not: labels, a header line, measurements."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from stream_icd.errors import BadInput
+from stream_icd.sources.values import INTEGER
+
+LABELS = {"class", "cluster", "communities", "community", "group", "label", "labels", "membership"}
+EXPECTED = "an edge list has the columns src, dst and perhaps weight"
+FRACTION = r"^[+-]?([0-9]+\.[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
+A_FEW = 3
+
+
+def refuse_labels(columns: Sequence[str]) -> None:
+    """Refuse a table whose column names say that it holds communities.
+
+    Raises:
+        BadInput: it does.
+    """
+    for column in columns:
+        if column.strip().lower() in LABELS:
+            raise BadInput(
+                f"column {column} says that this is a table of labels, not of edges; {EXPECTED}"
+            )
+
+
+def refuse_what_is_no_edge_list(tables: Sequence[pa.Table]) -> None:
+    """Refuse unnamed columns whose values cannot be meant as the ends of edges.
+
+    Args:
+        tables: columns `src` and `dst`, text: the first two of a file without a header.
+
+    Raises:
+        BadInput: they hold fractions or a header line, or one holds the same value in each row.
+    """
+    rows = pa.concat_tables(tables) if tables else None
+    if rows is None or not len(rows):
+        return
+    for number, name in enumerate(("src", "dst"), start=1):
+        if _all_match(rows[name], FRACTION):
+            raise BadInput(f"column {number} holds fractions, not ids of nodes; {EXPECTED}")
+    _refuse_header(rows)
+    distinct = [len(rows[name].unique()) for name in ("src", "dst")]
+    for number, (here, there) in enumerate((distinct, distinct[::-1]), start=1):
+        if here == 1 and there >= A_FEW:
+            raise BadInput(
+                f"column {number} holds {rows[number - 1][0]} in each row: is it a label? If these "
+                "are edges to one node, name the columns in a first line: src,dst"
+            )
+
+
+def _refuse_header(rows: pa.Table) -> None:
+    first, rest = rows.slice(0, 1), rows.slice(1)
+    is_header = len(rest) and all(
+        _all_match(rest[name], INTEGER) and not _all_match(first[name], INTEGER)
+        for name in ("src", "dst")
+    )
+    if is_header:
+        names = ", ".join(str(first[name][0]) for name in ("src", "dst"))
+        raise BadInput(f"the first line ({names}) is a header that names no edges; {EXPECTED}")
+
+
+def _all_match(column: pa.ChunkedArray, pattern: str) -> bool:
+    return bool(pc.all(pc.match_substring_regex(column, pattern)).as_py())
