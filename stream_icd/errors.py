@@ -31,6 +31,8 @@ StreamIcdError
 │   ├── TopicMissing         stop          the topic does not exist
 │   ├── OffsetGone           stop          the position asked for was removed by retention
 │   ├── OffsetHeld           stop          the broker never ends the transaction that holds it
+│   ├── RecordUndecodable    stop          the client cannot decode what the broker holds
+│   ├── ClientStuck          retry         a call into the client does not return
 │   ├── NotAllowed           stop          the broker lets this user not do it
 │   └── NotSupported         stop          this broker cannot keep the promise asked for
 ├── TooManyDeadLetters       stop          a worker was setting nearly everything aside
@@ -186,6 +188,16 @@ class OffsetGone(BrokerError):
 
 class OffsetHeld(BrokerError):
     """The broker keeps a group's position back, for a transaction that it should have ended."""
+
+
+class RecordUndecodable(BrokerError):
+    """The client cannot decode records; the message names them, and how to pass over them."""
+
+
+class ClientStuck(BrokerError):
+    """A call into the Kafka client does not return; the message names what it was reading."""
+
+    action = Action.RETRY
 
 
 class NotAllowed(BrokerError):

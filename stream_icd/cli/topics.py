@@ -1,15 +1,19 @@
-"""`stream-icd topics`: make them as the contract asks for, and go on where their past is gone."""
+"""`stream-icd topics`: create them, and let a group pass over what it cannot read."""
 
 from __future__ import annotations
 
+import re
 from typing import Annotated
 
 import typer
 
 from stream_icd.cli.options import BootstrapServers, kafka_settings
+from stream_icd.errors import BadSettings
 
 app = typer.Typer(
-    add_completion=False, no_args_is_help=True, help="Create the topics; skip what is gone."
+    add_completion=False,
+    no_args_is_help=True,
+    help="Create the topics; skip records that cannot be read.",
 )
 
 
@@ -34,18 +38,37 @@ def create(bootstrap_servers: BootstrapServers = None) -> None:
 def skip(
     group: Annotated[str, typer.Option(help="The consumer group; none of its members may run.")],
     topic: Annotated[str, typer.Option(help="What it reads.")] = "icd.snapshots.v1",
+    to: Annotated[
+        str | None,
+        typer.Option(
+            "--to",
+            metavar="PARTITION:OFFSET",
+            help="Skip what lies before this offset, though it is there.",
+            show_default=False,
+        ),
+    ] = None,
     bootstrap_servers: BootstrapServers = None,
 ) -> None:
-    """Let a group go on after records that retention removed before it had read them.
+    """Let a group go on after records that it cannot read.
 
-    Partitions of which nothing is gone stay where they are. Which records it will never read is
-    told: from one offset up to, not including, another.
+    By default, these are the records that retention removed before the group had read them;
+    partitions of which nothing is gone stay where they are. With --to, the group continues at that
+    offset of that partition, as the error names it where records cannot be decoded. Prints which
+    records the group will never read: from one offset up to, not including, another.
 
       stream-icd topics skip --group stream-icd-detect
-    """
-    from stream_icd.kafka.groups import skip_what_is_gone
 
-    skipped = skip_what_is_gone(kafka_settings(bootstrap_servers), topic, group)
+      stream-icd topics skip --group stream-icd-detect --to 3:42
+    """
+    from stream_icd.kafka.groups import skip_to, skip_what_is_gone
+
+    settings = kafka_settings(bootstrap_servers)
+    if to is None:
+        skipped = skip_what_is_gone(settings, topic, group)
+    elif place := re.fullmatch(r"(\d+):(\d+)", to):
+        skipped = (skip_to(settings, topic, group, int(place[1]), int(place[2])),)
+    else:
+        raise BadSettings(f"--to {to}: give PARTITION:OFFSET, such as 3:42")
     for one in skipped:
         typer.echo(f"skipped   {topic}[{one.partition}] from {one.start} to {one.end}")
     if not skipped:

@@ -12,6 +12,7 @@ from kafka.serializer import Serializer
 
 from stream_icd.kafka.network import Network, not_connected
 from stream_icd.kafka.settings import KafkaSettings, milliseconds
+from stream_icd.kafka.workarounds.fetched_records import raise_what_cannot_be_decoded
 
 # A record's frame also holds batch and partition headers.
 FRAME_ROOM = 1024 * 1024
@@ -89,7 +90,9 @@ def open_consumer(settings: KafkaSettings, **options: Any) -> Any:
         "metadata_max_age_ms": 30_000,
         "metrics_enabled": False,
     }
-    return _opened(KafkaConsumer, settings, defaults | options)
+    consumer = _opened(KafkaConsumer, settings, defaults | options)
+    raise_what_cannot_be_decoded(consumer)
+    return consumer
 
 
 def _opened(kind: Callable[..., Any], settings: KafkaSettings, options: dict[str, Any]) -> Any:

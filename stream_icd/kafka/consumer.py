@@ -24,7 +24,14 @@ from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssi
 from kafka.structs import MemberState
 from structlog.contextvars import bound_contextvars
 
-from stream_icd.errors import BrokerError, BrokerUnavailable, DeliveryFailed, OffsetGone
+from stream_icd.errors import (
+    BrokerError,
+    BrokerUnavailable,
+    ClientStuck,
+    DeliveryFailed,
+    OffsetGone,
+    RecordUndecodable,
+)
 from stream_icd.kafka.batch_done import BatchDone
 from stream_icd.kafka.clients import open_consumer
 from stream_icd.kafka.delivery import (
@@ -37,15 +44,17 @@ from stream_icd.kafka.delivery import (
     resolve,
 )
 from stream_icd.kafka.held_offsets import HeldOffsets
-from stream_icd.kafka.poll import poll
-from stream_icd.kafka.reader import Stop, our_record, what_is_left
+from stream_icd.kafka.poll import Poller
+from stream_icd.kafka.reader import our_record, what_is_left
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.settings import KafkaSettings, milliseconds
 from stream_icd.kafka.standing import Lag, position, settled_generation, silence_s
+from stream_icd.kafka.stop import Stop
 from stream_icd.kafka.tenures import Tenure, Tenures
 from stream_icd.kafka.topics import describe_topic
 from stream_icd.kafka.translate import translated
 from stream_icd.kafka.watcher import Watcher
+from stream_icd.kafka.workarounds.fetched_records import Undecodable
 from stream_icd.kafka.worker import Worker
 
 log = logging.getLogger(__name__)
@@ -104,6 +113,8 @@ def run_consumer(
         MessageTooLarge: the next record is larger than what is taken as one answer (100 MB and
             `max_message_bytes`).
         OffsetHeld: the broker keeps the group's position back, longer than a transaction lasts.
+        RecordUndecodable: what the topic holds next cannot be decoded; all before it is done.
+        ClientStuck: the client has not returned for a minute.
         NotSupported: exactly-once was asked for and this broker cannot.
         BrokerUnavailable: nobody answers at the start. Later, the broker is waited for.
         DeliveryFailed: results could not be published in 5 attempts.
@@ -119,14 +130,24 @@ def run_consumer(
         max_poll_interval_ms=milliseconds(settings.max_poll_interval_s),
         partition_assignment_strategy=(CooperativeStickyAssignor,),
     )
+    poller = Poller(consumer, stop, settings.shutdown_timeout_s)
     try:
         with contextlib.suppress(_GiveBack):
             loop = _Loop(
-                settings, topic, group, kept, consumer, stop, on_done, watcher or Watcher(), ahead
+                settings,
+                topic,
+                group,
+                kept,
+                consumer,
+                poller,
+                stop,
+                on_done,
+                watcher or Watcher(),
+                ahead,
             )
             loop.run(handle)
     finally:
-        consumer.close(timeout_ms=COMMIT_TIMEOUT_S * 1000)
+        poller.close()
     return kept
 
 
@@ -175,6 +196,7 @@ class _Loop:
         group: str,
         delivery: Delivery,
         consumer: Any,
+        poller: Poller,
         stop: Stop,
         on_done: Callable[[BatchDone], None],
         watcher: Watcher,
@@ -185,6 +207,7 @@ class _Loop:
         self._group = group
         self._delivery = delivery
         self._consumer = consumer
+        self._poller = poller
         self._worker = Worker(f"{group}-worker")
         self._errands = Worker(f"{group}-errands")
         self._ahead = ahead
@@ -233,7 +256,7 @@ class _Loop:
         """Deliver a batch once it is worked on; the one after it, if that was begun meanwhile."""
         batch, outgoing = begun.batch, self._finished(begun.work)
         handled = time.monotonic()
-        following = self._begin(handle, BUSY_POLL_MS) if self._ahead else None
+        following = self._begin_ahead(handle) if self._ahead else None
         if self._deliver(batch, outgoing):
             published = time.monotonic() - handled
             done = BatchDone(batch.records, outgoing, handled - begun.since, published)
@@ -248,6 +271,12 @@ class _Loop:
         self._held.known(batch.first)
         self._in_hand = {} if following is None else following.batch.first
         return following
+
+    def _begin_ahead(self, handle: Handle) -> _Begun | None:
+        try:
+            return self._begin(handle, BUSY_POLL_MS)
+        except RecordUndecodable:
+            return None  # it is raised again when what came before it is delivered
 
     def _deliver(self, batch: _Batch, outgoing: Sequence[OutgoingRecord]) -> bool:
         """Publish and commit; False where the batch, or a part of it, is no longer ours."""
@@ -365,7 +394,7 @@ class _Loop:
 
     def _polled(self, timeout_ms: int) -> dict[TopicPartition, list[Any]]:
         try:
-            polled = poll(self._consumer, timeout_ms)
+            polled = self._poller.poll(timeout_ms)
             self._keep_joining()
             return polled
         except client.NoOffsetForPartitionError as error:
@@ -375,15 +404,31 @@ class _Loop:
         except client.OffsetOutOfRangeError as error:
             raise OffsetGone(
                 f"group {self._group}: {error}; {what_is_left(self._consumer)}. To go on there, "
-                f"stop the group and run: stream-icd topics skip --group {self._group} "
-                f"--topic {self._topic}"
+                f"{self._skip}"
             ) from error
+        except Undecodable as error:
+            raise RecordUndecodable(
+                f"group {self._group}: {error}. To go on after them, {self._skip} "
+                f"--to {error.partition.partition}:{error.end}"
+            ) from error
+        except ClientStuck as error:
+            if self._stop.is_set():
+                raise _GiveBack from error
+            raise ClientStuck(f"{error}: {self._skip} --to PARTITION:OFFSET") from error
         except client.RetriableError as error:
             log.warning("polling again: %s", error)
         except client.KafkaError as error:
             with translated(f"consume {self._topic}"):
                 raise error
         return {}
+
+    @property
+    def _skip(self) -> str:
+        """How to pass over records, in a sentence of an error."""
+        return (
+            f"stop the group and run: stream-icd topics skip --group {self._group} "
+            f"--topic {self._topic}"
+        )
 
     def _is_member(self) -> bool:
         return bool(self._consumer.group_metadata().state == MemberState.STABLE)

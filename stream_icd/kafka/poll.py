@@ -2,25 +2,95 @@
 
 from __future__ import annotations
 
+import concurrent.futures
+import logging
+from functools import partial
 from typing import Any
 
 from kafka import TopicPartition
 from kafka import errors as client
 
-from stream_icd.errors import MessageTooLarge
+from stream_icd.errors import ClientStuck, MessageTooLarge
+from stream_icd.kafka.stop import Stop
+from stream_icd.kafka.workarounds.fetched_records import reads_next
+from stream_icd.kafka.worker import Worker
+
+log = logging.getLogger(__name__)
+
+LOOK_EVERY_S = 1.0
+# A poll returns after a fraction of a second. One that has not in this time never will.
+STUCK_AFTER_S = 60.0
+CLOSE_TIMEOUT_S = 2.0
 
 
-def poll(consumer: Any, timeout_ms: int) -> dict[TopicPartition, list[Any]]:
-    """What has come, by partition; where nothing has, wait so long for it.
+class Poller:
+    """Polls a consumer, and closes it; is left behind by neither where the client never returns.
 
-    Raises:
-        MessageTooLarge: the next record is larger than any answer that the client takes.
-        KafkaError: any of the client's, as they are.
+    The client is called in a thread of its own, which then dies with the process.
+
+    Args:
+        stop: once it is set, a client that does not return is waited for no longer than
+            `shutdown_s` seconds.
     """
-    polled = dict(consumer.poll(timeout_ms=timeout_ms))
-    # The client (3.0.12) says so in its log only, and asks for that record again for ever.
+
+    def __init__(self, consumer: Any, stop: Stop | None, shutdown_s: float) -> None:
+        self._consumer = consumer
+        self._stop = stop
+        self._shutdown_s = shutdown_s
+        self._worker = Worker("poll")
+
+    def poll(self, timeout_ms: int) -> dict[TopicPartition, list[Any]]:
+        """What has come, by partition; where nothing has, wait so long for it.
+
+        Raises:
+            MessageTooLarge: the next record is larger than any answer that the client takes.
+            ClientStuck: the client does not return.
+            KafkaError: any of the client's, as they are.
+        """
+        polling = self._worker.submit(partial(self._consumer.poll, timeout_ms=timeout_ms))
+        waited_s = 0.0  # counted, not measured: while the machine stands still, nobody waits
+        while not concurrent.futures.wait([polling], LOOK_EVERY_S).done:
+            waited_s += LOOK_EVERY_S
+            if waited_s >= self._patience_s():
+                raise self._stuck(waited_s)
+        polled = dict(polling.result())
+        if not polled:
+            _check_room(self._consumer)
+        return polled
+
+    def close(self) -> None:
+        """Close the consumer once it has polled; one that does not return is left behind."""
+        closing = self._worker.submit(
+            partial(self._consumer.close, timeout_ms=CLOSE_TIMEOUT_S * 1000)
+        )
+        self._worker.close()
+        if concurrent.futures.wait([closing], self._shutdown_s).done:
+            closing.result()
+        else:
+            log.warning("the Kafka client does not close: it is left behind")
+
+    def _patience_s(self) -> float:
+        asked_to_stop = self._stop is not None and self._stop.is_set()
+        return min(self._shutdown_s, STUCK_AFTER_S) if asked_to_stop else STUCK_AFTER_S
+
+    def _stuck(self, waited_s: float) -> ClientStuck:
+        places = ", ".join(
+            f"{p.topic}[{p.partition}] at offset {offset}"
+            for p, offset in reads_next(self._consumer).items()
+        )
+        return ClientStuck(
+            f"the Kafka client has not returned for {waited_s:.0f} s; it was to read {places}. "
+            "Start again. If it stops at the same offset again, pass over that record"
+        )
+
+
+def _check_room(consumer: Any) -> None:
+    """See that nothing came for another reason than that the next record is too large.
+
+    The client (3.0.12) says so in its log only, and asks for that record again for ever.
+    """
     failure = consumer._client.failure
-    if isinstance(failure, client.InvalidReceiveError) and not polled and not consumer.paused():
+    if isinstance(failure, client.InvalidReceiveError) and not consumer.paused():
         ours = ", ".join(f"{p.topic}[{p.partition}]" for p in sorted(consumer.assignment()))
         raise MessageTooLarge(
             f"the next record of {ours} is too large: at most "
@@ -28,4 +98,3 @@ def poll(consumer: Any, timeout_ms: int) -> dict[TopicPartition, list[Any]]:
             f"({failure.args[0]}). Set STREAM_ICD_MAX_MESSAGE_BYTES to that length here, and a "
             "store of claims where large snapshots are sent (docs/big_snapshots.md)"
         )
-    return polled

@@ -16,6 +16,7 @@ from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import describe_topic, is_dead_letter_topic
 from stream_icd.kafka.translate import lacks_right, translate
+from stream_icd.kafka.workarounds.fetched_records import HeaderName
 
 # What a batch of one record adds to it: the batch's own header, and lengths of the parts.
 _BATCH_BYTES = 128
@@ -170,7 +171,7 @@ class Publisher:
                 record.topic,
                 value=NULL if record.value is None and record.key is None else record.value,
                 key=record.key,
-                headers=list(record.headers),
+                headers=[(HeaderName(name), value) for name, value in record.headers],
                 partition=record.partition,
                 timestamp_ms=record.timestamp_ms,
             )

@@ -6,18 +6,19 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 from kafka import TopicPartition
 from kafka import errors as client
 
-from stream_icd.errors import BadSettings, OffsetGone
+from stream_icd.errors import BadSettings, ClientStuck, OffsetGone, RecordUndecodable
 from stream_icd.kafka.capabilities import recognise
 from stream_icd.kafka.clients import open_admin, open_consumer
 from stream_icd.kafka.held_records import HeldRecords
-from stream_icd.kafka.poll import poll
+from stream_icd.kafka.poll import Poller
 from stream_icd.kafka.record import Record
 from stream_icd.kafka.settings import KafkaSettings
+from stream_icd.kafka.stop import Stop
 from stream_icd.kafka.topics import describe_topic
 from stream_icd.kafka.translate import translated
 
@@ -26,12 +27,6 @@ Until = Literal["forever", "end", "settled"]
 Offsets = dict[TopicPartition, int]
 
 POLL_MS = 200
-
-
-class Stop(Protocol):
-    """Anything that can be asked whether to stop, such as a `threading.Event`."""
-
-    def is_set(self) -> bool: ...
 
 
 @contextmanager
@@ -63,6 +58,8 @@ def open_reader(
             the reader never jumps over a gap by itself.
         MessageTooLarge: the next record is larger than what is taken as one answer (100 MB and
             `max_message_bytes`).
+        RecordUndecodable: what the topic holds there cannot be decoded.
+        ClientStuck: the client does not return; its records have stopped coming for a minute.
         BrokerUnavailable: nobody answers within `connect_timeout_s`. While following "forever",
             a broker that goes away is waited for instead.
         BadSettings: `start` is a naive datetime, or names a partition that does not exist.
@@ -75,6 +72,7 @@ def open_reader(
     ]
     known = recognise(settings)
     consumer = open_consumer(settings)
+    poller = Poller(consumer, stop, settings.shutdown_timeout_s)
     try:
         with translated(f"read {topic}"):
             consumer.assign(partitions)
@@ -88,9 +86,9 @@ def open_reader(
         since_ms = start.timestamp() * 1000 if isinstance(start, datetime) else float("-inf")
         stops_at = {} if until == "forever" else ends
         held = HeldRecords(settings) if known.exact_end_offsets else None
-        yield _limited(_records(consumer, settings, since_ms, stops_at, stop, held), limit)
+        yield _limited(_records(consumer, poller, settings, since_ms, stops_at, stop, held), limit)
     finally:
-        consumer.close(timeout_ms=1000)
+        poller.close()
 
 
 def _positions(
@@ -147,6 +145,7 @@ def _high_watermarks(consumer: Any, ends: Offsets, settings: KafkaSettings) -> O
 
 def _records(
     consumer: Any,
+    poller: Poller,
     settings: KafkaSettings,
     since_ms: float,
     ends: Offsets,
@@ -156,7 +155,12 @@ def _records(
     """Poll until stopped or, where there are `ends`, until every partition has reached its own."""
     heard = time.monotonic()
     while not (stop and stop.is_set()) and not _reached(consumer, ends):
-        polled = _poll(consumer)
+        try:
+            polled = _poll(consumer, poller)
+        except ClientStuck:
+            if stop and stop.is_set():
+                return
+            raise
         if held is not None:
             held.look(consumer)
         if polled:
@@ -178,12 +182,14 @@ def _reached(consumer: Any, ends: Offsets) -> bool:
     return bool(ends) and all(consumer.position(p) >= end for p, end in ends.items())
 
 
-def _poll(consumer: Any) -> dict[TopicPartition, list[Any]]:
+def _poll(consumer: Any, poller: Poller) -> dict[TopicPartition, list[Any]]:
     try:
         with translated("read"):
-            return poll(consumer, POLL_MS)
+            return poller.poll(POLL_MS)
     except OffsetGone as error:
         raise OffsetGone(f"{error}; {what_is_left(consumer)}") from error
+    except RecordUndecodable as error:
+        raise RecordUndecodable(f"{error}. To read on, start after them") from error
 
 
 def what_is_left(consumer: Any) -> str:
@@ -199,7 +205,7 @@ def what_is_left(consumer: Any) -> str:
 
 def our_record(record: Any) -> Record:
     """The client's record in our own words."""
-    headers = tuple((name, value if value is not None else b"") for name, value in record.headers)
+    headers = tuple((str(name), b"" if value is None else value) for name, value in record.headers)
     return Record(
         record.topic,
         record.partition,

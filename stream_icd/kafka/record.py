@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 Headers = tuple[tuple[str, bytes], ...]
+"""Names and values. Bytes of a name that are not UTF-8 are lone surrogates in it (PEP 383)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,5 +49,7 @@ class OutgoingRecord:
     @property
     def size(self) -> int:
         """Bytes of key, value and headers: what the size limits are compared with."""
-        sizes = [len(name.encode()) + len(value) for name, value in self.headers]
+        sizes = [
+            len(name.encode(errors="surrogateescape")) + len(value) for name, value in self.headers
+        ]
         return len(self.key or b"") + len(self.value or b"") + sum(sizes)

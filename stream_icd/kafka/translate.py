@@ -15,13 +15,16 @@ from stream_icd.errors import (
     NotAllowed,
     NotSupported,
     OffsetGone,
+    RecordUndecodable,
     TopicMissing,
 )
+from stream_icd.kafka.workarounds.fetched_records import Undecodable
 
 # The first row that fits decides; `RetriableError` is the client's own "nobody answered (yet)".
 _MEANINGS: tuple[tuple[type[Exception] | tuple[type[Exception], ...], type[Exception]], ...] = (
     ((client.MessageSizeTooLargeError, client.RecordListTooLargeError), MessageTooLarge),
     ((client.UnknownTopicOrPartitionError, client.InvalidTopicError), TopicMissing),
+    (Undecodable, RecordUndecodable),
     ((client.OffsetOutOfRangeError, client.NoOffsetForPartitionError), OffsetGone),
     (
         (

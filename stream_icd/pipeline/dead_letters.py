@@ -40,7 +40,10 @@ def dead_letter(record: Record, stage: str, error: BadInput) -> OutgoingRecord:
         str(error),
         str(before + 1),
     )
-    reason = ((name, text.encode()) for name, text in zip(ADDED, why, strict=True))
+    reason = (
+        (name, text.encode(errors="backslashreplace"))
+        for name, text in zip(ADDED, why, strict=True)
+    )
     return OutgoingRecord(
         topic=dead_letter_topic(record.topic),
         key=record.key,

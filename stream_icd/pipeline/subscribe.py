@@ -12,9 +12,10 @@ from typing import Literal, Protocol, TypeVar
 from stream_icd.communities import Communities
 from stream_icd.errors import BadInput, BadSettings
 from stream_icd.events import KINDS, CommunityEvents
-from stream_icd.kafka.reader import Stop, open_reader
+from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import Record
 from stream_icd.kafka.settings import KafkaSettings
+from stream_icd.kafka.stop import Stop
 from stream_icd.kafka.topics import COMMUNITIES, EVENTS
 from stream_icd.pipeline.claim_settings import ClaimSettings
 from stream_icd.pipeline.claims import Decode, decoded

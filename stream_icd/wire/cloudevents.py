@@ -52,7 +52,8 @@ class EventHeaders:
     """The headers of a message from outside, read by name, each with a clear complaint.
 
     Raises:
-        BadInput: as `error`: a header is missing, given twice, not UTF-8, or of another form.
+        BadInput: as `error`: a header is missing, given twice, or of another form, or its name or
+            value is not UTF-8.
         LimitExceeded: the headers are larger than `limits.header_bytes`.
     """
 
@@ -62,6 +63,8 @@ class EventHeaders:
         if size > limits.header_bytes:
             raise LimitExceeded(f"headers of {size} bytes; the limit is {limits.header_bytes}")
         self._values = dict(headers)
+        for name in self._values:
+            _check_utf_8(name, error)
         ours = [name for name, _ in headers if name.startswith(("ce_", "icd_", "content-type"))]
         if len(ours) > len(set(ours)):
             raise error(f"a header is given twice: {', '.join(sorted(ours)):.200}")
@@ -140,6 +143,14 @@ class EventHeaders:
         value = self.text(name)
         if value != expected:
             raise self._error(f"header {name} is {value!r:.80}; expected {expected!r}")
+
+
+def _check_utf_8(name: str, error: type[BadInput]) -> None:
+    try:
+        name.encode()
+    except UnicodeEncodeError as cause:
+        came = name.encode(errors="surrogateescape")
+        raise error(f"a header's name is not UTF-8: {came!r:.80}") from cause
 
 
 def graph_of(key: bytes | None, error: type[BadInput]) -> str:

@@ -97,15 +97,17 @@ def test_a_bad_snapshot_is_set_aside_whole_and_the_stream_goes_on(
 ) -> None:
     good = outgoing(snapshot(0), topics[0])
     bad = OutgoingRecord(topics[0], b"\x00 not Arrow \xff", good.key, good.headers)
+    odd_name = (b"caf\xe9".decode(errors="surrogateescape"), b"\xff")
+    oddly_named = OutgoingRecord(topics[0], good.value, good.key, (odd_name, *good.headers))
     after = outgoing(snapshot(1), topics[0])
-    publish(broker, [good, bad, after])
+    publish(broker, [good, bad, oddly_named, after])
     with detecting(broker, topics, model):
         results = found(broker, topics, 2)
         dead_letters = open_reader(
-            broker.settings(), f"{topics[0]}.dlq", start="beginning", limit=1
+            broker.settings(), f"{topics[0]}.dlq", start="beginning", limit=2
         )
         with dead_letters as records:
-            (dead,) = list(records)
+            dead, other = list(records)
     assert [one.snapshot_id for one in results] == ["test/0", "test/1"]
     assert (dead.key, dead.value) == (bad.key, bad.value)
     assert dead.headers[: len(bad.headers)] == bad.headers
@@ -114,6 +116,9 @@ def test_a_bad_snapshot_is_set_aside_whole_and_the_stream_goes_on(
     assert (why["icd_dlq_partition"], why["icd_dlq_offset"]) == (b"0", b"1")
     assert (why["icd_dlq_stage"], why["icd_dlq_exception"]) == (b"decode", b"BadSnapshot")
     assert b"not an Arrow IPC stream" in why["icd_dlq_message"]
+    assert (other.key, other.value) == (oddly_named.key, oddly_named.value)
+    assert other.headers[: len(oddly_named.headers)] == oddly_named.headers
+    assert rb"name is not UTF-8: b'caf\xe9'" in dict(other.headers)["icd_dlq_message"]
 
 
 def test_a_worker_whose_input_is_mostly_bad_stops_and_says_so(

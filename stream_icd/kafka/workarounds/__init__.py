@@ -1,0 +1,1 @@
+"""What the Kafka client gets wrong, each put right in a file of its own."""

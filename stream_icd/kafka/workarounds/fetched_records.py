@@ -1,0 +1,126 @@
+"""Records of a fetch that the client cannot decode.
+
+Seen in kafka-python 3.0.12:
+
+- A header name that is not UTF-8 raises UnicodeDecodeError (`DefaultRecordBatch._read_msg`).
+  Brokers accept such names, so one record stops a partition for every reader. Here the bytes that
+  are not UTF-8 become lone surrogates (PEP 383), and come back as they were when they are sent.
+- After any error in the middle of a fetch the client loops for ever inside `poll`
+  (`PartitionRecords.take` goes on with an iterator that has ended). Here the error is raised
+  again at every poll, and names the partition and the offsets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from kafka import TopicPartition
+from kafka import errors as client
+from kafka.consumer.fetcher import Fetcher
+from kafka.record.default_records import DefaultRecordBatch
+
+
+class Undecodable(client.KafkaError):  # type: ignore[misc]
+    """Records that were fetched and cannot be decoded: from `offset` up to, not including, `end`.
+
+    A batch is the unit: `end` is where the next batch begins.
+    """
+
+    def __init__(self, partition: TopicPartition, offset: int, end: int, cause: Exception) -> None:
+        super().__init__(
+            f"{partition.topic}[{partition.partition}] holds records that cannot be decoded, from "
+            f"offset {offset} up to, not including, {end} ({type(cause).__name__}: {cause})"
+        )
+        self.partition = partition
+        self.end = end
+
+
+class HeaderName(str):
+    """A header's name, whose bytes are kept where they are not UTF-8."""
+
+    __slots__ = ()
+
+    def encode(self, encoding: str = "utf-8", errors: str = "surrogateescape") -> bytes:
+        """The bytes that came; the client calls this to send them."""
+        return super().encode(encoding, errors)
+
+
+def raise_what_cannot_be_decoded(consumer: Any) -> None:
+    """Have a consumer decode what it fetches as this file says."""
+    consumer._fetcher.PartitionRecords = _FetchedRecords
+
+
+def reads_next(consumer: Any) -> dict[TopicPartition, int]:
+    """The offset of the next record of the partition that is decoded now, or of each partition.
+
+    Asks neither the broker nor any lock, so that it can be called while the client hangs.
+    """
+    decoded = consumer._fetcher._next_partition_records
+    if decoded is not None:
+        return {decoded.topic_partition: decoded.next_fetch_offset}
+    assignment = dict(consumer._subscription.assignment)
+    return {p: state.position.offset for p, state in assignment.items() if state.position}
+
+
+class _FetchedRecords(Fetcher.PartitionRecords):  # type: ignore[misc]
+    """The records of one partition that came with one fetch."""
+
+    def _unpack_records(self, partition: TopicPartition, records: Any, *rest: Any) -> Iterator[Any]:
+        self._batches = _Batches(records)
+        unpacked: Iterator[Any] = super()._unpack_records(partition, self._batches, *rest)
+        return unpacked
+
+    def take(self, n: int | None = None) -> list[Any]:
+        try:
+            taken: list[Any] = super().take(n)
+        except Exception as error:
+            # Kept, because the client's iterator has ended now, and it would ask that for ever.
+            self._next_inline_exception = self._named(error)
+            raise self._next_inline_exception from error
+        return taken
+
+    def _named(self, error: Exception) -> Undecodable:
+        if isinstance(error, Undecodable):
+            return error
+        offset = self.next_fetch_offset
+        return Undecodable(self.topic_partition, offset, max(offset + 1, self._batches.end), error)
+
+
+class _Batches:
+    """The batches of a fetch, of which the current one's end is known."""
+
+    def __init__(self, records: Any) -> None:
+        self._records = records
+        self.end = 0
+
+    def next_batch(self) -> Any:
+        batch = self._records.next_batch()
+        if isinstance(batch, DefaultRecordBatch):
+            self.end = batch.next_offset
+            return _Batch(batch._buffer)
+        return batch
+
+
+class _Batch(DefaultRecordBatch):  # type: ignore[misc]
+    """Decodes as the client does, and any header name from the first on that it cannot."""
+
+    _buffer: bytearray
+
+    def _read_msg(self) -> Any:
+        try:
+            return super()._read_msg()
+        except UnicodeDecodeError:  # nothing was taken from the buffer
+            self._buffer = _Buffer(self._buffer)
+            return super()._read_msg()
+
+
+class _Buffer(bytearray):
+    def __getitem__(self, index: Any) -> Any:
+        found = super().__getitem__(index)
+        return _Name(found) if isinstance(found, bytearray) else found
+
+
+class _Name(bytearray):
+    def decode(self, encoding: str = "utf-8", _: str = "strict") -> HeaderName:
+        return HeaderName(super().decode(encoding, "surrogateescape"))

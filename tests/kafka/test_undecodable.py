@@ -1,0 +1,202 @@
+"""Nobody hangs on a record that the client cannot decode, or on a client that does not return."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from kafka import KafkaConsumer
+from kafka.errors import CorruptRecordError
+from kafka.record.default_records import DefaultRecordBatch
+from typer.testing import CliRunner
+
+from stream_icd.cli.topics import app
+from stream_icd.errors import Action, BadSettings, ClientStuck, RecordUndecodable
+from stream_icd.kafka.groups import Skipped, skip_to
+from stream_icd.kafka.producer import Publisher
+from stream_icd.kafka.reader import open_reader
+from stream_icd.kafka.record import OutgoingRecord, Record
+from stream_icd.kafka.topics import TopicSpec, create_topics
+from stream_icd.kafka.workarounds.fetched_records import HeaderName
+from tests.brokers import Broker, wait_until
+from tests.kafka.echo import Echo, publish, values
+
+LATIN_1 = b"caf\xe9".decode(errors="surrogateescape")
+NAMES = (("first", b"1"), (LATIN_1, b"\xff"), ("last", b"3"))
+POISON = b"666"
+
+
+def send(broker: Broker, *records: OutgoingRecord) -> None:
+    with Publisher(broker.settings()) as publisher:
+        for record in records:
+            publisher.send(record)
+
+
+def read(broker: Broker, topic: str, start: Any = "beginning") -> list[Record]:
+    with open_reader(broker.settings(), topic, start, until="settled") as records:
+        return list(records)
+
+
+def test_a_header_name_that_is_not_utf_8_is_sent_as_the_bytes_that_came() -> None:
+    assert HeaderName(LATIN_1).encode("utf-8") == b"caf\xe9"
+    assert OutgoingRecord("t", b"", headers=((LATIN_1, b""),)).size == 4
+
+
+@pytest.mark.parametrize("before", [0, 3])
+def test_a_record_whose_header_name_is_not_utf_8_is_read_like_any_other(
+    broker: Broker, make_topic: Callable[..., str], before: int
+) -> None:
+    topic = make_topic()
+    plain = [OutgoingRecord(topic, b"plain", b"k", (("é", b"0"),))]
+    send(broker, *plain * before, OutgoingRecord(topic, b"odd", b"k", NAMES), *plain)
+    found = read(broker, topic)
+    assert [record.value for record in found] == [b"plain"] * before + [b"odd", b"plain"]
+    assert found[before].headers == NAMES
+    assert found[-1].headers == plain[0].headers
+    send(broker, OutgoingRecord(topic, b"again", b"k", found[before].headers))
+    assert read(broker, topic)[-1].headers == NAMES
+
+
+@pytest.fixture
+def poison(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have the client fail to decode each record whose value is `POISON`."""
+    decode = DefaultRecordBatch._read_msg
+
+    def fail(batch: Any, *arguments: Any) -> Any:
+        record = decode(batch, *arguments)
+        if record.value == POISON:
+            raise CorruptRecordError("poison")
+        return record
+
+    monkeypatch.setattr(DefaultRecordBatch, "_read_msg", fail)
+
+
+@pytest.mark.usefixtures("poison")
+@pytest.mark.parametrize("ahead", [False, True])
+@pytest.mark.parametrize("before", [0, 5])
+def test_a_group_stops_before_what_cannot_be_decoded_and_can_pass_over_it(
+    broker: Broker, make_topic: Callable[..., str], before: int, ahead: bool
+) -> None:
+    topic, target = make_topic(), make_topic()
+    settings = broker.steady()
+    publish(settings, topic, before)
+    publish(settings, topic, 1, start=int(POISON))
+    publish(settings, topic, 3, start=before)
+    says = rf"{topic}\[0\] holds records that cannot be decoded, from offset {before} up to, not "
+    says += rf"including, {before + 1} .*poison.* skip --group {topic} .* --to 0:{before + 1}$"
+    for _ in range(2):  # each time that it is started
+        echo = Echo(settings, topic, target, topic, ahead=ahead)
+        with pytest.raises(RecordUndecodable, match=says) as stopped, echo:
+            wait_until(lambda echo=echo: echo.ended)
+        assert stopped.value.action is Action.STOP
+    assert skip_to(settings, topic, topic, 0, before + 1) == Skipped(0, before, before + 1)
+    with pytest.raises(BadSettings, match=f"from offset {before + 1}"):
+        skip_to(settings, topic, topic, 0, before + 1)
+    with Echo(settings, topic, target, topic) as later:
+        wait_until(lambda: later.committed == 3)
+    assert values(settings, target) == list(range(before + 3))
+
+
+@pytest.mark.usefixtures("poison")
+def test_a_reader_names_what_cannot_be_decoded_and_can_start_after_it(
+    broker: Broker, make_topic: Callable[..., str]
+) -> None:
+    topic, seen = make_topic(), list[bytes | None]()
+    send(broker, *[OutgoingRecord(topic, value, b"k") for value in (b"0", b"1", POISON, b"2")])
+    send(broker, OutgoingRecord(topic, b"3", b"k"))
+    says = rf"{topic}\[0\] holds records .* from offset 2 up to, not including, 4 .* start after"
+    with (
+        open_reader(broker.settings(), topic, until="end") as records,
+        pytest.raises(RecordUndecodable, match=says),
+    ):
+        seen.extend(record.value for record in records)
+    assert seen == [b"0", b"1"]
+    assert [record.value for record in read(broker, topic, {0: 4})] == [b"3"]
+
+
+@pytest.mark.kafka
+def test_a_group_is_not_moved_beyond_the_end_of_its_topic(kafka: Broker, topic_name: str) -> None:
+    target = f"{topic_name}-target"
+    create_topics(kafka.settings(), [TopicSpec(topic_name), TopicSpec(target)])
+    publish(kafka.settings(), topic_name, 1)
+    with Echo(kafka.steady(), topic_name, target, topic_name) as echo:
+        wait_until(lambda: echo.committed == 1)
+    publish(kafka.settings(), topic_name, 2, start=1)
+    for partition, offset, says in ((0, 4, "ends at 3"), (1, 1, "no partition 1")):
+        with pytest.raises(BadSettings, match=says):
+            skip_to(kafka.settings(), topic_name, topic_name, partition, offset)
+    skip = ["skip", "--bootstrap-servers", kafka.bootstrap_servers]
+    skip += ["--group", topic_name, "--topic", topic_name, "--to"]
+    done = CliRunner().invoke(app, [*skip, "0:2"])
+    assert done.stdout == f"skipped   {topic_name}[0] from 1 to 2\n"
+    assert "give PARTITION:OFFSET" in str(CliRunner().invoke(app, [*skip, "2"]).exception)
+
+
+@pytest.fixture
+def pipe(embedded: Broker, topic_name: str) -> tuple[str, str, str]:
+    """A source of one partition, a target, and a group of their own."""
+    target = f"{topic_name}-target"
+    create_topics(embedded.settings(), [TopicSpec(topic_name), TopicSpec(target)])
+    return topic_name, target, topic_name
+
+
+@pytest.fixture
+def hang(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
+    """Have the client not return from a poll while this is set."""
+    hangs, over = threading.Event(), threading.Event()
+    poll = KafkaConsumer.poll
+
+    def hanging(consumer: Any, *arguments: Any, **options: Any) -> Any:
+        while hangs.is_set() and not over.is_set():
+            over.wait(0.01)
+        return poll(consumer, *arguments, **options)
+
+    monkeypatch.setattr(KafkaConsumer, "poll", hanging)
+    yield hangs
+    over.set()
+
+
+def test_a_worker_whose_client_does_not_return_names_where_it_reads(
+    embedded: Broker,
+    pipe: tuple[str, str, str],
+    hang: threading.Event,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("stream_icd.kafka.poll.STUCK_AFTER_S", 2.0)
+    settings = embedded.settings(shutdown_timeout_s=1.0)
+    publish(settings, pipe[0], 3, keys=1)
+    echo = Echo(settings, *pipe)
+    says = rf"not returned for 2 s.* {pipe[0]}\[\d\] at offset 3.* --to PARTITION:OFFSET"
+
+    def consume_and_hang() -> None:
+        with echo:
+            wait_until(lambda: echo.committed == 3)
+            hang.set()
+            wait_until(lambda: echo.ended)
+
+    with pytest.raises(ClientStuck, match=says) as stuck:
+        consume_and_hang()
+    assert stuck.value.action is Action.RETRY
+
+
+def test_who_is_asked_to_stop_ends_though_the_client_does_not_return(
+    embedded: Broker, pipe: tuple[str, str, str], hang: threading.Event
+) -> None:
+    settings = embedded.settings(shutdown_timeout_s=1.0)
+    publish(settings, pipe[0], 3, keys=1)
+    seen, stop = list[Record](), threading.Event()
+
+    def follow() -> None:
+        with open_reader(settings, pipe[0], stop=stop) as records:
+            seen.extend(records)
+
+    reading = threading.Thread(target=follow, daemon=True)
+    reading.start()
+    with Echo(settings, *pipe) as echo:
+        wait_until(lambda: echo.committed == 3 and len(seen) == 3)
+        hang.set()
+        stop.set()
+    reading.join(30)
+    assert not reading.is_alive()
