@@ -7,7 +7,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --co
 PINNED := $(VENV)/pyvenv.cfg pyproject.toml constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint bench clean
+.PHONY: help demo test lint docs bench clean
 
 help: ## List these commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-7s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -24,12 +24,16 @@ lint: $(VENV)/.dev ## ruff, mypy and the layers
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+docs: $(VENV)/.dev ## The documentation site, in build/docs; every warning is an error
+	$(BIN)/python -m sphinx -q -W --keep-going docs build/docs
+	@echo "open build/docs/index.html"
+
 bench: $(VENV)/.bench ## Start-up times (docs/startup.md) and a fuzz run of the decoder
 	$(BIN)/python benchmarks/startup.py
 	$(BIN)/python benchmarks/fuzz_wire.py
 
 clean: ## Remove .venv and everything that was built
-	rm -rf $(VENV) build dist .pytest_cache .hypothesis .mypy_cache .ruff_cache .import_linter_cache
+	rm -rf $(VENV) build dist docs/commands .pytest_cache .hypothesis .mypy_cache .ruff_cache .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The stamps: an installation is repeated only when what is installed has changed.

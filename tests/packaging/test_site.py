@@ -1,0 +1,44 @@
+"""The documentation site builds without a warning, and has a page for each command."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.command_lines import all_commands
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The built site; from a copy, since a build writes the commands' pages beside the sources."""
+    sources, built = tmp_path_factory.mktemp("sources") / "docs", tmp_path_factory.mktemp("site")
+    shutil.copytree(DOCS, sources, ignore=shutil.ignore_patterns("commands"))
+    build = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", str(sources), str(built)]
+    done = subprocess.run(build, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return built
+
+
+def test_there_is_a_page_for_each_command(site: Path) -> None:
+    for command in all_commands():
+        page = (site / "commands" / f"{'-'.join(command)}.html").read_text(encoding="utf-8")
+        assert f"stream-icd {' '.join(command)}" in page
+        assert "Usage" in page
+
+
+def test_what_programs_import_is_described(site: Path) -> None:
+    import stream_icd
+
+    page = (site / "api.html").read_text(encoding="utf-8")
+    for name in stream_icd.__all__:
+        assert f">{name}<" in page, f"{name} is not in docs/api.md"
+
+
+def test_the_contract_for_machines_is_served_beside_the_pages(site: Path) -> None:
+    assert (site / "asyncapi.yaml").read_bytes() == (DOCS / "asyncapi.yaml").read_bytes()
