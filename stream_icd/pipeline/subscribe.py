@@ -124,8 +124,8 @@ def subscribe_events(
     Args:
         community: only events that this community, by its stable id, took part in.
         event: only events of this kind, or of these.
-        graph, model, start, until, limit, group, revisions, settings, limits, claims, on_bad,
-            on_gap: as `subscribe`.
+
+    The other arguments are those of `subscribe`.
 
     With a filter, `events` holds only what passes it, and snapshots of which nothing passes are
     left out; `nodes` and `communities` are whole in any case.
@@ -176,8 +176,8 @@ def subscribe_node(
 
     Args:
         node: the source's own id, such as 701; integers may be given as text.
-        graph, model, start, until, limit, group, revisions, settings, limits, claims, on_bad,
-            on_gap: as `subscribe`.
+
+    The other arguments are those of `subscribe`.
 
     Example:
         ```python
