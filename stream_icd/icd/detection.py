@@ -20,6 +20,7 @@ from stream_icd.icd.features import model_features
 from stream_icd.icd.model import Model
 from stream_icd.icd.refined.refine import refine
 from stream_icd.icd.sparse_plus_rank_one import SparsePlusRankOne
+from stream_icd.icd.weights import comparable
 
 Mode = Literal["refined", "faithful"]
 
@@ -86,9 +87,10 @@ def _detect_faithfully(
     clock: Callable[[], float],
 ) -> Detection:
     started = clock()
-    features = model_features(adjacency, model.recipe)
+    read = comparable(adjacency)
+    features = model_features(read, model.recipe)
     described = clock()
-    embedding = _encode(adjacency, features, model, threads)
+    embedding = _encode(read, features, model, threads)
     embedded = clock()
     k = estimate_n_communities(adjacency, seed) if n_communities is None else n_communities
     method = model.recipe.clustering
@@ -97,8 +99,12 @@ def _detect_faithfully(
 
 
 def embed(adjacency: csr_array, model: Model, threads: int = 2) -> NDArray[np.float32]:
-    """U, `(n, d)` float32: the embedding of a graph under a frozen model."""
-    return _encode(adjacency, model_features(adjacency, model.recipe), model, threads)
+    """U, `(n, d)` float32: the embedding of a graph under a frozen model.
+
+    The unit of the weights does not matter; see `comparable`.
+    """
+    read = comparable(adjacency)
+    return _encode(read, model_features(read, model.recipe), model, threads)
 
 
 def _encode(

@@ -7,6 +7,7 @@ from scipy.sparse import csr_array
 
 from stream_icd.icd.refined.level_graph import finest_level
 from stream_icd.icd.refined.multilevel import maximise_modularity
+from stream_icd.icd.weights import comparable
 
 
 def estimate_n_communities(adjacency: csr_array, seed: int = 0) -> int:
@@ -22,4 +23,4 @@ def estimate_n_communities(adjacency: csr_array, seed: int = 0) -> int:
     2
     """
     rng = np.random.default_rng(seed)
-    return int(maximise_modularity(finest_level(adjacency), 1.0, rng).max()) + 1
+    return int(maximise_modularity(finest_level(comparable(adjacency)), 1.0, rng).max()) + 1

@@ -15,6 +15,7 @@ from stream_icd.icd.label_induced import LabelInducedNeighbourhood
 from stream_icd.icd.labelled_graph import LabelledGraph
 from stream_icd.icd.losses import Reconstruction
 from stream_icd.icd.recipe import Recipe
+from stream_icd.icd.weights import comparable
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,4 +56,4 @@ def prepare(graph: LabelledGraph, recipe: Recipe, device: str = "cpu") -> Traini
 def _labelled(graph: LabelledGraph) -> tuple[csr_array, NDArray[np.int32]]:
     if graph.labels is None:
         raise BadInput("a graph to train on needs labels: ground truth, or a teacher's")
-    return graph.adjacency, graph.labels
+    return comparable(graph.adjacency), graph.labels

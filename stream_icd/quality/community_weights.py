@@ -22,6 +22,9 @@ class CommunityWeights(NamedTuple):
 def community_weights(adjacency: csr_array, communities: Communities) -> CommunityWeights:
     """Volume and weight inside of each community, in time and memory O(E).
 
+    Where the weights' sum would overflow, all are divided by one power of two first: what is made
+    of these numbers does not depend on the weights' unit.
+
     adjacency: (n, n) symmetric, non-negative weights; communities: integer labels (n,), any values.
 
     Raises `BadSettings` where the two do not fit each other.
@@ -35,8 +38,16 @@ def community_weights(adjacency: csr_array, communities: Communities) -> Communi
             f"not {adjacency.shape}"
         )
     sources = np.repeat(labels, np.diff(adjacency.indptr))  # (2E,)
+    weights = _that_add_up(adjacency.data)
     inside = sources == labels[adjacency.indices]
     n_communities = int(labels.max(initial=-1)) + 1
-    volume = np.bincount(sources, adjacency.data, n_communities).astype(np.float64)
-    within = np.bincount(sources[inside], adjacency.data[inside], n_communities)
+    volume = np.bincount(sources, weights, n_communities).astype(np.float64)
+    within = np.bincount(sources[inside], weights[inside], n_communities)
     return CommunityWeights(volume, within.astype(np.float64))
+
+
+def _that_add_up(weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The weights, or a 2^-100 of them where twice their sum would overflow."""
+    with np.errstate(over="ignore"):
+        adds_up = np.isfinite(2 * weights.sum())
+    return weights if adds_up else np.ldexp(weights, -100)

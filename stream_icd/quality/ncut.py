@@ -12,7 +12,8 @@ from scipy.sparse import csr_array
 from stream_icd.quality.community_weights import community_weights
 from stream_icd.quality.labels import Communities
 
-# The scripts' least weight inside, which keeps communities without edges finite.
+# The scripts' least weight inside, which keeps communities without edges finite: a tenth of an
+# edge. In a weighted graph that is a tenth of the mean weight, so that its unit does not matter.
 WITHIN_FLOOR = 0.1
 
 
@@ -32,14 +33,18 @@ def ncut(adjacency: csr_array, communities: Communities) -> float:
 
 
 def ncut_within(adjacency: csr_array, communities: Communities) -> float:
-    """½ Σ_c cut(c) / max(w(c), 0.1), as in the ICD authors' scripts and the paper's tables.
+    """½ Σ_c cut(c) / max(w(c), 0.1 w̄), as in the ICD authors' scripts and the paper's tables.
 
-    w(c) is the weight inside community c, each edge from both of its ends. A node alone adds five
-    times its degree, so this can be far above K/2. A graph without edges is 0.
+    w(c) is the weight inside community c, each edge from both of its ends, and w̄ the mean weight
+    of an edge, 1 in the scripts. A node alone adds five times its degree, so this can be far above
+    K/2. A graph without edges is 0.
 
     adjacency: (n, n) symmetric, zero diagonal; communities: integer labels (n,), any values.
 
     Raises `BadSettings` where the two do not fit each other.
     """
     volume, within = community_weights(adjacency, communities)
-    return float(0.5 * ((volume - within) / np.maximum(within, WITHIN_FLOOR)).sum())
+    if not adjacency.nnz:
+        return 0.0
+    floor = WITHIN_FLOOR * volume.sum() / adjacency.nnz
+    return float(0.5 * ((volume - within) / np.maximum(within, floor)).sum())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy.sparse import csr_array
+from scipy.sparse import csr_array, triu
 
 from stream_icd.errors import BadSettings
 from stream_icd.icd.labelled_graph import LabelledGraph
@@ -20,8 +20,8 @@ def labelled(graph: PlantedGraph) -> LabelledGraph:
     return LabelledGraph(graph.adjacency(), graph.communities)
 
 
-def lfr(seed: int, mixing: float) -> PlantedGraph:
-    return generate_lfr(np.random.default_rng(seed), n_nodes=1500, mixing=mixing)
+def lfr(seed: int, mixing: float, n_nodes: int = 1500) -> PlantedGraph:
+    return generate_lfr(np.random.default_rng(seed), n_nodes=n_nodes, mixing=mixing)
 
 
 @pytest.mark.parametrize("mixing", [0.5, 0.6])
@@ -60,3 +60,24 @@ def test_what_is_learned_holds_on_smaller_graphs_too() -> None:
         smaller = generate_lfr(np.random.default_rng(seed), n_nodes=2000, mixing=0.3)
         found = refine(smaller.adjacency(), parameters, smaller.n_communities)
         assert nmi(smaller.communities, found) > 0.985
+
+
+def with_weights(graph: LabelledGraph, inside: float, between: float, seed: int) -> LabelledGraph:
+    """Exponential weights of these means, inside communities and between them."""
+    assert graph.labels is not None
+    upper = triu(graph.adjacency).tocoo()
+    same = graph.labels[upper.row] == graph.labels[upper.col]
+    rng = np.random.default_rng(seed)
+    upper.data = rng.exponential(np.where(same, inside, between)) + 1e-6
+    adjacency = csr_array(upper + upper.T)
+    adjacency.sort_indices()
+    return LabelledGraph(adjacency, graph.labels)
+
+
+@pytest.mark.parametrize(("inside", "exponent"), [(1.0, 0.0), (20.0, 1.0)])
+def test_how_much_weights_count_is_learned(inside: float, exponent: float) -> None:
+    graphs = [with_weights(labelled(lfr(seed, 0.5, 800)), inside, 1.0, seed) for seed in range(2)]
+    parameters = fit_parameters(graphs)
+    assert parameters.weight_exponent == exponent
+    if exponent:  # heavy edges are mostly inside: less of the weight lies between communities
+        assert parameters.mixing is None or parameters.mixing < 0.3

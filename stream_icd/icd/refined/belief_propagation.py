@@ -12,7 +12,8 @@ Moore and Zdeborová 2011), here for sparse beliefs: each node keeps its few lik
 
     ψ_{i→j}(c) ∝ n_c^s · exp(−(1 − μ) d_i vol_c / v̂_c) · Π_{k ∈ N(i) \\ j} (1 + a_c ψ_{k→i}(c))
 
-An edge of weight w counts as w edges: a_c becomes (1 + a_c)^w − 1.
+An edge of weight w counts as w edges: a_c becomes (1 + a_c)^w − 1. `refine` makes the weights 1 in
+the mean first, since in another unit they would count as more or fewer edges.
 """
 
 from __future__ import annotations
@@ -34,6 +35,9 @@ START_BELIEF = 0.9
 
 MOST_EVIDENCE = 50.0
 """Log odds above which one edge counts no further, so that heavy weights do not overflow."""
+
+MOST_PULL = 600.0
+"""Log of the prior's factor beyond which it grows no further, so that hubs do not overflow."""
 
 SETTLED = 5e-3
 """Sweeps end when a smaller share of the nodes than this changes its likeliest community."""
@@ -84,9 +88,13 @@ def likeliest_communities(
 ) -> Labels:
     """The community of largest belief for each node, (n,): labels of `start`, some may vanish.
 
+    A node whose evidence is past the range of floating point stays where it is.
+
     Sweeps go from community to community. Nodes are sorted so in memory, too: on a large graph
     that more than halves the time.
     """
+    if not 0 <= start.min() <= start.max() < n_communities:
+        raise ValueError(f"labels {start.min()}..{start.max()} are not all in 0..{n_communities}-1")
     order, _ = members_of(start, n_communities)
     believed = np.empty_like(start)
     believed[order] = _propagate(
@@ -119,9 +127,10 @@ def _propagate(
                 continue
             n_touched, evidence = _weigh(graph, beliefs, field, scratch, node)
             _take_largest(scratch, n_touched, top, top_products)
-            n_changed += top[0] != beliefs.communities[node, 0]
-            _send(graph, opposite, beliefs, field, scratch, node, evidence, top, top_products)
-            _believe(graph, beliefs, field, node, evidence, top, top_products)
+            if top[0] >= 0 and 0 < evidence < np.inf:
+                n_changed += top[0] != beliefs.communities[node, 0]
+                _send(graph, opposite, beliefs, field, scratch, node, evidence, top, top_products)
+                _believe(graph, beliefs, field, node, evidence, top, top_products)
             for community in scratch.touched[:n_touched]:
                 scratch.products[community] = 0.0
         if n_changed <= SETTLED * n_nodes:
@@ -149,12 +158,20 @@ def _start(graph: LevelGraph, start: Labels, n_communities: int) -> tuple[Belief
 
 @numba.njit(cache=True, nogil=True)
 def _opposite_entries(graph: LevelGraph) -> NDArray[np.int32]:
-    """For each entry (i, j) of a symmetric matrix with sorted rows, where (j, i) stands: (2E,)."""
+    """For each entry (i, j) of a symmetric matrix with sorted rows, where (j, i) stands: (2E,).
+
+    Raises `ValueError` where the matrix is not such a one: messages would go past their array.
+    """
     free = graph.indptr[:-1].copy()
     opposite = np.empty(len(graph.indices), np.int32)
-    for entry, column in enumerate(graph.indices):
-        opposite[entry] = free[column]
-        free[column] += 1
+    for node in range(len(free)):
+        for entry in range(graph.indptr[node], graph.indptr[node + 1]):
+            column = graph.indices[entry]
+            place = free[column]
+            if place >= graph.indptr[column + 1] or graph.indices[place] != node:
+                raise ValueError("the adjacency is not symmetric with sorted rows")
+            opposite[entry] = place
+            free[column] += 1
     return opposite
 
 
@@ -202,7 +219,8 @@ def _weigh(
             if product == 0.0:
                 product = field.prior[c] * scale
                 if field.pull[c] != 0.0:
-                    product *= exp(graph.strengths[node] * field.pull[c])
+                    pull = graph.strengths[node] * field.pull[c]
+                    product *= exp(max(min(pull, MOST_PULL), -MOST_PULL))
                 touched[n_touched] = c
                 n_touched += 1
                 touched_prior += field.prior[c]
@@ -228,7 +246,7 @@ def _take_largest(
     top_products[:] = 0.0
     for c in scratch.touched[:n_touched]:
         product = scratch.products[c]
-        if product <= top_products[N_KEPT - 1]:
+        if not product > top_products[N_KEPT - 1]:  # NaN is not, either
             continue
         rank = N_KEPT - 1
         while rank > 0 and top_products[rank - 1] < product:

@@ -9,7 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from stream_icd.errors import BadInput, LimitExceeded
+
 Labels = NDArray[np.int32]
+
+
+MOST_ENTRIES = 2**31 - 1
+"""Entries of an adjacency, two for each edge, that its 32-bit row pointers can count."""
 
 
 class LevelGraph(NamedTuple):
@@ -33,7 +39,19 @@ class LevelGraph(NamedTuple):
 
 
 def finest_level(adjacency: csr_array) -> LevelGraph:
-    """The adjacency itself, (n, n) symmetric with zero diagonal; arrays are shared, not copied."""
+    """The adjacency itself, (n, n) symmetric with zero diagonal; arrays are shared, not copied.
+
+    Raises `LimitExceeded` above `MOST_ENTRIES` entries, and `BadInput` for a neighbour that is no
+    node: the compiled loops index by these numbers unchecked.
+    """
+    n_nodes, n_entries = adjacency.shape[0], len(adjacency.indices)
+    if max(n_entries, n_nodes) > MOST_ENTRIES:
+        raise LimitExceeded(
+            f"a graph of {n_nodes} nodes and {n_entries // 2} edges is too large: {MOST_ENTRIES} "
+            f"nodes and {MOST_ENTRIES // 2} edges is the most; send it in parts"
+        )
+    if n_entries and not 0 <= adjacency.indices.min() <= adjacency.indices.max() < n_nodes:
+        raise BadInput(f"a row names a node that is not one of the {n_nodes} nodes")
     strengths = np.asarray(adjacency.sum(axis=1), dtype=np.float64).ravel()
     return LevelGraph(
         np.asarray(adjacency.indptr, np.int32),

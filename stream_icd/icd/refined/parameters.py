@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from stream_icd.errors import BadSettings
+from stream_icd.icd.weights import EXPONENT
 
 
 @dataclass(frozen=True)
@@ -17,6 +18,8 @@ class RefinedParameters:
     size_spread: s in [0, 1], how much the sizes of communities differ: 0 equal, 1 any size.
     iterations:  passes of local moves over all levels at most, 1 or more.
     sweeps:      sweeps of belief propagation at most, 1 or more.
+    weight_exponent: in [0, 1], of the edge weights (`comparable`): 0 ignores them, 1 keeps their
+                 proportions.
     """
 
     resolution: float = 1.0
@@ -24,6 +27,7 @@ class RefinedParameters:
     size_spread: float = 1.0
     iterations: int = 10
     sweeps: int = 8
+    weight_exponent: float = EXPONENT
 
     def __post_init__(self) -> None:
         if not 0 < self.resolution < float("inf"):
@@ -32,6 +36,8 @@ class RefinedParameters:
             raise BadSettings(f"mixing must be None or between 0 and 1, not {self.mixing}")
         if not 0 <= self.size_spread <= 1:
             raise BadSettings(f"size_spread must be in 0..1, not {self.size_spread}")
+        if not 0 <= self.weight_exponent <= 1:
+            raise BadSettings(f"weight_exponent must be in 0..1, not {self.weight_exponent}")
         for name in ("iterations", "sweeps"):
             if getattr(self, name) < 1:
                 raise BadSettings(f"{name} must be 1 or more, not {getattr(self, name)}")

@@ -12,6 +12,7 @@ from stream_icd.icd.refined.level_graph import Labels, LevelGraph, compact, fine
 from stream_icd.icd.refined.local_moves import move_nodes
 from stream_icd.icd.refined.multilevel import maximise_modularity
 from stream_icd.icd.refined.parameters import RefinedParameters
+from stream_icd.icd.weights import comparable
 
 
 def refine(
@@ -23,12 +24,14 @@ def refine(
 ) -> Labels:
     """The communities of a graph: labels (n,) int32, 0..K-1, none empty.
 
-    adjacency:     (n, n) symmetric, non-negative weights, zero diagonal, sorted rows.
+    adjacency:     (n, n) symmetric, positive weights, zero diagonal, sorted rows. Their unit does
+                   not matter; see `comparable`.
     n_communities: K, 1..n: exactly that many come out. None: as many as are found.
     start:         (n,) a partition to start from, such as one of an embedding; None: single nodes.
     seed:          equal seeds give equal answers.
 
-    Raises `BadSettings` for a K outside 1..n or a start of another length.
+    Raises `BadSettings` for a K outside 1..n or a start of another length, and `BadInput` for a
+    weight that is not positive and finite.
 
     >>> from scipy.sparse import block_diag
     >>> triangle = np.ones((3, 3)) - np.eye(3)
@@ -45,12 +48,23 @@ def refine(
         )
     if n_nodes == 0:
         return np.empty(0, np.int32)
-    graph, rng = finest_level(adjacency), np.random.default_rng(seed)
+    graph = finest_level(comparable(adjacency, parameters.weight_exponent))
+    return communities_of(graph, parameters, n_communities, start, np.random.default_rng(seed))
+
+
+def communities_of(
+    graph: LevelGraph,
+    parameters: RefinedParameters,
+    n_communities: int | None,
+    start: Labels | None,
+    rng: np.random.Generator,
+) -> Labels:
+    """`refine` on a graph of at least one node whose weights count as they are."""
     labels = _find(graph, parameters, n_communities, start, rng)
     if n_communities is not None:
         labels = to_exactly_k(graph, labels, n_communities, parameters.resolution, rng)
         if parameters.mixing is None:
-            order = rng.permutation(n_nodes).astype(np.int32)
+            order = rng.permutation(graph.n_nodes).astype(np.int32)
             move_nodes(graph, labels, order, parameters.resolution, False)
     return compact(labels)[0]
 

@@ -1,0 +1,68 @@
+"""Edge weights as both methods read them: without a unit, and with no edge above all others."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from stream_icd.errors import BadInput
+
+Floats = NDArray[np.float64]
+
+EXPONENT = 0.5
+"""Of the weights, where nothing better was learned: the square root, as for counts."""
+
+HEAVIEST, LIGHTEST = 16.0, 1e-12
+"""Weights above or below these multiples of the median weight count as the multiple."""
+
+
+def comparable(adjacency: csr_array, exponent: float = EXPONENT) -> csr_array:
+    """The same graph with weights f(w) = min(w / median, 16)^exponent, divided by their mean.
+
+    So the unit of the weights does not matter, and no edge weighs much more than the others. An
+    unweighted graph, and any graph whose weights are all equal, gets weights of exactly 1.
+
+    Why the square root and the cap: docs/weights.md. The weights are rounded to 24 bits, so that
+    the rounding of another unit does not show either.
+
+    Args:
+        adjacency: (n, n) symmetric, weights positive and finite.
+        exponent: 1 keeps the proportions of the weights up to the cap, 0 ignores the weights.
+
+    Raises:
+        BadInput: a weight is not positive and finite.
+
+    >>> one_light_one_heavy = csr_array([[0, 1, 0], [1, 0, 4], [0, 4, 0]])
+    >>> comparable(one_light_one_heavy, exponent=1).toarray().tolist()
+    [[0.0, 0.4000000059604645, 0.0], [0.4000000059604645, 0.0, 1.600000023841858], \
+[0.0, 1.600000023841858, 0.0]]
+    """
+    if not adjacency.nnz:
+        return adjacency
+    lightest, heaviest = adjacency.data.min(), adjacency.data.max()
+    if not 0 < lightest <= heaviest < np.inf:
+        raise BadInput(
+            f"edge weights are from {lightest} to {heaviest}; they must be positive and finite"
+        )
+    if lightest == heaviest:
+        return _with_weights(adjacency, np.ones(adjacency.nnz))
+    compressed = _relative(np.asarray(adjacency.data, np.float64)) ** exponent
+    return _with_weights(adjacency, _rounded(compressed / compressed.mean()))
+
+
+def _relative(weights: Floats) -> Floats:
+    """Multiples of the (upper) median weight, between LIGHTEST and HEAVIEST."""
+    middle = len(weights) // 2
+    median = np.partition(weights, middle)[middle]
+    with np.errstate(over="ignore", under="ignore"):
+        multiples = weights / median
+    return _rounded(multiples.clip(LIGHTEST, HEAVIEST))
+
+
+def _rounded(values: Floats) -> Floats:
+    return values.astype(np.float32).astype(np.float64)
+
+
+def _with_weights(adjacency: csr_array, weights: Floats) -> csr_array:
+    return csr_array((weights, adjacency.indices, adjacency.indptr), shape=adjacency.shape)
