@@ -9,7 +9,7 @@ import typer
 
 from stream_icd.cli.options import BootstrapServers, MetricsHost, MetricsPort, kafka_settings
 
-app = typer.Typer(add_completion=False)
+app = typer.Typer()
 
 
 class Kinds(StrEnum):

@@ -18,7 +18,7 @@ from stream_icd.cli.options import (
 )
 from stream_icd.errors import BadSettings
 
-app = typer.Typer(add_completion=False)
+app = typer.Typer()
 
 
 @app.command("as")

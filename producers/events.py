@@ -26,43 +26,49 @@ from stream_icd.cli.options import (
     Zone,
 )
 
-app = typer.Typer(add_completion=False)
+app = typer.Typer()
 
 
 @app.command("events")
 def main(
     path: Annotated[
         Path | None,
-        typer.Argument(help="CSV, JSON lines or Parquet, also .gz; or a folder of such files."),
+        typer.Argument(
+            help="CSV, JSON lines or Parquet file (also .gz), or a folder of such files."
+        ),
     ] = None,
     topic: Topic = None,
-    window: Annotated[str, typer.Option(help="Length of a window, such as 1h or 3d.")] = "1h",
+    window: Annotated[str, typer.Option(help="Window length, such as 1h or 3d.")] = "1h",
     hop: Annotated[
         str | None,
         typer.Option(
-            help="Begin a window so often, if not just where the last one ends: they overlap.",
+            help="Start a window at this interval, such as 5m (windows overlap); by default at the "
+            "end of the previous one.",
             show_default=False,
         ),
     ] = None,
     align: Annotated[
-        str, typer.Option(help="Begin windows so long after multiples of --hop since 1970 UTC.")
+        str,
+        typer.Option(
+            help="Shift the starts of windows, which are multiples of --hop since 1970 UTC."
+        ),
     ] = "0s",
     session: Annotated[
         str | None,
         typer.Option(
-            help="Windows that end where nothing happens for so long, instead of --window.",
+            help="Session windows, instead of --window: a window ends after a gap of this length.",
             show_default=False,
         ),
     ] = None,
     lateness: Lateness = "0s",
     late: Late = None,
-    time: Annotated[str, typer.Option(help="Column of the times.")] = "t",
-    src: Annotated[str, typer.Option(help="Column of who.")] = "src",
-    dst: Annotated[str, typer.Option(help="Column of whom.")] = "dst",
+    time: Annotated[str, typer.Option(help="Time column.")] = "t",
+    src: Annotated[str, typer.Option(help="Column of senders (or of one end of an edge).")] = "src",
+    dst: Annotated[str, typer.Option(help="Column of receivers (or of the other end).")] = "dst",
     weight: Annotated[
         str | None,
         typer.Option(
-            help="Column whose sum an edge weighs; count: how many events it had. By default "
+            help="Column to sum for edge weights, or count for the number of events; by default "
             "edges have no weight.",
             show_default=False,
         ),
@@ -70,7 +76,7 @@ def main(
     columns: Annotated[
         str | None,
         typer.Option(
-            help="Names of a file's columns, such as src,dst,t, where its first line is a row.",
+            help="Column names of files without a header line, such as src,dst,t.",
             show_default=False,
         ),
     ] = None,
@@ -78,7 +84,7 @@ def main(
     zone: Zone = "UTC",
     ids: Ids = "auto",
     least_nodes: Annotated[
-        int, typer.Option(min=2, help="Leave out windows of fewer nodes; they are counted.")
+        int, typer.Option(min=2, help="Skip (and count) windows with fewer nodes.")
     ] = 2,
     sort: Sort = False,
     until: Until = "forever",
@@ -91,19 +97,19 @@ def main(
     partition_by: PartitionBy = "graph",
     bootstrap_servers: BootstrapServers = None,
 ) -> None:
-    """Send a graph for each window of a stream of timed pairs: who mailed, called or paid whom.
+    """Send one graph per time window from timed pairs: mails, calls, payments.
 
-    Windows lie in the time at which events happened, not at which they are read. One is sent when
-    an event has come that is --lateness past its end; what comes later still is counted and kept
-    (--late-rows). Run it again, and it goes on after the last window that the topic holds.
+    Windows are cut by event time, not by arrival time. A window is sent when an event arrives that
+    is --lateness past its end; later events are counted and written to --late-rows. Run the
+    command again to continue after the last window in the topic.
 
-    Mails in windows of three days, of SNAP's file as it is:
+    Mails in windows of three days, from SNAP's file:
 
-      stream-icd produce events email-Eu-core-temporal.txt.gz --columns src,dst,t --window 3d
+      stream-icd produce events CollegeMsg.txt.gz --columns src,dst,t --window 3d
 
-    Payments as they happen, the last hour every five minutes, waiting half a minute for stragglers:
+    Payments as they happen: the last hour, every five minutes:
 
-      stream-icd produce events --topic payments --window 1h --hop 5m --lateness 30s
+      stream-icd produce events --topic payments --hop 5m --lateness 30s
     """
     from urllib.parse import quote
 

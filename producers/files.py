@@ -18,19 +18,19 @@ from stream_icd.cli.options import (
     Strict,
 )
 
-app = typer.Typer(add_completion=False)
+app = typer.Typer()
 
 
 @app.command("files")
 def main(
     folder: Annotated[
-        Path, typer.Argument(help="Folder of edge lists: CSV, Parquet, Arrow, GraphML.")
+        Path, typer.Argument(help="Folder of edge lists: CSV, Parquet, Arrow or GraphML.")
     ],
     watch: Annotated[
-        bool, typer.Option("--watch", help="Stay, and send files that come or change.")
+        bool, typer.Option("--watch", help="Keep running and send new and changed files.")
     ] = False,
     every: Annotated[
-        str, typer.Option(help="How often to look; a file that still grows has to wait.")
+        str, typer.Option(help="Polling interval; files that still grow are read later.")
     ] = "2s",
     window: Annotated[
         str | None,
@@ -49,15 +49,15 @@ def main(
     partition_by: PartitionBy = "graph",
     bootstrap_servers: BootstrapServers = None,
 ) -> None:
-    """Send the edge lists in a folder, one snapshot a file, in the order of their names.
+    """Send the edge lists in a folder: one snapshot per file, in order of file names.
 
-    CSV, TSV and text (columns src, dst and perhaps weight, or the first two columns where no
-    header says so), Parquet and Arrow (the same columns), GraphML; each text also as .gz or .bz2.
-    An edge without dst declares a node that has none. Pickles are refused, since opening one runs
-    whatever program it holds.
+    CSV, TSV and text files have the columns src, dst and optionally weight (without such a header,
+    the first two columns are used) and may be compressed (.gz, .bz2). Parquet and Arrow files have
+    the same columns. GraphML is read too. A row without dst declares an isolated node. Pickles are
+    refused: opening one runs any program that it holds.
 
-    A snapshot's window is the day or the moment in the file's name (2026-01-31, 20260131T1200),
-    else the moment at which the file was last changed.
+    A window starts at the date or time in the file name (2026-01-31, 20260131T1200) and lasts until
+    the next file; without one, it is the time of the file's last change.
 
       stream-icd produce files graphs/ --graph friends
 

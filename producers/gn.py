@@ -8,35 +8,37 @@ import typer
 
 from stream_icd.cli.options import Again, BootstrapServers, GraphName, PartitionBy, Rate
 
-app = typer.Typer(add_completion=False)
+app = typer.Typer()
 
 
 @app.command("gn")
 def main(
-    limit: Annotated[int, typer.Option(min=1, help="How many snapshots.")] = 100,
-    nodes: Annotated[int, typer.Option(min=2, help="Nodes of each snapshot.")] = 5000,
-    communities: Annotated[int, typer.Option(min=1, help="K: communities of each.")] = 250,
+    limit: Annotated[int, typer.Option(min=1, help="Number of snapshots.")] = 100,
+    nodes: Annotated[int, typer.Option(min=2, help="Nodes per snapshot.")] = 5000,
+    communities: Annotated[int, typer.Option(min=1, help="Communities per snapshot (K).")] = 250,
     p_in: Annotated[
-        float, typer.Option(min=0, max=1, help="Probability of an edge inside a community.")
+        float, typer.Option(min=0, max=1, help="Probability of an edge within a community.")
     ] = 0.3,
     drift: Annotated[
         Literal["none", "sudden", "gradual"],
-        typer.Option(help="How that stays, jumps halfway, or goes evenly to --p-in-after."),
+        typer.Option(help="Whether --p-in stays, jumps halfway, or moves evenly to --p-in-after."),
     ] = "none",
     p_in_after: Annotated[
-        float, typer.Option(min=0, max=1, help="The probability at the end, if it drifts.")
+        float, typer.Option(min=0, max=1, help="Final value of --p-in, with drift.")
     ] = 0.2,
-    seed: Annotated[int, typer.Option(min=0, help="Same seed, same bytes.")] = 0,
+    seed: Annotated[
+        int, typer.Option(min=0, help="Random seed; the same seed gives the same bytes.")
+    ] = 0,
     graph: GraphName = "gn",
     rate: Rate = None,
     again: Again = False,
     partition_by: PartitionBy = "graph",
     bootstrap_servers: BootstrapServers = None,
 ) -> None:
-    """Send GN benchmark graphs (Girvan, Newman 2002): equal communities, planted at random.
+    """Send GN benchmark graphs (Girvan, Newman 2002): planted communities of equal size.
 
-    Each graph is new. It says its K, and the true communities go to icd.labels.v1. A pair in
-    different communities has an edge with probability (1 - p_in) / (K - 1), as in the paper.
+    The graphs are independent. Each states its K, and its true communities go to icd.labels.v1.
+    A pair in different communities has an edge with probability (1 - p_in) / (K - 1).
 
       stream-icd produce gn --p-in 0.4 --limit 50
 

@@ -8,13 +8,13 @@ import typer
 
 from stream_icd.cli.options import Again, BootstrapServers, GraphName, PartitionBy, Rate
 
-app = typer.Typer(add_completion=False)
+app = typer.Typer()
 
 
 @app.command("lfr")
 def main(
-    limit: Annotated[int, typer.Option(min=1, help="How many snapshots.")] = 100,
-    nodes: Annotated[int, typer.Option(min=20, help="Nodes of each snapshot.")] = 5000,
+    limit: Annotated[int, typer.Option(min=1, help="Number of snapshots.")] = 100,
+    nodes: Annotated[int, typer.Option(min=20, help="Nodes per snapshot.")] = 5000,
     most_nodes: Annotated[
         int | None,
         typer.Option(
@@ -25,36 +25,39 @@ def main(
     ] = None,
     mixing: Annotated[
         float,
-        typer.Option(min=0, max=1, help="μ: share of a node's edges that leave its community."),
+        typer.Option(min=0, max=1, help="Fraction of a node's edges that leave its community (μ)."),
     ] = 0.3,
     drift: Annotated[
         Literal["communities", "none", "sudden", "gradual"],
         typer.Option(
-            help="communities: they live on and change. Otherwise each graph is new, and the "
-            "mixing stays, jumps halfway, or goes evenly to --mixing-after."
+            help="communities: the same nodes, whose communities change. Otherwise the graphs are "
+            "independent, and the mixing stays, jumps halfway, or moves evenly to --mixing-after."
         ),
     ] = "communities",
     mixing_after: Annotated[
-        float, typer.Option(min=0, max=1, help="Mixing at the end, if it drifts.")
+        float, typer.Option(min=0, max=1, help="Final mixing, with drift.")
     ] = 0.6,
     churn: Annotated[
         float,
-        typer.Option(min=0, max=1, help="Share of nodes offered another community each step."),
+        typer.Option(min=0, max=1, help="Fraction of nodes that may change community per step."),
     ] = 0.02,
     event_rate: Annotated[
-        float, typer.Option(min=0, max=1, help="Chance of a merge, split, birth, death each step.")
+        float,
+        typer.Option(min=0, max=1, help="Probability of a merge, split, birth or death per step."),
     ] = 0.1,
-    seed: Annotated[int, typer.Option(min=0, help="Same seed, same bytes.")] = 0,
+    seed: Annotated[
+        int, typer.Option(min=0, help="Random seed; the same seed gives the same bytes.")
+    ] = 0,
     graph: GraphName = "lfr",
     rate: Rate = None,
     again: Again = False,
     partition_by: PartitionBy = "graph",
     bootstrap_servers: BootstrapServers = None,
 ) -> None:
-    """Send LFR benchmark graphs (Lancichinetti, Fortunato, Radicchi 2008) whose communities drift.
+    """Send LFR benchmark graphs (Lancichinetti et al. 2008) with drifting communities.
 
-    Each snapshot says its K, and the true communities go to icd.labels.v1. Mixing 0.3 is easy to
-    detect, 0.6 hard.
+    Each snapshot states its K, and its true communities go to icd.labels.v1. Mixing 0.3 is easy to
+    detect, 0.6 is hard.
 
       stream-icd produce lfr --limit 50 --mixing 0.6 --seed 7
 
@@ -62,7 +65,7 @@ def main(
 
       stream-icd produce lfr --drift none --most-nodes 6000
 
-    A world that gets harder halfway, for which a model should be trained again:
+    Detection gets harder halfway, so that a model should be trained again:
 
       stream-icd produce lfr --drift sudden --mixing-after 0.6 --rate 1
     """

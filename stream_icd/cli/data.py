@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-app = typer.Typer(add_completion=False, no_args_is_help=True, help="Get public data to try out.")
+app = typer.Typer(no_args_is_help=True, help="Download public data for trials.")
 
 
 @app.callback()
@@ -17,7 +17,10 @@ def _data() -> None:
 
 @app.command("list")
 def list_data() -> None:
-    """Show what can be fetched."""
+    """List the data that can be downloaded.
+
+    stream-icd data list
+    """
     from stream_icd.sources.public_data import CATALOGUE
 
     for data in CATALOGUE:
@@ -26,17 +29,17 @@ def list_data() -> None:
 
 @app.command()
 def fetch(
-    name: Annotated[str, typer.Argument(help="What to get; stream-icd data list shows all.")],
-    to: Annotated[Path, typer.Option(help="Folder to put it into.")] = Path("data"),
+    name: Annotated[str, typer.Argument(help="Name of the data, as in stream-icd data list.")],
+    to: Annotated[Path, typer.Option(help="Folder for the data.")] = Path("data"),
 ) -> None:
-    """Download public data from their owners; go on where a download broke off.
+    """Download public data from its owner; resumes interrupted downloads.
 
-    They are the owners' files as they are, and so are the terms: they are shown, with whom to
-    cite. Without a network it says what to download by hand, and where to put it.
+    Prints the owner's terms and the citation. Without a network, it says which address to download
+    by hand and where to put the file.
 
       stream-icd data fetch as-733
 
-      stream-icd produce as data/as-733/as-733.tar.gz
+      stream-icd produce as data/as-733/as-733.tar.gz --graph as733
     """
     from rich.console import Console
     from rich.progress import DownloadColumn, Progress, TransferSpeedColumn

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
-app = typer.Typer(add_completion=False, help="See it all work on this machine.")
+app = typer.Typer(help="Run the whole system on this machine.")
 
 # One at a time, so that the time to publish is what a live stream's subscriber would see.
 DETECT = ("consume", "detect", "--batch", "1")
@@ -18,8 +18,8 @@ def demo(
     data: Annotated[
         Path | None,
         typer.Option(
-            help="Daily AS topologies: as-733.tar.gz, its directory, or Parquet. Without it, a "
-            "simulated stream whose communities drift.",
+            help="Internet topologies: as-733.tar.gz, its folder, or Parquet; by default a "
+            "simulated stream with drifting communities.",
             show_default=False,
         ),
     ] = None,
@@ -27,21 +27,23 @@ def demo(
         int | None,
         typer.Option(
             min=1,
-            help="Snapshots; by default all of the data, or 120 simulated ones.",
+            help="Number of snapshots; by default all of the data, or 120 simulated ones.",
             show_default=False,
         ),
     ] = None,
     mode: Annotated[
         Literal["refined", "faithful"],
-        typer.Option(help="How the detector works; faithful runs encoder and K-means."),
+        typer.Option(
+            help="refined: better and faster; faithful: the paper's method, encoder and K-means."
+        ),
     ] = "refined",
-    out: Annotated[Path, typer.Option(help="Where picture, results and logs go.")] = Path("out"),
+    out: Annotated[Path, typer.Option(help="Folder for picture, results and logs.")] = Path("out"),
 ) -> None:
-    """Run a broker, a producer, a detector and a subscriber here, and show what they do.
+    """Run broker, producer, detector and subscriber here, and show the results.
 
-    Four processes that speak the Kafka protocol on 127.0.0.1. At the end: how many snapshots
-    were sent and received, what was found, how long each stage took, and a picture. The exit
-    status is not 0 when anything was lost.
+    Starts four processes that speak the Kafka protocol on 127.0.0.1. Prints how many snapshots
+    were sent and received, what was found and how long each stage took, and draws a picture. The
+    exit status is not 0 if a result was lost.
 
       stream-icd demo --data as-733.tar.gz --limit 120
     """

@@ -18,18 +18,19 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     no_args_is_help=True,
-    add_completion=False,
-    help="Look at dead letters: records that were set aside; send them again.",
+    help="List, inspect and retry dead letters.",
 )
 
 SNAPSHOTS = "icd.snapshots.v1"
 
-Topic = Annotated[str, typer.Option(help="Whose dead letters, where no place says so.")]
+Topic = Annotated[
+    str, typer.Option(help="Topic whose dead letters are meant, if no place names it.")
+]
 Exception_ = Annotated[
     str | None,
     typer.Option(
         "--exception",
-        help="Only those set aside for this, such as BadSnapshot.",
+        help="Only dead letters with this exception, such as BadSnapshot.",
         show_default=False,
     ),
 ]
@@ -37,22 +38,24 @@ First = Annotated[
     str | None,
     typer.Option(
         "--from",
-        help="Time at which they were set aside, offset, or PARTITION:OFFSET,… in the dead-letter "
-        "topic; by default the beginning.",
+        help="Start: a time, an offset, or PARTITION:OFFSET,… in the dead-letter topic; by default "
+        "the beginning.",
         show_default=False,
     ),
 ]
 Last = Annotated[
     str | None,
-    typer.Option("--to", help="The same, not included; by default the end.", show_default=False),
+    typer.Option(
+        "--to", help="End (not included), as --from; by default the end.", show_default=False
+    ),
 ]
 
 
 @app.command("list")
 def list_(
-    topic: Annotated[str, typer.Argument(help="Whose dead letters.")] = SNAPSHOTS,
+    topic: Annotated[str, typer.Argument(help="Topic whose dead letters are listed.")] = SNAPSHOTS,
     everywhere: Annotated[
-        bool, typer.Option("--all", help="Those of all topics that have any.")
+        bool, typer.Option("--all", help="List the dead letters of all topics.")
     ] = False,
     graph: Graph = None,
     exception: Exception_ = None,
@@ -60,11 +63,11 @@ def list_(
     last: Last = None,
     format: Annotated[
         Literal["table", "json"],
-        typer.Option(help="A table for people, or JSON lines with everything but the value."),
+        typer.Option(help="Table, or JSON lines with everything but the value."),
     ] = "table",
     bootstrap_servers: BootstrapServers = None,
 ) -> None:
-    """Show which records were set aside, when, why, and whether they were sent again.
+    """List dead letters: which records, when, why, and whether they were retried.
 
     stream-icd dlq list
 
@@ -101,7 +104,7 @@ def list_(
 def show(
     place: Annotated[
         str,
-        typer.Argument(help="PARTITION:OFFSET, or TOPIC[PARTITION]@OFFSET as lists and logs say."),
+        typer.Argument(help="PARTITION:OFFSET, or TOPIC[PARTITION]@OFFSET as in lists and logs."),
     ],
     topic: Topic = SNAPSHOTS,
     out: Annotated[
@@ -110,7 +113,7 @@ def show(
     ] = None,
     bootstrap_servers: BootstrapServers = None,
 ) -> None:
-    """Show all that is known of one dead letter, and whether it could be read today.
+    """Show everything about one dead letter, and whether it can be read now.
 
     stream-icd dlq show 0:7 --out snapshot.arrows
 
@@ -136,12 +139,14 @@ def retry(
     places: Annotated[
         list[str] | None,
         typer.Argument(
-            help="Which: PARTITION:OFFSET, or TOPIC[PARTITION]@OFFSET as lists and logs say.",
+            help="PARTITION:OFFSET, or TOPIC[PARTITION]@OFFSET as in lists and logs.",
             show_default=False,
         ),
     ] = None,
     topic: Topic = SNAPSHOTS,
-    everything: Annotated[bool, typer.Option("--all", help="All of the topic's.")] = False,
+    everything: Annotated[
+        bool, typer.Option("--all", help="All dead letters of the topic.")
+    ] = False,
     graph: Graph = None,
     exception: Exception_ = None,
     first: First = None,
@@ -150,27 +155,29 @@ def retry(
         str | None,
         typer.Option(
             "--to-topic",
-            help="Topic to send them to; by default each goes where it came from.",
+            help="Topic to send them to; by default the topic that each came from.",
             show_default=False,
         ),
     ] = None,
     again: Annotated[
-        bool, typer.Option("--again", help="Also those that have been sent again before.")
+        bool, typer.Option("--again", help="Also those that have been retried before.")
     ] = False,
     rate: Annotated[
         float | None,
-        typer.Option(help="So many a second at the most; by default no limit.", show_default=False),
+        typer.Option(
+            help="Maximum rate, records per second; by default unlimited.", show_default=False
+        ),
     ] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say what would happen, and do nothing.")
+        bool, typer.Option("--dry-run", help="Print what would be sent, and do nothing.")
     ] = False,
     bootstrap_servers: BootstrapServers = None,
 ) -> None:
-    """Send dead letters again, to the topic that they came from, each once.
+    """Send dead letters again, each once, to the topic that they came from.
 
-    Key, value and headers are those that were set aside. What was sent is marked in the
-    dead-letter topic; run again after it was stopped or killed, it sends the rest. One that fails
-    again comes back as another dead letter, which says how often it has been set aside.
+    Key, value and headers are unchanged. What was sent is marked in the dead-letter topic: after an
+    interruption, run the command again to send the rest. A record that fails again becomes another
+    dead letter, which counts the attempts.
 
       stream-icd dlq retry --graph as733 --exception LimitExceeded --dry-run
 

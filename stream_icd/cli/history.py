@@ -14,9 +14,7 @@ if TYPE_CHECKING:
     from stream_icd.history.archive import Selection
     from stream_icd.history.layout import Kind
 
-app = typer.Typer(
-    no_args_is_help=True, add_completion=False, help="Look into the archive, and keep it small."
-)
+app = typer.Typer(no_args_is_help=True, help="Inspect, export and compact the archive.")
 
 
 class OneKind(StrEnum):
@@ -30,7 +28,7 @@ class OneKind(StrEnum):
 Uri = Annotated[
     str, typer.Argument(help="The archive: a folder, or a URI such as s3://bucket/history.")
 ]
-WhichKind = Annotated[OneKind, typer.Option("--kind", help="What of it.")]
+WhichKind = Annotated[OneKind, typer.Option("--kind", help="Kind of messages.")]
 Model = Annotated[
     str | None,
     typer.Option(
@@ -49,14 +47,14 @@ def list_(
     first: First = None,
     last: Last = None,
     windows: Annotated[
-        bool, typer.Option("--windows", help="A line a window instead of a line a graph.")
+        bool, typer.Option("--windows", help="Print one line per window instead of one per graph.")
     ] = False,
 ) -> None:
-    """Say what is archived: graphs, times, windows, rows, files, bytes.
+    """List what is archived: graphs, times, windows, rows, files, size.
 
     stream-icd history list history/
 
-    stream-icd history list history/ --windows --graph as733 --from 1999-04-01 --to 1999-05-01
+    stream-icd history list history/ --windows --graph as733 --from 1999-04-01
     """
     from stream_icd.cli.history_tables import graphs_table, windows_lines
     from stream_icd.history.layout import KINDS
@@ -79,10 +77,10 @@ def list_(
 @app.command()
 def show(
     uri: Uri,
-    snapshot: Annotated[str, typer.Argument(help="Id, such as as733/1999-04-02.")],
+    snapshot: Annotated[str, typer.Argument(help="Snapshot id, such as as733/1999-04-02.")],
     graph: Graph = None,
 ) -> None:
-    """Show all that is archived of one snapshot, with the headers of its messages.
+    """Show the archived messages of one snapshot, with their headers.
 
     stream-icd history show history/ as733/1999-04-02
     """
@@ -108,7 +106,10 @@ def show(
 def export(
     uri: Uri,
     out: Annotated[
-        Path, typer.Option(help="File to write; .parquet, .csv or .arrow says the format.")
+        Path,
+        typer.Option(
+            help="File to write; its extension sets the format: .parquet, .csv or .arrow."
+        ),
     ],
     kind: WhichKind = OneKind.SNAPSHOTS,
     graph: Graph = None,
@@ -116,11 +117,11 @@ def export(
     first: First = None,
     last: Last = None,
 ) -> None:
-    """Write rows of the archive into one file: pairs of snapshots, or nodes and communities.
+    """Write archived rows into one file: edges of snapshots, or communities of nodes.
 
-    stream-icd history export history/ --kind communities --out communities.csv
+    stream-icd history export history/ --kind communities --out result.csv
 
-    stream-icd history export history/ --graph as733 --from 1999-04-01 --out april.parquet
+    stream-icd history export history/ --graph as733 --out as733.parquet
     """
     from stream_icd.history import export as exporting
     from stream_icd.store import open_store
@@ -137,11 +138,13 @@ def compact(
     graph: Graph = None,
     before: Annotated[
         str | None,
-        typer.Option(help="Days before this one are over; by default today, UTC."),
+        typer.Option(help="Merge files of days before this one; by default today, UTC."),
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say it, and do nothing.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print what would be merged, and change nothing.")
+    ] = False,
 ) -> None:
-    """Merge the small files of days that are over; may be stopped at any time, and run again.
+    """Merge the small files of past days; safe to interrupt and to repeat.
 
     stream-icd history compact history/ --dry-run
     """

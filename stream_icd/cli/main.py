@@ -1,12 +1,15 @@
-"""Entry point of the `stream-icd` command: finds the command, and tells errors as advice."""
+"""Entry point of the `stream-icd` command: runs a command and prints errors in one line."""
 
 from __future__ import annotations
 
 import os
 import sys
+from importlib.metadata import version
+from typing import Annotated
 
 import typer
 
+from stream_icd.cli.help_text import flowing
 from stream_icd.cli.plugins import BuiltIn
 from stream_icd.errors import Action, StreamIcdError
 
@@ -21,20 +24,31 @@ EXIT_CODES = {
 HELP = """
 Communities of a stream of graphs, seconds after each snapshot.
 
-A producer turns what a system does into one graph per time window and sends it to Kafka; a
-detector finds its communities and publishes them; subscribers follow.
+Producers send one graph per time window to Kafka, detectors find its communities and publish
+them, and subscribers follow them.
 
-Start here:  stream-icd demo
+  stream-icd demo    # start here
 
-Kafka is found at --bootstrap-servers, or STREAM_ICD_BOOTSTRAP_SERVERS, or 127.0.0.1:9092.
-What is too big for a message goes to the folder or bucket of STREAM_ICD_CLAIMS_URI.
+Kafka is at --bootstrap-servers, else at STREAM_ICD_BOOTSTRAP_SERVERS, else at 127.0.0.1:9092.
+Messages too large for Kafka go to the folder or bucket STREAM_ICD_CLAIMS_URI.
 """
 
-app = typer.Typer(cls=BuiltIn, help=HELP, no_args_is_help=True, add_completion=False)
+app = typer.Typer(cls=BuiltIn, help=flowing(HELP), no_args_is_help=True)
+
+
+def _show_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"stream-icd {version('stream-icd')}")
+        raise typer.Exit
 
 
 @app.callback()
-def _root() -> None:
+def _root(
+    version: Annotated[  # noqa: ARG001 - its callback shows it
+        bool,
+        typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version."),
+    ] = False,
+) -> None:
     """Check the environment before a command runs.
 
     Raises:

@@ -15,8 +15,8 @@ BootstrapServers = Annotated[
     typer.Option(
         "--bootstrap-servers",
         "-b",
-        help="Kafka to use, HOST:PORT[,HOST:PORT]; by default $STREAM_ICD_BOOTSTRAP_SERVERS, "
-        "else 127.0.0.1:9092.",
+        help="Kafka bootstrap servers, HOST:PORT[,HOST:PORT]; by default those of "
+        "STREAM_ICD_BOOTSTRAP_SERVERS, else 127.0.0.1:9092.",
         show_default=False,
     ),
 ]
@@ -40,46 +40,51 @@ MetricsPort = Annotated[
     typer.Option(
         min=0,
         max=65535,
-        help="Show Prometheus metrics, /healthz and /readyz on this port, such as 9464; by default "
-        "on none.",
+        help="Serve Prometheus metrics, /healthz and /readyz on this port, such as 9464; by "
+        "default none are served.",
         show_default=False,
     ),
 ]
 
 MetricsHost = Annotated[
     str,
-    typer.Option(help="Address of that port; 0.0.0.0 lets other machines see it, unprotected."),
+    typer.Option(
+        help="Address to serve metrics on; 0.0.0.0 serves other machines too, without protection."
+    ),
 ]
 
 Rate = Annotated[
     float | None,
-    typer.Option(help="Snapshots a second at the most; by default no limit.", show_default=False),
+    typer.Option(
+        help="Maximum rate, snapshots per second; by default unlimited.", show_default=False
+    ),
 ]
 
 Limit = Annotated[
-    int | None, typer.Option(min=1, help="Stop after so many snapshots.", show_default=False)
+    int | None, typer.Option(min=1, help="Stop after this number of snapshots.", show_default=False)
 ]
 
 Strict = Annotated[
-    bool, typer.Option("--strict", help="Stop at the first bad row instead of counting it.")
+    bool, typer.Option("--strict", help="Stop at the first bad row instead of counting bad rows.")
 ]
 
 Again = Annotated[
     bool,
     typer.Option(
-        "--again", help="Send also what the topic holds already; by default only what it lacks."
+        "--again",
+        help="Also send snapshots that the topic already holds; by default they are skipped.",
     ),
 ]
 
 PartitionBy = Annotated[
     Literal["graph", "snapshot"],
     typer.Option(
-        help="What chooses a snapshot's partition. graph: all of a graph are in one, in order. "
-        "snapshot: they are spread, for more detectors, and their order is given up."
+        help="How partitions are chosen. graph: all snapshots of a graph go to one partition, in "
+        "order. snapshot: they are spread over all partitions for more detectors, without order."
     ),
 ]
 
-GraphName = Annotated[str, typer.Option(help="Name of the graph: the key of its messages.")]
+GraphName = Annotated[str, typer.Option(help="Name of the graph, the key of its messages.")]
 
 Late = Annotated[
     Path | None,
@@ -95,39 +100,42 @@ Late = Annotated[
 Lateness = Annotated[
     str,
     typer.Option(
-        help="How far behind the newest row one may arrive, such as 30s: windows wait so long."
+        help="How late rows may arrive, such as 30s; windows stay open this long after their end."
     ),
 ]
 
-Zone = Annotated[str, typer.Option(help="Time zone of times that say none, such as Asia/Shanghai.")]
+Zone = Annotated[str, typer.Option(help="Time zone of times without one, such as Asia/Shanghai.")]
 
 Unit = Annotated[
     Literal["s", "ms", "us", "ns"],
-    typer.Option("--time-unit", help="Unit of times that are numbers, counted from 1970 UTC."),
+    typer.Option("--time-unit", help="Unit of numeric times, counted from 1970 UTC."),
 ]
 
 Ids = Annotated[
     Literal["auto", "integer", "string"],
-    typer.Option(help="What node ids are; auto: integers if the first one is."),
+    typer.Option(
+        help="Type of the node ids; auto: integer if the first id is an integer, else string."
+    ),
 ]
 
 Topic = Annotated[
     str | None,
     typer.Option(
-        help="Read from this Kafka topic instead, a JSON object a record.", show_default=False
+        help="Read rows from this Kafka topic, one JSON object per record, instead of a file.",
+        show_default=False,
     ),
 ]
 
 Until = Annotated[
     Literal["forever", "end"],
-    typer.Option(help="Of a topic: follow it, or stop after what is there now."),
+    typer.Option(help="With --topic: follow it forever, or stop at its current end."),
 ]
 
 QuietAfter = Annotated[
     str | None,
     typer.Option(
-        help="Of a topic: windows stop waiting for a partition that had nothing for so long, "
-        "such as 30s; by default they wait.",
+        help="With --topic: stop waiting for partitions without records for this long, such as "
+        "30s; by default, windows wait for all partitions.",
         show_default=False,
     ),
 ]
@@ -135,6 +143,6 @@ QuietAfter = Annotated[
 Sort = Annotated[
     bool,
     typer.Option(
-        "--sort", help="Of files that are not in order of time: read all first, and sort."
+        "--sort", help="Sort the rows of files by time first; reads all of them into memory."
     ),
 ]

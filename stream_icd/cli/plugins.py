@@ -10,6 +10,8 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
+from stream_icd.cli.help_text import write_as_it_is
+
 Load = Callable[[], typer.Typer]
 
 
@@ -29,6 +31,7 @@ class LazyGroup(TyperGroup):
             return None
         command = typer.main.get_command(members[cmd_name]())
         command.name = cmd_name
+        write_as_it_is(command)
         return command
 
 

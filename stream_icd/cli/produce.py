@@ -9,7 +9,7 @@ from stream_icd.cli.plugins import Producers
 app = typer.Typer(
     cls=Producers,
     no_args_is_help=True,
-    help="Make snapshots out of what a system does, and send them to Kafka.",
+    help="Make snapshots from data and send them to Kafka.",
 )
 
 

@@ -10,56 +10,67 @@ from stream_icd.cli.options import BootstrapServers, kafka_settings
 from stream_icd.cli.replay_options import Fastest, First, Graph, Last, Rate, Speed, parse_time
 from stream_icd.errors import BadSettings
 
-app = typer.Typer(
-    no_args_is_help=True, add_completion=False, help="Detect snapshots of the past again."
-)
+app = typer.Typer(no_args_is_help=True, help="Run detection again on past snapshots.")
 
 EngineName = Literal["serial", "pool", "ray"]
 
 Model = Annotated[
     str,
     typer.Option(
-        help="A shipped model, its version (as@556afcd8: refused if it is another one now), or "
-        "a folder made by stream-icd train."
+        help="Name of a shipped model, a version such as as@556afcd8 (an error if it has changed), "
+        "or a folder made by stream-icd train."
     ),
 ]
 Mode = Annotated[
     Literal["refined", "faithful"],
-    typer.Option(help="refined: the better and faster; faithful: as the paper, by K-means."),
+    typer.Option(
+        help="refined: better and faster; faithful: the paper's method, encoder and K-means."
+    ),
 ]
 K = Annotated[
     int | None,
     typer.Option(
-        "--k", min=1, help="Communities of snapshots that do not say theirs.", show_default=False
+        "--k",
+        min=1,
+        help="Number of communities, for snapshots that do not state it.",
+        show_default=False,
     ),
 ]
-Seed = Annotated[int, typer.Option(min=0, help="Same seed, same communities.")]
+Seed = Annotated[
+    int, typer.Option(min=0, help="Random seed; the same seed gives the same communities.")
+]
 WhichEngine = Annotated[
     EngineName,
-    typer.Option(help="serial: here; pool: processes on this machine; ray: actors on a cluster."),
+    typer.Option(help="serial: this process; pool: processes on this machine; ray: a Ray cluster."),
 ]
 Workers = Annotated[
     int | None,
-    typer.Option(min=1, help="Processes or actors; by default one a core.", show_default=False),
+    typer.Option(
+        min=1, help="Number of processes or actors; by default one per core.", show_default=False
+    ),
 ]
 RayAddress = Annotated[
     str | None,
     typer.Option(
-        help="Of a Ray cluster, such as auto; by default one is started here.", show_default=False
+        help="Address of a Ray cluster, such as auto; by default one is started here.",
+        show_default=False,
     ),
 ]
 OutTopic = Annotated[
     str | None,
-    typer.Option(help="Topic for the results; made if there is none.", show_default=False),
+    typer.Option(help="Topic for the results; created if it does not exist.", show_default=False),
 ]
 IntoLive = Annotated[
-    bool, typer.Option("--into-live", help="Let --out-topic be the topic that all follow.")
+    bool,
+    typer.Option("--into-live", help="Allow the live topic (icd.communities.v1) as --out-topic."),
 ]
 Compare = Annotated[
     bool,
-    typer.Option("--compare", help="Show both versions: NMI between them, quality, churn."),
+    typer.Option("--compare", help="Compare with the earlier results: NMI, quality, churn."),
 ]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would happen, and do nothing.")]
+DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="Print what would be done, and do nothing.")
+]
 
 
 @app.command()
@@ -69,18 +80,17 @@ def topic(
         str | None,
         typer.Option(
             "--from",
-            help="Time at which records were written, offset, or PARTITION:OFFSET,…; by default "
-            "the beginning.",
+            help="Start: a time, an offset, or PARTITION:OFFSET,…; by default the beginning.",
             show_default=False,
         ),
     ] = None,
     last: Annotated[
         str | None,
         typer.Option(
-            "--to", help="The same, not included; by default the end.", show_default=False
+            "--to", help="End (not included), as --from; by default the end.", show_default=False
         ),
     ] = None,
-    source: Annotated[str, typer.Option("--topic", help="Where snapshots are.")] = (
+    source: Annotated[str, typer.Option("--topic", help="Topic that holds the snapshots.")] = (
         "icd.snapshots.v1"
     ),
     graph: Graph = None,
@@ -99,11 +109,11 @@ def topic(
     ray_address: RayAddress = None,
     bootstrap_servers: BootstrapServers = None,
 ) -> None:
-    """Detect again what the snapshots topic still holds, into a topic of your choice.
+    """Run detection again on snapshots that the topic still holds.
 
-    Started again after it was stopped or killed, it detects what the topic lacks.
+    Results go to --out-topic. After an interruption, run the same command again: it continues.
 
-      stream-icd replay topic --from 2026-01-31 --to 2026-02-01 --out-topic again --dry-run
+      stream-icd replay topic --from 2026-01-31 --out-topic again --dry-run
 
       stream-icd replay topic --model lfr --out-topic again --compare
     """
@@ -173,14 +183,15 @@ def history(
     ray_address: RayAddress = None,
     bootstrap_servers: BootstrapServers = None,
 ) -> None:
-    """Detect archived snapshots again, into another archive or a topic.
+    """Run detection again on archived snapshots.
 
-    The communities are those of the stream, bit for bit, for the same model, mode and seed.
-    Started again after it was stopped or killed, it detects what is not there yet.
+    Results go to another archive or a topic. The same model, mode and seed give the same
+    communities as on the stream, bit for bit. After an interruption, run the same command again:
+    it continues.
 
-      stream-icd replay history history/ --out again/ --graph as733 --from 1999-01-01
+      stream-icd replay history history/ --out again/ --graph as733
 
-      stream-icd replay history s3://bucket/history --out s3://bucket/again --engine ray
+      stream-icd replay history s3://bucket/history --out again/ --engine ray
     """
     from stream_icd.cli.replay_run import Options, archived_jobs, run_replay
     from stream_icd.history.archive import Selection

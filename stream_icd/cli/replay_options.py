@@ -1,4 +1,4 @@
-"""Options that the commands on the past share, said once."""
+"""Options that the commands on past snapshots share."""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ from stream_icd.errors import BadSettings
 
 First = Annotated[
     str | None,
-    typer.Option("--from", help="Windows that begin at this time or later.", show_default=False),
+    typer.Option(
+        "--from", help="Only windows that begin at this time or later.", show_default=False
+    ),
 ]
 
 Last = Annotated[
     str | None,
-    typer.Option("--to", help="Windows that begin before this time.", show_default=False),
+    typer.Option("--to", help="Only windows that begin before this time.", show_default=False),
 ]
 
 Graph = Annotated[
@@ -25,15 +27,18 @@ Graph = Annotated[
 
 Speed = Annotated[
     str | None,
-    typer.Option(help="Keep the windows' spacing, so many times faster: 10x.", show_default=False),
+    typer.Option(help="Replay at this multiple of real time, such as 10x.", show_default=False),
 ]
 
 Rate = Annotated[
-    str | None, typer.Option(help="So many windows a second: 50/s.", show_default=False)
+    str | None,
+    typer.Option(
+        help="Replay at this rate, such as 50/s (windows per second).", show_default=False
+    ),
 ]
 
 Fastest = Annotated[
-    bool, typer.Option("--as-fast-as-possible", help="Do not wait at all; so it is by default.")
+    bool, typer.Option("--as-fast-as-possible", help="Do not wait between windows (the default).")
 ]
 
 

@@ -133,7 +133,7 @@ def run_replay(
     if not plan.names:
         raise nothing()
     for line in plan_lines(plan, redetection.version, results.name, options.tempo):
-        console.print(line, highlight=False, soft_wrap=True)
+        console.print(line, highlight=False, markup=False, soft_wrap=True)
     if dry_run:
         return
     _detect(options, jobs, plan, engine_of(options, name, redetection), results)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from stream_icd.pipeline.subscription import Subscription
     from stream_icd.tracking.gaps import Gap
 
-app = typer.Typer(add_completion=False, help="Follow communities as they are found.")
+app = typer.Typer(help="Follow communities as they are found.")
 
 
 @app.command()
@@ -99,11 +99,11 @@ def subscribe(
 
     With --format arrow standard output is one Arrow IPC stream, a row per node:
 
-      stream-icd subscribe --from beginning --until end --format arrow > communities.arrows
+      stream-icd subscribe --from beginning --until end --format arrow > c.arrows
 
     With --format parquet, a file that grows into FILE.parquet, or a folder of files:
 
-      stream-icd subscribe --from beginning --until end --format parquet --out communities.parquet
+      stream-icd subscribe --until end --format parquet --out c.parquet
 
     Where `stream-icd consume track` runs, communities keep their ids from window to window, and
     what happens to them can be followed: all of it, mergers and splits, one community, one node:

@@ -11,7 +11,6 @@ from stream_icd.cli.options import BootstrapServers, kafka_settings
 from stream_icd.errors import BadSettings
 
 app = typer.Typer(
-    add_completion=False,
     no_args_is_help=True,
     help="Create the topics; skip records that cannot be read.",
 )
@@ -24,7 +23,10 @@ def _topics() -> None:
 
 @app.command()
 def create(bootstrap_servers: BootstrapServers = None) -> None:
-    """Create the topics that are missing; the ones that exist stay as they are."""
+    """Create the missing topics; existing ones are not changed.
+
+    stream-icd topics create
+    """
     from stream_icd.kafka.topics import create_topics
 
     result = create_topics(kafka_settings(bootstrap_servers))
@@ -36,14 +38,14 @@ def create(bootstrap_servers: BootstrapServers = None) -> None:
 
 @app.command()
 def skip(
-    group: Annotated[str, typer.Option(help="The consumer group; none of its members may run.")],
-    topic: Annotated[str, typer.Option(help="What it reads.")] = "icd.snapshots.v1",
+    group: Annotated[str, typer.Option(help="Consumer group; stop all its members first.")],
+    topic: Annotated[str, typer.Option(help="Topic that the group reads.")] = "icd.snapshots.v1",
     to: Annotated[
         str | None,
         typer.Option(
             "--to",
             metavar="PARTITION:OFFSET",
-            help="Skip what lies before this offset, though it is there.",
+            help="Continue at this offset, and skip the records before it.",
             show_default=False,
         ),
     ] = None,

@@ -12,7 +12,7 @@ from stream_icd.errors import SourceNotFound
 if TYPE_CHECKING:
     from stream_icd.icd.recipe import Recipe
 
-app = typer.Typer(add_completion=False, help="Make a model out of past graphs.")
+app = typer.Typer(help="Make a model out of past graphs.")
 
 
 @app.command()
@@ -52,7 +52,7 @@ def train(
     the weights, the recipe, the curves and a card. A killed training goes on where it was, an
     epoch lost at the most: run the same command again.
 
-      stream-icd train 'L(f,0.6)' --data lfr:mixing=0.6,graphs=40 --epochs 5 --samples 50 --out m
+      stream-icd train 'L(f,0.6)' --data lfr:mixing=0.6,graphs=40 --out my-model
 
     Needs the extra `train`: pip install 'stream-icd[train]'.
     """

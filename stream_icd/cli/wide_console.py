@@ -9,5 +9,5 @@ WIDTH = 160
 
 def wide_console() -> Console:
     """As wide as the terminal, or as a table needs where there is none."""
-    console = Console()
-    return console if console.is_terminal else Console(width=WIDTH)
+    console = Console(markup=False)  # names of graphs come from outside
+    return console if console.is_terminal else Console(width=WIDTH, markup=False)

@@ -11,6 +11,7 @@ from kafka import errors as client
 from kafka.serializer import Serializer
 
 from stream_icd.kafka.network import Network, not_connected
+from stream_icd.kafka.quiet import quiet_while_connecting
 from stream_icd.kafka.settings import KafkaSettings, milliseconds
 from stream_icd.kafka.workarounds.fetched_records import raise_what_cannot_be_decoded
 
@@ -104,7 +105,8 @@ def _opened(kind: Callable[..., Any], settings: KafkaSettings, options: dict[str
         return started[-1]
 
     try:
-        return kind(kafka_client=network, **options)
+        with quiet_while_connecting():
+            return kind(kafka_client=network, **options)
     except BaseException as error:
         for one in started:
             one.close()

@@ -116,6 +116,11 @@ def not_connected(
     meant = translate(error, f"connect to {servers} within {settings.connect_timeout_s:g} s")
     if failure is None or not isinstance(meant, BrokerUnavailable):
         return meant
+    if "ECONNREFUSED" in str(failure):
+        return BrokerUnavailable(
+            f"no broker listens at {servers}: start one (for a trial: stream-icd broker), or give "
+            "its address (--bootstrap-servers, or STREAM_ICD_BOOTSTRAP_SERVERS)"
+        )
     return BrokerUnavailable(f"{meant}; at the last try: {failure}{_hint(settings)}")
 
 

@@ -1,6 +1,10 @@
 """A broker that is not there is an error of its own name, in the time that the settings say."""
 
+import logging
+import os
 import socket
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -11,6 +15,7 @@ from stream_icd.errors import Action, BrokerUnavailable
 from stream_icd.kafka.capabilities import probe
 from stream_icd.kafka.consumer import run_consumer
 from stream_icd.kafka.producer import Publisher
+from stream_icd.kafka.quiet import quiet_while_connecting
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import create_topics
@@ -50,3 +55,41 @@ def test_every_door_gives_up_in_time_and_leaves_no_thread(
     assert time.monotonic() - started < 25  # unsaid, it is 60, or the client's own 30
     assert refused.value.action is Action.RETRY
     assert threading.active_count() <= threads
+
+
+def test_one_error_says_all_when_nobody_listens() -> None:
+    """Not after the client's own log of each try."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        done = subprocess.run(
+            [
+                sys.executable,
+                "-m",
+                "stream_icd.cli",
+                "produce",
+                "gn",
+                "--bootstrap-servers",
+                address,
+            ],
+            env={**os.environ, "STREAM_ICD_CONNECT_TIMEOUT_S": "0.5"},
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+    assert done.returncode == 75
+    (line,) = done.stderr.splitlines()
+    assert line.startswith(f"BrokerUnavailable: no broker listens at {address}: start one")
+
+
+def test_the_clients_log_is_back_once_all_have_connected() -> None:
+    log = logging.getLogger("kafka")
+    log.setLevel(logging.WARNING)
+    first, second = quiet_while_connecting(), quiet_while_connecting()
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    assert not log.isEnabledFor(logging.ERROR)
+    second.__exit__(None, None, None)
+    assert log.isEnabledFor(logging.WARNING)

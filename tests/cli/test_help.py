@@ -1,0 +1,117 @@
+"""`--help`, `--version` and completion: what a newcomer types first."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import subprocess
+import sys
+import textwrap
+from collections.abc import Iterator
+from importlib.metadata import version
+from typing import Any
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from stream_icd.cli.help_text import flowing
+from stream_icd.cli.main import app
+from stream_icd.cli.plugins import BuiltIn
+from tests.command_lines import all_commands, arguments_of, complaint
+
+GROUPS = [(), *sorted({command[:1] for command in all_commands() if len(command) > 1})]
+EVERYTHING = [*GROUPS, *all_commands()]
+
+
+def rendered(command: tuple[str, ...]) -> str:
+    """The help of a command in a terminal of 80 columns."""
+    result = CliRunner().invoke(app, [*command, "--help"], env={"COLUMNS": "80"})
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def source_of(command: tuple[str, ...]) -> str:
+    """The text that the help of a command is made of."""
+    found: Any = typer.main.get_command(app)
+    for name in command:
+        found = found.get_command(found.context_class(found), name)
+    return inspect.getdoc(found.callback) or ""
+
+
+def examples(command: tuple[str, ...]) -> Iterator[str]:
+    lines = source_of(command).splitlines()
+    return (line.strip() for line in lines if line.strip().startswith(("stream-icd ", "bgpdump ")))
+
+
+@pytest.mark.parametrize("command", EVERYTHING, ids=" ".join)
+def test_examples_are_whole_in_80_columns_and_can_be_typed(command: tuple[str, ...]) -> None:
+    shown = [line.strip() for line in rendered(command).splitlines()]
+    for example in examples(command):
+        assert example in shown, f"{command}: shorten {example!r}, or indent it by two"
+        arguments = arguments_of(example.removesuffix("\\"))
+        assert arguments is None or not complaint(arguments), complaint(arguments or [])
+
+
+@pytest.mark.parametrize("command", all_commands(), ids=" ".join)
+def test_paragraphs_fill_the_lines_of_the_terminal(command: tuple[str, ...]) -> None:
+    shown = [line.strip() for line in rendered(command).splitlines()]
+    for paragraph in source_of(command).split("\n\n"):
+        if not paragraph.startswith(" "):
+            text = " ".join(paragraph.split())
+            assert set(textwrap.wrap(text, 78, break_on_hyphens=False)) <= set(shown)
+
+
+def test_every_command_that_people_type_has_an_example() -> None:
+    lacking = [command for command in all_commands() if not list(examples(command))]
+    assert lacking == []
+
+
+def test_brackets_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "'stream-icd[local]'" in rendered(("broker",))
+    other = typer.Typer(help="Needs [red] and [/red].")
+
+    @other.command(help="Read a[b].")
+    def read(path: str = typer.Option("x", help="One of [local] or [train].")) -> None:
+        """It has options only."""
+
+    monkeypatch.setattr(BuiltIn, "members", lambda _: {"read": lambda: other})
+    said = rendered(("read",))
+    assert "a[b]" in said
+    assert "[local] or [train]" in said
+
+
+def test_indented_lines_stay_as_they_are() -> None:
+    assert flowing("One\ntwo.\n\n  a  b\n  c") == "One two.\n\n  a  b\n  c"
+
+
+def test_the_version_is_told() -> None:
+    result = CliRunner().invoke(app, ["--version"])
+    assert (result.exit_code, result.output) == (0, f"stream-icd {version('stream-icd')}\n")
+
+
+def test_completion_is_offered_once_for_the_whole_program() -> None:
+    offering = [command for command in EVERYTHING if "--install-completion" in rendered(command)]
+    assert offering == [()]
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [("stream-icd prod", "produce"), ("stream-icd consume det", "detect")],
+)
+def test_completion_finds_commands_of_all_levels(words: str, expected: str) -> None:
+    completing = {
+        "_STREAM_ICD_COMPLETE": "complete_bash",
+        "COMP_WORDS": words,
+        "COMP_CWORD": str(len(words.split()) - 1),
+    }
+    program = "import sys; sys.argv[0] = 'stream-icd'; from stream_icd.cli.main import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, **completing},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.stdout.split() == [expected], done.stderr
