@@ -45,6 +45,7 @@ from stream_icd.pipeline import detect
 from stream_icd.pipeline.dead_letters import DeadLetterLimit
 from stream_icd.pipeline.detect import Detector, DetectSettings, detect_snapshot
 from stream_icd.pipeline.outgoing import outgoing
+from stream_icd.pipeline.runner import Runner
 from stream_icd.registry.shipped import VersionedModel, open_model
 from stream_icd.snapshot import Snapshot, Window, snapshot_from_pairs
 from stream_icd.sources.as_topology import read_as_topology
@@ -146,9 +147,9 @@ class Bench:
         detect_snapshot(snapshot, self._model, DetectSettings(threads=1))
         return 1000 * (time.perf_counter() - started)
 
-    def detector(self, topic: str) -> Detector:
+    def detector(self, topic: str) -> Runner:
         settings = DetectSettings(topic=topic, threads=1)
-        return Detector(self._model, settings, DeadLetterLimit())
+        return Runner(Detector(lambda: self._model, settings), DeadLetterLimit())
 
 
 @contextmanager

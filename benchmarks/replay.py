@@ -41,6 +41,7 @@ from stream_icd.pipeline.detect import Detector, DetectSettings
 from stream_icd.pipeline.engines import Engine, InProcess, ProcessPool
 from stream_icd.pipeline.ray_engine import RayActors
 from stream_icd.pipeline.redetect import ArchivedJob, Job, Outcome, Redetection, fingerprint
+from stream_icd.pipeline.runner import Runner
 from stream_icd.registry.shipped import open_model
 from stream_icd.sources.as_topology import read_as_topology
 from stream_icd.store import Store, open_store
@@ -117,7 +118,8 @@ def streamed(messages: list[Message], redetection: Redetection) -> Run:
 
 def detect_all(settings: KafkaSettings, redetection: Redetection, count: int) -> None:
     stop, done = threading.Event(), [0]
-    detector = Detector(redetection.model, redetection.settings, DeadLetterLimit())
+    detector = Detector(lambda: redetection.model, redetection.settings)
+    runner = Runner(detector, DeadLetterLimit())
 
     def on_done(batch: BatchDone) -> None:
         done[0] += len(batch.records)
@@ -128,7 +130,7 @@ def detect_all(settings: KafkaSettings, redetection: Redetection, count: int) ->
         settings,
         SNAPSHOTS,
         "benchmark",
-        detector.handle,
+        runner.handle,
         stop,
         delivery=Delivery.AT_LEAST_ONCE,
         on_done=on_done,

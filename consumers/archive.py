@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from stream_icd.cli.options import BootstrapServers, MetricsHost, MetricsPort, kafka_settings
+from stream_icd.cli.options import (
+    BootstrapServers,
+    MaxDeadLetters,
+    MetricsHost,
+    MetricsPort,
+    OnlyGraph,
+)
+
+if TYPE_CHECKING:
+    from stream_icd.cli.run_worker import Run
+    from stream_icd.pipeline.archive import Archiver
 
 app = typer.Typer()
 
@@ -31,15 +41,11 @@ def main(
             help="Only this kind; may be given again. By default all.", show_default=False
         ),
     ] = None,
-    graph: Annotated[
-        str | None, typer.Option(help="Only this graph; by default all.", show_default=False)
-    ] = None,
+    graph: OnlyGraph = None,
     group: Annotated[
         str, typer.Option(help="Consumer group (and the topic): its members share the work.")
     ] = "stream-icd-archive",
-    max_dead_letters: Annotated[
-        float, typer.Option(help="Stop when more than this share of the last 50 records was bad.")
-    ] = 0.5,
+    max_dead_letters: MaxDeadLetters = 0.5,
     metrics_port: MetricsPort = None,
     metrics_host: MetricsHost = "127.0.0.1",
     bootstrap_servers: BootstrapServers = None,
@@ -54,27 +60,26 @@ def main(
 
       stream-icd consume archive s3://bucket/history --kind snapshots
     """
-    import structlog
-
-    from stream_icd.cli.run_consumer import shown_on, stop_on_signals
+    from stream_icd.cli.run_worker import WorkerOptions, run_worker
     from stream_icd.history.archive import Archive
     from stream_icd.history.layout import KINDS
-    from stream_icd.log import configure_logging
-    from stream_icd.pipeline.archive import TOPICS, Archiver, archive_topics
-    from stream_icd.pipeline.dead_letters import DeadLetterLimit
+    from stream_icd.pipeline.archive import TOPICS, Archiver
     from stream_icd.store import open_store
 
-    stop = stop_on_signals()
-    configure_logging()
-    settings = kafka_settings(bootstrap_servers)
-    archive = Archive(open_store(uri))
-    wanted = [one for one in KINDS if kind is None or one in kind]
-    archivers = {
-        TOPICS[one]: Archiver(archive, one, DeadLetterLimit(max_dead_letters), graph)
-        for one in wanted
-    }
-    structlog.get_logger().info("started", uri=uri, kinds=wanted, group=group)
-    with shown_on(metrics_port, metrics_host, settings) as metrics:
-        archive_topics(
-            settings, archivers, group, stop, watch=lambda topic: metrics.watch(topic, graph)
-        )
+    kinds = [one for one in KINDS if kind is None or one in kind]
+
+    def archivers(_: Run) -> dict[str, Archiver]:
+        archive = Archive(open_store(uri))
+        return {TOPICS[one]: Archiver(archive, one) for one in kinds}
+
+    options = WorkerOptions(
+        group=group,
+        group_by_topic=True,
+        graph=graph,
+        delivery="at-least-once",  # it is enough: keeping a record twice is keeping it once
+        max_dead_letters=max_dead_letters,
+        metrics_port=metrics_port,
+        metrics_host=metrics_host,
+        bootstrap_servers=bootstrap_servers,
+    )
+    run_worker(archivers, options, uri=uri, kinds=kinds)

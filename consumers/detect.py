@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from stream_icd.cli.options import BootstrapServers, MetricsHost, MetricsPort, kafka_settings
+from stream_icd.cli.options import (
+    BootstrapServers,
+    Delivery,
+    MaxDeadLetters,
+    MetricsHost,
+    MetricsPort,
+    OnlyGraph,
+)
+
+if TYPE_CHECKING:
+    from stream_icd.cli.run_worker import Run
+    from stream_icd.pipeline.detect import Detector
 
 app = typer.Typer()
 
@@ -16,9 +27,7 @@ def main(
     model: Annotated[
         str, typer.Option(help="Name of a shipped model, or a folder made by stream-icd train.")
     ] = "as",
-    graph: Annotated[
-        str | None, typer.Option(help="Only this graph; by default all.", show_default=False)
-    ] = None,
+    graph: OnlyGraph = None,
     k: Annotated[
         int | None,
         typer.Option(
@@ -36,10 +45,7 @@ def main(
     group: Annotated[str, typer.Option(help="Consumer group: its members share the work.")] = (
         "stream-icd-detect"
     ),
-    delivery: Annotated[
-        Literal["auto", "exactly-once", "at-least-once"],
-        typer.Option(help="What is promised after a failure; auto: the best this broker can keep."),
-    ] = "auto",
+    delivery: Delivery = "auto",
     batch: Annotated[
         int | None,
         typer.Option(
@@ -48,9 +54,7 @@ def main(
             show_default=False,
         ),
     ] = None,
-    max_dead_letters: Annotated[
-        float, typer.Option(help="Stop when more than this share of the last 50 records was bad.")
-    ] = 0.5,
+    max_dead_letters: MaxDeadLetters = 0.5,
     processes: Annotated[
         int,
         typer.Option(
@@ -81,55 +85,36 @@ def main(
 
       stream-icd consume detect --model as --processes 4
     """
-    from contextlib import ExitStack
-
-    import structlog
-
-    from stream_icd.cli.run_consumer import (
-        freeze_what_stays,
-        share_one_heap,
-        shown_on,
-        stop_on_signals,
-    )
-    from stream_icd.kafka.consumer import run_consumer
-    from stream_icd.kafka.delivery import Delivery
+    from stream_icd.cli.run_worker import WorkerOptions, run_worker
     from stream_icd.kafka.topics import SNAPSHOTS
-    from stream_icd.log import configure_logging
-    from stream_icd.pipeline.dead_letters import DeadLetterLimit
     from stream_icd.pipeline.detect import Detector, DetectSettings, RecordDetection
     from stream_icd.pipeline.engines import IN_HAND, open_engine
-    from stream_icd.pipeline.outgoing import Fit
     from stream_icd.registry.shipped import open_model
 
-    share_one_heap()
-    stop = stop_on_signals()
-    configure_logging()
-    settings = kafka_settings(bootstrap_servers)
-    chosen = DetectSettings(
-        graph=graph,
+    settings = DetectSettings(
         n_communities=k,
         mode=mode,
         threads=threads or (2 if processes == 1 else 1),
         seed=seed,
     )
-    with ExitStack() as until_the_end:
-        metrics = until_the_end.enter_context(shown_on(metrics_port, metrics_host, settings))
+
+    def detector(run: Run) -> dict[str, Detector]:
         opened = open_model(model)
-        work = RecordDetection(opened, chosen)
-        engine = until_the_end.enter_context(open_engine(work, model, processes))
-        metrics.model(work.version)
-        metrics.processes(lambda: engine.alive)
-        detector = Detector(opened, chosen, DeadLetterLimit(max_dead_letters), engine)
-        structlog.get_logger().info("started", model=work.version, group=group)
-        run_consumer(
-            settings,
-            SNAPSHOTS,
-            group,
-            Fit(settings).handle(detector.handle),
-            stop,
-            delivery=Delivery(delivery),
-            max_records=batch or IN_HAND * processes,
-            on_done=freeze_what_stays(),
-            watcher=metrics.watch(SNAPSHOTS, graph),
-            ahead=processes > 1,
-        )
+        work = RecordDetection(opened, settings)
+        run.metrics.model(work.version)
+        engine = run.until_the_end.enter_context(open_engine(work, model, processes))
+        run.metrics.processes(lambda: engine.alive)
+        in_pool = engine if processes > 1 else None
+        return {SNAPSHOTS: Detector(lambda: opened, settings, in_pool)}
+
+    options = WorkerOptions(
+        group=group,
+        graph=graph,
+        delivery=delivery,
+        batch=batch or IN_HAND * processes,
+        max_dead_letters=max_dead_letters,
+        metrics_port=metrics_port,
+        metrics_host=metrics_host,
+        bootstrap_servers=bootstrap_servers,
+    )
+    run_worker(detector, options)

@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from stream_icd.cli.options import BootstrapServers, MetricsHost, MetricsPort, kafka_settings
+from stream_icd.cli.options import (
+    BootstrapServers,
+    Delivery,
+    MaxDeadLetters,
+    MetricsHost,
+    MetricsPort,
+    OnlyGraph,
+)
+
+if TYPE_CHECKING:
+    from stream_icd.cli.run_worker import Run
+    from stream_icd.pipeline.track import Tracker
 
 app = typer.Typer()
 
 
 @app.command("track")
 def main(
-    graph: Annotated[
-        str | None, typer.Option(help="Only this graph; by default all.", show_default=False)
-    ] = None,
+    graph: OnlyGraph = None,
     match: Annotated[
         float,
         typer.Option(help="A community is the same one from this Jaccard overlap with itself on."),
@@ -39,16 +48,11 @@ def main(
     group: Annotated[str, typer.Option(help="Consumer group: its members share the graphs.")] = (
         "stream-icd-track"
     ),
-    delivery: Annotated[
-        Literal["auto", "exactly-once", "at-least-once"],
-        typer.Option(help="What is promised after a failure; auto: the best this broker can keep."),
-    ] = "auto",
+    delivery: Delivery = "auto",
     batch: Annotated[
         int, typer.Option(min=1, help="Windows published together when many are waiting.")
     ] = 16,
-    max_dead_letters: Annotated[
-        float, typer.Option(help="Stop when more than this share of the last 50 records was bad.")
-    ] = 0.5,
+    max_dead_letters: MaxDeadLetters = 0.5,
     metrics_port: MetricsPort = None,
     metrics_host: MetricsHost = "127.0.0.1",
     bootstrap_servers: BootstrapServers = None,
@@ -62,39 +66,24 @@ def main(
 
       stream-icd consume track --graph as733
     """
-    import structlog
-
-    from stream_icd.cli.run_consumer import (
-        freeze_what_stays,
-        share_one_heap,
-        shown_on,
-        stop_on_signals,
-    )
-    from stream_icd.kafka.consumer import run_consumer
-    from stream_icd.kafka.delivery import Delivery
+    from stream_icd.cli.run_worker import WorkerOptions, run_worker
     from stream_icd.kafka.topics import COMMUNITIES
-    from stream_icd.log import configure_logging
-    from stream_icd.pipeline.dead_letters import DeadLetterLimit
-    from stream_icd.pipeline.outgoing import Fit
     from stream_icd.pipeline.track import Tracker
     from stream_icd.tracking.settings import TrackSettings
 
-    share_one_heap()
-    stop = stop_on_signals()
-    configure_logging()
-    settings = kafka_settings(bootstrap_servers)
     thresholds = TrackSettings(match, part, change, smallest, memory)
-    tracker = Tracker(settings, DeadLetterLimit(max_dead_letters), thresholds, graph=graph)
-    structlog.get_logger().info("started", group=group)
-    with shown_on(metrics_port, metrics_host, settings) as metrics:
-        run_consumer(
-            settings,
-            COMMUNITIES,
-            group,
-            Fit(settings).handle(tracker.handle),
-            stop,
-            delivery=Delivery(delivery),
-            max_records=batch,
-            on_done=freeze_what_stays(tracker.done),
-            watcher=metrics.watch(COMMUNITIES, graph),
-        )
+
+    def tracker(run: Run) -> dict[str, Tracker]:
+        return {COMMUNITIES: Tracker(run.settings, thresholds, graph=graph)}
+
+    options = WorkerOptions(
+        group=group,
+        graph=graph,
+        delivery=delivery,
+        batch=batch,
+        max_dead_letters=max_dead_letters,
+        metrics_port=metrics_port,
+        metrics_host=metrics_host,
+        bootstrap_servers=bootstrap_servers,
+    )
+    run_worker(tracker, options)

@@ -53,6 +53,21 @@ MetricsHost = Annotated[
     ),
 ]
 
+OnlyGraph = Annotated[
+    str | None,
+    typer.Option("--graph", help="Only this graph; by default all.", show_default=False),
+]
+
+Delivery = Annotated[
+    Literal["auto", "exactly-once", "at-least-once"],
+    typer.Option(help="What is promised after a failure; auto: the best this broker can keep."),
+]
+
+MaxDeadLetters = Annotated[
+    float,
+    typer.Option(help="Stop if more than this fraction of the last 50 records were bad."),
+]
+
 Rate = Annotated[
     float | None,
     typer.Option(

@@ -1,4 +1,4 @@
-"""Detection on a stream: a snapshot in, its communities out, and bad ones set aside."""
+"""Detection on a stream: a snapshot in, its communities out."""
 
 from __future__ import annotations
 
@@ -7,19 +7,17 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from time import perf_counter
 
-import structlog
-
 from stream_icd.communities import Communities, revision_of
 from stream_icd.errors import BadInput, BadSettings
 from stream_icd.icd.detection import Mode, detect
-from stream_icd.kafka.record import OutgoingRecord, Record
+from stream_icd.kafka.record import Record
 from stream_icd.kafka.topics import COMMUNITIES
 from stream_icd.pipeline.claim_settings import ClaimSettings
 from stream_icd.pipeline.claims import decoded
-from stream_icd.pipeline.dead_letters import DeadLetterLimit, dead_letter
-from stream_icd.pipeline.engines import Engine, InProcess
+from stream_icd.pipeline.engines import Engine
 from stream_icd.pipeline.outgoing import outgoing
 from stream_icd.pipeline.record_log import about, described
+from stream_icd.pipeline.step import Outcome, Processed, Refused, Step
 from stream_icd.quality.modularity import modularity
 from stream_icd.quality.ncut import ncut
 from stream_icd.registry.shipped import VersionedModel
@@ -41,7 +39,6 @@ class DetectSettings:
 
     Attributes:
         topic: where communities go.
-        graph: detect only this graph's snapshots; None for all.
         n_communities: K for snapshots that do not say theirs; None to find it out.
         mode: refined (the default), or faithful to the paper: encode, then K-means.
         threads: cores that one snapshot may use.
@@ -51,7 +48,6 @@ class DetectSettings:
     """
 
     topic: str = COMMUNITIES
-    graph: str | None = None
     n_communities: int | None = None
     mode: Mode = "refined"
     threads: int = 2
@@ -82,26 +78,6 @@ class Detected:
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
-    """A snapshot that breaks the contract, and how.
-
-    Attributes:
-        stage: what was being done: `decode` or `detect`.
-    """
-
-    stage: str
-    error: BadInput
-
-    @property
-    def reason(self) -> str:
-        """What is wrong with it."""
-        return str(self.error)
-
-
-Outcome = Detected | Refused
-
-
-@dataclass(frozen=True, slots=True)
 class RecordDetection:
     """What is done to one record of the snapshots topic, in whatever process.
 
@@ -118,15 +94,23 @@ class RecordDetection:
         return result_version(self.model, self.settings)
 
     def __call__(self, record: Record) -> Outcome:
-        """The communities of the record's snapshot, or why there are none."""
+        """The outcome of the record; what is logged meanwhile names the record."""
         with about(record, model=self.version):
-            return detected(
-                lambda: _decoded(record, self.settings),
-                self.model,
-                self.settings,
-                self.clock,
-                place=f"{record.partition}@{record.offset}",
-            )
+            return self.outcome(record)
+
+    def outcome(self, record: Record) -> Outcome:
+        """The communities of the record's snapshot, or why there are none."""
+        found = detected(
+            lambda: _decoded(record, self.settings),
+            self.model,
+            self.settings,
+            self.clock,
+            place=f"{record.partition}@{record.offset}",
+        )
+        if isinstance(found, Refused):
+            return found
+        facts = {"communities": found.n_communities, "ms": found.milliseconds}
+        return Processed("detected", facts, (outgoing(self.settings.topic, found.message),))
 
     def name(self, record: Record) -> str:
         """The record, in a sentence of an error."""
@@ -143,7 +127,7 @@ def detected(
     settings: DetectSettings,
     clock: Callable[[], datetime] = utc_now,
     place: str = "",
-) -> Outcome:
+) -> Detected | Refused:
     """Fetch a snapshot, which counts as decoding, and find its communities.
 
     Args:
@@ -163,48 +147,52 @@ def detected(
     return Detected(message, found.n_communities, times)
 
 
-class Detector:
-    """What a worker does with the records of the snapshots topic; `handle` is its one verb.
+ModelHandle = Callable[[], VersionedModel]
+"""Gives the model to detect with. It is asked when a batch begins, so the model may change between
+two batches."""
+
+
+class Detector(Step):
+    """Finds the communities of each snapshot.
 
     Args:
-        engine: where `RecordDetection` is done; None: here, one after the other.
+        model: the model at work.
+        engine: where several snapshots are detected at once, with the model that the engine was
+            opened with; None: here, one after the other.
     """
 
     def __init__(
         self,
-        model: VersionedModel,
+        model: ModelHandle,
         settings: DetectSettings,
-        dead_letters: DeadLetterLimit,
         engine: Engine[Record, Outcome] | None = None,
     ) -> None:
-        self._version = result_version(model, settings)
+        self._model = model
         self._settings = settings
-        self._dead_letters = dead_letters
-        self._engine = engine or InProcess(RecordDetection(model, settings))
+        self._engine = engine
+        self._detection = RecordDetection(model(), settings)
+        self.ahead = engine is not None
 
-    def handle(self, records: Sequence[Record]) -> Iterator[OutgoingRecord]:
-        """For each record its communities, or its dead letter, in the same order.
+    @property
+    def context(self) -> dict[str, str]:
+        """The model version that results are published under."""
+        return {"model": self._detection.version}
+
+    def begin(self, records: Sequence[Record]) -> None:  # noqa: ARG002
+        """Take the model that is at work now."""
+        self._detection = RecordDetection(self._model(), self._settings)
+
+    def process(self, record: Record) -> Outcome:
+        """The communities of the record's snapshot, or why there are none."""
+        return self._detection.outcome(record)
+
+    def work(self, records: Sequence[Record]) -> Iterator[tuple[Record, Outcome]]:
+        """Each record and its outcome, in the same order.
 
         Raises:
-            TooManyDeadLetters: nearly all of the last records were bad.
             Overloaded: a record ended the process that worked on it, time after time.
         """
-        graph = self._settings.graph
-        ours = [one for one in records if graph is None or one.key == graph.encode()]
-        for record, outcome in self._engine(ours):
-            with about(record, model=self._version):
-                told = self._told(record, outcome)
-            yield told
-
-    def _told(self, record: Record, outcome: Outcome) -> OutgoingRecord:
-        log = structlog.get_logger()
-        if isinstance(outcome, Refused):
-            log.warning("dead letter", stage=outcome.stage, reason=outcome.reason)
-            self._dead_letters.count(dead=True, reason=outcome.reason)
-            return dead_letter(record, outcome.stage, outcome.error)
-        self._dead_letters.count(dead=False)
-        log.info("detected", communities=outcome.n_communities, ms=outcome.milliseconds)
-        return outgoing(self._settings.topic, outcome.message)
+        return super().work(records) if self._engine is None else self._engine(records)
 
 
 def result_version(model: VersionedModel, settings: DetectSettings) -> str:

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
-
 from stream_icd.errors import BrokerUnavailable
 from stream_icd.kafka.producer import fits, record_limit
-from stream_icd.kafka.record import OutgoingRecord, Record
+from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.pipeline.claim_settings import ClaimSettings
 from stream_icd.pipeline.claims import put_aside
 from stream_icd.wire.message import Message
-
-if TYPE_CHECKING:
-    from stream_icd.kafka.consumer import Handle
 
 
 def outgoing(topic: str, message: Message, partition: int | None = None) -> OutgoingRecord:
@@ -44,14 +38,6 @@ class Fit:
         if nowhere or nothing or fits(record, self._limit(record.topic)):
             return record
         return put_aside(record, self._claims)
-
-    def handle(self, handle: Handle) -> Handle:
-        """What a worker does with its records, its results made to fit."""
-
-        def fitted(records: Sequence[Record]) -> Iterable[OutgoingRecord]:
-            return map(self, handle(records))
-
-        return fitted
 
     def _limit(self, topic: str) -> int:
         if topic not in self._limits:

@@ -14,7 +14,8 @@ from stream_icd.history.parquet import ArchivedWindow
 from stream_icd.kafka.record import Record
 from stream_icd.pipeline.claim_settings import ClaimSettings
 from stream_icd.pipeline.claims import decoded
-from stream_icd.pipeline.detect import DetectSettings, Refused, detected, result_version
+from stream_icd.pipeline.detect import DetectSettings, detected, result_version
+from stream_icd.pipeline.step import Refused
 from stream_icd.registry.shipped import VersionedModel
 from stream_icd.snapshot import Snapshot
 from stream_icd.store import Store, open_store

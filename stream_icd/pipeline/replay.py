@@ -9,11 +9,11 @@ from datetime import datetime
 
 import structlog
 
-from stream_icd.pipeline.detect import Refused
 from stream_icd.pipeline.engines import Engine
 from stream_icd.pipeline.pacing import Tempo, paced
 from stream_icd.pipeline.redetect import Job, Outcome
 from stream_icd.pipeline.replay_results import Name, Results
+from stream_icd.pipeline.step import Refused
 from stream_icd.sources.source import Stop
 
 

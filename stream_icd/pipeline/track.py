@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-
-import structlog
+from collections.abc import Sequence
 
 from stream_icd.communities import Communities
 from stream_icd.errors import BadInput
 from stream_icd.events import CommunityEvents
 from stream_icd.kafka.batch_done import BatchDone
-from stream_icd.kafka.record import OutgoingRecord, Record
+from stream_icd.kafka.record import Record
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import EVENTS
 from stream_icd.pipeline.claim_settings import ClaimSettings
 from stream_icd.pipeline.claims import decoded
-from stream_icd.pipeline.dead_letters import DeadLetterLimit, dead_letter
 from stream_icd.pipeline.events_topic import EventsTopic, Identity, Told, identity_of
 from stream_icd.pipeline.outgoing import outgoing
-from stream_icd.pipeline.record_log import about
+from stream_icd.pipeline.per_graph import PerGraph
+from stream_icd.pipeline.step import Outcome, Processed, Refused, Step
 from stream_icd.tracking.settings import TrackSettings
 from stream_icd.tracking.track import remember, track
 from stream_icd.wire.communities import decode_communities
@@ -30,34 +27,23 @@ from stream_icd.wire.limits import Limits
 Recent = tuple[CommunityEvents, ...]
 
 
-@dataclass(slots=True)
-class Progress:
-    """Where each graph and each partition stands after some records.
+class Tracker(Step):
+    """Gives communities ids that stay, and tells what happens to them.
 
-    Attributes:
-        recent: the windows of each graph that its next one is compared with.
-        following: the offset after the last record, of each partition.
-        told: which results were tracked.
-    """
+    The topic of events is the only memory. It is read at the start, and again, from where it was
+    left, whenever another worker may have tracked a graph: when a window follows neither the last
+    record in its partition nor the last window in time.
 
-    recent: dict[str, Recent] = field(default_factory=dict)
-    following: dict[int, int] = field(default_factory=dict)
-    told: list[Identity] = field(default_factory=list)
+    Args:
+        graph: remember only this graph; None for all.
 
-
-class Tracker:
-    """What a worker does with the records of the communities topic.
-
-    Give `handle` and `done` to one `run_consumer`: what was handled counts only once it was
-    published and committed. The topic of events is the only memory. It is read at the start, and
-    again, from where it was left, whenever somebody else may have worked on a graph: when a
-    window neither follows the last record in its partition nor the last window in time.
+    Raises:
+        TopicMissing, BrokerUnavailable: the events cannot be read.
     """
 
     def __init__(
         self,
         kafka: KafkaSettings,
-        dead_letters: DeadLetterLimit,
         settings: TrackSettings | None = None,
         *,
         graph: str | None = None,
@@ -66,84 +52,64 @@ class Tracker:
         claims: ClaimSettings | None = None,
     ) -> None:
         self._settings = settings or TrackSettings()
-        self._dead_letters = dead_letters
-        self._graph = graph
         self._topic = topic
         self._limits = limits or Limits()
         self._claims = claims or ClaimSettings()
         self._memory = EventsTopic(
             kafka, topic, graph, self._settings.memory + 1, self._limits, self._claims
         )
+        self._recent = PerGraph[Recent]()
         self._told = Told()
-        self._kept = Progress()
-        self._batch = Progress()
+        self._told_in_batch: list[Identity] = []
+        self._following: dict[int, int] = {}  # by partition: the offset after the last batch
+        self._unbroken: set[int] = set()  # partitions where this batch follows the last one
         self._is_caught_up = False
 
-    def handle(self, records: Sequence[Record]) -> Iterator[OutgoingRecord]:
-        """For each result that was not tracked yet its events, or its dead letter, in order.
-
-        Raises:
-            TooManyDeadLetters: nearly all of the last records were bad.
-            TopicMissing, BrokerUnavailable: the events cannot be read.
-        """
-        self._batch = Progress()
+    def begin(self, records: Sequence[Record]) -> None:
+        """See which partitions go on where the last committed batch ended."""
+        self._recent.drop()
+        self._told_in_batch = []
         self._is_caught_up = False
-        for record in records:
-            if self._graph is None or record.key == self._graph.encode():
-                with about(record):
-                    outcome = self._outcome(record)
-                if outcome is not None:
-                    yield outcome
-            self._batch.following[record.partition] = record.offset + 1
+        first = {record.partition: record.offset for record in reversed(records)}
+        self._unbroken = {p for p, offset in first.items() if self._following.get(p) == offset}
 
-    def done(self, _: BatchDone) -> None:
-        """What was handled last is published and committed."""
-        self._kept.recent.update(self._batch.recent)
-        self._kept.following.update(self._batch.following)
-        for identity in self._batch.told:
-            self._told.tell(identity)
-
-    def _outcome(self, record: Record) -> OutgoingRecord | None:
-        """Its events or its dead letter; None where it was tracked before."""
-        log = structlog.get_logger()
+    def process(self, record: Record) -> Outcome:
+        """The events of a window, unless it was tracked before."""
         try:
             found = decoded(record, decode_communities, self._claims, self._limits)
         except BadInput as error:
-            log.warning("dead letter", stage="decode", reason=str(error))
-            self._dead_letters.count(dead=True, reason=str(error))
-            return dead_letter(record, "decode", error)
-        self._dead_letters.count(dead=False)
+            return Refused("decode", error)
         if not self._follows(record, found):
             self._catch_up()
         identity = identity_of(record)
-        if identity in self._told or identity in self._batch.told:
-            log.info("tracked before")
-            return None
-        tracked = self._track(found)
-        self._batch.told.append(identity)
-        kinds = Counter(event.kind for event in tracked.events)
-        log.info(
-            "too late to be tracked" if tracked.late else "tracked",
-            missed=tracked.missed,
-            events=dict(kinds),
-        )
-        return outgoing(self._topic, encode_events(tracked))
+        if identity in self._told or identity in self._told_in_batch:
+            return Processed("tracked before")
+        self._told_in_batch.append(identity)
+        return self._tracked(found)
 
-    def _track(self, found: Communities) -> CommunityEvents:
-        recent = self._recent(found.graph)
+    def done(self, batch: BatchDone) -> None:
+        """Remember what was tracked."""
+        self._recent.keep()
+        self._following |= {record.partition: record.offset + 1 for record in batch.records}
+        for identity in self._told_in_batch:
+            self._told.tell(identity)
+
+    def _tracked(self, found: Communities) -> Processed:
+        recent = self._recent.get(found.graph) or ()
         tracked = track(recent, found, self._settings)
-        self._batch.recent[found.graph] = remember(recent, tracked, self._settings)
-        return tracked
-
-    def _recent(self, graph: str) -> Recent:
-        return self._batch.recent.get(graph) or self._kept.recent.get(graph, ())
+        self._recent.put(found.graph, remember(recent, tracked, self._settings))
+        kinds = Counter(event.kind for event in tracked.events)
+        return Processed(
+            "too late to be tracked" if tracked.late else "tracked",
+            {"missed": tracked.missed, "events": dict(kinds)},
+            (outgoing(self._topic, encode_events(tracked)),),
+        )
 
     def _follows(self, record: Record, found: Communities) -> bool:
-        """Whether nobody else can have tracked anything of this graph since we did."""
-        kept = self._kept.following.get(record.partition)
-        if record.offset == self._batch.following.get(record.partition, kept):
+        """Whether no other worker can have tracked anything of this graph since we did."""
+        if record.partition in self._unbroken:
             return True
-        recent = self._recent(found.graph)
+        recent = self._recent.get(found.graph) or ()
         return bool(recent) and recent[-1].window.end == found.window.start
 
     def _catch_up(self) -> None:
@@ -151,6 +117,6 @@ class Tracker:
         if self._is_caught_up:
             return
         for tracked in self._memory.news(self._told):
-            recent = self._kept.recent.get(tracked.graph, ())
-            self._kept.recent[tracked.graph] = remember(recent, tracked, self._settings)
+            recent = self._recent.committed(tracked.graph) or ()
+            self._recent.learn(tracked.graph, remember(recent, tracked, self._settings))
         self._is_caught_up = True

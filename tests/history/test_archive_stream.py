@@ -16,12 +16,15 @@ from stream_icd.child_process import start_child, stop_child
 from stream_icd.communities import Communities
 from stream_icd.errors import StoreUnwritable
 from stream_icd.history.archive import Archive, Selection, read_message, windows
+from stream_icd.kafka.delivery import Delivery
 from stream_icd.kafka.producer import Publisher
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.topics import SNAPSHOTS, TopicSpec, create_topics
-from stream_icd.pipeline.archive import Archiver, archive_topics
+from stream_icd.pipeline.archive import Archiver
 from stream_icd.pipeline.dead_letters import DeadLetterLimit
+from stream_icd.pipeline.runner import Runner
+from stream_icd.pipeline.streams import Stream, run_streams
 from stream_icd.snapshot import Snapshot
 from stream_icd.store import Store
 from stream_icd.wire.communities import encode_communities
@@ -46,14 +49,15 @@ def topics(broker: Broker, topic_name: str) -> tuple[str, str]:
 def archiving(broker: Broker, topics: tuple[str, str], store: Store) -> Iterator[list[Exception]]:
     """An archive at work in the background; yields the errors that ended it."""
     archive, stop, errors = Archive(store), threading.Event(), []
-    archivers = {
-        topics[0]: Archiver(archive, "snapshots", DeadLetterLimit()),
-        topics[1]: Archiver(archive, "communities", DeadLetterLimit()),
-    }
+    archivers = (Archiver(archive, "snapshots"), Archiver(archive, "communities"))
+    streams = [
+        Stream(topic, f"archive-{topic}", Runner(archiver, DeadLetterLimit()))
+        for topic, archiver in zip(topics, archivers, strict=True)
+    ]
 
     def work() -> None:
         try:
-            archive_topics(broker.settings(), archivers, "archive", stop)
+            run_streams(broker.settings(), streams, stop, delivery=Delivery.AT_LEAST_ONCE)
         except Exception as error:
             errors.append(error)
 

@@ -40,6 +40,7 @@ from stream_icd.pipeline.engines import open_engine
 from stream_icd.pipeline.outgoing import Fit
 from stream_icd.pipeline.publish import Pace, publish_source
 from stream_icd.pipeline.redetect import record_job
+from stream_icd.pipeline.runner import Runner
 from stream_icd.pipeline.subscribe import subscribe, subscribe_events
 from stream_icd.pipeline.track import Tracker
 from stream_icd.registry.shipped import VersionedModel, open_model
@@ -110,8 +111,8 @@ def detecting(
     """A detector at work in the background; yields the errors that ended it."""
     settings = broker.settings(max_message_bytes=INLINE)
     chosen = DetectSettings(topic=topics[1], threads=1, claims=claims)
-    detector = Detector(model, chosen, DeadLetterLimit())
-    handle = Fit(settings, claims).handle(detector.handle)
+    detector = Detector(lambda: model, chosen)
+    handle = Runner(detector, DeadLetterLimit(), fit=Fit(settings, claims)).handle
     stop, errors = threading.Event(), []
 
     def work() -> None:
@@ -219,9 +220,9 @@ def test_a_tracker_reads_claimed_communities_and_remembers_claimed_events(
         for i, one in enumerate(sent)
     ]
     for part in (records[:3], records[3:]):  # the second one knows only the topic
-        tracker = Tracker(broker.settings(), DeadLetterLimit(), topic=topics[1], claims=claims)
+        tracker = Tracker(broker.settings(), topic=topics[1], claims=claims)
         with Publisher(broker.settings()) as publisher:
-            for told in tracker.handle(part):
+            for told in Runner(tracker, DeadLetterLimit()).handle(part):
                 publisher.send(put_aside(told, claims))
     told = subscribe_events(
         start="beginning",
@@ -241,8 +242,8 @@ def test_an_archive_keeps_the_content_and_not_the_claim(
     snapshot: MakeSnapshot,
 ) -> None:
     store = open_store(str(tmp_path / "history"))
-    archiver = Archiver(Archive(store), "snapshots", DeadLetterLimit(), claims=claims)
-    assert list(archiver.handle([claimed(0)])) == []
+    archiver = Archiver(Archive(store), "snapshots", claims=claims)
+    assert list(Runner(archiver, DeadLetterLimit()).handle([claimed(0)])) == []
     the_object(claims).unlink()
     (noted,) = windows(store, Selection())
     assert read_snapshot(store, noted) == snapshot(0, **BIG)
@@ -516,10 +517,10 @@ def test_worker_processes_fetch_for_themselves(
     opened = open_model(name)
     there, gone = claimed(0), with_claim(claimed(1), f"{claims.place}/gone.arrows")
     with open_engine(RecordDetection(opened, chosen), name, 2) as engine:
-        detector = Detector(opened, chosen, DeadLetterLimit(), engine)
-        found, dead = detector.handle([there, gone])
+        runner = Runner(Detector(lambda: opened, chosen, engine), DeadLetterLimit())
+        found, dead = runner.handle([there, gone])
         assert dict(found.headers)["icd_snapshot_id"] == b"test/0"
         assert dict(dead.headers)["icd_dlq_exception"] == b"ClaimedObjectMissing"
         Path(str(claims.place).removeprefix("file://")).rename(tmp_path / "unmounted")
         with pytest.raises(StoreUnreachable):
-            list(detector.handle([there]))
+            list(runner.handle([there]))

@@ -26,9 +26,11 @@ from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.topics import COMMUNITIES, SNAPSHOTS, create_topics
 from stream_icd.pipeline.dead_letters import DeadLetterLimit
-from stream_icd.pipeline.detect import Detector, DetectSettings, Outcome, RecordDetection
-from stream_icd.pipeline.engines import ProcessPool
+from stream_icd.pipeline.detect import Detector, DetectSettings, RecordDetection
+from stream_icd.pipeline.engines import Engine, ProcessPool
 from stream_icd.pipeline.redetect import fingerprint
+from stream_icd.pipeline.runner import Runner
+from stream_icd.pipeline.step import Outcome
 from stream_icd.pipeline.subscribe import subscribe
 from stream_icd.registry.shipped import VersionedModel, open_model
 from stream_icd.snapshot import Snapshot
@@ -191,8 +193,8 @@ def test_a_stop_does_not_wait_for_busy_processes(
 
     def work() -> None:
         with ProcessPool(Stuck(model, settings), str(model_folder), 2).opened() as engine:
-            handle = Detector(model, settings, DeadLetterLimit(), engine).handle
-            run_consumer(kafka, topics[0], topics[0], handle, stop)
+            runner = Runner(Detector(lambda: model, settings, engine), DeadLetterLimit())
+            run_consumer(kafka, topics[0], topics[0], runner.handle, stop)
 
     thread = threading.Thread(target=work)
     thread.start()
@@ -232,15 +234,17 @@ def test_processes_give_the_same_bytes_in_the_same_order(
     records = [Record("t", 0, i, 0, m.key, m.value, m.headers) for i, m in enumerate(messages)]
     records.insert(5, Record("t", 0, 99, 0, b"test", b"garbage", messages[0].headers))
 
-    def published(detector: Detector) -> list[str]:
+    def published(engine: Engine[Record, Outcome] | None = None) -> list[str]:
         return [
             fingerprint(Message(one.key or b"", one.value or b"", one.headers)) + one.topic
-            for one in detector.handle(records)
+            for one in Runner(Detector(lambda: model, settings, engine), DeadLetterLimit()).handle(
+                records
+            )
         ]
 
-    alone = published(Detector(model, settings, DeadLetterLimit()))
+    alone = published()
     with ProcessPool(RecordDetection(model, settings), str(model_folder), 2).opened() as engine:
-        assert published(Detector(model, settings, DeadLetterLimit(), engine)) == alone
+        assert published(engine) == alone
     assert len(set(alone)) == 13
     assert alone[5].endswith("t.dlq")
 
@@ -281,7 +285,7 @@ class Deadly(RecordDetection):
 def test_a_record_that_kills_every_process_is_named(model_folder: Path, record: Record) -> None:
     model, settings = open_model(str(model_folder)), DetectSettings(threads=1)
     with ProcessPool(Deadly(model, settings), str(model_folder), 2).opened() as engine:
-        detector = Detector(model, settings, DeadLetterLimit(), engine)
+        runner = Runner(Detector(lambda: model, settings, engine), DeadLetterLimit())
         named = "topic snapshots, partition 2, offset 77, graph test, snapshot test/3: 3 worker"
         with pytest.raises(Overloaded, match=named):
-            list(detector.handle([record]))
+            list(runner.handle([record]))

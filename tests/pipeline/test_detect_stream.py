@@ -17,6 +17,7 @@ from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.pipeline.dead_letters import DeadLetterLimit
 from stream_icd.pipeline.detect import Detector, DetectSettings
+from stream_icd.pipeline.runner import Runner
 from stream_icd.pipeline.subscribe import subscribe
 from stream_icd.registry.shipped import VersionedModel
 from stream_icd.snapshot import Snapshot
@@ -32,12 +33,12 @@ def detecting(
 ) -> Iterator[list[BaseException]]:
     """A detector at work in the background; yields the errors that ended it."""
     settings = DetectSettings(topic=topics[1], threads=1)
-    detector = Detector(model, settings, limit or DeadLetterLimit())
+    runner = Runner(Detector(lambda: model, settings), limit or DeadLetterLimit())
     stop, errors = threading.Event(), []
 
     def work() -> None:
         try:
-            run_consumer(broker.settings(), topics[0], topics[0], detector.handle, stop)
+            run_consumer(broker.settings(), topics[0], topics[0], runner.handle, stop)
         except BaseException as error:
             errors.append(error)
 

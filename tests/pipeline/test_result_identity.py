@@ -8,8 +8,9 @@ from dataclasses import replace
 import pytest
 
 from stream_icd.kafka.record import OutgoingRecord, Record
-from stream_icd.pipeline.detect import Detected, DetectSettings, RecordDetection
+from stream_icd.pipeline.detect import DetectSettings, RecordDetection
 from stream_icd.pipeline.seen_results import SeenResults, result_of
+from stream_icd.pipeline.step import Processed
 from stream_icd.registry.shipped import VersionedModel
 from stream_icd.snapshot import Snapshot, snapshot_from_pairs
 from stream_icd.wire.communities import decode_communities
@@ -26,9 +27,9 @@ def result(model: VersionedModel, outgoing: Outgoing) -> Callable[..., Record]:
         sent = outgoing(snapshot, "snapshots")
         record = Record("snapshots", 0, offset, 0, sent.key, sent.value, sent.headers)
         done = RecordDetection(model, settings)(record)
-        assert isinstance(done, Detected)
-        message = done.message
-        return Record("found", 0, 0, 0, message.key, message.value, message.headers)
+        assert isinstance(done, Processed)
+        (found,) = done.outgoing
+        return Record("found", 0, 0, 0, found.key, found.value, found.headers)
 
     return detect
 

@@ -24,6 +24,7 @@ from stream_icd.pipeline.dead_letters import DeadLetterLimit, dead_letter, split
 from stream_icd.pipeline.detect import Detector, DetectSettings
 from stream_icd.pipeline.publish import Pace
 from stream_icd.pipeline.retry import Retry, open_retry_outlet, plan_retry, retry
+from stream_icd.pipeline.runner import Runner
 from stream_icd.pipeline.topic_range import TopicRange
 from stream_icd.registry.shipped import VersionedModel
 from stream_icd.snapshot import Snapshot
@@ -42,8 +43,9 @@ def detecting(
 ) -> Iterator[None]:
     """A detector at work in the background, which reads what these limits let it read."""
     settings = DetectSettings(topic=topics[1], threads=1, limits=limits)
-    detector, stop = Detector(model, settings, DeadLetterLimit()), threading.Event()
-    arguments = (broker.settings(), topics[0], topics[0], detector.handle, stop)
+    runner = Runner(Detector(lambda: model, settings), DeadLetterLimit())
+    stop = threading.Event()
+    arguments = (broker.settings(), topics[0], topics[0], runner.handle, stop)
     thread = threading.Thread(target=run_consumer, args=arguments)
     thread.start()
     try:

@@ -14,6 +14,7 @@ from stream_icd.kafka.consumer import run_consumer
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.topics import TopicSpec, create_topics
 from stream_icd.pipeline.dead_letters import DeadLetterLimit
+from stream_icd.pipeline.runner import Runner
 from stream_icd.pipeline.subscribe import subscribe_events
 from stream_icd.pipeline.track import Tracker
 from tests.brokers import Broker
@@ -39,8 +40,8 @@ def found_and_told(broker: Broker, topic_name: str) -> Topics:
     return found.name, told.name
 
 
-def tracker(broker: Broker, topic: str) -> Tracker:
-    return Tracker(broker.settings(), DeadLetterLimit(), topic=topic)
+def tracker(broker: Broker, topic: str) -> Runner:
+    return Runner(Tracker(broker.settings(), topic=topic), DeadLetterLimit())
 
 
 @contextmanager
@@ -86,7 +87,7 @@ def test_each_graph_in_order_and_a_new_worker_goes_on_where_the_last_was(
     assert same([one for one in told if one.graph == "b"], unbroken(b))
 
 
-Step = Callable[[Tracker, Sequence[Record]], None]
+Step = Callable[[Runner, Sequence[Record]], None]
 
 
 @pytest.fixture
@@ -95,18 +96,18 @@ def embedded_topics(embedded: Broker, topic_name: str) -> Topics:
     return topic_name, f"{topic_name}.told"
 
 
-def work(broker: Broker, worker: Tracker, records: Sequence[Record]) -> None:
+def work(broker: Broker, worker: Runner, records: Sequence[Record]) -> None:
     """A batch that succeeds: handled, published, committed."""
     sent = tuple(worker.handle(records))
     publish(broker, sent)
     worker.done(BatchDone(tuple(records), sent, 0.0, 0.0))
 
 
-def fails_before_publishing(worker: Tracker, records: Sequence[Record]) -> None:
+def fails_before_publishing(worker: Runner, records: Sequence[Record]) -> None:
     list(worker.handle(records))
 
 
-def fails_before_committing(broker: Broker, worker: Tracker, records: Sequence[Record]) -> None:
+def fails_before_committing(broker: Broker, worker: Runner, records: Sequence[Record]) -> None:
     publish(broker, tuple(worker.handle(records)))
 
 
@@ -123,6 +124,20 @@ def test_a_graph_that_goes_to_another_worker_and_back(
     for worker, start in ((one, 0), (other, 3), (one, 6), (other, 9)):
         work(embedded, worker, records[start : start + 3])
     assert same(events_in(embedded, embedded_topics[1]), unbroken(stream("g", 12)))
+
+
+def test_another_graph_that_goes_on_in_order_does_not_hide_what_another_worker_tracked(
+    embedded: Broker, embedded_topics: Topics
+) -> None:
+    a, b = stream("a", 2), stream("b", 3, seed=4)
+    sent = [a[0], b[0], b[1], a[1], b[2]]
+    publish(embedded, [outgoing(one, embedded_topics[0]) for one in sent])
+    records = held(embedded, embedded_topics[0])
+    one, other = (tracker(embedded, embedded_topics[1]) for _ in range(2))
+    for worker, batch in ((one, records[:2]), (other, records[2:3]), (one, records[3:])):
+        work(embedded, worker, batch)
+    told = events_in(embedded, embedded_topics[1])
+    assert same([each for each in told if each.graph == "b"], unbroken(b))
 
 
 def test_a_batch_that_fails_is_done_again_as_if_nothing_had_been(

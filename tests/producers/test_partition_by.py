@@ -18,6 +18,7 @@ from stream_icd.kafka.record import Record
 from stream_icd.kafka.topics import COMMUNITIES, LABELS, SNAPSHOTS
 from stream_icd.pipeline.dead_letters import DeadLetterLimit
 from stream_icd.pipeline.detect import Detector, DetectSettings
+from stream_icd.pipeline.runner import Runner
 from stream_icd.registry.shipped import VersionedModel
 from tests.brokers import Broker, wait_until
 
@@ -50,11 +51,11 @@ def header(record: Record, name: str) -> str:
 @contextmanager
 def detector(broker: Broker, graph: str) -> Iterator[None]:
     """One of a group of detectors of this graph."""
-    settings = DetectSettings(graph=graph, threads=1)
+    settings = DetectSettings(threads=1)
     model = VersionedModel("test@0", initial_model(RECIPE))
-    handle = Detector(model, settings, DeadLetterLimit()).handle
+    runner = Runner(Detector(lambda: model, settings), DeadLetterLimit(), graph=graph)
     stop = threading.Event()
-    arguments = (broker.settings(), SNAPSHOTS, graph, handle, stop)
+    arguments = (broker.settings(), SNAPSHOTS, graph, runner.handle, stop)
     thread = threading.Thread(target=run_consumer, args=arguments)
     thread.start()
     try:

@@ -14,10 +14,12 @@ from stream_icd.errors import ModelDamaged, Overloaded
 from stream_icd.history.archive import Selection, windows
 from stream_icd.kafka.record import Record
 from stream_icd.pipeline.dead_letters import DeadLetterLimit
-from stream_icd.pipeline.detect import Detector, Refused
+from stream_icd.pipeline.detect import Detector
 from stream_icd.pipeline.engines import Engine, InProcess, ProcessPool
 from stream_icd.pipeline.ray_engine import RayActors
 from stream_icd.pipeline.redetect import ArchivedJob, Job, Outcome, Redetection, fingerprint
+from stream_icd.pipeline.runner import Runner
+from stream_icd.pipeline.step import Refused
 from stream_icd.registry.shipped import VersionedModel
 from stream_icd.snapshot import Snapshot
 from stream_icd.store import Store
@@ -40,12 +42,13 @@ def jobs(archive: Store) -> list[Job]:
 
 def streamed(redetection: Redetection, sent: list[Snapshot]) -> list[str]:
     """Fingerprints of what a detector on the stream publishes."""
-    detector = Detector(redetection.model, redetection.settings, DeadLetterLimit())
+    detector = Detector(lambda: redetection.model, redetection.settings)
+    runner = Runner(detector, DeadLetterLimit())
     messages = [encode_snapshot(one) for one in sent]
     records = [Record("t", 0, i, 0, m.key, m.value, m.headers) for i, m in enumerate(messages)]
     return [
         fingerprint(Message(one.key or b"", one.value or b"", one.headers))
-        for one in detector.handle(records)
+        for one in runner.handle(records)
     ]
 
 

@@ -22,6 +22,7 @@ from stream_icd.pipeline.pacing import Tempo
 from stream_icd.pipeline.redetect import Redetection, fingerprint
 from stream_icd.pipeline.replay import Replayed, make_plan, replay
 from stream_icd.pipeline.replay_results import TopicResults, results_topic
+from stream_icd.pipeline.runner import Runner
 from stream_icd.pipeline.topic_range import TopicRange, parse_position
 from stream_icd.snapshot import Snapshot
 from stream_icd.sources.source import NeverStop
@@ -83,10 +84,10 @@ def streamed(broker: Broker, topic: str, out: str, redetection: Redetection) -> 
     """Run a detector on the stream until it has seen all six good records."""
     stop, done = threading.Event(), [0]
     settings = DetectSettings(topic=out, threads=1, seed=redetection.settings.seed)
-    detector = Detector(redetection.model, settings, DeadLetterLimit())
+    runner = Runner(Detector(lambda: redetection.model, settings), DeadLetterLimit())
 
     def handle(records: object) -> Iterator[OutgoingRecord]:
-        return (one for one in detector.handle(records) if one.topic == out)  # type: ignore[arg-type]
+        return (one for one in runner.handle(records) if one.topic == out)  # type: ignore[arg-type]
 
     def count(batch: object) -> None:
         done[0] += len(batch.records)  # type: ignore[attr-defined]

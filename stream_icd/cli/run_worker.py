@@ -1,0 +1,121 @@
+"""What every consumer program does with its steps: run them until a signal asks it to stop."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import structlog
+
+from stream_icd.cli.options import kafka_settings
+from stream_icd.cli.run_consumer import (
+    freeze_what_stays,
+    share_one_heap,
+    shown_on,
+    stop_on_signals,
+)
+from stream_icd.kafka.delivery import Delivery
+from stream_icd.kafka.settings import KafkaSettings
+from stream_icd.log import configure_logging
+from stream_icd.pipeline.dead_letters import DeadLetterLimit
+from stream_icd.pipeline.outgoing import Fit
+from stream_icd.pipeline.runner import Runner
+from stream_icd.pipeline.step import Step
+from stream_icd.pipeline.streams import Stream, run_streams
+
+if TYPE_CHECKING:
+    from stream_icd.metrics.metrics import Metrics
+
+
+@dataclass(frozen=True)
+class WorkerOptions:
+    """The options that all consumer programs share.
+
+    Attributes:
+        group: consumer group.
+        group_by_topic: read each topic in a group of its own, named GROUP-TOPIC.
+        graph: process only this graph's records; None for all.
+        delivery: what is promised after a failure.
+        batch: records published together when many are waiting.
+        max_dead_letters: stop if more than this fraction of the last 50 records were bad.
+        metrics_port, metrics_host: where metrics and health are served; None: nowhere.
+        bootstrap_servers: Kafka; by default from the environment.
+    """
+
+    group: str
+    group_by_topic: bool = False
+    graph: str | None = None
+    delivery: Literal["auto", "exactly-once", "at-least-once"] = "auto"
+    batch: int = 16
+    max_dead_letters: float = 0.5
+    metrics_port: int | None = None
+    metrics_host: str = "127.0.0.1"
+    bootstrap_servers: str | None = None
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a step may need to know of the run that it is opened for.
+
+    Attributes:
+        settings: how Kafka is reached.
+        metrics: what the worker shows of itself.
+        until_the_end: closes what is entered here when the worker ends.
+    """
+
+    settings: KafkaSettings
+    metrics: Metrics
+    until_the_end: ExitStack
+
+
+def run_worker(
+    open_steps: Callable[[Run], Mapping[str, Step]],
+    options: WorkerOptions,
+    **said: object,
+) -> None:
+    """Run a step on each topic until SIGINT or SIGTERM.
+
+    Heap, signals, log, metrics, health, claims and dead letters are set up here, once for all
+    workers. After the first signal, the batch in hand is finished; a second one ends the program.
+
+    Args:
+        open_steps: gives the step for each topic; called when metrics are served already.
+        said: what the log says of the worker when it starts.
+
+    Raises:
+        BadSettings, BrokerError: as their texts say; and what the steps raise.
+    """
+    share_one_heap()
+    stop = stop_on_signals()
+    configure_logging()
+    settings = kafka_settings(options.bootstrap_servers)
+    with ExitStack() as until_the_end:
+        shown = shown_on(options.metrics_port, options.metrics_host, settings)
+        run = Run(settings, until_the_end.enter_context(shown), until_the_end)
+        steps = open_steps(run)
+        streams = _streams(run, steps, options)
+        context = {name: text for step in steps.values() for name, text in step.context.items()}
+        structlog.get_logger().info("started", group=options.group, **context, **said)
+        run_streams(
+            settings,
+            streams,
+            stop,
+            delivery=Delivery(options.delivery),
+            max_records=options.batch,
+        )
+
+
+def _streams(run: Run, steps: Mapping[str, Step], options: WorkerOptions) -> list[Stream]:
+    fit = Fit(run.settings)
+    return [
+        Stream(
+            topic,
+            f"{options.group}-{topic}" if options.group_by_topic else options.group,
+            Runner(step, DeadLetterLimit(options.max_dead_letters), graph=options.graph, fit=fit),
+            run.metrics.watch(topic, options.graph),
+            freeze_what_stays(),
+        )
+        for topic, step in steps.items()
+    ]

@@ -1,0 +1,73 @@
+"""Runs a step on a stream: the one place that filters, logs, dead-letters and counts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import structlog
+
+from stream_icd.kafka.batch_done import BatchDone
+from stream_icd.kafka.record import OutgoingRecord, Record
+from stream_icd.pipeline.dead_letters import DeadLetterLimit, dead_letter
+from stream_icd.pipeline.record_log import about
+from stream_icd.pipeline.step import Outcome, Refused, Step
+
+
+def unchanged(record: OutgoingRecord) -> OutgoingRecord:
+    """Publish the record as it is."""
+    return record
+
+
+class Runner:
+    """A step at work on the records of one topic.
+
+    Give `handle` and `done` to one `run_consumer`.
+
+    Args:
+        step: what is done to each record.
+        dead_letters: stops the worker if too many records are bad.
+        graph: process only this graph's records; None for all.
+        fit: makes a record fit its topic (`stream_icd.pipeline.outgoing.Fit`).
+    """
+
+    def __init__(
+        self,
+        step: Step,
+        dead_letters: DeadLetterLimit,
+        *,
+        graph: str | None = None,
+        fit: Callable[[OutgoingRecord], OutgoingRecord] = unchanged,
+    ) -> None:
+        self.step = step
+        self._dead_letters = dead_letters
+        self._key = None if graph is None else graph.encode()
+        self._fit = fit
+
+    def handle(self, records: Sequence[Record]) -> Iterator[OutgoingRecord]:
+        """The results and dead letters of the records, in the same order.
+
+        Raises:
+            TooManyDeadLetters: nearly all of the last records were bad.
+        """
+        self.step.begin(records)
+        for record, outcome in self.step.work([one for one in records if self._is_ours(one)]):
+            with about(record, **self.step.context):
+                outgoing = [self._fit(one) for one in self._concluded(record, outcome)]
+            yield from outgoing
+
+    def done(self, batch: BatchDone) -> None:
+        """The results of the batch are published, and its offsets are committed."""
+        self.step.done(batch)
+
+    def _is_ours(self, record: Record) -> bool:
+        return self._key is None or record.key == self._key
+
+    def _concluded(self, record: Record, outcome: Outcome) -> tuple[OutgoingRecord, ...]:
+        log = structlog.get_logger()
+        if isinstance(outcome, Refused):
+            log.warning("dead letter", stage=outcome.stage, reason=outcome.reason)
+            self._dead_letters.count(dead=True, reason=outcome.reason)
+            return (dead_letter(record, outcome.stage, outcome.error),)
+        self._dead_letters.count(dead=False)
+        log.info(outcome.event, **outcome.facts)
+        return outcome.outgoing
