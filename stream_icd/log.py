@@ -8,8 +8,9 @@ from typing import ClassVar, Literal, TextIO
 
 import structlog
 from pydantic import field_validator
-from structlog.typing import Processor
+from structlog.typing import EventDict, Processor
 
+from stream_icd.printable import printable
 from stream_icd.settings import Settings
 
 
@@ -58,8 +59,15 @@ def configure_logging(stream: TextIO | None = None, *, json: bool | None = None)
     logging.getLogger("kafka").setLevel(logging.WARNING)
 
 
+def _printable_values(_logger: object, _method: str, event: EventDict) -> EventDict:
+    """For a terminal: a name in a line does not move the cursor, and forges no line."""
+    return {
+        name: printable(value) if isinstance(value, str) else value for name, value in event.items()
+    }
+
+
 def _formatter(shared: list[Processor], *, as_json: bool) -> logging.Formatter:
-    last: list[Processor] = [structlog.dev.ConsoleRenderer()]
+    last: list[Processor] = [_printable_values, structlog.dev.ConsoleRenderer()]
     if as_json:
         last = [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
     return structlog.stdlib.ProcessorFormatter(

@@ -40,6 +40,17 @@ def test_a_level_says_what_is_worth_a_line(level: str | None, events: list[str])
     assert all(line["offset"] == 7 for line in lines)  # those of libraries, too
 
 
+def test_a_name_forges_no_line_on_a_terminal() -> None:
+    program = PROGRAM.replace("json=True", "json=False").replace(
+        'info("usual")', r'info("usual\x1b[2J\nforged", graph="g\x1b[2J", error="\r\nforged")'
+    )
+    command = [sys.executable, "-c", program]
+    said = subprocess.run(command, capture_output=True, timeout=60, check=True).stderr.decode()
+    assert r"usual\x1b[2J\nforged" in said
+    assert "\x1b[2J" not in said
+    assert len(said.splitlines()) == 2
+
+
 def test_a_level_that_does_not_exist_is_said() -> None:
     said = run("loud").stderr
     assert "BadSettings: log_level" in said

@@ -119,9 +119,10 @@ def show(
 
     stream-icd dlq show 'icd.snapshots.v1[3]@41'
     """
-    from stream_icd.cli.dlq_tables import letter_lines, printable
+    from stream_icd.cli.dlq_tables import letter_lines
     from stream_icd.pipeline.dead_letter_box import read_again, read_dead_letters
     from stream_icd.pipeline.dead_letter_choice import parse_places
+    from stream_icd.printable import printable
 
     settings = kafka_settings(bootstrap_servers)
     dead_letters, places = parse_places([place], topic)

@@ -26,6 +26,7 @@ from stream_icd.pipeline.retry import (
     plan_retry,
     retry,
 )
+from stream_icd.printable import printable
 from stream_icd.sources.source import Stop
 
 
@@ -76,7 +77,7 @@ def run_retry(
 def _say(plan: Plan) -> None:
     console = Console(stderr=True)
     for line in plan_lines(plan):
-        console.print(line, highlight=False, markup=False, soft_wrap=True)
+        console.print(printable(line), highlight=False, markup=False, soft_wrap=True)
 
 
 def plan_lines(plan: Plan) -> Iterator[str]:

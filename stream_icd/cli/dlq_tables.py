@@ -9,6 +9,7 @@ from typing import Any
 
 from stream_icd.kafka.record import Record
 from stream_icd.pipeline.dead_letter_box import DeadLetter, Retried
+from stream_icd.printable import printable, shortened
 
 HEADING = (
     "place",
@@ -43,7 +44,7 @@ def table_lines(found: Found) -> Iterator[str]:
 def counts_lines(letters: Iterable[DeadLetter]) -> Iterator[str]:
     """How many there are of each exception, most first."""
     for name, count in Counter(letter.exception or "unknown" for letter in letters).most_common():
-        yield f"{count:,} {name}"
+        yield f"{count:,} {printable(name)}"
 
 
 def json_lines(found: Found) -> Iterator[str]:
@@ -70,23 +71,17 @@ def letter_lines(letter: DeadLetter, came: Record, retried: Sequence[Retried]) -
     yield from first_rows(came)
 
 
-def printable(text: str) -> str:
-    """A line in which nothing from outside moves the cursor of whoever reads it."""
-    return "".join(one if one.isprintable() else ascii(one)[1:-1] for one in text)
-
-
 def _cells(letter: DeadLetter, retried: Sequence[Retried]) -> tuple[str, ...]:
-    message = letter.message
     cells = (
         letter.place,
         f"{letter.at:%Y-%m-%d %X}",
-        _text(letter.key),
-        letter.snapshot_id or "?",
+        shortened(_text(letter.key)),
+        shortened(letter.snapshot_id or "?"),
         letter.stage,
         letter.exception,
         str(letter.attempt),
         "yes" if retried else "no",
-        message if len(message) <= SHORT else f"{message[: SHORT - 1]}…",
+        shortened(letter.message, SHORT),
     )
     return tuple(map(printable, cells))
 

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from stream_icd.cli.shapes import Shape
 from stream_icd.errors import BadSettings
+from stream_icd.printable import printable
 
 Item = TypeVar("Item")
 
@@ -42,7 +43,7 @@ def write_table(found: Iterable[Item], shape: Shape[Item]) -> None:
     sys.stdout.write(shape.heading + "\n")
     sys.stdout.flush()
     for one in found:
-        sys.stdout.writelines(line + "\n" for line in shape.lines(one))
+        sys.stdout.writelines(f"{printable(line)}\n" for line in shape.lines(one))
         sys.stdout.flush()
 
 

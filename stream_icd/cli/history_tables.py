@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from dataclasses import astuple
 
 from rich.table import Table
+from rich.text import Text
 
 from stream_icd.history.archive import Selection, windows
 from stream_icd.history.parquet import ArchivedWindow
+from stream_icd.printable import printable
 from stream_icd.store import Store
 
 
@@ -23,8 +26,8 @@ def graphs_table(store: Store, selections: Iterable[Selection]) -> Table:
             files = {noted.path for noted in found}
             table.add_row(
                 selection.kind,
-                graph,
-                model,
+                Text(printable(graph)),
+                Text(printable(model)),
                 f"{found[0].window.start:%Y-%m-%d %H:%M}",
                 f"{found[-1].window.start:%Y-%m-%d %H:%M}",
                 f"{len(found):,}",
@@ -44,9 +47,7 @@ def windows_lines(store: Store, selection: Selection) -> Iterator[str]:
                 noted.window.start.isoformat(),
                 noted.window.end.isoformat(),
                 str(noted.rows),
-                noted.partition.graph,
-                noted.identity.snapshot_id,
-                noted.identity.model,
+                *map(printable, (noted.partition.graph, *astuple(noted.identity))),
             )
         )
 

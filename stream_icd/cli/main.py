@@ -12,6 +12,7 @@ import typer
 from stream_icd.cli.help_text import flowing
 from stream_icd.cli.plugins import BuiltIn
 from stream_icd.errors import Action, StreamIcdError
+from stream_icd.printable import printable
 
 # sysexits.h: what a supervisor or a shell script may act on.
 EXIT_CODES = {
@@ -67,5 +68,6 @@ def main() -> None:
     try:
         app()
     except StreamIcdError as error:
-        sys.stderr.write(f"{type(error).__name__}: {error}\n")
+        lines = f"{type(error).__name__}: {error}".split("\n")
+        sys.stderr.writelines(f"{printable(line)}\n" for line in lines)
         raise SystemExit(EXIT_CODES[error.action]) from error

@@ -33,6 +33,7 @@ from stream_icd.pipeline.replay import Plan, make_plan, replay
 from stream_icd.pipeline.replay_compare import compare
 from stream_icd.pipeline.replay_results import Results, TopicResults
 from stream_icd.pipeline.topic_range import TopicRange, read_range
+from stream_icd.printable import printable
 from stream_icd.registry.shipped import VersionedModel, open_model
 from stream_icd.store import Store
 from stream_icd.wire.limits import Limits
@@ -133,7 +134,7 @@ def run_replay(
     if not plan.names:
         raise nothing()
     for line in plan_lines(plan, redetection.version, results.name, options.tempo):
-        console.print(line, highlight=False, markup=False, soft_wrap=True)
+        console.print(printable(line), highlight=False, markup=False, soft_wrap=True)
     if dry_run:
         return
     _detect(options, jobs, plan, engine_of(options, name, redetection), results)

@@ -6,10 +6,12 @@ from collections.abc import Iterator
 from datetime import timedelta
 
 from rich.table import Table
+from rich.text import Text
 
 from stream_icd.pipeline.pacing import Tempo
 from stream_icd.pipeline.replay import Plan
 from stream_icd.pipeline.replay_compare import Comparison, Version
+from stream_icd.printable import printable
 
 
 def plan_lines(plan: Plan, version: str, where: str, tempo: Tempo) -> Iterator[str]:
@@ -32,7 +34,7 @@ def qualities_table(found: Comparison) -> Table:
         table.add_column(name, justify="right")
     for one in found.qualities:
         table.add_row(
-            *one.version,
+            *(Text(printable(part)) for part in one.version),
             f"{one.windows:,}",
             f"{one.communities:.1f}",
             f"{one.modularity:.4f}",
@@ -49,16 +51,16 @@ def agreements_table(found: Comparison) -> Table:
         table.add_column(name, justify="right")
     for one in found.agreements:
         table.add_row(
-            _named(one.before),
-            _named(one.replayed),
+            Text(_named(one.before)),
+            Text(_named(one.replayed)),
             f"{one.windows:,}",
             f"{one.same:,}",
             f"{one.nmi:.4f}",
             f"{one.least_nmi:.4f}",
-            one.least_at,
+            Text(printable(one.least_at)),
         )
     return table
 
 
 def _named(version: Version) -> str:
-    return f"{version[0]} {version[1]}"
+    return printable(f"{version[0]} {version[1]}")

@@ -14,6 +14,7 @@ import typer
 from stream_icd.cli.options import BootstrapServers, kafka_settings
 from stream_icd.cli.reader_gone import when_reader_leaves
 from stream_icd.errors import BadSettings
+from stream_icd.printable import printable
 
 if TYPE_CHECKING:
     from stream_icd.cli.shapes import Shape
@@ -163,4 +164,4 @@ def subscribe(
 
 
 def _say_gap(gap: Gap) -> None:
-    sys.stderr.write(f"{gap}\n")
+    sys.stderr.write(f"{printable(str(gap))}\n")

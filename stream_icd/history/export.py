@@ -15,6 +15,7 @@ from stream_icd.errors import BadSettings, StoreUnwritable
 from stream_icd.history.archive import Selection, read_window, windows
 from stream_icd.history.nothing import nothing_selected
 from stream_icd.history.parquet import ArchivedWindow
+from stream_icd.spreadsheet import safe_cells
 from stream_icd.store import Store
 
 Format = Literal["parquet", "csv", "arrow"]
@@ -43,7 +44,8 @@ def export(
 ) -> int:
     """Write what is selected to `out`, in the order of time; how many rows that were.
 
-    The columns are the archive's with `graph` before them. The file appears when it is whole.
+    The columns are the archive's with `graph` before them. In CSV, texts that a spreadsheet would
+    take for formulas get an apostrophe before them. The file appears when it is whole.
 
     Raises:
         SourceNotFound, BadSettings: nothing is selected; the message says why.
@@ -55,7 +57,8 @@ def export(
     aside = out.with_name(f".{out.name}.part")
     try:
         with aside.open("wb") as sink:
-            rows = _write(_tables(store, selection, on_window), kind, sink)
+            tables = _tables(store, selection, on_window)
+            rows = _write(map(safe_cells, tables) if kind == "csv" else tables, kind, sink)
         aside.replace(out)
     except OSError as error:
         raise StoreUnwritable(f"cannot write {out}: {error.strerror or error}") from error
@@ -86,8 +89,8 @@ def _write(tables: Iterator[pa.Table], kind: Format, sink: object) -> int:
         for table in tables:
             if table.schema != first.schema:
                 raise BadSettings(
-                    f"graph {table['graph'][0]} has other types of ids than the ones before it: "
-                    f"one file has one type; choose one graph with --graph"
+                    f"graph {table['graph'][0].as_py()!r} has other types of ids than the ones "
+                    f"before it: one file has one type; choose one graph with --graph"
                 )
             writer.write_table(table)
             rows += table.num_rows

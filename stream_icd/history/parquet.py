@@ -76,7 +76,7 @@ def describe(kind: Kind, message: Message, table: pa.Table) -> ArchivedWindow:
         LimitExceeded: the name of its graph is too long for a folder.
     """
     fields = EventHeaders(message.headers, TYPES[kind], DEFAULT_LIMITS, BadInput)
-    graph, window = graph_of(message.key, BadInput), fields.window()
+    graph, window = graph_of(message.key, DEFAULT_LIMITS, BadInput), fields.window()
     snapshot_id = fields.text("ce_id" if kind == "snapshots" else "icd_snapshot_id")
     model = fields.text("icd_model") if kind == "communities" else ""
     return ArchivedWindow(

@@ -15,6 +15,7 @@ from stream_icd.kafka.topics import is_dead_letter_topic
 from stream_icd.kafka.watcher import Watcher
 from stream_icd.metrics.health import Health
 from stream_icd.pipeline.dead_letters import split_headers
+from stream_icd.printable import shortened
 
 MOST_GRAPHS = 100
 """So many graphs have a time series of their own; those that come later share `other`."""
@@ -96,7 +97,7 @@ class Metrics:
 
     def graph(self, key: bytes | None) -> str:
         """The label for a graph: its name, or `other` when there are too many."""
-        name = (key or b"").decode(errors="replace")
+        name = shortened(key or b"")
         if name not in self._graphs and len(self._graphs) >= MOST_GRAPHS:
             return "other"
         self._graphs.add(name)

@@ -7,11 +7,15 @@ from collections import deque
 from stream_icd.errors import BadInput, BadSettings, TooManyDeadLetters
 from stream_icd.kafka.record import Headers, OutgoingRecord, Record
 from stream_icd.kafka.topics import dead_letter_topic
+from stream_icd.printable import shortened
 from stream_icd.wire.claim import NAMES as CLAIM_HEADERS
 
 ATTEMPT = "icd_dlq_attempt"
 """How many times a record has been set aside. It goes with one that is sent again, so that a
 record that goes round in circles is seen."""
+
+MOST_MESSAGE = 1000
+"""Characters of what is wrong that a dead letter carries."""
 
 ADDED = (
     "icd_dlq_topic",
@@ -37,7 +41,7 @@ def dead_letter(record: Record, stage: str, error: BadInput) -> OutgoingRecord:
         str(record.offset),
         stage,
         type(error).__name__,
-        str(error),
+        shortened(str(error), MOST_MESSAGE),
         str(before + 1),
     )
     reason = (

@@ -18,6 +18,7 @@ from stream_icd.pipeline.engines import Engine
 from stream_icd.pipeline.outgoing import outgoing
 from stream_icd.pipeline.record_log import about, described
 from stream_icd.pipeline.step import Outcome, Processed, Refused, Step
+from stream_icd.printable import printable
 from stream_icd.quality.modularity import modularity
 from stream_icd.quality.ncut import ncut
 from stream_icd.registry.shipped import VersionedModel
@@ -114,7 +115,7 @@ class RecordDetection:
 
     def name(self, record: Record) -> str:
         """The record, in a sentence of an error."""
-        return ", ".join(f"{name} {value}" for name, value in described(record).items())
+        return printable(", ".join(f"{name} {value}" for name, value in described(record).items()))
 
 
 def _decoded(record: Record, settings: DetectSettings) -> Snapshot:

@@ -8,10 +8,14 @@ from contextlib import contextmanager
 import structlog
 
 from stream_icd.kafka.record import Record
+from stream_icd.printable import shortened
 
 
 def described(record: Record) -> dict[str, str | int]:
-    """Topic, partition and offset; graph, snapshot and model, as far as the record says them."""
+    """Topic, partition and offset; graph, snapshot and model, as far as the record says them.
+
+    Names are shortened: this is called before anything has looked at how long they are.
+    """
     headers = dict(record.headers)
     said = {
         "graph": record.key,
@@ -22,7 +26,7 @@ def described(record: Record) -> dict[str, str | int]:
         "topic": record.topic,
         "partition": record.partition,
         "offset": record.offset,
-        **{name: value.decode(errors="replace") for name, value in said.items() if value},
+        **{name: shortened(value) for name, value in said.items() if value},
     }
 
 

@@ -16,6 +16,7 @@ from stream_icd.pipeline.claim_settings import ClaimSettings
 from stream_icd.pipeline.claims import decoded
 from stream_icd.pipeline.detect import DetectSettings, detected, result_version
 from stream_icd.pipeline.step import Refused
+from stream_icd.printable import printable
 from stream_icd.registry.shipped import VersionedModel
 from stream_icd.snapshot import Snapshot
 from stream_icd.store import Store, open_store
@@ -103,7 +104,7 @@ def record_job(record: Record, claims: ClaimSettings, limits: Limits) -> RecordJ
     with refusing(BadSnapshot, "the headers cannot be read"):
         fields = EventHeaders(record.headers, SNAPSHOT_TYPE, limits, BadSnapshot)
         return RecordJob(
-            graph=graph_of(record.key, BadSnapshot),
+            graph=graph_of(record.key, limits, BadSnapshot),
             snapshot_id=fields.text("ce_id"),
             window_end=fields.window().end,
             record=record,
@@ -137,7 +138,7 @@ class Redetection:
 
     def name(self, job: Job) -> str:
         """The job, in a sentence of an error."""
-        return f"graph {job.graph}, snapshot {job.snapshot_id}"
+        return printable(f"graph {job.graph}, snapshot {job.snapshot_id}")
 
 
 def fingerprint(result: Message) -> str:

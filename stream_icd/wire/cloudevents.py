@@ -48,13 +48,19 @@ def revision_headers(revision: str, snapshot_place: str) -> dict[str, str]:
     return {name: text for name, text in known.items() if text}
 
 
+OURS = ("ce_", "icd_", "content-type")
+NAMES_IN_AN_ID = 4
+"""So many names can make up a `ce_id`: that of a result is a snapshot's, a model's, and more."""
+
+
 class EventHeaders:
     """The headers of a message from outside, read by name, each with a clear complaint.
 
     Raises:
         BadInput: as `error`: a header is missing, given twice, or of another form, or its name or
             value is not UTF-8.
-        LimitExceeded: the headers are larger than `limits.header_bytes`.
+        LimitExceeded: the headers are larger than `limits.header_bytes`, or one of them than
+            `limits.name_bytes`; an id of the event that is made of several names may be larger.
     """
 
     def __init__(self, headers: Headers, type: str, limits: Limits, error: type[BadInput]) -> None:
@@ -65,7 +71,10 @@ class EventHeaders:
         self._values = dict(headers)
         for name in self._values:
             _check_utf_8(name, error)
-        ours = [name for name, _ in headers if name.startswith(("ce_", "icd_", "content-type"))]
+        ours = [name for name, _ in headers if name.startswith(OURS)]
+        for name in ours:
+            names = NAMES_IN_AN_ID if name == "ce_id" else 1
+            _check_size(f"header {name:.80}", self._values[name], names * limits.name_bytes)
         if len(ours) > len(set(ours)):
             raise error(f"a header is given twice: {', '.join(sorted(ours)):.200}")
         self._expect("ce_specversion", "1.0")
@@ -153,8 +162,14 @@ def _check_utf_8(name: str, error: type[BadInput]) -> None:
         raise error(f"a header's name is not UTF-8: {came!r:.80}") from cause
 
 
-def graph_of(key: bytes | None, error: type[BadInput]) -> str:
-    """The graph's name from a message key."""
+def graph_of(key: bytes | None, limits: Limits, error: type[BadInput]) -> str:
+    """The graph's name from a message key.
+
+    Raises:
+        BadInput: as `error`: there is none, or it is not UTF-8.
+        LimitExceeded: it is larger than `limits.name_bytes`.
+    """
+    _check_size("the key", key, limits.name_bytes)
     try:
         graph = (key or b"").decode()
     except UnicodeDecodeError as cause:
@@ -162,3 +177,8 @@ def graph_of(key: bytes | None, error: type[BadInput]) -> str:
     if not graph:
         raise error("the message has no key; the key is the graph's name")
     return graph
+
+
+def _check_size(what: str, value: bytes | None, limit: int) -> None:
+    if value is not None and len(value) > limit:
+        raise LimitExceeded(f"{what} is {len(value)} bytes; the limit of a name is {limit}")

@@ -68,7 +68,7 @@ def decode_communities(
         fields = EventHeaders(headers, COMMUNITIES_TYPE, limits, BadCommunities)
         nodes, labels = _read_nodes(value, limits, BadCommunities)
         communities = Communities(
-            graph=graph_of(key, BadCommunities),
+            graph=graph_of(key, limits, BadCommunities),
             snapshot_id=fields.text("icd_snapshot_id"),
             window=fields.window(),
             nodes=nodes,
@@ -130,7 +130,7 @@ def decode_labels(
         fields = EventHeaders(headers, LABELS_TYPE, limits, BadCommunities)
         nodes, labels = _read_nodes(value, limits, BadCommunities)
         return Labels(
-            graph=graph_of(key, BadCommunities),
+            graph=graph_of(key, limits, BadCommunities),
             snapshot_id=fields.text("icd_snapshot_id"),
             window=fields.window(),
             nodes=nodes,
@@ -154,4 +154,18 @@ def _read_nodes(
         raise error(f"node has type {kinds[0]} and community {kinds[1]}; expected ids and int32")
     if not table.num_rows or any(column.null_count for column in table.columns):
         raise error(f"the table has {table.num_rows} rows, or nulls among them")
-    return table["node"].combine_chunks(), table["community"].to_numpy()
+    nodes = table["node"].combine_chunks()
+    if not _differ(nodes):
+        raise error("a node is in the table more than once; list each node of the snapshot once")
+    return nodes, table["community"].to_numpy()
+
+
+def _differ(nodes: pa.Array) -> bool:
+    """Whether all ids differ; quick where they are integers in order, as we write them."""
+    if pa.types.is_integer(nodes.type):
+        ids = nodes.to_numpy()
+        if (ids[1:] > ids[:-1]).all():
+            return True
+    import pyarrow.compute as pc  # a tenth of the start of a subscriber
+
+    return len(pc.unique(nodes)) == len(nodes)

@@ -94,16 +94,18 @@ def decode_events(
             raise BadEvents("the message has no value; an Arrow table of events was expected")
         table = read_table(value, COLUMNS, limits, BadEvents).combine_chunks()
         _check(table)
+        next_community = _whole(fields, "icd_next_community")
+        _check_numbers(table, next_community)
         nodes, communities = _nodes(table)
         return CommunityEvents(
-            graph=graph_of(key, BadEvents),
+            graph=graph_of(key, limits, BadEvents),
             snapshot_id=fields.text("icd_snapshot_id"),
             window=fields.window(),
             model=fields.text("icd_model"),
             nodes=nodes,
             communities=communities,
             events=tuple(_events(table)),
-            next_community=_whole(fields, "icd_next_community"),
+            next_community=next_community,
             missed=_whole(fields, "icd_missed"),
             late=_yes(fields, "icd_late"),
             model_before=fields.optional("icd_model_before"),
@@ -151,6 +153,25 @@ def _check(table: pa.Table) -> None:
     unknown = set(table["event"].to_pylist()) - set(KINDS)
     if unknown:
         raise BadEvents(f"unknown event {min(unknown)!r:.40}; expected {', '.join(KINDS)}")
+
+
+def _check_numbers(table: pa.Table, next_community: int) -> None:
+    """Counts are not negative, overlaps are shares, and stable ids are some that were given."""
+    for name in ("label", "size", "size_before", "away"):
+        _check_range(name, _one(table[name]), np.inf)
+    _check_range("overlap", _one(table["overlap"]), 1)
+    _check_range("community", _one(table["community"]), next_community - 1)
+    for name in ("parents", "children"):
+        _check_range(name, _one(table[name]).flatten(), next_community - 1)
+
+
+def _check_range(name: str, column: pa.Array, most: float) -> None:
+    if column.null_count and name not in NULLABLE:
+        raise BadEvents(f"there are nulls in {name}")
+    values = column.drop_null().to_numpy()
+    good = (values >= 0) & (values <= most)  # a number that is none is not good
+    if not good.all():
+        raise BadEvents(f"{name} is {values[~good][0]}; expected a number from 0 to {most}")
 
 
 def _nodes(table: pa.Table) -> tuple[pa.Array, NDArray[np.int64]]:

@@ -20,6 +20,8 @@ class Limits(Settings):
         decoded_bytes: size of a message's table, decompressed.
         rows: rows of a table (pairs of a snapshot, nodes of a communities message).
         header_bytes: size of all headers of a message together.
+        name_bytes: size of the key and of each header: of the name of a graph, a snapshot, a
+            model or a source.
 
     Raises:
         BadSettings: a limit is no whole number above 0, or has a name that there is not.
@@ -35,6 +37,7 @@ class Limits(Settings):
     decoded_bytes: int = Field(default=1 << 30, ge=1)
     rows: int = Field(default=50_000_000, ge=1)
     header_bytes: int = Field(default=64 << 10, ge=1)
+    name_bytes: int = Field(default=1 << 10, ge=1)
 
 
 DEFAULT_LIMITS = Limits.model_construct()

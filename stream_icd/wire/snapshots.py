@@ -45,7 +45,7 @@ def decode_snapshot(
         LimitExceeded: it is above `limits`; nothing of that size was allocated.
     """
     with refusing(BadSnapshot, "the message cannot be read"):
-        graph = graph_of(key, BadSnapshot)
+        graph = graph_of(key, limits, BadSnapshot)
         fields = EventHeaders(headers, SNAPSHOT_TYPE, limits, BadSnapshot)
         if not value:
             raise BadSnapshot("the message has no value; an Arrow edge table was expected")

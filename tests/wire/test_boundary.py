@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from stream_icd.communities import STAGES, Communities, Labels
-from stream_icd.errors import BadCommunities, BadEvents, BadInput, BadSnapshot
+from stream_icd.errors import BadCommunities, BadEvents, BadInput, BadSnapshot, LimitExceeded
 from stream_icd.events import CommunityEvent, CommunityEvents
 from stream_icd.kafka.record import Record
 from stream_icd.pipeline.claim_settings import ClaimSettings
@@ -26,7 +26,7 @@ from stream_icd.wire.communities import (
     encode_labels,
 )
 from stream_icd.wire.events import decode_events, encode_events
-from stream_icd.wire.limits import DEFAULT_LIMITS
+from stream_icd.wire.limits import DEFAULT_LIMITS, Limits
 from stream_icd.wire.message import Headers, Message
 from stream_icd.wire.snapshots import decode_snapshot, encode_snapshot
 
@@ -156,6 +156,27 @@ def _raiser(error: type[BaseException]) -> Callable[..., Any]:
         raise error("x" * 10_000)
 
     return fail
+
+
+@pytest.mark.parametrize("kind", DECODERS)
+def test_a_name_that_is_too_long_is_refused_before_it_is_read(kind: str) -> None:
+    message, decode, _ = DECODERS[kind]
+    limits = Limits(name_bytes=40)
+    with pytest.raises(LimitExceeded, match="the key is 8000000 bytes; the limit of a name is 40"):
+        decode(b"\xff" * 8_000_000, message.value, message.headers, limits)
+    for name in {"ce_id", "icd_snapshot_id", "icd_model", "ce_source"} & {*dict(message.headers)}:
+        headers = with_header(message.headers, name, "x" * 161)
+        with pytest.raises(LimitExceeded, match=f"header {name} is 161 bytes; the limit of a name"):
+            decode(message.key, message.value, headers, limits)
+
+
+@pytest.mark.parametrize("kind", DECODERS)
+def test_names_of_the_longest_kind_arrive(kind: str) -> None:
+    message, decode, _ = DECODERS[kind]
+    headers = message.headers
+    for name in {"ce_id", "icd_snapshot_id", "icd_model", "ce_source"} & {*dict(headers)}:
+        headers = with_header(headers, name, "x" * 1024)
+    assert decode(b"\n" * 1024, message.value, headers).graph == "\n" * 1024
 
 
 WEIGHTS = {

@@ -76,6 +76,14 @@ BAD_TABLES = {
         pa.table({"node": [1], "community": pa.array([-1], pa.int32())}),
         "run from -1",
     ),
+    "a node twice": (
+        pa.table({"node": [7, 3, 7], "community": pa.array([0, 1, 1], pa.int32())}),
+        "a node is in the table more than once",
+    ),
+    "a name twice": (
+        pa.table({"node": ["a", "b", "a"], "community": pa.array([0, 1, 1], pa.int32())}),
+        "a node is in the table more than once",
+    ),
     "another K than the header's": (
         pa.table({"node": [1, 2, 3], "community": pa.array([0, 1, 2], pa.int32())}),
         "icd_k says 2 communities; the table has 3",
@@ -89,6 +97,21 @@ def test_a_bad_table_says_why(name: str) -> None:
     message = encode_communities(communities([0, 1]))
     with pytest.raises(BadCommunities, match=reason):
         decode_communities(message.key, write_table(table), message.headers)
+
+
+@pytest.mark.parametrize("text", ["nan", "inf", "-Infinity", "1e999"])
+@pytest.mark.parametrize("name", ["icd_modularity", "icd_ncut", "icd_ms_encode"])
+def test_numbers_that_json_lacks_are_refused(name: str, text: str) -> None:
+    message = encode_communities(communities([0, 1]))
+    headers = tuple((own, text.encode() if own == name else v) for own, v in message.headers)
+    with pytest.raises(BadCommunities, match=f"{name} is '{text}'; expected a finite number"):
+        decode_communities(message.key, message.value, headers)
+
+
+@pytest.mark.parametrize("nodes", [[3, 1, 2], ["b", "a", "c"]])
+def test_nodes_may_come_in_any_order(nodes: list[object]) -> None:
+    message = encode_communities(communities([0, 1, 1], pa.array(nodes)))
+    assert decode_communities(message.key, message.value, message.headers).n_nodes == 3
 
 
 def test_a_snapshot_is_not_mistaken_for_communities() -> None:

@@ -77,6 +77,11 @@ BAD_TABLES = {
     "int32 ids": ("community", pa.array([1] * 5, pa.int32()), "community has type int32"),
     "members that are no ids": ("members", pa.array([[0.5]] * 5), "a list of ids"),
     "a node twice": ("members", pa.array([[1], [1], None, None, None]), "two communities"),
+    "a negative size": ("size", pa.array([-1, 1, 1, 1, 1]), "size is -1"),
+    "an overlap that is no number": ("overlap", pa.array([float("nan")] * 5), "overlap is nan"),
+    "an id that was never given": ("community", pa.array([7, 8, 7, 8, 100]), "community is 100"),
+    "a parent that was never given": ("parents", pa.array([[100]] * 5), "parents is 100"),
+    "a null parent": ("parents", pa.array([[None]] * 5, pa.list_(pa.int64())), "nulls in parents"),
     "a null node": ("members", pa.array([[1], [None], None, None, None]), "null"),
 }
 

@@ -26,6 +26,7 @@ from stream_icd.pipeline.dead_letter_box import dead_letter_of, retried_marker
 from stream_icd.pipeline.dead_letters import dead_letter
 from stream_icd.snapshot import Window, snapshot_from_pairs
 from stream_icd.wire.claim import claim_on
+from stream_icd.wire.cloudevents import NAMES_IN_AN_ID
 from stream_icd.wire.communities import (
     decode_communities,
     decode_labels,
@@ -210,10 +211,12 @@ def test_topics_are_those_that_topics_create_makes() -> None:
 
 def test_limits_are_those_of_the_code() -> None:
     limits = rows_under("## Limits")
-    numbers = [int(match) for row in limits.values() for match in re.findall(r"\b\d{5,}\b", row)]
+    numbers = [int(match) for row in limits.values() for match in re.findall(r"\b\d{4,}\b", row)]
     ours = DEFAULT_LIMITS
     record = KafkaSettings.model_fields["max_message_bytes"].default
-    assert numbers == [record, ours.decoded_bytes, ours.rows, ours.header_bytes]
+    names = [ours.name_bytes, NAMES_IN_AN_ID * ours.name_bytes]
+    assert numbers == [record, ours.decoded_bytes, ours.rows, ours.header_bytes, *names]
+    assert resolved(CONTRACT["components"]["schemas"]["text"])["maxLength"] == ours.name_bytes
     assert resolved(CONTRACT["components"]["schemas"]["arrowStream"])["maxLength"] == record
 
 

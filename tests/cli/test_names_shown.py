@@ -1,0 +1,155 @@
+"""A name from outside forges no line, moves no cursor, breaks no table and fills no screen."""
+
+from __future__ import annotations
+
+import io
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pytest
+from prometheus_client import generate_latest
+from rich.console import Console
+
+from stream_icd.cli import formats, main, shapes, subscribe
+from stream_icd.cli.dlq_tables import table_lines
+from stream_icd.cli.history_tables import graphs_table, windows_lines
+from stream_icd.cli.replay_tables import agreements_table, qualities_table
+from stream_icd.communities import STAGES, Communities
+from stream_icd.errors import BadSnapshot, HistoryDamaged
+from stream_icd.history.archive import Archive, Selection
+from stream_icd.history.export import export
+from stream_icd.kafka.batch_done import BatchDone
+from stream_icd.kafka.record import Record
+from stream_icd.metrics.health import Health
+from stream_icd.metrics.metrics import MOST_GRAPHS, Metrics
+from stream_icd.pipeline.dead_letter_box import dead_letter_of
+from stream_icd.pipeline.dead_letters import dead_letter
+from stream_icd.pipeline.record_log import described
+from stream_icd.pipeline.replay_compare import Agreement, Comparison, VersionQuality
+from stream_icd.printable import printable, shortened
+from stream_icd.snapshot import Window
+from stream_icd.store import open_store
+from stream_icd.tracking.gaps import Gap
+from stream_icd.wire.communities import encode_communities
+
+DAY = Window(datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 1, 2, tzinfo=UTC))
+FORGED = "g\r\n\x1b[2J\u202eas733 0 lost\x07[/red]"
+ESCAPED = r"g\r\n\x1b[2J\u202eas733 0 lost\x07[/red]"
+
+
+def found(graph: str = FORGED, nodes: tuple[str, ...] = ("a", "b")) -> Communities:
+    return Communities(
+        graph=graph,
+        snapshot_id=graph,
+        window=DAY,
+        nodes=pa.array(nodes),
+        labels=np.zeros(len(nodes), np.int32),
+        n_edges=1,
+        model=graph,
+        modularity=0.0,
+        ncut=0.0,
+        milliseconds=dict.fromkeys(STAGES, 1.0),
+        detected_at=DAY.end,
+    )
+
+
+def test_what_prints_stays_as_it_is_and_the_rest_is_escaped() -> None:
+    assert printable(FORGED) == ESCAPED
+    assert printable("Überwachung/北京 [/red] ✓") == "Überwachung/北京 [/red] ✓"
+    assert printable("\ud800") == r"\ud800"
+
+
+@pytest.mark.parametrize("long", ["é" * 8_000_000, ("é" * 8_000_000).encode(), b"\xff" * 8_000_000])
+def test_a_long_name_is_shortened(long: str | bytes) -> None:
+    assert len(shortened(long)) == 120
+    assert shortened(long).endswith("…")
+    assert shortened("é" * 120) == "é" * 120
+
+
+def test_a_subscriber_s_table_has_a_line_a_snapshot(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    formats.write_table([found(), found()], shapes.COMMUNITIES)
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 3
+    assert all(line.count(ESCAPED) == 2 for line in lines[1:])
+
+
+def test_a_gap_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    subscribe._say_gap(Gap(FORGED, DAY, DAY, 1))
+    assert capsys.readouterr().err.splitlines()[0].startswith(ESCAPED)
+
+
+def test_an_error_names_what_is_wrong_in_one_line(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail() -> None:
+        raise HistoryDamaged("\x1b[2J first\nsecond")
+
+    monkeypatch.setattr(main, "app", fail)
+    with pytest.raises(SystemExit):
+        main.main()
+    assert capsys.readouterr().err == "HistoryDamaged: \\x1b[2J first\nsecond\n"
+
+
+def test_the_archive_is_listed_whatever_its_graphs_are_called(tmp_path: Path) -> None:
+    store = open_store(str(tmp_path))
+    Archive(store).add("communities", encode_communities(found()))
+    selection = Selection("communities")
+    assert drawn(graphs_table(store, [selection])).count(ESCAPED) == 2
+    (line,) = windows_lines(store, selection)
+    assert line.split("\t")[4:] == [ESCAPED] * 3
+
+
+def test_versions_are_compared_whatever_they_are_called() -> None:
+    version = (FORGED, FORGED, "before")
+    comparison = Comparison(
+        qualities=[VersionQuality(version, 1, 1.0, 0.5, 0.5, 0.0)],
+        agreements=[Agreement(version, version, 1, 1, 1.0, 1.0, FORGED)],
+    )
+    assert drawn(qualities_table(comparison)).count(ESCAPED) == 2
+    assert drawn(agreements_table(comparison)).count(ESCAPED) == 5
+
+
+def drawn(table: object) -> str:
+    out = io.StringIO()
+    Console(file=out, width=1000).print(table)
+    text = out.getvalue()
+    assert "\x1b" not in text
+    return text
+
+
+def test_a_spreadsheet_runs_no_node(tmp_path: Path) -> None:
+    store, out = open_store(str(tmp_path / "history")), tmp_path / "rows.csv"
+    nodes = ("+1", "-1", "=1+1", "@a", "\ta", "a=1")
+    Archive(store).add("communities", encode_communities(found("=cmd", nodes)))
+    export(store, Selection("communities"), out)
+    rows = pa.csv.read_csv(out).to_pylist()
+    assert [row["node"] for row in rows] == ["'+1", "'-1", "'=1+1", "'@a", "'\ta", "a=1"]
+    assert {row["graph"] for row in rows} == {"'=cmd"}
+
+
+LONG = Record("icd.snapshots.v1", 0, 7, 0, b"x" * 8_000_000, b"", (("ce_id", b"y" * 60_000),))
+
+
+def test_a_line_of_the_log_is_short_whatever_the_key() -> None:
+    assert len(str(described(LONG))) < 500
+
+
+def test_a_dead_letter_says_briefly_what_is_wrong_with_a_long_name() -> None:
+    letter = dead_letter(LONG, "decode", BadSnapshot("z" * 100_000))
+    assert len(dict(letter.headers)["icd_dlq_message"]) < 1100
+    came = Record(letter.topic, 0, 0, 0, letter.key, letter.value, letter.headers)
+    assert all(len(line) < 600 for line in table_lines([(dead_letter_of(came), ())]))
+
+
+def test_labels_of_metrics_are_short_and_few() -> None:
+    metrics = Metrics(Health(60, 60), now=lambda: 0.0)
+    records = [
+        Record("t", 0, at, 0, b"%d" % at + b"x" * 80_000, b"") for at in range(2 * MOST_GRAPHS)
+    ]
+    metrics.watch("t").done(BatchDone(tuple(records), (), 0.1, 0.1))
+    assert len(generate_latest(metrics.registry)) < 100_000
