@@ -54,7 +54,8 @@ def learned_parameters(data_set: DataSet, n_training: int) -> RefinedParameters:
     if data_set.training_graphs is None:
         return RefinedParameters()
     graphs = islice(data_set.training_graphs(), n_training)
-    return fit_parameters([LabelledGraph(graph.adjacency, graph.truth) for graph in graphs])
+    labelled = [LabelledGraph(graph.adjacency, graph.truth) for graph in graphs]
+    return fit_parameters(labelled).parameters
 
 
 def _peer(run: Callable[[Any, int, int], Labels]) -> Callable[[DataSet, int], Method]:

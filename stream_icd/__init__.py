@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from stream_icd.communities import Communities, Labels
+    from stream_icd.estimator import ICD
     from stream_icd.events import CommunityEvent, CommunityEvents
-    from stream_icd.icd.estimator import ICD
     from stream_icd.pipeline.subscribe import subscribe, subscribe_events, subscribe_node
     from stream_icd.snapshot import Snapshot, Window, snapshot_from_pairs
     from stream_icd.tracking.node_changes import NodeChange
@@ -33,7 +33,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    "ICD": "stream_icd.icd.estimator",
+    "ICD": "stream_icd.estimator",
     "Communities": "stream_icd.communities",
     "CommunityEvent": "stream_icd.events",
     "CommunityEvents": "stream_icd.events",

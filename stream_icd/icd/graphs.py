@@ -21,14 +21,18 @@ def as_adjacency(graph: Any) -> csr_array:
     taken as it is.
 
     Args:
-        graph: a square scipy sparse matrix, a NetworkX graph (nodes in its own order), a PyG
-            `Data` (`edge_index`, `num_nodes`, and `edge_weight` where there is one), a pair
-            `(edge_index, num_nodes)` with `edge_index` of shape `(2, n_pairs)`, or anything
-            with an `adjacency()` method, such as a `Snapshot`.
+        graph: any of
+            a square matrix: scipy sparse, or dense (an array, or lists of rows);
+            a NetworkX graph, nodes in its own order, with its `weight` where it has one;
+            `edge_index`, integers of shape `(2, n_pairs)`: an array, a tensor, or a tuple
+            `(src, dst)`; nodes are numbered from 0 to the largest one named;
+            `(edge_index, num_nodes)`, where there may be nodes without edges after that;
+            a PyG `Data` (`edge_index`, `num_nodes`, and `edge_weight` where there is one);
+            an object with an `adjacency()` method, such as a `Snapshot`.
 
     Raises:
         BadInput: a matrix that is not square, a node out of range, a weight that is negative
-            or not finite.
+            or not finite, an array that may be either of two.
         BadSettings: a kind of object that is none of these.
 
     >>> as_adjacency((np.array([[0, 1, 1], [1, 2, 2]]), 4)).toarray().tolist()
@@ -42,6 +46,12 @@ def as_adjacency(graph: Any) -> csr_array:
     return directed if _is_symmetric(directed) else _canonical(directed + directed.T)
 
 
+ACCEPTED = (
+    "a scipy sparse or a dense square matrix, an edge_index (2, n_pairs), (edge_index, num_nodes), "
+    "a NetworkX graph, a PyG Data, or an object with adjacency()"
+)
+
+
 def _as_matrix(graph: Any) -> coo_array:
     networkx = sys.modules.get("networkx")
     if issparse(graph):
@@ -52,17 +62,46 @@ def _as_matrix(graph: Any) -> coo_array:
         return coo_array(graph.adjacency())
     if hasattr(graph, "edge_index") and hasattr(graph, "num_nodes"):
         weights = getattr(graph, "edge_weight", None)
-        return _from_edge_index(graph.edge_index, graph.num_nodes, weights)
-    if isinstance(graph, tuple) and len(graph) == 2:
-        return _from_edge_index(graph[0], graph[1], None)
-    raise BadSettings(
-        f"a {type(graph).__name__} is no graph known here; give a scipy sparse matrix, "
-        f"(edge_index, num_nodes), a NetworkX graph, a PyG Data, or an object with adjacency()"
-    )
+        return _from_edge_index(np.asarray(graph.edge_index), graph.num_nodes, weights)
+    if isinstance(graph, tuple) and len(graph) == 2 and _is_whole_number(graph[1]):
+        return _from_edge_index(np.asarray(graph[0]), graph[1], None)
+    if hasattr(graph, "__array__") or isinstance(graph, list | tuple):
+        return _from_array(_as_array(graph), type(graph).__name__)
+    raise BadSettings(f"a {type(graph).__name__} is no graph known here; give {ACCEPTED}")
 
 
-def _from_edge_index(edge_index: Any, num_nodes: Any, weights: Any) -> coo_array:
-    pairs, n = np.asarray(edge_index), int(num_nodes)
+def _is_whole_number(value: Any) -> bool:
+    return hasattr(value, "__index__") and np.ndim(value) == 0
+
+
+def _as_array(graph: Any) -> NDArray[Any]:
+    try:
+        return np.asarray(graph)
+    except ValueError as error:  # such as rows of different lengths
+        raise BadInput(f"a {type(graph).__name__} that is no array: {error}") from error
+
+
+def _from_array(array: NDArray[Any], kind: str) -> coo_array:
+    """A dense adjacency matrix, or pairs."""
+    what = f"a {kind} of {array.dtype} of shape {array.shape}"
+    if array.dtype.kind not in "biuf" or array.ndim != 2:
+        raise BadInput(f"{what} is no graph known here; give {ACCEPTED}")
+    whole = array.dtype.kind in "iu"
+    if array.shape == (2, 2) and whole and array.tolist() != [[0, 1], [1, 0]]:
+        raise BadInput(
+            f"{what} may be two pairs or the adjacency of two nodes; give (edge_index, num_nodes), "
+            f"or a scipy sparse matrix"
+        )
+    if array.shape[0] == array.shape[1]:
+        return coo_array(array.astype(np.float64))
+    if array.shape[0] == 2 and whole:
+        return _from_edge_index(array, int(array.max()) + 1 if array.size else 0, None)
+    pairs = "; pairs stand in columns here: give its transpose" if array.shape[1] == 2 else ""
+    raise BadInput(f"{what} is neither square nor an edge_index (2, n_pairs) of integers{pairs}")
+
+
+def _from_edge_index(pairs: NDArray[Any], num_nodes: Any, weights: Any) -> coo_array:
+    n = int(num_nodes)
     if pairs.ndim != 2 or pairs.shape[0] != 2 or pairs.dtype.kind not in "iu":
         raise BadInput(
             f"edge_index is {pairs.dtype} of shape {pairs.shape}; it must be integers (2, n_pairs)"

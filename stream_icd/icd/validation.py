@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from stream_icd.icd.detection import detect
+from stream_icd.icd.detection import detect_canonical
 from stream_icd.icd.labelled_graph import LabelledGraph
 from stream_icd.icd.model import Model
 from stream_icd.quality.modularity import modularity
@@ -23,7 +23,7 @@ def validate(model: Model, graphs: Sequence[LabelledGraph], threads: int = 2) ->
 
 
 def _score(model: Model, graph: LabelledGraph, threads: int) -> float:
-    found = detect(
+    found = detect_canonical(
         graph.adjacency,
         model,
         graph.n_communities,

@@ -9,7 +9,7 @@ from time import perf_counter
 
 from stream_icd.communities import Communities, revision_of
 from stream_icd.errors import BadInput, BadSettings
-from stream_icd.icd.detection import Mode, detect
+from stream_icd.icd.detection import Mode, detect_canonical
 from stream_icd.kafka.record import Record
 from stream_icd.kafka.topics import COMMUNITIES
 from stream_icd.pipeline.claim_settings import ClaimSettings
@@ -220,7 +220,7 @@ def detect_snapshot(
     k = snapshot.n_communities or settings.n_communities
     if k is not None and k > snapshot.n_nodes:
         raise BadInput(f"{snapshot.id}: {k} communities asked of {snapshot.n_nodes} nodes")
-    detection = detect(
+    detection = detect_canonical(
         adjacency,
         model.model,
         k,

@@ -10,13 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_icd.extras import needs_extra
-from stream_icd.icd.detection import Mode, detect
+from stream_icd.icd.detection import Mode, detect_canonical
 from stream_icd.icd.history import Epoch, History, best_epoch
 from stream_icd.icd.labelled_graph import LabelledGraph
 from stream_icd.icd.model import Model, initial_model, save_model
 from stream_icd.icd.recipe import Recipe
 from stream_icd.icd.refined.fit import fit_parameters
-from stream_icd.icd.refined.parameters import RefinedParameters
 from stream_icd.icd.splitting import split_in_order
 from stream_icd.icd.teacher import taught
 from stream_icd.icd.training_plot import draw_training
@@ -103,7 +102,7 @@ def train_model(
         threads=threads,
         progress=progress,
     )
-    refined = fit_parameters(second, recipe.seed) if known else RefinedParameters()
+    refined = fit_parameters(second, recipe.seed, threads).parameters
     model = Model(recipe, training.model.weights, refined)
     control = Model(recipe, initial_model(recipe).weights)
 
@@ -178,7 +177,7 @@ card.
 
 def _score(graph: LabelledGraph, model: Model, mode: Mode, threads: int) -> float:
     k = graph.n_communities
-    found = detect(graph.adjacency, model, k, mode=mode, threads=threads).communities
+    found = detect_canonical(graph.adjacency, model, k, mode=mode, threads=threads).communities
     if graph.labels is None:
         return modularity(graph.adjacency, found)
     return nmi(graph.labels, found)

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from stream_icd.errors import BadInput, BadSettings
-from stream_icd.icd.detection import Mode
-from stream_icd.icd.estimator import ICD
+from stream_icd.errors import BadInput, BadSettings, ModelNotFound
+from stream_icd.estimator import ICD
+from stream_icd.icd.detection import Mode, detect
 from stream_icd.icd.labelled_graph import LabelledGraph
 from stream_icd.icd.recipe import Recipe
 from stream_icd.icd.refined.parameters import RefinedParameters
@@ -98,7 +98,8 @@ def test_it_is_cloned_without_what_it_learned(fitted: dict[str, ICD]) -> None:
 
 
 def test_another_seed_gives_another_encoder(graph: LabelledGraph, recipe: Recipe) -> None:
-    one, two = (ICD(recipe=recipe, seed=seed).fit([graph.adjacency]) for seed in (1, 2))
+    known = [graph.adjacency], [graph.labels]
+    one, two = (ICD(recipe=recipe, seed=seed).fit(*known) for seed in (1, 2))
     assert not np.allclose(one.embed(graph.adjacency), two.embed(graph.adjacency))
 
 
@@ -107,12 +108,53 @@ def test_parameters_can_be_set() -> None:
     assert (icd.get_params()["mode"], icd.get_params()["seed"]) == ("faithful", 4)
 
 
-def test_refined_mode_learns_from_labels_and_has_defaults_without(
-    fitted: dict[str, ICD], history: list[LabelledGraph], recipe: Recipe
+def test_refined_mode_learns_with_labels_and_without(
+    fitted: dict[str, ICD], graph: LabelledGraph, history: list[LabelledGraph], recipe: Recipe
 ) -> None:
-    assert fitted["refined"].model_.refined != RefinedParameters()
-    unlabelled = ICD(recipe=recipe).fit([history[0].adjacency])
-    assert unlabelled.model_.refined == RefinedParameters()
+    assert fitted["refined"].learned_.learned_from == "labels"
+    unlabelled = ICD(recipe=recipe).fit([one.adjacency for one in history[:2]])
+    assert unlabelled.learned_.learned_from == "hidden edges"
+    assert unlabelled.model_.refined == unlabelled.learned_.parameters != RefinedParameters()
+    assert nmi(graph.labels, unlabelled.predict(graph.adjacency)) > 0.95
+
+
+def test_one_graph_is_learned_from_and_answered(graph: LabelledGraph) -> None:
+    found = ICD().fit_predict(graph.adjacency, 15)
+    assert found.max() == 14
+    assert nmi(graph.labels, found) > 0.95
+
+
+def test_labels_may_be_strings_and_any_other_names(history: list[LabelledGraph]) -> None:
+    graphs = [one.adjacency for one in history[:2]]
+    named = [
+        [one.labels.tolist() for one in history[:2]],
+        [[f"team {label}" for label in one.labels] for one in history[:2]],
+        [one.labels * 7 - 40 for one in history[:2]],
+    ]
+    fits = [ICD().fit(graphs, labels).learned_ for labels in named]
+    assert fits[0] == fits[1] == fits[2]
+
+
+@pytest.mark.parametrize("name", ["as", "gn", "lfr", "taxi"])
+def test_a_shipped_model_is_loaded_by_its_name(name: str, graph: LabelledGraph) -> None:
+    icd = ICD.load(name)
+    assert icd.model_.recipe.name == name
+    assert icd.predict(graph.adjacency, 15).shape == (300,)
+
+
+def test_a_name_that_is_no_model_lists_those_that_are() -> None:
+    with pytest.raises(ModelNotFound, match="as, gn, lfr, taxi"):
+        ICD.load("internet")
+
+
+def test_detect_and_icd_take_the_same_graphs(graph: LabelledGraph) -> None:
+    theirs = networkx.from_scipy_sparse_array(graph.adjacency)
+    pairs = np.stack(graph.adjacency.nonzero())
+    icd = ICD.load("gn")
+    expected = icd.predict(graph.adjacency)
+    for same in (theirs, pairs, graph.adjacency.toarray(), (pairs, 300)):
+        assert np.array_equal(icd.predict(same), expected)
+        assert np.array_equal(detect(same, icd.model_).communities, expected)
 
 
 def test_faithful_mode_trains_and_tells_how(fitted: dict[str, ICD]) -> None:
@@ -135,6 +177,12 @@ def test_what_it_cannot_learn_from_is_refused(history: list[LabelledGraph]) -> N
         ICD().fit([history[0].adjacency], [])
     with pytest.raises(BadInput, match="one each"):
         ICD().fit([history[0].adjacency], [[0, 1]])
+    with pytest.raises(BadInput, match="a list that cannot be sorted"):
+        ICD().fit([history[0].adjacency], [[None, "a"] * 150])
+    with pytest.raises(BadInput, match="a list that cannot be sorted.*missing"):
+        ICD().fit([history[0].adjacency], [[float("nan"), 1.0] * 150])
+    with pytest.raises(BadSettings, match="not a csr_array; for one graph: fit"):
+        ICD().fit(history[0].adjacency)
     with pytest.raises(BadSettings, match="faithful"):
         ICD("exact").fit([history[0].adjacency])
     with pytest.raises(BadSettings, match="GN-0"):

@@ -1,4 +1,4 @@
-"""ICD in scikit-learn's manner: fit on history, predict the communities of a new graph."""
+"""ICD in scikit-learn's manner: fit on past graphs, predict the communities of a new one."""
 
 from __future__ import annotations
 
@@ -15,38 +15,44 @@ from stream_icd.extras import needs_extra
 from stream_icd.icd.detection import Mode, check_mode, detect, embed
 from stream_icd.icd.graphs import as_adjacency
 from stream_icd.icd.labelled_graph import LabelledGraph
-from stream_icd.icd.model import Model, initial_model, load_model, save_model
+from stream_icd.icd.model import Model, initial_model, save_model
 from stream_icd.icd.presets import preset
 from stream_icd.icd.recipe import Recipe
 from stream_icd.icd.refined.fit import fit_parameters
 from stream_icd.icd.teacher import taught
+from stream_icd.registry.shipped import open_model
 
 
 class ICD(BaseEstimator):  # type: ignore[misc]
     """Inductive community detection: learn from a system's past graphs, answer for new ones.
 
-    Graphs are whatever `as_adjacency` takes. The same seed gives the same answer, on any
-    number of threads, and the order of the nodes does not matter where nothing is tied.
+    Graphs are whatever `as_adjacency` takes: scipy sparse or dense matrices, an `edge_index`,
+    NetworkX graphs, PyG `Data`, snapshots. The same seed gives the same answer, on any number of
+    threads, and the order of the nodes does not matter where nothing is tied.
 
     Args:
-        mode: "refined" learns a few numbers from the labels and finds communities by local
-            moves and beliefs; "faithful" is the paper's way: it trains the recipe's encoder
-            and clusters the embedding by K-means. In refined mode the encoder stays untrained:
-            an embedding it gives is an orthogonal projection of the features.
+        mode: "refined" learns a few numbers and finds communities by local moves and beliefs;
+            "faithful" is the paper's way: it trains the recipe's encoder (which needs the extra
+            `train`) and clusters the embedding by K-means. In refined mode the encoder stays
+            untrained: an embedding it gives is an orthogonal projection of the features.
         recipe: how to train, or the name of one of the paper's data sets (`PRESETS`).
         seed: of every random choice, instead of the recipe's.
-        threads: of the dense products and K-means.
-        device: "cpu" or "cuda", to train on.
+        threads: cores to use.
+        device: "cpu" or "cuda", to train the encoder on.
 
     Attributes:
         model_: the fitted `Model`.
+        learned_: the `Fit`: what was learned in refined mode, and how each choice did; None in
+            faithful mode and for a loaded model.
         history_: the epochs of a faithful training; empty in refined mode.
 
     >>> from stream_icd.synthetic.gn import generate_gn
     >>> past = [generate_gn(np.random.default_rng(s), 120, 6, 0.6, 0.02) for s in range(3)]
-    >>> icd = ICD(recipe="Enron").fit(past, [graph.communities for graph in past])
-    >>> icd.predict(past[0], n_communities=6).shape
+    >>> icd = ICD().fit(past)  # or .fit(past, labels), where the communities are known
+    >>> icd.predict(past[0]).shape
     (120,)
+    >>> len(set(ICD.load("as").predict(past[0], n_communities=6)))
+    6
     """
 
     def __init__(
@@ -66,29 +72,31 @@ class ICD(BaseEstimator):  # type: ignore[misc]
     def fit(self, graphs: Sequence[Any], labels: Sequence[ArrayLike] | None = None) -> Self:
         """Learn from graphs, and from their communities where they are known.
 
-        Without labels, refined mode keeps its defaults. Faithful mode then takes a teacher's:
-        the communities that maximise modularity; its epochs are judged by modularity too.
+        Without labels, refined mode takes the numbers that best foretell hidden edges (see
+        `fit_unlabelled`); some seconds for three graphs of 5,000 nodes. Faithful mode then takes a
+        teacher's labels: the communities that maximise modularity.
 
         Args:
-            graphs: at least one; two for faithful mode. The last tenth, one at least,
-                validates the training.
-            labels: one array `(n,)` of communities for each graph.
+            graphs: a list of at least one; of two for faithful mode. The last tenth, one at
+                least, validates the encoder's training.
+            labels: one array `(n,)` of communities for each graph; integers, strings, or
+                anything else that can be sorted.
 
         Raises:
             BadInput: a graph or its labels cannot be used.
             BadSettings: a parameter is wrong, or there are too few graphs.
+            MissingExtra: faithful mode, and torch is not installed.
         """
         check_mode(self.mode)
         recipe = self._recipe()
         known = _with_labels(graphs, labels)
-        self.history_ = ()
+        self.history_, self.learned_ = (), None
         if self.mode == "faithful":
             self.model_, self.history_ = self._train(known, recipe)
-        elif labels is None:
-            self.model_ = initial_model(recipe)
-        else:
-            fitted = fit_parameters(known, seed=self.seed)
-            self.model_ = Model(recipe, initial_model(recipe).weights, fitted)
+            return self
+        self.learned_ = fit_parameters(known, self.seed, self.threads)
+        weights = initial_model(recipe).weights
+        self.model_ = Model(recipe, weights, self.learned_.parameters)
         return self
 
     def predict(self, graph: Any, n_communities: int | None = None) -> NDArray[np.int32]:
@@ -102,7 +110,7 @@ class ICD(BaseEstimator):  # type: ignore[misc]
             BadSettings: not fitted yet, or K is not from 1 to n.
         """
         found = detect(
-            as_adjacency(graph),
+            graph,
             self._fitted(),
             n_communities,
             mode=self.mode,
@@ -110,6 +118,14 @@ class ICD(BaseEstimator):  # type: ignore[misc]
             threads=self.threads,
         )
         return found.communities
+
+    def fit_predict(self, graph: Any, n_communities: int | None = None) -> NDArray[np.int32]:
+        """Learn from one graph, without labels, and find its own communities, `(n,)` int32.
+
+        Raises:
+            As `fit` and `predict`; faithful mode needs two graphs, so call those there.
+        """
+        return self.fit([graph]).predict(graph, n_communities)
 
     def embed(self, graph: Any) -> NDArray[np.float32]:
         """The embedding U of a graph, `(n, d)`.
@@ -125,15 +141,20 @@ class ICD(BaseEstimator):  # type: ignore[misc]
         save_model(self._fitted(), folder)
 
     @classmethod
-    def load(cls, folder: str | os.PathLike[str], **parameters: Any) -> ICD:
-        """A fitted estimator from a saved model; see `load_model`.
+    def load(cls, name: str | os.PathLike[str], **parameters: Any) -> ICD:
+        """A fitted estimator from a model.
 
         Args:
+            name: of a shipped model, such as "as" (`stream-icd models list` shows all), or a
+                model's folder.
             parameters: of the estimator, such as `mode`; recipe and seed are the model's.
+
+        Raises:
+            ModelNotFound, ModelDamaged, ModelForeign, ModelTooNew: see `open_model`.
         """
-        model = load_model(folder)
+        model = open_model(os.fspath(name)).model
         loaded = cls(**{"recipe": model.recipe, "seed": model.recipe.seed, **parameters})
-        loaded.model_, loaded.history_ = model, ()
+        loaded.model_, loaded.history_, loaded.learned_ = model, (), None
         return loaded
 
     def _recipe(self) -> Recipe:
@@ -163,6 +184,11 @@ class ICD(BaseEstimator):  # type: ignore[misc]
 
 
 def _with_labels(graphs: Sequence[Any], labels: Sequence[ArrayLike] | None) -> list[LabelledGraph]:
+    if not isinstance(graphs, list | tuple):
+        raise BadSettings(
+            f"fit takes a list of graphs, not a {type(graphs).__name__}; "
+            f"for one graph: fit([graph])"
+        )
     adjacencies = [as_adjacency(graph) for graph in graphs]
     if not adjacencies:
         raise BadSettings("there is nothing to learn from: give at least one graph")
@@ -171,6 +197,20 @@ def _with_labels(graphs: Sequence[Any], labels: Sequence[ArrayLike] | None) -> l
     if len(labels) != len(adjacencies):
         raise BadInput(f"{len(adjacencies)} graphs need one labelling each; got {len(labels)}")
     return [
-        LabelledGraph(adjacency, np.asarray(known).astype(np.int32))
+        LabelledGraph(adjacency, _numbered(known))
         for adjacency, known in zip(adjacencies, labels, strict=True)
     ]
+
+
+def _numbered(labels: ArrayLike) -> NDArray[np.int32]:
+    """Any labels as 0..K-1, in their order."""
+    given = np.asarray(labels)
+    try:
+        if given.ndim != 1 or (given.dtype.kind == "f" and np.isnan(given).any()):
+            raise TypeError(f"{given.dtype} of shape {given.shape}, or a missing one")
+        return np.unique(given, return_inverse=True)[1].astype(np.int32)
+    except TypeError as error:  # such as None among strings
+        raise BadInput(
+            f"labels are a {type(labels).__name__} that cannot be sorted ({error}); give one label "
+            f"for each node, all integers or all strings"
+        ) from error
