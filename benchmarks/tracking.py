@@ -140,6 +140,11 @@ It is run on windows in order; its memory is the topic `icd.events.v1`:
 stream-icd consume track
 stream-icd subscribe --event merged --event split --from beginning
 ```
+
+Another revision of the last window (its snapshot was corrected, or detected with another K or seed)
+is tracked in place of the older one: its message replaces the one before, ids included, as if the
+older revision had never been. A correction of an older window comes too late, as any window that is
+not after the last one: the message says so, and what was tracked stays.
 """
 
 

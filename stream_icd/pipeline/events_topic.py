@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Iterator
 
 import structlog
@@ -14,27 +14,9 @@ from stream_icd.kafka.record import Record
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.pipeline.claim_settings import ClaimSettings
 from stream_icd.pipeline.claims import decoded
+from stream_icd.pipeline.seen_results import SeenResults, result_of
 from stream_icd.wire.events import decode_events, is_late
 from stream_icd.wire.limits import Limits
-
-REMEMBERED = 100_000
-"""How many results back a repetition is recognised."""
-
-Identity = tuple[bytes | None, bytes | None]
-
-
-class Told(OrderedDict[Identity, None]):
-    """Which results were tracked, as (key, `ce_id`), which communities and events share."""
-
-    def tell(self, identity: Identity) -> None:
-        self[identity] = None
-        if len(self) > REMEMBERED:
-            self.popitem(last=False)
-
-
-def identity_of(record: Record) -> Identity:
-    """What makes two records the same result."""
-    return record.key, dict(record.headers).get("ce_id")
 
 
 class EventsTopic:
@@ -62,17 +44,17 @@ class EventsTopic:
         self._claims = claims
         self._positions: dict[int, int] = {}
 
-    def news(self, told: Told) -> Iterator[CommunityEvents]:
-        """The last tracked windows of each graph that has news, in order; `told` learns all.
+    def news(self, seen: SeenResults) -> Iterator[CommunityEvents]:
+        """The last tracked windows of each graph that has news, in order; `seen` learns all.
 
         Raises:
             TopicMissing, BrokerUnavailable: as their texts say.
         """
         try:
-            latest = self._read(told)
+            latest = self._read(seen)
         except OffsetGone:  # retention overtook us; what is left is enough
             self._positions.clear()
-            latest = self._read(told)
+            latest = self._read(seen)
         for records in latest.values():
             for record in records:
                 try:
@@ -81,16 +63,17 @@ class EventsTopic:
                     log = structlog.get_logger()
                     log.warning("not an events message", place=record.place, reason=str(error))
 
-    def _read(self, told: Told) -> dict[bytes | None, deque[Record]]:
+    def _read(self, seen: SeenResults) -> dict[bytes | None, deque[Record]]:
         latest: dict[bytes | None, deque[Record]] = {}
         start = self._positions.copy()
         with open_reader(self._settings, self._topic, start, until="end") as records:
             for record in records:
                 self._positions[record.partition] = record.offset + 1
-                if self._key not in (None, record.key) or identity_of(record) in told:
+                if self._key not in (None, record.key) or not seen.is_new(result_of(record)):
                     continue
-                told.tell(identity_of(record))
                 if not is_late(record.headers):
                     newest = latest.setdefault(record.key, deque(maxlen=self._windows))
+                    if newest and result_of(newest[-1]).name == result_of(record).name:
+                        newest.pop()  # it was revised
                     newest.append(record)
         return latest

@@ -79,6 +79,12 @@ class SeenResults:
         self.add(result)
         return True
 
+    def keep(self) -> None:
+        """Add to what was seen before all that was added here since."""
+        assert self._before is not None, "there is somewhere to keep it"
+        for result in self._seen:
+            self._before.add(result)
+
     def _newest_of(self, name: Name) -> bytes | None:
         if name in self._newest or self._before is None:
             return self._newest.get(name)

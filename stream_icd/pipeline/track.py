@@ -14,9 +14,10 @@ from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import EVENTS
 from stream_icd.pipeline.claim_settings import ClaimSettings
 from stream_icd.pipeline.claims import decoded
-from stream_icd.pipeline.events_topic import EventsTopic, Identity, Told, identity_of
+from stream_icd.pipeline.events_topic import EventsTopic
 from stream_icd.pipeline.outgoing import outgoing
 from stream_icd.pipeline.per_graph import PerGraph
+from stream_icd.pipeline.seen_results import SeenResults, result_of
 from stream_icd.pipeline.step import Outcome, Processed, Refused, Step
 from stream_icd.tracking.settings import TrackSettings
 from stream_icd.tracking.track import remember, track
@@ -56,11 +57,11 @@ class Tracker(Step):
         self._limits = limits or Limits()
         self._claims = claims or ClaimSettings()
         self._memory = EventsTopic(
-            kafka, topic, graph, self._settings.memory + 1, self._limits, self._claims
+            kafka, topic, graph, self._settings.memory + 2, self._limits, self._claims
         )
         self._recent = PerGraph[Recent]()
-        self._told = Told()
-        self._told_in_batch: list[Identity] = []
+        self._seen = SeenResults()
+        self._seen_in_batch = SeenResults(self._seen)
         self._following: dict[int, int] = {}  # by partition: the offset after the last batch
         self._unbroken: set[int] = set()  # partitions where this batch follows the last one
         self._is_caught_up = False
@@ -68,7 +69,7 @@ class Tracker(Step):
     def begin(self, records: Sequence[Record]) -> None:
         """See which partitions go on where the last committed batch ended."""
         self._recent.drop()
-        self._told_in_batch = []
+        self._seen_in_batch = SeenResults(self._seen)
         self._is_caught_up = False
         first = {record.partition: record.offset for record in reversed(records)}
         self._unbroken = {p for p, offset in first.items() if self._following.get(p) == offset}
@@ -81,18 +82,15 @@ class Tracker(Step):
             return Refused("decode", error)
         if not self._follows(record, found):
             self._catch_up()
-        identity = identity_of(record)
-        if identity in self._told or identity in self._told_in_batch:
+        if not self._seen_in_batch.is_new(result_of(record)):
             return Processed("tracked before")
-        self._told_in_batch.append(identity)
         return self._tracked(found)
 
     def done(self, batch: BatchDone) -> None:
         """Remember what was tracked."""
         self._recent.keep()
         self._following |= {record.partition: record.offset + 1 for record in batch.records}
-        for identity in self._told_in_batch:
-            self._told.tell(identity)
+        self._seen_in_batch.keep()
 
     def _tracked(self, found: Communities) -> Processed:
         recent = self._recent.get(found.graph) or ()
@@ -116,7 +114,7 @@ class Tracker(Step):
         """Learn what was published since we looked; once a batch, since meanwhile it is ours."""
         if self._is_caught_up:
             return
-        for tracked in self._memory.news(self._told):
+        for tracked in self._memory.news(self._seen):
             recent = self._recent.committed(tracked.graph) or ()
             self._recent.learn(tracked.graph, remember(recent, tracked, self._settings))
         self._is_caught_up = True

@@ -5,9 +5,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 
+import numpy as np
 import pytest
 
+from stream_icd.communities import Communities
 from stream_icd.errors import TopicMissing
 from stream_icd.kafka.batch_done import BatchDone
 from stream_icd.kafka.consumer import run_consumer
@@ -17,6 +20,7 @@ from stream_icd.pipeline.dead_letters import DeadLetterLimit
 from stream_icd.pipeline.runner import Runner
 from stream_icd.pipeline.subscribe import subscribe_events
 from stream_icd.pipeline.track import Tracker
+from stream_icd.tracking.track import track
 from tests.brokers import Broker
 from tests.pipeline.tracked import (
     events_in,
@@ -188,6 +192,61 @@ def test_a_new_worker_knows_the_model_and_the_late_ones_before_it(
     assert same(told, unbroken(sent))
     assert [one.late for one in told] == [False, False, False, True, False, False, False]
     assert [one.model_before for one in told[4:]] == ["m@1", None, None]
+
+
+def revised(one: Communities, labels: object, revision: str, place: str) -> Communities:
+    """Another revision of a window, of the snapshot at that place."""
+    found = np.asarray(labels, np.int32)
+    return replace(one, labels=found, revision=revision, snapshot_place=place)
+
+
+@pytest.mark.parametrize("restarts", [(), (4,), (5, 6, 8)], ids=str)
+def test_a_correction_of_the_last_window_replaces_it_and_an_older_one_comes_too_late(
+    broker: Broker, found_and_told: Topics, restarts: tuple[int, ...]
+) -> None:
+    hours = [replace(one, revision="a") for one in stream("g", 8)]
+    better = revised(hours[3], hours[4].labels, "b", "0@4")
+    worse = revised(hours[1], hours[0].labels, "b", "0@9")
+    back = replace(hours[6], snapshot_place="0@12")
+    wrong = revised(hours[6], hours[0].labels, "b", "0@11")
+    sent = [
+        *hours[:4], better, hours[3], better,  # a detector that was restarted sends all again
+        *hours[4:6], worse, hours[6], wrong, back, hours[7],
+    ]  # fmt: skip
+    publish(broker, [outgoing(one, found_and_told[0]) for one in sent])
+    records, worker = held(broker, found_and_told[0]), tracker(broker, found_and_told[1])
+    for at, record in enumerate(records):
+        if at in restarts:
+            worker = tracker(broker, found_and_told[1])
+        work(broker, worker, [record])
+    told = events_in(broker, found_and_told[1])
+    expected = unbroken([*hours[:3], better, *hours[4:6], worse, back, hours[7]])
+    replaced = [told[3], told[8], told[9]]
+    assert [(one.snapshot_id, one.revision) for one in replaced] == [
+        ("g/3", "a"), ("g/6", "a"), ("g/6", "b")]  # fmt: skip
+    assert same([one for one in told if all(one is not each for each in replaced)], expected)
+    assert [one.late for one in expected] == [False] * 6 + [True] + [False] * 2
+    options = {"start": "beginning", "settings": broker.settings(), "topic": found_and_told[1]}
+    newest = list(subscribe_events(until="end", **options))  # type: ignore[arg-type]
+    assert same(newest, expected)
+
+
+def test_a_corrected_first_window_gets_its_ids_again(
+    embedded: Broker, embedded_topics: Topics
+) -> None:
+    first, second = stream("g", 2)
+    better = revised(first, second.labels, "b", "")
+    publish(embedded, [outgoing(one, embedded_topics[0]) for one in (first, better, second)])
+    work(embedded, tracker(embedded, embedded_topics[1]), held(embedded, embedded_topics[0]))
+    assert same(events_in(embedded, embedded_topics[1])[1:], unbroken([better, second]))
+
+
+def test_ids_that_were_given_before_the_topic_begins_are_not_given_again() -> None:
+    apart, mixed = [0] * 10 + [1] * 8, [0, 1, 2] * 6
+    hours = window("g", 0, apart), window("g", 1, mixed), window("g", 2, apart)
+    last = unbroken(hours)[-1]  # all that retention has left
+    again = track([last], revised(hours[2], apart[::-1], "b", ""))
+    assert min(again.communities) >= last.next_community
 
 
 def test_late_windows_do_not_push_others_out_of_memory(
