@@ -114,7 +114,7 @@ def reordered(graph: LevelGraph, order: NDArray[np.int32]) -> LevelGraph:
     """The same graph with its nodes in this order, rows sorted.
 
     Entries of a new row are met in ascending order when the rows are walked in the new order,
-    since the matrix is symmetric.
+    since the matrix is symmetric; `ValueError` where it is not.
     """
     n_nodes = len(order)
     place = np.empty(n_nodes, np.int32)
@@ -128,6 +128,8 @@ def reordered(graph: LevelGraph, order: NDArray[np.int32]) -> LevelGraph:
     for new, old in enumerate(order):
         for entry in range(graph.indptr[old], graph.indptr[old + 1]):
             row = place[graph.indices[entry]]
+            if free[row] >= indptr[row + 1]:
+                raise ValueError("the adjacency is not symmetric")
             indices[free[row]] = new
             weights[free[row]] = graph.weights[entry]
             free[row] += 1
