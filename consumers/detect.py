@@ -59,7 +59,7 @@ def main(
         int,
         typer.Option(
             min=1,
-            help="Snapshots that are worked on at once, each in a process of its own; give as many "
+            help="Worker processes, each of which works on one snapshot at a time; give as many "
             "as there are cores. Results keep their order, also of one graph.",
         ),
     ] = 1,
@@ -78,17 +78,20 @@ def main(
 ) -> None:
     """Detect communities: read icd.snapshots.v1, write icd.communities.v1.
 
-    A snapshot that breaks the contract goes to icd.snapshots.v1.dlq with the reason, and the
-    stream goes on. Start as many as you like: the group shares the topic's partitions.
+    A snapshot that breaks the contract, or takes more time or memory than its budget, goes to
+    icd.snapshots.v1.dlq with the reason, and the stream goes on. Start as many as you like: the
+    group shares the topic's partitions.
 
       stream-icd consume detect --model lfr
 
       stream-icd consume detect --model as --processes 4
     """
+    import structlog
+
     from stream_icd.cli.run_worker import WorkerOptions, run_worker
     from stream_icd.kafka.topics import SNAPSHOTS
     from stream_icd.pipeline.detect import Detector, DetectSettings, RecordDetection
-    from stream_icd.pipeline.engines import IN_HAND, open_engine
+    from stream_icd.pipeline.engines import IN_HAND, ProcessPool
     from stream_icd.registry.shipped import open_model
 
     settings = DetectSettings(
@@ -102,10 +105,13 @@ def main(
         opened = open_model(model)
         work = RecordDetection(opened, settings)
         run.metrics.model(work.version)
-        engine = run.until_the_end.enter_context(open_engine(work, model, processes))
+        pool = ProcessPool(work, model, processes)
+        engine = run.until_the_end.enter_context(pool.opened())
         run.metrics.processes(lambda: engine.alive)
-        in_pool = engine if processes > 1 else None
-        return {SNAPSHOTS: Detector(lambda: opened, settings, in_pool)}
+        run.metrics.in_hand(lambda: engine.in_hand)
+        structlog.get_logger().info("warming up", model=work.version, processes=processes)
+        engine.wait_until_warm(run.stop)
+        return {SNAPSHOTS: Detector(lambda: opened, settings, engine)}
 
     options = WorkerOptions(
         group=group,

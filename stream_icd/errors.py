@@ -11,7 +11,8 @@ StreamIcdError
 │   │   └── ClaimedObjectAltered           other bytes are there
 │   ├── BadRow                             a row of a source file or stream cannot be read
 │   ├── NoGoodRows                         no row of a source can be read
-│   └── LimitExceeded                      a count or size is above a configured limit
+│   ├── LimitExceeded                      a count or size is above a configured limit
+│   └── OverBudget                         work on it took more time or memory than is allowed
 ├── BadSettings              stop          an option, a setting or an argument is wrong
 ├── MissingExtra             stop          an optional dependency is not installed
 ├── ModelError               stop          a saved model cannot be used
@@ -104,6 +105,10 @@ class NoGoodRows(BadInput):
 
 class LimitExceeded(BadInput):
     """A count or a size is above its configured limit; the message names both."""
+
+
+class OverBudget(BadInput):
+    """Work on it took more time or memory than its size allows; the message names both."""
 
 
 class BadSettings(StreamIcdError):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
+from threading import Event
 from typing import TYPE_CHECKING, Literal
 
 import structlog
@@ -63,11 +64,13 @@ class Run:
         settings: how Kafka is reached.
         metrics: what the worker shows of itself.
         until_the_end: closes what is entered here when the worker ends.
+        stop: set by the first signal.
     """
 
     settings: KafkaSettings
     metrics: Metrics
     until_the_end: ExitStack
+    stop: Event
 
 
 def run_worker(
@@ -93,7 +96,7 @@ def run_worker(
     settings = kafka_settings(options.bootstrap_servers)
     with ExitStack() as until_the_end:
         shown = shown_on(options.metrics_port, options.metrics_host, settings)
-        run = Run(settings, until_the_end.enter_context(shown), until_the_end)
+        run = Run(settings, until_the_end.enter_context(shown), until_the_end, stop)
         steps = open_steps(run)
         streams = _streams(run, steps, options)
         context = {name: text for step in steps.values() for name, text in step.context.items()}

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+
+from stream_icd.pipeline.processes import InHand
+
+GRACE_S = 10.0
+"""Work is ended when its time is up; only where this fails does it go on for longer than that."""
 
 
 @dataclass(slots=True)
@@ -24,12 +29,14 @@ class Health:
         max_poll_interval_s: a loop that has not polled for so long hangs, or its group took it
             for dead.
         session_timeout_s: a broker that has not answered for so long is away.
+        in_hand: the jobs that are worked on at this moment, the longest first.
     """
 
     max_poll_interval_s: float
     session_timeout_s: float
     clock: Callable[[], float] = time.monotonic
     loops: dict[str, Standing] = field(default_factory=dict)
+    in_hand: Callable[[], Sequence[InHand]] = tuple
 
     def expect(self, topic: str) -> None:
         """There will be a loop on this topic; it counts as alive from now on."""
@@ -41,17 +48,24 @@ class Health:
 
     def not_alive(self) -> list[str]:
         """Why this process should be started again; empty where it should not."""
-        return [
+        hanging = [
             f"{topic}: has not polled for {since:.0f} s, the limit is {self.max_poll_interval_s:g}"
             for topic, loop in self.loops.items()
             if (since := self.clock() - loop.polled_at) > self.max_poll_interval_s
+        ]
+        return hanging + [
+            str(job) for job in self.in_hand() if job.seconds > job.allowed_seconds + GRACE_S
         ]
 
     def not_ready(self) -> list[str]:
         """Why no results can be expected of it now; empty where they can."""
         if not self.loops:
-            return ["starting: the model is not open yet"]
+            return ["starting: opening the model and warming up"]
         return [why for topic, loop in self.loops.items() for why in self._missing(topic, loop)]
+
+    def in_hand_lines(self) -> list[str]:
+        """What is worked on, and for how long."""
+        return [str(job) for job in self.in_hand()]
 
     def _missing(self, topic: str, loop: Standing) -> list[str]:
         silence_s = loop.silence_s + self.clock() - loop.polled_at

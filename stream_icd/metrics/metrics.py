@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info, ProcessCollector
@@ -15,6 +15,7 @@ from stream_icd.kafka.topics import is_dead_letter_topic
 from stream_icd.kafka.watcher import Watcher
 from stream_icd.metrics.health import Health
 from stream_icd.pipeline.dead_letters import split_headers
+from stream_icd.pipeline.processes import InHand
 from stream_icd.printable import shortened
 
 MOST_GRAPHS = 100
@@ -82,6 +83,11 @@ class Metrics:
         self._processes = Gauge(
             "stream_icd_processes", "Processes that are there to detect.", registry=registry
         )
+        self._in_hand = Gauge(
+            "stream_icd_in_hand_seconds",
+            "How long the snapshot that takes longest has been worked on; 0 when there is none.",
+            registry=registry,
+        )
         self._model = Info(
             "stream_icd_model", "The model that results are published under.", registry=registry
         )
@@ -94,6 +100,11 @@ class Metrics:
     def processes(self, count: Callable[[], int]) -> None:
         """Whom to ask how many processes are there."""
         self._processes.set_function(count)
+
+    def in_hand(self, jobs: Callable[[], Sequence[InHand]]) -> None:
+        """Whom to ask what is worked on."""
+        self.health.in_hand = jobs
+        self._in_hand.set_function(lambda: max((job.seconds for job in jobs()), default=0.0))
 
     def graph(self, key: bytes | None) -> str:
         """The label for a graph: its name, or `other` when there are too many."""

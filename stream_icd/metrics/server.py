@@ -41,11 +41,15 @@ def serving(metrics: Metrics, port: int, host: str = "127.0.0.1") -> Iterator[in
 
 
 def responding(metrics: Metrics) -> Respond:
-    """The answers: numbers, and whether it is alive and ready (503: what is amiss, a line each)."""
+    """The answers: numbers, and whether it is alive and ready (503: what is amiss, a line each).
+
+    `/healthz` also says what is in hand, a line each.
+    """
+    health = metrics.health
     answers: dict[str, Respond] = {
         "/metrics": make_wsgi_app(metrics.registry),
-        "/healthz": _verdict(metrics.health.not_alive),
-        "/readyz": _verdict(lambda: metrics.health.not_alive() + metrics.health.not_ready()),
+        "/healthz": _verdict(health.not_alive, health.in_hand_lines),
+        "/readyz": _verdict(lambda: health.not_alive() + health.not_ready()),
     }
 
     def respond(environ: dict[str, Any], start: Start) -> Iterable[bytes]:
@@ -55,10 +59,13 @@ def responding(metrics: Metrics) -> Respond:
     return respond
 
 
-def _verdict(complaints: Callable[[], list[str]]) -> Respond:
+def _verdict(
+    complaints: Callable[[], list[str]], remarks: Callable[[], list[str]] = list
+) -> Respond:
     def respond(_: dict[str, Any], start: Start) -> Iterable[bytes]:
         found = complaints()
-        return _text(start, "503 Service Unavailable" if found else "200 OK", found or ["ok"])
+        status = "503 Service Unavailable" if found else "200 OK"
+        return _text(start, status, found or ["ok", *remarks()])
 
     return respond
 

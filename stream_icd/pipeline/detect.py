@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import partial
 from time import perf_counter
 
 from stream_icd.communities import Communities, revision_of
@@ -12,12 +13,14 @@ from stream_icd.errors import BadInput, BadSettings
 from stream_icd.icd.detection import Mode, detect_canonical
 from stream_icd.kafka.record import Record
 from stream_icd.kafka.topics import COMMUNITIES
+from stream_icd.pipeline.budget import Allowance, Budget, sent_bytes
 from stream_icd.pipeline.claim_settings import ClaimSettings
 from stream_icd.pipeline.claims import decoded
 from stream_icd.pipeline.engines import Engine
 from stream_icd.pipeline.outgoing import outgoing
 from stream_icd.pipeline.record_log import about, described
 from stream_icd.pipeline.step import Outcome, Processed, Refused, Step
+from stream_icd.pipeline.warm_up import first_messages
 from stream_icd.printable import printable
 from stream_icd.quality.modularity import modularity
 from stream_icd.quality.ncut import ncut
@@ -46,6 +49,7 @@ class DetectSettings:
         seed: of the clustering; the same seed gives the same communities.
         limits: what a message may make us allocate; by default from the environment.
         claims: where large messages are kept; by default from the environment.
+        budget: what work on a message may take; by default from the environment.
     """
 
     topic: str = COMMUNITIES
@@ -55,6 +59,7 @@ class DetectSettings:
     seed: int = 0
     limits: Limits = field(default_factory=Limits)
     claims: ClaimSettings = field(default_factory=ClaimSettings)
+    budget: Budget = field(default_factory=Budget)
 
     def __post_init__(self) -> None:
         for name in ("n_communities", "threads"):
@@ -117,6 +122,14 @@ class RecordDetection:
         """The record, in a sentence of an error."""
         return printable(", ".join(f"{name} {value}" for name, value in described(record).items()))
 
+    def allowance(self, record: Record) -> Allowance:
+        """What work on the record may take."""
+        return self.settings.budget.allowance(sent_bytes(record, self.settings.limits))
+
+    def warm_up(self) -> None:
+        """See `warm_up`."""
+        warm_up(self.model, self.settings)
+
 
 def _decoded(record: Record, settings: DetectSettings) -> Snapshot:
     return decoded(record, decode_snapshot, settings.claims, settings.limits)
@@ -148,6 +161,18 @@ def detected(
     return Detected(message, found.n_communities, times)
 
 
+def warm_up(model: VersionedModel, settings: DetectSettings) -> None:
+    """Detect small snapshots, so that all that is compiled at first use is compiled by then."""
+    for message in first_messages():
+        outcome = detected(
+            partial(decode_snapshot, message.key, message.value, message.headers),
+            model,
+            replace(settings, n_communities=None),
+        )
+        if isinstance(outcome, Refused):
+            raise outcome.error
+
+
 ModelHandle = Callable[[], VersionedModel]
 """Gives the model to detect with. It is asked when a batch begins, so the model may change between
 two batches."""
@@ -159,7 +184,7 @@ class Detector(Step):
     Args:
         model: the model at work.
         engine: where several snapshots are detected at once, with the model that the engine was
-            opened with; None: here, one after the other.
+            opened with; None: here, one after the other, whatever each takes.
     """
 
     def __init__(

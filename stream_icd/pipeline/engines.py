@@ -1,4 +1,4 @@
-"""Where detection is done: in this process, or in a pool of processes on this machine.
+"""Where detection is done: in processes on this machine, or in this very process.
 
 An engine takes jobs as it has room for them and gives their outcomes in the same order. What is
 done to a job is a `Work`; streams and replays have theirs. The third engine, Ray, is in
@@ -16,8 +16,11 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from threadpoolctl import threadpool_limits
 
-from stream_icd.errors import ModelDamaged
-from stream_icd.pipeline.processes import Processes
+from stream_icd.errors import ModelDamaged, OverBudget
+from stream_icd.kafka.reader import Stop
+from stream_icd.pipeline.budget import Allowance
+from stream_icd.pipeline.processes import InHand, Processes
+from stream_icd.pipeline.step import Refused
 from stream_icd.registry.shipped import VersionedModel, open_model
 
 Job = TypeVar("Job")
@@ -56,17 +59,20 @@ class Work(Protocol[J, O]):
         """What to call the job in an error."""
         ...
 
+    def allowance(self, job: J, /) -> Allowance:
+        """What work on the job may take."""
+        ...
+
+    def warm_up(self) -> None:
+        """Make the first job as fast as the next ones."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class InProcess(Generic[Job, Outcome]):
-    """One after the other, here."""
+    """One after the other, here, whatever it takes: nobody is there to end it."""
 
     work: Work[Job, Outcome]
-
-    @property
-    def alive(self) -> int:
-        """How many processes are there to do jobs."""
-        return 1
 
     def __call__(self, jobs: Iterable[Job]) -> Iterator[tuple[Job, Outcome]]:
         for job in jobs:
@@ -78,7 +84,7 @@ class ProcessPool(Generic[Job, Outcome]):
     """Worker processes on this machine, each of which opens the model once.
 
     They end with this process, even when it is killed. One that is killed is replaced, and what
-    it was at is done again: see `Processes`.
+    it was at is done again; a job that takes more than its allowance is refused: see `Processes`.
 
     Attributes:
         work: what is done.
@@ -90,7 +96,7 @@ class ProcessPool(Generic[Job, Outcome]):
     model_name: str
     workers: int
 
-    def __call__(self, jobs: Iterable[Job]) -> Iterator[tuple[Job, Outcome]]:
+    def __call__(self, jobs: Iterable[Job]) -> Iterator[tuple[Job, Outcome | Refused]]:
         """Open the processes for these jobs only."""
         with self.opened() as processes:
             yield from processes(jobs)
@@ -100,7 +106,7 @@ class ProcessPool(Generic[Job, Outcome]):
         """The processes, for as long as the block lasts."""
         model, settings = self.work.model, self.work.settings
         opening = Opening(type(self.work), self.model_name, model.version, settings)
-        with Processes(opening, self.workers, self.work.name) as processes:
+        with Processes[Job, Outcome](opening, self.workers, self.work) as processes:
             yield PoolAtWork(processes)
 
 
@@ -115,9 +121,30 @@ class PoolAtWork(Generic[Job, Outcome]):
         """How many processes are there to do jobs."""
         return self.processes.alive
 
-    def __call__(self, jobs: Iterable[Job]) -> Iterator[tuple[Job, Outcome]]:
+    @property
+    def in_hand(self) -> list[InHand]:
+        """The jobs that processes are at, the one that takes longest first."""
+        return self.processes.in_hand
+
+    def wait_until_warm(self, stop: Stop) -> None:
+        """Return when all processes are warm, or `stop` is set.
+
+        Raises:
+            ModelError, BadInput: as their texts say.
+        """
+        while not self.processes.is_open(timeout_s=0.1) and not stop.is_set():
+            pass
+
+    def __call__(self, jobs: Iterable[Job]) -> Iterator[tuple[Job, Outcome | Refused]]:
         most = self.processes.count * IN_HAND
-        return in_order(jobs, self.processes.submit, Future.result, most)
+        return in_order(jobs, self.processes.submit, _within_budget, most)
+
+
+def _within_budget(future: Future[Outcome]) -> Outcome | Refused:
+    try:
+        return future.result()
+    except OverBudget as error:
+        return Refused("budget", error)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,19 +167,9 @@ class Opening:
             raise ModelDamaged(
                 f"model {self.model_name} was {self.version} and is now {model.version}"
             )
-        return self.kind(model, self.settings)
-
-
-@contextmanager
-def open_engine(
-    work: Work[Job, Outcome], model_name: str, processes: int
-) -> Iterator[InProcess[Job, Outcome] | PoolAtWork[Job, Outcome]]:
-    """This process for one, a pool for several; for as long as the block lasts."""
-    if processes == 1:
-        yield InProcess(work)
-        return
-    with ProcessPool(work, model_name, processes).opened() as pool:
-        yield pool
+        work = self.kind(model, self.settings)
+        work.warm_up()
+        return work
 
 
 def in_order(

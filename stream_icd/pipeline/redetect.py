@@ -12,9 +12,10 @@ from stream_icd.errors import BadSnapshot
 from stream_icd.history.archive import read_snapshot
 from stream_icd.history.parquet import ArchivedWindow
 from stream_icd.kafka.record import Record
+from stream_icd.pipeline.budget import Allowance, sent_bytes
 from stream_icd.pipeline.claim_settings import ClaimSettings
 from stream_icd.pipeline.claims import decoded
-from stream_icd.pipeline.detect import DetectSettings, detected, result_version
+from stream_icd.pipeline.detect import DetectSettings, detected, result_version, warm_up
 from stream_icd.pipeline.step import Refused
 from stream_icd.printable import printable
 from stream_icd.registry.shipped import VersionedModel
@@ -29,6 +30,9 @@ from stream_icd.wire.snapshots import SNAPSHOT_TYPE, decode_snapshot
 VARYING = ("icd_detected_at", "icd_ms_", "icd_snapshot_place")
 """Headers of a result that tell when, how fast and from where it was found, not what."""
 
+SENT_BYTES_A_ROW = 4
+"""What an edge takes in a message of integer ids, compressed: 1 to 4 bytes."""
+
 
 class Job(Protocol):
     """A snapshot to detect again; can be sent to another process."""
@@ -41,6 +45,11 @@ class Job(Protocol):
 
     @property
     def window_end(self) -> datetime: ...
+
+    @property
+    def sent_bytes(self) -> int:
+        """Size of the message that it came in, or about that."""
+        ...
 
     def snapshot(self) -> Snapshot:
         """Fetch it; called where it is detected.
@@ -74,6 +83,11 @@ class ArchivedJob:
         """When its window ends."""
         return self.noted.window.end
 
+    @property
+    def sent_bytes(self) -> int:
+        """An archive does not keep a message's size, so it is taken from its rows."""
+        return SENT_BYTES_A_ROW * self.noted.rows
+
     def snapshot(self) -> Snapshot:
         """Read it from its file."""
         return read_snapshot(_opened_store(self.uri), self.noted, self.limits)
@@ -89,6 +103,11 @@ class RecordJob:
     record: Record
     claims: ClaimSettings
     limits: Limits
+
+    @property
+    def sent_bytes(self) -> int:
+        """Of the record, or of what it claims."""
+        return sent_bytes(self.record, self.limits)
 
     def snapshot(self) -> Snapshot:
         """Decode it; where it is claimed, fetch it first."""
@@ -139,6 +158,14 @@ class Redetection:
     def name(self, job: Job) -> str:
         """The job, in a sentence of an error."""
         return printable(f"graph {job.graph}, snapshot {job.snapshot_id}")
+
+    def allowance(self, job: Job) -> Allowance:
+        """What work on the job may take."""
+        return self.settings.budget.allowance(job.sent_bytes)
+
+    def warm_up(self) -> None:
+        """See `warm_up`."""
+        warm_up(self.model, self.settings)
 
 
 def fingerprint(result: Message) -> str:

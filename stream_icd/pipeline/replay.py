@@ -111,7 +111,7 @@ def replay(
             refused = isinstance(outcome, Refused)
             if isinstance(outcome, Refused):
                 log = structlog.get_logger().bind(graph=job.graph, snapshot=job.snapshot_id)
-                log.warning("not detected", reason=outcome.reason)
+                log.warning("not detected", stage=outcome.stage, reason=outcome.reason)
             else:
                 keep(outcome)
             counts[refused] += 1

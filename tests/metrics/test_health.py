@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from stream_icd.metrics.health import Health
+from stream_icd.pipeline.processes import InHand
 
 
 class Clock:
@@ -27,7 +28,7 @@ def health(clock: Clock) -> Health:
 
 def test_while_the_model_is_opened_it_is_alive_and_not_ready(health: Health) -> None:
     assert health.not_alive() == []
-    assert health.not_ready() == ["starting: the model is not open yet"]
+    assert health.not_ready() == ["starting: opening the model and warming up"]
 
 
 def test_a_member_whose_broker_answers_is_ready(health: Health) -> None:
@@ -75,3 +76,11 @@ def test_all_loops_of_a_process_count(health: Health) -> None:
     health.expect("bad")
     health.polled("good", generation=1, silence_s=0)
     assert health.not_ready() == ["bad: not a settled member of its group"]
+
+
+def test_what_is_in_hand_for_longer_than_allowed_makes_it_not_alive(health: Health) -> None:
+    health.expect("t")
+    health.in_hand = lambda: [InHand("graph a, snapshot a/7", 41.2, 30.0), InHand("b", 2.0, 30.0)]
+    assert health.not_alive() == ["in hand for 41 s, at most 30 s: graph a, snapshot a/7"]
+    health.in_hand = lambda: [InHand("graph a, snapshot a/7", 29.0, 30.0)]
+    assert health.not_alive() == []

@@ -13,6 +13,7 @@ from stream_icd.metrics.health import Health
 from stream_icd.metrics.metrics import MOST_GRAPHS, Metrics
 from stream_icd.metrics.server import serving
 from stream_icd.pipeline.dead_letters import dead_letter
+from stream_icd.pipeline.processes import InHand
 from tests.scraping import asked
 
 SENT_MS = 1_000_000
@@ -81,11 +82,21 @@ def test_each_generation_of_the_group_is_a_rebalance(metrics: Metrics) -> None:
 def test_the_port_answers(metrics: Metrics) -> None:
     with serving(metrics, port=0) as port:
         assert asked(port, "/healthz") == (200, "ok\n")
-        assert asked(port, "/readyz") == (503, "starting: the model is not open yet\n")
+        assert asked(port, "/readyz") == (503, "starting: opening the model and warming up\n")
         assert asked(port, "/")[0] == 404
         metrics.model("as@1")
         assert 'stream_icd_model_info{version="as@1"} 1.0' in asked(port, "/metrics")[1]
     assert asked(port, "/healthz")[0] == 0
+
+
+def test_what_is_in_hand_is_shown(metrics: Metrics) -> None:
+    assert sample(metrics, "stream_icd_in_hand_seconds") == 0
+    metrics.watch("in")
+    metrics.in_hand(lambda: [InHand("snapshot a/7", 12.3, 300.0), InHand("b", 0.1, 300.0)])
+    assert sample(metrics, "stream_icd_in_hand_seconds") == 12.3
+    with serving(metrics, port=0) as port:
+        ok, first, _ = asked(port, "/healthz")[1].splitlines()
+    assert (ok, first) == ("ok", "in hand for 12 s, at most 300 s: snapshot a/7")
 
 
 def test_a_port_that_is_taken_is_said(metrics: Metrics) -> None:

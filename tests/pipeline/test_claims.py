@@ -36,7 +36,7 @@ from stream_icd.pipeline.claim_settings import ClaimSettings
 from stream_icd.pipeline.claims import decoded, put_aside, redeem
 from stream_icd.pipeline.dead_letters import DeadLetterLimit
 from stream_icd.pipeline.detect import Detector, DetectSettings, RecordDetection
-from stream_icd.pipeline.engines import open_engine
+from stream_icd.pipeline.engines import ProcessPool
 from stream_icd.pipeline.outgoing import Fit
 from stream_icd.pipeline.publish import Pace, publish_source
 from stream_icd.pipeline.redetect import record_job
@@ -516,7 +516,7 @@ def test_worker_processes_fetch_for_themselves(
     chosen = DetectSettings(topic="found", threads=1, claims=claims)
     opened = open_model(name)
     there, gone = claimed(0), with_claim(claimed(1), f"{claims.place}/gone.arrows")
-    with open_engine(RecordDetection(opened, chosen), name, 2) as engine:
+    with ProcessPool(RecordDetection(opened, chosen), name, 2).opened() as engine:
         runner = Runner(Detector(lambda: opened, chosen, engine), DeadLetterLimit())
         found, dead = runner.handle([there, gone])
         assert dict(found.headers)["icd_snapshot_id"] == b"test/0"
