@@ -16,7 +16,7 @@ from flatbuffers.table import Table as FlatTable
 
 from stream_icd.errors import BadInput, LimitExceeded
 from stream_icd.wire.boundary import refusing
-from stream_icd.wire.limits import Limits
+from stream_icd.wire.limits import ANY_RATIO_BYTES, Limits
 
 CONTENT_TYPE = "application/vnd.apache.arrow.stream"
 # Arrow would hand each buffer to its pool of threads: for messages of some kilobytes that costs
@@ -79,6 +79,12 @@ def _check_stream(
             raise LimitExceeded(
                 f"the table is {size} bytes or more when decompressed; "
                 f"the limit is {limits.decoded_bytes}"
+            )
+        if size > max(ANY_RATIO_BYTES, limits.decoded_ratio * len(value)):
+            raise LimitExceeded(
+                f"the table is {size} bytes or more when decompressed, {size // len(value)} times "
+                f"its {len(value)} bytes; the limit is {limits.decoded_ratio} times "
+                f"(STREAM_ICD_LIMITS_DECODED_RATIO). Send the table uncompressed, or raise the limit"
             )
 
 

@@ -10,6 +10,10 @@ from pydantic_settings import SettingsConfigDict
 from stream_icd.settings import ENV_PREFIX, Settings
 
 
+ANY_RATIO_BYTES = 16 << 20
+"""A table of this size may come from a message of any size."""
+
+
 class Limits(Settings):
     """Upper bounds that are checked before anything of that size is allocated.
 
@@ -18,6 +22,8 @@ class Limits(Settings):
 
     Attributes:
         decoded_bytes: size of a message's table, decompressed.
+        decoded_ratio: that size, as a multiple of the message's; a table of up to `ANY_RATIO_BYTES`
+            may have any ratio. Sorted integer ids compress up to 25 times.
         rows: rows of a table (pairs of a snapshot, nodes of a communities message).
         header_bytes: size of all headers of a message together.
         name_bytes: size of the key and of each header: of the name of a graph, a snapshot, a
@@ -35,6 +41,7 @@ class Limits(Settings):
     table: ClassVar[str] = "limits"
 
     decoded_bytes: int = Field(default=1 << 30, ge=1)
+    decoded_ratio: int = Field(default=100, ge=1)
     rows: int = Field(default=50_000_000, ge=1)
     header_bytes: int = Field(default=64 << 10, ge=1)
     name_bytes: int = Field(default=1 << 10, ge=1)

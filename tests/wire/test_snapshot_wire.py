@@ -242,6 +242,20 @@ def test_a_decompression_bomb_is_refused_before_it_is_decompressed() -> None:
     assert pa.total_allocated_bytes() <= allocated + 1_000_000
 
 
+def test_a_table_that_is_out_of_proportion_to_its_message_is_refused() -> None:
+    zeros = np.zeros(2_000_000, np.int64)
+    bomb = columns(src=zeros, dst=zeros)
+    out_of_proportion = f"{len(bomb)} bytes; the limit is 100 times .*DECODED_RATIO"
+    with pytest.raises(LimitExceeded, match=out_of_proportion):
+        decode(encode_snapshot(made([1], [2])), value=bomb)
+
+
+def test_a_star_of_two_million_nodes_is_in_proportion_to_its_message() -> None:
+    leaves = np.arange(1, 2_000_000)
+    star = made(np.zeros_like(leaves), leaves, weights=np.ones(len(leaves)))
+    assert decode(encode_snapshot(star)).n_edges == len(leaves)
+
+
 def test_headers_have_a_limit_too() -> None:
     message = encode_snapshot(made([1], [2]))
     with pytest.raises(LimitExceeded, match="headers of"):
