@@ -17,7 +17,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from threadpoolctl import threadpool_limits
 
 from stream_icd.errors import ModelDamaged, OverBudget
-from stream_icd.kafka.reader import Stop
+from stream_icd.kafka.stop import Stop
 from stream_icd.pipeline.budget import Allowance
 from stream_icd.pipeline.processes import InHand, Processes
 from stream_icd.pipeline.step import Refused

@@ -84,7 +84,7 @@ def _check_stream(
             raise LimitExceeded(
                 f"the table is {size} bytes or more when decompressed, {size // len(value)} times "
                 f"its {len(value)} bytes; the limit is {limits.decoded_ratio} times "
-                f"(STREAM_ICD_LIMITS_DECODED_RATIO). Send the table uncompressed, or raise the limit"
+                "(STREAM_ICD_LIMITS_DECODED_RATIO). Send the table uncompressed, or raise the limit"
             )
 
 

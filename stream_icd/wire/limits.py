@@ -9,7 +9,6 @@ from pydantic_settings import SettingsConfigDict
 
 from stream_icd.settings import ENV_PREFIX, Settings
 
-
 ANY_RATIO_BYTES = 16 << 20
 """A table of this size may come from a message of any size."""
 
