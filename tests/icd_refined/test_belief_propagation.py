@@ -84,3 +84,12 @@ def test_isolated_nodes_stay_where_they_are() -> None:
     adjacency = adjacency_of(5, np.array([[0], [1]]), np.ones(1))
     start = np.array([0, 0, 1, 2, 1], np.int32)
     assert believed(adjacency, start, Model(0.5, 1.0, 3)).tolist() == [0, 0, 1, 2, 1]
+
+
+@pytest.mark.parametrize("mixing", [0.05, 0.3, 0.9])
+def test_the_graph_corrects_a_mixing_learned_elsewhere(mixing: float) -> None:
+    graph = planted(p_in=0.3)
+    start = with_errors(graph.communities, 0.5)
+    known = nmi(graph.communities, believed(graph.adjacency(), start, Model(0.7, 0.0, 20), 30))
+    learned = nmi(graph.communities, believed(graph.adjacency(), start, Model(mixing, 0.0, 20), 30))
+    assert learned > known - 0.01 > 0.8

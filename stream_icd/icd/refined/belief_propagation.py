@@ -12,6 +12,10 @@ Moore and Zdeborová 2011), here for sparse beliefs: each node keeps its few lik
 
     ψ_{i→j}(c) ∝ n_c^s · exp(−(1 − μ) d_i vol_c / v̂_c) · Π_{k ∈ N(i) \\ j} (1 + a_c ψ_{k→i}(c))
 
+The mixing is learned from the graph itself by expectation maximisation, as Decelle et al. learn
+their parameters. After each sweep 1 − μ is the share of the edge weight that exists because both
+ends share a community: the mean of x / (1 + x) with x = Σ_c a_c ψ_{i→j}(c) ψ_{j→i}(c).
+
 An edge of weight w counts as w edges: a_c becomes (1 + a_c)^w − 1. `refine` makes the weights 1 in
 the mean first, since in another unit they would count as more or fewer edges.
 """
@@ -42,11 +46,17 @@ MOST_PULL = 600.0
 SETTLED = 5e-3
 """Sweeps end when a smaller share of the nodes than this changes its likeliest community."""
 
+LEAST_MIXING = 0.01
+"""The mixing that a graph shows is kept this far inside (0, 1)."""
+
 LARGE, TINY = 1e200, 1e-300
 
 
 class Model(NamedTuple):
-    """The planted model: mixing μ in (0, 1), size spread s in [0, 1], number of communities K."""
+    """The planted model: mixing μ in (0, 1), size spread s in [0, 1], number of communities K.
+
+    The mixing is where the first sweep starts; the graph decides where it ends.
+    """
 
     mixing: float
     size_spread: float
@@ -119,9 +129,10 @@ def _propagate(
     )
     top = np.empty(N_KEPT, np.int32)
     top_products = np.empty(N_KEPT)
+    mixing = model.mixing
     for _ in range(max_sweeps):
-        _expect(field, graph.total, model)
-        n_changed = 0
+        _expect(field, graph.total, mixing, model)
+        n_changed, within, weight = 0, 0.0, 0.0
         for node in range(n_nodes):
             if graph.indptr[node] == graph.indptr[node + 1]:
                 continue
@@ -129,12 +140,16 @@ def _propagate(
             _take_largest(scratch, n_touched, top, top_products)
             if top[0] >= 0 and 0 < evidence < np.inf:
                 n_changed += top[0] != beliefs.communities[node, 0]
-                _send(graph, opposite, beliefs, field, scratch, node, evidence, top, top_products)
+                within += _send(
+                    graph, opposite, beliefs, field, scratch, node, evidence, top, top_products
+                )
+                weight += graph.strengths[node]
                 _believe(graph, beliefs, field, node, evidence, top, top_products)
             for community in scratch.touched[:n_touched]:
                 scratch.products[community] = 0.0
         if n_changed <= SETTLED * n_nodes:
             break
+        mixing = min(max(1.0 - within / weight, LEAST_MIXING), 1.0 - LEAST_MIXING)
     return beliefs.communities[:, 0].copy()
 
 
@@ -176,17 +191,17 @@ def _opposite_entries(graph: LevelGraph) -> NDArray[np.int32]:
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def _expect(field: Field, total: float, model: Model) -> None:
+def _expect(field: Field, total: float, mixing: float, model: Model) -> None:
     """Prior and excess of each community from the volumes and sizes believed now."""
     n_communities = len(field.volumes)
     mean = (total / model.n_communities) ** (1 - model.size_spread)
-    odds = (1 - model.mixing) / model.mixing
+    odds = (1 - mixing) / mixing
     for c in range(n_communities):
         volume = max(field.volumes[c], 1e-3 * total / n_communities)
         expected = volume**model.size_spread * mean
         field.excess[c] = odds * total / expected
         field.prior[c] = max(field.sizes[c], 1e-3) ** model.size_spread
-        field.pull[c] = (1 - model.mixing) * (1 - volume / expected)
+        field.pull[c] = (1 - mixing) * (1 - volume / expected)
     field.prior[:] /= field.prior.sum()
 
 
@@ -266,9 +281,13 @@ def _send(
     evidence: float,
     top: NDArray[np.int32],
     top_products: NDArray[np.float64],
-) -> None:
-    """Tell each neighbour the belief that its own message is divided out of."""
-    factors, products = scratch.factors, scratch.products
+) -> float:
+    """Tell each neighbour the belief that its own message is divided out of.
+
+    Returns the weight of the node's edges that is there because both ends share a community, as
+    far as the two ends' messages say.
+    """
+    factors, products, within = scratch.factors, scratch.products, 0.0
     for entry in range(graph.indptr[node], graph.indptr[node + 1]):
         neighbour, others = graph.indices[entry], evidence
         for kept in range(N_KEPT):
@@ -280,16 +299,21 @@ def _send(
             )
             others -= products[c] - products[c] / factors[c]
         others = max(others, top_products[0] / factors[top[0]])  # only rounding can make it less
+        shared = 0.0
         for kept in range(N_KEPT):
             c = top[kept]
             if c < 0:
                 break
-            beliefs.messages[opposite[entry], kept] = top_products[kept] / factors[c] / others
+            message = top_products[kept] / factors[c] / others
+            beliefs.messages[opposite[entry], kept] = message
+            shared += (factors[c] - 1.0) * message
+        within += graph.weights[entry] * shared / (1.0 + shared)
         for kept in range(N_KEPT):
             c = beliefs.communities[neighbour, kept]
             if c < 0:
                 break
             factors[c] = 1.0
+    return within
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")

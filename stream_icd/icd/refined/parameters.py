@@ -14,7 +14,8 @@ class RefinedParameters:
 
     resolution:  γ of the modularity that local moves maximise, above 0.
     mixing:      μ, the share of edge weight between communities, in (0, 1): belief propagation
-                 follows the local moves. None: it does not, and modularity has the last word.
+                 follows the local moves, and corrects μ by what each graph shows. None: it does
+                 not follow, and modularity has the last word.
     size_spread: s in [0, 1], how much the sizes of communities differ: 0 equal, 1 any size.
     iterations:  passes of local moves over all levels at most, 1 or more.
     sweeps:      sweeps of belief propagation at most, 1 or more.
