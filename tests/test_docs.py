@@ -12,33 +12,11 @@ import pytest
 
 from stream_icd.registry.shipped import shipped_models
 from tests.command_lines import all_commands, arguments_of, complaint
+from tests.documents import DOCUMENTS, FENCE, ROOT, fences, name, shell_lines
 
-ROOT = Path(__file__).parents[1]
-DOCUMENTS = [
-    ROOT / "README.md",
-    ROOT / "CONTRIBUTING.md",
-    *sorted((ROOT / "docs").glob("*.md")),
-]
-FENCE = re.compile(r"^ *```(\w*)[^\n]*\n(.*?)^ *```", re.MULTILINE | re.DOTALL)
 INLINE = re.compile(r"(?<!`)`(stream-icd [^`\n]+)`")
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)[^)]*\)")
 PLACEHOLDER = re.compile(r"[A-Z]{3,}|…|\.\.\.|[\[<].*")
-
-
-def name(document: Path) -> str:
-    return str(document.relative_to(ROOT))
-
-
-def fences(document: Path, *languages: str) -> Iterator[str]:
-    for language, body in FENCE.findall(document.read_text(encoding="utf-8")):
-        if language in languages:
-            yield body
-
-
-def shell_lines(document: Path) -> Iterator[str]:
-    for body in fences(document, "sh", "bash", "shell", "console"):
-        for line in body.replace("\\\n", " ").splitlines():
-            yield line.strip().removeprefix("$ ")
 
 
 def commands(document: Path) -> Iterator[list[str]]:

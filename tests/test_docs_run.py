@@ -1,0 +1,313 @@
+"""The commands and programs that the documents show are run: what cannot be is listed with why."""
+
+from __future__ import annotations
+
+import gzip
+import importlib.util
+import io
+import json
+import logging
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+import sysconfig
+import tarfile
+import tomllib
+import venv
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner
+
+import stream_icd
+from stream_icd.child_process import start_child, stop_child, tail
+from stream_icd.cli.environment import check_environment
+from stream_icd.cli.main import app
+from stream_icd.errors import LimitExceeded
+from stream_icd.history.archive import Selection, windows
+from stream_icd.kafka.producer import Publisher
+from stream_icd.kafka.reader import open_reader
+from stream_icd.kafka.record import OutgoingRecord, Record
+from stream_icd.kafka.topics import EVENTS, SNAPSHOTS, TopicSpec, create_topics
+from stream_icd.pipeline.dead_letters import dead_letter
+from stream_icd.registry.shipped import open_model
+from stream_icd.store import open_store
+from tests import brokers
+from tests.command_lines import arguments_of
+from tests.documents import DOCUMENTS, ROOT, fences, name, shell_lines
+
+DAYS = [*(f"199903{day}" for day in (29, 30, 31)), *(f"1999040{day}" for day in range(1, 6))]
+N_COMMUNITIES, SIZE, FIRST_AS = 15, 8, 690
+DEAD_LETTERS = 10
+
+NOT_RUN = {
+    r"^make ": "CI runs them",
+    r"^pip ": "test_install_lines_are_accepted_in_a_fresh_environment",
+    r"^export ": "test_settings_shown_exist",
+    r"stream-icd demo": "tests/demo",
+    r"stream-icd broker": "tests/kafka/test_embedded_broker.py; port 9092 may be in use",
+    r"stream-icd train": "takes minutes; tests/pipeline/test_train_model.py",
+    r"stream-icd consume": "runs until it is stopped; the fixture `system` runs one of each",
+    r"stream-icd data fetch": "needs a network; tests/sources/test_download.py",
+    r"s3://": "needs an object store; tests/history and tests/replay have one",
+    r"/var/spool": "a folder of the reader's",
+    r"topics skip|--from 0:120": "needs a group, and offsets, of the reader's",
+    r"^(kafka-acls\.sh|find|jq) ": "not our programs",
+}
+"""Patterns of lines that are only parsed (tests/test_docs.py), and why."""
+
+BOUNDS = {
+    r"^subscribe": "--until end",
+    r"^produce (events|taxi) --topic": "--until end",
+    r"^produce files .*--watch": "--limit 1",
+    r"^produce gn": "--limit 2 --nodes 100 --communities 5",
+    r"^produce lfr": "--limit 2 --nodes 250",
+    r"^produce lfr .*--most-nodes": "--most-nodes 300",
+    r"^replay": "--engine serial",
+}
+"""Options that are added to commands which would run for ever, or for long."""
+
+
+def lines_of(document: Path) -> list[str]:
+    return [line.partition(" #")[0].strip() for line in shell_lines(document) if line.strip()]
+
+
+def why_not_run(line: str) -> str | None:
+    return next((why for pattern, why in NOT_RUN.items() if re.search(pattern, line)), None)
+
+
+def bounded(arguments: list[str]) -> list[str]:
+    text = " ".join(arguments)
+    more = [extra.split() for pattern, extra in BOUNDS.items() if re.search(pattern, text)]
+    return [*arguments, *(option for extra in more for option in extra)]
+
+
+@pytest.fixture(scope="module")
+def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A folder with what the documents' commands read, and detector, tracker and archive at work.
+
+    The environment and the working directory are as the documents assume them.
+    """
+    folder = tmp_path_factory.mktemp("docs")
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    with pytest.MonkeyPatch.context() as patch, brokers.OPENERS["embedded"]() as broker:
+        patch.chdir(folder)
+        patch.setenv("STREAM_ICD_BOOTSTRAP_SERVERS", broker.bootstrap_servers)
+        for setting, value in brokers.QUICK["embedded"].items():
+            patch.setenv(f"STREAM_ICD_{setting.upper()}", str(value))
+        create_topics(broker.settings())
+        write_inputs(folder)
+        consumers = {
+            name: start_child(
+                (sys.executable, "-P", "-m", "stream_icd.cli", "consume", *arguments),
+                folder / f"{name}.log",
+            )
+            for name, arguments in {
+                "detect": ("detect", "--model", "as"),
+                "track": ("track",),
+                "archive": ("archive", "history/"),
+            }.items()
+        }
+        try:
+            run(["produce", "as", "as-733.tar.gz", "--graph", "as733"])
+            send_what_is_kept_of_the_past(broker)
+            brokers.wait_until(lambda: is_settled(folder, broker), timeout_s=120)
+            yield folder
+        finally:
+            for child in consumers.values():
+                stop_child(child, 60)
+            for number, handler in handlers.items():
+                signal.signal(number, handler)
+        ended = {name: child.returncode for name, child in consumers.items()}
+        assert set(ended.values()) == {0}, [ended, *(tail(folder / f"{one}.log") for one in ended)]
+
+
+def is_settled(folder: Path, broker: brokers.Broker) -> bool:
+    """Whether all days were detected, tracked and archived."""
+    store = open_store(str(folder / "history"))
+    archived = sum(1 for _ in windows(store, Selection("communities", "as733")))
+    with open_reader(broker.settings(), EVENTS, until="end") as events:
+        return archived >= len(DAYS) and sum(1 for _ in events) >= len(DAYS)
+
+
+def edges() -> list[tuple[int, int]]:
+    """Cliques of autonomous systems, each linked with the next."""
+    pairs = []
+    for first in range(FIRST_AS, FIRST_AS + N_COMMUNITIES * SIZE, SIZE):
+        members = range(first, first + SIZE)
+        pairs += [(one, other) for one in members for other in members if one < other]
+        pairs.append((first, first + SIZE))
+    return pairs
+
+
+def write_inputs(folder: Path) -> None:
+    text = "".join(f"{one}\t{other}\n" for one, other in edges())
+    for path in ("as-733.tar.gz", "data/as-733/as-733.tar.gz"):
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        with tarfile.open(folder / path, "w:gz") as archive:
+            for day in DAYS:
+                member = tarfile.TarInfo(f"as{day}.txt")
+                member.size = len(text)
+                archive.addfile(member, io.BytesIO(text.encode()))
+    relations = "".join(f"{one}|{other}|0\n" for one, other in edges())
+    import bz2
+
+    (folder / "20260101.as-rel2.txt.bz2").write_bytes(bz2.compress(relations.encode()))
+    route = (
+        "TABLE_DUMP2|1199145600|B|193.0.0.1|1|10.0.0.0/8|701 1239 7018|IGP|193.0.0.1|0|0||NAG||\n"
+    )
+    (folder / "rib.20080101.0000.txt.gz").write_bytes(gzip.compress(route.encode()))
+    events = [(one, other, 3600 * n) for n, (one, other) in enumerate(edges()[:40])]
+    rows = "".join(f"{one} {other} {time}\n" for one, other, time in events)
+    for mails in ("email-Eu-core-temporal.txt.gz", "CollegeMsg.txt.gz"):
+        (folder / mails).write_bytes(gzip.compress(rows.encode()))
+    (folder / "mails.csv").write_text("src,dst,t\n" + rows.replace(" ", ","))
+    src, dst, time = zip(*events, strict=True)
+    pq.write_table(pa.table({"src": src, "dst": dst, "t": time}), folder / "calls.parquet")
+    write_fixes(folder)
+    (folder / "graphs").mkdir()
+    (folder / "graphs" / "2026-01-31.csv").write_text("src,dst\n1,2\n2,3\n")
+
+
+def write_fixes(folder: Path) -> None:
+    (folder / "taxi_log_2008_by_id").mkdir()
+    columns = ("taxi", "t", "lat", "lon")
+    fixes = []
+    for taxi in range(4):
+        stamps = [f"2008-02-02 15:{minute:02d}:00" for minute in range(0, 40, 5)]
+        fixes += [(taxi, stamp, 39.9 + taxi / 1000, 116.4) for stamp in stamps]
+        lines = "".join(f"{taxi},{stamp},116.4,{39.9 + taxi / 1000}\n" for stamp in stamps)
+        (folder / "taxi_log_2008_by_id" / f"{taxi}.txt").write_text(lines)
+    rows = pa.table(
+        dict(zip(columns, zip(*sorted(fixes, key=lambda f: f[1]), strict=True), strict=True))
+    )
+    pq.write_table(rows, folder / "tdrive_1h.parquet")
+
+
+def send_what_is_kept_of_the_past(broker: brokers.Broker) -> None:
+    """A snapshot of 31 January 2026, rows in topics, and dead letters."""
+    create_topics(broker.settings(), [TopicSpec("payments"), TopicSpec("fixes")])
+    with open_reader(broker.settings(), SNAPSHOTS, until="end") as records:
+        snapshot = next(iter(records))
+    payment = {"src": "a", "dst": "b", "t": 1}
+    fix = {"taxi": 1, "t": 1, "lat": 39.9, "lon": 116.4}
+    with Publisher(broker.settings()) as publisher:
+        publisher.send(
+            OutgoingRecord(
+                SNAPSHOTS,
+                snapshot.value,
+                snapshot.key,
+                snapshot.headers,
+                timestamp_ms=1_769_870_000_000,  # 2026-01-31T14:33:20Z
+            )
+        )
+        for topic, row in (("payments", payment), ("fixes", fix)):
+            publisher.send(OutgoingRecord(topic, json.dumps(row).encode()))
+        for offset in range(41, 41 + DEAD_LETTERS):
+            came = Record(SNAPSHOTS, 3, offset, 0, snapshot.key, snapshot.value, snapshot.headers)
+            letter = dead_letter(came, "decode", LimitExceeded("too many rows"))
+            publisher.send(replace(letter, partition=0))
+
+
+@pytest.fixture(autouse=True)
+def logging_to_a_stream_that_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commands are run in this process, and their clients' threads may log when they have ended."""
+    monkeypatch.setattr(logging, "raiseExceptions", False)
+
+
+def run(arguments: list[str]) -> bytes:
+    """What `stream-icd ARGUMENTS` prints; it must succeed."""
+    result = CliRunner().invoke(app, arguments)
+    command = shlex.join(["stream-icd", *arguments])
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise AssertionError(f"{command}: {result.exception!r}") from result.exception
+    assert result.exit_code == 0, f"{command}: {result.output}"
+    return result.stdout_bytes
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=name)
+def test_commands_shown_run(document: Path, system: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(system)
+    version = open_model("as").version
+    for line in lines_of(document):
+        if why_not_run(line):
+            continue
+        arguments = arguments_of(re.sub(r"as@[0-9a-f]{8}", version, line))
+        assert arguments is not None, f"{line!r} is no command of ours: add it to NOT_RUN"
+        output = run(bounded(arguments))
+        tokens = shlex.split(line)
+        if ">" in tokens:
+            (system / tokens[tokens.index(">") + 1]).write_bytes(output)
+
+
+def test_every_reason_not_to_run_a_line_is_needed() -> None:
+    shown = [line for document in DOCUMENTS for line in lines_of(document)]
+    unused = [pattern for pattern in NOT_RUN if not any(re.search(pattern, line) for line in shown)]
+    assert unused == []
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=name)
+def test_programs_shown_run(document: Path, system: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(system)
+    for follow in ("subscribe", "subscribe_events", "subscribe_node"):
+        bounded_one = partial(getattr(stream_icd, follow), until="end")
+        monkeypatch.setattr(stream_icd, follow, bounded_one, raising=False)
+    address = os.environ["STREAM_ICD_BOOTSTRAP_SERVERS"]
+    for program in fences(document, "python", "py"):
+        code = program.replace("127.0.0.1:9092", address)
+        exec(compile(code, name(document), "exec"), {"__name__": "__main__"})
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=name)
+def test_settings_shown_exist(document: Path) -> None:
+    assigned = re.findall(r"\b(STREAM_ICD_\w+)=", "\n".join(shell_lines(document)))
+    assert check_environment(dict.fromkeys(assigned, "")) == []
+
+
+@pytest.fixture(scope="module")
+def fresh(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A virtual environment without stream-icd, which borrows what builds it from this one."""
+    folder = tmp_path_factory.mktemp("fresh") / "venv"
+    venv.create(folder)
+    target = Path(sysconfig.get_path("purelib", vars={"base": str(folder)}))
+    found = importlib.util.find_spec("hatchling")
+    assert found is not None
+    assert found.origin is not None
+    (target / "borrowed.pth").write_text(str(Path(found.origin).parents[1]))
+    return folder
+
+
+def test_install_lines_are_accepted_in_a_fresh_environment(fresh: Path) -> None:
+    lines = [line for document in DOCUMENTS for line in lines_of(document)]
+    shown = sorted({line for line in lines if line.startswith("pip ")})
+    assert shown, "the documents say how to install it"
+    offline = ["--dry-run", "--no-deps", "--no-index", "--no-build-isolation", "--ignore-installed"]
+    for line in shown:
+        pip = [sys.executable, "-m", "pip", "--python", str(fresh), "install", *offline]
+        done = subprocess.run(
+            [*pip, *shlex.split(line)[2:]], cwd=ROOT, capture_output=True, text=True, timeout=120
+        )
+        assert done.returncode == 0, f"{line}: {done.stderr}"
+        assert "does not provide the extra" not in done.stderr, f"{line}: {done.stderr}"
+        assert "Would install stream-icd-" in done.stdout, f"{line}: {done.stdout}"
+
+
+def test_extras_named_by_errors_and_help_exist() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    texts = [
+        file.read_text(encoding="utf-8")
+        for folder in ("stream_icd", "producers", "consumers", "docs")
+        for file in (ROOT / folder).rglob("*.*")
+        if file.suffix in (".py", ".md")
+    ]
+    named = set(re.findall(r"stream-icd\[([a-z,]+)\]|needs_extra\(\"([a-z]+)\"", "\n".join(texts)))
+    extras = {extra for pair in named for one in pair for extra in one.split(",") if extra}
+    assert extras - {"extra"} <= set(project["optional-dependencies"])
