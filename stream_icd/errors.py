@@ -28,6 +28,7 @@ StreamIcdError
 ├── BrokerError
 │   ├── BrokerUnavailable    retry         nobody answers at the bootstrap address
 │   ├── DeliveryFailed       retry         the broker did not acknowledge a record
+│   │   └── NameTaken        stop          another program works under the same name
 │   ├── MessageTooLarge      stop          a record is above the topic's limit, or ours
 │   ├── TopicMissing         stop          the topic does not exist
 │   ├── OffsetGone           stop          the position asked for was removed by retention
@@ -177,6 +178,12 @@ class DeliveryFailed(BrokerError):
     """A record was not acknowledged; it may be sent again (readers keep one of two)."""
 
     action = Action.RETRY
+
+
+class NameTaken(DeliveryFailed):
+    """Another program has begun transactions under the name of this one, which cannot any more."""
+
+    action = Action.STOP
 
 
 class MessageTooLarge(BrokerError):

@@ -103,6 +103,16 @@ class SecureKafka:
             assert not refused, refused
             wait_until(lambda: all(acl in admin.describe_acls(_of(user))[0] for acl in acls))
 
+    def revoke(self, user: str, kind: str, name: str) -> None:
+        """Take from `user` what it may do with this."""
+        pattern = ResourcePatternFilter(RESOURCES[kind], name, ACLResourcePatternType.ANY)
+        everything = ACLFilter(
+            f"User:{user}", "*", ACLOperation.ANY, ACLPermissionType.ANY, pattern
+        )
+        with open_admin(self.settings()) as admin:
+            admin.delete_acls([everything])
+            wait_until(lambda: not admin.describe_acls(everything)[0])
+
     def change_password(self, user: str, password: str) -> None:
         """Give `user` another password; who is logged in stays so until the connection ends."""
         change = UserScramCredentialUpsertion(user, ScramMechanism.SCRAM_SHA_512, password)

@@ -96,6 +96,11 @@ def open_consumer(settings: KafkaSettings, **options: Any) -> Any:
     return consumer
 
 
+def client_name(settings: KafkaSettings) -> str:
+    """What a member of a group is called at the broker: with its own name, where it has one."""
+    return "-".join(filter(None, (settings.client_id, settings.instance_id)))
+
+
 def _opened(kind: Callable[..., Any], settings: KafkaSettings, options: dict[str, Any]) -> Any:
     """Construct a client; when that fails, stop the I/O thread it had started, and say why."""
     started: list[Network] = []

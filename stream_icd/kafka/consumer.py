@@ -29,20 +29,23 @@ from stream_icd.errors import (
     BrokerUnavailable,
     ClientStuck,
     DeliveryFailed,
+    NameTaken,
     OffsetGone,
     RecordUndecodable,
 )
 from stream_icd.kafka.batch_done import BatchDone
-from stream_icd.kafka.clients import open_consumer
+from stream_icd.kafka.clients import client_name, open_consumer
 from stream_icd.kafka.delivery import (
     GROUP_MOVED_ON,
     Delivery,
     GroupMovedOn,
     NextOffsets,
     Outlet,
+    is_fenced,
     open_outlet,
     resolve,
 )
+from stream_icd.kafka.groups import members_of
 from stream_icd.kafka.held_offsets import HeldOffsets
 from stream_icd.kafka.poll import Poller
 from stream_icd.kafka.reader import our_record, what_is_left
@@ -52,7 +55,7 @@ from stream_icd.kafka.standing import Lag, position, settled_generation, silence
 from stream_icd.kafka.stop import Stop
 from stream_icd.kafka.tenures import Tenure, Tenures
 from stream_icd.kafka.topics import describe_topic
-from stream_icd.kafka.translate import translated
+from stream_icd.kafka.translate import translate, translated
 from stream_icd.kafka.watcher import Watcher
 from stream_icd.kafka.workarounds.fetched_records import Undecodable
 from stream_icd.kafka.worker import Worker
@@ -115,6 +118,8 @@ def run_consumer(
         OffsetHeld: the broker keeps the group's position back, longer than a transaction lasts.
         RecordUndecodable: what the topic holds next cannot be decoded; all before it is done.
         ClientStuck: the client has not returned for a minute.
+        NameTaken: another worker has started under the `instance_id` of this one.
+        NotAllowed: the broker refuses, because of who we are.
         NotSupported: exactly-once was asked for and this broker cannot.
         BrokerUnavailable: nobody answers at the start. Later, the broker is waited for.
         DeliveryFailed: results could not be published in 5 attempts.
@@ -124,6 +129,7 @@ def run_consumer(
     consumer = open_consumer(
         settings,
         group_id=group,
+        client_id=client_name(settings),
         max_poll_records=max_records,
         session_timeout_ms=milliseconds(settings.session_timeout_s),
         heartbeat_interval_ms=milliseconds(settings.heartbeat_interval_s),
@@ -298,6 +304,7 @@ class _Loop:
                 log.warning("waiting for the broker: %s", error)
                 self._wait_for(partial(time.sleep, BACKOFF_S))
             except DeliveryFailed as error:
+                self._see_who_has_our_name(error)
                 failures += 1
                 if failures == PUBLISH_ATTEMPTS:
                     raise
@@ -319,6 +326,31 @@ class _Loop:
     def _open_outlet(self) -> None:
         self._outlet = open_outlet(self._settings, self._delivery, self._group, self._instance)
 
+    def _see_who_has_our_name(self, failure: DeliveryFailed) -> None:
+        """Where a fence is the reason for a failure, see that it is not another worker's.
+
+        A broker also fences who took too long, and that one may go on. A worker that stood still
+        until another one was started in its place has taken too long as well, and may not.
+
+        Raises:
+            NameTaken: another worker has the name that was set for this one.
+        """
+        name = self._settings.instance_id
+        if name is None or not (isinstance(failure, NameTaken) or is_fenced(failure)):
+            return
+        if isinstance(failure, NameTaken) or self._wait_for(self._has_namesake):
+            raise NameTaken(
+                f"another worker of group {self._group} has started under the name of this one "
+                f"(STREAM_ICD_INSTANCE_ID={name}) and has taken its place. If both are meant to "
+                "work, give each a name of its own"
+            ) from failure
+
+    def _has_namesake(self) -> bool:
+        members = members_of(self._settings, self._group)
+        own = self._consumer.group_metadata().member_id
+        ours = client_name(self._settings)
+        return any(name == ours and member != own for member, name in members.items())
+
     def _commit(self, batch: _Batch) -> bool:
         while True:
             try:
@@ -329,6 +361,8 @@ class _Loop:
             except client.RetriableError as error:
                 log.warning("committing again: %s", error)
                 self._poll_while_busy()
+            except client.KafkaError as error:
+                raise translate(error, f"commit {batch.places} of group {self._group}") from error
             if not self._tenures.holds(batch.tenure):
                 return False
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
+import time
 from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import Any, Protocol
@@ -10,7 +12,15 @@ from typing import Any, Protocol
 from kafka import OffsetAndMetadata, TopicPartition
 from kafka import errors as client
 
-from stream_icd.errors import DeliveryFailed, MessageTooLarge, NotSupported, TopicMissing
+from stream_icd.errors import (
+    BrokerError,
+    DeliveryFailed,
+    MessageTooLarge,
+    NameTaken,
+    NotAllowed,
+    NotSupported,
+    TopicMissing,
+)
 from stream_icd.kafka.capabilities import probe
 from stream_icd.kafka.producer import Publisher
 from stream_icd.kafka.record import OutgoingRecord
@@ -19,6 +29,10 @@ from stream_icd.kafka.translate import lacks_right, translate
 from stream_icd.kafka.worker import Worker
 
 log = logging.getLogger(__name__)
+
+# Of a transaction's time: who is fenced within this share of it was not fenced for taking too long.
+# The broker counts by a clock of its own.
+CERTAIN = 0.9
 
 NextOffsets = dict[TopicPartition, OffsetAndMetadata]
 
@@ -95,6 +109,7 @@ class Outlet(Protocol):
 
         Raises:
             GroupMovedOn: nothing of it is visible; the group has a new generation.
+            NameTaken: nothing of it is visible; another program has our name now.
             BrokerError: what is visible is not known; open another outlet before the next try.
         """
 
@@ -126,47 +141,72 @@ class ExactlyOnce:
 
     With an `instance_id` in the settings, a restarted worker ends its former self's open
     transaction at once; without, that waits for the broker's `transaction_timeout_s`.
+
+    A broker fences a producer for two reasons that it does not tell apart: another one has begun
+    under the same name, or a transaction of its own took longer than `transaction_timeout_s`.
+    Where it took less, it is the former: `NameTaken`.
     """
 
     atomic = True
 
     def __init__(self, settings: KafkaSettings, group: str, instance: str) -> None:
         self._timeout_s = settings.transaction_timeout_s  # then the broker has aborted it anyway
-        self._publisher = Publisher(settings, transactional_id=f"{group}-{instance}")
+        self._name = f"{group}-{instance}"
+        self._publisher = Publisher(settings, transactional_id=self._name)
         self._caller = Worker("transaction")
         try:
             self._publisher.client.init_transactions()
         except client.KafkaError as error:
             self.close()
-            raise translate(error, f"begin transactions as {group}-{instance}") from error
+            raise translate(error, f"begin transactions as {self._name}") from error
 
     def check(self, record: OutgoingRecord) -> None:
         self._publisher.check(record)
 
     def publish(self, records: Sequence[OutgoingRecord], offsets: NextOffsets, group: Any) -> None:
-        producer = self._publisher.client
+        began = time.monotonic()
         try:
-            producer.begin_transaction()
-            for record in records:
-                self._publisher.send(record)
-            self._publisher.flush(self._timeout_s)
-            if offsets:
-                self._in_time(producer.send_offsets_to_transaction, offsets, group)
-            self._in_time(producer.commit_transaction)
+            self._publish(records, offsets, group)
         except GROUP_MOVED_ON as error:
-            self._in_time(producer.abort_transaction)
+            self._abort()
             raise GroupMovedOn(str(error)) from error
-        except client.KafkaError as error:
-            if lacks_right(error):
-                raise translate(error, "publish in a transaction") from error
-            raise DeliveryFailed(f"the transaction did not succeed: {error}") from error
-        except (MessageTooLarge, TopicMissing):  # readers would wait for what we leave open
-            self._in_time(producer.abort_transaction)
+        except (MessageTooLarge, TopicMissing, NotAllowed):
+            with contextlib.suppress(BrokerError):  # what went wrong before is what counts
+                self._abort()  # readers would wait for what we leave open
             raise
+        except (client.KafkaError, DeliveryFailed) as error:
+            if is_fenced(error) and time.monotonic() - began < CERTAIN * self._timeout_s:
+                raise NameTaken(
+                    f"another program has begun transactions as {self._name}"
+                ) from error
+            if isinstance(error, DeliveryFailed):
+                raise
+            raise self._failed(error) from error
 
     def close(self) -> None:
         self._caller.close()
         self._publisher.close()
+
+    def _publish(self, records: Sequence[OutgoingRecord], offsets: NextOffsets, group: Any) -> None:
+        producer = self._publisher.client
+        producer.begin_transaction()
+        for record in records:
+            self._publisher.send(record)
+        self._publisher.flush(self._timeout_s)
+        if offsets:
+            self._in_time(producer.send_offsets_to_transaction, offsets, group)
+        self._in_time(producer.commit_transaction)
+
+    def _abort(self) -> None:
+        try:
+            self._in_time(self._publisher.client.abort_transaction)
+        except client.KafkaError as error:
+            raise self._failed(error) from error
+
+    def _failed(self, error: Exception) -> Exception:
+        if lacks_right(error):
+            return translate(error, f"publish in a transaction as {self._name}")
+        return DeliveryFailed(f"the transaction did not succeed: {error}")
 
     def _in_time(self, call: Callable[..., None], *arguments: Any) -> None:
         """The client waits without end for the broker's answer; so let another thread wait."""
@@ -176,6 +216,15 @@ class ExactlyOnce:
             raise DeliveryFailed(
                 f"the broker did not answer {call.__name__} within {self._timeout_s:g} s"
             ) from error
+
+
+def is_fenced(error: BaseException) -> bool:
+    """Whether the broker refused because a producer's transactions are no longer its own."""
+    fenced = (client.ProducerFencedError, client.InvalidProducerEpochError)
+    in_words = client.ProducerFencedError.__name__  # where the client refuses in the broker's place
+    return (
+        isinstance(error, fenced) or isinstance(error.__cause__, fenced) or in_words in str(error)
+    )
 
 
 def open_outlet(settings: KafkaSettings, delivery: Delivery, group: str, instance: str) -> Outlet:

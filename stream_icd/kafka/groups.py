@@ -1,4 +1,4 @@
-"""Moving a group on where it cannot read what comes next."""
+"""A group from outside: its members, and moving it on where it cannot read what comes next."""
 
 from __future__ import annotations
 
@@ -47,6 +47,17 @@ def skip_what_is_gone(settings: KafkaSettings, topic: str, group: str) -> tuple[
         refusals = admin.alter_group_offsets(group, moved)
     _raise_refusal(group, refusals)
     return tuple(Skipped(p.partition, committed[p], gone[p]) for p in sorted(gone))
+
+
+def members_of(settings: KafkaSettings, group: str) -> dict[str, str]:
+    """What each member of a group is called (`client_name`), by the id that the broker gave it.
+
+    Raises:
+        BrokerUnavailable: nobody answers.
+    """
+    with open_admin(settings) as admin, translated(f"look up group {group}"):
+        members = admin.describe_groups([group])[group]["members"]
+    return {one["member_id"]: one["client_id"] for one in members}
 
 
 def skip_to(

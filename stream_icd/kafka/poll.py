@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import logging
+from concurrent.futures import Future
 from functools import partial
 from typing import Any
 
@@ -65,7 +66,7 @@ class Poller:
         )
         self._worker.close()
         if concurrent.futures.wait([closing], self._shutdown_s).done:
-            closing.result()
+            _log_failure(closing)
         else:
             log.warning("the Kafka client does not close: it is left behind")
 
@@ -82,6 +83,13 @@ class Poller:
             f"the Kafka client has not returned for {waited_s:.0f} s; it was to read {places}. "
             "Start again. If it stops at the same offset again, pass over that record"
         )
+
+
+def _log_failure(closing: Future[None]) -> None:
+    try:
+        closing.result()
+    except client.KafkaError as error:  # it is closed, and what was done before counts
+        log.warning("closing the Kafka client: %s", error)
 
 
 def _check_room(consumer: Any) -> None:

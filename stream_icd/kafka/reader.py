@@ -179,7 +179,8 @@ def _records(
 
 
 def _reached(consumer: Any, ends: Offsets) -> bool:
-    return bool(ends) and all(consumer.position(p) >= end for p, end in ends.items())
+    with translated("read"):
+        return bool(ends) and all(consumer.position(p) >= end for p, end in ends.items())
 
 
 def _poll(consumer: Any, poller: Poller) -> dict[TopicPartition, list[Any]]:

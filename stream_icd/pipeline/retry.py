@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from stream_icd.errors import BadSettings, DeliveryFailed, MessageTooLarge, TopicMissing
+from stream_icd.errors import BadSettings, DeliveryFailed, MessageTooLarge, NameTaken, TopicMissing
 from stream_icd.kafka.delivery import Delivery, Outlet, open_outlet, resolve
 from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.settings import KafkaSettings
@@ -128,6 +128,7 @@ def retry(
     Raises:
         DeliveryFailed, BrokerUnavailable, StoreUnreachable, StoreUnwritable: what was sent is
             marked; run it again.
+        NameTaken: another retry of the topic has taken over.
     """
     done = Retry()
     most = TOGETHER if pace.rate is None else max(1, min(TOGETHER, int(pace.rate)))
@@ -181,11 +182,12 @@ def _publish(outlet: Outlet, batch: Sequence[_Sendable], at: datetime) -> None:
     try:
         for step in [[*records, *markers]] if outlet.atomic else [records, markers]:
             outlet.publish(step, {}, None)
-    except DeliveryFailed as error:
-        raise DeliveryFailed(
-            f"{error}. What was sent is marked: run it again, unless another retry of "
-            f"{batch[0].letter.topic} has taken over"
+    except NameTaken as error:
+        raise NameTaken(
+            f"another retry of {batch[0].letter.topic} has taken over, and sends the rest"
         ) from error
+    except DeliveryFailed as error:
+        raise DeliveryFailed(f"{error}. What was sent is marked: run it again") from error
 
 
 def _origin(letter: DeadLetter) -> str:

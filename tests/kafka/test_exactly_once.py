@@ -13,11 +13,12 @@ import pytest
 from kafka import KafkaProducer, OffsetAndMetadata, TopicPartition
 from kafka.admin import AbortTransactionSpec
 
-from stream_icd.errors import OffsetHeld
+from stream_icd.errors import Action, NameTaken, OffsetHeld
 from stream_icd.kafka.batch_done import BatchDone
 from stream_icd.kafka.clients import open_admin, open_producer
 from stream_icd.kafka.consumer import run_consumer
 from stream_icd.kafka.delivery import Delivery
+from stream_icd.kafka.groups import members_of
 from stream_icd.kafka.held_offsets import HeldOffsets
 from stream_icd.kafka.producer import Publisher
 from stream_icd.kafka.reader import open_reader
@@ -284,6 +285,64 @@ def test_a_restarted_worker_with_a_name_ends_its_former_selfs_transaction(
         wait_until(lambda: echo.committed == 3)
         assert sorted(values(settings, pipe[1])) == [0, 1, 2]
     former.close(timeout=0)
+
+
+@pytest.mark.parametrize("took_too_long", [False, True])
+def test_of_two_workers_with_one_name_the_first_ends_and_names_the_setting(
+    kafka: Broker,
+    pipe: tuple[str, str, str],
+    took_too_long: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Also where it stood still so long that the broker may have ended its transaction itself."""
+    if took_too_long:
+        monkeypatch.setattr("stream_icd.kafka.delivery.CERTAIN", 0.0)
+    settings = kafka.steady(instance_id="detector-1")
+    publish(settings, pipe[0], 6)
+    first, second = (Echo(settings, *pipe, delivery=Delivery.EXACTLY_ONCE) for _ in range(2))
+    count = 0
+
+    def start_the_second() -> None:
+        nonlocal count
+        with first:
+            wait_until(lambda: first.committed == 6)
+            with second:
+                wait_until(lambda: len(members_of(settings, pipe[2])) == 2)
+                count = publish_until(lambda: first.ended, settings, pipe[0], start=6)
+                wait_until(lambda: first.committed + second.committed == count)
+
+    with pytest.raises(NameTaken, match="STREAM_ICD_INSTANCE_ID=detector-1") as ended:
+        start_the_second()
+    assert ended.value.action is Action.STOP
+    assert sorted(values(settings, pipe[1])) == list(range(count))
+
+
+def test_a_worker_with_a_name_goes_on_after_it_was_fenced_for_taking_too_long(
+    kafka: Broker, pipe: tuple[str, str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from stream_icd.kafka.delivery import ExactlyOnce
+
+    settings = kafka.steady(instance_id="detector-1", transaction_timeout_s=1.0)
+    publish(settings, pipe[0], 3)
+    real, late = ExactlyOnce._in_time, threading.Event()
+
+    def once_too_late(self: ExactlyOnce, call: Any, *arguments: Any) -> None:
+        if call.__name__ == "commit_transaction" and not late.is_set():
+            late.set()
+            wait_until(lambda: producer_is_fenced(kafka, pipe, "detector-1"))
+        real(self, call, *arguments)
+
+    monkeypatch.setattr(ExactlyOnce, "_in_time", once_too_late)
+    with Echo(settings, *pipe, delivery=Delivery.EXACTLY_ONCE) as echo:
+        wait_until(lambda: echo.committed == 3)
+    assert sorted(values(settings, pipe[1])) == [0, 1, 2]
+
+
+def producer_is_fenced(kafka: Broker, pipe: tuple[str, str, str], instance: str) -> bool:
+    """Whether the broker has ended a transaction of that worker which took too long."""
+    name = f"{pipe[2]}-{instance}"
+    with open_admin(kafka.settings()) as admin:
+        return bool(admin.describe_transactions([name])[name].state == "CompleteAbort")
 
 
 def test_a_result_too_large_for_its_topic_leaves_no_open_transaction(

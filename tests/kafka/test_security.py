@@ -15,7 +15,13 @@ from pathlib import Path
 import pytest
 
 from stream_icd.child_process import start_child, stop_child
-from stream_icd.errors import BadSettings, BrokerUnavailable, NotAllowed, StreamIcdError
+from stream_icd.errors import (
+    BadSettings,
+    BrokerUnavailable,
+    NotAllowed,
+    StreamIcdError,
+    TopicMissing,
+)
 from stream_icd.kafka.capabilities import probe
 from stream_icd.kafka.consumer import run_consumer
 from stream_icd.kafka.delivery import Delivery
@@ -224,6 +230,55 @@ def test_a_missing_right_ends_a_worker_and_names_what_it_is_for(secure: SecureKa
                 threading.Event(),
                 delivery=Delivery.EXACTLY_ONCE,
             )
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "delivery"),
+    [
+        ("Topic", SNAPSHOTS, Delivery.AT_LEAST_ONCE),  # the commit
+        ("Group", "taken", Delivery.AT_LEAST_ONCE),
+        ("Topic", SNAPSHOTS, Delivery.EXACTLY_ONCE),
+        ("Group", "taken", Delivery.EXACTLY_ONCE),
+        ("Topic", LABELS, Delivery.EXACTLY_ONCE),
+        ("TransactionalId", "taken-", Delivery.EXACTLY_ONCE),
+    ],
+)
+def test_a_right_that_is_taken_from_a_worker_at_work_ends_it_and_is_named(
+    secure: SecureKafka, kind: str, name: str, delivery: Delivery
+) -> None:
+    secure.grant(
+        "worker",
+        [
+            ("Topic", SNAPSHOTS, "Read"),
+            ("Topic", LABELS, "Write"),
+            ("Group", "taken", "Read"),
+            ("TransactionalId", "taken-*", "Write"),
+        ],
+    )
+    publish(secure.settings())
+
+    def handle(_: object) -> list[OutgoingRecord]:
+        secure.revoke("worker", kind, name)
+        return [OutgoingRecord(LABELS, b"x")]
+
+    settings = secure.settings("worker")
+    with pytest.raises(NotAllowed, match=r"docs/security\.md"):
+        run_consumer(settings, SNAPSHOTS, "taken", handle, threading.Event(), delivery=delivery)
+
+
+def test_a_right_that_is_taken_while_a_transaction_is_undone_hides_no_error(
+    secure: SecureKafka,
+) -> None:
+    from stream_icd.kafka.delivery import open_outlet
+
+    rights = [("Topic", LABELS, "Write"), ("TransactionalId", "undone-*", "Write")]
+    secure.grant("worker", rights)
+    outlet = open_outlet(secure.settings("worker"), Delivery.EXACTLY_ONCE, "undone", "1")
+    secure.revoke("worker", "TransactionalId", "undone-")
+    records = [OutgoingRecord(LABELS, b"x"), OutgoingRecord("nowhere", b"x")]
+    with pytest.raises((NotAllowed, TopicMissing)):
+        outlet.publish(records, {}, None)
+    outlet.close()
 
 
 def test_reading_is_not_writing(secure: SecureKafka) -> None:
