@@ -53,7 +53,7 @@ def test_examples_are_whole_in_80_columns_and_can_be_typed(command: tuple[str, .
         assert arguments is None or not complaint(arguments), complaint(arguments or [])
 
 
-@pytest.mark.parametrize("command", all_commands(), ids=" ".join)
+@pytest.mark.parametrize("command", list(all_commands()), ids=" ".join)
 def test_paragraphs_fill_the_lines_of_the_terminal(command: tuple[str, ...]) -> None:
     shown = [line.strip() for line in rendered(command).splitlines()]
     for paragraph in source_of(command).split("\n\n"):

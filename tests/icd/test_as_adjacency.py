@@ -46,7 +46,21 @@ def networkx_graph() -> networkx.Graph:
         torch.tensor(EXPECTED),
         (torch.tensor(PAIRS), torch.tensor(5)),
     ],
-    ids=str,
+    ids=[
+        "pairs",
+        "pairs in both directions",
+        "csc_array",
+        "csr_matrix",
+        "networkx Graph",
+        "networkx DiGraph",
+        "edge_index attribute",
+        "adjacency method",
+        "dense",
+        "dense bool",
+        "dense lists",
+        "dense tensor",
+        "tensor pairs",
+    ],
 )
 def test_every_kind_of_graph_gives_one_matrix(graph: object) -> None:
     adjacency = as_adjacency(graph)
