@@ -45,6 +45,13 @@ def main(
     memory: Annotated[
         int, typer.Option(help="Windows for which a community that is not seen keeps its id.")
     ] = 5,
+    ahead: Annotated[
+        str,
+        typer.Option(
+            help="Refuse a window that ends further ahead of the clock than this: all that follow "
+            "would be late."
+        ),
+    ] = "31d",
     group: Annotated[str, typer.Option(help="Consumer group: its members share the graphs.")] = (
         "stream-icd-track"
     ),
@@ -69,9 +76,10 @@ def main(
     from stream_icd.cli.run_worker import WorkerOptions, run_worker
     from stream_icd.kafka.topics import COMMUNITIES
     from stream_icd.pipeline.track import Tracker
+    from stream_icd.sources.durations import parse_duration
     from stream_icd.tracking.settings import TrackSettings
 
-    thresholds = TrackSettings(match, part, change, smallest, memory)
+    thresholds = TrackSettings(match, part, change, smallest, memory, parse_duration(ahead))
 
     def tracker(run: Run) -> dict[str, Tracker]:
         return {COMMUNITIES: Tracker(run.settings, thresholds, graph=graph)}

@@ -11,7 +11,7 @@ from typing import Literal
 from stream_icd.cli.run_producer import Run
 from stream_icd.errors import BadSettings
 from stream_icd.pipeline.topic_rows import count_partitions, read_topic_rows
-from stream_icd.sources.durations import parse_duration
+from stream_icd.sources.durations import EPOCH, parse_duration
 from stream_icd.sources.tables import read_rows
 from stream_icd.sources.timed_rows import Columns, sorted_by_time, timed_rows
 from stream_icd.sources.windows import Quiet, TimedRows
@@ -75,7 +75,7 @@ def open_rows(
         options.topic,
         columns.names,
         run.bad_rows,
-        since=None if after is None else after - reach,
+        since=None if after is None else max(after, EPOCH + reach) - reach,
         until=options.until,
         quiet_after_s=None if quiet_after is None else parse_duration(quiet_after).total_seconds(),
         stop=run.stop,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import partial
 from time import perf_counter
 
@@ -16,6 +16,7 @@ from stream_icd.kafka.topics import COMMUNITIES
 from stream_icd.pipeline.budget import Allowance, Budget, sent_bytes
 from stream_icd.pipeline.claim_settings import ClaimSettings
 from stream_icd.pipeline.claims import decoded
+from stream_icd.pipeline.clock import utc_now
 from stream_icd.pipeline.engines import Engine
 from stream_icd.pipeline.outgoing import outgoing
 from stream_icd.pipeline.record_log import about, described
@@ -30,11 +31,6 @@ from stream_icd.wire.communities import encode_communities
 from stream_icd.wire.limits import Limits
 from stream_icd.wire.message import Message
 from stream_icd.wire.snapshots import decode_snapshot
-
-
-def utc_now() -> datetime:
-    """The clock that results are stamped with, unless another is given."""
-    return datetime.now(UTC)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
@@ -76,7 +77,7 @@ def paced(
             first = first or time_of(item)
             due = started + tempo.due_s(index, (time_of(item) - first).total_seconds())
             if (wait := due - monotonic()) > 0:
-                sleep(wait)
+                sleep(min(wait, threading.TIMEOUT_MAX))
             index += 1
         yield item
 

@@ -10,11 +10,17 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from stream_icd.errors import BadInput
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import Record
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import SNAPSHOTS
+from stream_icd.pipeline.clock import utc_now
 from stream_icd.snapshot import Snapshot
+from stream_icd.tracking.ahead import too_far_ahead
+from stream_icd.wire.cloudevents import EventHeaders, graph_of
+from stream_icd.wire.limits import Limits
+from stream_icd.wire.snapshots import SNAPSHOT_TYPE
 
 Name = tuple[str, str]
 """Source and id: what identifies an event, says CloudEvents."""
@@ -26,11 +32,15 @@ class SentBefore:
 
     Attributes:
         names: of the snapshots of each graph.
-        ends: the latest end of a window of each graph.
+        ends: the latest end of a window of each graph; none that is too far ahead of `now`.
+        now: when the topic was read.
+        limits: what a message may hold.
     """
 
     names: dict[str, set[Name]] = field(default_factory=lambda: defaultdict(set))
     ends: dict[str, datetime] = field(default_factory=dict)
+    now: datetime = field(default_factory=utc_now)
+    limits: Limits = field(default_factory=Limits)
 
     def __contains__(self, snapshot: object) -> bool:
         """Whether this snapshot is there: of its graph, from its source, with its id."""
@@ -40,16 +50,15 @@ class SentBefore:
 
     def add(self, record: Record) -> None:
         """Take note of a record; one that is no snapshot says nothing."""
-        headers = dict(record.headers)
         try:
-            graph = (record.key or b"").decode()
-            name = (headers["ce_source"].decode(), headers["ce_id"].decode())
-            end = datetime.fromisoformat(headers["icd_window_end"].decode())
-        except (KeyError, ValueError):
+            fields = EventHeaders(record.headers, SNAPSHOT_TYPE, self.limits, BadInput)
+            graph = graph_of(record.key, self.limits, BadInput)
+            name, window = (fields.text("ce_source"), fields.text("ce_id")), fields.window()
+        except BadInput:
             return
-        if end.tzinfo is not None:
-            self.names[graph].add(name)
-            self.ends[graph] = max(end, self.ends.get(graph, end))
+        self.names[graph].add(name)
+        if not too_far_ahead(window, self.now):
+            self.ends[graph] = max(window.end, self.ends.get(graph, window.end))
 
 
 def read_sent_before(settings: KafkaSettings, topic: str = SNAPSHOTS) -> SentBefore:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from datetime import datetime
 
 from stream_icd.communities import Communities
-from stream_icd.errors import BadInput
+from stream_icd.errors import BadInput, LimitExceeded
 from stream_icd.events import CommunityEvents
 from stream_icd.kafka.batch_done import BatchDone
 from stream_icd.kafka.record import Record
@@ -14,11 +15,14 @@ from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import EVENTS
 from stream_icd.pipeline.claim_settings import ClaimSettings
 from stream_icd.pipeline.claims import decoded
+from stream_icd.pipeline.clock import utc_now
 from stream_icd.pipeline.events_topic import EventsTopic
 from stream_icd.pipeline.outgoing import outgoing
 from stream_icd.pipeline.per_graph import PerGraph
 from stream_icd.pipeline.seen_results import SeenResults, result_of
 from stream_icd.pipeline.step import Outcome, Processed, Refused, Step
+from stream_icd.snapshot import Window
+from stream_icd.tracking.ahead import too_far_ahead
 from stream_icd.tracking.settings import TrackSettings
 from stream_icd.tracking.track import remember, track
 from stream_icd.wire.communities import decode_communities
@@ -51,11 +55,13 @@ class Tracker(Step):
         topic: str = EVENTS,
         limits: Limits | None = None,
         claims: ClaimSettings | None = None,
+        clock: Callable[[], datetime] = utc_now,
     ) -> None:
         self._settings = settings or TrackSettings()
         self._topic = topic
         self._limits = limits or Limits()
         self._claims = claims or ClaimSettings()
+        self._clock = clock
         self._memory = EventsTopic(
             kafka, topic, graph, self._settings.memory + 2, self._limits, self._claims
         )
@@ -80,6 +86,8 @@ class Tracker(Step):
             found = decoded(record, decode_communities, self._claims, self._limits)
         except BadInput as error:
             return Refused("decode", error)
+        if self._is_ahead(found.window):
+            return Refused("track", _ahead(found, self._settings))
         if not self._follows(record, found):
             self._catch_up()
         if not self._seen_in_batch.is_new(result_of(record)):
@@ -91,6 +99,9 @@ class Tracker(Step):
         self._recent.keep()
         self._following |= {record.partition: record.offset + 1 for record in batch.records}
         self._seen_in_batch.keep()
+
+    def _is_ahead(self, window: Window) -> bool:
+        return too_far_ahead(window, self._clock(), self._settings.ahead)
 
     def _tracked(self, found: Communities) -> Processed:
         recent = self._recent.get(found.graph) or ()
@@ -115,6 +126,15 @@ class Tracker(Step):
         if self._is_caught_up:
             return
         for tracked in self._memory.news(self._seen):
+            if self._is_ahead(tracked.window):  # tracked when the limit was another, or none
+                continue
             recent = self._recent.committed(tracked.graph) or ()
             self._recent.learn(tracked.graph, remember(recent, tracked, self._settings))
         self._is_caught_up = True
+
+
+def _ahead(found: Communities, settings: TrackSettings) -> LimitExceeded:
+    return LimitExceeded(
+        f"the window ends at {found.window.end}, too far ahead of the clock; the limit is "
+        f"{settings.ahead}: if the source's times are right, raise --ahead of the tracker"
+    )

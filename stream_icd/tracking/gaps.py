@@ -6,6 +6,9 @@ from dataclasses import dataclass
 
 from stream_icd.snapshot import Window
 
+MOST_MISSED = 10**9
+"""A microsecond's window a century after the last one is no reason to count further."""
+
 
 @dataclass(frozen=True, slots=True)
 class Gap:
@@ -22,10 +25,10 @@ class Gap:
 
 
 def missed_windows(earlier: Window, later: Window) -> int:
-    """How many windows as long as `later` fit between the two, rounded.
+    """How many windows as long as `later` fit between the two, rounded; at most `MOST_MISSED`.
 
     Windows that overlap hide a gap that is shorter than themselves: then the answer is 0.
     """
     length = later.end - later.start
     between = later.start - earlier.end
-    return max(0, round(between / length)) if length else 0
+    return min(MOST_MISSED, max(0, round(between / length))) if length else 0

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import timedelta
 
 from stream_icd.errors import BadSettings
+from stream_icd.tracking.ahead import AHEAD
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +23,7 @@ class TrackSettings:
             to tell an event from chance.
         memory: for how many windows an identity is kept that is not seen, be it that windows are
             missing or that the community is.
+        ahead: a window that ends further ahead of the clock than this is refused.
     """
 
     match: float = 0.3
@@ -28,6 +31,7 @@ class TrackSettings:
     change: float = 0.1
     smallest: int = 3
     memory: int = 5
+    ahead: timedelta = AHEAD
 
     def __post_init__(self) -> None:
         self._check("match", 0 < self.match <= 1, "above 0 and at most 1")
@@ -35,6 +39,7 @@ class TrackSettings:
         self._check("change", self.change > 0, "above 0")
         self._check("smallest", self.smallest >= 1, "at least 1")
         self._check("memory", self.memory >= 0, "at least 0")
+        self._check("ahead", self.ahead >= timedelta(0), "at least 0")
 
     def _check(self, name: str, good: bool, rule: str) -> None:
         if not good:

@@ -87,7 +87,7 @@ def test_missing_windows_are_told_before_the_window_after_them(
     gaps = [(heard[i + 1], gap.missed) for i, gap in enumerate(heard) if isinstance(gap, Gap)]
     assert gaps == [("g/2", 1), ("g/7", 3), ("other/4", 3)]
     assert str(heard[1]) == (
-        "g: 1 window is missing from 2026-01-01 01:00:00+00:00 to 2026-01-01 02:00:00+00:00"
+        "g: 1 window is missing from 2020-01-01 01:00:00+00:00 to 2020-01-01 02:00:00+00:00"
     )
 
 

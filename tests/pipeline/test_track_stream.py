@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 
 import numpy as np
 import pytest
@@ -20,7 +21,11 @@ from stream_icd.pipeline.dead_letters import DeadLetterLimit
 from stream_icd.pipeline.runner import Runner
 from stream_icd.pipeline.subscribe import subscribe_events
 from stream_icd.pipeline.track import Tracker
+from stream_icd.snapshot import Window
+from stream_icd.tracking.gaps import MOST_MISSED
+from stream_icd.tracking.settings import TrackSettings
 from stream_icd.tracking.track import track
+from stream_icd.wire.events import encode_events
 from tests.brokers import Broker
 from tests.pipeline.tracked import (
     events_in,
@@ -44,8 +49,8 @@ def found_and_told(broker: Broker, topic_name: str) -> Topics:
     return found.name, told.name
 
 
-def tracker(broker: Broker, topic: str) -> Runner:
-    return Runner(Tracker(broker.settings(), topic=topic), DeadLetterLimit())
+def tracker(broker: Broker, topic: str, settings: TrackSettings | None = None) -> Runner:
+    return Runner(Tracker(broker.settings(), settings, topic=topic), DeadLetterLimit())
 
 
 @contextmanager
@@ -247,6 +252,60 @@ def test_ids_that_were_given_before_the_topic_begins_are_not_given_again() -> No
     last = unbroken(hours)[-1]  # all that retention has left
     again = track([last], revised(hours[2], apart[::-1], "b", ""))
     assert min(again.communities) >= last.next_community
+
+
+FAR = datetime(9999, 12, 31, tzinfo=UTC)
+
+
+def far_ahead(one: Communities) -> Communities:
+    """The window, ended by a clock that is wrong."""
+    return replace(one, window=Window(one.window.start, FAR), snapshot_id="g/far")
+
+
+def test_a_window_that_ends_in_9999_is_refused_and_its_graph_goes_on(
+    embedded: Broker, embedded_topics: Topics
+) -> None:
+    hours = stream("g", 4)
+    sent = [hours[0], far_ahead(hours[1]), *hours[1:]]
+    publish(embedded, [outgoing(one, embedded_topics[0]) for one in sent])
+    records = held(embedded, embedded_topics[0])
+    made = list(tracker(embedded, embedded_topics[1]).handle(records))
+    letter = dict(made.pop(1).headers)
+    assert letter["icd_dlq_stage"] == b"track"
+    assert letter["icd_dlq_exception"] == b"LimitExceeded"
+    assert b"9999-12-31" in letter["icd_dlq_message"]
+    assert b"raise --ahead" in letter["icd_dlq_message"]
+    assert [(one.topic, one.value) for one in made] == [
+        (embedded_topics[1], encode_events(one).value) for one in unbroken(hours)
+    ]
+
+
+def test_a_window_that_was_believed_once_is_forgotten_by_a_tracker_that_does_not(
+    embedded: Broker, embedded_topics: Topics
+) -> None:
+    hours = stream("g", 5)
+    sent = [*hours[:2], far_ahead(hours[2]), *hours[2:]]
+    publish(embedded, [outgoing(one, embedded_topics[0]) for one in sent])
+    records = held(embedded, embedded_topics[0])
+    believes = TrackSettings(ahead=timedelta(days=9999 * 366))
+    work(embedded, tracker(embedded, embedded_topics[1], believes), records[:4])
+    work(embedded, tracker(embedded, embedded_topics[1]), records[4:])
+    told = events_in(embedded, embedded_topics[1])
+    assert [one.late for one in told] == [False, False, False, True, False, False]
+    assert same(told[:2], unbroken(hours[:2]))
+    assert {*told[-1].communities.tolist()} & {*told[1].communities.tolist()}
+
+
+def test_more_missing_windows_than_anybody_counts_are_told(
+    embedded: Broker, embedded_topics: Topics
+) -> None:
+    first, second = stream("g", 2)
+    then, now = datetime(1970, 1, 1, tzinfo=UTC), second.window.start
+    moment = Window(now, now + timedelta(microseconds=1))
+    sent = [replace(first, window=Window(then, then)), replace(second, window=moment)]
+    publish(embedded, [outgoing(one, embedded_topics[0]) for one in sent])
+    work(embedded, tracker(embedded, embedded_topics[1]), held(embedded, embedded_topics[0]))
+    assert events_in(embedded, embedded_topics[1])[-1].missed == MOST_MISSED
 
 
 def test_late_windows_do_not_push_others_out_of_memory(

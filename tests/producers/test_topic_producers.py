@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
 from itertools import count
 from pathlib import Path
 
@@ -17,13 +18,13 @@ import pytest
 from stream_icd.errors import BadRow, TopicMissing
 from stream_icd.kafka.producer import Publisher
 from stream_icd.kafka.reader import open_reader
-from stream_icd.kafka.record import OutgoingRecord
+from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.topics import SNAPSHOTS, TopicSpec, create_topics
-from stream_icd.pipeline.sent_before import read_sent_before
+from stream_icd.pipeline.sent_before import SentBefore, read_sent_before
 from stream_icd.pipeline.topic_rows import read_topic_rows
-from stream_icd.snapshot import Snapshot
+from stream_icd.snapshot import Snapshot, Window, snapshot_from_pairs
 from stream_icd.sources.windows import Quiet
-from stream_icd.wire.snapshots import decode_snapshot
+from stream_icd.wire.snapshots import decode_snapshot, encode_snapshot
 from tests import brokers
 
 
@@ -187,12 +188,19 @@ def test_a_missing_topic_is_told_at_once(embedded: brokers.Broker, topic_name: s
 def test_what_is_no_snapshot_says_nothing_of_what_was_sent(
     embedded: brokers.Broker, topic: str
 ) -> None:
-    headers = (("ce_source", b"s"), ("ce_id", b"i"), ("icd_window_end", b"2026-01-31T12:00:00Z"))
+    start = datetime(2026, 1, 31, tzinfo=UTC)
+    window = Window(start, start + timedelta(hours=12))
+    good = snapshot_from_pairs([1], [2], graph="graph", id="i", window=window, source="s")
+    headers = encode_snapshot(good).headers
+    times = {"naive": b"2026-01-31T12:00:00", "far": b"9999-12-31T23:59:59-23:59"}
     records = [
         (b"graph", headers),
         (b"other", headers[:2]),
         (b"\xff", headers),
-        (b"naive", (*headers[:2], ("icd_window_end", b"2026-01-31T12:00:00"))),
+        *(
+            (name.encode(), tuple((n, time if n == "icd_window_end" else v) for n, v in headers))
+            for name, time in times.items()
+        ),
         (None, ()),
     ]
     with Publisher(embedded.settings()) as publisher:
@@ -200,4 +208,15 @@ def test_what_is_no_snapshot_says_nothing_of_what_was_sent(
             publisher.send(OutgoingRecord(topic, b"", key=key, headers=some))
     found = read_sent_before(embedded.settings(), topic)
     assert found.names == {"graph": {("s", "i")}}
-    assert found.ends["graph"].hour == 12
+    assert found.ends == {"graph": window.end}
+
+
+def test_a_window_that_ends_in_9999_does_not_end_its_graph_s_producer() -> None:
+    now = datetime(2026, 1, 31, tzinfo=UTC)
+    found = SentBefore(now=now)
+    for at, end in enumerate((now, datetime(9999, 12, 31, tzinfo=UTC))):
+        one = snapshot_from_pairs([1], [2], graph="g", id=f"g/{at}", window=Window(now, end))
+        message = encode_snapshot(one)
+        found.add(Record("t", 0, at, 0, message.key, message.value, message.headers))
+    assert found.ends == {"g": now}
+    assert len(found.names["g"]) == 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -52,6 +53,13 @@ def test_the_fastest_does_not_wait() -> None:
 
 def test_work_that_takes_long_is_caught_up_with() -> None:
     assert times(parse_tempo("60x", None), slow=2.0) == [0, 2, 5, 7]
+
+
+def test_a_window_8000_years_later_is_waited_for() -> None:
+    waits: list[float] = []
+    times = [datetime(2026, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, tzinfo=UTC)]
+    assert list(paced(times, lambda one: one, Tempo(speed=1), lambda: 0.0, waits.append)) == times
+    assert waits == [threading.TIMEOUT_MAX]
 
 
 def test_nobody_waits_for_what_is_there_already() -> None:

@@ -179,6 +179,18 @@ def test_names_of_the_longest_kind_arrive(kind: str) -> None:
     assert decode(b"\n" * 1024, message.value, headers).graph == "\n" * 1024
 
 
+@pytest.mark.parametrize("kind", ["communities", "labels"])
+def test_a_small_message_of_equal_nodes_is_refused_before_it_is_unpacked(kind: str) -> None:
+    message, decode, _ = DECODERS[kind]
+    n = 10_000_000
+    equal = pa.table({"node": np.zeros(n, np.int64), "community": np.zeros(n, np.int32)})
+    value, before = write_table(equal), pa.total_allocated_bytes()
+    assert len(value) < 20_000
+    with pytest.raises(LimitExceeded, match="bytes or more when decompressed"):
+        decode(message.key, value, message.headers)
+    assert pa.total_allocated_bytes() == before
+
+
 WEIGHTS = {
     "repeats of a pair": ([1, 1], [2, 2], [1e308, 1e308], "add up to inf; the limit is 1e\\+150"),
     "all pairs": ([1, 2], [2, 3], [1e308, 1e308], "add up to inf"),
