@@ -69,13 +69,15 @@ def list_(
 ) -> None:
     """List dead letters: which records, when, why, and whether they were retried.
 
+    A record that several workers set aside, or that failed again, is listed once.
+
     stream-icd dlq list
 
     stream-icd dlq list --graph as733 --from 2026-01-31 --format json
     """
     from stream_icd.cli.dlq_tables import json_lines, table_lines
     from stream_icd.kafka.topics import is_dead_letter_topic, topic_names
-    from stream_icd.pipeline.dead_letter_box import read_dead_letters
+    from stream_icd.pipeline.dead_letter_box import BadRecord, read_dead_letters
     from stream_icd.pipeline.dead_letter_choice import dead_letters_of
 
     settings = kafka_settings(bootstrap_servers)
@@ -84,16 +86,14 @@ def list_(
         if everywhere
         else [dead_letters_of(topic)]
     )
-    found, no_match = [], None
+    found, no_match = list[BadRecord](), None
     for name in boxes:
         choice = _choice(settings, name, frozenset(), graph, exception, first, last)
         box = read_dead_letters(settings, name)
         try:
-            chosen = choice.of(box)
+            found += choice.records(box)
         except BadSettings as error:
             no_match = error
-            continue
-        found += [(letter, box.retried.get(letter.place, ())) for letter in chosen]
     if no_match is not None and not found:
         raise no_match
     for line in json_lines(found) if format == "json" else table_lines(found):
@@ -129,7 +129,7 @@ def show(
     box = read_dead_letters(settings, dead_letters)
     chosen = _choice(settings, dead_letters, places, None, None, None, None).of(box)
     for letter, came in read_again(settings, chosen):
-        for line in letter_lines(letter, came, box.retried.get(letter.place, ())):
+        for line in letter_lines(letter, came, box.retried.get(letter.origin, ())):
             typer.echo(printable(line))
         if out is not None:
             _write(out, came)
@@ -161,7 +161,7 @@ def retry(
         ),
     ] = None,
     again: Annotated[
-        bool, typer.Option("--again", help="Also those that have been retried before.")
+        bool, typer.Option("--again", help="Also those that have been retried before, once each.")
     ] = False,
     rate: Annotated[
         float | None,

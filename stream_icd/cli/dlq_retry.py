@@ -59,7 +59,7 @@ def run_retry(
         _say(plan)
         check_targets(settings, plan)
         with progress_bar() as progress:
-            task = progress.add_task("sent again", total=len(plan.letters))
+            task = progress.add_task("sent again", total=len(plan.records))
             done = retry(
                 settings,
                 plan,
@@ -83,11 +83,11 @@ def _say(plan: Plan) -> None:
 def plan_lines(plan: Plan) -> Iterator[str]:
     """How many will be sent where, of which kinds, and what is passed over."""
     for target, count in sorted(plan.targets.items()):
-        yield f"{count:,} dead letters to {target}"
-    yield from counts_lines(letter for letter, _ in plan.letters)
+        yield f"{count:,} records to {target}"
+    yield from counts_lines(record.latest for record, _ in plan.records)
     if plan.already:
         yield f"{plan.already:,} were sent again before and are passed over (--again sends them)"
-    if not plan.letters:
+    if not plan.records:
         yield "nothing to send"
 
 
@@ -100,7 +100,7 @@ def _sum_up(plan: Plan, done: Retry, stop: Stop) -> None:
         sent=done.sent,
         already=plan.already,
         refused=len(done.refused),
-        left=len(plan.letters) - done.sent - len(done.refused),
+        left=len(plan.records) - done.sent - len(done.refused),
     )
     if stop.is_set():
         raise typer.Exit(INTERRUPTED)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from stream_icd.kafka.record import Record
-from stream_icd.pipeline.dead_letter_box import DeadLetter, Retried
+from stream_icd.pipeline.dead_letter_box import BadRecord, DeadLetter, Retried
 from stream_icd.printable import printable, shortened
 
 HEADING = (
@@ -25,20 +25,17 @@ HEADING = (
 SHORT = 60
 """So much of what is wrong is shown of each in a table."""
 
-Found = Sequence[tuple[DeadLetter, Sequence[Retried]]]
-"""Dead letters, each with the times that it was sent again."""
 
-
-def table_lines(found: Found) -> Iterator[str]:
+def table_lines(found: Sequence[BadRecord]) -> Iterator[str]:
     """A line for each, however long, and how many there are of each exception."""
-    rows = [HEADING, *(_cells(letter, retried) for letter, retried in found)]
+    rows = [HEADING, *map(_cells, found)]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
         yield "  ".join(cells).rstrip()
-    yield from counts_lines(letter for letter, _ in found)
-    again = sum(bool(retried) for _, retried in found)
-    yield f"{len(found):,} dead letters, {again:,} of them sent again"
+    yield from counts_lines(record.latest for record in found)
+    again = sum(record.was_sent_again for record in found)
+    yield f"{len(found):,} records set aside, {again:,} of them sent again"
 
 
 def counts_lines(letters: Iterable[DeadLetter]) -> Iterator[str]:
@@ -47,9 +44,9 @@ def counts_lines(letters: Iterable[DeadLetter]) -> Iterator[str]:
         yield f"{count:,} {printable(name)}"
 
 
-def json_lines(found: Found) -> Iterator[str]:
+def json_lines(found: Sequence[BadRecord]) -> Iterator[str]:
     """A JSON object for each, with all but the value."""
-    return (json.dumps(_document(letter, retried)) for letter, retried in found)
+    return (json.dumps(_document(record)) for record in found)
 
 
 def letter_lines(letter: DeadLetter, came: Record, retried: Sequence[Retried]) -> Iterator[str]:
@@ -71,22 +68,24 @@ def letter_lines(letter: DeadLetter, came: Record, retried: Sequence[Retried]) -
     yield from first_rows(came)
 
 
-def _cells(letter: DeadLetter, retried: Sequence[Retried]) -> tuple[str, ...]:
+def _cells(record: BadRecord) -> tuple[str, ...]:
+    letter = record.latest
     cells = (
         letter.place,
         f"{letter.at:%Y-%m-%d %X}",
         shortened(_text(letter.key)),
         shortened(letter.snapshot_id or "?"),
-        letter.stage,
+        ", ".join(record.stages),
         letter.exception,
-        str(letter.attempt),
-        "yes" if retried else "no",
+        str(record.attempt),
+        "yes" if record.was_sent_again else "no",
         shortened(letter.message, SHORT),
     )
     return tuple(map(printable, cells))
 
 
-def _document(letter: DeadLetter, retried: Sequence[Retried]) -> dict[str, Any]:
+def _document(record: BadRecord) -> dict[str, Any]:
+    letter = record.latest
     return {
         "place": letter.place,
         "topic": letter.topic,
@@ -94,16 +93,19 @@ def _document(letter: DeadLetter, retried: Sequence[Retried]) -> dict[str, Any]:
         "offset": letter.offset,
         "at": letter.at.isoformat(),
         "came_from": letter.came_from,
+        "origin": record.origin,
+        "letters": [one.place for one in record.letters],
         "key": None if letter.key is None else _text(letter.key),
         "graph": letter.graph,
         "snapshot_id": letter.snapshot_id,
         "stage": letter.stage,
+        "stages": list(record.stages),
         "exception": letter.exception,
         "message": letter.message,
         "attempt": letter.attempt,
         "bytes": letter.size,
         "headers": [[name, _text(content)] for name, content in letter.headers],
-        "retried": [{"at": one.at, "to": one.to} for one in retried],
+        "retried": [{"at": one.at, "to": one.to} for one in record.retried],
     }
 
 

@@ -1,5 +1,7 @@
 """What a dead-letter topic holds: which records, why, and which of them were sent again.
 
+A record that several workers could not read, or one more than once, has several dead letters.
+
 The topic is the only state. A dead letter that was sent again is marked in it by a record that
 comes after it in its partition, so all of a topic is read to know what was not.
 """
@@ -14,7 +16,7 @@ from typing import Literal
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import Headers, OutgoingRecord, Record
 from stream_icd.kafka.settings import KafkaSettings
-from stream_icd.pipeline.dead_letters import ATTEMPT, count_of, split_headers
+from stream_icd.pipeline.dead_letters import ATTEMPT, ORIGIN, count_of, split_headers
 
 RETRIED = "icd_dlq_retried"
 RETRIED_AT = "icd_dlq_retried_at"
@@ -53,6 +55,11 @@ class DeadLetter:
         return f"{topic}[{partition}]@{offset}" if topic else None
 
     @property
+    def origin(self) -> str:
+        """Where the record lay when it was first set aside: the same for all its dead letters."""
+        return self.added.get(ORIGIN) or self.came_from or self.place
+
+    @property
     def at(self) -> datetime:
         """When it was set aside."""
         return datetime.fromtimestamp(self.timestamp_ms / 1000, UTC)
@@ -89,6 +96,53 @@ class DeadLetter:
 
 
 @dataclass(frozen=True, slots=True)
+class BadRecord:
+    """One record that was set aside.
+
+    Attributes:
+        letters: its dead letters, at least one, in the order in which they are read.
+        retried: each time that it was sent again.
+    """
+
+    letters: Sequence[DeadLetter]
+    retried: Sequence[Retried] = ()
+
+    @property
+    def origin(self) -> str:
+        """Where it lay when it was first set aside."""
+        return self.letters[0].origin
+
+    @property
+    def first(self) -> DeadLetter:
+        """The dead letter to send again: one of the very record that lay there, if it is left.
+
+        Where a record lay, its worker says; that another was that record before, its producer may
+        say of anything.
+        """
+        return next((one for one in self.letters if one.came_from == self.origin), self.letters[0])
+
+    @property
+    def latest(self) -> DeadLetter:
+        """The last one."""
+        return max(self.letters, key=lambda one: (one.attempt, one.timestamp_ms, one.offset))
+
+    @property
+    def attempt(self) -> int:
+        """How many times it has been tried and set aside."""
+        return self.latest.attempt
+
+    @property
+    def stages(self) -> tuple[str, ...]:
+        """What was being done with it, by any of its workers."""
+        return tuple(dict.fromkeys(one.stage for one in self.letters))
+
+    @property
+    def was_sent_again(self) -> bool:
+        """Whether it was, also where retention has removed the marker."""
+        return bool(self.retried) or self.attempt > 1
+
+
+@dataclass(frozen=True, slots=True)
 class Retried:
     """When a dead letter was sent again, and to which topic."""
 
@@ -101,11 +155,19 @@ class DeadLetterBox:
     """The dead letters of a topic, in the order in which they are read, and what came of them.
 
     Attributes:
-        retried: for the places of those that were sent again: each time.
+        retried: for the origins of those that were sent again: each time.
     """
 
     letters: Sequence[DeadLetter]
     retried: Mapping[str, Sequence[Retried]]
+
+    @property
+    def records(self) -> list[BadRecord]:
+        """The records that were set aside, in the order of their first dead letters."""
+        by_origin: dict[str, list[DeadLetter]] = {}
+        for letter in self.letters:
+            by_origin.setdefault(letter.origin, []).append(letter)
+        return [BadRecord(found, self.retried.get(at, ())) for at, found in by_origin.items()]
 
 
 def dead_letter_of(record: Record) -> DeadLetter:
@@ -121,7 +183,7 @@ def dead_letter_of(record: Record) -> DeadLetter:
 def retried_marker(letter: DeadLetter, to: str, at: datetime) -> OutgoingRecord:
     """The record that says, in the dead letter's own partition, that it was sent again."""
     said = {
-        RETRIED: f"{letter.partition}@{letter.offset}",
+        RETRIED: letter.origin,
         RETRIED_AT: at.astimezone(UTC).isoformat().replace("+00:00", "Z"),
         RETRIED_TO: to,
     }
@@ -180,13 +242,12 @@ def read_again(
 
 
 def _marked(record: Record) -> tuple[str, Retried] | None:
-    """What a marker says: of which dead letter, and what came of it."""
+    """What a marker says: of which record, by its origin, and what came of it."""
     headers = dict(record.headers)
     if record.value or RETRIED not in headers or split_headers(record.headers)[1]:
         return None
-    partition, _, offset = (_text(headers[RETRIED]) or "").partition("@")
     at, to = (_text(headers.get(name)) or "?" for name in (RETRIED_AT, RETRIED_TO))
-    return f"{record.topic}[{partition}]@{offset}", Retried(at, to)
+    return _text(headers[RETRIED]) or "", Retried(at, to)
 
 
 def _text(value: bytes | None) -> str | None:

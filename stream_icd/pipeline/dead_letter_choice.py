@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from stream_icd.errors import BadSettings
 from stream_icd.kafka.topics import dead_letter_topic, is_dead_letter_topic
-from stream_icd.pipeline.dead_letter_box import DeadLetter, DeadLetterBox
+from stream_icd.pipeline.dead_letter_box import BadRecord, DeadLetter, DeadLetterBox
 from stream_icd.pipeline.topic_range import TopicRange
 from stream_icd.suggest import did_you_mean
 
@@ -22,7 +22,8 @@ class Choice:
 
     Attributes:
         part: those in this part of the dead-letter topic.
-        places: where they are, or where they came from; by default anywhere.
+        places: where they are, where they came from, or where the record lay when it was first
+            set aside; by default anywhere.
     """
 
     part: TopicRange
@@ -34,20 +35,33 @@ class Choice:
         """Whether this one is meant."""
         return (
             self.part.holds(letter)
-            and (not self.places or not self.places.isdisjoint((letter.place, letter.came_from)))
+            and (not self.places or not self.places.isdisjoint(_places(letter)))
             and self.graph in (None, letter.graph)
             and self.exception in (None, letter.exception)
         )
 
+    def records(self, box: DeadLetterBox) -> list[BadRecord]:
+        """The records of which any dead letter is meant.
+
+        Raises:
+            BadSettings: as `of`.
+        """
+        chosen = {letter.place for letter in self.of(box)}
+        return [
+            record
+            for record in box.records
+            if not chosen.isdisjoint(letter.place for letter in record.letters)
+        ]
+
     def of(self, box: DeadLetterBox) -> list[DeadLetter]:
-        """Those that are meant.
+        """The dead letters that are meant.
 
         Raises:
             BadSettings: there is nothing at one of the places, or dead letters of other graphs
                 only.
         """
         chosen = [letter for letter in box.letters if self.holds(letter)]
-        known = {place for one in box.letters for place in (one.place, one.came_from)}
+        known = {place for letter in box.letters for place in _places(letter)}
         if missing := sorted(self.places - known):
             raise BadSettings(
                 f"{self.part.topic} holds no dead letter {', '.join(missing)}: "
@@ -61,6 +75,10 @@ class Choice:
                 f"{did_you_mean(self.graph, graphs)}"
             )
         return chosen
+
+
+def _places(letter: DeadLetter) -> set[str | None]:
+    return {letter.place, letter.came_from, letter.origin}
 
 
 def parse_places(texts: Collection[str], topic: str) -> tuple[str, frozenset[str]]:

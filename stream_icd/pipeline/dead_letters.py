@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import deque
 
 from stream_icd.errors import BadInput, BadSettings, TooManyDeadLetters
@@ -14,6 +15,10 @@ ATTEMPT = "icd_dlq_attempt"
 """How many times a record has been set aside. It goes with one that is sent again, so that a
 record that goes round in circles is seen."""
 
+ORIGIN = "icd_dlq_origin"
+"""Where a record lay when it was first set aside: `topic[partition]@offset`, the same for all its
+dead letters. It goes with one that is sent again, too."""
+
 MOST_MESSAGE = 1000
 """Characters of what is wrong that a dead letter carries."""
 
@@ -25,7 +30,9 @@ ADDED = (
     "icd_dlq_exception",
     "icd_dlq_message",
     ATTEMPT,
+    ORIGIN,
 )
+_PLACE = re.compile(r"[A-Za-z0-9._-]{1,249}\[\d{1,10}\]@\d{1,19}", re.ASCII)
 
 
 def dead_letter(record: Record, stage: str, error: BadInput) -> OutgoingRecord:
@@ -34,7 +41,7 @@ def dead_letter(record: Record, stage: str, error: BadInput) -> OutgoingRecord:
     Args:
         stage: what was being done, such as `decode`.
     """
-    as_it_came, before = _attempts_before(record.headers)
+    as_it_came = tuple(header for header in record.headers if header[0] not in (ATTEMPT, ORIGIN))
     why = (
         record.topic,
         str(record.partition),
@@ -42,7 +49,8 @@ def dead_letter(record: Record, stage: str, error: BadInput) -> OutgoingRecord:
         stage,
         type(error).__name__,
         shortened(str(error), MOST_MESSAGE),
-        str(before + 1),
+        str(_attempts_before(record.headers) + 1),
+        _origin(record),
     )
     reason = (
         (name, text.encode(errors="backslashreplace"))
@@ -76,12 +84,23 @@ def count_of(text: str) -> int:
     return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
 
 
-def _attempts_before(headers: Headers) -> tuple[Headers, int]:
-    """A record's headers as its producer sent them, and how often it was set aside before."""
-    counts = [
-        count_of(value.decode(errors="replace")) for name, value in headers if name == ATTEMPT
-    ]
-    return tuple(header for header in headers if header[0] != ATTEMPT), max(counts, default=0)
+def was_sent_again(record: Record) -> bool:
+    """Whether a record was set aside before, and sent again by somebody who looked at it."""
+    return _attempts_before(record.headers) > 0
+
+
+def _attempts_before(headers: Headers) -> int:
+    """How often a record was set aside before."""
+    return max(map(count_of, _texts(headers, ATTEMPT)), default=0)
+
+
+def _origin(record: Record) -> str:
+    said = [text for text in _texts(record.headers, ORIGIN) if _PLACE.fullmatch(text)]
+    return said[-1] if said else record.place
+
+
+def _texts(headers: Headers, wanted: str) -> list[str]:
+    return [value.decode(errors="replace") for name, value in headers if name == wanted]
 
 
 class DeadLetterLimit:

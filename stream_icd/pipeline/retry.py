@@ -1,4 +1,4 @@
-"""Sending dead letters again, once: what was sent is marked where they lie."""
+"""Sending what was set aside again, each record once: what was sent is marked where it lies."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import describe_topic
 from stream_icd.pipeline.dead_letter_box import (
+    BadRecord,
     DeadLetter,
     DeadLetterBox,
     read_again,
     retried_marker,
 )
 from stream_icd.pipeline.dead_letter_choice import Choice
-from stream_icd.pipeline.dead_letters import ATTEMPT
+from stream_icd.pipeline.dead_letters import ATTEMPT, ORIGIN
 from stream_icd.pipeline.outgoing import Fit
 from stream_icd.pipeline.publish import Pace
 from stream_icd.sources.source import Stop
@@ -34,44 +35,45 @@ class Plan:
     """What a retry would do.
 
     Attributes:
-        letters: those to send, with the topic that each goes to.
+        records: those to send, with the topic that each goes to.
         already: how many of those that were chosen have been sent again before.
     """
 
-    letters: Sequence[tuple[DeadLetter, str]]
+    records: Sequence[tuple[BadRecord, str]]
     already: int
 
     @property
     def targets(self) -> Counter[str]:
         """How many go to each topic."""
-        return Counter(target for _, target in self.letters)
+        return Counter(target for _, target in self.records)
 
 
 def plan_retry(
     box: DeadLetterBox, choice: Choice, *, to: str | None = None, again: bool = False
 ) -> Plan:
-    """Which dead letters are to be sent, and where.
+    """Which records are to be sent, and where; each once, however many dead letters it has.
 
     Args:
         to: a topic for all of them; by default each goes where it came from.
-        again: also those that have been sent again before.
+        again: also those that have been sent again before, whether they were set aside anew or
+            not.
 
     Raises:
         BadSettings: no dead letter is chosen, though there are some; or one does not say where
             it came from.
     """
-    chosen = choice.of(box)
+    chosen = choice.records(box)
     if box.letters and not chosen:
         raise BadSettings(
             f"{choice.part.topic} holds {len(box.letters):,} dead letters, and none that fits all "
             "of --graph, --exception, --from and --to"
         )
-    fresh = [one for one in chosen if again or one.place not in box.retried]
-    return Plan([(one, to or _origin(one)) for one in fresh], len(chosen) - len(fresh))
+    fresh = [one for one in chosen if again or not one.was_sent_again]
+    return Plan([(one, to or _origin(one.first)) for one in fresh], len(chosen) - len(fresh))
 
 
 def check_targets(settings: KafkaSettings, plan: Plan) -> None:
-    """See that there is a topic for each dead letter.
+    """See that there is a topic for each record.
 
     Raises:
         TopicMissing: there is none; the message says how many would go there.
@@ -81,7 +83,7 @@ def check_targets(settings: KafkaSettings, plan: Plan) -> None:
             describe_topic(settings, target)
         except TopicMissing as error:
             raise TopicMissing(
-                f"{count} dead letters belong to {target}, and {error}; or send them to another "
+                f"{count} records belong to {target}, and {error}; or send them to another "
                 "topic (--to-topic)"
             ) from error
 
@@ -116,7 +118,7 @@ def retry(
     stop: Stop,
     on_sent: Callable[[int], None] = lambda _: None,
 ) -> Retry:
-    """Send the dead letters of a plan, in the order in which they lie, each with its marker.
+    """Send the records of a plan, in the order in which they lie, each with its marker.
 
     On a broker with transactions both become visible together, or neither; on another the marker
     follows, so that a retry that was killed in between sends up to `TOGETHER` of them twice.
@@ -152,11 +154,12 @@ class _Sendable:
 def _sendable(
     settings: KafkaSettings, plan: Plan, outlet: Outlet, done: Retry
 ) -> Iterator[_Sendable]:
-    """Each dead letter as it will be sent; one that its topic does not take is noted and left."""
-    targets, fit = {letter.place: target for letter, target in plan.letters}, Fit(settings)
-    for letter, came in read_again(settings, [letter for letter, _ in plan.letters]):
-        headers = (*came.headers, (ATTEMPT, str(letter.attempt).encode()))
-        record = fit(OutgoingRecord(targets[letter.place], came.value, came.key, headers))
+    """Each record as it will be sent; one that its topic does not take is noted and left."""
+    planned, fit = {record.first.place: (record, to) for record, to in plan.records}, Fit(settings)
+    for letter, came in read_again(settings, [record.first for record, _ in plan.records]):
+        bad, target = planned[letter.place]
+        said = ((ATTEMPT, str(bad.attempt).encode()), (ORIGIN, bad.origin.encode()))
+        record = fit(OutgoingRecord(target, came.value, came.key, (*came.headers, *said)))
         try:
             outlet.check(record)
         except MessageTooLarge as error:

@@ -8,7 +8,7 @@ import structlog
 
 from stream_icd.kafka.batch_done import BatchDone
 from stream_icd.kafka.record import OutgoingRecord, Record
-from stream_icd.pipeline.dead_letters import DeadLetterLimit, dead_letter
+from stream_icd.pipeline.dead_letters import DeadLetterLimit, dead_letter, was_sent_again
 from stream_icd.pipeline.record_log import about
 from stream_icd.pipeline.step import Outcome, Refused, Step
 
@@ -66,7 +66,8 @@ class Runner:
         log = structlog.get_logger()
         if isinstance(outcome, Refused):
             log.warning("dead letter", stage=outcome.stage, reason=outcome.reason)
-            self._dead_letters.count(dead=True, reason=outcome.reason)
+            if not was_sent_again(record):  # whoever sent it knew that it might fail again
+                self._dead_letters.count(dead=True, reason=outcome.reason)
             return (dead_letter(record, outcome.stage, outcome.error),)
         self._dead_letters.count(dead=False)
         log.info(outcome.event, **outcome.facts)

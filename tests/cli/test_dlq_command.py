@@ -94,7 +94,7 @@ def test_what_was_set_aside_is_listed_with_place_reason_and_counts(
     assert "\\x1b[2J\\xff" in rows[3], "nothing from outside reaches the terminal as it is"
     assert rows[3].endswith("xxx…")
     assert counts == "4 LimitExceeded"
-    assert total == "4 dead letters, 0 of them sent again"
+    assert total == "4 records set aside, 0 of them sent again"
 
     one, *_, odd = listed(dlq, topic_name)
     assert (one["key"], one["graph"], one["snapshot_id"]) == ("g0", "g0", "g/1")
@@ -154,17 +154,20 @@ def test_they_are_sent_again_as_they_came_and_once(
     make_topics(broker, topic_name, partitions=3)
     headers = (("ce_id", b"g/1"), ("ce_id", b"\xff"), ("empty", b""))
     odd = [
-        Record(topic_name, 0, 1, 0, b"g", None, headers),
-        Record(topic_name, 0, 2, 0, None, None, headers),
-        Record(topic_name, 0, 3, 0, None, b"\x00", headers),
-        Record(topic_name, 0, 4, 0, b"", b"", ()),
+        Record(topic_name, 1, 1, 0, b"g", None, headers),
+        Record(topic_name, 1, 2, 0, None, None, headers),
+        Record(topic_name, 1, 3, 0, None, b"\x00", headers),
+        Record(topic_name, 1, 4, 0, b"", b"", ()),
     ]
     set_aside(broker, [*numbered(topic_name, 9), *odd])
     assert dlq("retry", "--topic", topic_name, "--all").exit_code == 0
     sent = everything(broker, topic_name)
-    again = (("icd_dlq_attempt", b"1"),)
     assert sorted((r.key or b"-", r.value or b"-", r.headers) for r in sent) == sorted(
-        (r.key or b"-", r.value or b"-", (*r.headers, *again))
+        (
+            r.key or b"-",
+            r.value or b"-",
+            (*r.headers, ("icd_dlq_attempt", b"1"), ("icd_dlq_origin", r.place.encode())),
+        )
         for r in [*numbered(topic_name, 9), *odd]
     )
     assert sum(r.value is None for r in sent) == 2
@@ -175,7 +178,7 @@ def test_they_are_sent_again_as_they_came_and_once(
     assert len(places) == len({key for key, _ in places}) == 4
 
     assert all(one["retried"][0]["to"] == topic_name for one in listed(dlq, topic_name))
-    assert "13 dead letters, 13 of them sent again" in dlq("list", topic_name).stdout
+    assert "13 records set aside, 13 of them sent again" in dlq("list", topic_name).stdout
     dlq("retry", "--topic", topic_name, "--all")
     assert len(everything(broker, topic_name)) == 13 + 3
     dlq("retry", "0:4", "--topic", topic_name, "--again")
@@ -190,7 +193,7 @@ def test_only_what_is_chosen_is_sent_and_only_if_it_is_meant(
     make_topics(broker, topic_name)
     set_aside(broker, numbered(topic_name, 6))
     dry = dlq("retry", "--topic", topic_name, "--graph", "g0", "--dry-run").stderr
-    assert f"2 dead letters to {topic_name}" in dry
+    assert f"2 records to {topic_name}" in dry
     assert "2 LimitExceeded" in dry
     with pytest.raises(BadSettings, match="say which"):
         dlq("retry", "--topic", topic_name)
@@ -206,7 +209,7 @@ def test_only_what_is_chosen_is_sent_and_only_if_it_is_meant(
     dlq("retry", "--topic", topic_name, "--from", "5", "--to", "9")
     assert [r.value for r in everything(broker, topic_name)] == [b"0", b"3", b"1", b"2", b"5"]
     dry = dlq("retry", "--topic", topic_name, "--all", "--dry-run").stderr
-    assert f"1 dead letters to {topic_name}" in dry
+    assert f"1 records to {topic_name}" in dry
     assert "5 were sent again before and are passed over" in dry
 
 
@@ -236,7 +239,7 @@ def test_where_the_topic_is_gone_nothing_is_sent_and_the_way_out_is_told(
     set_aside(broker, numbered(topic_name, 2))
     with open_admin(broker.settings()) as admin:
         admin.delete_topics([topic_name])
-    with pytest.raises(TopicMissing, match=rf"2 dead letters .* {topic_name}.*--to-topic"):
+    with pytest.raises(TopicMissing, match=rf"2 records .* {topic_name}.*--to-topic"):
         dlq("retry", "--topic", topic_name, "--all")
     dlq("retry", "--topic", topic_name, "--all", "--to-topic", f"{topic_name}-new")
     assert [r.value for r in everything(broker, f"{topic_name}-new")] == [b"0", b"1"]

@@ -6,7 +6,14 @@ import pytest
 
 from stream_icd.errors import BadSettings, BadSnapshot
 from stream_icd.kafka.record import Record
-from stream_icd.pipeline.dead_letter_box import dead_letter_of, retried_marker
+from stream_icd.pipeline.dead_letter_box import (
+    BadRecord,
+    DeadLetter,
+    DeadLetterBox,
+    Retried,
+    dead_letter_of,
+    retried_marker,
+)
 from stream_icd.pipeline.dead_letter_choice import parse_places
 from stream_icd.pipeline.dead_letters import dead_letter, split_headers
 
@@ -20,10 +27,10 @@ ODD_HEADERS = (
 )
 
 
-def set_aside(record: Record) -> Record:
+def set_aside(record: Record, stage: str = "decode", offset: int = 9) -> Record:
     """What a reader of the dead-letter topic sees of it."""
-    out = dead_letter(record, "decode", BadSnapshot("not an Arrow IPC stream"))
-    return Record(out.topic, 0, 9, 1_700_000_000_123, out.key, out.value, out.headers)
+    out = dead_letter(record, stage, BadSnapshot("not an Arrow IPC stream"))
+    return Record(out.topic, 0, offset, 1_700_000_000_123, out.key, out.value, out.headers)
 
 
 @pytest.mark.parametrize("key", [b"g", b"\xff", b"", None])
@@ -49,6 +56,42 @@ def test_a_record_that_goes_round_in_circles_is_counted() -> None:
         came = Record("t", 0, 1 + attempt, 0, b"g", b"x", (*letter.headers, counted))
 
 
+def again(letter: DeadLetter, offset: int, *own: tuple[str, bytes]) -> Record:
+    """It was sent again, and lies there now."""
+    attempt, origin = str(letter.attempt).encode(), letter.origin.encode()
+    headers = (*own, ("icd_dlq_attempt", attempt), ("icd_dlq_origin", origin))
+    return Record("t", 0, offset, 0, b"g", b"x", headers)
+
+
+def test_all_dead_letters_of_a_record_are_one_record() -> None:
+    came = Record("t", 0, 1, 0, b"g", b"x")
+    by_detector, by_archive = (dead_letter_of(set_aside(came, s)) for s in ("decode", "archive"))
+    later = dead_letter_of(set_aside(again(by_detector, 5), offset=11))
+    other = dead_letter_of(set_aside(Record("t", 0, 2, 0, b"g", b"x"), offset=12))
+    retried = {"t[0]@1": [Retried("now", "t")]}
+    one, two = DeadLetterBox([by_detector, by_archive, later, other], retried).records
+    assert (one.origin, one.stages, one.attempt) == ("t[0]@1", ("decode", "archive"), 2)
+    assert (one.first, one.latest) == (by_detector, later)
+    assert (one.was_sent_again, two.was_sent_again) == (True, False)
+    assert (two.origin, two.attempt) == ("t[0]@2", 1)
+    assert BadRecord([later]).was_sent_again, "also where retention has removed the marker"
+
+
+@pytest.mark.parametrize("origin", [b"", b"\xff", b"t[0]", b"t[x]@1", b"a b[0]@1"])
+def test_an_origin_that_is_none_does_not_matter(origin: bytes) -> None:
+    came = Record("t", 0, 3, 0, b"g", b"x", (("icd_dlq_origin", origin),))
+    letter = dead_letter_of(set_aside(came))
+    assert (letter.origin, letter.headers) == ("t[0]@3", ())
+
+
+def test_a_record_that_claims_the_origin_of_another_is_not_sent_in_its_place() -> None:
+    came = Record("t", 0, 1, 0, b"g", b"theirs")
+    forged = Record("t", 0, 0, 0, b"g", b"x", (("icd_dlq_origin", b"t[0]@1"),))
+    letters = [dead_letter_of(set_aside(forged)), dead_letter_of(set_aside(came, offset=10))]
+    (record,) = DeadLetterBox(letters, {}).records
+    assert record.first == letters[1]
+
+
 @pytest.mark.parametrize("text", [b"", b"-1", b"many", b"9" * 5000, "²".encode()])
 def test_a_count_that_is_none_does_not_matter(text: bytes) -> None:
     came = Record("t", 0, 1, 0, b"g", b"x", (("icd_dlq_attempt", text),))
@@ -61,7 +104,7 @@ def test_a_marker_lies_behind_its_dead_letter_and_deletes_nothing() -> None:
     assert (marker.topic, marker.partition, marker.key) == ("t.dlq", 0, b"g")
     assert marker.value == b"", "null would delete the dead letter from a compacted topic"
     assert dict(marker.headers) == {
-        "icd_dlq_retried": b"0@9",
+        "icd_dlq_retried": b"t[3]@41",
         "icd_dlq_retried_at": b"2023-11-14T22:13:20.123000Z",
         "icd_dlq_retried_to": b"elsewhere",
     }

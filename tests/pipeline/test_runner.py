@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import pytest
 from structlog.testing import capture_logs
@@ -78,6 +79,12 @@ def test_too_many_dead_letters_stop_a_worker_whatever_its_step() -> None:
     runner = Runner(Number(), DeadLetterLimit(window=2))
     with pytest.raises(TooManyDeadLetters, match="not a number"):
         published(runner, record(0, value=b"?"), record(1, value=b"?"))
+
+
+def test_records_that_were_sent_again_too_early_stop_no_worker() -> None:
+    runner = Runner(Number(), DeadLetterLimit(window=2))
+    again = [replace(record(i, value=b"?"), headers=(("icd_dlq_attempt", b"1"),)) for i in range(9)]
+    assert published(runner, *again) == [b"?"] * 9
 
 
 def test_each_line_of_the_log_names_the_record_and_what_came_of_it() -> None:
