@@ -10,10 +10,10 @@ from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
 from kafka import errors as client
 from kafka.serializer import Serializer
 
-from stream_icd.kafka.network import Network, not_connected
 from stream_icd.kafka.quiet import quiet_while_connecting
 from stream_icd.kafka.settings import KafkaSettings, milliseconds
 from stream_icd.kafka.workarounds.fetched_records import raise_what_cannot_be_decoded
+from stream_icd.kafka.workarounds.network import Network, not_connected
 
 # A record's frame also holds batch and partition headers.
 FRAME_ROOM = 1024 * 1024

@@ -58,6 +58,7 @@ from stream_icd.kafka.topics import describe_topic
 from stream_icd.kafka.translate import translate, translated
 from stream_icd.kafka.watcher import Watcher
 from stream_icd.kafka.workarounds.fetched_records import Undecodable
+from stream_icd.kafka.workarounds.membership import keep_joining
 from stream_icd.kafka.worker import Worker
 
 log = logging.getLogger(__name__)
@@ -429,7 +430,7 @@ class _Loop:
     def _polled(self, timeout_ms: int) -> dict[TopicPartition, list[Any]]:
         try:
             polled = self._poller.poll(timeout_ms)
-            self._keep_joining()
+            keep_joining(self._consumer)
             return polled
         except client.NoOffsetForPartitionError as error:
             for partition in error.args[0]:  # the group never committed it
@@ -471,15 +472,6 @@ class _Loop:
         """Between two polls; none while joining, since the client (3.0.12) joins once more where
         a join succeeds between two polls."""
         return BUSY_POLL_EVERY_S if self._is_member() else 0.0
-
-    def _keep_joining(self) -> None:
-        """See that a join that this poll left unfinished is taken up by the next one.
-
-        The client (3.0.12) forgets it where the join was for a change of metadata and the
-        assignment was under way when the poll's time was up; the member then never comes back.
-        """
-        if self._consumer.group_metadata().state == MemberState.REBALANCING:
-            self._consumer._coordinator.request_rejoin()
 
     def _check_standing(self) -> None:
         """Now and then see that there is a topic, and in each partition a place to read on."""

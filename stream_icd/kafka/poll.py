@@ -14,6 +14,7 @@ from kafka import errors as client
 from stream_icd.errors import ClientStuck, MessageTooLarge
 from stream_icd.kafka.stop import Stop
 from stream_icd.kafka.workarounds.fetched_records import reads_next
+from stream_icd.kafka.workarounds.network import last_failure
 from stream_icd.kafka.worker import Worker
 
 log = logging.getLogger(__name__)
@@ -97,7 +98,7 @@ def _check_room(consumer: Any) -> None:
 
     The client (3.0.12) says so in its log only, and asks for that record again for ever.
     """
-    failure = consumer._client.failure
+    failure = last_failure(consumer)
     if isinstance(failure, client.InvalidReceiveError) and not consumer.paused():
         ours = ", ".join(f"{p.topic}[{p.partition}]" for p in sorted(consumer.assignment()))
         raise MessageTooLarge(

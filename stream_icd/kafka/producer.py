@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import threading
 from dataclasses import dataclass
 from types import TracebackType
@@ -16,6 +15,7 @@ from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import describe_topic, is_dead_letter_topic
 from stream_icd.kafka.translate import lacks_right, translate
+from stream_icd.kafka.workarounds.closing import close_producer
 from stream_icd.kafka.workarounds.fetched_records import HeaderName
 
 # What a batch of one record adds to it: the batch's own header, and lengths of the parts.
@@ -139,13 +139,7 @@ class Publisher:
 
     def close(self, timeout_s: float = 2.0) -> None:
         """Stop; what was not acknowledged by now may or may not have arrived."""
-        try:
-            self.client.close(timeout=timeout_s)
-        except client.KafkaTimeoutError:
-            # It flushes first, and would not close at all where that takes too long.
-            self.client._sender.force_close()
-            with contextlib.suppress(client.KafkaTimeoutError):
-                self.client.close(timeout=timeout_s)
+        close_producer(self.client, timeout_s)
 
     def _take_room(self, size: int) -> None:
         limit = self._settings.max_in_flight_bytes

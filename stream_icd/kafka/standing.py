@@ -10,6 +10,8 @@ from kafka import TopicPartition
 from kafka import errors as client
 from kafka.structs import MemberState
 
+from stream_icd.kafka.workarounds.membership import last_heard
+
 LOOK_EVERY_S = 1.0
 ASK_AFTER_S = 5.0
 ASK_TIMEOUT_MS = 500
@@ -24,8 +26,7 @@ def settled_generation(consumer: Any) -> int | None:
 
 def silence_s(consumer: Any) -> float:
     """Seconds since the broker last answered a heartbeat, or let us join."""
-    heartbeat = consumer._coordinator.heartbeat  # the client (3.0.12) tells it nowhere else
-    return float(time.monotonic() - max(heartbeat.last_receive, heartbeat.last_reset))
+    return time.monotonic() - last_heard(consumer)
 
 
 def position(consumer: Any, partition: TopicPartition) -> int | None:

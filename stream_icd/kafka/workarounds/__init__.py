@@ -1,1 +1,7 @@
-"""What the Kafka client gets wrong, each put right in a file of its own."""
+"""What the Kafka client does not do, or does wrong, each put right in a file of its own.
+
+Nothing else relies on private parts of the client, and tests/kafka/test_private_parts.py names each
+of them. Everything here was seen in kafka-python 3.0.12, the only series that pyproject.toml
+allows; no upstream issue was found for any of it. Where a release drops a private part, see in that
+file whether the workaround is still needed.
+"""

@@ -1,5 +1,7 @@
 """The client's connections, of which somebody remembers why they failed.
 
+Seen in kafka-python 3.0.12.
+
 The client (3.0.12) tries again whatever was wrong, writes the reason to its log only, and says at
 last that it was "unable to bootstrap". Here a refusal that no further try can change ends the
 first connecting at once, as Kafka's own clients do, and every other reason is told at its end.
@@ -90,6 +92,12 @@ class Network(KafkaNetClient):  # type: ignore[misc]
     def failure(self) -> Exception | None:
         """Why the last connection failed, or None where none did."""
         return self._manager.failure  # type: ignore[no-any-return]
+
+
+def last_failure(consumer: Any) -> Exception | None:
+    """Why the last connection of a consumer failed, or None where none did."""
+    network: Network = consumer._client
+    return network.failure
 
 
 def _hide_logins(record: logging.LogRecord) -> bool:

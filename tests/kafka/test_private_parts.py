@@ -1,0 +1,97 @@
+"""The private parts of the Kafka client that are relied on are there, and no others are used."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import kafka
+import pytest
+from kafka.consumer.fetcher import Fetcher
+from kafka.consumer.subscription_state import SubscriptionState, TopicPartitionState
+from kafka.coordinator.base import BaseCoordinator
+from kafka.coordinator.heartbeat import Heartbeat
+from kafka.net.compat import KafkaNetClient
+from kafka.net.connection import KafkaConnection
+from kafka.net.manager import KafkaConnectionManager
+from kafka.net.transport import KafkaTCPTransport
+from kafka.producer.sender import Sender
+from kafka.record.default_records import DefaultRecordBatch
+
+import stream_icd.kafka
+
+ROOM = Path(next(iter(stream_icd.kafka.__path__)))
+# By the file of stream_icd/kafka/workarounds that relies on them. Not all are private by name, but
+# none is documented.
+PARTS: dict[str, list[tuple[type, str]]] = {
+    "closing": [(kafka.KafkaProducer, "_sender"), (Sender, "force_close")],
+    "fetched_records": [
+        (kafka.KafkaConsumer, "_fetcher"),
+        (kafka.KafkaConsumer, "_subscription"),
+        (SubscriptionState, "assignment"),
+        (TopicPartitionState, "position"),
+        (Fetcher, "PartitionRecords"),
+        (Fetcher, "_next_partition_records"),
+        (Fetcher.PartitionRecords, "topic_partition"),
+        (Fetcher.PartitionRecords, "next_fetch_offset"),
+        (Fetcher.PartitionRecords, "take"),
+        (Fetcher.PartitionRecords, "_unpack_records"),
+        (Fetcher.PartitionRecords, "_next_inline_exception"),
+        (DefaultRecordBatch, "_buffer"),
+        (DefaultRecordBatch, "_read_msg"),
+        (DefaultRecordBatch, "next_offset"),
+    ],
+    "membership": [
+        (kafka.KafkaConsumer, "_coordinator"),
+        (BaseCoordinator, "heartbeat"),
+        (BaseCoordinator, "request_rejoin"),
+        (Heartbeat, "last_receive"),
+        (Heartbeat, "last_reset"),
+    ],
+    "network": [
+        (kafka.KafkaConsumer, "_client"),
+        (KafkaNetClient, "_manager"),
+        (KafkaConnectionManager, "_build_transport"),
+        (KafkaConnectionManager, "_connect"),
+        (KafkaConnectionManager, "bootstrapped"),
+        (KafkaConnectionManager, "get_connection"),
+        (KafkaTCPTransport, "_sock_recv"),
+        (KafkaConnection, "close_future"),
+    ],
+}
+EACH = [(file, owner, name) for file, parts in PARTS.items() for owner, name in parts]
+
+
+@pytest.mark.parametrize(("file", "owner", "name"), EACH)
+def test_the_client_still_has_it(file: str, owner: type, name: str) -> None:
+    assert hasattr(owner, name) or f"self.{name} =" in inspect.getsource(owner), (
+        f"kafka-python {kafka.__version__} has no {owner.__qualname__}.{name}, on which "
+        f"stream_icd/kafka/workarounds/{file}.py relies: see there what for, and whether it is "
+        "still needed"
+    )
+
+
+@pytest.mark.parametrize("path", sorted(ROOM.rglob("*.py")), ids=lambda path: path.name)
+def test_no_other_private_part_is_relied_on(path: Path) -> None:
+    known = {name for _, name in PARTS.get(path.stem, ())}
+    for name, line in private_parts_of_others(path):
+        assert path.parent.name == "workarounds", f"{path}:{line}: {name} belongs in a workaround"
+        assert name in known, f"{path}:{line}: {name} is not in the list of {Path(__file__).name}"
+
+
+def private_parts_of_others(path: Path) -> Iterator[tuple[str, int]]:
+    """Names like `_this` that are taken of anything but `self`, and their lines."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Attribute) and is_private(node.attr) and not is_self(node.value):
+            yield node.attr, node.lineno
+
+
+def is_private(name: str) -> bool:
+    return name.startswith("_") and not name.startswith("__")
+
+
+def is_self(node: Any) -> bool:
+    return isinstance(node, ast.Name) and node.id in ("self", "cls")
