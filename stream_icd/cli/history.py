@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -85,7 +85,7 @@ def show(
     stream-icd history show history/ as733/1999-04-02
     """
     from stream_icd.cli.history_tables import shown
-    from stream_icd.history.archive import Selection, windows
+    from stream_icd.history.archive import Selection, newest, windows
     from stream_icd.history.layout import KINDS
     from stream_icd.history.nothing import refuse_nothing
     from stream_icd.store import open_store
@@ -93,10 +93,11 @@ def show(
     store, found = open_store(uri), 0
     refuse_nothing(store, [Selection(kind, graph) for kind in KINDS])
     for kind in KINDS:
-        for noted in windows(store, Selection(kind, graph)):
-            if noted.identity.snapshot_id == snapshot:
-                typer.echo(shown(noted))
-                found += 1
+        chosen = windows(store, Selection(kind, graph, revisions="all"))
+        revisions = [noted for noted in chosen if noted.identity.snapshot_id == snapshot]
+        for noted in revisions:
+            typer.echo(shown(noted, is_newest=noted in newest(revisions)))
+        found += len(revisions)
     if not found:
         typer.echo(f"nothing is archived of snapshot {snapshot} in {store.place}", err=True)
         raise typer.Exit(1)
@@ -116,6 +117,10 @@ def export(
     model: Model = None,
     first: First = None,
     last: Last = None,
+    revisions: Annotated[
+        Literal["newest", "all"],
+        typer.Option(help="Of corrected windows: the newest revision, or all of them."),
+    ] = "newest",
 ) -> None:
     """Write archived rows into one file: edges of snapshots, or communities of nodes.
 
@@ -123,10 +128,12 @@ def export(
 
     stream-icd history export history/ --graph as733 --out as733.parquet
     """
+    from dataclasses import replace
+
     from stream_icd.history import export as exporting
     from stream_icd.store import open_store
 
-    selection = _selection(kind.value, graph, model, first, last)
+    selection = replace(_selection(kind.value, graph, model, first, last), revisions=revisions)
     exporting.format_of(out)
     n_rows = exporting.export(open_store(uri), selection, out)
     typer.echo(f"{n_rows:,} rows to {out}")

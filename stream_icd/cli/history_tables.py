@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import astuple
+from dataclasses import astuple, replace
 
 from rich.table import Table
 from rich.text import Text
 
-from stream_icd.history.archive import Selection, windows
+from stream_icd.history.archive import Selection, newest, windows
 from stream_icd.history.parquet import ArchivedWindow
 from stream_icd.printable import printable
 from stream_icd.store import Store
@@ -19,7 +19,7 @@ from stream_icd.store import Store
 def graphs_table(store: Store, selections: Iterable[Selection]) -> Table:
     """A line for each kind, graph and model version."""
     table = Table("kind", "graph", "model", "first window", "last window", box=None)
-    for name in ("windows", "rows", "files", "MB"):
+    for name in ("windows", "revisions", "rows", "files", "MB"):
         table.add_column(name, justify="right")
     for selection in selections:
         for (graph, model), found in sorted(_grouped(store, selection).items()):
@@ -30,6 +30,7 @@ def graphs_table(store: Store, selections: Iterable[Selection]) -> Table:
                 Text(printable(model)),
                 f"{found[0].window.start:%Y-%m-%d %H:%M}",
                 f"{found[-1].window.start:%Y-%m-%d %H:%M}",
+                f"{len(newest(found)):,}",
                 f"{len(found):,}",
                 f"{sum(noted.rows for noted in found):,}",
                 f"{len(files):,}",
@@ -39,8 +40,14 @@ def graphs_table(store: Store, selections: Iterable[Selection]) -> Table:
 
 
 def windows_lines(store: Store, selection: Selection) -> Iterator[str]:
-    """A line for each window: kind, beginning, end, rows, graph, snapshot, model."""
-    for noted in windows(store, selection):
+    """A line for each revision of each window.
+
+    Columns: kind, beginning, end, rows, graph, snapshot, model, revision, newest or superseded.
+    """
+    found = list(windows(store, replace(selection, revisions="all")))
+    replaced = {id(noted) for noted in found} - {id(noted) for noted in newest(found)}
+    for noted in found:
+        state = "superseded" if id(noted) in replaced else "newest"
         yield "\t".join(
             (
                 selection.kind,
@@ -48,17 +55,20 @@ def windows_lines(store: Store, selection: Selection) -> Iterator[str]:
                 noted.window.end.isoformat(),
                 str(noted.rows),
                 *map(printable, (noted.partition.graph, *astuple(noted.identity))),
+                state,
             )
         )
 
 
-def shown(noted: ArchivedWindow) -> str:
+def shown(noted: ArchivedWindow, *, is_newest: bool) -> str:
     """A JSON object: where a message is kept, how many rows it has, and its headers."""
     headers = {name: value.decode(errors="replace") for name, value in noted.headers}
     return json.dumps(
         {
             "kind": noted.partition.kind,
             "graph": noted.partition.graph,
+            "revision": noted.identity.revision,
+            "newest": is_newest,
             "file": noted.path,
             "row_group": noted.row_group,
             "rows": noted.rows,
@@ -71,6 +81,6 @@ def shown(noted: ArchivedWindow) -> str:
 
 def _grouped(store: Store, selection: Selection) -> dict[tuple[str, str], list[ArchivedWindow]]:
     found: dict[tuple[str, str], list[ArchivedWindow]] = defaultdict(list)
-    for noted in windows(store, selection):
+    for noted in windows(store, replace(selection, revisions="all")):
         found[noted.partition.graph, noted.identity.model].append(noted)
     return found

@@ -130,8 +130,8 @@ def run_replay(
     )
     redetection = Redetection(model, settings)
     with jobs() as all_jobs:
-        plan = make_plan(all_jobs, results, redetection.version)
-    if not plan.names:
+        plan = make_plan(all_jobs, results, redetection)
+    if not plan.newest:
         raise nothing()
     for line in plan_lines(plan, redetection.version, results.name, options.tempo):
         console.print(printable(line), highlight=False, markup=False, soft_wrap=True)
@@ -207,10 +207,11 @@ def _detect(
 
 def _compare(plan: Plan, version: str, before: Results, results: Results) -> None:
     def replayed(one: Communities) -> bool:
-        return one.model == version and (one.graph, one.snapshot_id) in plan.names
+        revision = plan.newest.get((one.graph, one.snapshot_id))
+        return one.model == version and one.revision == revision
 
     def older(one: Communities) -> bool:
-        return before.name != results.name or one.model != version
+        return before.name != results.name or not replayed(one)
 
     found = compare(filter(older, before.read()), filter(replayed, results.read()))
     wide_console().print(qualities_table(found), agreements_table(found))

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from typing import Literal
 
 import pyarrow as pa
 
@@ -14,6 +15,7 @@ from stream_icd.history.layout import (
     Identity,
     Kind,
     Partition,
+    Received,
     day_of_folder,
     graph_of_folder,
     is_compacted,
@@ -48,6 +50,7 @@ class Selection:
         graph: only this one's; None for all.
         model: only communities of this model version; None for all.
         start, end: windows that begin at `start` or later, and before `end`.
+        revisions: of a window that was corrected the `newest`, or `all`.
     """
 
     kind: Kind = "snapshots"
@@ -55,6 +58,7 @@ class Selection:
     model: str | None = None
     start: datetime | None = None
     end: datetime | None = None
+    revisions: Literal["newest", "all"] = "newest"
 
     def holds(self, noted: ArchivedWindow) -> bool:
         """Whether this window is one of them."""
@@ -79,7 +83,7 @@ class _Merged:
     """What is in the merged files of a day, and when that was looked up."""
 
     looked_at: float
-    identities: frozenset[Identity]
+    received: dict[Identity, Received]
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,35 +99,46 @@ class Archive:
     monotonic: Callable[[], float] = time.monotonic
     _merged: dict[Partition, _Merged] = field(default_factory=dict)
 
-    def add(self, kind: Kind, message: Message) -> bool:
-        """Keep a message; False where it was there already, and nothing has changed.
+    def add(self, kind: Kind, message: Message, received: Received = (0, 0)) -> bool:
+        """Keep a message; False where it was there already.
 
-        When this returns, it lasts. The first one of an identity is the one that is kept.
+        When this returns, it lasts. Each revision is kept once, with the latest time at which it
+        was received: sent again after another one, it is the newest again.
 
         Args:
             message: of the wire contract (decoded once, so that it is known to be good), in the
                 form that `encode_snapshot` and the others give; further headers are kept too.
+            received: when and where Kafka got it.
 
         Raises:
             StoreUnwritable: such as a full disk; nothing of it is visible.
             BadInput: a header is missing, or the graph's name is too long.
         """
         table = pa.ipc.open_stream(message.value).read_all()
-        noted = describe(kind, message, table)
+        noted = describe(kind, message, table, received)
         path = f"{noted.partition.folder}/{window_file(noted.identity)}"
-        if self.store.exists(path) or noted.identity in self._merged_in(noted.partition):
-            return False
-        self.store.put(path, to_parquet([noted], [rows_of(noted, table)]))
-        return True
+        before = self._received(path, noted)
+        if before is None or before < received:
+            self.store.put(path, to_parquet([noted], [rows_of(noted, table)]))
+        return before is None
 
-    def _merged_in(self, partition: Partition) -> frozenset[Identity]:
+    def _received(self, path: str, noted: ArchivedWindow) -> Received | None:
+        """When the same message was received that is kept already; None where there is none."""
+        try:
+            found = [one.received for one in read_footer(self.store, path)]
+        except FileNotFoundError:
+            found = []
+        merged = self._merged_in(noted.partition).get(noted.identity)
+        return max([*found, *([merged] if merged is not None else [])], default=None)
+
+    def _merged_in(self, partition: Partition) -> dict[Identity, Received]:
         known, now = self._merged.get(partition), self.monotonic()
         if known is None or now - known.looked_at > MERGED_CHECK_EVERY_S:
             paths = [path for path in self.store.files(partition.folder) if is_compacted(path)]
             found = (noted for path in paths for noted in read_footer(self.store, path))
-            known = _Merged(now, frozenset(noted.identity for noted in found))
+            known = _Merged(now, {noted.identity: noted.received for noted in found})
             self._merged[partition] = known
-        return known.identities
+        return known.received
 
 
 def partitions(store: Store, selection: Selection) -> list[Partition]:
@@ -141,6 +156,8 @@ def partitions(store: Store, selection: Selection) -> list[Partition]:
 def windows(store: Store, selection: Selection) -> Iterator[ArchivedWindow]:
     """What is selected, in the order of the windows' time, each identity once.
 
+    A correction that moves a window to another day does not replace the older revision.
+
     Raises:
         HistoryDamaged: a file is none of an archive's.
     """
@@ -149,7 +166,19 @@ def windows(store: Store, selection: Selection) -> Iterator[ArchivedWindow]:
         days.setdefault(partition.day, []).append(partition)
     for of_day in days.values():
         found = (noted for partition in of_day for noted in read_partition(store, partition))
-        yield from sorted(filter(selection.holds, found), key=lambda noted: noted.order)
+        chosen = sorted(filter(selection.holds, found), key=lambda noted: noted.order)
+        yield from chosen if selection.revisions == "all" else newest(chosen)
+
+
+def newest(found: Iterable[ArchivedWindow]) -> list[ArchivedWindow]:
+    """The newest revision of each window of one kind, in the order in which they come."""
+    last: dict[tuple[str, str, str], ArchivedWindow] = {}
+    for noted in found:
+        name = noted.partition.graph, *noted.identity.name
+        if name not in last or last[name].received <= noted.received:
+            last.pop(name, None)
+            last[name] = noted
+    return list(last.values())
 
 
 def read_partition(store: Store, partition: Partition) -> list[ArchivedWindow]:
@@ -165,6 +194,7 @@ def read_partition(store: Store, partition: Partition) -> list[ArchivedWindow]:
             ]
         except FileNotFoundError:  # merged into another one meanwhile: that one has them all
             continue
+        found.sort(key=lambda noted: noted.received)
         return list({noted.identity: noted for noted in found}.values())
     raise HistoryDamaged(f"{store.place}/{partition.folder} changed all the time; try again")
 

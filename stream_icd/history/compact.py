@@ -70,10 +70,7 @@ def _compact_day(
 ) -> Compaction:
     files = data_files(store, partition)
     found = sorted(read_partition(store, partition), key=lambda noted: noted.order)
-    wanted = {
-        f"{partition.folder}/{compacted_file(noted.identity for noted in part)}": part
-        for part in _parts(found, most_rows)
-    }
+    wanted = {f"{partition.folder}/{_merged_name(part)}": part for part in _parts(found, most_rows)}
     done = Compaction(partition, len(found), len(files), min(len(files), len(wanted)))
     if dry_run or len(wanted) >= len(files):
         return done
@@ -83,6 +80,10 @@ def _compact_day(
     for path in set(files) - set(wanted):
         store.delete(path)
     return done
+
+
+def _merged_name(part: list[ArchivedWindow]) -> str:
+    return compacted_file((noted.identity, noted.received) for noted in part)
 
 
 def _clean(store: Store, partition: Partition, before: date) -> None:

@@ -28,11 +28,25 @@ MOST_GRAPH_BYTES = 200
 class Identity:
     """What makes two messages of a kind and graph the same: they are kept once.
 
-    `model` is empty for snapshots and labels, which do not depend on one.
+    Attributes:
+        model: of communities; empty for snapshots and labels, which do not depend on one.
+        revision: changes with the content, and with what a detector was told; empty where the
+            message does not say it.
     """
 
     snapshot_id: str
     model: str = ""
+    revision: str = ""
+
+    @property
+    def name(self) -> tuple[str, str]:
+        """What its revisions share: snapshot and model."""
+        return self.snapshot_id, self.model
+
+
+Received = tuple[int, int]
+"""When Kafka got a message, milliseconds since 1970 UTC, and its offset: of two revisions the one
+that was received later is the newest."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -84,12 +98,13 @@ def day_of_folder(name: str) -> date | None:
 def window_file(identity: Identity) -> str:
     """The name of the file of one window: readable, and unique by a digest."""
     readable = re.sub(r"[^A-Za-z0-9.-]+", "-", identity.snapshot_id.rpartition("/")[2])[:60]
-    return f"w-{readable}-{_digest([identity])}.parquet"
+    return f"w-{readable}-{_digest(_text(identity))}.parquet"
 
 
-def compacted_file(identities: Iterable[Identity]) -> str:
+def compacted_file(windows: Iterable[tuple[Identity, Received]]) -> str:
     """The name of the file that holds these windows: the same for the same ones."""
-    return f"{COMPACTED}{_digest(sorted(identities))}.parquet"
+    text = "\n".join(f"{_text(one)} {received}" for one, received in sorted(windows))
+    return f"{COMPACTED}{_digest(text)}.parquet"
 
 
 def is_compacted(path: str) -> bool:
@@ -97,6 +112,10 @@ def is_compacted(path: str) -> bool:
     return path.rpartition("/")[2].startswith(COMPACTED)
 
 
-def _digest(identities: Iterable[Identity]) -> str:
-    text = "\n".join(f"{one.snapshot_id!r}@{one.model!r}" for one in identities)
+def _text(identity: Identity) -> str:
+    revision = f"@{identity.revision!r}" if identity.revision else ""
+    return f"{identity.snapshot_id!r}@{identity.model!r}{revision}"
+
+
+def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:20]

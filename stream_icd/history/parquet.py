@@ -7,6 +7,7 @@ the message again.
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from stream_icd.errors import BadInput, HistoryDamaged
-from stream_icd.history.layout import Identity, Kind, Partition, partition_of
+from stream_icd.history.layout import Identity, Kind, Partition, Received, partition_of
 from stream_icd.snapshot import Window
 from stream_icd.store import Store
 from stream_icd.wire.arrow_stream import write_table
@@ -35,6 +36,8 @@ TYPES: dict[Kind, str] = {
     "communities": COMMUNITIES_TYPE,
 }
 ZONED = pa.timestamp("us", tz="UTC")
+MILLISECONDS = pa.timestamp("ms", tz="UTC")
+REVISION_DIGITS = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,13 +46,14 @@ class ArchivedWindow:
 
     Attributes:
         partition: kind, graph and day.
-        identity: snapshot id, and model of communities.
+        identity: snapshot id, model of communities, and revision.
         window: the span of event time.
         rows: pairs of a snapshot, nodes of communities and labels.
         columns: those of the message's table.
         headers: the message's, as they came.
         path, row_group: where its rows are.
         schema: of its rows as they are kept, as text.
+        received: tells which of its revisions is the newest.
     """
 
     partition: Partition
@@ -61,14 +65,18 @@ class ArchivedWindow:
     path: str = ""
     row_group: int = 0
     schema: str = ""
+    received: Received = (0, 0)
 
     @property
     def order(self) -> tuple[Any, ...]:
-        """Windows are read in the order of time."""
-        return (self.window.start, self.window.end, self.partition.graph, self.identity)
+        """Windows are read in the order of time, revisions from the oldest to the newest."""
+        window = self.window.start, self.window.end
+        return (*window, self.partition.graph, *self.identity.name, self.received, self.identity)
 
 
-def describe(kind: Kind, message: Message, table: pa.Table) -> ArchivedWindow:
+def describe(
+    kind: Kind, message: Message, table: pa.Table, received: Received = (0, 0)
+) -> ArchivedWindow:
     """What is noted of a message, from its headers.
 
     Raises:
@@ -81,22 +89,33 @@ def describe(kind: Kind, message: Message, table: pa.Table) -> ArchivedWindow:
     model = fields.text("icd_model") if kind == "communities" else ""
     return ArchivedWindow(
         partition=partition_of(kind, graph, window),
-        identity=Identity(snapshot_id, model),
+        identity=Identity(snapshot_id, model, _revision(kind, fields, message)),
         window=window,
         rows=table.num_rows,
         columns=tuple(table.column_names),
         headers=message.headers,
+        received=received,
     )
 
 
+def _revision(kind: Kind, fields: EventHeaders, message: Message) -> str:
+    if kind == "communities":
+        return fields.optional("icd_revision") or ""
+    if kind == "snapshots":
+        return (fields.optional("icd_content") or "")[:REVISION_DIGITS]
+    return hashlib.sha256(message.value).hexdigest()[:REVISION_DIGITS]
+
+
 def rows_of(noted: ArchivedWindow, table: pa.Table) -> pa.Table:
-    """The message's table as it is kept: snapshot, window, model of communities, then its own.
+    """The message's table as it is kept: snapshot, revision, window, model, then its own columns.
 
     Snapshots always have a `weight`, null where the graph has none: so files of one graph agree.
     """
     kind, n = noted.partition.kind, table.num_rows
     columns = {
         "snapshot_id": pa.repeat(pa.scalar(noted.identity.snapshot_id), n),
+        "revision": pa.repeat(pa.scalar(noted.identity.revision), n),
+        "received": pa.repeat(pa.scalar(noted.received[0], MILLISECONDS), n),
         "window_start": pa.repeat(pa.scalar(noted.window.start, ZONED), n),
         "window_end": pa.repeat(pa.scalar(noted.window.end, ZONED), n),
     }
@@ -176,6 +195,8 @@ def _to_json(noted: ArchivedWindow) -> dict[str, Any]:
         "graph": noted.partition.graph,
         "snapshot_id": noted.identity.snapshot_id,
         "model": noted.identity.model,
+        "revision": noted.identity.revision,
+        "received": noted.received,
         "window_start": noted.window.start.isoformat(),
         "window_end": noted.window.end.isoformat(),
         "rows": noted.rows,
@@ -194,7 +215,8 @@ def _from_json(one: dict[str, Any], path: str, row_group: int, schema: str) -> A
     headers = ((name, value.encode("utf-8", "surrogateescape")) for name, value in one["headers"])
     return ArchivedWindow(
         partition=partition_of(cast(Kind, path.split("/")[0]), one["graph"], window),
-        identity=Identity(one["snapshot_id"], one["model"]),
+        # Files of the first layout have neither revisions nor times.
+        identity=Identity(one["snapshot_id"], one["model"], one.get("revision", "")),
         window=window,
         rows=one["rows"],
         columns=tuple(one["columns"]),
@@ -202,4 +224,5 @@ def _from_json(one: dict[str, Any], path: str, row_group: int, schema: str) -> A
         path=path,
         row_group=row_group,
         schema=schema,
+        received=cast(Received, tuple(one.get("received", (0, 0)))),
     )

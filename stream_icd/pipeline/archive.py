@@ -30,6 +30,8 @@ TOPICS: dict[Kind, str] = {
 }
 """Where each kind of message comes from."""
 
+CONTENT = "icd_content"
+
 _CODECS: dict[Kind, tuple[Callable[..., Any], Callable[[Any], Message]]] = {
     "snapshots": (decode_snapshot, encode_snapshot),
     "labels": (decode_labels, encode_labels),
@@ -62,7 +64,8 @@ class Archiver(Step):
     def process(self, record: Record) -> Outcome:
         """Keep the record, unless it breaks the contract."""
         try:
-            new = self._archive.add(self._kind, self._checked(record))
+            received = record.timestamp_ms, record.offset
+            new = self._archive.add(self._kind, self._checked(record), received)
         except BadInput as error:
             return Refused("archive", error)
         return Processed("archived" if new else "archived before", {"kind": self._kind})
@@ -70,9 +73,14 @@ class Archiver(Step):
     def _checked(self, record: Record) -> Message:
         """The record as a message in canonical form, with the headers that it came with.
 
-        What it claims is archived, not the claim: that outlasts the object.
+        What it claims is archived, not the claim: that outlasts the object. A snapshot always
+        says the hash of its content, which tells its revisions apart.
         """
         decode, encode = _CODECS[self._kind]
         whole = redeem(record, self._claims, self._limits)
         message = encode(decode(whole.key, whole.value, whole.headers, self._limits))
-        return Message(message.key, message.value, whole.headers)
+        content = dict(message.headers).get(CONTENT)
+        if self._kind != "snapshots" or dict(whole.headers).get(CONTENT) == content:
+            return Message(message.key, message.value, whole.headers)
+        others = (header for header in whole.headers if header[0] != CONTENT)
+        return Message(message.key, message.value, (*others, (CONTENT, content or b"")))

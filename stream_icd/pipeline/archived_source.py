@@ -7,7 +7,6 @@ from dataclasses import replace
 
 from stream_icd.communities import Labels
 from stream_icd.history.archive import Selection, read_message, read_snapshot, windows
-from stream_icd.history.layout import Identity
 from stream_icd.history.nothing import nothing_selected
 from stream_icd.history.parquet import ArchivedWindow
 from stream_icd.pipeline.pacing import Tempo, paced
@@ -39,7 +38,7 @@ def archived_source(
     if not chosen:
         raise nothing_selected(store, selection)
     known = {
-        (noted.partition.graph, noted.identity): noted
+        (noted.partition.graph, noted.identity.snapshot_id): noted
         for noted in windows(store, replace(selection, kind="labels"))
     }
     limits = Limits()
@@ -53,10 +52,7 @@ def archived_source(
     )
     return Source(
         len(chosen),
-        (
-            (one, _labels(store, known.get((one.graph, Identity(one.id))), limits))
-            for one in snapshots
-        ),
+        ((one, _labels(store, known.get((one.graph, one.id)), limits)) for one in snapshots),
     )
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
 from typing import Protocol
 
-from stream_icd.errors import BadSnapshot
+from stream_icd.communities import revision_of
+from stream_icd.errors import BadInput, BadSnapshot
 from stream_icd.history.archive import read_snapshot
 from stream_icd.history.parquet import ArchivedWindow
 from stream_icd.kafka.record import Record
@@ -24,7 +26,7 @@ from stream_icd.store import Store, open_store
 from stream_icd.wire.boundary import refusing
 from stream_icd.wire.cloudevents import EventHeaders, graph_of
 from stream_icd.wire.limits import DEFAULT_LIMITS, Limits
-from stream_icd.wire.message import Message
+from stream_icd.wire.message import Headers, Message
 from stream_icd.wire.snapshots import SNAPSHOT_TYPE, decode_snapshot
 
 VARYING = ("icd_detected_at", "icd_ms_", "icd_snapshot_place")
@@ -49,6 +51,11 @@ class Job(Protocol):
     @property
     def sent_bytes(self) -> int:
         """Size of the message that it came in, or about that."""
+        ...
+
+    @property
+    def headers(self) -> Headers:
+        """Of the snapshot's message."""
         ...
 
     def snapshot(self) -> Snapshot:
@@ -88,6 +95,11 @@ class ArchivedJob:
         """An archive does not keep a message's size, so it is taken from its rows."""
         return SENT_BYTES_A_ROW * self.noted.rows
 
+    @property
+    def headers(self) -> Headers:
+        """Of the message that was archived."""
+        return self.noted.headers
+
     def snapshot(self) -> Snapshot:
         """Read it from its file."""
         return read_snapshot(_opened_store(self.uri), self.noted, self.limits)
@@ -108,6 +120,11 @@ class RecordJob:
     def sent_bytes(self) -> int:
         """Of the record, or of what it claims."""
         return sent_bytes(self.record, self.limits)
+
+    @property
+    def headers(self) -> Headers:
+        """Of the record."""
+        return self.record.headers
 
     def snapshot(self) -> Snapshot:
         """Decode it; where it is claimed, fetch it first."""
@@ -149,6 +166,19 @@ class Redetection:
     def version(self) -> str:
         """Under what model version results are published."""
         return result_version(self.model, self.settings)
+
+    def revision(self, job: Job) -> str:
+        """The revision that the result of the job will have.
+
+        Headers tell; a snapshot that does not say the hash of its content is read for it.
+        """
+        headers = dict(job.headers)
+        content = headers.get("icd_content", b"").decode(errors="replace")
+        given = self.settings.n_communities
+        with suppress(BadInput, ValueError):  # it is refused when it is detected
+            given = int(headers["icd_k"]) if "icd_k" in headers else given
+            content = content or job.snapshot().content
+        return revision_of(content, given, self.settings.seed)
 
     def __call__(self, job: Job) -> Outcome:
         """The communities of the job's snapshot, or why there are none."""

@@ -11,8 +11,8 @@ import structlog
 
 from stream_icd.pipeline.engines import Engine
 from stream_icd.pipeline.pacing import Tempo, paced
-from stream_icd.pipeline.redetect import Job, Outcome
-from stream_icd.pipeline.replay_results import Name, Results
+from stream_icd.pipeline.redetect import Job, Outcome, Redetection
+from stream_icd.pipeline.replay_results import Kept, Name, Results
 from stream_icd.pipeline.step import Refused
 from stream_icd.sources.source import Stop
 
@@ -22,40 +22,36 @@ class Plan:
     """What a replay would do, as far as it can be known beforehand.
 
     Attributes:
-        kept: the snapshots whose results are there already.
+        kept: the results that are there already.
+        revision: gives the revision that the result of a job will have.
+        newest: that of each snapshot's newest revision; older ones are not detected.
         graphs: how many snapshots of each graph there are to detect.
         already: how many are there already, and are passed over.
         first, last: earliest and latest end of a window, of those to detect.
-        names: all of them, those that are passed over too.
     """
 
-    kept: set[Name]
+    kept: set[Kept]
+    revision: Callable[[Job], str]
+    newest: dict[Name, str] = field(default_factory=dict)
     graphs: Counter[str] = field(default_factory=Counter)
     already: int = 0
     first: datetime | None = None
     last: datetime | None = None
-    names: set[Name] = field(default_factory=set)
 
     @property
     def total(self) -> int:
         """How many snapshots there are to detect."""
         return self.graphs.total()
 
-    def add(self, job: Job) -> None:
-        """Take a snapshot into account; one that comes again does not count again."""
-        if (job.graph, job.snapshot_id) in self.names:
-            return
-        self.names.add((job.graph, job.snapshot_id))
-        if self.holds(job):
-            self.already += 1
-            return
-        self.graphs[job.graph] += 1
-        self.first = min(self.first or job.window_end, job.window_end)
-        self.last = max(self.last or job.window_end, job.window_end)
-
-    def holds(self, job: Job) -> bool:
-        """Whether the result of this snapshot is there already."""
-        return (job.graph, job.snapshot_id) in self.kept
+    def wanted(self, jobs: Iterable[Job]) -> Iterator[Job]:
+        """Those to detect, each once: the newest revisions whose results are not there."""
+        seen: set[Name] = set()
+        for job in jobs:
+            name, revision = (job.graph, job.snapshot_id), self.revision(job)
+            is_newest = self.newest.get(name) == revision
+            if is_newest and name not in seen and (*name, revision) not in self.kept:
+                seen.add(name)
+                yield job
 
     def seconds(self, tempo: Tempo) -> float:
         """How long the tempo makes it take, at the least."""
@@ -64,11 +60,21 @@ class Plan:
         return tempo.due_s(self.total - 1, (self.last - self.first).total_seconds())
 
 
-def make_plan(jobs: Iterable[Job], results: Results, version: str) -> Plan:
-    """Look at all jobs, and at the results that are there; nothing is written."""
-    plan = Plan(results.kept(version))
+def make_plan(jobs: Iterable[Job], results: Results, redetection: Redetection) -> Plan:
+    """Look at all jobs, and at the results that are there; nothing is written.
+
+    Of a snapshot that comes more than once the last one is the newest.
+    """
+    plan, ends = Plan(results.kept(redetection.version), redetection.revision), {}
     for job in jobs:
-        plan.add(job)
+        name = job.graph, job.snapshot_id
+        plan.newest[name] = plan.revision(job)
+        ends[name] = job.window_end
+    to_detect = [name for name in ends if (*name, plan.newest[name]) not in plan.kept]
+    plan.graphs.update(graph for graph, _ in to_detect)
+    plan.already = len(ends) - len(to_detect)
+    plan.first = min((ends[name] for name in to_detect), default=None)
+    plan.last = max((ends[name] for name in to_detect), default=None)
     return plan
 
 
@@ -102,7 +108,7 @@ def replay(
         BrokerError, StoreError, HistoryDamaged: as their texts say; what was kept stays.
     """
     counts = Counter[bool]()
-    outcomes = engine(_once(job for job in jobs if not plan.holds(job)))
+    outcomes = engine(plan.wanted(jobs))
     due = paced(outcomes, lambda pair: pair[0].window_end, tempo, monotonic, stop.wait)
     with results.writing() as keep:
         for job, outcome in due:
@@ -117,13 +123,3 @@ def replay(
             counts[refused] += 1
             on_outcome(job)
     return Replayed(snapshots=counts[False], refused=counts[True])
-
-
-def _once(jobs: Iterable[Job]) -> Iterator[Job]:
-    """Each snapshot once: a topic may hold one twice."""
-    seen: set[Name] = set()
-    for job in jobs:
-        name = job.graph, job.snapshot_id
-        if name not in seen:
-            seen.add(name)
-            yield job

@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Protocol
 
 from stream_icd.communities import Communities
 from stream_icd.errors import BadSettings, TopicMissing
 from stream_icd.history.archive import Archive, Selection, read_message, windows
+from stream_icd.history.layout import Received
 from stream_icd.kafka.producer import Publisher
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import COMMUNITIES, TopicSpec, create_topics
 from stream_icd.pipeline.outgoing import Fit, outgoing
+from stream_icd.pipeline.seen_results import result_of
 from stream_icd.pipeline.subscribe import subscribe
 from stream_icd.store import Store
 from stream_icd.wire.communities import decode_communities
@@ -23,6 +26,9 @@ from stream_icd.wire.message import Message
 
 Name = tuple[str, str]
 """Graph and snapshot id."""
+
+Kept = tuple[str, str, str]
+"""Graph, snapshot id and revision of a result."""
 
 Keep = Callable[[Message], object]
 
@@ -33,12 +39,12 @@ class Results(Protocol):
     @property
     def name(self) -> str: ...
 
-    def kept(self, version: str) -> set[Name]:
-        """The snapshots whose results of this model version are there."""
+    def kept(self, version: str) -> set[Kept]:
+        """The results of this model version that are there."""
         ...
 
     def read(self) -> Iterator[Communities]:
-        """All results that are there, each once."""
+        """The newest revision of each result that is there."""
         ...
 
     def writing(self) -> AbstractContextManager[Keep]:
@@ -57,10 +63,13 @@ class HistoryResults:
         """Where it is."""
         return self.store.place
 
-    def kept(self, version: str) -> set[Name]:
+    def kept(self, version: str) -> set[Kept]:
         """By the footers of its files."""
-        found = windows(self.store, Selection("communities", model=version))
-        return {(noted.partition.graph, noted.identity.snapshot_id) for noted in found}
+        chosen = Selection("communities", model=version, revisions="all")
+        return {
+            (noted.partition.graph, noted.identity.snapshot_id, noted.identity.revision)
+            for noted in windows(self.store, chosen)
+        }
 
     def read(self) -> Iterator[Communities]:
         """In the order of the windows."""
@@ -73,7 +82,7 @@ class HistoryResults:
     def writing(self) -> Iterator[Keep]:
         """One file a result."""
         archive = Archive(self.store)
-        yield lambda message: archive.add("communities", message)
+        yield lambda message: archive.add("communities", message, _detected(message))
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,16 +102,15 @@ class TopicResults:
         """Its name."""
         return f"topic {self.topic}"
 
-    def kept(self, version: str) -> set[Name]:
+    def kept(self, version: str) -> set[Kept]:
         """By the headers of its records; none where there is no such topic."""
-        found: set[Name] = set()
+        found: set[Kept] = set()
         try:
             with open_reader(self.settings, self.topic, until="end") as records:
                 for record in records:
-                    headers = dict(record.headers)
-                    if headers.get("icd_model") == version.encode():
-                        graph, snapshot_id = record.key or b"", headers.get("icd_snapshot_id", b"")
-                        found.add((graph.decode(errors="replace"), snapshot_id.decode()))
+                    (graph, snapshot_id, model), revision, _ = result_of(record)
+                    if model == version.encode():
+                        found.add((_text(graph), _text(snapshot_id), _text(revision)))
         except TopicMissing:
             return set()
         return found
@@ -122,6 +130,16 @@ class TopicResults:
                 publisher.send(fit(outgoing(self.topic, message)))
 
             yield keep
+
+
+def _detected(message: Message) -> Received:
+    """When a result was found: a later replay's is the newest."""
+    text = dict(message.headers)["icd_detected_at"].decode()
+    return round(datetime.fromisoformat(text).timestamp() * 1000), 0
+
+
+def _text(name: bytes) -> str:
+    return name.decode(errors="replace")
 
 
 def results_topic(

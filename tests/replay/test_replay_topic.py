@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -23,6 +24,7 @@ from stream_icd.pipeline.redetect import Redetection, fingerprint
 from stream_icd.pipeline.replay import Replayed, make_plan, replay
 from stream_icd.pipeline.replay_results import TopicResults, results_topic
 from stream_icd.pipeline.runner import Runner
+from stream_icd.pipeline.subscribe import subscribe
 from stream_icd.pipeline.topic_range import TopicRange, parse_position
 from stream_icd.snapshot import Snapshot
 from stream_icd.sources.source import NeverStop
@@ -62,7 +64,7 @@ def run(
 ) -> Replayed:
     jobs = topic_jobs(broker.settings(), part, graph)
     with jobs() as planned:
-        plan = make_plan(planned, out, redetection.version)
+        plan = make_plan(planned, out, redetection)
     with jobs() as todo:
         engine = InProcess(redetection)
         return replay(todo, plan, engine, out, Tempo(), lambda: 0.0, stop)  # type: ignore[arg-type]
@@ -127,6 +129,29 @@ def test_a_replay_that_stopped_goes_on(broker: Broker, past: str, redetection: R
     third = run(broker, redetection, TopicRange(past), out)
     assert (first.snapshots, second.snapshots, third.snapshots) == (2, 3, 0)
     assert [one for one, _ in published(broker, out.topic)] == [f"past/{i}" for i in range(5)]
+
+
+def test_the_newest_revision_is_replayed_and_other_settings_are_another_result(
+    broker: Broker,
+    past: str,
+    redetection: Redetection,
+    snapshot: Callable[..., Snapshot],
+) -> None:
+    corrected = replace(snapshot(1), edges=snapshot(1).edges[:, 5:])
+    message = encode_snapshot(corrected)
+    plain = tuple(header for header in message.headers if header[0] != "icd_content")
+    with Publisher(broker.settings()) as publisher:  # of a producer that does not hash
+        publisher.send(OutgoingRecord(past, message.value, message.key, plain))
+    out = TopicResults(broker.settings(), f"{past}.again")
+    for k, expected in ((None, 5), (None, 0), (4, 5), (4, 0), (None, 0)):
+        settings = replace(redetection.settings, n_communities=k)
+        done = run(broker, replace(redetection, settings=settings), TopicRange(past), out)
+        assert done == Replayed(snapshots=expected, refused=0)
+    everything = {"start": "beginning", "until": "end", "settings": broker.settings()}
+    found = list(subscribe(topic=out.topic, revisions="all", **everything))  # type: ignore[arg-type]
+    assert {one.content for one in found if one.snapshot_id == corrected.id} == {corrected.content}
+    assert [one.k_given for one in found] == [None] * 5 + [4] * 5
+    assert [one.k_given for one in out.read()] == [4] * 5
 
 
 @pytest.mark.parametrize(

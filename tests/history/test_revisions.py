@@ -1,0 +1,136 @@
+"""Corrections in the archive: every revision is kept, and the newest is what people get."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import date
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner
+
+from stream_icd.cli.main import app
+from stream_icd.communities import Communities, Labels
+from stream_icd.history.archive import Archive, Selection, read_snapshot, windows
+from stream_icd.history.compact import compact
+from stream_icd.history.export import export
+from stream_icd.history.layout import Kind
+from stream_icd.kafka.record import Record
+from stream_icd.pipeline.archive import Archiver
+from stream_icd.pipeline.step import Processed
+from stream_icd.snapshot import Snapshot
+from stream_icd.store import Store
+from stream_icd.wire.communities import encode_communities, encode_labels
+from stream_icd.wire.message import Message
+from stream_icd.wire.snapshots import encode_snapshot
+
+MakeSnapshot = Callable[..., Snapshot]
+
+
+def corrected(snapshot: Snapshot) -> Snapshot:
+    return replace(snapshot, edges=snapshot.edges[:, 1:])
+
+
+def archive(store: Store, kind: Kind, messages: list[Message]) -> list[str]:
+    """Archive a topic that holds these messages; what the log says of each."""
+    step, said = Archiver(Archive(store), kind), []
+    for offset, one in enumerate(messages):
+        record = Record("t", 0, offset, 1_700_000_000_000, one.key, one.value, one.headers)
+        outcome = step.process(record)
+        assert isinstance(outcome, Processed)
+        said.append(outcome.event)
+    return said
+
+
+def contents(store: Store, **selection: object) -> list[str]:
+    found = windows(store, Selection(**selection))  # type: ignore[arg-type]
+    return [read_snapshot(store, noted).content for noted in found]
+
+
+def test_a_correction_is_kept_beside_what_it_corrects(store: Store, snapshot: MakeSnapshot) -> None:
+    one, two = snapshot(0), corrected(snapshot(0))
+    sent = [encode_snapshot(each) for each in (one, two, one, two)]  # a producer was restarted
+    assert archive(store, "snapshots", sent) == ["archived"] * 2 + ["archived before"] * 2
+    assert contents(store) == [two.content]
+    assert contents(store, revisions="all") == [one.content, two.content]
+
+
+def test_a_correction_that_is_taken_back_is_the_newest_again(
+    store: Store, snapshot: MakeSnapshot
+) -> None:
+    one, two = snapshot(0), corrected(snapshot(0))
+    archive(store, "snapshots", [encode_snapshot(each) for each in (one, two, one)])
+    assert contents(store) == [one.content]
+    assert contents(store, revisions="all") == [two.content, one.content]
+
+
+@pytest.mark.parametrize("again", [0, 1])
+def test_merging_keeps_revisions_and_which_is_the_newest(
+    store: Store, snapshot: MakeSnapshot, again: int
+) -> None:
+    both = [snapshot(0), corrected(snapshot(0))]
+    sent = [encode_snapshot(each) for each in (*both, snapshot(1))]
+    archive(store, "snapshots", sent)
+    list(compact(store, date(2030, 1, 1)))
+    assert contents(store, revisions="all") == [one.content for one in (*both, snapshot(1))]
+    archive(store, "snapshots", [*sent, sent[again]])
+    list(compact(store, date(2030, 1, 1)))
+    assert len(store.files()) == 1
+    assert contents(store) == [both[again].content, snapshot(1).content]
+
+
+def test_a_snapshot_without_a_hash_gets_one(store: Store, snapshot: MakeSnapshot) -> None:
+    """A producer in another language need not hash."""
+    sent = [encode_snapshot(each) for each in (snapshot(0), corrected(snapshot(0)))]
+    without = [
+        Message(one.key, one.value, tuple(h for h in one.headers if h[0] != "icd_content"))
+        for one in sent
+    ]
+    archive(store, "snapshots", without)
+    (noted,) = windows(store, Selection())
+    assert read_snapshot(store, noted) == corrected(snapshot(0))
+    assert dict(noted.headers) == dict(sent[1].headers)
+
+
+def test_results_and_labels_have_revisions_too(
+    store: Store, snapshot: MakeSnapshot, communities: Callable[..., Communities]
+) -> None:
+    one = communities(snapshot(0))
+    found = [replace(one, revision=revision, seed=3) for revision in ("", "a", "b")]
+    archive(store, "communities", [encode_communities(each) for each in found])
+    named = one.graph, one.snapshot_id, one.window, one.nodes
+    known = [Labels(*named, labels) for labels in (one.labels, np.zeros_like(one.labels))]
+    archive(store, "labels", [encode_labels(each) for each in known])
+    newest = {kind: list(windows(store, Selection(kind))) for kind in ("communities", "labels")}
+    assert [noted.identity.revision for noted in newest["communities"]] == ["b"]
+    assert len(newest["labels"]) == 1
+    both = Selection("labels", revisions="all")
+    assert list(windows(store, both))[1].identity == newest["labels"][0].identity
+
+
+def test_people_see_that_there_are_revisions(disk: Store, snapshot: MakeSnapshot, tmp_path) -> None:
+    one, two = snapshot(0), corrected(snapshot(0))
+    archive(disk, "snapshots", [encode_snapshot(each) for each in (one, two, snapshot(1))])
+
+    def run(*arguments: str) -> str:
+        done = CliRunner().invoke(app, ["history", *arguments])
+        assert done.exit_code == 0, done.output
+        return done.output
+
+    heading, row = run("list", disk.root).splitlines()
+    assert heading.split()[-5:-2] == ["windows", "revisions", "rows"]
+    assert row.split()[-5:-3] == ["2", "3"]
+    lines = [line.split("\t") for line in run("list", disk.root, "--windows").splitlines()]
+    assert [(line[-2], line[-1]) for line in lines] == [
+        (one.content[:12], "superseded"),
+        (two.content[:12], "newest"),
+        (snapshot(1).content[:12], "newest"),
+    ]
+    shown = run("show", disk.root, one.id).replace("}\n{", "},{")
+    assert [each["newest"] for each in json.loads(f"[{shown}]")] == [False, True]
+    out = tmp_path / "rows.parquet"
+    assert export(disk, Selection(), out) < export(disk, Selection(revisions="all"), out)
+    assert len(set(pq.read_table(out)["revision"].to_pylist())) == 3
