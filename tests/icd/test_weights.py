@@ -130,11 +130,11 @@ def test_the_whole_range_of_floating_point_gives_labels(mode: Mode, parameters: 
     assert set(found(weighted(weights), mode, parameters, 10)) == set(range(10))
 
 
-@pytest.mark.parametrize("weight", [0.0, -1.0, np.nan, np.inf])
+@pytest.mark.parametrize("weight", [-1.0, np.nan, np.inf])
 def test_a_weight_that_is_none_is_refused(weight: float) -> None:
     adjacency = csr_array(np.array([[0.0, 1.0, 1.0], [1.0, 0.0, 1.0], [1.0, 1.0, 0.0]]))
     adjacency.data[1] = weight
-    with pytest.raises(BadInput, match="positive and finite"):
+    with pytest.raises(BadInput, match="finite"):
         detect(adjacency, model("beliefs"), 2)
-    with pytest.raises(BadInput, match="positive and finite"):
+    with pytest.raises(BadInput, match="finite"):
         embed(adjacency, model("beliefs"))
