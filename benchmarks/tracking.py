@@ -9,7 +9,7 @@ docs/alluvial.png.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
@@ -19,12 +19,14 @@ from time import perf_counter
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
-from benchmarks.alluvial import draw_alluvial
 from benchmarks.tracking_page import DOCS, write_findings
 from stream_icd.communities import STAGES, Communities
+from stream_icd.demo.alluvial import colours_of, draw_bands
 from stream_icd.events import CommunityEvents
 from stream_icd.icd.graphs import as_adjacency
 from stream_icd.icd.refined.refine import refine
@@ -220,6 +222,20 @@ def days(path: Path) -> Iterator[Communities]:
             day["src"], day["dst"], graph="as733", id=f"as733/{start:%Y-%m-%d}", window=span
         )
         yield window(start, refine(snapshot.adjacency(), parameters), snapshot.nodes)
+
+
+def draw_alluvial(windows: Sequence[CommunityEvents], out: Path) -> None:
+    """Write the picture: a column a day, a band a community, the most interesting in colour."""
+    figure = Figure(figsize=(14, 7.5), layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.subplots()
+    draw_bands(axes, windows, colours_of(windows))
+    step = max(1, len(windows) // 10)
+    days = [f"{one.window.start:%d %b %Y}" for one in windows[::step]]
+    axes.set_xticks(range(0, len(windows), step), days, fontsize=8)
+    axes.set_ylabel("autonomous systems")
+    axes.spines[["top", "right"]].set_visible(False)
+    figure.savefig(out, dpi=90)
 
 
 def internet_section(path: Path) -> str:

@@ -11,12 +11,19 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from rich.progress import Progress
 
+from stream_icd.communities import STAGES
+from stream_icd.demo.alluvial import COLOURS
 from stream_icd.demo.layout import community_layout
+from stream_icd.demo.picture import demo_figure
 from stream_icd.demo.run import Arrival, DemoFailed, DemoRun, Programs, demo_broker, run_demo
 from stream_icd.kafka.embedded import embedded_broker
+from stream_icd.snapshot import Window, snapshot_from_pairs
 
 DEMO = (sys.executable, "-m", "stream_icd.cli", "demo")
 
@@ -78,6 +85,82 @@ def test_a_program_that_fails_ends_the_demo_with_its_last_words(tmp_path: Path) 
         pytest.raises(DemoFailed, match="ModelNotFound: no model 'no-such-model'"),
     ):
         run_demo(settings, programs, tmp_path, progress)
+
+
+def drawn(n: int = 6, unused: tuple[str, ...] = ("features", "encode")) -> Figure:
+    """The picture of a run whose first snapshot took long; its communities split halfway."""
+    start = datetime(2026, 1, 1, tzinfo=UTC)
+    nodes = np.arange(60)
+    arrivals = []
+    for i in range(n):
+        labels = np.minimum(nodes // 10, 5 if i >= n // 2 else 4)
+        milliseconds = {stage: 0.0 if stage in unused else 5.0 for stage in STAGES}
+        result = {
+            "graph": "g",
+            "snapshot_id": f"g/{i}",
+            "window_start": (start + timedelta(hours=i)).isoformat(),
+            "window_end": (start + timedelta(hours=i + 1)).isoformat(),
+            "model": "m@1",
+            "n_nodes": 60,
+            "n_edges": 59,
+            "n_communities": int(labels.max()) + 1,
+            "modularity": 0.5,
+            "ncut": 0.1,
+            "milliseconds": milliseconds | {"cluster": 900.0 if i == 0 else 20.0 + i},
+            "detected_at": start.isoformat(),
+            "nodes": nodes.tolist(),
+            "communities": labels.tolist(),
+        }
+        arrivals.append(Arrival(result, start + timedelta(seconds=1)))
+    last = snapshot_from_pairs(
+        pa.array(nodes[:-1]), pa.array(nodes[1:]), graph="g", id=f"g/{n - 1}",
+        window=Window(start, start + timedelta(hours=1)),
+    )  # fmt: skip
+    return demo_figure(DemoRun(n, tuple(arrivals), 0, 1.0), last, [1.0] * n)
+
+
+def axes_titled(figure: Figure, title: str) -> Axes:
+    (found,) = [axes for axes in figure.axes if axes.get_title(loc="left").startswith(title)]
+    return found
+
+
+def test_the_picture_shows_the_stages_that_were_used_and_nothing_is_cut_off() -> None:
+    figure = drawn()
+    times = axes_titled(figure, "Milliseconds")
+    legend = times.get_legend()
+    assert legend is not None
+    assert [text.get_text() for text in legend.get_texts()] == ["decode", "cluster"]
+    assert 25 + 5 < times.get_ylim()[1] < 100, "the first snapshot is in words"
+    assert "the first snapshot, 905" in times.texts[0].get_text()
+    figure.canvas.draw()
+    renderer = figure.canvas.get_renderer()  # type: ignore[attr-defined]
+    for axes in figure.axes:
+        whole = axes.get_tightbbox(renderer)
+        assert whole is not None
+        assert figure.bbox.x0 <= whole.x0 < whole.x1 <= figure.bbox.x1, axes.get_title(loc="left")
+        assert figure.bbox.y0 <= whole.y0 < whole.y1 <= figure.bbox.y1, axes.get_title(loc="left")
+        for line in axes.get_lines():
+            assert np.max(line.get_ydata()) < axes.get_ylim()[1]
+
+
+def test_the_encoders_stages_are_shown_when_they_are_used() -> None:
+    legend = axes_titled(drawn(unused=()), "Milliseconds").get_legend()
+    assert legend is not None
+    assert [text.get_text() for text in legend.get_texts()] == list(STAGES)
+
+
+def test_the_picture_has_a_title_and_communities_over_time_in_colours_of_their_own() -> None:
+    figure = drawn()
+    assert "graph g in 6 snapshots" in figure.get_suptitle()
+    lives = axes_titled(figure, "6 communities over time")
+    assert "1 split" in lives.texts[-1].get_text()
+    colours = {patch.get_facecolor() for patch in lives.patches if patch.get_height() > 0}
+    assert len(colours) == 6
+    assert len(set(COLOURS)) == len(COLOURS)
+
+
+def test_one_snapshot_is_a_picture_too() -> None:
+    assert drawn(1).get_suptitle().endswith("1 snapshot")
 
 
 def test_communities_are_drawn_apart() -> None:

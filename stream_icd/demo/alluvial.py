@@ -1,0 +1,136 @@
+"""An alluvial diagram: communities as bands from window to window, and who moves between them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from stream_icd.events import CommunityEvents
+from stream_icd.tracking.partition import by_name, shared_nodes
+
+# Paul Tol's "muted" scheme: nine colours that people with any colour vision tell apart.
+COLOURS = ("#332288", "#cc6677", "#117733", "#ddcc77", "#88ccee",
+           "#882255", "#44aa99", "#aa4499", "#999933")  # fmt: skip
+OTHERS = -1
+GREY = "#b8bdc2"
+INK = "#5f6368"
+BAR, GAP, LINE = 0.18, 0.006, 0.045
+
+Colours = Mapping[int, str]
+Flows = dict[tuple[int, int], int]
+
+
+def colours_of(windows: Sequence[CommunityEvents]) -> dict[int, str]:
+    """A colour for each of the communities that are worth following.
+
+    First those that were born, merged, split or died, then the others; of each the ones with the
+    most members over all windows.
+    """
+    everybody = np.concatenate([one.communities for one in windows])
+    ids, counts = np.unique(everybody, return_counts=True)
+    changed = np.isin(ids, list(_changed(windows[1:])))
+    followed = ids[np.lexsort((-counts, ~changed))][: len(COLOURS)].tolist()
+    return dict(zip(followed, COLOURS, strict=False))
+
+
+def _changed(windows: Sequence[CommunityEvents]) -> set[int]:
+    return {
+        community
+        for event in (event for one in windows for event in one.events)
+        if event.kind in ("born", "merged", "split", "died")
+        for community in (event.community, *event.parents, *event.children)
+    }
+
+
+def draw_bands(
+    axes: Any, windows: Sequence[CommunityEvents], colours: Colours, *, others: bool = True
+) -> None:
+    """Draw a column for each window and a band for each community that has a colour.
+
+    Args:
+        others: whether the other communities are drawn too, together, in grey.
+    """
+    columns = [heights(one, list(colours), others=others) for one in windows]
+    total = max(sum(column.values()) for column in columns)
+    bottoms = [stack(column, total) for column in columns]
+    for x, (column, bottom) in enumerate(zip(columns, bottoms, strict=True)):
+        for community, size in column.items():
+            axes.bar(x, size, BAR, bottom[community], color=colours.get(community, GREY))
+    for x, (before, after) in enumerate(pairwise(windows)):
+        flow(axes, x, moves(before, after, list(colours)), bottoms[x], bottoms[x + 1], colours)
+    top = 1.02 * max(map(_top, bottoms, columns))
+    label(axes, len(windows), columns[-1], bottoms[-1], top)
+    axes.set_xlim(-0.5, len(windows) - 0.5)
+    axes.set_ylim(0, top)
+
+
+def _top(bottom: Mapping[int, float], column: Mapping[int, int]) -> float:
+    last = list(column)[-1]
+    return bottom[last] + column[last]
+
+
+def heights(one: CommunityEvents, shown: Sequence[int], *, others: bool) -> dict[int, int]:
+    """Members of each community that is shown, in their order, and of all others."""
+    ids, counts = np.unique(one.communities, return_counts=True)
+    sizes = dict(zip(ids.tolist(), counts.tolist(), strict=True))
+    column = {community: sizes.pop(community) for community in shown if community in sizes}
+    return {**column, OTHERS: sum(sizes.values())} if others else column or {OTHERS: 0}
+
+
+def stack(column: Mapping[int, int], total: int) -> dict[int, float]:
+    """Where each band of a column begins."""
+    bottom, places = 0.0, {}
+    for community, size in column.items():
+        places[community] = bottom
+        bottom += size + GAP * total
+    return places
+
+
+def moves(before: CommunityEvents, after: CommunityEvents, shown: Sequence[int]) -> Flows:
+    """How many nodes went from each band to each."""
+    old, new = by_name(before.nodes, before.communities), by_name(after.nodes, after.communities)
+    rows, columns = shared_nodes(old, new)
+    pairs = np.stack([old.names[old.labels[rows]], new.names[new.labels[columns]]])
+    pairs[~np.isin(pairs, shown)] = OTHERS
+    ways, counts = np.unique(pairs, axis=1, return_counts=True)
+    return {(a, b): n for a, b, n in zip(*ways.tolist(), counts.tolist(), strict=True)}
+
+
+def flow(
+    axes: Any,
+    x: int,
+    flows: Flows,
+    left: Mapping[int, float],
+    right: Mapping[int, float],
+    colours: Colours,
+) -> None:
+    """The streams between two columns, each as high as it has nodes."""
+    starts, ends = dict(left), dict(right)
+    rank_left, rank_right = list(left), list(right)
+    across = np.linspace(0, 1, 30)
+    bend = across**2 * (3 - 2 * across)
+    place = x + BAR / 2 + across * (1 - BAR)
+    drawn = {way: n for way, n in flows.items() if way[0] in starts and way[1] in ends}
+    for (a, b), n in sorted(
+        drawn.items(), key=lambda way: (rank_left.index(way[0][0]), rank_right.index(way[0][1]))
+    ):
+        low = starts[a] + bend * (ends[b] - starts[a])
+        colour = colours.get(a, GREY)
+        axes.fill_between(place, low, low + n, color=colour, alpha=0.55 if a != b else 0.3, lw=0)
+        starts[a] += n
+        ends[b] += n
+
+
+def label(
+    axes: Any, n_windows: int, column: Mapping[int, int], bottom: Mapping[int, float], top: float
+) -> None:
+    """The names of the communities, beside the last column, none over another."""
+    lowest = 0.0
+    for community, size in column.items():
+        text = "all others" if community == OTHERS else f"community {community}"
+        height = max(bottom[community] + size / 2, lowest)
+        lowest = height + LINE * top
+        axes.text(n_windows - 0.8, height, text, va="center", color=INK, fontsize=9, clip_on=False)

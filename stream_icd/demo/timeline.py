@@ -1,0 +1,45 @@
+"""The life of the communities that a demonstration found."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+import numpy as np
+import pyarrow as pa
+
+from stream_icd.communities import Communities
+from stream_icd.demo.run import Arrival, DemoRun
+from stream_icd.events import CommunityEvents
+from stream_icd.snapshot import Window
+from stream_icd.tracking.track import remember, track
+
+
+def tracked(run: DemoRun) -> list[CommunityEvents]:
+    """The communities of each result under ids that last from window to window."""
+    recent: Sequence[CommunityEvents] = ()
+    found: list[CommunityEvents] = []
+    for arrival in run.arrivals:
+        one = track(recent, communities_of(arrival))
+        recent = remember(recent, one)
+        found += [] if one.late else [one]
+    return found
+
+
+def communities_of(arrival: Arrival) -> Communities:
+    """The result that the subscriber printed."""
+    result = arrival.result
+    start, end = (datetime.fromisoformat(result[f"window_{side}"]) for side in ("start", "end"))
+    return Communities(
+        graph=result["graph"],
+        snapshot_id=result["snapshot_id"],
+        window=Window(start, end),
+        nodes=pa.array(result["nodes"]),
+        labels=np.asarray(result["communities"], np.int32),
+        n_edges=result["n_edges"],
+        model=result["model"],
+        modularity=result["modularity"],
+        ncut=result["ncut"],
+        milliseconds=result["milliseconds"],
+        detected_at=datetime.fromisoformat(result["detected_at"]),
+    )
