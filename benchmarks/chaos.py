@@ -1,0 +1,237 @@
+"""Three detectors on Apache Kafka under random faults: what is lost, doubled or out of order.
+
+    python -m benchmarks.chaos
+    python -m benchmarks.chaos --minutes 2 --seed 7
+
+Snapshots are sent all the time, while one random fault follows another: a detector is killed (-9),
+ended in order (SIGTERM) or stands still (SIGSTOP), and is started again under its own name; the
+broker is killed, ended in order or stands still. Settings are those that nobody set. Prints each
+fault, and the seed that repeats their order; writes a section of docs/guarantees.md after ten
+minutes or more. The exit status is 1 when a result was lost, came twice or came out of order.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import random
+import signal
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from benchmarks.sections import write_section
+from stream_icd.kafka.topics import COMMUNITIES
+from tests.faults.ground import Ground, open_ground
+from tests.faults.outcome import Outcome, by_graph
+from tests.faults.play import Play, Program, held, result
+
+GRAPHS = 12
+# Of a run, while snapshots are sent: the rest is for the last faults to come.
+SENDING = 0.9
+LONGEST_S = {"pause": 25.0, "away": 3.0, "gap": 5.0}
+SETTLED_WITHIN_S = 180.0
+
+
+@dataclass
+class Detectors:
+    """Detectors that are there all the time: who ends is started again, as a supervisor would.
+
+    Attributes:
+        ended: exit status and error of those that ended by themselves.
+    """
+
+    play: Play
+    count: int
+    ended: Counter[str] = field(default_factory=Counter)
+    running: dict[str, Program] = field(default_factory=dict)
+
+    def tend(self) -> None:
+        """Start those that are not running."""
+        for number in range(self.count):
+            name = f"detector-{number}"
+            program = self.running.get(name)
+            if program is None or program.poll() is not None:
+                if program is not None:
+                    self.play.wait_stopped(program)
+                    self.ended[self.play.stopped_with] += 1
+                self.start(name)
+
+    def start(self, name: str) -> None:
+        self.running[name] = self.play.detector(instance_id=name)
+
+    def end(self) -> None:
+        """SIGTERM to all; returns when they have ended."""
+        for program in self.running.values():
+            program.send_signal(signal.SIGTERM)
+        for program in self.running.values():
+            program.wait(60)
+
+
+@dataclass(frozen=True)
+class Chaos:
+    """What can go wrong; each method is a fault, and returns when it is over."""
+
+    ground: Ground
+    detectors: Detectors
+    rng: random.Random
+
+    def detector_killed(self) -> None:
+        name, program = self._one()
+        program.kill()
+        self._start_again(name, program)
+
+    def detector_ended(self) -> None:
+        name, program = self._one()
+        program.send_signal(signal.SIGTERM)
+        self._start_again(name, program)
+
+    def detector_stands_still(self) -> None:
+        _, program = self._one()
+        os.kill(program.pid, signal.SIGSTOP)
+        self._sleep("pause")
+        os.kill(program.pid, signal.SIGCONT)
+
+    def broker_killed(self) -> None:
+        self.ground.node.kill()
+        self._sleep("away")
+        self.ground.node.start()
+
+    def broker_ended(self) -> None:
+        self.ground.node.stop()
+        self._sleep("away")
+        self.ground.node.start()
+
+    def broker_stands_still(self) -> None:
+        with self.ground.node.paused():
+            self._sleep("pause")
+
+    def faults(self) -> dict[str, tuple[Callable[[], None], int]]:
+        """By what the page calls them: what does it, and how often it is chosen beside the rest."""
+        return {
+            "detector killed (-9)": (self.detector_killed, 4),
+            "detector ended (SIGTERM)": (self.detector_ended, 2),
+            "detector stood still (SIGSTOP), up to 25 s": (self.detector_stands_still, 3),
+            "broker killed (-9)": (self.broker_killed, 1),
+            "broker ended in order": (self.broker_ended, 1),
+            "broker stood still (SIGSTOP), up to 25 s": (self.broker_stands_still, 1),
+        }
+
+    def run(self, until: float) -> Counter[str]:
+        """One fault after the other until that time of the monotonic clock; how many of each."""
+        faults, happened = self.faults(), Counter[str]()
+        weights = [weight for _, weight in faults.values()]
+        began = time.monotonic()
+        while time.monotonic() < until:
+            self.detectors.tend()
+            (fault,) = self.rng.choices(list(faults), weights)
+            print(f"{time.monotonic() - began:6.1f} s  {fault}", flush=True)
+            faults[fault][0]()
+            happened[fault] += 1
+            self._sleep("gap")
+        self.detectors.tend()
+        return happened
+
+    def _one(self) -> tuple[str, Program]:
+        name = self.rng.choice(sorted(self.detectors.running))
+        return name, self.detectors.running[name]
+
+    def _start_again(self, name: str, program: Program) -> None:
+        program.wait(60)
+        self._sleep("away")
+        self.detectors.start(name)
+
+    def _sleep(self, what: str) -> None:
+        time.sleep(self.rng.uniform(0.0, LONGEST_S[what]))
+
+
+@dataclass(frozen=True)
+class Found:
+    """What came of a run."""
+
+    outcome: Outcome
+    happened: Counter[str]
+    ended: Counter[str]
+    minutes: float
+    seed: int
+
+    @property
+    def in_order(self) -> bool:
+        """Whether the first results of each graph's snapshots came in the order of these."""
+        seen = by_graph(dict.fromkeys(self.outcome.seen))
+        places = {item: place for place, item in enumerate(self.outcome.sent)}
+        return all(items == sorted(items, key=places.__getitem__) for items in seen.values())
+
+    @property
+    def kept(self) -> bool:
+        return not (self.outcome.lost or self.outcome.repeated) and self.in_order
+
+
+def run(ground: Ground, count: int, n_detectors: int, minutes: float, seed: int) -> Found:
+    with Play(ground, graphs=GRAPHS) as play:
+        detectors = Detectors(play, n_detectors)
+        detectors.tend()
+        chaos = Chaos(ground, detectors, random.Random(seed))
+        until = time.monotonic() + 60 * minutes
+        with play.sending(count, every_s=SENDING * 60 * minutes / count):
+            happened = chaos.run(until)
+        play.healed()
+        try:
+            play.wait_seen(timeout_s=SETTLED_WITHIN_S)
+        except AssertionError as error:  # the outcome says how many are lost
+            print(error, file=sys.stderr)
+        detectors.end()
+        outcome = play.outcome_of(map(result, held(ground, COMMUNITIES, "settled")))
+        return Found(outcome, happened, detectors.ended, minutes, seed)
+
+
+def section(found: Found, n_detectors: int) -> str:
+    outcome, happened = found.outcome, found.happened
+    ended = ", ".join(f"{n} with `{how}`" for how, n in found.ended.most_common())
+    return "\n".join(
+        (
+            "fault, chosen at random | times",
+            "--- | ---",
+            *(f"{fault} | {times}" for fault, times in happened.most_common()),
+            "",
+            f"{n_detectors} detectors and {GRAPHS} graphs, {happened.total()} faults in "
+            f"{found.minutes:g} minutes: **{len(outcome.sent):,} sent, {outcome.lost} lost, "
+            f"{outcome.repeated} doubled**,",
+            f"order within each graph {'kept' if found.in_order else 'not kept'}, "
+            f"{outcome.dead_letters} dead letters. After the last fault all results were there",
+            f"within {max(0.0, outcome.all_after_s):.0f} s. Detectors that ended by themselves, "
+            f"and were started again: {ended or 'none'}.",
+            "",
+            f"Written by `python -m benchmarks.chaos --seed {found.seed}`: Apache Kafka and the",
+            f"detectors, with settings that nobody set, on the same {os.cpu_count()} CPU cores "
+            f"(load at the end {os.getloadavg()[0]:.1f}), Python {platform.python_version()}. The",
+            "seed repeats the order of the faults, not their moments.",
+            "",
+        )
+    )
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
+    parser.add_argument("--minutes", type=float, default=10.0)
+    parser.add_argument("--count", type=int, default=2000, help="snapshots to send")
+    parser.add_argument("--detectors", type=int, default=3)
+    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1_000_000))
+    options = parser.parse_args()
+    print(f"seed {options.seed}", flush=True)
+    with tempfile.TemporaryDirectory() as folder, open_ground(Path(folder), {}) as ground:
+        found = run(ground, options.count, options.detectors, options.minutes, options.seed)
+    text = section(found, options.detectors)
+    print(text)
+    if options.minutes >= 10:
+        write_section("guarantees.md", "chaos.py", text)
+    return int(not found.kept)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
