@@ -6,7 +6,7 @@ ARG PYTHON=3.11
 FROM python:${PYTHON}-slim AS build
 RUN python -m venv /opt/stream-icd
 WORKDIR /src
-COPY pyproject.toml constraints.txt README.md ./
+COPY pyproject.toml constraints.txt README.md LICENSE NOTICE ./
 COPY stream_icd stream_icd
 COPY producers producers
 COPY consumers consumers

@@ -63,6 +63,7 @@ def _run(*command: str, cwd: Path, timeout: float = 240) -> str:
 def test_the_wheel_holds_the_packages_the_types_and_the_models(wheel: Path) -> None:
     names = set(zipfile.ZipFile(wheel).namelist())
     assert {"stream_icd/py.typed", "producers/lfr.py", "consumers/detect.py"} <= names
+    assert {"LICENSE", "NOTICE"} <= {Path(one).name for one in names if "/licenses/" in one}
     for model in (ROOT / "models").glob("*/recipe.toml"):
         folder = f"stream_icd/models/{model.parent.name}"
         assert {f"{folder}/recipe.toml", f"{folder}/model.safetensors"} <= names

@@ -1,0 +1,42 @@
+"""Licence, citation, changelog and workflow agree with the project."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+ROOT = Path(__file__).parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+
+
+def read_yaml(path: str) -> Any:
+    return yaml.safe_load((ROOT / path).read_text(encoding="utf-8"))
+
+
+def test_the_licence_is_the_one_that_is_declared() -> None:
+    text = (ROOT / "LICENSE").read_text(encoding="utf-8")
+    assert PROJECT["license"] == "Apache-2.0" == read_yaml("CITATION.cff")["license"]
+    assert "Apache License" in text
+    assert "9. Accepting Warranty or Additional Liability" in text
+    assert all((ROOT / file).exists() for file in PROJECT["license-files"])
+
+
+def test_versions_agree() -> None:
+    assert read_yaml("CITATION.cff")["version"] == PROJECT["version"]
+
+
+def test_the_changelog_has_the_headings_of_its_format() -> None:
+    lines = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8").splitlines()
+    assert "## [Unreleased]" in lines
+    kinds = {line.removeprefix("### ") for line in lines if line.startswith("### ")}
+    assert kinds <= {"Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"}
+
+
+def test_the_workflow_runs_what_ci_runs_with_the_python_that_is_supported() -> None:
+    steps = read_yaml(".github/workflows/ci.yml")["jobs"]["ci"]["steps"]
+    assert steps[-1]["run"] == ".ci/run"
+    versions = [step["with"]["python-version"] for step in steps if "setup-python" in str(step)]
+    assert [f">={version}" for version in versions] == [PROJECT["requires-python"]]
