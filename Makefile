@@ -28,9 +28,9 @@ docs: $(VENV)/.dev ## The documentation site, in build/docs; every warning is an
 	$(BIN)/python -m sphinx -q -W --keep-going docs build/docs
 	@echo "open build/docs/index.html"
 
-bench: $(VENV)/.bench ## Start-up times (docs/startup.md) and a fuzz run of the decoder
+bench: $(VENV)/.bench ## Start-up times (docs/startup.md) and a fuzz run of the decoders
 	$(BIN)/python benchmarks/startup.py
-	$(BIN)/python benchmarks/fuzz_wire.py
+	$(BIN)/python -m benchmarks.fuzz_wire
 
 clean: ## Remove .venv and everything that was built
 	rm -rf $(VENV) build dist docs/commands .pytest_cache .hypothesis .mypy_cache .ruff_cache .import_linter_cache

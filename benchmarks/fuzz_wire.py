@@ -1,140 +1,281 @@
-"""Throw mutated messages at the snapshot decoder and count how each one ends.
+"""Throw broken messages at what reads each topic, and count how each one ends.
 
-    python benchmarks/fuzz_wire.py --inputs 200000
+    python -m benchmarks.fuzz_wire --inputs 1000000 --topic snapshots --seed 1
 
-Every input must end in a snapshot or in one of our own dead-letter errors; anything else is
-printed with the seed that made it, and the exit status is 1. Memory stays below the limit
-that the decoder is given, whatever a message announces.
+Every input must end in what was sent or in an error of ours that says what is wrong with it.
+Anything else is printed with its number, `--only NUMBER` repeats that one alone, and the exit
+status is 1. So it is when an input takes more than a second of processor time, or when Arrow
+allocates more than the limits allow.
 """
 
 from __future__ import annotations
 
 import argparse
-import collections
 import resource
-from collections.abc import Callable, Iterator
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
 from rich.console import Console
 from rich.progress import track
 
-from stream_icd.errors import BadInput
-from stream_icd.snapshot import Snapshot, Window, snapshot_from_pairs
+from benchmarks.fuzz_inputs import broken
+from stream_icd.cli.dlq_tables import json_lines, letter_lines, table_lines
+from stream_icd.communities import STAGES, Communities, Labels
+from stream_icd.errors import BadInput, BadSnapshot
+from stream_icd.events import CommunityEvent, CommunityEvents
+from stream_icd.kafka.record import Record
+from stream_icd.pipeline.claim_settings import ClaimSettings
+from stream_icd.pipeline.claims import decoded, put_aside
+from stream_icd.pipeline.dead_letter_box import BadRecord, dead_letter_of, marked, retried_marker
+from stream_icd.pipeline.dead_letters import dead_letter
+from stream_icd.pipeline.outgoing import outgoing
+from stream_icd.pipeline.record_log import described
+from stream_icd.pipeline.sent_before import SentBefore
+from stream_icd.snapshot import Window, snapshot_from_pairs
+from stream_icd.wire import communities as nodes_wire
+from stream_icd.wire.events import COLUMNS as EVENT_COLUMNS
+from stream_icd.wire.events import decode_events, encode_events
 from stream_icd.wire.limits import Limits
-from stream_icd.wire.message import Headers, Message
+from stream_icd.wire.message import Message
+from stream_icd.wire.snapshots import COLUMNS as EDGE_COLUMNS
 from stream_icd.wire.snapshots import decode_snapshot, encode_snapshot
 
-LIMITS = Limits(decoded_bytes=64 << 20, rows=1_000_000)
-EXTREMES = (0, 1, 0x7F, 0x80, 0xFF)
-WORDS = (0, -1, 1, 2**31 - 1, -(2**31), 2**62, -(2**63))
+LIMITS = Limits(decoded_bytes=16 << 20, rows=1_000_000)
+MOST_ALLOCATED = 8 * LIMITS.decoded_bytes
+SLOW_S = 1.0
+DAY = Window(datetime(1999, 4, 2, tzinfo=UTC), datetime(1999, 4, 3, tzinfo=UTC))
 
 
-def seed_snapshots() -> list[Snapshot]:
-    """Small snapshots of each shape that the contract has: the material to mutate."""
-    day = Window(datetime(1999, 4, 2, tzinfo=UTC), datetime(1999, 4, 3, tzinfo=UTC))
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What reads a topic, and valid records of it.
+
+    Attributes:
+        read: reads one record; may raise errors of bad input only.
+        columns: of a valid table.
+    """
+
+    valid: Sequence[Record]
+    read: Callable[[Record], object]
+    columns: Sequence[str]
+
+
+@dataclass(slots=True)
+class Findings:
+    """How inputs ended.
+
+    Attributes:
+        endings: how many ended in each way: `read`, or the name of an error of ours.
+        escapes: numbers of the inputs that ended otherwise, and how.
+        slowest: seconds of processor time, and number of the input that took them.
+    """
+
+    endings: Counter[str] = field(default_factory=Counter)
+    escapes: dict[int, str] = field(default_factory=dict)
+    slowest: tuple[float, int] = (0.0, 0)
+
+
+def fuzz(target: Target, seed: int, numbers: Iterable[int]) -> Findings:
+    """Read the broken inputs with these numbers."""
+    found = Findings()
+    for number in numbers:
+        record = broken(target.valid, target.columns, seed, number)
+        started = time.process_time()
+        try:
+            target.read(record)
+            found.endings["read"] += 1
+        except BadInput as error:
+            found.endings[type(error).__name__] += 1
+        except Exception as error:
+            found.escapes[number] = f"{type(error).__name__}: {error!s:.200}"
+        seconds = time.process_time() - started
+        found.slowest = max(found.slowest, (seconds, number))
+        if seconds > SLOW_S:
+            found.escapes[number] = f"took {seconds:.1f} s"
+        if pa.default_memory_pool().max_memory() > MOST_ALLOCATED:
+            found.escapes[number] = f"Arrow allocated more than {MOST_ALLOCATED} bytes"
+            break
+    return found
+
+
+def targets(folder: str) -> Mapping[str, Target]:
+    """By topic; claims are kept in the folder."""
+    claims = ClaimSettings(uri=folder)
+    by_topic = {
+        "snapshots": (snapshots(), decode_snapshot, tuple(EDGE_COLUMNS)),
+        "communities": ([communities()], nodes_wire.decode_communities, ("node", "community")),
+        "labels": ([labels()], nodes_wire.decode_labels, ("node", "community")),
+        "events": ([events(), late()], decode_events, tuple(EVENT_COLUMNS)),
+    }
+    found = {
+        name: Target(
+            [record_of(name, one) for one in sent], partial(_read, decode, claims), columns
+        )
+        for name, (sent, decode, columns) in by_topic.items()
+    }
+    every = [record for target in found.values() for record in target.valid]
+    claimed = [_claimed(record, claims) for record in every]
+    letters = [_letter(record) for record in (*every, claimed[0])]
+    everything = tuple(EDGE_COLUMNS)
+    found["claims"] = Target(claimed, partial(_read, decode_snapshot, claims), everything)
+    found["dead letters"] = Target(
+        [*letters, _marker(letters[0])], partial(_read_letter, claims), everything
+    )
+    return found
+
+
+def _read(decode: Callable[..., object], claims: ClaimSettings, record: Record) -> None:
+    described(record)
+    SentBefore(limits=LIMITS).add(record)
+    decoded(record, decode, claims, LIMITS)
+
+
+def _read_letter(claims: ClaimSettings, record: Record) -> None:
+    """As `stream-icd dlq list` and `dlq show` do."""
+    marked(record)
+    letter = dead_letter_of(record)
+    bad = [BadRecord([letter])]
+    for _ in (*table_lines(bad), *json_lines(bad)):
+        pass
+    for _ in letter_lines(letter, record, (), claims, LIMITS):
+        pass
+
+
+def record_of(topic: str, message: Message) -> Record:
+    """The message as a broker holds it."""
+    return Record(f"icd.{topic}.v1", 0, 7, 1_700_000_000_000, message.key, message.value,
+                  message.headers)  # fmt: skip
+
+
+def _claimed(record: Record, claims: ClaimSettings) -> Record:
+    message = Message(record.key or b"", record.value or b"", record.headers)
+    put = put_aside(outgoing(record.topic, message), claims)
+    return Record(record.topic, 0, 7, 0, put.key, put.value, put.headers)
+
+
+def _letter(record: Record) -> Record:
+    put = dead_letter(record, "decode", BadSnapshot("header ce_id is missing or empty"))
+    return Record(put.topic, 0, 3, 1_700_000_000_000, put.key, put.value, put.headers)
+
+
+def _marker(letter: Record) -> Record:
+    put = retried_marker(dead_letter_of(letter), "icd.snapshots.v1", DAY.end)
+    return Record(put.topic, 0, 4, 1_700_000_000_000, put.key, put.value, put.headers)
+
+
+def snapshots() -> list[Message]:
+    """Small snapshots of each shape that the contract has."""
     rng = np.random.default_rng(0)
     src, dst = rng.integers(0, 50, (2, 200))
     names = pa.array([f"host-{i}" for i in src]), pa.array([f"host-{i}" for i in dst])
     lonely = pa.array([*dst[:-5].tolist(), *[None] * 5])
-    return [
-        snapshot_from_pairs(src, dst, graph="g", id="g/1", window=day),
-        snapshot_from_pairs(src, dst, graph="g", id="g/2", window=day, weights=rng.random(200) + 1),
-        snapshot_from_pairs(*names, graph="g", id="g/3", window=day, n_communities=3),
-        snapshot_from_pairs(src, lonely, graph="g", id="g/4", window=day),
-    ]
+    made = partial(snapshot_from_pairs, graph="g", window=DAY)
+    return list(
+        map(
+            encode_snapshot,
+            (
+                made(src, dst, id="g/1"),
+                made(src, dst, id="g/2", weights=rng.random(200) + 1),
+                made(*names, id="g/3", n_communities=3),
+                made(src, lonely, id="g/4"),
+            ),
+        )
+    )
 
 
-def _flip_bytes(value: bytearray, rng: np.random.Generator) -> bytearray:
-    for at in rng.integers(0, len(value), rng.integers(1, 9)):
-        value[at] = rng.integers(256)
-    return value
+def communities() -> Message:
+    """The communities of a snapshot, whose nodes have names."""
+    return nodes_wire.encode_communities(
+        Communities(
+            graph="g",
+            snapshot_id="g/1",
+            window=DAY,
+            nodes=pa.array([f"host-{i:03}" for i in range(50)]),
+            labels=(np.arange(50) % 7).astype(np.int32),
+            n_edges=9,
+            model="m@1",
+            modularity=0.5,
+            ncut=1.0,
+            milliseconds=dict.fromkeys(STAGES, 1.0),
+            detected_at=DAY.end,
+        )
+    )
 
 
-def _set_extremes(value: bytearray, rng: np.random.Generator) -> bytearray:
-    for at in rng.integers(0, len(value), rng.integers(1, 5)):
-        value[at] = EXTREMES[rng.integers(len(EXTREMES))]
-    return value
+def labels() -> Message:
+    """The known communities of a snapshot, whose nodes have numbers."""
+    found = (np.arange(50) % 7).astype(np.int32)
+    return nodes_wire.encode_labels(Labels("g", "g/1", DAY, pa.array(range(50)), found))
 
 
-def _set_word(value: bytearray, rng: np.random.Generator) -> bytearray:
-    at = int(rng.integers(0, max(1, len(value) // 8 - 1))) * 8
-    value[at : at + 8] = WORDS[rng.integers(len(WORDS))].to_bytes(8, "little", signed=True)
-    return value
+def events() -> Message:
+    """Events of each kind."""
+    return encode_events(
+        CommunityEvents(
+            graph="g",
+            snapshot_id="g/1",
+            window=DAY,
+            model="m@1",
+            nodes=pa.array(range(30)),
+            communities=np.arange(30) % 3,
+            events=(
+                CommunityEvent("merged", 0, 0, 10, 9, 0.5, parents=(0, 7)),
+                CommunityEvent("split", 1, 1, 10, 20, 0.25, children=(1, 2)),
+                CommunityEvent("born", 2, 2, 10, 0, parents=(1,)),
+                CommunityEvent("died", 6, None, 0, 4),
+            ),
+            next_community=8,
+            model_before="m@0",
+        )
+    )
 
 
-def _truncate(value: bytearray, rng: np.random.Generator) -> bytearray:
-    return value[: rng.integers(len(value))]
-
-
-def _repeat(value: bytearray, rng: np.random.Generator) -> bytearray:
-    low, high = sorted(rng.integers(0, len(value), 2))
-    return value[:high] + value[low:]
-
-
-def _drop(value: bytearray, rng: np.random.Generator) -> bytearray:
-    low, high = sorted(rng.integers(0, len(value), 2))
-    return value[:low] + value[high:]
-
-
-MUTATIONS: tuple[Callable[[bytearray, np.random.Generator], bytearray], ...] = (
-    _flip_bytes,
-    _set_extremes,
-    _set_word,
-    _truncate,
-    _repeat,
-    _drop,
-)
-
-
-def _mutate_headers(headers: Headers, rng: np.random.Generator) -> Headers:
-    at = int(rng.integers(len(headers)))
-    name, value = headers[at]
-    changed = bytes(_flip_bytes(bytearray(value), rng))
-    choices = ((), ((name, b""),), ((name, changed),), ((name, value), (name, value)))
-    return headers[:at] + choices[rng.integers(len(choices))] + headers[at + 1 :]
-
-
-def mutated(n_inputs: int, seed: int) -> Iterator[Message]:
-    """`n_inputs` messages, each a valid one with a few things broken; same seed, same inputs."""
-    rng = np.random.default_rng(seed)
-    seeds = [encode_snapshot(snapshot) for snapshot in seed_snapshots()]
-    for _ in range(n_inputs):
-        message = seeds[rng.integers(len(seeds))]
-        if rng.random() < 0.1:
-            yield Message(message.key, message.value, _mutate_headers(message.headers, rng))
-            continue
-        value = bytearray(message.value)
-        for _ in range(rng.integers(1, 4)):
-            value = MUTATIONS[rng.integers(len(MUTATIONS))](value, rng) or bytearray(1)
-        yield Message(message.key, bytes(value), message.headers)
-
-
-def outcome(message: Message) -> str:
-    """How decoding ended: `snapshot`, one of our errors, or `UNEXPECTED …`."""
-    try:
-        decode_snapshot(message.key, message.value, message.headers, LIMITS)
-    except BadInput as error:
-        return type(error).__name__
-    except Exception as error:
-        return f"UNEXPECTED {type(error).__name__}: {error}"
-    return "snapshot"
+def late() -> Message:
+    """That a window came too late."""
+    none = np.empty(0, np.int64)
+    return encode_events(
+        CommunityEvents("g", "g/0", DAY, "m@1", pa.array(none), none, (), 8, late=True)
+    )
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--inputs", type=int, default=100_000)
+    parser.add_argument("--topic", help="by default each, one after the other")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--only", type=int, help="read the input with this number alone")
     arguments = parser.parse_args()
     console = Console()
-    messages = track(mutated(arguments.inputs, arguments.seed), total=arguments.inputs)
-    outcomes = collections.Counter(map(outcome, messages))
-    for name, count in outcomes.most_common():
-        console.print(f"{count:>9,}  {name}")
+    numbers = range(arguments.inputs) if arguments.only is None else [arguments.only]
+    escapes = 0
+    with tempfile.TemporaryDirectory() as folder:
+        for topic, target in targets(folder).items():
+            if arguments.topic in (None, topic):
+                found = fuzz(target, arguments.seed, track(numbers, topic, console=console))
+                escapes += len(found.escapes)
+                _report(console, topic, arguments.seed, found)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    console.print(f"{arguments.inputs:>9,}  inputs, peak memory {peak:.0f} MiB")
-    return int(any(name.startswith("UNEXPECTED") for name in outcomes))
+    console.print(f"peak memory {peak:.0f} MiB, of it Arrow "
+                  f"{pa.default_memory_pool().max_memory() >> 20} MiB")  # fmt: skip
+    return int(escapes > 0)
+
+
+def _report(console: Console, topic: str, seed: int, found: Findings) -> None:
+    total = found.endings.total() + len(found.escapes)
+    seconds, number = found.slowest
+    endings = ", ".join(f"{count:,} {name}" for name, count in found.endings.most_common())
+    console.print(f"{topic}: {total:,} inputs of seed {seed}: {endings}", soft_wrap=True)
+    console.print(f"  slowest {1000 * seconds:.0f} ms (number {number}), "
+                  f"{len(found.escapes)} escapes")  # fmt: skip
+    for number, how in list(found.escapes.items())[:20]:
+        console.print(f"  number {number}: {how}", markup=False, soft_wrap=True)
 
 
 if __name__ == "__main__":

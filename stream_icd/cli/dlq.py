@@ -120,16 +120,19 @@ def show(
     stream-icd dlq show 'icd.snapshots.v1[3]@41'
     """
     from stream_icd.cli.dlq_tables import letter_lines
+    from stream_icd.pipeline.claim_settings import ClaimSettings
     from stream_icd.pipeline.dead_letter_box import read_again, read_dead_letters
     from stream_icd.pipeline.dead_letter_choice import parse_places
     from stream_icd.printable import printable
+    from stream_icd.wire.limits import Limits
 
     settings = kafka_settings(bootstrap_servers)
     dead_letters, places = parse_places([place], topic)
     box = read_dead_letters(settings, dead_letters)
     chosen = _choice(settings, dead_letters, places, None, None, None, None).of(box)
     for letter, came in read_again(settings, chosen):
-        for line in letter_lines(letter, came, box.retried.get(letter.origin, ())):
+        again = box.retried.get(letter.origin, ())
+        for line in letter_lines(letter, came, again, ClaimSettings(), Limits()):
             typer.echo(printable(line))
         if out is not None:
             _write(out, came)

@@ -8,8 +8,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from stream_icd.kafka.record import Record
+from stream_icd.pipeline.claim_settings import ClaimSettings
 from stream_icd.pipeline.dead_letter_box import BadRecord, DeadLetter, Retried
 from stream_icd.printable import printable, shortened
+from stream_icd.wire.limits import Limits
 
 HEADING = (
     "place",
@@ -49,7 +51,13 @@ def json_lines(found: Sequence[BadRecord]) -> Iterator[str]:
     return (json.dumps(_document(record)) for record in found)
 
 
-def letter_lines(letter: DeadLetter, came: Record, retried: Sequence[Retried]) -> Iterator[str]:
+def letter_lines(
+    letter: DeadLetter,
+    came: Record,
+    retried: Sequence[Retried],
+    claims: ClaimSettings,
+    limits: Limits,
+) -> Iterator[str]:
     """All that is known of a dead letter, and of what the record that came holds."""
     from stream_icd.pipeline.dead_letter_contents import first_rows, verdict
 
@@ -64,8 +72,8 @@ def letter_lines(letter: DeadLetter, came: Record, retried: Sequence[Retried]) -
     for name, text in letter.added.items():
         yield f"header {name}: {text}"
     yield "value: null" if letter.size is None else f"value: {letter.size:,} bytes"
-    yield f"today: {verdict(came)}"
-    yield from first_rows(came)
+    yield f"today: {verdict(came, claims, limits)}"
+    yield from first_rows(came, claims, limits)
 
 
 def _cells(record: BadRecord) -> tuple[str, ...]:

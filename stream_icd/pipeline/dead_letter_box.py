@@ -22,6 +22,9 @@ RETRIED = "icd_dlq_retried"
 RETRIED_AT = "icd_dlq_retried_at"
 RETRIED_TO = "icd_dlq_retried_to"
 
+CALENDAR = datetime(1, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, tzinfo=UTC)
+"""The first and the last day that a record's timestamp, any 64 bits, is shown as."""
+
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
@@ -61,8 +64,9 @@ class DeadLetter:
 
     @property
     def at(self) -> datetime:
-        """When it was set aside."""
-        return datetime.fromtimestamp(self.timestamp_ms / 1000, UTC)
+        """When it was set aside; a time that no calendar has is the first or last of ours."""
+        first, last = (round(one.timestamp() * 1000) for one in CALENDAR)
+        return datetime.fromtimestamp(min(max(self.timestamp_ms, first), last) / 1000, UTC)
 
     @property
     def graph(self) -> str | None:
@@ -211,7 +215,7 @@ def read_dead_letters(
     retried: dict[str, list[Retried]] = {}
     with open_reader(settings, topic, until=until) as records:
         for record in records:
-            if (mark := _marked(record)) is None:
+            if (mark := marked(record)) is None:
                 letters.append(dead_letter_of(record))
             else:
                 retried.setdefault(mark[0], []).append(mark[1])
@@ -241,7 +245,7 @@ def read_again(
                 return
 
 
-def _marked(record: Record) -> tuple[str, Retried] | None:
+def marked(record: Record) -> tuple[str, Retried] | None:
     """What a marker says: of which record, by its origin, and what came of it."""
     headers = dict(record.headers)
     if record.value or RETRIED not in headers or split_headers(record.headers)[1]:

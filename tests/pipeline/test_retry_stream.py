@@ -107,9 +107,9 @@ def test_what_was_set_aside_is_detected_once_the_limit_was_raised(
     assert list(box(broker, topics[0]).retried) == [first.origin] == [second.origin]
     (dead,) = [r for r in records(broker, f"{topics[0]}.dlq") if r.offset == second.offset]
     dead = Record("", 0, 0, 0, dead.key, dead.value, second.headers)
-    assert verdict(dead) == "it can be read, as stream_icd.snapshot.v1"
+    assert verdict(dead, ClaimSettings(), Limits()) == "it can be read, as stream_icd.snapshot.v1"
     monkeypatch.setenv("STREAM_ICD_LIMITS_ROWS", "200")
-    assert "LimitExceeded" in verdict(dead)
+    assert "LimitExceeded" in verdict(dead, ClaimSettings(), Limits())
 
     with detecting(broker, topics, model, Limits(rows=10_000)):
         assert retry_all(broker, topics[0]) == Retry(sent=0)  # it failed again: who knows better?
