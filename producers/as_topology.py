@@ -11,6 +11,7 @@ import typer
 from stream_icd.cli.options import (
     Again,
     BootstrapServers,
+    Correct,
     Limit,
     PartitionBy,
     Rate,
@@ -57,6 +58,7 @@ def main(
     limit: Limit = None,
     strict: Strict = False,
     again: Again = False,
+    correct: Correct = False,
     partition_by: PartitionBy = "graph",
     bootstrap_servers: BootstrapServers = None,
 ) -> None:
@@ -96,6 +98,7 @@ def main(
         limit=limit,
         strict=strict,
         again=again,
+        correct=correct,
         partition_by=partition_by,
     )
 

@@ -10,6 +10,7 @@ import typer
 from stream_icd.cli.options import (
     Again,
     BootstrapServers,
+    Correct,
     GraphName,
     Ids,
     Limit,
@@ -46,6 +47,7 @@ def main(
     limit: Limit = None,
     strict: Strict = False,
     again: Again = False,
+    correct: Correct = False,
     partition_by: PartitionBy = "graph",
     bootstrap_servers: BootstrapServers = None,
 ) -> None:
@@ -85,5 +87,6 @@ def main(
         limit=limit,
         strict=strict,
         again=again,
+        correct=correct or watch,
         partition_by=partition_by,
     )

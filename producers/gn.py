@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from stream_icd.cli.options import Again, BootstrapServers, GraphName, PartitionBy, Rate
+from stream_icd.cli.options import Again, BootstrapServers, Correct, GraphName, PartitionBy, Rate
 
 app = typer.Typer()
 
@@ -32,6 +32,7 @@ def main(
     graph: GraphName = "gn",
     rate: Rate = None,
     again: Again = False,
+    correct: Correct = False,
     partition_by: PartitionBy = "graph",
     bootstrap_servers: BootstrapServers = None,
 ) -> None:
@@ -61,5 +62,6 @@ def main(
         bootstrap_servers=bootstrap_servers,
         rate=rate,
         again=again,
+        correct=correct,
         partition_by=partition_by,
     )

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from stream_icd.cli.options import Again, BootstrapServers, GraphName, PartitionBy, Rate
+from stream_icd.cli.options import Again, BootstrapServers, Correct, GraphName, PartitionBy, Rate
 
 app = typer.Typer()
 
@@ -51,6 +51,7 @@ def main(
     graph: GraphName = "lfr",
     rate: Rate = None,
     again: Again = False,
+    correct: Correct = False,
     partition_by: PartitionBy = "graph",
     bootstrap_servers: BootstrapServers = None,
 ) -> None:
@@ -99,5 +100,6 @@ def main(
         bootstrap_servers=bootstrap_servers,
         rate=rate,
         again=again,
+        correct=correct,
         partition_by=partition_by,
     )

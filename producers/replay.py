@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from stream_icd.cli.options import Again, BootstrapServers, Limit, PartitionBy
+from stream_icd.cli.options import Again, BootstrapServers, Correct, Limit, PartitionBy
 from stream_icd.cli.replay_options import Fastest, First, Graph, Last, Rate, Speed
 
 app = typer.Typer()
@@ -20,21 +20,33 @@ def main(
     first: First = None,
     last: Last = None,
     graph: Graph = None,
+    as_graph: Annotated[
+        str | None,
+        typer.Option(help="Send the graph under this name, ids too.", show_default=False),
+    ] = None,
+    topic: Annotated[
+        str, typer.Option(help="Topic for the snapshots; created if it does not exist.")
+    ] = "icd.snapshots.v1",
     speed: Speed = None,
     rate: Rate = None,
     fastest: Fastest = False,
     limit: Limit = None,
     again: Again = False,
+    correct: Correct = False,
     partition_by: PartitionBy = "graph",
     bootstrap_servers: BootstrapServers = None,
 ) -> None:
     """Send archived snapshots and their labels again, byte for byte.
 
-    With --speed 10x, an hour between two windows takes six minutes.
+    With --speed 10x, an hour between two windows takes six minutes. Of a snapshot that was
+    corrected, the newest revision is sent. Snapshots that the topic holds are skipped: send them as
+    another graph (--as-graph), or to another topic (--topic; without labels).
 
       stream-icd produce replay history/ --graph as733 --speed 86400x
 
       stream-icd produce replay s3://bucket/history --rate 50/s
+
+      stream-icd produce replay history/ --graph as733 --as-graph test
     """
     import time
 
@@ -52,10 +64,14 @@ def main(
     store = open_store(uri)
     run_producer(
         lambda run: archived_source(
-            store, selection, tempo, time.monotonic, run.stop.wait, run.sent_before
+            store, selection, tempo, time.monotonic, run.stop.wait, run.sent_before, as_graph
         ),
         bootstrap_servers=bootstrap_servers,
         limit=limit,
         again=again,
+        correct=correct,
         partition_by=partition_by,
+        topic=topic,
+        way_out="--as-graph NAME sends them as another graph, --topic NAME to another topic, "
+        "--again once more",
     )

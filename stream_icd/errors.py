@@ -13,6 +13,7 @@ StreamIcdError
 │   ├── NoGoodRows                         no row of a source can be read
 │   ├── LimitExceeded                      a count or size is above a configured limit
 │   └── OverBudget                         work on it took more time or memory than is allowed
+├── ContentChanged           stop          snapshots were sent before with other content
 ├── BadSettings              stop          an option, a setting or an argument is wrong
 ├── MissingExtra             stop          an optional dependency is not installed
 ├── ModelError               stop          a saved model cannot be used
@@ -110,6 +111,10 @@ class LimitExceeded(BadInput):
 
 class OverBudget(BadInput):
     """Work on it took more time or memory than its size allows; the message names both."""
+
+
+class ContentChanged(StreamIcdError):
+    """Snapshots are in the topic with other content and were not sent; the message names them."""
 
 
 class BadSettings(StreamIcdError):

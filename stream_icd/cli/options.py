@@ -91,6 +91,14 @@ Again = Annotated[
     ),
 ]
 
+Correct = Annotated[
+    bool,
+    typer.Option(
+        "--correct",
+        help="Also send snapshots that the topic holds with other content: corrections.",
+    ),
+]
+
 PartitionBy = Annotated[
     Literal["graph", "snapshot"],
     typer.Option(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -24,18 +25,20 @@ from rich.text import Text
 
 from stream_icd.cli.options import kafka_settings
 from stream_icd.cli.run_consumer import stop_on_signals
-from stream_icd.errors import BadRow, NoGoodRows
+from stream_icd.errors import BadRow, ContentChanged, NoGoodRows
 from stream_icd.kafka.producer import Publisher
 from stream_icd.kafka.settings import KafkaSettings
-from stream_icd.kafka.topics import create_topics
+from stream_icd.kafka.topics import DEFAULT_TOPICS, LABELS, SNAPSHOTS, TopicSpec, create_topics
 from stream_icd.log import configure_logging
 from stream_icd.pipeline.outgoing import Fit
 from stream_icd.pipeline.partitioning import PartitionBy, partitioning
 from stream_icd.pipeline.publish import Pace, Published, publish_source
 from stream_icd.pipeline.sent_before import SentBefore, read_sent_before
+from stream_icd.snapshot import Snapshot
 from stream_icd.sources.source import Source, stop_at_bad_row
 
 SHOWN_BAD_ROWS = 5
+SHOWN_IDS = 20
 INTERRUPTED = 130
 """Exit status of a program that was asked to stop, as shells give it for Ctrl-C."""
 
@@ -71,6 +74,8 @@ class Run:
         bad_rows: to be called with each row that cannot be read.
         stop: set when somebody has asked the program to end.
         again: whether to send what is in the topic already.
+        correct: whether to send what is in the topic with other content.
+        topic: where snapshots go.
         left_out: what was left out for a good reason, and how many of it.
     """
 
@@ -78,13 +83,18 @@ class Run:
     bad_rows: BadRows
     stop: Event
     again: bool = False
+    correct: bool = False
+    topic: str = SNAPSHOTS
     left_out: Counter[str] = field(default_factory=Counter)
 
     @cached_property
     def sent_before(self) -> SentBefore:
         """What is in the topic already, and will not be sent again; looked up once."""
-        create_topics(self.settings)
-        return SentBefore() if self.again else read_sent_before(self.settings)
+        own = [] if self.topic == SNAPSHOTS else TopicSpec(self.topic).with_dead_letters()
+        create_topics(self.settings, [*DEFAULT_TOPICS, *own])
+        if self.again:
+            return SentBefore()
+        return read_sent_before(self.settings, self.topic, correct=self.correct)
 
     def count(self, what: str, how_many: int) -> None:
         """Note what was left out; it is shown at the end."""
@@ -99,7 +109,10 @@ def run_producer(
     limit: int | None = None,
     strict: bool = False,
     again: bool = False,
+    correct: bool = False,
     partition_by: PartitionBy = "graph",
+    topic: str = SNAPSHOTS,
+    way_out: str = "--again sends them once more",
 ) -> Published:
     """Send those of a source's snapshots that the topic lacks, and report what was sent.
 
@@ -107,21 +120,32 @@ def run_producer(
 
     Args:
         again: send also what is in the topic already.
+        correct: send also what is in the topic with other content.
+        topic: where snapshots go; labels go only with those of the live topic.
+        way_out: what to do where the topic holds everything already.
         partition_by: what chooses the partition; by snapshot, a graph's order is not kept.
 
     Raises:
+        ContentChanged: the topic holds some of the snapshots with other content; raised when all
+            others are sent.
         NoGoodRows: there were bad rows, and nothing else.
         BadSettings, SourceNotFound, BadRow, BrokerError: as their texts say.
     """
     configure_logging()
     stop = stop_on_signals()
     pace = Pace(rate, time.monotonic, stop.wait)
-    run = Run(kafka_settings(bootstrap_servers), BadRows(strict=strict), stop, again)
+    settings = kafka_settings(bootstrap_servers)
+    run = Run(settings, BadRows(strict=strict), stop, again, correct, topic)
     source = open_source(run)
     total = source.total if limit is None else min(limit, source.total or limit)
-    sent_before = run.sent_before
+    sent_before, changed = run.sent_before, Changed(run.sent_before)
     with Publisher(run.settings) as publisher, progress_bar() as progress:
         task = progress.add_task("sent", total=total)
+
+        def on_already(snapshot: Snapshot) -> None:
+            changed.look_at(snapshot)
+            progress.advance(task, 1 if limit is None else 0)
+
         sent = publish_source(
             source,
             publisher,
@@ -129,16 +153,53 @@ def run_producer(
             limit=limit,
             already=sent_before,
             stop=stop,
-            partition_of=partitioning(run.settings, partition_by),
+            snapshots_topic=topic,
+            labels_topic=LABELS if topic == SNAPSHOTS else None,
+            partition_of=partitioning(run.settings, partition_by, topic),
             fit=Fit(run.settings),
             on_sent=lambda _: progress.advance(task),
-            on_already=lambda _: progress.advance(task) if limit is None else None,
+            on_already=on_already,
         )
-    _sum_up(sent, run)
+    _sum_up(sent, run, way_out)
     if stop.is_set():
         raise typer.Exit(INTERRUPTED)
     _refuse_nothing_but_bad_rows(sent, run)
+    changed.refuse(topic)
     return sent
+
+
+class Changed:
+    """Notes the snapshots that the topic holds with other content, and that were not sent."""
+
+    def __init__(self, sent_before: SentBefore) -> None:
+        self._sent_before = sent_before
+        self._ids: list[str] = []
+
+    def look_at(self, snapshot: Snapshot) -> None:
+        """Look at a snapshot that was not sent; the log names the first ones that changed."""
+        if self._sent_before.is_changed(snapshot):
+            self._ids.append(snapshot.id)
+            if len(self._ids) <= SHOWN_BAD_ROWS:
+                structlog.get_logger().warning(
+                    "not sent: the topic holds this snapshot with other content",
+                    graph=snapshot.graph,
+                    snapshot=snapshot.id,
+                )
+
+    def refuse(self, topic: str) -> None:
+        """Check that there were none.
+
+        Raises:
+            ContentChanged: there were.
+        """
+        if self._ids:
+            more = len(self._ids) - SHOWN_IDS
+            named = ", ".join(self._ids[:SHOWN_IDS]) + (f" and {more:,} more" if more > 0 else "")
+            raise ContentChanged(
+                f"{topic} holds {len(self._ids):,} of the snapshots with other content, and they "
+                f"were not sent: {named}. --correct sends the changed ones as corrections, --again "
+                f"sends everything once more"
+            )
 
 
 def _refuse_nothing_but_bad_rows(sent: Published, run: Run) -> None:
@@ -149,7 +210,7 @@ def _refuse_nothing_but_bad_rows(sent: Published, run: Run) -> None:
         )
 
 
-def _sum_up(sent: Published, run: Run) -> None:
+def _sum_up(sent: Published, run: Run, way_out: str) -> None:
     structlog.get_logger().info(
         "stopped" if run.stop.is_set() else "finished",
         snapshots=sent.snapshots,
@@ -162,9 +223,12 @@ def _sum_up(sent: Published, run: Run) -> None:
         **run.left_out,
     )
     if sent.already_sent:
-        structlog.get_logger().info(
-            "some snapshots were in the topic and were not sent again (--again sends them)",
+        which = "some" if sent.snapshots else "nothing was sent: all"
+        structlog.get_logger().log(
+            logging.INFO if sent.snapshots else logging.WARNING,
+            f"{which} of these snapshots are in the topic already ({way_out})",
             already_sent=sent.already_sent,
+            topic=run.topic,
         )
 
 

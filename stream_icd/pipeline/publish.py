@@ -64,7 +64,7 @@ def publish_source(
     already: Container[Snapshot] = (),
     stop: Stop = NeverStop(),
     snapshots_topic: str = SNAPSHOTS,
-    labels_topic: str = LABELS,
+    labels_topic: str | None = LABELS,
     partition_of: PartitionOf = by_graph,
     fit: Callable[[OutgoingRecord], OutgoingRecord] = lambda record: record,
     on_sent: Callable[[Snapshot], None] = lambda _snapshot: None,
@@ -78,6 +78,7 @@ def publish_source(
         limit: stop after so many snapshots were sent.
         already: snapshots that are in the topic; they are not sent again.
         stop: looked at before each snapshot; what was begun is sent whole.
+        labels_topic: None: labels are not sent.
         partition_of: where each goes; labels go where their graph's do.
         fit: makes a record fit its topic, as `outgoing.Fit`; by default, what does not is refused.
         on_sent, on_already: called with each snapshot, for a progress bar.
@@ -95,7 +96,7 @@ def publish_source(
         pace.wait(started, counts["snapshots"])
         if stop.is_set():
             break
-        if labels is not None:
+        if labels is not None and labels_topic is not None:
             sends.send(fit(outgoing(labels_topic, encode_labels(labels))))
             counts["labels"] += 1
         message = encode_snapshot(snapshot)

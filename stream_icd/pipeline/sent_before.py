@@ -31,22 +31,32 @@ class SentBefore:
     """The snapshots of a topic, by their headers.
 
     Attributes:
-        names: of the snapshots of each graph.
+        names: of the snapshots of each graph, and the hash of the content that each has now; empty
+            where its producer did not say it.
         ends: the latest end of a window of each graph; none that is too far ahead of `now`.
         now: when the topic was read.
         limits: what a message may hold.
+        correct: whether a snapshot that is there with other content counts as missing.
     """
 
-    names: dict[str, set[Name]] = field(default_factory=lambda: defaultdict(set))
+    names: dict[str, dict[Name, str]] = field(default_factory=lambda: defaultdict(dict))
     ends: dict[str, datetime] = field(default_factory=dict)
     now: datetime = field(default_factory=utc_now)
     limits: Limits = field(default_factory=Limits)
+    correct: bool = False
 
     def __contains__(self, snapshot: object) -> bool:
         """Whether this snapshot is there: of its graph, from its source, with its id."""
-        return isinstance(snapshot, Snapshot) and (
-            (snapshot.source, snapshot.id) in self.names.get(snapshot.graph, ())
-        )
+        if not isinstance(snapshot, Snapshot) or self._content(snapshot) is None:
+            return False
+        return not (self.correct and self.is_changed(snapshot))
+
+    def is_changed(self, snapshot: Snapshot) -> bool:
+        """Whether the topic holds it with other content."""
+        return self._content(snapshot) not in (None, "", snapshot.content)
+
+    def _content(self, snapshot: Snapshot) -> str | None:
+        return self.names.get(snapshot.graph, {}).get((snapshot.source, snapshot.id))
 
     def add(self, record: Record) -> None:
         """Take note of a record; one that is no snapshot says nothing."""
@@ -56,18 +66,23 @@ class SentBefore:
             name, window = (fields.text("ce_source"), fields.text("ce_id")), fields.window()
         except BadInput:
             return
-        self.names[graph].add(name)
+        self.names[graph][name] = fields.optional("icd_content") or ""
         if not too_far_ahead(window, self.now):
             self.ends[graph] = max(window.end, self.ends.get(graph, window.end))
 
 
-def read_sent_before(settings: KafkaSettings, topic: str = SNAPSHOTS) -> SentBefore:
+def read_sent_before(
+    settings: KafkaSettings, topic: str = SNAPSHOTS, *, correct: bool = False
+) -> SentBefore:
     """What `topic` holds now; reads all of it.
+
+    Args:
+        correct: as the attribute of `SentBefore`.
 
     Raises:
         TopicMissing, BrokerUnavailable: as their texts say.
     """
-    found = SentBefore()
+    found = SentBefore(correct=correct)
     with open_reader(settings, topic, until="end") as records:
         for record in records:
             found.add(record)

@@ -207,7 +207,7 @@ def test_what_is_no_snapshot_says_nothing_of_what_was_sent(
         for key, some in records:
             publisher.send(OutgoingRecord(topic, b"", key=key, headers=some))
     found = read_sent_before(embedded.settings(), topic)
-    assert found.names == {"graph": {("s", "i")}}
+    assert found.names == {"graph": {("s", "i"): good.content}}
     assert found.ends == {"graph": window.end}
 
 
