@@ -19,8 +19,12 @@ RUN useradd --create-home --uid 10001 icd
 COPY --from=build /opt/stream-icd /opt/stream-icd
 ENV PATH=/opt/stream-icd/bin:$PATH \
     PYTHONUNBUFFERED=1 \
-    NUMBA_CACHE_DIR=/home/icd/.cache/numba
+    NUMBA_CACHE_DIR=/home/icd/.cache/numba \
+    NUMBA_CPU_NAME=generic
 USER icd
 WORKDIR /home/icd
+# Compiles what detection needs, once for all containers: it takes 10 s. What is compiled for a
+# generic processor of this architecture is as fast, and serves on each of them.
+RUN ["python", "-c", "from stream_icd.pipeline.detect import DetectSettings, warm_up; from stream_icd.registry.shipped import open_model; warm_up(open_model('lfr'), DetectSettings())"]
 ENTRYPOINT ["stream-icd"]
 CMD ["--help"]

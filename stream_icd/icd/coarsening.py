@@ -5,12 +5,12 @@ from __future__ import annotations
 import heapq
 from typing import Any
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from stream_icd.errors import BadSettings
+from stream_icd.icd.compiled import compiled
 from stream_icd.icd.sparse_plus_rank_one import Floats, SparsePlusRankOne
 
 Ids = NDArray[np.int64]
@@ -78,7 +78,7 @@ def supernodes(i: Ids, j: Ids, weights: Floats, n: int, size: int) -> Ids:
     return supernode
 
 
-@numba.njit(cache=True)
+@compiled()
 def _match(i: Any, j: Any, count: int, size: int) -> Any:
     """One matching over edges sorted by weight: new id of each supernode, and how many."""
     mapping = np.full(count, -1, np.int64)

@@ -12,20 +12,22 @@ from stream_icd.wire.snapshots import encode_snapshot
 _DAY = Window(datetime(2000, 1, 1, tzinfo=UTC), datetime(2000, 1, 2, tzinfo=UTC))
 
 
-def _two_cliques(*, weighted: bool, k: int | None) -> Snapshot:
-    inside = [
-        (first + side, second + side)
-        for side in (0, 10)
-        for first, second in combinations(range(10), 2)
-    ]
-    src, dst = zip(*inside, (0, 10), strict=True)
-    weights = [1.0] * len(src) if weighted else None
-    return snapshot_from_pairs(
-        src, dst, graph="warm-up", id="warm-up", window=_DAY, weights=weights, n_communities=k
-    )
+N_CLIQUES, SIZE = 20, 10
 
 
 def first_messages() -> list[Message]:
     """Small snapshots of each kind: with and without weights, with K given and to be found out."""
-    kinds = ((weighted, k) for weighted in (False, True) for k in (None, 2))
-    return [encode_snapshot(_two_cliques(weighted=weighted, k=k)) for weighted, k in kinds]
+    kinds = ((weighted, k) for weighted in (False, True) for k in (None, N_CLIQUES))
+    return [encode_snapshot(_ring_of_cliques(weighted=weighted, k=k)) for weighted, k in kinds]
+
+
+def _ring_of_cliques(*, weighted: bool, k: int | None) -> Snapshot:
+    """Communities on more than one scale, so that each loop has something to do."""
+    starts = range(0, N_CLIQUES * SIZE, SIZE)
+    inside = [(start + a, start + b) for start in starts for a, b in combinations(range(SIZE), 2)]
+    between = [(start, (start + SIZE + 1) % (N_CLIQUES * SIZE)) for start in starts]
+    src, dst = zip(*inside, *between, strict=True)
+    weights = [1.0] * len(src) if weighted else None
+    return snapshot_from_pairs(
+        src, dst, graph="warm-up", id="warm-up", window=_DAY, weights=weights, n_communities=k
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
+import json
 import re
 import shlex
 import subprocess
@@ -202,3 +203,11 @@ def test_the_image_runs_our_command_as_nobody_special() -> None:
 def test_the_image_has_a_python_that_the_project_supports() -> None:
     (version,) = re.findall(r"^ARG PYTHON=(.*)$", DOCKERFILE, re.MULTILINE)
     assert tuple(map(int, version.split("."))) >= (3, 11)
+
+
+def test_what_the_image_compiles_at_its_build_is_compiled() -> None:
+    (line,) = re.findall(r"^RUN (\[.*\])$", DOCKERFILE.split("\nFROM ")[-1], re.MULTILINE)
+    python, *arguments = json.loads(line)
+    assert python == "python"
+    # With this checkout's own cache: only whether it runs is asked.
+    subprocess.run([sys.executable, *arguments], cwd=ROOT, check=True)

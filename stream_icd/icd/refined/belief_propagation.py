@@ -25,10 +25,10 @@ from __future__ import annotations
 from math import exp, expm1, log1p
 from typing import NamedTuple
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from stream_icd.icd.compiled import compiled
 from stream_icd.icd.refined.level_graph import Labels, LevelGraph, members_of, reordered
 
 N_KEPT = 4
@@ -113,7 +113,7 @@ def likeliest_communities(
     return believed
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@compiled(error_model="numpy")
 def _propagate(
     graph: LevelGraph,
     start: Labels,
@@ -153,7 +153,7 @@ def _propagate(
     return beliefs.communities[:, 0].copy()
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled()
 def _start(graph: LevelGraph, start: Labels, n_communities: int) -> tuple[Beliefs, Field]:
     beliefs = Beliefs(
         np.full((len(start), N_KEPT), -1, np.int32),
@@ -171,7 +171,7 @@ def _start(graph: LevelGraph, start: Labels, n_communities: int) -> tuple[Belief
     return beliefs, Field(volumes, sizes, unknown[0], unknown[1], unknown[2])
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled()
 def _opposite_entries(graph: LevelGraph) -> NDArray[np.int32]:
     """For each entry (i, j) of a symmetric matrix with sorted rows, where (j, i) stands: (2E,).
 
@@ -190,7 +190,7 @@ def _opposite_entries(graph: LevelGraph) -> NDArray[np.int32]:
     return opposite
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@compiled(error_model="numpy")
 def _expect(field: Field, total: float, mixing: float, model: Model) -> None:
     """Prior and excess of each community from the volumes and sizes believed now."""
     n_communities = len(field.volumes)
@@ -205,7 +205,7 @@ def _expect(field: Field, total: float, mixing: float, model: Model) -> None:
     field.prior[:] /= field.prior.sum()
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@compiled(error_model="numpy")
 def _factor(excess: float, weight: float, message: float) -> float:
     """How many times likelier an edge makes a community that the other end believes in."""
     if weight != 1.0:
@@ -213,7 +213,7 @@ def _factor(excess: float, weight: float, message: float) -> float:
     return 1.0 + excess * message
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@compiled(error_model="numpy")
 def _weigh(
     graph: LevelGraph, beliefs: Beliefs, field: Field, scratch: Scratch, node: int
 ) -> tuple[int, float]:
@@ -252,7 +252,7 @@ def _weigh(
     return n_touched, evidence
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled()
 def _take_largest(
     scratch: Scratch, n_touched: int, top: NDArray[np.int32], top_products: NDArray[np.float64]
 ) -> None:
@@ -270,7 +270,7 @@ def _take_largest(
         top[rank], top_products[rank] = c, product
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@compiled(error_model="numpy")
 def _send(
     graph: LevelGraph,
     opposite: NDArray[np.int32],
@@ -316,7 +316,7 @@ def _send(
     return within
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@compiled(error_model="numpy")
 def _believe(
     graph: LevelGraph,
     beliefs: Beliefs,

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from stream_icd.errors import BadInput, LimitExceeded
+from stream_icd.icd.compiled import compiled
 
 Labels = NDArray[np.int32]
 
@@ -79,7 +79,7 @@ def within_groups(graph: LevelGraph, labels: Labels) -> LevelGraph:
     )
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled()
 def compact(labels: Labels) -> tuple[Labels, int]:
     """Labels as 0..K-1 in the order in which they first appear, and K."""
     new_label = np.full(labels.max() + 1 if len(labels) else 0, -1, np.int32)
@@ -93,7 +93,7 @@ def compact(labels: Labels) -> tuple[Labels, int]:
     return compacted, n_labels
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled()
 def members_of(labels: Labels, n_groups: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
     """Nodes sorted by group, and where each group starts among them: (n,), (n_groups + 1,)."""
     starts = np.zeros(n_groups + 1, np.int32)
@@ -109,7 +109,7 @@ def members_of(labels: Labels, n_groups: int) -> tuple[NDArray[np.int32], NDArra
     return members, starts
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled()
 def reordered(graph: LevelGraph, order: NDArray[np.int32]) -> LevelGraph:
     """The same graph with its nodes in this order, rows sorted.
 
@@ -136,7 +136,7 @@ def reordered(graph: LevelGraph, order: NDArray[np.int32]) -> LevelGraph:
     return LevelGraph(indptr, indices, weights, graph.strengths[order], graph.total)
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled()
 def _group_edges(
     graph: LevelGraph, labels: Labels, n_groups: int
 ) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.float64]]:

@@ -7,17 +7,17 @@ strengths added up, vol all of them.
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from stream_icd.icd.compiled import compiled
 from stream_icd.icd.refined.level_graph import Labels, LevelGraph
 
 SMALLEST_GAIN = 1e-10
 """A gain below this share of an edge of weight 1 is a tie, not an improvement."""
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled()
 def move_nodes(
     graph: LevelGraph,
     labels: Labels,
@@ -65,7 +65,7 @@ def move_nodes(
     return n_moves
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled()
 def connected_pieces(
     graph: LevelGraph, labels: Labels, order: NDArray[np.int32], resolution: float
 ) -> Labels:
@@ -98,7 +98,7 @@ def connected_pieces(
     return pieces
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled()
 def _volumes_and_sizes(
     graph: LevelGraph, labels: Labels
 ) -> tuple[NDArray[np.float64], NDArray[np.int32]]:
@@ -109,7 +109,7 @@ def _volumes_and_sizes(
     return volumes, sizes
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled()
 def _gather_links(
     graph: LevelGraph,
     node: int,
@@ -131,7 +131,7 @@ def _gather_links(
     return n_touched
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled()
 def _wake_neighbours(
     graph: LevelGraph,
     node: int,
