@@ -54,7 +54,9 @@ def run_retry(
     pace = Pace(rate, time.monotonic, (stop := stop_on_signals()).wait)
     outlet = open_retry_outlet(settings, topic)
     try:
-        box = read_dead_letters(settings, topic, until="settled")
+        box = read_dead_letters(settings, topic, until="settled", stop=stop)
+        if stop.is_set():  # what was read by then is not all
+            raise typer.Exit(INTERRUPTED)
         plan = plan_retry(box, choice, to=to_topic, again=again)
         _say(plan)
         check_targets(settings, plan)

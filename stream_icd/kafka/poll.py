@@ -40,6 +40,7 @@ class Poller:
         self._stop = stop
         self._shutdown_s = shutdown_s
         self._worker = Worker("poll")
+        self._is_stuck = False
 
     def poll(self, timeout_ms: int) -> dict[TopicPartition, list[Any]]:
         """What has come, by partition; where nothing has, wait so long for it.
@@ -54,6 +55,7 @@ class Poller:
         while not concurrent.futures.wait([polling], LOOK_EVERY_S).done:
             waited_s += LOOK_EVERY_S
             if waited_s >= self._patience_s():
+                self._is_stuck = True
                 raise self._stuck(waited_s)
         polled = dict(polling.result())
         if not polled:
@@ -66,7 +68,8 @@ class Poller:
             partial(self._consumer.close, timeout_ms=CLOSE_TIMEOUT_S * 1000)
         )
         self._worker.close()
-        if concurrent.futures.wait([closing], self._shutdown_s).done:
+        patience_s = 0.0 if self._is_stuck else self._shutdown_s
+        if concurrent.futures.wait([closing], patience_s).done:
             _log_failure(closing)
         else:
             log.warning("the Kafka client does not close: it is left behind")

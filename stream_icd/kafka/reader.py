@@ -79,7 +79,7 @@ def open_reader(
             begins = consumer.beginning_offsets(partitions)
             ends = consumer.end_offsets(partitions)
             if until == "settled" or not known.exact_end_offsets:
-                ends = _high_watermarks(consumer, ends, settings)
+                ends = _high_watermarks(consumer, poller, ends, settings)
             positions = _positions(consumer, start, begins, ends, known.exact_times)
             for partition, offset in positions.items():
                 consumer.seek(partition, offset)
@@ -127,7 +127,9 @@ def _at_offsets(start: Mapping[int, int], begins: Offsets, ends: Offsets) -> Off
     return positions
 
 
-def _high_watermarks(consumer: Any, ends: Offsets, settings: KafkaSettings) -> Offsets:
+def _high_watermarks(
+    consumer: Any, poller: Poller, ends: Offsets, settings: KafkaSettings
+) -> Offsets:
     """The real ends, where the broker gives the start of the last batch, or of the first open
     transaction, for the end.
 
@@ -139,7 +141,7 @@ def _high_watermarks(consumer: Any, ends: Offsets, settings: KafkaSettings) -> O
     while any(consumer.highwater(partition) is None for partition in ends):
         if time.monotonic() > deadline:
             raise client.KafkaTimeoutError("the broker does not tell where its partitions end")
-        consumer.poll(timeout_ms=20, max_records=1)
+        poller.poll(20)
     return {partition: consumer.highwater(partition) for partition in ends}
 
 

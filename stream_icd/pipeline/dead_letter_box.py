@@ -16,6 +16,7 @@ from typing import Literal
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import Headers, OutgoingRecord, Record
 from stream_icd.kafka.settings import KafkaSettings
+from stream_icd.kafka.stop import Stop
 from stream_icd.pipeline.dead_letters import ATTEMPT, ORIGIN, count_of, split_headers
 
 RETRIED = "icd_dlq_retried"
@@ -201,19 +202,23 @@ def retried_marker(letter: DeadLetter, to: str, at: datetime) -> OutgoingRecord:
 
 
 def read_dead_letters(
-    settings: KafkaSettings, topic: str, until: Literal["end", "settled"] = "end"
+    settings: KafkaSettings,
+    topic: str,
+    until: Literal["end", "settled"] = "end",
+    stop: Stop | None = None,
 ) -> DeadLetterBox:
     """All that the dead-letter topic `topic` holds; their values are not kept.
 
     Args:
         until: as `open_reader`'s.
+        stop: read no further once it is set.
 
     Raises:
         TopicMissing, BrokerUnavailable: as their texts say.
     """
     letters: list[DeadLetter] = []
     retried: dict[str, list[Retried]] = {}
-    with open_reader(settings, topic, until=until) as records:
+    with open_reader(settings, topic, until=until, stop=stop) as records:
         for record in records:
             if (mark := marked(record)) is None:
                 letters.append(dead_letter_of(record))
@@ -223,11 +228,11 @@ def read_dead_letters(
 
 
 def read_again(
-    settings: KafkaSettings, letters: Collection[DeadLetter]
+    settings: KafkaSettings, letters: Collection[DeadLetter], stop: Stop | None = None
 ) -> Iterator[tuple[DeadLetter, Record]]:
     """Some dead letters of one topic, one after the other, each as the record that came.
 
-    What retention has removed meanwhile is not among them.
+    What retention has removed meanwhile is not among them, nor what comes after `stop` is set.
 
     Raises:
         TopicMissing, BrokerUnavailable: as their texts say.
@@ -236,7 +241,7 @@ def read_again(
     if not wanted:
         return
     (topic,) = {letter.topic for letter in letters}
-    with open_reader(settings, topic, until="end") as records:
+    with open_reader(settings, topic, until="end", stop=stop) as records:
         for record in records:
             if record.place in wanted:
                 letter = wanted.pop(record.place)

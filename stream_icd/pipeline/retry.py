@@ -135,7 +135,7 @@ def retry(
     done = Retry()
     most = TOGETHER if pace.rate is None else max(1, min(TOGETHER, int(pace.rate)))
     started = pace.monotonic()
-    for batch in _together(_sendable(settings, plan, outlet, done), most):
+    for batch in _together(_sendable(settings, plan, outlet, done, stop), most):
         pace.wait(started, done.sent)
         if stop.is_set():
             break
@@ -152,11 +152,11 @@ class _Sendable:
 
 
 def _sendable(
-    settings: KafkaSettings, plan: Plan, outlet: Outlet, done: Retry
+    settings: KafkaSettings, plan: Plan, outlet: Outlet, done: Retry, stop: Stop
 ) -> Iterator[_Sendable]:
     """Each record as it will be sent; one that its topic does not take is noted and left."""
     planned, fit = {record.first.place: (record, to) for record, to in plan.records}, Fit(settings)
-    for letter, came in read_again(settings, [record.first for record, _ in plan.records]):
+    for letter, came in read_again(settings, [record.first for record, _ in plan.records], stop):
         bad, target = planned[letter.place]
         said = ((ATTEMPT, str(bad.attempt).encode()), (ORIGIN, bad.origin.encode()))
         record = fit(OutgoingRecord(target, came.value, came.key, (*came.headers, *said)))

@@ -200,3 +200,24 @@ def test_who_is_asked_to_stop_ends_though_the_client_does_not_return(
         stop.set()
     reading.join(30)
     assert not reading.is_alive()
+
+
+def test_who_is_asked_to_stop_ends_though_the_client_does_not_tell_where_a_topic_ends(
+    embedded: Broker, pipe: tuple[str, str, str], hang: threading.Event
+) -> None:
+    stop = threading.Event()
+    stop.set()
+    hang.set()
+
+    def read_all() -> None:
+        settings = embedded.settings(shutdown_timeout_s=1.0)
+        with (
+            pytest.raises(ClientStuck),
+            open_reader(settings, pipe[0], until="settled", stop=stop) as records,
+        ):
+            list(records)
+
+    reading = threading.Thread(target=read_all, daemon=True)
+    reading.start()
+    reading.join(30)
+    assert not reading.is_alive()
