@@ -47,6 +47,7 @@ class BuiltIn(LazyGroup):
         "broker",
         "topics",
         "train",
+        "models",
         "history",
         "replay",
         "dlq",

@@ -53,6 +53,7 @@ def train(
     threads: int = 2,
     prepared: int = 64,
     progress: Callable[[Epoch], None] | None = None,
+    on_step: Callable[[int, int], None] = lambda _done, _total: None,
     clock: Clock = time.perf_counter,
 ) -> Training:
     """Train an encoder, and keep the epoch that does best on the validation graphs.
@@ -67,6 +68,8 @@ def train(
         device: "cpu" or "cuda".
         prepared: graphs whose tensors are kept; each takes about 100 bytes an edge.
         progress: called after each epoch, the untrained model's included.
+        on_step: called after each step with the steps done, those of epochs before a restart
+            included, and the steps in all.
         clock: seconds, rising; for the epochs' durations.
 
     Raises:
@@ -88,7 +91,7 @@ def train(
 
     for number in range(len(run.history), recipe.schedule.epochs + 1):
         started = clock()
-        losses = _run_epoch(number, players, recipe, len(graphs), prepared_graph)
+        losses = _run_epoch(number, players, recipe, len(graphs), prepared_graph, on_step)
         score = validate(Model(recipe, players.generator_weights()), validation, threads)
         epoch = Epoch(number, score, losses, clock() - started)
         run = _advance(run, epoch, players)
@@ -115,6 +118,7 @@ def _run_epoch(
     recipe: Recipe,
     n_graphs: int,
     prepared_graph: Callable[[int], TrainingGraph],
+    on_step: Callable[[int, int], None],
 ) -> dict[str, float]:
     """p graphs drawn with replacement, m updates on each: the mean of each loss.
 
@@ -125,11 +129,13 @@ def _run_epoch(
     rng = np.random.default_rng([recipe.seed, 2, number])
     update = not (recipe.schedule.idle_first_epoch and number == 1)
     steps = []
+    in_epoch = recipe.schedule.samples * recipe.schedule.repeats
     for index in rng.integers(n_graphs, size=recipe.schedule.samples):
         graph = prepared_graph(int(index))
         for _ in range(recipe.schedule.repeats):
             rows = _sample_rows(rng, graph.n_nodes, recipe.losses.rows)
             steps.append(players.step(graph, rows, update))
+            on_step((number - 1) * in_epoch + len(steps), recipe.schedule.epochs * in_epoch)
     return {name: float(np.mean([step[name] for step in steps])) for name in steps[0]}
 
 

@@ -33,8 +33,35 @@ def models_folder() -> Path:
 
 def shipped_models() -> dict[str, Path]:
     """Name of each shipped model, and its folder."""
-    recipes = sorted(models_folder().glob(f"*/{RECIPE_FILE}"))
+    return models_in(models_folder())
+
+
+def models_in(folder: Path) -> dict[str, Path]:
+    """Name of each model in a folder, and its own folder."""
+    recipes = sorted(folder.glob(f"*/{RECIPE_FILE}"))
     return {recipe.parent.name: recipe.parent for recipe in recipes}
+
+
+def folder_of(name: str) -> Path:
+    """The folder of a shipped model, by its name, or of any model, by its path.
+
+    Raises:
+        ModelNotFound: neither a shipped model nor a folder; the message lists the shipped ones.
+    """
+    shipped = shipped_models()
+    folder = shipped.get(name, Path(name))
+    if not folder.is_dir():
+        raise ModelNotFound(
+            f"no model {name!r}: give a folder, or one of the shipped: {', '.join(shipped)}; "
+            f"stream-icd models list says what each is for"
+        )
+    return folder
+
+
+def version_of(folder: Path) -> str:
+    """Folder name and the beginning of the recipe's SHA-256; see `VersionedModel`."""
+    digest = hashlib.sha256((folder / RECIPE_FILE).read_bytes()).hexdigest()
+    return f"{folder.resolve().name}@{digest[:8]}"
 
 
 def open_model(name: str) -> VersionedModel:
@@ -44,12 +71,6 @@ def open_model(name: str) -> VersionedModel:
         ModelNotFound: neither a shipped model nor a folder; the message lists the shipped ones.
         ModelDamaged, ModelForeign, ModelTooNew: the files cannot be used.
     """
-    shipped = shipped_models()
-    folder = shipped.get(name, Path(name))
-    if not folder.is_dir():
-        raise ModelNotFound(
-            f"no model {name!r}: give a folder, or one of the shipped: {', '.join(shipped)}"
-        )
+    folder = folder_of(name)
     model = load_model(folder)
-    digest = hashlib.sha256((folder / RECIPE_FILE).read_bytes()).hexdigest()
-    return VersionedModel(f"{folder.resolve().name}@{digest[:8]}", model)
+    return VersionedModel(version_of(folder), model)

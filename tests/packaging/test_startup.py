@@ -91,7 +91,7 @@ def test_a_detector_needs_no_torch(tmp_path: Path) -> None:
 
 
 def test_training_without_torch_says_what_to_install(tmp_path: Path) -> None:
-    arguments = ["train", "L(f,0.6)", "--data", "lfr:mixing=0.6,graphs=10", "--out", "model"]
+    arguments = ["train", "--encoder", "Enron", "--data", "gn:nodes=60,communities=4,graphs=10"]
     code = (
         "import sys; sys.modules['torch'] = None  # as if it were not installed\n"
         f"{command(*arguments)}"
