@@ -57,7 +57,11 @@ def data_sets(folder: Path) -> dict[str, DataSet]:
         "L(n,.6)": partial(_lfr, mixing=0.6, most_nodes=6000),
     }
     found = [
-        DataSet(name, partial(_planted, draw, TEST_SEED), partial(_planted, draw, TRAINING_SEED))
+        DataSet(
+            name,
+            partial(planted_graphs, draw, TEST_SEED),
+            partial(planted_graphs, draw, TRAINING_SEED),
+        )
         for name, draw in planted.items()
     ]
     found += [
@@ -69,7 +73,7 @@ def data_sets(folder: Path) -> dict[str, DataSet]:
     return {data_set.name: data_set for data_set in found}
 
 
-def _planted(
+def planted_graphs(
     draw: Callable[[np.random.Generator], PlantedGraph], first_seed: int
 ) -> Iterator[BenchmarkGraph]:
     """Graphs of seeds first_seed, first_seed + 1 and so on, without end."""

@@ -193,9 +193,9 @@ difference over five splits a graph, the one of least description length is take
 ## Simulated graphs, 5,000 nodes unless said
 
 NMI in percent, mean of {N_TESTED} test graphs (seeds {TEST_SEED} on) on which nothing was chosen.
-Learned from {N_LEARNED} graphs. *Defaults* is modularity at resolution 1. *Leiden* is igraph's, told
-K: its resolution is searched until K fits, then it runs until nothing improves. K: found without
-being told, and true. Seconds: of learning without labels, on 2 cores that other work may share.
+Learned from {N_LEARNED} graphs. *Defaults* is modularity at resolution 1. *Leiden* is igraph's,
+told K: its resolution is searched until K fits, then it runs until nothing improves. K: found
+without being told, and true. Seconds: of learning without labels, on 2 cores that other work may share.
 
 | graphs | defaults | **without labels** | the same, K given | with labels | Leiden, K given | K \
 | seconds | taken |

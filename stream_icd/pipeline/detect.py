@@ -18,6 +18,7 @@ from stream_icd.pipeline.claim_settings import ClaimSettings
 from stream_icd.pipeline.claims import decoded
 from stream_icd.pipeline.clock import utc_now
 from stream_icd.pipeline.engines import Engine
+from stream_icd.pipeline.fit_check import FitCheck
 from stream_icd.pipeline.outgoing import outgoing
 from stream_icd.pipeline.record_log import about, described
 from stream_icd.pipeline.step import Outcome, Processed, Refused, Step
@@ -89,6 +90,7 @@ class RecordDetection:
     model: VersionedModel
     settings: DetectSettings
     clock: Callable[[], datetime] = utc_now
+    fit_check: FitCheck = field(default_factory=FitCheck, compare=False)
 
     @property
     def version(self) -> str:
@@ -108,6 +110,7 @@ class RecordDetection:
             self.settings,
             self.clock,
             place=f"{record.partition}@{record.offset}",
+            fit_check=self.fit_check,
         )
         if isinstance(found, Refused):
             return found
@@ -137,11 +140,13 @@ def detected(
     settings: DetectSettings,
     clock: Callable[[], datetime] = utc_now,
     place: str = "",
+    fit_check: FitCheck | None = None,
 ) -> Detected | Refused:
     """Fetch a snapshot, which counts as decoding, and find its communities.
 
     Args:
         place: `PARTITION@OFFSET` that it is read from, if it is from a topic.
+        fit_check: warns if the model does not fit the graph; None: nobody does.
     """
     stage = "decode"
     try:
@@ -149,7 +154,7 @@ def detected(
         fetched = snapshot()
         seconds = perf_counter() - started
         stage = "detect"
-        found = detect_snapshot(fetched, model, settings, clock)
+        found = detect_snapshot(fetched, model, settings, clock, fit_check)
     except BadInput as error:
         return Refused(stage, error)
     times = {**found.milliseconds, "decode": found.milliseconds["decode"] + 1000 * seconds}
@@ -192,7 +197,8 @@ class Detector(Step):
         self._model = model
         self._settings = settings
         self._engine = engine
-        self._detection = RecordDetection(model(), settings)
+        self._fit_check = FitCheck()
+        self._detection = RecordDetection(model(), settings, fit_check=self._fit_check)
         self.ahead = engine is not None
 
     @property
@@ -202,7 +208,7 @@ class Detector(Step):
 
     def begin(self, records: Sequence[Record]) -> None:  # noqa: ARG002
         """Take the model that is at work now."""
-        self._detection = RecordDetection(self._model(), self._settings)
+        self._detection = RecordDetection(self._model(), self._settings, fit_check=self._fit_check)
 
     def process(self, record: Record) -> Outcome:
         """The communities of the record's snapshot, or why there are none."""
@@ -227,10 +233,14 @@ def detect_snapshot(
     model: VersionedModel,
     settings: DetectSettings,
     clock: Callable[[], datetime] = utc_now,
+    fit_check: FitCheck | None = None,
 ) -> Communities:
     """The communities of one snapshot (paper, algorithm 4), with their quality.
 
     K is the snapshot's own, else the settings', else found out from the graph.
+
+    Args:
+        fit_check: warns if the model does not fit the graph; None: nobody does.
 
     Raises:
         BadInput: K is larger than the number of nodes.
@@ -249,6 +259,9 @@ def detect_snapshot(
         seed=settings.seed,
         threads=settings.threads,
     )
+    if fit_check is not None and settings.mode == "refined":
+        found = detection.communities
+        fit_check.check(snapshot.graph, model, adjacency, found, k, settings.seed)
     return Communities(
         graph=snapshot.graph,
         snapshot_id=snapshot.id,

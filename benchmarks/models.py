@@ -1,0 +1,95 @@
+"""Which shipped model fits which graphs: quality of each model on each data set, K unknown.
+
+    python -m benchmarks.models --data FOLDER
+
+NMI in percent where the communities are known, else modularity in percent. Writes its section of
+docs/models.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from functools import partial
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+from rich.console import Console
+
+from benchmarks.data_sets import TEST_SEED, BenchmarkGraph, DataSet, data_sets, planted_graphs
+from benchmarks.sections import write_section
+from stream_icd.icd.refined.parameters import RefinedParameters
+from stream_icd.icd.refined.refine import refine
+from stream_icd.pipeline.fit_check import misfit
+from stream_icd.pipeline.training_data import training_graphs
+from stream_icd.quality.modularity import modularity
+from stream_icd.quality.nmi import nmi
+from stream_icd.registry.shipped import open_model, shipped_models
+from stream_icd.synthetic.lfr import generate_lfr
+
+N_GRAPHS = 6
+MAILS = "events:path={}/email_eu_temporal.parquet,window=3d,sort=yes,graphs=268"
+
+
+def main() -> None:
+    """Measure all, and write the section."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--data", type=Path, required=True, help="folder of the real data")
+    options = parser.parse_args()
+    models = {"no model": RefinedParameters()}
+    models |= {name: open_model(name).model.refined for name in shipped_models()}
+    rows = [_row(one, models) for one in _data_sets(options.data)]
+    text = "\n".join(
+        [
+            f"| graphs | measure | {' | '.join(models)} |",
+            "|---|---|" + "---|" * len(models),
+            *rows,
+            "",
+        ]
+    )
+    write_section("models.md", "models.py", text)
+
+
+def _data_sets(folder: Path) -> Iterator[DataSet]:
+    found = data_sets(folder)
+    yield from (found[name] for name in ("GN.3", "GN.4", "L(f,.3)"))
+    for mixing in (0.4, 0.5):
+        draw = partial(generate_lfr, mixing=mixing)
+        yield DataSet(
+            f"L(f,{mixing:.1f})".replace("0.", "."), partial(planted_graphs, draw, TEST_SEED)
+        )
+    yield from (found[name] for name in ("L(f,.6)", "AS", "Taxi", "Reddit", "Enron"))
+    yield DataSet("Mails, windows of 3 days", partial(_mails, folder))
+
+
+def _mails(folder: Path) -> Iterator[BenchmarkGraph]:
+    graphs = training_graphs(MAILS.format(folder))
+    return (BenchmarkGraph(graph.adjacency) for graph in graphs[-N_GRAPHS:])
+
+
+def _row(data_set: DataSet, models: dict[str, RefinedParameters]) -> str:
+    graphs = list(islice(data_set.test_graphs(), N_GRAPHS))
+    cells = []
+    for parameters in models.values():
+        found = [refine(graph.adjacency, parameters) for graph in graphs]
+        pairs = list(zip(graphs, found, strict=True))
+        warned = sum(misfit(graph.adjacency, labels) is not None for graph, labels in pairs)
+        score = np.mean([_score(graph, labels) for graph, labels in pairs])
+        cells.append(
+            f"{100 * score:.1f}" + (f" ({warned} of {len(graphs)} warned)" if warned else "")
+        )
+    measure = "modularity" if graphs[0].truth is None else "NMI"
+    row = f"| {data_set.name} | {measure} | {' | '.join(cells)} |"
+    Console().print(row, markup=False, soft_wrap=True)
+    return row
+
+
+def _score(graph: BenchmarkGraph, found: np.ndarray) -> float:
+    if graph.truth is None:
+        return modularity(graph.adjacency, found)
+    return nmi(graph.truth, found)
+
+
+if __name__ == "__main__":
+    main()
