@@ -54,7 +54,7 @@ NOT_RUN = {
     r"^export ": "test_settings_shown_exist",
     r"stream-icd demo": "tests/demo",
     r"stream-icd broker": "tests/kafka/test_embedded_broker.py; port 9092 may be in use",
-    r"stream-icd train": "takes minutes; tests/pipeline/test_train_model.py",
+    r"stream-icd train .*--encoder": "takes minutes; tests/pipeline/test_train_model.py",
     r"stream-icd consume": "runs until it is stopped; the fixture `system` runs one of each",
     r"stream-icd data fetch": "needs a network; tests/sources/test_download.py",
     r"s3://": "needs an object store; tests/history and tests/replay have one",
@@ -175,6 +175,7 @@ def write_inputs(folder: Path) -> None:
     write_fixes(folder)
     (folder / "graphs").mkdir()
     (folder / "graphs" / "2026-01-31.csv").write_text("src,dst\n1,2\n2,3\n")
+    (folder / "teams.csv").write_text("node,community\n1,red\n2,red\n3,blue\n")
 
 
 def write_fixes(folder: Path) -> None:

@@ -44,8 +44,8 @@ EVIDENCE = 2000
 so on. On small graphs, where the criterion is noisy, nothing is given up early."""
 
 MIXING_RANGE = (0.01, 0.99)
-MIXING_ROUNDS = 2
-"""Times that beliefs are propagated, each time with the mixing of what was found before."""
+
+SWEEPS = RefinedParameters().sweeps
 
 Choice = tuple[int, int]
 """What is tried: positions in RESOLUTIONS and in SIZE_SPREADS."""
@@ -166,12 +166,9 @@ def _results_of(
 
 
 def _believed(adjacency: csr_array, graph: LevelGraph, start: Labels, size_spread: float) -> Labels:
-    """What belief propagation makes of a start, with the mixing of what it finds."""
-    k, found = int(start.max()) + 1, start
-    for _ in range(MIXING_ROUNDS):
-        model = Model(_mixing(adjacency, found), size_spread, k)
-        found = likeliest_communities(graph, start, k, model, RefinedParameters().sweeps)
-    return found
+    """What belief propagation makes of a start: it corrects the start's mixing by itself."""
+    model = Model(_mixing(adjacency, start), size_spread, int(start.max()) + 1)
+    return likeliest_communities(graph, start, model.n_communities, model, SWEEPS)
 
 
 def _mixing(adjacency: csr_array, labels: Labels) -> float:

@@ -1,0 +1,56 @@
+"""`stream-icd models` says what each model is for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from stream_icd.cli.main import app
+from stream_icd.errors import ModelDamaged, ModelNotFound
+from stream_icd.icd.model import initial_model, save_model
+from stream_icd.icd.recipe import Recipe
+from stream_icd.registry.about import UNSAID, About, read_about, write_about
+from stream_icd.registry.shipped import open_model, shipped_models
+
+SMALL = Recipe(name="small", encoder={"widths": (32, 16, 8)}, discriminator_widths=(8, 1))
+
+
+def models(*arguments: str) -> str:
+    result = CliRunner().invoke(app, ["models", *arguments], catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def test_every_shipped_model_says_what_it_is_for_and_how_good_it_is() -> None:
+    listed = models("list")
+    for name, folder in shipped_models().items():
+        assert f"{name}  ({open_model(name).version})" in listed
+        about = read_about(folder)
+        for text in (about.purpose, about.learned_on, about.figures):
+            assert text != UNSAID
+            assert text in listed
+
+
+def test_models_of_a_folder_are_listed_too(tmp_path: Path) -> None:
+    save_model(initial_model(SMALL), tmp_path / "mine")
+    assert f"for      {UNSAID}" in models("list", str(tmp_path))
+    write_about(About("mails of one office", "3 weeks", "modularity 70 %"), tmp_path / "mine")
+    assert "mine  (mine@" in models("list", str(tmp_path))
+    assert "mails of one office" in models("list", str(tmp_path))
+    with pytest.raises(ModelNotFound, match="no model in"):
+        models("list", str(tmp_path / "mine"))
+
+
+def test_a_card_is_shown() -> None:
+    assert models("show", "lfr") == (shipped_models()["lfr"] / "card.md").read_text("utf-8")
+    with pytest.raises(ModelNotFound, match="models list says what each is for"):
+        models("show", "internet")
+
+
+@pytest.mark.parametrize("text", ["purpose = ", 'colour = "red"'])
+def test_a_spoilt_description_is_said_to_be_one(text: str, tmp_path: Path) -> None:
+    (tmp_path / "about.toml").write_text(text)
+    with pytest.raises(ModelDamaged, match="about.toml"):
+        read_about(tmp_path)
