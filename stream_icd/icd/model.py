@@ -6,13 +6,15 @@ import hashlib
 import os
 import tomllib
 from dataclasses import asdict, dataclass, field
+from math import prod
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import tomli_w
-from safetensors import SafetensorError
-from safetensors.numpy import load, save
+from numpy.typing import NDArray
+from safetensors import SafetensorError, deserialize
+from safetensors.numpy import save
 
 from stream_icd.errors import (
     BadSettings,
@@ -29,6 +31,13 @@ from stream_icd.icd.scripts import deviations
 
 FORMAT = 1
 """Version of the layout on disk; a reader refuses a later one."""
+
+MOST_RECIPE_BYTES = 2**20
+MOST_WEIGHTS = 2**28
+"""Parameters that a model may have: 1 GiB, eight times what the paper's largest has."""
+
+MOST_MAGNITUDE = 1e6
+"""Of a weight; far larger ones overflow in the first layer."""
 
 WEIGHTS_FILE = "model.safetensors"
 RECIPE_FILE = "recipe.toml"
@@ -85,14 +94,13 @@ def load_model(folder: str | os.PathLike[str]) -> Model:
         ModelNotFound: no such folder, or a folder without a recipe.
         ModelForeign: the recipe is not one of ours.
         ModelTooNew: written by a later version of this library.
-        ModelDamaged: truncated, altered, or weights that do not fit the recipe.
+        ModelDamaged: truncated, altered, a value out of its range, or weights that do not fit the
+            recipe. Sizes are checked before anything is read.
     """
     target = Path(folder)
     head = _read_head(target)
     recipe, refined = _read_settings(target, head)
-    weights = _read_weights(target, head)
-    _check_shapes(target, recipe, weights)
-    return Model(recipe, weights, refined)
+    return Model(recipe, _read_weights(target, head, recipe), refined)
 
 
 def _write(path: Path, content: bytes) -> None:
@@ -108,8 +116,8 @@ def _read_head(folder: Path) -> dict[str, Any]:
         others = sorted(p.parent.name for p in folder.parent.glob(f"*/{RECIPE_FILE}"))
         raise ModelNotFound(f"no model in {folder}; beside it: {', '.join(others) or 'none'}")
     try:
-        head = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        head = tomllib.loads(_read(path, MOST_RECIPE_BYTES).decode())
+    except (ValueError, RecursionError) as error:  # of both decoders, and of endless numbers
         raise ModelDamaged(f"{path} is no TOML: {error}") from error
     version = head.get("format")
     if not isinstance(version, int) or not {"sha256", "recipe", "refined"} <= head.keys():
@@ -130,25 +138,50 @@ def _read_settings(folder: Path, head: dict[str, Any]) -> tuple[Recipe, RefinedP
         raise ModelDamaged(f"{folder / RECIPE_FILE}: {error}") from error
 
 
-def _read_weights(folder: Path, head: dict[str, Any]) -> Weights:
+def _read(path: Path, most_bytes: int) -> bytes:
+    try:
+        size = path.stat().st_size
+        if size > most_bytes:
+            raise ModelDamaged(f"{path} has {size} bytes; at most {most_bytes} fit this model")
+        return path.read_bytes()
+    except OSError as error:
+        raise ModelDamaged(f"{path} cannot be read: {error}") from error
+
+
+def _read_weights(folder: Path, head: dict[str, Any], recipe: Recipe) -> Weights:
     path = folder / WEIGHTS_FILE
     if not path.is_file():
         raise ModelDamaged(f"{path} is missing; the model was not copied whole")
-    content = path.read_bytes()
+    shapes = encoder(recipe.encoder.kind).weight_shapes(recipe.encoder)
+    n_weights = sum(map(prod, shapes.values()))
+    if n_weights > MOST_WEIGHTS:
+        raise ModelDamaged(
+            f"{folder / RECIPE_FILE}: widths {recipe.encoder.widths} make {n_weights} weights; "
+            f"at most {MOST_WEIGHTS} are read"
+        )
+    content = _read(path, 4 * n_weights + MOST_RECIPE_BYTES)  # its header is small, too
     found = hashlib.sha256(content).hexdigest()
     if found != head["sha256"]:
         raise ModelDamaged(f"{path} has SHA-256 {found}; its recipe says {head['sha256']}")
     try:
-        return load(content)
+        tensors = dict(deserialize(content))  # type: ignore[no-untyped-call]
     except SafetensorError as error:
         raise ModelDamaged(f"{path} is no safetensors file: {error}") from error
+    kinds = {name: (one["dtype"], tuple(one["shape"])) for name, one in tensors.items()}
+    expected = {name: ("F32", shape) for name, shape in shapes.items()}
+    if kinds != expected:
+        raise ModelDamaged(f"{path}: weights {kinds} do not fit the recipe's {expected}")
+    return {name: _weight(path, name, shapes[name], one) for name, one in tensors.items()}
 
 
-def _check_shapes(folder: Path, recipe: Recipe, weights: Weights) -> None:
-    expected = {
-        name: (shape, np.dtype(np.float32))
-        for name, shape in encoder(recipe.encoder.kind).weight_shapes(recipe.encoder).items()
-    }
-    found = {name: (weight.shape, weight.dtype) for name, weight in weights.items()}
-    if found != expected:
-        raise ModelDamaged(f"{folder}: weights {found} do not fit the recipe's {expected}")
+def _weight(
+    path: Path, name: str, shape: tuple[int, ...], tensor: dict[str, Any]
+) -> NDArray[np.float32]:
+    weight = np.frombuffer(tensor["data"], "<f4").reshape(shape).astype(np.float32, copy=False)
+    if not (abs(weight) <= MOST_MAGNITUDE).all():  # NaN is not, either
+        worst = weight.ravel()[np.argmin(abs(weight.ravel()) <= MOST_MAGNITUDE)]
+        raise ModelDamaged(
+            f"{path}: {name} holds {worst}; weights are from -{MOST_MAGNITUDE:g} "
+            f"to {MOST_MAGNITUDE:g}"
+        )
+    return weight

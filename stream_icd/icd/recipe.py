@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 import tomllib
 from typing import Annotated, Any, Literal, Self
 
@@ -19,14 +20,15 @@ from pydantic import (
 from stream_icd.errors import BadSettings
 from stream_icd.icd.structure import Variant
 
-Widths = Annotated[tuple[PositiveInt, ...], Field(min_length=2)]
+Width = Annotated[int, Field(ge=1, le=2**16)]
+Widths = Annotated[tuple[Width, ...], Field(min_length=2, max_length=16)]
 Clustering = Literal["fast", "scikit-learn"]
 
 
 class _Settings(BaseModel):
     """Frozen, no unknown names; a wrong value raises BadSettings that names it."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     @model_validator(mode="wrap")
     @classmethod
@@ -37,7 +39,7 @@ class _Settings(BaseModel):
             first = error.errors()[0]
             where = ".".join(str(part) for part in first["loc"])
             raise BadSettings(
-                f"{cls.__name__} {where}: {first['msg']} (got {first['input']!r})"
+                f"{cls.__name__} {where}: {first['msg']} (got {reprlib.repr(first['input'])})"
             ) from error
 
 
@@ -62,7 +64,7 @@ class EncoderSettings(_Settings):
     widths: Widths
     initialisation: Literal["xavier", "orthogonal"] = "orthogonal"
     normalise_rows: bool = True
-    smoothing: Annotated[int, Field(ge=0)] = 0
+    smoothing: Annotated[int, Field(ge=0, le=100)] = 0
     coarsening_exponent: Annotated[float, Field(ge=-1, le=1)] = -0.5
 
     @property

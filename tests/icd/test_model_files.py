@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+import random
 import subprocess
 import sys
 import tomllib
@@ -9,14 +12,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from safetensors.numpy import save
 
 from stream_icd.errors import (
     BadSettings,
     ModelDamaged,
+    ModelError,
     ModelForeign,
     ModelNotFound,
     ModelTooNew,
 )
+from stream_icd.icd.detection import detect
 from stream_icd.icd.model import (
     RECIPE_FILE,
     WEIGHTS_FILE,
@@ -110,6 +116,19 @@ def edit(path: Path, old: str, new: str) -> None:
         ("mixing = 0.3", "mixing = 1.3", ModelDamaged, "mixing"),
         ("mixing = 0.3", "mixture = 0.3", ModelDamaged, "mixture"),
         ("[refined]", "[other]", ModelForeign, "stream_icd"),
+        ("iterations = 10", "iterations = 1.5", ModelDamaged, "iterations.*1.5"),
+        ("iterations = 10", "iterations = nan", ModelDamaged, "iterations.*1000.*nan"),
+        ("iterations = 10", "iterations = 1000000000", ModelDamaged, "iterations.*1000"),
+        ("sweeps = 8", 'sweeps = "8"', ModelDamaged, "sweeps"),
+        ("resolution = 2.5", 'resolution = "2.5"', ModelDamaged, "resolution"),
+        ("resolution = 2.5", "resolution = true", ModelDamaged, "resolution"),
+        ("resolution = 2.5", "resolution = inf", ModelDamaged, "resolution"),
+        ("smoothing = 0", "smoothing = 1000000000", ModelDamaged, "smoothing.*100.*1000000000"),
+        ("learning_rate = 0.001", "learning_rate = inf", ModelDamaged, "learning_rate"),
+        ("    128,\n", "    1000000000,\n", ModelDamaged, "widths.*65536"),
+        ("    128,\n    64,\n", "    65536,\n    65536,\n", ModelDamaged, "268435456"),
+        ("seed = 0", "seed = 1" + 5000 * "0", ModelDamaged, "TOML"),
+        ("seed = 0", "seed = " + 5000 * "[", ModelDamaged, "TOML"),
     ],
 )
 def test_an_altered_recipe_is_refused_for_what_it_is(
@@ -120,6 +139,84 @@ def test_an_altered_recipe_is_refused_for_what_it_is(
         load_model(saved)
 
 
+def replace_weights(folder: Path, content: bytes) -> None:
+    """Other weights, whose hash the recipe names."""
+    old = hashlib.sha256((folder / WEIGHTS_FILE).read_bytes()).hexdigest()
+    (folder / WEIGHTS_FILE).write_bytes(content)
+    edit(folder / RECIPE_FILE, old, hashlib.sha256(content).hexdigest())
+
+
+@pytest.mark.parametrize("kind", ["BF16", "F8_E4M3", "F16", "F64", "I32"])
+def test_weights_of_another_type_are_damage(saved: Path, kind: str) -> None:
+    n_bytes = {"BF16": 2, "F8_E4M3": 1, "F16": 2, "F64": 8, "I32": 4}[kind]
+    header = {
+        "layer.0": {"dtype": kind, "shape": [2], "data_offsets": [0, 2 * n_bytes]},
+    }
+    text = json.dumps(header).encode()
+    content = len(text).to_bytes(8, "little") + text + bytes(2 * n_bytes)
+    replace_weights(saved, content)
+    with pytest.raises(ModelDamaged, match=f"{kind}.*F32"):
+        load_model(saved)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 1e30])
+def test_weights_out_of_range_are_damage_that_names_them(
+    saved: Path, recipe: Recipe, value: float
+) -> None:
+    weights = initial_model(recipe).weights
+    weights["layer.1"][3, 5] = value
+    replace_weights(saved, save(weights))
+    with pytest.raises(ModelDamaged, match=r"layer\.1 holds .*1e\+06"):
+        load_model(saved)
+
+
+@pytest.mark.parametrize("name", [WEIGHTS_FILE, RECIPE_FILE])
+def test_a_file_too_large_for_its_model_is_not_read(saved: Path, name: str) -> None:
+    with (saved / name).open("r+b") as file:
+        file.truncate(2**40)  # a hole: nothing is written
+    with pytest.raises(ModelDamaged, match=rf"{name} has {2**40} bytes; at most"):
+        load_model(saved)
+
+
+def test_whatever_is_changed_in_a_model_it_is_refused_by_name_or_works(saved: Path) -> None:
+    """Bytes of both files are changed at random, the hash kept right: no other error escapes."""
+    rng = random.Random(0)
+    texts = [(saved / name).read_bytes() for name in (RECIPE_FILE, WEIGHTS_FILE)]
+    ring = np.arange(12)
+    graph = (np.stack([ring, (ring + 1) % 12]), 12)
+    n_refused = 0
+    for _ in range(120):
+        head, weights = (bytearray(text) for text in texts)
+        mutate(head if rng.random() < 0.5 else weights, rng)
+        digests = (hashlib.sha256(one).hexdigest().encode() for one in (texts[1], weights))
+        (saved / WEIGHTS_FILE).write_bytes(weights)
+        (saved / RECIPE_FILE).write_bytes(bytes(head).replace(*digests))
+        try:
+            model = load_model(saved)
+        except ModelError:
+            n_refused += 1
+            continue
+        for mode in ("refined", "faithful"):
+            labels = detect(graph, model, 3, mode=mode).communities  # type: ignore[arg-type]
+            assert set(labels) == {0, 1, 2}
+    assert 40 < n_refused < 120
+
+
+def mutate(content: bytearray, rng: random.Random) -> None:
+    """Change some bytes: near the start most often, where headers and settings are."""
+    for _ in range(rng.randint(1, 4)):
+        at = rng.randrange(min(len(content), rng.choice([600, 2000, len(content)])))
+        match rng.randrange(4):
+            case 0:
+                content[at] = rng.randrange(256)
+            case 1:
+                del content[at : at + rng.randrange(9)]
+            case 2:
+                content[at:at] = rng.choice([b"9", b"nan", b"-", b"[", b'"', b"1e9", b"\n"])
+            case _:
+                content[at] ^= 1 << rng.randrange(8)
+
+
 def test_bytes_that_are_no_text_are_damage(saved: Path) -> None:
     (saved / RECIPE_FILE).write_bytes(b"\xff\xfe\x00")
     with pytest.raises(ModelDamaged, match="TOML"):
@@ -127,12 +224,7 @@ def test_bytes_that_are_no_text_are_damage(saved: Path) -> None:
 
 
 def test_weights_that_are_no_safetensors_are_damage(saved: Path) -> None:
-    import hashlib
-
-    content = b"not safetensors at all"
-    old = hashlib.sha256((saved / WEIGHTS_FILE).read_bytes()).hexdigest()
-    (saved / WEIGHTS_FILE).write_bytes(content)
-    edit(saved / RECIPE_FILE, old, hashlib.sha256(content).hexdigest())
+    replace_weights(saved, b"not safetensors at all")
     with pytest.raises(ModelDamaged, match="safetensors"):
         load_model(saved)
 
