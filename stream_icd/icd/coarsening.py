@@ -15,8 +15,10 @@ from stream_icd.icd.sparse_plus_rank_one import Floats, SparsePlusRankOne
 
 Ids = NDArray[np.int64]
 
-MAX_PASSES = 64
-"""Matchings before the rest is merged by degree: on a star, each matching merges one pair only."""
+MAX_PASSES, FEWEST_PASSES, WORK = 64, 16, 10**7
+"""Matchings before the rest is merged by degree: on a star, each matching merges one pair only.
+At most the first; fewer, but not below the second, where they would look at more edges in all
+than the third. Each halves a path or a grid, so that 16 are enough for those."""
 
 
 def coarsening_matrix(
@@ -61,13 +63,14 @@ def supernodes(i: Ids, j: Ids, weights: Floats, n: int, size: int) -> Ids:
 
     In each pass the heaviest edges (ties: the larger node pair first, as in the authors'
     scripts) merge their two ends, each node at most once; the edges of the merged graph add
-    their weights. When no edge is left to merge, or after `MAX_PASSES` passes, the supernodes
+    their weights. When no edge is left to merge, or after so many passes, the supernodes
     with the fewest edges are merged with one another, isolated nodes first, so disconnected
     graphs end too.
     """
     supernode, count, passes = np.arange(n), n, 0
     n_edges = np.bincount(i, minlength=n) + np.bincount(j, minlength=n)
-    while count > size and len(i) and passes < MAX_PASSES:
+    most = min(MAX_PASSES, max(WORK // max(len(i), 1), FEWEST_PASSES))
+    while count > size and len(i) and passes < most:
         order = np.argsort(weights, kind="stable")[::-1]
         mapping, count = _match(i[order], j[order], count, size)
         i, j, weights = _contract(mapping[i], mapping[j], weights, count)
@@ -99,17 +102,25 @@ def _match(i: Any, j: Any, count: int, size: int) -> Any:
 
 def _merge_smallest(n_edges: NDArray[Any], size: int) -> Ids:
     """Merge the two supernodes with the fewest edges until `size` are left: new id of each."""
-    heap = [(edges, node) for node, edges in enumerate(n_edges.tolist())]
+    into = _merged_into(n_edges.astype(np.int64), size)
+    while (into != into[into]).any():
+        into = into[into]
+    new_id: Ids = np.cumsum(into == np.arange(len(into)))[into] - 1
+    return new_id
+
+
+@numba.njit(cache=True)
+def _merged_into(n_edges: Any, size: int) -> Any:
+    """The supernode that each is merged into; itself where it stays."""
+    heap = [(edges, node) for node, edges in enumerate(n_edges)]
     heapq.heapify(heap)
-    into = np.arange(len(heap))
+    into = np.arange(len(n_edges))
     while len(heap) > size:
         edges, node = heapq.heappop(heap)
         more, kept = heap[0]
         into[node] = kept
         heapq.heapreplace(heap, (edges + more, kept))
-    while (into != into[into]).any():
-        into = into[into]
-    return np.cumsum(into == np.arange(len(into)))[into] - 1
+    return into
 
 
 def _contract(i: Ids, j: Ids, weights: Floats, count: int) -> tuple[Ids, Ids, Floats]:

@@ -18,6 +18,7 @@ from stream_icd.icd.encoder.registry import encoder
 from stream_icd.icd.estimate import estimate_n_communities
 from stream_icd.icd.features import model_features
 from stream_icd.icd.graphs import as_adjacency
+from stream_icd.icd.linked import Nodes, among, linked_nodes
 from stream_icd.icd.model import Model
 from stream_icd.icd.refined.refine import refine
 from stream_icd.icd.sparse_plus_rank_one import SparsePlusRankOne
@@ -55,7 +56,9 @@ def detect(
 
     Args:
         graph: whatever `graphs.as_adjacency` takes.
-        n_communities: K; None to find it out.
+        n_communities: K; None to find it out: then each isolated node is a community of its own.
+            With K given, the encoder's method makes one community of all isolated nodes, and
+            K − 1 of the others.
         mode: "refined" for local moves and beliefs with what the model learned (`refine`);
             "faithful" for the paper's way, the embedding clustered by K-means.
         seed: of every random choice; the same seed gives the same answer, on any number of
@@ -114,24 +117,73 @@ def _detect_faithfully(
     clock: Callable[[], float],
 ) -> Detection:
     started = clock()
-    read = comparable(adjacency)
-    features = model_features(read, model.recipe)
+    n_nodes = adjacency.shape[0]
+    if n_communities is not None and not 1 <= n_communities <= n_nodes:
+        raise BadSettings(
+            f"{n_nodes} nodes cannot form {n_communities} communities; give K from 1 to {n_nodes}"
+        )
+    linked = linked_nodes(adjacency)
+    graph = among(comparable(adjacency), linked)
+    features = model_features(graph, model.recipe)
     described = clock()
-    embedding = _encode(read, features, model, threads)
+    embedding = _encode(graph, features, model, threads)
     embedded = clock()
-    k = estimate_n_communities(adjacency, seed) if n_communities is None else n_communities
-    method = model.recipe.clustering
-    communities = cluster(embedding, k, method=method, seed=seed, threads=threads)
+    k = _n_linked_communities(among(adjacency, linked), n_communities, n_nodes, seed)
+    found = np.zeros(0, np.int32)
+    if k:
+        method = model.recipe.clustering
+        found = cluster(embedding, k, method=method, seed=seed, threads=threads)
+    communities = _with_isolated(found, linked, n_nodes, k, n_communities)
     return Detection(communities, _milliseconds(started, described, embedded, clock()))
+
+
+def _n_linked_communities(
+    graph: csr_array, n_communities: int | None, n_nodes: int, seed: int
+) -> int:
+    """K of the nodes with edges: one less than K of all where there are others, if it can be."""
+    n_linked = int(graph.shape[0])
+    if n_communities is None:
+        return estimate_n_communities(graph, seed) if n_linked else 0
+    if n_linked == n_nodes or n_communities == 1:
+        return min(n_communities, n_linked)
+    return min(n_communities - 1, n_linked)
+
+
+def _with_isolated(
+    found: NDArray[np.int32],
+    linked: Nodes,
+    n_nodes: int,
+    n_found: int,
+    n_communities: int | None,
+) -> NDArray[np.int32]:
+    """Labels of all nodes, `(n,)`: the isolated ones take the labels from `n_found` on.
+
+    Each gets one of its own where K is unknown. Else they share what is left of K: one label,
+    as a rule, and more only where the others are too few for the rest.
+    """
+    if len(linked) == n_nodes:
+        return found
+    n_alone = n_nodes - len(linked)
+    n_left = n_alone if n_communities is None else n_communities - n_found
+    communities = np.zeros(n_nodes, np.int32)
+    communities[linked] = found
+    isolated = np.setdiff1d(np.arange(n_nodes), linked, assume_unique=True)
+    if n_left:  # none is left where all nodes are one community
+        communities[isolated] = n_found + np.arange(n_alone) % n_left
+    return communities
 
 
 def embed(adjacency: csr_array, model: Model, threads: int = 2) -> NDArray[np.float32]:
     """U, `(n, d)` float32: the embedding of a graph under a frozen model.
 
-    The unit of the weights does not matter; see `comparable`.
+    The unit of the weights does not matter; see `comparable`. The row of an isolated node is zero.
     """
-    read = comparable(adjacency)
-    return _encode(read, model_features(read, model.recipe), model, threads)
+    linked = linked_nodes(adjacency)
+    graph = among(comparable(adjacency), linked)
+    found = _encode(graph, model_features(graph, model.recipe), model, threads)
+    embedding = np.zeros((adjacency.shape[0], found.shape[1]), np.float32)
+    embedding[linked] = found
+    return embedding
 
 
 def _encode(

@@ -12,6 +12,10 @@ from scipy.sparse import csr_array
 Floats = NDArray[np.floating[Any]]
 
 
+ROWS = 4096
+"""Of an outer product that are added at a time."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class SparsePlusRankOne:
     """`S + u vᵀ`, `(n, m)`: the modularity matrix, and the features made of it.
@@ -23,6 +27,9 @@ class SparsePlusRankOne:
 
     sparse: csr_array
     outer: tuple[Floats, Floats] | None = None
+
+    def __len__(self) -> int:
+        return self.shape[0]
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -43,7 +50,10 @@ class SparsePlusRankOne:
         product: Floats = self.sparse @ right
         if self.outer is not None:
             u, v = self.outer
-            product += np.multiply.outer(u, v @ right)
+            row = v @ right
+            for start in range(0, len(u), ROWS):  # all at once would need as much memory again
+                rows = slice(start, start + ROWS)
+                product[rows] += np.multiply.outer(u[rows], row)
         return product
 
     def astype(self, dtype: Any) -> SparsePlusRankOne:

@@ -13,6 +13,7 @@ from stream_icd.icd.encoder.neighbourhood import FeatureTensors, GraphNeighbourh
 from stream_icd.icd.features import model_features
 from stream_icd.icd.label_induced import LabelInducedNeighbourhood
 from stream_icd.icd.labelled_graph import LabelledGraph
+from stream_icd.icd.linked import among, linked_nodes
 from stream_icd.icd.losses import Reconstruction
 from stream_icd.icd.recipe import Recipe
 from stream_icd.icd.weights import comparable
@@ -38,7 +39,7 @@ class TrainingGraph:
 
 
 def prepare(graph: LabelledGraph, recipe: Recipe, device: str = "cpu") -> TrainingGraph:
-    """The tensors of a labelled graph.
+    """The tensors of a labelled graph; isolated nodes, which detection leaves out, are left out.
 
     Raises:
         BadInput: the graph has no labels.
@@ -56,4 +57,7 @@ def prepare(graph: LabelledGraph, recipe: Recipe, device: str = "cpu") -> Traini
 def _labelled(graph: LabelledGraph) -> tuple[csr_array, NDArray[np.int32]]:
     if graph.labels is None:
         raise BadInput("a graph to train on needs labels: ground truth, or a teacher's")
-    return comparable(graph.adjacency), graph.labels
+    linked = linked_nodes(graph.adjacency)
+    adjacency = among(comparable(graph.adjacency), linked)
+    labels = np.unique(graph.labels[linked], return_inverse=True)[1]
+    return adjacency, labels.astype(np.int32, copy=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from stream_icd.icd.encoder.neighbourhood import FeatureTensors, Neighbourhood
+
+
+COLUMNS = 128
+"""Of the widest layer, made at a time: memory is then in proportion to the other layers."""
 
 
 class Gcn:
@@ -50,12 +54,12 @@ class Gcn:
     ) -> NDArray[np.float32]:
         """U, `(n, d)` float32; see `Encoder`."""
         propagation = propagation_matrix(adjacency).astype(np.float32)
-        with single_threaded_blas():
-            mixed: Floats32 = features.times_dense(weights["layer.0"])
-        hidden = _layer(propagation, mixed, settings, threads)
-        for k in range(1, len(weights)):
-            mixed = product(hidden, weights[f"layer.{k}"], threads)
+        first, *others = (weights[f"layer.{k}"] for k in range(len(weights)))
+        mixed = _first_layer(propagation, features, first, others, settings, threads)
+        for matrix in others[1:]:
             hidden = _layer(propagation, mixed, settings, threads)
+            mixed = product(hidden, matrix, threads)
+        hidden = _layer(propagation, mixed, settings, threads)
         for _ in range(settings.smoothing):
             hidden = _layer(propagation, hidden, settings, threads, squash=False)
         return hidden
@@ -88,6 +92,53 @@ def unit_rows(hidden: Tensor) -> Tensor:
     """Each row scaled to length 1; a row of zeros stays so."""
     length: Tensor = hidden.norm(dim=1, keepdim=True)
     return hidden / length.clamp_min(1e-12)
+
+
+def _first_layer(
+    propagation: csr_array,
+    features: SparsePlusRankOne,
+    first: Floats32,
+    others: list[Floats32],
+    settings: EncoderSettings,
+    threads: int,
+) -> Floats32:
+    """What the second convolution reads, `(n, next width)`: Z W₁ if it is the only, else H W₂.
+
+    H, `(n, width)`, is the widest that a graph has in memory, so only `COLUMNS` of it are made at a
+    time: H W₂ is a sum over columns of H, and the lengths of H's rows divide it afterwards.
+    """
+    if not others:
+        with single_threaded_blas():
+            return np.asarray(features.times_dense(first), np.float32)
+    total = np.zeros((len(features), others[0].shape[1]), np.float32)
+    squares = np.zeros(len(features), np.float32)
+    for start in range(0, first.shape[1], COLUMNS):
+        columns = slice(start, start + COLUMNS)
+        with single_threaded_blas():
+            mixed = features.times_dense(np.ascontiguousarray(first[:, columns]))
+        _add_columns(propagation, mixed, others[0][columns], total, squares, threads)
+    if settings.normalise_rows:
+        total /= np.maximum(np.sqrt(squares), 1e-12)[:, None]
+    return total
+
+
+def _add_columns(
+    propagation: csr_array,
+    mixed: NDArray[np.floating[Any]],
+    matrix: Floats32,
+    total: Floats32,
+    squares: Floats32,
+    threads: int,
+) -> None:
+    """Add tanh(P H W) W₂ to `total` for some columns of W, and its rows' squares to `squares`."""
+
+    def add(rows: slice) -> None:
+        block = propagation[rows] @ mixed
+        np.tanh(block, out=block)
+        squares[rows] += np.einsum("ij,ij->i", block, block)
+        total[rows] += block @ matrix
+
+    for_blocks(add, len(total), threads)
 
 
 def _layer(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numba
 import numpy as np
 from numpy.typing import NDArray
 
@@ -19,6 +20,10 @@ Ids = NDArray[np.int64]
 
 FINER = 2.0
 """Factor between the resolutions at which communities are cut ever finer until there are K."""
+
+FAR = 64.0
+"""So many times too few pieces, and the resolution grows by half as many times at once: pieces
+grow no faster than it."""
 
 FINEST = 2.0**12
 """Where cutting by resolution is given up, and communities are cut into single nodes."""
@@ -56,7 +61,8 @@ def _cut(
         pieces = maximise_modularity(inside, finer, rng)
         if pieces.max() + 1 >= at_least:
             return pieces
-        finer *= FINER
+        lacking = at_least / (pieces.max() + 1)
+        finer *= lacking / 2 if lacking > FAR else FINER
     return np.arange(graph.n_nodes, dtype=np.int32)
 
 
@@ -87,21 +93,15 @@ def _candidate_merges(
     coarse: LevelGraph, resolution: float, parents: Labels
 ) -> tuple[Ids, Ids, Floats]:
     """For each community the linked one it gains most with, and unlinked ones of similar volume."""
-    rows = np.repeat(np.arange(coarse.n_nodes), np.diff(coarse.indptr))
-    allowed = parents[rows] == parents[coarse.indices]
-    rows, columns = rows[allowed], coarse.indices[allowed].astype(np.int64)
-    gains = coarse.weights[allowed] - _penalty(coarse, resolution, rows, columns)
-    order = np.lexsort((columns, -gains, rows))
-    rows, columns, gains = rows[order], columns[order], gains[order]
-    first = np.flatnonzero(np.diff(rows, prepend=-1))
+    rows, columns, gains = _best_links(coarse, resolution, parents)
     by_volume = np.lexsort((coarse.strengths, parents))
     left, right = by_volume[:-1], by_volume[1:]
     together = parents[left] == parents[right]
     left, right = left[together], right[together]
     return (
-        np.concatenate([rows[first], left]),
-        np.concatenate([columns[first], right]),
-        np.concatenate([gains[first], -_penalty(coarse, resolution, left, right)]),
+        np.concatenate([rows, left]),
+        np.concatenate([columns, right]),
+        np.concatenate([gains, -_penalty(coarse, resolution, left, right)]),
     )
 
 
@@ -111,12 +111,36 @@ def _penalty(coarse: LevelGraph, resolution: float, rows: Ids, columns: Ids) -> 
     return penalty
 
 
+@numba.njit(cache=True, nogil=True)
+def _best_links(coarse: LevelGraph, resolution: float, parents: Labels) -> tuple[Ids, Ids, Floats]:
+    """For each community that has links to others of its parent, the one it gains most with."""
+    n_nodes, n_found, total = len(parents), 0, max(coarse.total, 1e-300)
+    rows, columns = np.empty(n_nodes, np.int64), np.empty(n_nodes, np.int64)
+    gains = np.empty(n_nodes)
+    for row in range(n_nodes):
+        best, best_gain = -1, 0.0
+        for entry in range(coarse.indptr[row], coarse.indptr[row + 1]):
+            column = coarse.indices[entry]
+            if parents[column] != parents[row]:
+                continue
+            product = coarse.strengths[row] * coarse.strengths[column]
+            gain = coarse.weights[entry] - resolution * product / total
+            if best < 0 or gain > best_gain or (gain == best_gain and column < best):
+                best, best_gain = column, gain
+        if best >= 0:
+            rows[n_found], columns[n_found], gains[n_found] = row, best, best_gain
+            n_found += 1
+    return rows[:n_found], columns[:n_found], gains[:n_found]
+
+
+@numba.njit(cache=True, nogil=True)
 def _apply(sources: Ids, targets: Ids, at_most: int, n_nodes: int) -> Ids:
     """Where each community goes: in this order, no source twice, no target that went elsewhere."""
     into = np.arange(n_nodes)
     is_target = np.zeros(n_nodes, np.bool_)
     n_merged = 0
-    for source, target in zip(sources.tolist(), targets.tolist(), strict=True):
+    for rank in range(len(sources)):
+        source, target = sources[rank], targets[rank]
         if n_merged == at_most:
             break
         if into[source] == source and into[target] == target and not is_target[source]:

@@ -1,0 +1,195 @@
+"""Both methods on shapes that no planted graph has, a million nodes or edges each.
+
+    python -m benchmarks.shapes
+    python -m benchmarks.shapes --nodes 100000 --only path star
+
+Each run is a process of its own with a time-out; it builds its graph, warms up on a small one of
+the same shape, and reports the seconds of one detection and its peak memory. Writes docs/shapes.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import subprocess
+import sys
+from collections.abc import Callable
+from math import isqrt
+from pathlib import Path
+from time import perf_counter
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.console import Console
+
+PAGE = Path(__file__).parent.parent / "docs" / "shapes.md"
+WARM_UP_NODES, TIME_OUT = 2_000, 120
+
+Edges = tuple[NDArray[np.int64], NDArray[np.int64], int]
+
+
+def _path(n: int) -> Edges:
+    nodes = np.arange(n - 1)
+    return nodes, nodes + 1, n
+
+
+def _star(n: int) -> Edges:
+    return np.zeros(n - 1, np.int64), np.arange(1, n), n
+
+
+def _grid(n: int) -> Edges:
+    side = isqrt(n)
+    nodes = np.arange(side * side).reshape(side, side)
+    low = np.concatenate([nodes[:, :-1].ravel(), nodes[:-1].ravel()])
+    high = np.concatenate([nodes[:, 1:].ravel(), nodes[1:].ravel()])
+    return low, high, side * side
+
+
+def _complete(n: int) -> Edges:
+    """As many edges as the other shapes have nodes."""
+    low, high = np.triu_indices(isqrt(2 * n), 1)
+    return low, high, isqrt(2 * n)
+
+
+def _bipartite(n: int) -> Edges:
+    """Complete, with as many edges as the other shapes have nodes."""
+    side = isqrt(n)
+    return np.repeat(np.arange(side), side), np.tile(np.arange(side, 2 * side), side), 2 * side
+
+
+def _hub(n: int) -> Edges:
+    """A wheel: a path, and a hub that knows all."""
+    low, high, _ = _path(n - 1)
+    return (
+        np.concatenate([np.zeros(n - 1, np.int64), low + 1]),
+        np.concatenate([np.arange(1, n), high + 1]),
+        n,
+    )
+
+
+def _matching(n: int) -> Edges:
+    return np.arange(0, n - 1, 2), np.arange(1, n, 2), n
+
+
+def _isolated(n: int) -> Edges:
+    return np.zeros(1, np.int64), np.ones(1, np.int64), n
+
+
+SHAPES: dict[str, Callable[[int], Edges]] = {
+    "path": _path,
+    "star": _star,
+    "grid": _grid,
+    "complete": _complete,
+    "bipartite": _bipartite,
+    "hub": _hub,
+    "matching": _matching,
+    "isolated": _isolated,
+}
+
+METHODS = {
+    "local moves": ("refined", "as"),
+    "beliefs": ("refined", "lfr"),
+    "encoder": ("faithful", "lfr"),
+}
+"""Mode and shipped model of each column."""
+
+KS: dict[str, Callable[[int], int | None]] = {
+    "unknown": lambda _: None,
+    "√n": isqrt,
+    "n/2": lambda n: n // 2,
+}
+
+
+def main() -> None:
+    """Parse the command line; measure all, or (internally) one method on one shape."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--nodes", type=int, default=1_000_000)
+    parser.add_argument("--only", nargs="+", choices=SHAPES, default=list(SHAPES))
+    parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
+    parser.add_argument("--ks", nargs="+", choices=KS, default=list(KS))
+    parser.add_argument("--time-out", type=int, default=TIME_OUT, help="seconds")
+    parser.add_argument("--no-page", action="store_true", help="print only")
+    parser.add_argument("--one", nargs=3, metavar=("SHAPE", "METHOD", "K"), help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.one:
+        sys.stdout.write(json.dumps(measure(*options.one, options.nodes)))
+        return
+    rows = [
+        f"| {shape} | {k} | "
+        + " | ".join(_cell(shape, method, k, options) for method in options.methods)
+        + " |"
+        for shape in options.only
+        for k in options.ks
+    ]
+    page = _page(rows, options)
+    Console().print(page, markup=False, soft_wrap=True)
+    if not options.no_page:
+        PAGE.write_text(page, encoding="utf-8")
+
+
+def measure(shape: str, method: str, k: str, n: int) -> dict[str, float]:
+    """Seconds of one detection, peak memory of the process in MiB, communities found."""
+    from scipy.sparse import coo_array, csr_array
+
+    from stream_icd.icd.detection import detect
+    from stream_icd.registry.shipped import open_model
+
+    def graph(n_nodes: int) -> csr_array:
+        low, high, n_nodes = SHAPES[shape](n_nodes)
+        half = coo_array((np.ones(len(low)), (low, high)), (n_nodes, n_nodes)).tocsr()
+        adjacency = (half + half.T).tocsr()
+        adjacency.sort_indices()
+        return adjacency
+
+    mode, name = METHODS[method]
+    model = open_model(name).model
+    detect(graph(WARM_UP_NODES), model, mode=mode)  # type: ignore[arg-type]
+    adjacency = graph(n)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    started = perf_counter()
+    found = detect(adjacency, model, KS[k](adjacency.shape[0]), mode=mode)  # type: ignore[arg-type]
+    seconds = perf_counter() - started
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024  # KiB on Linux
+    return {
+        "seconds": seconds,
+        "mebibytes": peak,
+        "before": before / 1024,
+        "communities": int(found.communities.max()) + 1,
+    }
+
+
+def _cell(shape: str, method: str, k: str, options: argparse.Namespace) -> str:
+    command = [sys.executable, "-m", "benchmarks.shapes", "--nodes", str(options.nodes)]
+    command += ["--one", shape, method, k]
+    try:
+        run = subprocess.run(command, capture_output=True, timeout=options.time_out, check=True)
+    except subprocess.TimeoutExpired:
+        return f"> {options.time_out} s"
+    except subprocess.CalledProcessError as error:
+        return f"exit {error.returncode}"
+    found = json.loads(run.stdout)
+    return f"{found['seconds']:.1f} s, {found['mebibytes']:.0f} MiB, {found['communities']:,}"
+
+
+def _page(rows: list[str], options: argparse.Namespace) -> str:
+    titles = " | ".join(options.methods)
+    rule = "| --- | --- |" + " --- |" * len(options.methods)
+    return "\n".join([INTRODUCTION, f"| shape | K | {titles} |", rule, *rows, ""])
+
+
+INTRODUCTION = """# Shapes
+
+Made by `python -m benchmarks.shapes`: graphs that a hostile or unlucky producer could send, a
+million nodes each (a million edges for the complete and the complete bipartite graph). "Isolated"
+is a million nodes with one edge; "hub" a path with a hub that knows every node of it. Seconds of
+one detection on a machine of two cores, peak memory of the whole process (some 250 MiB of it are
+the libraries), communities found. Every run is a process of its own that has warmed up.
+
+"Local moves" is the default method with the shipped model `as`, "beliefs" with `lfr`, "encoder" the
+paper's method with `lfr`. K is unknown, √n, or n/2: what a producer's `icd_k` may ask for.
+"""
+
+
+if __name__ == "__main__":
+    main()

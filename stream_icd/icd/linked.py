@@ -1,0 +1,28 @@
+"""The nodes of a graph that have an edge: what an embedding can speak about."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+Nodes = NDArray[np.intp]
+
+
+def linked_nodes(adjacency: csr_array) -> Nodes:
+    """Positions of the nodes with at least one edge, ascending."""
+    return np.flatnonzero(np.diff(adjacency.indptr))
+
+
+def among(adjacency: csr_array, nodes: Nodes) -> csr_array:
+    """The graph of all nodes that have edges: `nodes`, as `linked_nodes` gives them.
+
+    Every column of an entry is a linked node, so columns are renumbered and nothing is searched.
+    """
+    n_nodes = len(nodes)
+    if n_nodes == adjacency.shape[0]:
+        return adjacency
+    place = np.zeros(adjacency.shape[0], adjacency.indices.dtype)
+    place[nodes] = np.arange(n_nodes)
+    starts = adjacency.indptr[np.append(nodes, adjacency.shape[0])]
+    return csr_array((adjacency.data, place[adjacency.indices], starts), (n_nodes, n_nodes))
