@@ -109,7 +109,7 @@ def _merge_smallest(n_edges: NDArray[Any], size: int) -> Ids:
     return new_id
 
 
-@numba.njit(cache=True)
+@compiled()
 def _merged_into(n_edges: Any, size: int) -> Any:
     """The supernode that each is merged into; itself where it stays."""
     heap = [(edges, node) for node, edges in enumerate(n_edges)]

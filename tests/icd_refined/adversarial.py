@@ -88,7 +88,7 @@ def main() -> None:
 
 
 def kernels() -> set[str]:
-    """Names of all functions that numba compiles."""
+    """Names of all functions that are compiled."""
     sources = Path(stream_icd.icd.__file__).parent.rglob("*.py")
     pattern = re.compile(r"^@compiled\b.*\n(?:@.*\n)*def (\w+)", re.MULTILINE)
     return {name for path in sources for name in pattern.findall(path.read_text())}

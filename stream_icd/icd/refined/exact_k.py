@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from stream_icd.icd.compiled import compiled
 from stream_icd.icd.refined.level_graph import (
     Labels,
     LevelGraph,
@@ -111,7 +111,7 @@ def _penalty(coarse: LevelGraph, resolution: float, rows: Ids, columns: Ids) -> 
     return penalty
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled()
 def _best_links(coarse: LevelGraph, resolution: float, parents: Labels) -> tuple[Ids, Ids, Floats]:
     """For each community that has links to others of its parent, the one it gains most with."""
     n_nodes, n_found, total = len(parents), 0, max(coarse.total, 1e-300)
@@ -133,7 +133,7 @@ def _best_links(coarse: LevelGraph, resolution: float, parents: Labels) -> tuple
     return rows[:n_found], columns[:n_found], gains[:n_found]
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled()
 def _apply(sources: Ids, targets: Ids, at_most: int, n_nodes: int) -> Ids:
     """Where each community goes: in this order, no source twice, no target that went elsewhere."""
     into = np.arange(n_nodes)
