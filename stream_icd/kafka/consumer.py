@@ -118,7 +118,7 @@ def run_consumer(
             `max_message_bytes`).
         OffsetHeld: the broker keeps the group's position back, longer than a transaction lasts.
         RecordUndecodable: what the topic holds next cannot be decoded; all before it is done.
-        ClientStuck: the client has not returned for a minute.
+        ClientStuck: the client has not returned for `max_poll_interval_s`.
         NameTaken: another worker has started under the `instance_id` of this one.
         NotAllowed: the broker refuses, because of who we are.
         NotSupported: exactly-once was asked for and this broker cannot.
@@ -137,7 +137,7 @@ def run_consumer(
         max_poll_interval_ms=milliseconds(settings.max_poll_interval_s),
         partition_assignment_strategy=(CooperativeStickyAssignor,),
     )
-    poller = Poller(consumer, stop, settings.shutdown_timeout_s)
+    poller = Poller(consumer, stop, settings)
     try:
         with contextlib.suppress(_GiveBack):
             loop = _Loop(

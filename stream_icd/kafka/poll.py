@@ -12,6 +12,7 @@ from kafka import TopicPartition
 from kafka import errors as client
 
 from stream_icd.errors import ClientStuck, MessageTooLarge
+from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.stop import Stop
 from stream_icd.kafka.workarounds.fetched_records import reads_next
 from stream_icd.kafka.workarounds.network import last_failure
@@ -20,8 +21,6 @@ from stream_icd.kafka.worker import Worker
 log = logging.getLogger(__name__)
 
 LOOK_EVERY_S = 1.0
-# A poll returns after a fraction of a second. One that has not in this time never will.
-STUCK_AFTER_S = 60.0
 CLOSE_TIMEOUT_S = 2.0
 
 
@@ -30,15 +29,20 @@ class Poller:
 
     The client is called in a thread of its own, which then dies with the process.
 
+    A poll returns after a fraction of a second; the client (3.0.12) also waits in it for the
+    names of brokers, which may take minutes where no name server answers. One that takes longer
+    than `max_poll_interval_s`, after which the group has given up its member, never returns.
+
     Args:
         stop: once it is set, a client that does not return is waited for no longer than
-            `shutdown_s` seconds.
+            `shutdown_timeout_s`.
     """
 
-    def __init__(self, consumer: Any, stop: Stop | None, shutdown_s: float) -> None:
+    def __init__(self, consumer: Any, stop: Stop | None, settings: KafkaSettings) -> None:
         self._consumer = consumer
         self._stop = stop
-        self._shutdown_s = shutdown_s
+        self._stuck_after_s = settings.max_poll_interval_s
+        self._shutdown_s = settings.shutdown_timeout_s
         self._worker = Worker("poll")
         self._is_stuck = False
 
@@ -76,7 +80,7 @@ class Poller:
 
     def _patience_s(self) -> float:
         asked_to_stop = self._stop is not None and self._stop.is_set()
-        return min(self._shutdown_s, STUCK_AFTER_S) if asked_to_stop else STUCK_AFTER_S
+        return min(self._shutdown_s, self._stuck_after_s) if asked_to_stop else self._stuck_after_s
 
     def _stuck(self, waited_s: float) -> ClientStuck:
         places = ", ".join(

@@ -59,7 +59,7 @@ def open_reader(
         MessageTooLarge: the next record is larger than what is taken as one answer (100 MB and
             `max_message_bytes`).
         RecordUndecodable: what the topic holds there cannot be decoded.
-        ClientStuck: the client does not return; its records have stopped coming for a minute.
+        ClientStuck: the client has not returned for `max_poll_interval_s`.
         BrokerUnavailable: nobody answers within `connect_timeout_s`. While following "forever",
             a broker that goes away is waited for instead.
         BadSettings: `start` is a naive datetime, or names a partition that does not exist.
@@ -72,7 +72,7 @@ def open_reader(
     ]
     known = recognise(settings)
     consumer = open_consumer(settings)
-    poller = Poller(consumer, stop, settings.shutdown_timeout_s)
+    poller = Poller(consumer, stop, settings)
     try:
         with translated(f"read {topic}"):
             consumer.assign(partitions)

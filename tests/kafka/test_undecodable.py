@@ -162,13 +162,11 @@ def test_a_worker_whose_client_does_not_return_names_where_it_reads(
     embedded: Broker,
     pipe: tuple[str, str, str],
     hang: threading.Event,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("stream_icd.kafka.poll.STUCK_AFTER_S", 2.0)
-    settings = embedded.settings(shutdown_timeout_s=1.0)
+    settings = embedded.settings(max_poll_interval_s=3.0)
     publish(settings, pipe[0], 3, keys=1)
     echo = Echo(settings, *pipe)
-    says = rf"not returned for 2 s.* {pipe[0]}\[\d\] at offset 3.* --to PARTITION:OFFSET"
+    says = rf"not returned for 3 s.* {pipe[0]}\[\d\] at offset 3.* --to PARTITION:OFFSET"
 
     def consume_and_hang() -> None:
         with echo:
