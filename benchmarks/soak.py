@@ -31,6 +31,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import psutil
 from scipy.stats import theilslopes
 
 from benchmarks.soak_ends import CATCH_UP_S, Offer, Plan, count, rows, run_sender, run_subscriber
@@ -195,20 +196,26 @@ def sampled(
         if detector.poll() is not None or not subscriber.is_alive() or sender.exitcode:
             raise RuntimeError(f"a process died; {tail(plan.folder / 'detector.log')}")
         counts = (count(plan.sent), count(plan.seen))
-        memory = (resident_mib(detector.pid), resident_mib(subscriber.pid))
+        memory = (memory_mib(detector.pid), memory_mib(subscriber.pid))
         taken.append((time.time(), *counts, *memory, cpu_seconds(detector.pid)))
         next_at += 1.0
         time.sleep(max(0.0, next_at - time.time()))
 
 
-def resident_mib(pid: int) -> float:
-    pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
-    return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
+def family(pid: int) -> list[psutil.Process]:
+    """A process and its worker processes."""
+    root = psutil.Process(pid)
+    return [root, *root.children(recursive=True)]
+
+
+def memory_mib(pid: int) -> float:
+    """Memory of a process and its worker processes; a page that several share counts once."""
+    return sum(float(one.memory_full_info().pss) for one in family(pid)) / 2**20
 
 
 def cpu_seconds(pid: int) -> float:
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    """Processor time of a process and its worker processes."""
+    return sum(float(sum(one.cpu_times()[:2])) for one in family(pid))
 
 
 def write_samples(one: Soaked, path: Path) -> None:
@@ -242,7 +249,7 @@ def draw(one: Soaked, path: Path) -> None:
         )
     rates.set_ylim(bottom=0)
     rates.set_xlabel("minutes at the rate")
-    for axes, title in ((memory, "resident memory, MiB"), (lag, "lag"), (rates, "rates")):
+    for axes, title in ((memory, "memory, MiB"), (lag, "lag"), (rates, "rates")):
         axes.set_title(title, loc="left", fontsize=10)
         where = "upper left" if axes is lag else "lower right"
         axes.legend(frameon=False, loc=where, fontsize=9)

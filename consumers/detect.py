@@ -107,7 +107,7 @@ def main(
         run.metrics.model(work.version)
         pool = ProcessPool(work, model, processes)
         engine = run.until_the_end.enter_context(pool.opened())
-        run.metrics.processes(lambda: engine.alive)
+        run.metrics.processes(lambda: engine.alive, lambda: engine.resident_bytes)
         run.metrics.in_hand(lambda: engine.in_hand)
         structlog.get_logger().info("warming up", model=work.version, processes=processes)
         engine.wait_until_warm(run.stop)

@@ -83,6 +83,11 @@ class Metrics:
         self._processes = Gauge(
             "stream_icd_processes", "Processes that are there to detect.", registry=registry
         )
+        self._processes_memory = Gauge(
+            "stream_icd_processes_resident_memory_bytes",
+            "Resident memory of the worker processes together.",
+            registry=registry,
+        )
         self._in_hand = Gauge(
             "stream_icd_in_hand_seconds",
             "How long the snapshot that takes longest has been worked on; 0 when there is none.",
@@ -97,9 +102,10 @@ class Metrics:
         """This model is at work from now on."""
         self._model.info({"version": version})
 
-    def processes(self, count: Callable[[], int]) -> None:
-        """Whom to ask how many processes are there."""
+    def processes(self, count: Callable[[], int], resident_bytes: Callable[[], int]) -> None:
+        """Whom to ask how many worker processes are there, and how much memory they take."""
         self._processes.set_function(count)
+        self._processes_memory.set_function(resident_bytes)
 
     def in_hand(self, jobs: Callable[[], Sequence[InHand]]) -> None:
         """Whom to ask what is worked on."""

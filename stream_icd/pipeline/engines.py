@@ -126,6 +126,11 @@ class PoolAtWork(Generic[Job, Outcome]):
         """The jobs that processes are at, the one that takes longest first."""
         return self.processes.in_hand
 
+    @property
+    def resident_bytes(self) -> int:
+        """Resident memory of all processes together."""
+        return self.processes.resident_bytes
+
     def wait_until_warm(self, stop: Stop) -> None:
         """Return when all processes are warm, or `stop` is set.
 

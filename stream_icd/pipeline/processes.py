@@ -115,6 +115,12 @@ class Processes(Generic[Job, Result]):
         with self._lock:
             return sum(process.is_alive for process in self._all)
 
+    @property
+    def resident_bytes(self) -> int:
+        """Resident memory of all of them together."""
+        with self._lock:
+            return sum(process.resident_bytes for process in self._all)
+
     def is_open(self, timeout_s: float) -> bool:
         """Whether all of them are open, or will be within this time.
 

@@ -41,10 +41,14 @@ class Meter:
         clock = time.monotonic() - self._since
         return Usage(clock, max(0.0, cpu - self._cpu), max(0, memory - self._memory))
 
+    @property
+    def resident_bytes(self) -> int:
+        """Its resident memory; 0 of a process that has ended."""
+        return self._now()[1]
+
     def _now(self) -> tuple[float, int]:
         try:
-            with self._process.oneshot():
-                times, memory = self._process.cpu_times(), self._process.memory_info()
+            times, memory = self._process.cpu_times(), self._process.memory_info()
         except psutil.Error:  # it has ended
             return 0.0, 0
         return times.user + times.system, memory.rss

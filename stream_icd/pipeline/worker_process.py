@@ -50,6 +50,11 @@ class WorkerProcess:
     def is_alive(self) -> bool:
         return self._process.is_alive()
 
+    @property
+    def resident_bytes(self) -> int:
+        """Its resident memory."""
+        return self._meter.resident_bytes
+
     def opened(self) -> tuple[bool, Any]:
         """Whether it opened, and what that raised; waits until it is known.
 

@@ -126,6 +126,7 @@ def test_numbers_health_and_logs_tell_what_happened(
         assert detector.count("stream_icd_age_seconds_count", topic=SNAPSHOTS) == N_GOOD
         assert detector.count("stream_icd_model_info", version=version) == 1
         assert detector.count("stream_icd_processes") == 2
+        assert detector.count("stream_icd_processes_resident_memory_bytes") > 2 * 50e6
         joined = detector.count("stream_icd_rebalances_total", topic=SNAPSHOTS)
         assert joined >= 1
 
