@@ -3,10 +3,11 @@
     python -m benchmarks.pipeline --data as733.parquet
 
 Daily AS topologies (SNAP's AS-733, in any form that `stream-icd produce as` reads) wait in a topic
-of Apache Kafka, and of the embedded broker; the detector's own loop works them off in this
-process, in turns with bare `detect_snapshot` on the same snapshots. Then one snapshot at a time:
-from sending it to having its communities in a subscriber's hands. Writes docs/pipeline.md; the
-exit status is 1 when the pipe adds more than 15 % of detection and more than 5 ms a snapshot.
+of Apache Kafka, and of the embedded broker; the detector's own loop and worker process work them
+off, in turns with bare `detect_snapshot` on the same snapshots. Then one snapshot at a time: from
+sending it to having its communities in a subscriber's hands. Then without a broker: what it costs
+to have the work done in a worker process. Writes docs/pipeline.md; the exit status is 1 when the
+pipe adds more than 15 % of detection and more than 5 ms a snapshot.
 """
 
 from __future__ import annotations
@@ -26,12 +27,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
 import kafka
 import numpy as np
+import psutil
 import pyarrow as pa
 import structlog
 
@@ -39,18 +42,19 @@ from stream_icd.kafka.batch_done import BatchDone
 from stream_icd.kafka.consumer import run_consumer
 from stream_icd.kafka.producer import Publisher
 from stream_icd.kafka.reader import open_reader
+from stream_icd.kafka.record import Record
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import TopicSpec, create_topics
-from stream_icd.pipeline import detect
 from stream_icd.pipeline.dead_letters import DeadLetterLimit
-from stream_icd.pipeline.detect import Detector, DetectSettings, detect_snapshot
+from stream_icd.pipeline.detect import Detector, DetectSettings, RecordDetection, detect_snapshot
+from stream_icd.pipeline.engines import Engine, InProcess, PoolAtWork, ProcessPool
 from stream_icd.pipeline.outgoing import outgoing
 from stream_icd.pipeline.runner import Runner
+from stream_icd.pipeline.step import Outcome
 from stream_icd.registry.shipped import VersionedModel, open_model
 from stream_icd.snapshot import Snapshot, Window, snapshot_from_pairs
 from stream_icd.sources.as_topology import read_as_topology
 from stream_icd.wire.communities import decode_communities
-from stream_icd.wire.message import Message
 from stream_icd.wire.snapshots import decode_snapshot, encode_snapshot
 from tests.brokers import OPENERS
 
@@ -71,11 +75,10 @@ TIMEOUTS: dict[str, dict[str, float]] = {
     "embedded": {},
 }
 
-# Where the time goes: the functions that the loop and the detector call, by their homes.
+# Where the time goes. In the worker process: stages that results tell.
+STAGES = {"decode": ("decode",), "detect": ("features", "encode", "cluster")}
+# In the detector: the functions that its loop calls, by their homes.
 STEPS: dict[str, tuple[tuple[Any, str], ...]] = {
-    "decode": ((detect, "decode_snapshot"),),
-    "detect": ((detect, "detect_snapshot"),),
-    "encode": ((detect, "encode_communities"),),
     "publish": ((Publisher, "send"), (Publisher, "flush")),
     "commit": (
         (kafka.KafkaProducer, "send_offsets_to_transaction"),
@@ -147,9 +150,40 @@ class Bench:
         detect_snapshot(snapshot, self._model, DetectSettings(threads=1))
         return 1000 * (time.perf_counter() - started)
 
-    def detector(self, topic: str) -> Runner:
-        settings = DetectSettings(topic=topic, threads=1)
-        return Runner(Detector(lambda: self._model, settings), DeadLetterLimit())
+    def work(self, topic: str) -> RecordDetection:
+        """What a worker process does."""
+        return RecordDetection(self._model, DetectSettings(topic=topic, threads=1))
+
+    @contextmanager
+    def worker_process(self, work: RecordDetection) -> Iterator[PoolAtWork[Record, Outcome]]:
+        """One, warm, as `stream-icd consume detect` has it."""
+        with ProcessPool(work, MODEL, 1).opened() as engine:
+            engine.wait_until_warm(threading.Event())
+            yield engine
+
+    @contextmanager
+    def detector(self, topic: str) -> Iterator[Runner]:
+        """A detector and its worker process."""
+        work = self.work(topic)
+        with self.worker_process(work) as engine:
+            detector = Detector(lambda: self._model, work.settings, engine)
+            yield Runner(detector, DeadLetterLimit())
+
+
+def stages(batch: BatchDone) -> Counter[str]:
+    """Seconds in each of STAGES, as the results of a batch tell."""
+    seconds: Counter[str] = Counter()
+    for one in batch.outgoing:
+        said = dict(one.headers)
+        for step, parts in STAGES.items():
+            seconds[step] += sum(float(said[f"icd_ms_{part}"]) for part in parts) / 1000
+    return seconds
+
+
+def cpu_seconds() -> float:
+    """Processor time of this process and its worker processes."""
+    workers = psutil.Process().children()
+    return time.process_time() + sum(float(sum(one.cpu_times()[:2])) for one in workers)
 
 
 @contextmanager
@@ -186,24 +220,25 @@ def turn(bench: Bench, settings: KafkaSettings, number: int) -> Turn:
     bare = [bench.bare(snapshot) for snapshot in bench.snapshots]
     bare_cpu = 1000 * (time.process_time() - cpu_began) / len(bare)
     stop, count, marks = threading.Event(), 0, []
-    with stopwatch() as seconds:
+    with stopwatch() as seconds, bench.detector(COMMUNITIES) as runner:
 
         def on_done(batch: BatchDone) -> None:
             nonlocal count
             count += len(batch.records)
-            marks.append((count, time.perf_counter(), time.process_time(), seconds.copy()))
+            seconds.update(stages(batch))
+            marks.append((count, time.perf_counter(), cpu_seconds(), seconds.copy()))
             if count >= len(bench.snapshots):
                 stop.set()
 
-        handle = bench.detector(COMMUNITIES).handle
         run_consumer(
             settings,
             SNAPSHOTS,
             f"turn-{number}",
-            handle,
+            runner.handle,
             stop,
             max_records=BATCH,
             on_done=on_done,
+            ahead=True,
         )
     (skipped, began, cpu_began, before), (_, ended, cpu_ended, after) = marks[0], marks[-1]
     per_snapshot = 1000 / (count - skipped)
@@ -212,38 +247,59 @@ def turn(bench: Bench, settings: KafkaSettings, number: int) -> Turn:
         per_snapshot * (ended - began),
         bare_cpu,
         per_snapshot * (cpu_ended - cpu_began),
-        {step: per_snapshot * (after[step] - before[step]) for step in STEPS},
+        {step: per_snapshot * (after[step] - before[step]) for step in (*STAGES, *STEPS)},
     )
 
 
 def one_at_a_time(bench: Bench, settings: KafkaSettings, count: int) -> Latency:
     """From sending a snapshot until a reader of committed records has decoded its communities."""
-    stop, times = threading.Event(), []
-    handle = bench.detector(ONE_COMMUNITIES).handle
-    worker = threading.Thread(
-        target=run_consumer,
-        args=(settings, ONE_SNAPSHOTS, "one-at-a-time", handle, stop),
-        kwargs={"max_records": 1},
-    )
-    worker.start()
+    stop = threading.Event()
+    with bench.detector(ONE_COMMUNITIES) as runner:
+        worker = threading.Thread(
+            target=run_consumer,
+            args=(settings, ONE_SNAPSHOTS, "one-at-a-time", runner.handle, stop),
+            kwargs={"max_records": 1, "ahead": True},
+        )
+        worker.start()
+        try:
+            return latency(bench, settings, count)
+        finally:
+            stop.set()
+            worker.join()
+
+
+def latency(bench: Bench, settings: KafkaSettings, count: int) -> Latency:
+    """Send snapshots one by one to a detector that is at work."""
+    times = []
     chosen = [bench.snapshots[i * len(bench.snapshots) // count] for i in (0, *range(count))]
     messages = [outgoing(ONE_SNAPSHOTS, encode_snapshot(one)) for one in chosen]
-    try:
-        with (
-            open_reader(settings, ONE_COMMUNITIES) as results,
-            Publisher(settings) as publisher,
-        ):
-            for snapshot, message in zip(chosen, messages, strict=True):
-                bare, started = bench.bare(snapshot), time.perf_counter()
-                publisher.send(message)
-                found = next(results)
-                decode_communities(found.key, found.value, found.headers)
-                times.append((bare, 1000 * (time.perf_counter() - started)))
-    finally:
-        stop.set()
-        worker.join()
+    with open_reader(settings, ONE_COMMUNITIES) as results, Publisher(settings) as publisher:
+        for snapshot, message in zip(chosen, messages, strict=True):
+            bare, started = bench.bare(snapshot), time.perf_counter()
+            publisher.send(message)
+            found = next(results)
+            decode_communities(found.key, found.value, found.headers)
+            times.append((bare, 1000 * (time.perf_counter() - started)))
     bare_ms, piped_ms = np.array(times[1:]).T  # the first one waited for the worker to join
     return Latency(bare_ms, piped_ms)
+
+
+def once(engine: Engine[Record, Outcome], record: Record) -> None:
+    """Detect one snapshot."""
+    list(engine([record]))
+
+
+def handed_over(bench: Bench, count: int) -> Latency:
+    """Snapshots decoded, detected and encoded in this process, and in a worker process in turns."""
+    work, times = bench.work(COMMUNITIES), []
+    chosen = [bench.snapshots[i * len(bench.snapshots) // count] for i in range(count)]
+    here = InProcess(work)
+    with bench.worker_process(work) as there:
+        for number, snapshot in enumerate(chosen):
+            message = encode_snapshot(snapshot)
+            record = Record("t", 0, number, 0, message.key, message.value, message.headers)
+            times.append([best_ms(partial(once, engine, record)) for engine in (here, there)])
+    return Latency(*np.array(times).T)
 
 
 def codec(snapshots: Sequence[Snapshot]) -> Speed:
@@ -264,7 +320,7 @@ def codec(snapshots: Sequence[Snapshot]) -> Speed:
     return Speed(encode, decode, round(raw), round(wire))
 
 
-def best_ms(function: Callable[[], Snapshot | Message]) -> float:
+def best_ms(function: Callable[[], object]) -> float:
     def once() -> float:
         started = time.perf_counter()
         function()
@@ -313,13 +369,12 @@ def measure(broker: str, bench: Bench, turns: int, singles: int) -> Found:
 
 def backlog_rows(name: str, found: Found) -> list[str]:
     one = found.typical
-    steps = [f"{one.steps[step]:.2f}" for step in STEPS]
-    rest = one.piped - sum(one.steps.values())
+    steps = [f"{one.steps[step]:.2f}" for step in (*STAGES, *STEPS)]
     added = " ".join(f"{turn.added:.2f}" for turn in found.turns)
     return [
         f"{name} | {one.bare:.2f} | {one.piped:.2f} | {one.piped / one.bare:.3f} | "
         f"{one.added:.2f} | {one.allowed:.2f} | {added} | {one.bare_cpu:.2f} | {one.piped_cpu:.2f}",
-        f"{name} | {' | '.join(steps)} | {rest:.2f}",
+        f"{name} | {' | '.join(steps)}",
     ]
 
 
@@ -331,7 +386,18 @@ def latency_row(name: str, one: Latency) -> str:
     return f"{name} | {' | '.join(cells)}"
 
 
-def page(bench: Bench, found: dict[str, Found], speeds: dict[str, Speed], singles: int) -> str:
+def fence_row(one: Latency) -> str:
+    added = one.piped - one.bare
+    cells = (
+        *(np.median(times) for times in (one.bare, one.piped, added)),
+        np.percentile(added, 95),
+    )
+    return " | ".join(f"{cell:.2f}" for cell in cells)
+
+
+def page(
+    bench: Bench, found: dict[str, Found], speeds: dict[str, Speed], fence: Latency, singles: int
+) -> str:
     """docs/pipeline.md."""
     backlog = [backlog_rows(name, one) for name, one in found.items()]
     turns = len(next(iter(found.values())).turns)
@@ -357,11 +423,11 @@ broker | bare | piped | ratio | added | allowed | added, turn by turn | CPU, bar
 --- | --- | --- | --- | --- | --- | --- | --- | ---
 {lines(row for row, _ in backlog)}
 
-Where it goes (detect is slower here than bare where the client's own threads want the interpreter
-at the same time; the rest is fetching and handing over between threads):
+Where it goes. The worker process decodes and detects one batch while the detector publishes and
+commits the one before, so these overlap:
 
-broker | {" | ".join(STEPS)} | rest
---- | {"--- | " * len(STEPS)}---
+broker | {" | ".join((*STAGES, *STEPS))}
+--- | {" | ".join("---" for _ in (*STAGES, *STEPS))}
 {lines(row for _, row in backlog)}
 
 ## One at a time
@@ -372,6 +438,16 @@ committed records has decoded the communities; added is piped less bare, snapsho
 broker | bare, median | 95 % | piped, median | 95 % | added, median | 95 %
 --- | --- | --- | --- | --- | --- | ---
 {lines(latency_row(name, one.latency) for name, one in found.items())}
+
+## The worker process
+
+What it costs to decode, detect and encode in a process that is watched from outside
+([security.md](security.md#a-budget-for-each-snapshot)), without a broker: {len(fence.bare)}
+snapshots in this process and in a worker process, best of five each.
+
+this process, median ms | worker process | added, median | 95 %
+--- | --- | --- | ---
+{fence_row(fence)}
 
 ## The codec
 
@@ -410,7 +486,10 @@ def main() -> int:
         name: measure(name, bench, options.turns, options.singles)
         for name in options.broker or reversed(OPENERS)
     }
-    PAGE.write_text(page(bench, found, speeds, options.singles), encoding="utf-8")
+    PAGE.write_text(
+        page(bench, found, speeds, handed_over(bench, options.singles), options.singles),
+        encoding="utf-8",
+    )
     print(PAGE.read_text(encoding="utf-8"))
     return int(any(one.too_dear for one in found.values()))
 
