@@ -1,4 +1,4 @@
-"""`stream-icd topics`: create them, and let a group pass over what it cannot read."""
+"""`stream-icd topics`: create them, skip what cannot be read, track a graph anew."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ import typer
 
 from stream_icd.cli.options import BootstrapServers, kafka_settings
 from stream_icd.errors import BadSettings
+from stream_icd.printable import printable
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="Create the topics; skip records that cannot be read.",
+    help="Create the topics; skip records that cannot be read; track a graph anew.",
 )
 
 
@@ -34,6 +35,31 @@ def create(bootstrap_servers: BootstrapServers = None) -> None:
         typer.echo(f"created   {name}")
     for name in result.existing:
         typer.echo(f"exists    {name}")
+
+
+@app.command("track-anew")
+def track_anew(
+    graph: Annotated[str, typer.Argument(help="Graph whose tracked windows are forgotten.")],
+    topic: Annotated[str, typer.Option(help="Topic that the trackers write.")] = "icd.events.v1",
+    bootstrap_servers: BootstrapServers = None,
+) -> None:
+    """Make trackers start a graph anew, as if its next window were the first.
+
+    For a graph whose windows are all too late: its source began again at an earlier time, or one
+    window was far ahead. Stop the trackers, run this, and start them. All communities are then
+    born; no stable id is given a second time. Results that were tracked before are tracked again
+    if they are sent again.
+
+      stream-icd topics track-anew as733
+    """
+    from stream_icd.kafka.producer import Publisher
+    from stream_icd.pipeline.events_topic import forget_graph
+
+    if not graph:
+        raise BadSettings("the name of the graph is empty; give one, such as as733")
+    with Publisher(kafka_settings(bootstrap_servers)) as publisher:
+        publisher.send(forget_graph(graph, topic))
+    typer.echo(f"trackers start {printable(graph)} anew when they are started again")
 
 
 @app.command()

@@ -79,6 +79,13 @@ class SeenResults:
         self.add(result)
         return True
 
+    def forget(self, key: bytes | None) -> None:
+        """Forget all results of a graph: those that come again are new."""
+        for name in [name for name in self._newest if name[0] == key]:
+            del self._newest[name]
+        for result in [result for result in self._seen if result.name[0] == key]:
+            del self._seen[result]
+
     def keep(self) -> None:
         """Add to what was seen before all that was added here since."""
         assert self._before is not None, "there is somewhere to keep it"

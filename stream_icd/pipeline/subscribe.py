@@ -284,6 +284,10 @@ def _follow(
     superseded = source.superseded(stop)
     with source.open(stop) as records:
         for record in filter(source.wanted.holds, records):
+            if record.value is None:  # an operator made the graph start anew
+                last.pop((record.key or b"").decode(errors="replace"), None)
+                seen.forget(record.key)
+                continue
             try:
                 found = decode(record)
             except BadInput as error:

@@ -16,7 +16,7 @@ from stream_icd.kafka.topics import EVENTS
 from stream_icd.pipeline.claim_settings import ClaimSettings
 from stream_icd.pipeline.claims import decoded
 from stream_icd.pipeline.clock import utc_now
-from stream_icd.pipeline.events_topic import EventsTopic
+from stream_icd.pipeline.events_topic import EventsTopic, Forgotten
 from stream_icd.pipeline.outgoing import outgoing
 from stream_icd.pipeline.per_graph import PerGraph
 from stream_icd.pipeline.seen_results import SeenResults, result_of
@@ -71,6 +71,7 @@ class Tracker(Step):
         self._following: dict[int, int] = {}  # by partition: the offset after the last batch
         self._unbroken: set[int] = set()  # partitions where this batch follows the last one
         self._is_caught_up = False
+        self._first_ids: dict[str, int] = {}  # of graphs that an operator made start anew
 
     def begin(self, records: Sequence[Record]) -> None:
         """See which partitions go on where the last committed batch ended."""
@@ -105,7 +106,8 @@ class Tracker(Step):
 
     def _tracked(self, found: Communities) -> Processed:
         recent = self._recent.get(found.graph) or ()
-        tracked = track(recent, found, self._settings)
+        first_id = self._first_ids.get(found.graph, 0)
+        tracked = track(recent, found, self._settings, first_id)
         self._recent.put(found.graph, remember(recent, tracked, self._settings))
         kinds = Counter(event.kind for event in tracked.events)
         return Processed(
@@ -126,6 +128,10 @@ class Tracker(Step):
         if self._is_caught_up:
             return
         for tracked in self._memory.news(self._seen):
+            if isinstance(tracked, Forgotten):
+                self._first_ids[tracked.graph] = tracked.first_id
+                self._recent.learn(tracked.graph, ())
+                continue
             if self._is_ahead(tracked.window):  # tracked when the limit was another, or none
                 continue
             recent = self._recent.committed(tracked.graph) or ()

@@ -18,7 +18,10 @@ DEFAULTS = TrackSettings()
 
 
 def track(
-    recent: Sequence[CommunityEvents], found: Communities, settings: TrackSettings = DEFAULTS
+    recent: Sequence[CommunityEvents],
+    found: Communities,
+    settings: TrackSettings = DEFAULTS,
+    first_id: int = 0,
 ) -> CommunityEvents:
     """What happened to the communities of a graph up to the window of `found`.
 
@@ -37,6 +40,8 @@ def track(
     Args:
         recent: what was tracked of the same graph before, oldest first, as `remember` keeps it;
             empty for the first window. This is the whole state of a tracker.
+        first_id: where ids begin in the first window: above all that the graph had before it was
+            made to start anew.
     """
     revised = recent[-1] if recent else None
     recent = without_revised(recent, found)
@@ -46,7 +51,8 @@ def track(
     partition = by_first_node(found.nodes, found.labels)
     if last is None:
         known = Identities.unknown(partition.n_communities)
-        known.ids[:] = _first_id(revised) + np.arange(partition.n_communities)
+        start = first_id if revised is None else _first_id(revised)
+        known.ids[:] = start + np.arange(partition.n_communities)
         events = first_events(known, partition)
     else:
         front = compare(last, found.window, partition, 0, settings.memory)

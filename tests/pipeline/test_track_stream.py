@@ -18,6 +18,7 @@ from stream_icd.kafka.consumer import run_consumer
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.topics import TopicSpec, create_topics
 from stream_icd.pipeline.dead_letters import DeadLetterLimit
+from stream_icd.pipeline.events_topic import forget_graph
 from stream_icd.pipeline.runner import Runner
 from stream_icd.pipeline.subscribe import subscribe_events
 from stream_icd.pipeline.track import Tracker
@@ -25,7 +26,7 @@ from stream_icd.snapshot import Window
 from stream_icd.tracking.gaps import MOST_MISSED
 from stream_icd.tracking.settings import TrackSettings
 from stream_icd.tracking.track import track
-from stream_icd.wire.events import encode_events
+from stream_icd.wire.events import decode_events, encode_events
 from tests.brokers import Broker
 from tests.pipeline.tracked import (
     events_in,
@@ -294,6 +295,40 @@ def test_a_window_that_was_believed_once_is_forgotten_by_a_tracker_that_does_not
     assert [one.late for one in told] == [False, False, False, True, False, False]
     assert same(told[:2], unbroken(hours[:2]))
     assert {*told[-1].communities.tolist()} & {*told[1].communities.tolist()}
+
+
+def test_a_graph_that_an_operator_resets_starts_anew_with_new_ids(
+    broker: Broker, found_and_told: Topics
+) -> None:
+    hours, other = stream("g", 4), stream("h", 2, seed=4)
+    sent = [*hours[2:], *other, *hours[:2]]
+    publish(broker, [outgoing(one, found_and_told[0]) for one in sent])
+    records = held(broker, found_and_told[0])
+    of_g = [record for record in records if record.key == b"g"]
+    work(broker, tracker(broker, found_and_told[1]), [one for one in records if one.key == b"h"])
+    work(broker, tracker(broker, found_and_told[1]), of_g)
+    publish(broker, [forget_graph("g", found_and_told[1])])
+    again = tracker(broker, found_and_told[1])
+    work(broker, again, of_g[2:3])
+    work(broker, tracker(broker, found_and_told[1]), of_g[3:])
+    told = [r for r in held(broker, found_and_told[1]) if r.key == b"g" and r.value is not None]
+    before, late, after = (
+        [decode_events(r.key, r.value, r.headers) for r in part]
+        for part in (told[:2], told[2:4], told[4:])
+    )
+    assert [one.late for one in late] == [True, True]
+    assert [one.snapshot_id for one in after] == ["g/0", "g/1"]
+    assert not any(one.late for one in after)
+    assert {event.kind for event in after[0].events} == {"born"}
+    first_new = min(after[0].communities.tolist())
+    assert first_new == before[-1].next_community
+    assert [(one.community, one.kind) for one in after[1].events] == [
+        (one.community + first_new, one.kind) for one in unbroken(hours[:2])[1].events
+    ]
+    options = {"start": "beginning", "settings": broker.settings(), "topic": found_and_told[1]}
+    found = list(subscribe_events("g", until="end", **options))  # type: ignore[arg-type]
+    assert [one.snapshot_id for one in found] == ["g/2", "g/3", "g/0", "g/1"]  # the newest of each
+    assert same(found[2:], after)
 
 
 def test_more_missing_windows_than_anybody_counts_are_told(
