@@ -62,7 +62,7 @@ def fill(settings: KafkaSettings, snapshots: Iterable[Snapshot]) -> None:
 def work_off(settings: KafkaSettings, model: str, processes: int, count: int) -> Run:
     """Run a detector, in a group of its own, until it has found `count` results."""
     since = datetime.now(UTC)
-    options = ["--model", model, "--processes", str(processes), "--threads", "1"]
+    options = ["--model", model, "--processes", str(processes)]
     where = ["--group", f"benchmark-{time.time_ns()}", "-b", settings.bootstrap_servers]
     command = [sys.executable, "-m", "stream_icd.cli", "consume", "detect", *options, *where]
     with tempfile.TemporaryDirectory() as folder:
@@ -140,7 +140,7 @@ def section(found: dict[str, dict[int, list[Run]]], rounds: int) -> str:
             "",
             f"Written by `python -m benchmarks.processes`: medians of {rounds} rounds that take "
             "turns (gain: round by round),",
-            f"`--threads 1`, Apache Kafka and the detector on the same {cores} CPU cores (load at "
+            f"Apache Kafka and the detector on the same {cores} CPU cores (load at "
             f"the end {load:.1f}),",
             f"exactly-once, Python {platform.python_version()}. Both give the same bytes.",
             "",

@@ -102,7 +102,7 @@ def work_off(broker: Broker, model: str, detectors: int, count: int) -> Run:
 
 def start(broker: Broker, model: str, group: str, core: int, log: Path) -> subprocess.Popen[bytes]:
     """A detector that keeps to one core."""
-    options = ("--model", model, "--threads", "1", "--group", group)
+    options = ("--model", model, "--group", group)
     where = ("-b", broker.bootstrap_servers)
     program = (sys.executable, "-m", "stream_icd.cli", "consume", "detect", *options, *where)
     process = start_child(program, log)
@@ -165,7 +165,7 @@ def section(found: dict[str, dict[int, list[Run]]], rounds: int) -> str:
             "",
             f"Written by `python -m benchmarks.scale_out`: medians of {rounds} rounds that take "
             "turns (gain: round by round),",
-            "each detector with `--threads 1` on a core of its own, Apache Kafka on the same "
+            "each detector on a core of its own, Apache Kafka on the same "
             f"{cores} cores (load at the",
             f"end {load:.1f}), exactly-once, Python {platform.python_version()}. Both give the "
             "same bytes. The broker's work",

@@ -172,7 +172,7 @@ def soak(plan: Plan) -> Soaked:
 @contextmanager
 def running_detector(plan: Plan) -> Iterator[subprocess.Popen[bytes]]:
     """`stream-icd consume detect`, as an operator starts it."""
-    options = ("--model", MODEL, "--threads", "1", "--graph", plan.graph, "--group", plan.graph)
+    options = ("--model", MODEL, "--graph", plan.graph, "--group", plan.graph)
     address = ("--bootstrap-servers", plan.bootstrap_servers)
     command = (sys.executable, "-m", "stream_icd.cli", "consume", "detect", *options, *address)
     detector = start_child(command, plan.folder / "detector.log")

@@ -14,6 +14,7 @@ from stream_icd.cli.options import (
     MetricsPort,
     OnlyGraph,
 )
+from stream_icd.errors import BadSettings
 
 if TYPE_CHECKING:
     from stream_icd.cli.run_worker import Run
@@ -67,7 +68,8 @@ def main(
         int | None,
         typer.Option(
             min=1,
-            help="Cores that one snapshot may use; by default 2, and 1 with several processes.",
+            help="Cores that one snapshot may use with --mode faithful; by default 2, and 1 with "
+            "several processes. Refined mode uses one: give it --processes.",
             show_default=False,
         ),
     ] = None,
@@ -97,7 +99,7 @@ def main(
     settings = DetectSettings(
         n_communities=k,
         mode=mode,
-        threads=threads or (2 if processes == 1 else 1),
+        threads=_threads(mode, threads, processes),
         seed=seed,
     )
 
@@ -124,3 +126,13 @@ def main(
         bootstrap_servers=bootstrap_servers,
     )
     run_worker(detector, options)
+
+
+def _threads(mode: str, threads: int | None, processes: int) -> int:
+    """Cores of one snapshot; an option that would do nothing is refused."""
+    if threads is not None and mode == "refined":
+        raise BadSettings(
+            f"--threads {threads} would do nothing: refined mode works on a snapshot on one core; "
+            f"give --processes, or --mode faithful"
+        )
+    return threads or (2 if processes == 1 else 1)

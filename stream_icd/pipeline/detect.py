@@ -42,7 +42,7 @@ class DetectSettings:
         topic: where communities go.
         n_communities: K for snapshots that do not say theirs; None to find it out.
         mode: refined (the default), or faithful to the paper: encode, then K-means.
-        threads: cores that one snapshot may use.
+        threads: cores that one snapshot may use in faithful mode; refined mode uses one.
         seed: of the clustering; the same seed gives the same communities.
         limits: what a message may make us allocate; by default from the environment.
         claims: where large messages are kept; by default from the environment.

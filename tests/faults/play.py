@@ -168,7 +168,7 @@ class Play:
 
     def detector(self, *options: str, fault: Fault | None = None, **settings: object) -> Program:
         """Start `stream-icd consume detect`."""
-        model = ("--model", str(self.ground.model), "--threads", "1", "--batch", "4")
+        model = ("--model", str(self.ground.model), "--batch", "4")
         return self.program("detect", *model, *options, fault=fault, **settings)
 
     def program(self, *arguments: str, fault: Fault | None = None, **settings: object) -> Program:
