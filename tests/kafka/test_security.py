@@ -237,8 +237,6 @@ def test_a_missing_right_ends_a_worker_and_names_what_it_is_for(secure: SecureKa
     [
         ("Topic", SNAPSHOTS, Delivery.AT_LEAST_ONCE),  # the commit
         ("Group", "taken", Delivery.AT_LEAST_ONCE),
-        ("Topic", SNAPSHOTS, Delivery.EXACTLY_ONCE),
-        ("Group", "taken", Delivery.EXACTLY_ONCE),
         ("Topic", LABELS, Delivery.EXACTLY_ONCE),
         ("TransactionalId", "taken-", Delivery.EXACTLY_ONCE),
     ],

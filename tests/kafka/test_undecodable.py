@@ -74,8 +74,7 @@ def poison(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("poison")
-@pytest.mark.parametrize("ahead", [False, True])
-@pytest.mark.parametrize("before", [0, 5])
+@pytest.mark.parametrize(("before", "ahead"), [(0, False), (5, True)])
 def test_a_group_stops_before_what_cannot_be_decoded_and_can_pass_over_it(
     broker: Broker, make_topic: Callable[..., str], before: int, ahead: bool
 ) -> None:
