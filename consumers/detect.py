@@ -107,7 +107,7 @@ def main(
         opened = open_model(model)
         work = RecordDetection(opened, settings)
         run.metrics.model(work.version)
-        pool = ProcessPool(work, model, processes)
+        pool = ProcessPool(work, model, processes, give_up=True)
         engine = run.until_the_end.enter_context(pool.opened())
         run.metrics.processes(lambda: engine.alive, lambda: engine.resident_bytes)
         run.metrics.in_hand(lambda: engine.in_hand)

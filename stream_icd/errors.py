@@ -12,7 +12,8 @@ StreamIcdError
 │   ├── BadRow                             a row of a source file or stream cannot be read
 │   ├── NoGoodRows                         no row of a source can be read
 │   ├── LimitExceeded                      a count or size is above a configured limit
-│   └── OverBudget                         work on it took more time or memory than is allowed
+│   ├── OverBudget                         work on it took more time or memory than is allowed
+│   └── CrashedWorker                      work on it ended its worker, time after time
 ├── ContentChanged           stop          snapshots were sent before with other content
 ├── BadSettings              stop          an option, a setting or an argument is wrong
 ├── MissingExtra             stop          an optional dependency is not installed
@@ -111,6 +112,10 @@ class LimitExceeded(BadInput):
 
 class OverBudget(BadInput):
     """Work on it took more time or memory than its size allows; the message names both."""
+
+
+class CrashedWorker(BadInput):
+    """Work on it ended its worker, by a crash or the same error, time after time."""
 
 
 class ContentChanged(StreamIcdError):

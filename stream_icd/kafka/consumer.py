@@ -33,6 +33,7 @@ from stream_icd.errors import (
     OffsetGone,
     RecordUndecodable,
 )
+from stream_icd.kafka.attempts import Attempts, blames_record
 from stream_icd.kafka.batch_done import BatchDone
 from stream_icd.kafka.clients import client_name, open_consumer
 from stream_icd.kafka.delivery import (
@@ -51,7 +52,7 @@ from stream_icd.kafka.poll import Poller
 from stream_icd.kafka.reader import our_record, what_is_left
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.settings import KafkaSettings, milliseconds
-from stream_icd.kafka.standing import Lag, position, settled_generation, silence_s
+from stream_icd.kafka.standing import Lag, is_read, position, settled_generation, silence_s
 from stream_icd.kafka.stop import Stop
 from stream_icd.kafka.tenures import Tenure, Tenures
 from stream_icd.kafka.topics import describe_topic
@@ -65,6 +66,7 @@ log = logging.getLogger(__name__)
 Result = TypeVar("Result")
 
 Handle = Callable[[Sequence[Record]], Iterable[OutgoingRecord]]
+GiveUp = Callable[[Record, str], Iterable[OutgoingRecord]]
 
 POLL_MS = 200
 # While work is in hand: how often to poll, and how long a poll may take from a result's latency.
@@ -72,6 +74,7 @@ BUSY_POLL_EVERY_S = 0.1
 BUSY_POLL_MS = 10
 COMMIT_TIMEOUT_S = 2.0
 BACKOFF_S = 1.0
+NOTE_TIMEOUT_S = 5.0
 TOPIC_CHECK_EVERY_S = 30.0
 PUBLISH_ATTEMPTS = 5
 
@@ -92,6 +95,7 @@ def run_consumer(
     on_done: Callable[[BatchDone], None] = lambda _: None,
     watcher: Watcher | None = None,
     ahead: bool = False,
+    give_up: GiveUp | None = None,
 ) -> Delivery:
     """Consume `topic` in `group` until `stop`, and return the delivery that was kept.
 
@@ -110,6 +114,10 @@ def run_consumer(
         ahead: have `handle` begin the next batch while the results of one are published, for work
             that needs no memory of the batch before. What was begun after a batch that could not
             be committed, or when `stop` is set, is dropped.
+        give_up: what to publish for a record that ended three workers in a row, and how it did:
+            by a `kill -9` of the process, or an error out of `handle` that may be its fault. It
+            is remembered across restarts in the topic `icd.workers.v1`. None: nothing is
+            remembered, and such a record is tried for ever.
 
     Raises:
         TopicMissing: there is no such topic (any more).
@@ -151,6 +159,7 @@ def run_consumer(
                 on_done,
                 watcher or Watcher(),
                 ahead,
+                give_up,
             )
             loop.run(handle)
     finally:
@@ -208,6 +217,7 @@ class _Loop:
         on_done: Callable[[BatchDone], None],
         watcher: Watcher,
         ahead: bool,
+        give_up: GiveUp | None,
     ) -> None:
         self._settings = settings
         self._topic = topic
@@ -221,6 +231,10 @@ class _Loop:
         self._stop = stop
         self._on_done = on_done
         self._watcher = watcher
+        self._give_up = give_up
+        in_hand = consumer.config["max_poll_records"] * (2 if ahead else 1)
+        self._attempts = Attempts(settings, topic, group, in_hand)
+        self._crash: BaseException | None = None
         self._lag = Lag(consumer)
         self._held = HeldOffsets(settings, group)
         self._in_hand: dict[TopicPartition, int] = {}
@@ -242,6 +256,7 @@ class _Loop:
                         begun = self._finish(begun, handle)
                 self._check_standing()
         finally:
+            self._note_the_end()
             self._worker.close()
             self._errands.close()
             if self._outlet is not None:
@@ -249,24 +264,71 @@ class _Loop:
 
     def _begin(self, handle: Handle, timeout_ms: int) -> _Begun | None:
         """Have the records that come within that time worked on, if any do."""
-        tenure = self._tenures.begin()
-        polled = self._poll(timeout_ms)
+        tenure = self._taken_over()
+        polled = self._poll(timeout_ms, 1 if self._suspicious() else None)
         self._lag.fetched()
         if not polled:
             return None
         batch = _Batch.of(polled, tenure)
         self._in_hand = batch.first | self._in_hand
-        work = self._worker.submit(lambda: tuple(handle(batch.records)))
+        work = self._worker.submit(self._work_on(batch, handle))
         return _Begun(batch, work, time.monotonic())
+
+    def _work_on(self, batch: _Batch, handle: Handle) -> Callable[[], tuple[OutgoingRecord, ...]]:
+        """What to do with a batch: hand it over, or give up its only record."""
+        if self._give_up is not None:
+            worker = self._consumer.group_metadata().member_id
+            self._insist(partial(self._attempts.begin, batch.first, worker))
+            how = self._attempts.given_up(batch.first)
+            if how is not None:
+                give_up, (record,) = self._give_up, batch.records
+                return lambda: tuple(give_up(record, how))
+        return lambda: tuple(handle(batch.records))
+
+    def _taken_over(self) -> Tenure:
+        """Our partitions, once it is known how those that came were left; records may come."""
+        tenure = self._tenures.begin()
+        while self._give_up is not None and (unknown := self._attempts.unknown(tenure)):
+            self._insist(partial(self._attempts.take_over, unknown))
+            tenure = self._tenures.begin()
+        return tenure
+
+    def _suspicious(self) -> bool:
+        """Whether a record that comes next may have ended a worker: then it comes alone."""
+        suspicious = self._attempts.suspicious(self._tenures.ours())
+        for partition in suspicious:
+            if is_read(self._consumer, partition):
+                self._attempts.clear(partition)
+        return bool(self._attempts.suspicious(suspicious))
+
+    def _insist(self, work: Callable[[], object]) -> None:
+        """Have `work` done in the background, again and again while the broker is away."""
+        while True:
+            try:
+                self._wait_for(work)
+                return
+            except (BrokerUnavailable, DeliveryFailed) as error:
+                log.warning("waiting for the broker: %s", error)
+                self._wait_for(partial(time.sleep, BACKOFF_S))
+
+    def _note_the_end(self) -> None:
+        """Note that we end in good order, unless a record has ended us; the broker may be away."""
+        if self._give_up is None:
+            return
+        noting = self._errands.submit(self._attempts.end, self._tenures.ours(), self._crash)
+        if not concurrent.futures.wait([noting], NOTE_TIMEOUT_S).done or noting.exception():
+            log.warning("it could not be noted how this worker ended: %s", noting)
 
     def _finish(self, begun: _Begun, handle: Handle) -> _Begun | None:
         """Deliver a batch once it is worked on; the one after it, if that was begun meanwhile."""
-        batch, outgoing = begun.batch, self._finished(begun.work)
+        batch, outgoing = begun.batch, self._result(begun.work)
         handled = time.monotonic()
-        following = self._begin_ahead(handle) if self._ahead else None
+        following = self._begin_ahead(handle) if self._ahead and not self._suspicious() else None
         if self._deliver(batch, outgoing):
             published = time.monotonic() - handled
             done = BatchDone(batch.records, outgoing, handled - begun.since, published)
+            if self._give_up is not None:
+                self._attempts.done(batch.first)
             self._on_done(done)
             self._watcher.done(done)
         else:
@@ -278,6 +340,14 @@ class _Loop:
         self._held.known(batch.first)
         self._in_hand = {} if following is None else following.batch.first
         return following
+
+    def _result(self, work: Future[tuple[OutgoingRecord, ...]]) -> tuple[OutgoingRecord, ...]:
+        try:
+            return self._finished(work)
+        except Exception as error:
+            if work.done() and work.exception() is error and blames_record(error):
+                self._crash = error
+            raise
 
     def _begin_ahead(self, handle: Handle) -> _Begun | None:
         try:
@@ -418,8 +488,10 @@ class _Loop:
         if self._poll(BUSY_POLL_MS if self._is_member() else POLL_MS):
             raise BrokerError("the client gave records of paused partitions")
 
-    def _poll(self, timeout_ms: int) -> dict[TopicPartition, list[Any]]:
-        polled = self._polled(timeout_ms)
+    def _poll(
+        self, timeout_ms: int, max_records: int | None = None
+    ) -> dict[TopicPartition, list[Any]]:
+        polled = self._polled(timeout_ms, max_records)
         self._watcher.polled(settled_generation(self._consumer), silence_s(self._consumer))
         just_now = {p: records[0].offset for p, records in polled.items()}
         lag = self._lag.look(self._tenures.ours(), just_now | self._in_hand)
@@ -427,9 +499,9 @@ class _Loop:
             self._watcher.lagged(lag)
         return polled
 
-    def _polled(self, timeout_ms: int) -> dict[TopicPartition, list[Any]]:
+    def _polled(self, timeout_ms: int, max_records: int | None) -> dict[TopicPartition, list[Any]]:
         try:
-            polled = self._poller.poll(timeout_ms)
+            polled = self._poller.poll(timeout_ms, max_records)
             keep_joining(self._consumer)
             return polled
         except client.NoOffsetForPartitionError as error:

@@ -46,15 +46,22 @@ class Poller:
         self._worker = Worker("poll")
         self._is_stuck = False
 
-    def poll(self, timeout_ms: int) -> dict[TopicPartition, list[Any]]:
+    def poll(
+        self, timeout_ms: int, max_records: int | None = None
+    ) -> dict[TopicPartition, list[Any]]:
         """What has come, by partition; where nothing has, wait so long for it.
+
+        Args:
+            max_records: at most so many; None: as the consumer is configured.
 
         Raises:
             MessageTooLarge: the next record is larger than any answer that the client takes.
             ClientStuck: the client does not return.
             KafkaError: any of the client's, as they are.
         """
-        polling = self._worker.submit(partial(self._consumer.poll, timeout_ms=timeout_ms))
+        polling = self._worker.submit(
+            partial(self._consumer.poll, timeout_ms=timeout_ms, max_records=max_records)
+        )
         waited_s = 0.0  # counted, not measured: while the machine stands still, nobody waits
         while not concurrent.futures.wait([polling], LOOK_EVERY_S).done:
             waited_s += LOOK_EVERY_S

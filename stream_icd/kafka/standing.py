@@ -38,6 +38,21 @@ def position(consumer: Any, partition: TopicPartition) -> int | None:
     return None if found is None else int(found)
 
 
+def fetched_end(consumer: Any, partition: TopicPartition) -> int | None:
+    """Where the partition ends, as the last fetch told; None before the first."""
+    try:
+        end = consumer.highwater(partition)
+    except (client.KafkaError, AssertionError):  # it was taken away
+        return None
+    return None if end is None else int(end)
+
+
+def is_read(consumer: Any, partition: TopicPartition) -> bool:
+    """Whether everything is read that the last fetch told of; False before the first."""
+    end, at = fetched_end(consumer, partition), position(consumer, partition)
+    return end is not None and at is not None and at >= end
+
+
 class Lag:
     """How many records wait, or are in hand: from the first that is not committed to the end.
 
@@ -89,8 +104,4 @@ class Lag:
         return None if end is None or done is None else max(0, end - done)
 
     def _fetched_end(self, partition: TopicPartition) -> int | None:
-        try:
-            end = self._consumer.highwater(partition)
-        except (client.KafkaError, AssertionError):  # it was taken away
-            return None
-        return None if end is None else int(end)
+        return fetched_end(self._consumer, partition)

@@ -20,6 +20,7 @@ COMMUNITIES = "icd.communities.v1"
 LABELS = "icd.labels.v1"
 EVENTS = "icd.events.v1"
 MODELS = "icd.models.v1"
+WORKERS = "icd.workers.v1"
 
 DAY_MS = 24 * 3600 * 1000
 _EXISTS = client.TopicAlreadyExistsError.errno
@@ -87,6 +88,7 @@ DEFAULT_TOPICS: tuple[TopicSpec, ...] = (
     *TopicSpec(LABELS, partitions=6, retention_ms=30 * DAY_MS).with_dead_letters(),
     *TopicSpec(EVENTS, partitions=6, retention_ms=30 * DAY_MS).with_dead_letters(),
     TopicSpec(MODELS, cleanup_policy="compact"),
+    TopicSpec(WORKERS, cleanup_policy="compact"),
 )
 
 

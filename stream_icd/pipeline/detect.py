@@ -215,11 +215,7 @@ class Detector(Step):
         return self._detection.outcome(record)
 
     def work(self, records: Sequence[Record]) -> Iterator[tuple[Record, Outcome]]:
-        """Each record and its outcome, in the same order.
-
-        Raises:
-            Overloaded: a record ended the process that worked on it, time after time.
-        """
+        """Each record and its outcome, in the same order."""
         return super().work(records) if self._engine is None else self._engine(records)
 
 

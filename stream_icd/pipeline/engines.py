@@ -16,7 +16,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from threadpoolctl import threadpool_limits
 
-from stream_icd.errors import ModelDamaged, OverBudget
+from stream_icd.errors import CrashedWorker, ModelDamaged, OverBudget, Overloaded
 from stream_icd.kafka.stop import Stop
 from stream_icd.pipeline.budget import Allowance
 from stream_icd.pipeline.processes import InHand, Processes
@@ -90,11 +90,13 @@ class ProcessPool(Generic[Job, Outcome]):
         work: what is done.
         model_name: where a worker finds its model.
         workers: how many processes.
+        give_up: refuse a job that ended its processes, so that the stream goes on; else stop.
     """
 
     work: Work[Job, Outcome]
     model_name: str
     workers: int
+    give_up: bool = False
 
     def __call__(self, jobs: Iterable[Job]) -> Iterator[tuple[Job, Outcome | Refused]]:
         """Open the processes for these jobs only."""
@@ -107,7 +109,7 @@ class ProcessPool(Generic[Job, Outcome]):
         model, settings = self.work.model, self.work.settings
         opening = Opening(type(self.work), self.model_name, model.version, settings)
         with Processes[Job, Outcome](opening, self.workers, self.work) as processes:
-            yield PoolAtWork(processes)
+            yield PoolAtWork(processes, self.give_up)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +117,7 @@ class PoolAtWork(Generic[Job, Outcome]):
     """The engine that open processes are."""
 
     processes: Processes[Job, Outcome]
+    give_up: bool = False
 
     @property
     def alive(self) -> int:
@@ -142,14 +145,17 @@ class PoolAtWork(Generic[Job, Outcome]):
 
     def __call__(self, jobs: Iterable[Job]) -> Iterator[tuple[Job, Outcome | Refused]]:
         most = self.processes.count * IN_HAND
-        return in_order(jobs, self.processes.submit, _within_budget, most)
+        return in_order(jobs, self.processes.submit, self._outcome, most)
 
-
-def _within_budget(future: Future[Outcome]) -> Outcome | Refused:
-    try:
-        return future.result()
-    except OverBudget as error:
-        return Refused("budget", error)
+    def _outcome(self, future: Future[Outcome]) -> Outcome | Refused:
+        try:
+            return future.result()
+        except OverBudget as error:
+            return Refused("budget", error)
+        except Overloaded as error:
+            if not self.give_up:
+                raise
+            return Refused("crashed", CrashedWorker(str(error)))
 
 
 @dataclass(frozen=True, slots=True)

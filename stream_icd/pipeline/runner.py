@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 
 import structlog
 
+from stream_icd.errors import CrashedWorker
+from stream_icd.kafka.attempts import GIVEN_UP_AFTER
 from stream_icd.kafka.batch_done import BatchDone
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.pipeline.dead_letters import DeadLetterLimit, dead_letter, was_sent_again
@@ -21,7 +23,7 @@ def unchanged(record: OutgoingRecord) -> OutgoingRecord:
 class Runner:
     """A step at work on the records of one topic.
 
-    Give `handle` and `done` to one `run_consumer`.
+    Give `handle`, `give_up` and `done` to one `run_consumer`.
 
     Args:
         step: what is done to each record.
@@ -51,9 +53,21 @@ class Runner:
         """
         self.step.begin(records)
         for record, outcome in self.step.work([one for one in records if self._is_ours(one)]):
-            with about(record, **self.step.context):
-                outgoing = [self._fit(one) for one in self._concluded(record, outcome)]
-            yield from outgoing
+            yield from self._published(record, outcome)
+
+    def give_up(self, record: Record, how: str) -> Iterator[OutgoingRecord]:
+        """The dead letter of a record that ended its workers, so that the stream goes on.
+
+        Args:
+            how: the way it ended the last of them.
+        """
+        self.step.begin([record])
+        if self._is_ours(record):
+            error = CrashedWorker(
+                f"work on it ended {GIVEN_UP_AFTER} workers in a row, the last time so: {how}. The "
+                "logs of these workers say more. Fix the cause, then run `stream-icd dlq retry`"
+            )
+            yield from self._published(record, Refused("crashed", error))
 
     def done(self, batch: BatchDone) -> None:
         """The results of the batch are published, and its offsets are committed."""
@@ -61,6 +75,10 @@ class Runner:
 
     def _is_ours(self, record: Record) -> bool:
         return self._key is None or record.key == self._key
+
+    def _published(self, record: Record, outcome: Outcome) -> list[OutgoingRecord]:
+        with about(record, **self.step.context):
+            return [self._fit(one) for one in self._concluded(record, outcome)]
 
     def _concluded(self, record: Record, outcome: Outcome) -> tuple[OutgoingRecord, ...]:
         log = structlog.get_logger()

@@ -63,6 +63,7 @@ def run_streams(
             on_done=stream.done,
             watcher=stream.watcher,
             ahead=stream.runner.step.ahead,
+            give_up=stream.runner.give_up,
         )
 
     if len(streams) == 1:

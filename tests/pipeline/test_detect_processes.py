@@ -18,7 +18,6 @@ from pathlib import Path
 import pytest
 
 from stream_icd.child_process import start_child
-from stream_icd.errors import Overloaded
 from stream_icd.icd.model import save_model
 from stream_icd.kafka.consumer import run_consumer
 from stream_icd.kafka.producer import Publisher
@@ -282,10 +281,16 @@ class Deadly(RecordDetection):
         raise AssertionError("we are dead")
 
 
-def test_a_record_that_kills_every_process_is_named(model_folder: Path, record: Record) -> None:
+def test_a_record_that_kills_every_process_becomes_a_dead_letter(
+    model_folder: Path, record: Record
+) -> None:
     model, settings = open_model(str(model_folder)), DetectSettings(threads=1)
-    with ProcessPool(Deadly(model, settings), str(model_folder), 2).opened() as engine:
+    pool = ProcessPool(Deadly(model, settings), str(model_folder), 2, give_up=True)
+    with pool.opened() as engine:
         runner = Runner(Detector(lambda: model, settings, engine), DeadLetterLimit())
-        named = "topic snapshots, partition 2, offset 77, graph test, snapshot test/3: 3 worker"
-        with pytest.raises(Overloaded, match=named):
-            list(runner.handle([record]))
+        (letter,) = runner.handle([record])
+    said = {name: value.decode() for name, value in letter.headers}
+    assert (letter.topic, letter.value) == ("snapshots.dlq", record.value)
+    assert (said["icd_dlq_stage"], said["icd_dlq_exception"]) == ("crashed", "CrashedWorker")
+    named = "topic snapshots, partition 2, offset 77, graph test, snapshot test/3: 3 worker"
+    assert named in said["icd_dlq_message"]
