@@ -113,11 +113,7 @@ class Publisher:
             self._limits[record.topic] = record_limit(self._settings, record.topic)
         limit = self._limits[record.topic]
         if not fits(record, limit):
-            raise MessageTooLarge(
-                f"{record.size} bytes for {record.topic} with key {record.key!r} are above the "
-                f"limit of {limit} bytes (max_message_bytes, or the topic's max.message.bytes); "
-                f"set STREAM_ICD_CLAIMS_URI, and what is larger goes to files there"
-            )
+            raise too_large(record, limit)
 
     def flush(self, timeout_s: float | None = None) -> None:
         """Return when every record sent so far has been acknowledged, and only then.
@@ -204,6 +200,15 @@ def record_limit(settings: KafkaSettings, topic: str) -> int:
     if is_dead_letter_topic(topic):  # what came in must go aside, and its reason with it
         own += DEAD_LETTER_ROOM
     return own if limit is None else min(own, limit - _BATCH_BYTES)
+
+
+def too_large(record: OutgoingRecord, limit: int) -> MessageTooLarge:
+    """The error for a record that is above a `record_limit`."""
+    return MessageTooLarge(
+        f"{record.size} bytes for {record.topic} with key {record.key!r:.200} are above the "
+        f"limit of {limit} bytes (max_message_bytes, or the topic's max.message.bytes); "
+        f"set STREAM_ICD_CLAIMS_URI, and what is larger goes to files there"
+    )
 
 
 def fits(record: OutgoingRecord, limit: int) -> bool:

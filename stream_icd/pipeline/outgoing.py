@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from stream_icd.errors import BrokerUnavailable
-from stream_icd.kafka.producer import fits, record_limit
+from stream_icd.kafka.producer import fits, record_limit, too_large
 from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.pipeline.claim_settings import ClaimSettings
@@ -19,30 +21,46 @@ def outgoing(topic: str, message: Message, partition: int | None = None) -> Outg
 class Fit:
     """Makes records fit their topics: what no message may hold goes aside, the claim in its place.
 
-    Without a place for it, records are given back as they are, and the publisher refuses them.
+    Args:
+        pause: waits a moment, to ask again for a topic's limit while the broker is away; None:
+            the broker is not waited for.
     """
 
-    def __init__(self, settings: KafkaSettings, claims: ClaimSettings | None = None) -> None:
+    def __init__(
+        self,
+        settings: KafkaSettings,
+        claims: ClaimSettings | None = None,
+        pause: Callable[[], object] | None = None,
+    ) -> None:
         self._settings = settings
         self._claims = claims or ClaimSettings()
+        self._pause = pause
         self._limits: dict[str, int] = {}
 
     def __call__(self, record: OutgoingRecord) -> OutgoingRecord:
         """The record, or one that claims its bytes, which are safe by then.
 
         Raises:
+            MessageTooLarge: there is no place for its bytes, or its headers alone are too large.
             StoreUnreachable, StoreUnwritable: the bytes could not be kept; try again.
             TopicMissing: its topic does not exist.
+            BrokerUnavailable: nobody answers, and `pause` is None.
         """
-        nowhere, nothing = self._claims.uri is None, not record.value
-        if nowhere or nothing or fits(record, self._limit(record.topic)):
+        limit = self._limit(record.topic)
+        if fits(record, limit):
             return record
-        return put_aside(record, self._claims)
+        if self._claims.uri is not None and record.value:
+            claimed = put_aside(record, self._claims)
+            if fits(claimed, limit):
+                return claimed
+        raise too_large(record, limit)
 
     def _limit(self, topic: str) -> int:
-        if topic not in self._limits:
+        while topic not in self._limits:
             try:
                 self._limits[topic] = record_limit(self._settings, topic)
-            except BrokerUnavailable:  # whoever publishes waits for it
-                return self._settings.max_message_bytes
+            except BrokerUnavailable:
+                if self._pause is None:
+                    raise
+                self._pause()
         return self._limits[topic]

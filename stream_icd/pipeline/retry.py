@@ -159,8 +159,8 @@ def _sendable(
     for letter, came in read_again(settings, [record.first for record, _ in plan.records], stop):
         bad, target = planned[letter.place]
         said = ((ATTEMPT, str(bad.attempt).encode()), (ORIGIN, bad.origin.encode()))
-        record = fit(OutgoingRecord(target, came.value, came.key, (*came.headers, *said)))
         try:
+            record = fit(OutgoingRecord(target, came.value, came.key, (*came.headers, *said)))
             outlet.check(record)
         except MessageTooLarge as error:
             done.refused[letter.place] = str(error)

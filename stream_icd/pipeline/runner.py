@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
 import structlog
 
-from stream_icd.errors import CrashedWorker
+from stream_icd.errors import CrashedWorker, LimitExceeded, MessageTooLarge
 from stream_icd.kafka.attempts import GIVEN_UP_AFTER
 from stream_icd.kafka.batch_done import BatchDone
 from stream_icd.kafka.record import OutgoingRecord, Record
@@ -42,7 +43,9 @@ class Runner:
     ) -> None:
         self.step = step
         self._dead_letters = dead_letters
+        self.graph = graph
         self._key = None if graph is None else graph.encode()
+        self._n_skipped = 0
         self._fit = fit
 
     def handle(self, records: Sequence[Record]) -> Iterator[OutgoingRecord]:
@@ -50,9 +53,10 @@ class Runner:
 
         Raises:
             TooManyDeadLetters: nearly all of the last records were bad.
+            MessageTooLarge: a dead letter is too large for its topic.
         """
         self.step.begin(records)
-        for record, outcome in self.step.work([one for one in records if self._is_ours(one)]):
+        for record, outcome in self.step.work(self._ours(records)):
             yield from self._published(record, outcome)
 
     def give_up(self, record: Record, how: str) -> Iterator[OutgoingRecord]:
@@ -73,12 +77,31 @@ class Runner:
         """The results of the batch are published, and its offsets are committed."""
         self.step.done(batch)
 
+    def _ours(self, records: Sequence[Record]) -> list[Record]:
+        ours = [record for record in records if self._is_ours(record)]
+        if skipped := len(records) - len(ours):
+            self._n_skipped += skipped
+            structlog.get_logger().info(
+                "skipped records of other graphs", skipped=skipped, since_start=self._n_skipped
+            )
+        return ours
+
     def _is_ours(self, record: Record) -> bool:
         return self._key is None or record.key == self._key
 
-    def _published(self, record: Record, outcome: Outcome) -> list[OutgoingRecord]:
+    def _published(self, record: Record, outcome: Outcome) -> tuple[OutgoingRecord, ...]:
         with about(record, **self.step.context):
-            return [self._fit(one) for one in self._concluded(record, outcome)]
+            return self._concluded(record, self._fitted(record, outcome))
+
+    def _fitted(self, record: Record, outcome: Outcome) -> Outcome:
+        if isinstance(outcome, Refused):
+            return outcome
+        try:
+            return replace(outcome, outgoing=tuple(map(self._fit, outcome.outgoing)))
+        except MessageTooLarge as error:
+            self.step.forget(record)
+            reason = f"its result is too large: {error}. Then run `stream-icd dlq retry`"
+            return Refused("publish", LimitExceeded(reason))
 
     def _concluded(self, record: Record, outcome: Outcome) -> tuple[OutgoingRecord, ...]:
         log = structlog.get_logger()
@@ -86,7 +109,7 @@ class Runner:
             log.warning("dead letter", stage=outcome.stage, reason=outcome.reason)
             if not was_sent_again(record):  # whoever sent it knew that it might fail again
                 self._dead_letters.count(dead=True, reason=outcome.reason)
-            return (dead_letter(record, outcome.stage, outcome.error),)
+            return (self._fit(dead_letter(record, outcome.stage, outcome.error)),)
         self._dead_letters.count(dead=False)
         log.info(outcome.event, **outcome.facts)
         return outcome.outgoing

@@ -72,6 +72,11 @@ class SeenResults:
         _put(self._newest, result.name, result.revision)
         _put(self._seen, result, None)
 
+    def take_back(self, result: Result) -> None:
+        """Forget a result that was added here, as if it had not been seen."""
+        del self._seen[result], self._newest[result.name]
+        self._newest |= {one.name: one.revision for one in self._seen if one.name == result.name}
+
     def is_new(self, result: Result) -> bool:
         """Add a result; False where it is a repetition."""
         if result in self:

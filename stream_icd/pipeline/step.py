@@ -96,5 +96,11 @@ class Step(ABC):
                 outcome = self.process(record)
             yield record, outcome
 
+    def forget(self, record: Record) -> None:  # noqa: B027
+        """The record processed last becomes a dead letter: its result is too large to publish.
+
+        A step that remembers results takes this one back, so that the record can be sent again.
+        """
+
     def done(self, batch: BatchDone) -> None:  # noqa: B027
         """The results of the batch are published, and its offsets are committed."""

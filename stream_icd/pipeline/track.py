@@ -72,6 +72,7 @@ class Tracker(Step):
         self._unbroken: set[int] = set()  # partitions where this batch follows the last one
         self._is_caught_up = False
         self._first_ids: dict[str, int] = {}  # of graphs that an operator made start anew
+        self._before: tuple[str, Recent] = "", ()  # the last window's graph, as it was without it
 
     def begin(self, records: Sequence[Record]) -> None:
         """See which partitions go on where the last committed batch ended."""
@@ -95,6 +96,12 @@ class Tracker(Step):
             return Processed("tracked before")
         return self._tracked(found)
 
+    def forget(self, record: Record) -> None:
+        """Take back the window that was tracked last."""
+        self._seen_in_batch.take_back(result_of(record))
+        graph, recent = self._before
+        self._recent.put(graph, recent)
+
     def done(self, batch: BatchDone) -> None:
         """Remember what was tracked."""
         self._recent.keep()
@@ -106,6 +113,7 @@ class Tracker(Step):
 
     def _tracked(self, found: Communities) -> Processed:
         recent = self._recent.get(found.graph) or ()
+        self._before = found.graph, recent
         first_id = self._first_ids.get(found.graph, 0)
         tracked = track(recent, found, self._settings, first_id)
         self._recent.put(found.graph, remember(recent, tracked, self._settings))

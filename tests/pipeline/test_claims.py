@@ -27,6 +27,7 @@ from stream_icd.errors import (
 )
 from stream_icd.history.archive import Archive, Selection, read_message, read_snapshot, windows
 from stream_icd.icd.model import save_model
+from stream_icd.kafka.clients import DEAD_LETTER_ROOM
 from stream_icd.kafka.consumer import run_consumer
 from stream_icd.kafka.producer import Publisher
 from stream_icd.kafka.record import OutgoingRecord, Record
@@ -189,6 +190,42 @@ def test_without_a_place_the_producer_stops_and_says_what_to_set(
         produce(broker, topics[0], ClaimSettings(), [snapshot(0, **BIG)])
 
 
+def test_a_result_that_is_too_large_without_a_place_becomes_a_dead_letter(
+    broker: Broker,
+    topics: Topics,
+    model: VersionedModel,
+    snapshot: MakeSnapshot,
+    outgoing: ToRecord,
+) -> None:
+    sent = [outgoing(one, topics[0]) for one in (snapshot(0), snapshot(1, **BIG), snapshot(2))]
+    with Publisher(broker.settings()) as publisher:
+        for record in sent:
+            publisher.send(record)
+    with detecting(broker, topics, model, ClaimSettings()) as errors:
+        found = subscribe(start="beginning", limit=2, settings=broker.settings(), topic=topics[1])
+        assert [one.snapshot_id for one in found] == ["test/0", "test/2"]
+    assert errors == []
+    (letter,) = held(broker, f"{topics[0]}.dlq")
+    said = {name: value.decode() for name, value in letter.headers}
+    assert (letter.value, said["icd_dlq_stage"]) == (sent[1].value, "publish")
+    assert said["icd_dlq_exception"] == "LimitExceeded"
+    assert "its result is too large" in said["icd_dlq_message"]
+    assert "set STREAM_ICD_CLAIMS_URI" in said["icd_dlq_message"]
+
+
+def test_a_dead_letter_that_its_topic_does_not_take_stops_the_worker(
+    broker: Broker, topics: Topics, model: VersionedModel
+) -> None:
+    headers = (("x", bytes(DEAD_LETTER_ROOM + INLINE)),)
+    with Publisher(broker.settings()) as publisher:
+        publisher.send(OutgoingRecord(topics[0], b"garbage", b"test", headers))
+    with detecting(broker, topics, model, ClaimSettings()) as errors:
+        wait_until(lambda: errors)
+    (error,) = errors
+    assert isinstance(error, MessageTooLarge)
+    assert f"{topics[0]}.dlq" in str(error)
+
+
 def test_the_topics_own_limit_counts_where_it_is_lower(
     broker: Broker, make_topic: Callable[..., str], claims: ClaimSettings
 ) -> None:
@@ -206,7 +243,8 @@ def test_headers_that_are_too_large_are_refused_not_claimed(
 ) -> None:
     record = OutgoingRecord(make_topic(), value, b"g", (("x", bytes(2 * INLINE)),))
     settings = broker.settings(max_message_bytes=INLINE)
-    assert Fit(settings, claims)(record) == record
+    with pytest.raises(MessageTooLarge):
+        Fit(settings, claims)(record)
     with Publisher(settings) as publisher, pytest.raises(MessageTooLarge):
         publisher.send(record)
 

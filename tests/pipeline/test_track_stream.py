@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from stream_icd.communities import Communities
-from stream_icd.errors import TopicMissing
+from stream_icd.errors import MessageTooLarge, TopicMissing
 from stream_icd.kafka.batch_done import BatchDone
 from stream_icd.kafka.consumer import run_consumer
 from stream_icd.kafka.record import OutgoingRecord, Record
@@ -134,6 +134,30 @@ def test_a_graph_that_goes_to_another_worker_and_back(
     for worker, start in ((one, 0), (other, 3), (one, 6), (other, 9)):
         work(embedded, worker, records[start : start + 3])
     assert same(events_in(embedded, embedded_topics[1]), unbroken(stream("g", 12)))
+
+
+def test_a_window_whose_events_were_too_large_is_tracked_when_it_is_sent_again(
+    embedded: Broker, embedded_topics: Topics
+) -> None:
+    records = sent_windows(embedded, embedded_topics[0], 3)
+    refused = iter([False, True])
+
+    def fit(record: OutgoingRecord) -> OutgoingRecord:
+        if record.topic == embedded_topics[1] and next(refused, False):
+            raise MessageTooLarge("5 bytes are above 4")
+        return record
+
+    worker = Runner(
+        Tracker(embedded.settings(), topic=embedded_topics[1]), DeadLetterLimit(), fit=fit
+    )
+    events, letter = worker.handle(records[:2])
+    publish(embedded, [events])
+    worker.done(BatchDone(tuple(records[:2]), (events, letter), 0.0, 0.0))
+    said = dict(letter.headers)
+    assert (letter.value, said["icd_dlq_stage"]) == (records[1].value, b"publish")
+    assert said["icd_dlq_message"].startswith(b"its result is too large: 5 bytes are above 4")
+    work(embedded, worker, [replace(records[1], offset=3), replace(records[2], offset=4)])
+    assert same(events_in(embedded, embedded_topics[1]), unbroken(stream("g", 3)))
 
 
 def test_another_graph_that_goes_on_in_order_does_not_hide_what_another_worker_tracked(
