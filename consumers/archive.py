@@ -9,6 +9,7 @@ import typer
 
 from stream_icd.cli.options import (
     BootstrapServers,
+    Group,
     MaxDeadLetters,
     MetricsHost,
     MetricsPort,
@@ -42,9 +43,7 @@ def main(
         ),
     ] = None,
     graph: OnlyGraph = None,
-    group: Annotated[
-        str, typer.Option(help="Consumer group (and the topic): its members share the work.")
-    ] = "stream-icd-archive",
+    group: Group = None,
     max_dead_letters: MaxDeadLetters = 0.5,
     metrics_port: MetricsPort = None,
     metrics_host: MetricsHost = "127.0.0.1",
@@ -73,6 +72,7 @@ def main(
         return {TOPICS[one]: Archiver(archive, one) for one in kinds}
 
     options = WorkerOptions(
+        name="archive",
         group=group,
         group_by_topic=True,
         graph=graph,

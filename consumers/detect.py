@@ -9,6 +9,7 @@ import typer
 from stream_icd.cli.options import (
     BootstrapServers,
     Delivery,
+    Group,
     MaxDeadLetters,
     MetricsHost,
     MetricsPort,
@@ -43,9 +44,7 @@ def main(
         Literal["refined", "faithful"],
         typer.Option(help="refined: the better and faster; faithful: as the paper, by K-means."),
     ] = "refined",
-    group: Annotated[str, typer.Option(help="Consumer group: its members share the work.")] = (
-        "stream-icd-detect"
-    ),
+    group: Group = None,
     delivery: Delivery = "auto",
     batch: Annotated[
         int | None,
@@ -116,6 +115,7 @@ def main(
         return {SNAPSHOTS: Detector(lambda: opened, settings, engine)}
 
     options = WorkerOptions(
+        name="detect",
         group=group,
         graph=graph,
         delivery=delivery,

@@ -9,6 +9,7 @@ import typer
 from stream_icd.cli.options import (
     BootstrapServers,
     Delivery,
+    Group,
     MaxDeadLetters,
     MetricsHost,
     MetricsPort,
@@ -52,9 +53,7 @@ def main(
             "would be late."
         ),
     ] = "31d",
-    group: Annotated[str, typer.Option(help="Consumer group: its members share the graphs.")] = (
-        "stream-icd-track"
-    ),
+    group: Group = None,
     delivery: Delivery = "auto",
     batch: Annotated[
         int, typer.Option(min=1, help="Windows published together when many are waiting.")
@@ -85,6 +84,7 @@ def main(
         return {COMMUNITIES: Tracker(run.settings, thresholds, graph=graph)}
 
     options = WorkerOptions(
+        name="track",
         group=group,
         graph=graph,
         delivery=delivery,

@@ -58,6 +58,15 @@ OnlyGraph = Annotated[
     typer.Option("--graph", help="Only this graph; by default all.", show_default=False),
 ]
 
+Group = Annotated[
+    str | None,
+    typer.Option(
+        help="Consumer group, whose members share the work. By default stream-icd- and the name "
+        "of this program, and the graph if --graph is given; archive adds the topic to any group.",
+        show_default=False,
+    ),
+]
+
 Delivery = Annotated[
     Literal["auto", "exactly-once", "at-least-once"],
     typer.Option(help="What is promised after a failure; auto: the best this broker can keep."),

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from threading import Event
 from typing import TYPE_CHECKING, Literal
 
@@ -29,13 +31,17 @@ from stream_icd.pipeline.streams import Stream, run_streams
 if TYPE_CHECKING:
     from stream_icd.metrics.metrics import Metrics
 
+LIMIT_EVERY_S = 1.0
+"""Pause between two questions for a topic's limit, while the broker is away."""
+
 
 @dataclass(frozen=True)
 class WorkerOptions:
     """The options that all consumer programs share.
 
     Attributes:
-        group: consumer group.
+        name: of the program, such as `detect`.
+        group: consumer group; None: `stream-icd-NAME`, and the graph if only one is processed.
         group_by_topic: read each topic in a group of its own, named GROUP-TOPIC.
         graph: process only this graph's records; None for all.
         delivery: what is promised after a failure.
@@ -45,7 +51,8 @@ class WorkerOptions:
         bootstrap_servers: Kafka; by default from the environment.
     """
 
-    group: str
+    name: str
+    group: str | None = None
     group_by_topic: bool = False
     graph: str | None = None
     delivery: Literal["auto", "exactly-once", "at-least-once"] = "auto"
@@ -54,6 +61,18 @@ class WorkerOptions:
     metrics_port: int | None = None
     metrics_host: str = "127.0.0.1"
     bootstrap_servers: str | None = None
+
+    def group_of(self, topic: str) -> str:
+        """The group that reads a topic.
+
+        Members of a group share the work, so those who want different graphs need different ones.
+
+        >>> WorkerOptions("detect", graph="as733").group_of("icd.snapshots.v1")
+        'stream-icd-detect-as733'
+        """
+        graph = "" if self.graph is None else f"-{self.graph}"
+        group = self.group or f"stream-icd-{self.name}{graph}"
+        return f"{group}-{topic}" if self.group_by_topic else group
 
 
 @dataclass(frozen=True)
@@ -100,7 +119,8 @@ def run_worker(
         steps = open_steps(run)
         streams = _streams(run, steps, options)
         context = {name: text for step in steps.values() for name, text in step.context.items()}
-        structlog.get_logger().info("started", group=options.group, **context, **said)
+        groups = [stream.group for stream in streams]
+        structlog.get_logger().info("started", group=", ".join(groups), **context, **said)
         run_streams(
             settings,
             streams,
@@ -111,11 +131,11 @@ def run_worker(
 
 
 def _streams(run: Run, steps: Mapping[str, Step], options: WorkerOptions) -> list[Stream]:
-    fit = Fit(run.settings)
+    fit = Fit(run.settings, pause=partial(time.sleep, LIMIT_EVERY_S))
     return [
         Stream(
             topic,
-            f"{options.group}-{topic}" if options.group_by_topic else options.group,
+            options.group_of(topic),
             Runner(step, DeadLetterLimit(options.max_dead_letters), graph=options.graph, fit=fit),
             run.metrics.watch(topic, options.graph),
             freeze_what_stays(),

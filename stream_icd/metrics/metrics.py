@@ -54,6 +54,12 @@ class Metrics:
             ("topic", "stage", "exception"),
             registry=registry,
         )
+        self.skipped = Counter(
+            "stream_icd_skipped",
+            "Records of the topic that were skipped: they are of other graphs than --graph.",
+            ("topic",),
+            registry=registry,
+        )
         self.stage_seconds = Histogram(
             "stream_icd_stage_seconds",
             "Time in each stage: of a snapshot; publish: of a batch, publishing and committing.",
@@ -159,9 +165,11 @@ class Loop(Watcher):
         """A batch is published and committed."""
         dead = [letter for one in batch.outgoing if (letter := _dead_letter(one))]
         set_aside = {letter.place for letter in dead}
-        for record in batch.records:
-            if (self._key is None or record.key == self._key) and _place(record) not in set_aside:
+        ours = [one for one in batch.records if self._key is None or one.key == self._key]
+        for record in ours:
+            if _place(record) not in set_aside:
                 self._snapshot(record)
+        self._metrics.skipped.labels(self._topic).inc(len(batch.records) - len(ours))
         for letter in dead:
             self._metrics.dead_letters.labels(self._topic, letter.stage, letter.exception).inc()
         for one in batch.outgoing:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from stream_icd.kafka.batch_done import BatchDone
 from stream_icd.kafka.consumer import run_consumer
 from stream_icd.kafka.delivery import Delivery
+from stream_icd.kafka.group_filter import keep_to_filter
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.watcher import Watcher
 from stream_icd.pipeline.runner import Runner
@@ -48,10 +49,12 @@ def run_streams(
     If one of several fails, all end, and its error is raised.
 
     Raises:
+        BadSettings: a group reads another graph already.
         What `run_consumer` and the steps raise.
     """
 
     def run(stream: Stream) -> None:
+        keep_to_filter(settings, stream.topic, stream.group, stream.runner.graph)
         run_consumer(
             settings,
             stream.topic,

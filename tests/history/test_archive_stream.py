@@ -41,6 +41,7 @@ N_LATE = 10  # sent after the kill: work for the second, however much the first 
 def topics(broker: Broker, topic_name: str) -> tuple[str, str]:
     """Topics of snapshots and of communities, with their dead letters."""
     specs = TopicSpec(topic_name), TopicSpec(f"{topic_name}.found")
+    create_topics(broker.settings())
     create_topics(broker.settings(), [one for s in specs for one in s.with_dead_letters()])
     return specs[0].name, specs[1].name
 
@@ -117,6 +118,7 @@ def test_a_full_disk_stops_it_and_with_room_again_nothing_is_missing(
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     topics = topic_name, f"{topic_name}.found"
+    create_topics(embedded.settings())
     create_topics(embedded.settings(), map(TopicSpec, topics))
     sent = [encode_snapshot(snapshot(i)) for i in range(3)]
     publish(embedded, topics[0], sent)

@@ -49,11 +49,12 @@ def test_results_and_dead_letters_of_a_batch_are_counted(metrics: Metrics) -> No
     assert sample(metrics, "stream_icd_age_seconds_sum", topic="in") == pytest.approx(5.0)
 
 
-def test_records_of_other_graphs_are_not_counted(metrics: Metrics) -> None:
+def test_records_of_other_graphs_are_counted_as_skipped(metrics: Metrics) -> None:
     loop = metrics.watch("in", graph="g")
     loop.done(BatchDone((record(0), record(1, "other")), (RESULT,), 0.1, 0.02))
     assert sample(metrics, "stream_icd_snapshots_total", topic="in", graph="g") == 1
     assert sample(metrics, "stream_icd_snapshots_total", topic="in", graph="other") is None
+    assert sample(metrics, "stream_icd_skipped_total", topic="in") == 1
 
 
 def test_a_thousand_graphs_do_not_make_a_thousand_series(metrics: Metrics) -> None:
