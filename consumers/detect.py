@@ -35,8 +35,8 @@ def main(
         typer.Option(
             "--k",
             min=1,
-            help="Number of communities for snapshots that do not say theirs; by default it is "
-            "found out from each snapshot.",
+            help="Number of communities for snapshots that do not say theirs, at most that of "
+            "their nodes; by default it is found out from each snapshot.",
             show_default=False,
         ),
     ] = None,

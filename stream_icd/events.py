@@ -95,6 +95,11 @@ class CommunityEvents:
         """What makes two of them the same: `(graph, snapshot_id, model, revision)`."""
         return self.graph, self.snapshot_id, self.model, self.revision
 
+    def members_of(self, community: int | None) -> pa.Array:
+        """The nodes of a community, ascending; none where it is not in the window, or None."""
+        sought = -1 if community is None else community
+        return self.nodes.take(pa.array(np.flatnonzero(self.communities == sought)))
+
     def community_of(self, node: int | str) -> int | None:
         """Stable id of the node's community; None where the node is not in the snapshot.
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,9 +13,8 @@ from pyarrow import fs
 
 from stream_icd.errors import BadSettings, StoreUnreachable, StoreUnwritable
 from stream_icd.store_uri import place_of, refuse_password
+from stream_icd.whole_file import ASIDE_PREFIX, ASIDE_SUFFIX, whole_file
 
-# Readers of datasets pass over names that begin with `_`, and over other endings.
-ASIDE_PREFIX, ASIDE_SUFFIX = "_", ".part"
 # Object stores, as pyarrow names them: they have no folders, and making some is a request each.
 WITHOUT_FOLDERS = {"s3", "gcs", "abfs"}
 
@@ -116,7 +113,8 @@ class Store:
         """
         with _unwritable(f"{self.place}/{path}"):
             if isinstance(self.filesystem, fs.LocalFileSystem):
-                _put_on_disk(Path(self._full(path)), content)
+                with whole_file(Path(self._full(path))) as aside, aside.open("xb") as file:
+                    file.write(content)
                 return
             if self.filesystem.type_name not in WITHOUT_FOLDERS:
                 self.filesystem.create_dir(self._full(path).rpartition("/")[0], recursive=True)
@@ -176,36 +174,6 @@ def is_aside(path: str) -> bool:
     """Whether a file is one that was being written when its writer was killed."""
     name = path.rpartition("/")[2]
     return name.startswith(ASIDE_PREFIX) and name.endswith(ASIDE_SUFFIX)
-
-
-def _put_on_disk(path: Path, content: pa.Buffer) -> None:
-    _make_folder(path.parent)
-    aside = path.with_name(f"{ASIDE_PREFIX}{uuid.uuid4().hex}{ASIDE_SUFFIX}")
-    try:
-        with aside.open("xb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        aside.replace(path)
-    finally:
-        aside.unlink(missing_ok=True)
-    _synchronise(path.parent)
-
-
-def _make_folder(folder: Path) -> None:
-    """Make it and what is above it, so that it outlasts a power cut."""
-    if not folder.is_dir():
-        _make_folder(folder.parent)
-        folder.mkdir(exist_ok=True)
-        _synchronise(folder.parent)
-
-
-def _synchronise(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 @contextmanager

@@ -34,9 +34,16 @@ class Shape(Generic[Item]):
     table: Callable[[Item], pa.Table]
 
 
+WHO = f"{'graph':<12} {'snapshot':<28}"
+
+
+def _who(one: Communities | CommunityEvents | NodeChange) -> str:
+    return f"{one.graph:<12} {one.snapshot_id:<28}"
+
+
 def _communities_lines(one: Communities) -> Iterator[str]:
     yield (
-        f"{one.snapshot_id:<28} {one.n_nodes:>8,} {one.n_edges:>9,} {one.n_communities:>11,} "
+        f"{_who(one)} {one.n_nodes:>8,} {one.n_edges:>9,} {one.n_communities:>11,} "
         f"{one.modularity:>10.4f} {int(one.sizes.max()):>8,} "
         f"{sum(one.milliseconds.values()):>8.1f}  {one.model}"
     )
@@ -64,10 +71,10 @@ def _communities_table(one: Communities) -> pa.Table:
 
 def _events_lines(one: CommunityEvents) -> Iterator[str]:
     if one.late:
-        yield f"{one.snapshot_id:<28} came too late to be tracked"
+        yield f"{_who(one)} came too late to be tracked"
     for event in one.events:
         yield (
-            f"{one.snapshot_id:<28} {event.kind:<10} {event.community:>9} "
+            f"{_who(one)} {event.kind:<10} {event.community:>9} "
             f"{event.size_before:>8,} {event.size:>8,}  {_relatives(event)}".rstrip()
         )
 
@@ -104,7 +111,7 @@ def _events_table(one: CommunityEvents) -> pa.Table:
 def _change_lines(one: NodeChange) -> Iterator[str]:
     what = ", ".join(f"{event.kind} {event.community}" for event in one.events)
     before, after = ("-" if it is None else str(it) for it in (one.before, one.after))
-    yield f"{one.snapshot_id:<28} {one.node!s:>10} {before:>8} {after:>8}  {what}"
+    yield f"{_who(one)} {one.node!s:>10} {before:>8} {after:>8}  {what}"
 
 
 def _change_document(one: NodeChange) -> dict[str, Any]:
@@ -133,6 +140,7 @@ def _place(one: Communities | CommunityEvents | NodeChange) -> dict[str, Any]:
         "window_start": one.window.start.isoformat(),
         "window_end": one.window.end.isoformat(),
         "model": one.model,
+        "revision": one.revision,
     }
 
 
@@ -143,25 +151,57 @@ def _columns(one: Communities | CommunityEvents | NodeChange, rows: int) -> dict
         "window_start": pa.scalar(one.window.start, ZONED),
         "window_end": pa.scalar(one.window.end, ZONED),
         "model": pa.scalar(one.model),
+        "revision": pa.scalar(one.revision),
     }
     return {name: pa.repeat(value, rows) for name, value in values.items()}
 
 
+def _members_lines(one: CommunityEvents | NodeChange, community: int | None) -> Iterator[str]:
+    members = one.members_of(community)
+    which = "-" if community is None else community
+    yield f"{_who(one)} {which!s:>9} {len(members):>8,}  {' '.join(map(str, members.to_pylist()))}"
+
+
+def _members_document(one: CommunityEvents | NodeChange, community: int | None) -> dict[str, Any]:
+    members = one.members_of(community).to_pylist()
+    return {**_place(one), "community": community, "members": members}
+
+
+def _members_table(one: CommunityEvents | NodeChange, community: int | None) -> pa.Table:
+    members = one.members_of(community)
+    ids = pa.array([community] * len(members), pa.int64())
+    return pa.table({**_columns(one, len(members)), "community": ids, "node": members})
+
+
+def members(community: int | None = None) -> Shape[Any]:
+    """The members of a community; None: of the one that a node is in now."""
+
+    def of(one: CommunityEvents | NodeChange) -> int | None:
+        return one.after if isinstance(one, NodeChange) else community
+
+    return Shape(
+        f"{WHO} {'community':>9} {'size':>8}  members",
+        lambda one: _members_lines(one, of(one)),
+        lambda one: _members_document(one, of(one)),
+        lambda one: _members_table(one, of(one)),
+    )
+
+
 COMMUNITIES = Shape(
-    f"{'snapshot':<28} {'nodes':>8} {'edges':>9} {'communities':>11} {'modularity':>10} "
+    f"{WHO} {'nodes':>8} {'edges':>9} {'communities':>11} {'modularity':>10} "
     f"{'largest':>8} {'ms':>8}  model",
     _communities_lines,
     _communities_document,
     _communities_table,
 )
 EVENTS = Shape(
-    f"{'snapshot':<28} {'event':<10} {'community':>9} {'before':>8} {'members':>8}  relatives",
+    f"{WHO} {'event':<10} {'community':>9} {'before':>8} {'members':>8}  relatives",
     _events_lines,
     _events_document,
     _events_table,
 )
 NODE = Shape(
-    f"{'snapshot':<28} {'node':>10} {'before':>8} {'now':>8}  what happened",
+    f"{WHO} {'node':>10} {'before':>8} {'now':>8}  what happened",
     _change_lines,
     _change_document,
     _change_table,

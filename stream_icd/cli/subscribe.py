@@ -53,6 +53,23 @@ def subscribe(
             help="Tell when this node changes community, such as 701.", show_default=False
         ),
     ] = None,
+    members: Annotated[
+        bool,
+        typer.Option("--members", help="With --community or --node: the members of the community."),
+    ] = False,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            help="Only results of this model: its name, such as as, or its version.",
+            show_default=False,
+        ),
+    ] = None,
+    revisions: Annotated[
+        Literal["newest", "all"],
+        typer.Option(
+            help="Of past results that were corrected: the newest revision, or all of them."
+        ),
+    ] = "newest",
     start: Annotated[
         str | None,
         typer.Option(
@@ -77,16 +94,17 @@ def subscribe(
         ),
     ] = None,
     format: Annotated[
-        Literal["table", "json", "arrow", "parquet"],
+        Literal["table", "json", "csv", "arrow", "parquet"],
         typer.Option(
-            help="A table for people, JSON lines for programs, an Arrow stream, or Parquet files."
+            help="A table for people, JSON lines for programs, CSV for spreadsheets, an Arrow "
+            "stream, or Parquet files."
         ),
     ] = "table",
     out: Annotated[
         Path | None,
         typer.Option(
             help="Of --format parquet: FILE.parquet, whole when the stream ends, or a folder that "
-            "gets a file a snapshot.",
+            "gets a file a result.",
             show_default=False,
         ),
     ] = None,
@@ -117,9 +135,13 @@ def subscribe(
 
       stream-icd subscribe --graph as733 --node 701
 
+      stream-icd subscribe --graph as733 --node 701 --members
+
     Windows that should have come and did not are told on standard error.
     """
     from stream_icd.cli import formats, shapes
+    from stream_icd.cli.emptiness import Emptiness
+    from stream_icd.kafka.topics import COMMUNITIES, EVENTS
     from stream_icd.pipeline import subscribe as following
 
     if node is not None and (event or community is not None):
@@ -127,35 +149,48 @@ def subscribe(
                           "--community")  # fmt: skip
     if (format == "parquet") != (out is not None):
         raise BadSettings("--format parquet and --out FILE.parquet or --out FOLDER go together")
+    if members and node is None and community is None:
+        raise BadSettings("--members shows one community: say which with --community or --node")
+    settings = kafka_settings(bootstrap_servers)
+    topic = EVENTS if node is not None or events or event or community is not None else COMMUNITIES
+    nothing_there = Emptiness(settings, topic, graph)
     options: dict[str, Any] = {
+        "model": model,
+        "revisions": revisions,
         "start": None if start is None else formats.parse_start(start),
         "until": until,
         "limit": limit,
         "group": group,
-        "settings": kafka_settings(bootstrap_servers),
+        "settings": settings,
         "on_gap": _say_gap,
     }
     found: Subscription[Any]
     shape: Shape[Any]
     if node is not None:
         found, shape = following.subscribe_node(node, graph, **options), shapes.NODE
+        shape = shapes.members() if members else shape
     elif events or event or community is not None:
         found = following.subscribe_events(
             graph, community=community, event=event or None, **options
         )
-        shape = shapes.EVENTS
+        shape = shapes.members(community) if members else shapes.EVENTS
     else:
         found, shape = following.subscribe(graph, **options), shapes.COMMUNITIES
     writers: dict[str, Callable[[Any, Any], None]] = {
         "table": formats.write_table,
         "json": formats.write_json_lines,
+        "csv": formats.write_csv,
         "arrow": formats.write_arrow,
         "parquet": partial(formats.write_parquet, out=out or Path()),
     }
+    if until == "forever" and topic == EVENTS:
+        nothing_there.warn()
     when_reader_leaves(found.close)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        writers[format](found, shape)
+        writers[format](nothing_there.counted(found), shape)
+        if until == "end":
+            nothing_there.refuse()
     except (KeyboardInterrupt, BrokenPipeError):
         # Ctrl-C, SIGTERM, or `| head`: the reader has seen enough.
         raise typer.Exit(0) from None

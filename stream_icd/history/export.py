@@ -17,6 +17,7 @@ from stream_icd.history.nothing import nothing_selected
 from stream_icd.history.parquet import ArchivedWindow
 from stream_icd.spreadsheet import safe_cells
 from stream_icd.store import Store
+from stream_icd.whole_file import whole_file
 
 Format = Literal["parquet", "csv", "arrow"]
 SUFFIXES: dict[str, Format] = {".parquet": "parquet", ".csv": "csv", ".arrow": "arrow"}
@@ -54,16 +55,12 @@ def export(
         HistoryDamaged: a file of the archive cannot be read.
     """
     kind = format_of(out)
-    aside = out.with_name(f".{out.name}.part")
     try:
-        with aside.open("wb") as sink:
+        with whole_file(out) as aside, aside.open("xb") as sink:
             tables = _tables(store, selection, on_window)
             rows = _write(map(safe_cells, tables) if kind == "csv" else tables, kind, sink)
-        aside.replace(out)
     except OSError as error:
         raise StoreUnwritable(f"cannot write {out}: {error.strerror or error}") from error
-    finally:
-        aside.unlink(missing_ok=True)
     return rows
 
 

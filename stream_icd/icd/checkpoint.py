@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from stream_icd.icd.adversaries import Parameters
 from stream_icd.icd.encoder.contract import Weights
 from stream_icd.icd.history import History, history_from_json, history_to_json
 from stream_icd.icd.recipe import Recipe, recipe_to_toml
+from stream_icd.whole_file import whole_file
 
 CHECKPOINT_FILE = "checkpoint.safetensors"
 
@@ -41,10 +41,8 @@ def save_checkpoint(run: Checkpoint, recipe: Recipe, folder: Path) -> None:
     tensors = {name: tensor.cpu().contiguous() for name, tensor in run.state.items()}
     tensors |= {f"best.{name}": torch.from_numpy(weight) for name, weight in run.best.items()}
     head = {"recipe": _digest(recipe), "history": history_to_json(run.history)}
-    folder.mkdir(parents=True, exist_ok=True)
-    aside = folder / f"{CHECKPOINT_FILE}.part"
-    save_file(tensors, aside, metadata=head)
-    os.replace(aside, folder / CHECKPOINT_FILE)
+    with whole_file(folder / CHECKPOINT_FILE) as aside:
+        save_file(tensors, aside, metadata=head)
 
 
 def load_checkpoint(recipe: Recipe, folder: Path) -> Checkpoint | None:

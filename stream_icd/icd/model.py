@@ -28,6 +28,7 @@ from stream_icd.icd.encoder.registry import encoder
 from stream_icd.icd.recipe import Recipe
 from stream_icd.icd.refined.parameters import RefinedParameters
 from stream_icd.icd.scripts import deviations
+from stream_icd.whole_file import whole_file
 
 FORMAT = 1
 """Version of the layout on disk; a reader refuses a later one."""
@@ -104,10 +105,8 @@ def load_model(folder: str | os.PathLike[str]) -> Model:
 
 
 def _write(path: Path, content: bytes) -> None:
-    """The whole file or nothing: written aside, then moved into place."""
-    aside = path.with_name(path.name + ".part")
-    aside.write_bytes(content)
-    os.replace(aside, path)
+    with whole_file(path) as aside:
+        aside.write_bytes(content)
 
 
 def _read_head(folder: Path) -> dict[str, Any]:

@@ -8,6 +8,8 @@ from datetime import datetime
 from functools import partial
 from time import perf_counter
 
+import structlog
+
 from stream_icd.communities import Communities, revision_of
 from stream_icd.errors import BadInput, BadSettings
 from stream_icd.icd.detection import Mode, detect_canonical
@@ -65,6 +67,13 @@ class DetectSettings:
                 raise BadSettings(f"{name}={value}; it must be at least 1")
 
 
+TOO_LARGE = "k_too_large"
+"""What the log says of a snapshot with fewer nodes than `--k`."""
+
+MOST_WARNINGS = 1000
+"""Graphs that a warning is given for."""
+
+
 @dataclass(frozen=True, slots=True)
 class Detected:
     """What was found in a snapshot, ready to be published.
@@ -73,11 +82,13 @@ class Detected:
         message: the communities.
         n_communities: how many.
         milliseconds: time in each of the stages.
+        k_too_large: the number of communities that was asked for, where there are fewer nodes.
     """
 
     message: Message
     n_communities: int
     milliseconds: dict[str, float]
+    k_too_large: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +125,9 @@ class RecordDetection:
         )
         if isinstance(found, Refused):
             return found
-        facts = {"communities": found.n_communities, "ms": found.milliseconds}
+        facts: dict[str, object] = {"communities": found.n_communities, "ms": found.milliseconds}
+        if found.k_too_large is not None:
+            facts[TOO_LARGE] = found.k_too_large
         return Processed("detected", facts, (outgoing(self.settings.topic, found.message),))
 
     def name(self, record: Record) -> str:
@@ -159,7 +172,8 @@ def detected(
         return Refused(stage, error)
     times = {**found.milliseconds, "decode": found.milliseconds["decode"] + 1000 * seconds}
     message = encode_communities(replace(found, milliseconds=times, snapshot_place=place))
-    return Detected(message, found.n_communities, times)
+    too_large = found.k_given if (found.k_given or 0) > found.n_nodes else None
+    return Detected(message, found.n_communities, times, too_large)
 
 
 def warm_up(model: VersionedModel, settings: DetectSettings) -> None:
@@ -197,6 +211,7 @@ class Detector(Step):
         self._model = model
         self._settings = settings
         self._engine = engine
+        self._small_graphs: set[bytes | None] = set()
         self._fit_check = FitCheck()
         self._detection = RecordDetection(model(), settings, fit_check=self._fit_check)
         self.ahead = engine is not None
@@ -216,7 +231,23 @@ class Detector(Step):
 
     def work(self, records: Sequence[Record]) -> Iterator[tuple[Record, Outcome]]:
         """Each record and its outcome, in the same order."""
-        return super().work(records) if self._engine is None else self._engine(records)
+        engine = super().work if self._engine is None else self._engine
+        for record, outcome in engine(records):
+            self._warn_of_k(record, outcome)
+            yield record, outcome
+
+    def _warn_of_k(self, record: Record, outcome: Outcome) -> None:
+        """Say once a graph that it has fewer nodes than communities were asked for."""
+        if not isinstance(outcome, Processed) or TOO_LARGE not in outcome.facts:
+            return
+        if record.key not in self._small_graphs and len(self._small_graphs) < MOST_WARNINGS:
+            self._small_graphs.add(record.key)
+            with about(record):
+                structlog.get_logger().warning(
+                    "--k is above the number of nodes of this graph's snapshot: each node gets a "
+                    "community of its own (said once a graph)",
+                    k=outcome.facts[TOO_LARGE],
+                )
 
 
 def result_version(model: VersionedModel, settings: DetectSettings) -> str:
@@ -233,24 +264,20 @@ def detect_snapshot(
 ) -> Communities:
     """The communities of one snapshot (paper, algorithm 4), with their quality.
 
-    K is the snapshot's own, else the settings', else found out from the graph.
+    K is the snapshot's own, else the settings' (at most the number of nodes), else found out from
+    the graph.
 
     Args:
         fit_check: warns if the model does not fit the graph; None: nobody does.
-
-    Raises:
-        BadInput: K is larger than the number of nodes.
     """
     started = perf_counter()
     adjacency = snapshot.adjacency()
     prepared = perf_counter() - started
     k = snapshot.n_communities or settings.n_communities
-    if k is not None and k > snapshot.n_nodes:
-        raise BadInput(f"{snapshot.id}: {k} communities asked of {snapshot.n_nodes} nodes")
     detection = detect_canonical(
         adjacency,
         model.model,
-        k,
+        None if k is None else min(k, snapshot.n_nodes),
         mode=settings.mode,
         seed=settings.seed,
         threads=settings.threads,

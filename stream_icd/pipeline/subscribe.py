@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Generator, Iterator
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from threading import Event
 from typing import Literal, Protocol, TypeVar
@@ -20,6 +20,7 @@ from stream_icd.kafka.topics import COMMUNITIES, EVENTS
 from stream_icd.pipeline.claim_settings import ClaimSettings
 from stream_icd.pipeline.claims import Decode, decoded
 from stream_icd.pipeline.group_reader import open_group_reader
+from stream_icd.pipeline.mixed_models import MixedModels
 from stream_icd.pipeline.seen_results import SeenResults, Superseded, result_of
 from stream_icd.pipeline.subscription import Subscription
 from stream_icd.snapshot import Window
@@ -207,6 +208,8 @@ class _Published(Protocol):
     def graph(self) -> str: ...
     @property
     def window(self) -> Window: ...
+    @property
+    def model(self) -> str: ...
 
 
 Item = TypeVar("Item")
@@ -273,6 +276,14 @@ class _Watch:
 
     on_bad: OnBad
     on_gap: OnGap
+    models: MixedModels = field(default_factory=MixedModels)
+
+    def say_models(self, found: _Published) -> None:
+        """Warn of a graph that two models take turns in."""
+        if said := self.models.look_at(found.graph, found.model):
+            import structlog
+
+            structlog.get_logger().warning(f"{said}; choose one with model= (--model)")
 
 
 def _follow(
@@ -295,6 +306,7 @@ def _follow(
                 continue
             if seen.is_new(result_of(record)) and not superseded(record):
                 _tell_gap(last, found, watch.on_gap)
+                watch.say_models(found)
                 yield found
 
 

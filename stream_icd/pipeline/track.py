@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from datetime import datetime
 
+import structlog
+
 from stream_icd.communities import Communities
 from stream_icd.errors import BadInput, LimitExceeded
 from stream_icd.events import CommunityEvents
@@ -17,6 +19,7 @@ from stream_icd.pipeline.claim_settings import ClaimSettings
 from stream_icd.pipeline.claims import decoded
 from stream_icd.pipeline.clock import utc_now
 from stream_icd.pipeline.events_topic import EventsTopic, Forgotten
+from stream_icd.pipeline.mixed_models import MixedModels
 from stream_icd.pipeline.outgoing import outgoing
 from stream_icd.pipeline.per_graph import PerGraph
 from stream_icd.pipeline.seen_results import SeenResults, result_of
@@ -70,6 +73,7 @@ class Tracker(Step):
         self._seen_in_batch = SeenResults(self._seen)
         self._following: dict[int, int] = {}  # by partition: the offset after the last batch
         self._unbroken: set[int] = set()  # partitions where this batch follows the last one
+        self._models = MixedModels()
         self._is_caught_up = False
         self._first_ids: dict[str, int] = {}  # of graphs that an operator made start anew
         self._before: tuple[str, Recent] = "", ()  # the last window's graph, as it was without it
@@ -117,6 +121,8 @@ class Tracker(Step):
         first_id = self._first_ids.get(found.graph, 0)
         tracked = track(recent, found, self._settings, first_id)
         self._recent.put(found.graph, remember(recent, tracked, self._settings))
+        if said := self._models.look_at(found.graph, found.model):
+            structlog.get_logger().warning(f"{said}; its events are of whichever came first")
         kinds = Counter(event.kind for event in tracked.events)
         return Processed(
             "too late to be tracked" if tracked.late else "tracked",

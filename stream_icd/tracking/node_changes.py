@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+import pyarrow as pa
+
 from stream_icd.events import CommunityEvent, CommunityEvents
 from stream_icd.snapshot import Window
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class NodeChange:
     """A node is in another community than before; communities are named by stable ids.
 
@@ -20,6 +22,8 @@ class NodeChange:
             the first time.
         after: its community now; None where it is not there.
         events: what happened to the two.
+        revision: as the result's.
+        window_events: all that happened in the window.
     """
 
     graph: str
@@ -30,6 +34,12 @@ class NodeChange:
     before: int | None
     after: int | None
     events: tuple[CommunityEvent, ...]
+    revision: str
+    window_events: CommunityEvents
+
+    def members_of(self, community: int | None) -> pa.Array:
+        """The nodes of a community of the window, ascending; none where it is not there."""
+        return self.window_events.members_of(community)
 
 
 def node_changes(tracked: Iterable[CommunityEvents], node: int | str) -> Iterator[NodeChange]:
@@ -47,5 +57,14 @@ def node_changes(tracked: Iterable[CommunityEvents], node: int | str) -> Iterato
             e for e in one.events if any(e.concerns(c) for c in concerned if c is not None)
         )
         yield NodeChange(
-            one.graph, one.snapshot_id, one.window, one.model, node, before, after, events
+            graph=one.graph,
+            snapshot_id=one.snapshot_id,
+            window=one.window,
+            model=one.model,
+            node=node,
+            before=before,
+            after=after,
+            events=events,
+            revision=one.revision,
+            window_events=one,
         )

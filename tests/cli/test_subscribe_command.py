@@ -80,8 +80,8 @@ def test_a_table_has_a_line_a_snapshot(embedded: Broker, graph: str) -> None:
     done = subscribe(embedded, "--graph", graph, "--from", "beginning", "--until", "end")
     lines = done.stdout.decode().splitlines()
     assert len(lines) == 4
-    assert lines[0].split()[:4] == ["snapshot", "nodes", "edges", "communities"]
-    assert lines[1].split() == [f"{graph}/0", "3", "2", "2", "0.2500", "2", "10.0", "m@1"]
+    assert lines[0].split()[:4] == ["graph", "snapshot", "nodes", "edges"]
+    assert lines[1].split() == [graph, f"{graph}/0", "3", "2", "2", "0.2500", "2", "10.0", "m@1"]
 
 
 def test_arrow_is_one_stream_with_a_row_a_node(embedded: Broker, graph: str) -> None:

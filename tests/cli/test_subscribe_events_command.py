@@ -6,14 +6,18 @@ import json
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from stream_icd.cli.formats import write_parquet
+from stream_icd.cli.shapes import COMMUNITIES as COMMUNITIES_SHAPE
 from stream_icd.communities import Communities
+from stream_icd.errors import BrokerUnavailable
 from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.topics import COMMUNITIES, EVENTS, create_topics
 from stream_icd.wire.events import encode_events
@@ -52,9 +56,10 @@ def subscribe(broker: Broker, *options: str) -> subprocess.CompletedProcess[str]
 
 def test_events_as_a_table_and_the_gap_on_standard_error(embedded: Broker, graph: str) -> None:
     done = subscribe(embedded, "--graph", graph, "--events", *ALL)
-    heading, *lines = (line.split(maxsplit=5) for line in done.stdout.splitlines())
-    assert heading == ["snapshot", "event", "community", "before", "members", "relatives"]
-    assert lines == [
+    heading, *lines = (line.split(maxsplit=6) for line in done.stdout.splitlines())
+    assert heading == ["graph", "snapshot", "event", "community", "before", "members", "relatives"]
+    assert {line[0] for line in lines} == {graph}
+    assert [line[1:] for line in lines] == [
         [f"{graph}/0", "born", "0", "0", "10"],
         [f"{graph}/0", "born", "1", "0", "8"],
         [f"{graph}/1", "continued", "0", "10", "10"],
@@ -83,12 +88,85 @@ def test_parquet_as_one_file_and_as_a_file_a_snapshot(
         options = ("--graph", graph, *ALL, "--format", "parquet", "--out", str(out))
         assert subscribe(embedded, *options).returncode == 0
     whole = pq.read_table(file)
-    place = ["graph", "snapshot_id", "window_start", "window_end", "model"]
+    place = ["graph", "snapshot_id", "window_start", "window_end", "model", "revision"]
     assert whole.column_names == [*place, "node", "community"]
     assert whole.num_rows == 54
     files = sorted(folder.iterdir())
-    assert [one.name for one in files] == [f"{graph}%2F{hour}@m@1.parquet" for hour in (0, 1, 3)]
+    named = [f"{graph}@{graph}%2F{hour}@m@1.parquet" for hour in (0, 1, 3)]
+    assert [one.name for one in files] == named
     assert pa.concat_tables(map(pq.read_table, files)).equals(whole)
+
+
+def test_members_of_a_community_and_csv(embedded: Broker, graph: str) -> None:
+    options = ("--graph", graph, "--node", "12", *ALL, "--members")
+    heading, *rows = subscribe(embedded, *options, "--format", "csv").stdout.splitlines()
+    columns = heading.replace('"', "").split(",")
+    assert columns[-2:] == ["community", "node"]
+    assert [tuple(map(int, row.split(",")[-2:])) for row in rows] == [
+        *((1, node) for node in range(10, 18)),
+        *((0, node) for node in range(18)),
+    ]
+    options = ("--graph", graph, "--community", "1", *ALL, "--members", "--format", "json")
+    found = [json.loads(line) for line in subscribe(embedded, *options).stdout.splitlines()]
+    assert [one["members"] for one in found] == [list(range(10, 18))] * 2 + [[]]
+    lines = subscribe(embedded, *options[:-2]).stdout.splitlines()
+    assert lines[1].split()[2:] == ["1", "8", *map(str, range(10, 18))]
+    events = subscribe(embedded, "--graph", graph, "--event", "merged", *ALL, "--format", "csv")
+    assert ',"0 1",' in events.stdout.splitlines()[1]
+
+
+def test_a_name_that_is_a_formula_is_none_in_csv(embedded: Broker, graph: str) -> None:
+    formula = f"=1+{graph}"
+    publish(embedded, [outgoing(window(formula, 0, [0, 1]), COMMUNITIES)])
+    done = subscribe(embedded, "--graph", formula, *ALL, "--format", "csv")
+    rows = done.stdout.splitlines()[1:]
+    assert len(rows) == 2
+    assert all(row.startswith(f'"\'{formula}",') for row in rows)
+
+
+def test_a_graph_that_is_not_there_is_an_error(embedded: Broker, graph: str) -> None:
+    for more in ((), ("--events",)):
+        done = subscribe(embedded, "--graph", f"{graph}x", *ALL, *more)
+        assert done.returncode == 78
+        assert "holds nothing of graph" in done.stderr
+        assert f"did you mean {graph}?" in done.stderr
+    assert subscribe(embedded, "--graph", graph, "--event", "died", *ALL).returncode == 0
+
+
+def test_two_graphs_and_a_correction_in_a_folder_are_files_of_their_own(
+    tmp_path: Path,
+) -> None:
+    same = {"snapshot_id": "2026-01-01"}
+    found = [
+        replace(window("a", 0, [0, 1]), **same),
+        replace(window("b", 0, [0, 1]), **same),
+        replace(window("b", 0, [0, 0]), **same, revision="f00d"),
+        replace(window(".hidden/..", 0, [0, 0]), snapshot_id="x" * 400),
+    ]
+    write_parquet(found, COMMUNITIES_SHAPE, tmp_path)
+    names = sorted(path.name for path in tmp_path.iterdir())
+    assert names[1:] == [
+        "a@2026-01-01@m@1.parquet",
+        "b@2026-01-01@m@1.parquet",
+        "b@2026-01-01@m@1@f00d.parquet",
+    ]
+    assert names[0].startswith("%2Ehidden%2F..@xxx")
+    assert len(names[0]) < 255
+
+
+def test_an_error_leaves_no_file_under_the_name_and_what_came_before_beside_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fails() -> Iterator[Communities]:
+        yield window("g", 0, [0, 1])
+        raise BrokerUnavailable("nobody there")
+
+    out = tmp_path / "found.parquet"
+    with pytest.raises(BrokerUnavailable):
+        write_parquet(fails(), COMMUNITIES_SHAPE, out)
+    assert [path.name for path in tmp_path.iterdir()] == ["found.incomplete.parquet"]
+    assert pq.read_table(tmp_path / "found.incomplete.parquet").num_rows == 2
+    assert "found.incomplete.parquet" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("asked", [signal.SIGINT, signal.SIGTERM])
@@ -134,6 +212,7 @@ def test_a_group_goes_on_where_it_was(
         (("--event", "eaten"), "there are born, grown, shrunk, merged, split, continued, died"),
         (("--node", "1", "--event", "born"), "leave out --event"),
         (("--format", "parquet"), "--out FILE.parquet or --out FOLDER go together"),
+        (("--members",), "say which with --community or --node"),
         (("--out", "x"), "--out FILE.parquet or --out FOLDER go together"),
         (("--group", "g", "--from", "beginning"), "leave out start (--from)"),
     ],

@@ -6,9 +6,11 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
+import structlog
 
 from stream_icd.kafka.record import OutgoingRecord, Record
-from stream_icd.pipeline.detect import DetectSettings, RecordDetection
+from stream_icd.pipeline.detect import Detector, DetectSettings, RecordDetection
+from stream_icd.pipeline.mixed_models import MixedModels
 from stream_icd.pipeline.seen_results import SeenResults, result_of
 from stream_icd.pipeline.step import Processed
 from stream_icd.registry.shipped import VersionedModel
@@ -74,3 +76,30 @@ def test_what_changes_no_answer_makes_no_other_result(result, snapshot) -> None:
         result(one, offset=7),  # sent again
     ]
     assert not any(seen.is_new(result_of(each)) for each in again)
+
+
+def test_more_communities_than_nodes_are_as_many_as_there_are_nodes(
+    model: VersionedModel, snapshot, outgoing: Outgoing
+) -> None:
+    sent = [outgoing(replace(snapshot(i), n_communities=None), "snapshots") for i in range(2)]
+    records = [Record("snapshots", 0, i, 0, r.key, r.value, r.headers) for i, r in enumerate(sent)]
+    for mode in ("refined", "faithful"):
+        detector = Detector(lambda: model, replace(PLAIN, mode=mode, n_communities=1000))
+        with structlog.testing.capture_logs() as said:
+            outcomes = [outcome for _, outcome in detector.work(records)]
+        assert len([line for line in said if line["log_level"] == "warning"]) == 1
+        for outcome in outcomes:
+            assert isinstance(outcome, Processed)
+            (message,) = outcome.outgoing
+            found = decode_communities(message.key, message.value, message.headers)
+            assert (found.n_communities, found.k_given) == (24, 1000)
+
+
+def test_models_that_take_turns_in_a_graph_are_told_once() -> None:
+    models = MixedModels()
+    changed = [models.look_at("g", model) for model in ("a", "a", "b", "b")]
+    assert changed == [None] * 4
+    turns = [models.look_at("g", model) for model in ("a", "b", "a")]
+    assert "graph g has results of 2 models by turns, a, b" in str(turns[0])
+    assert turns[1:] == [None, None]
+    assert models.look_at("h", "a") is None

@@ -1,0 +1,35 @@
+"""Files appear whole or not at all."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from stream_icd.whole_file import whole_file
+
+
+def test_it_appears_when_the_block_ends_and_replaces_what_was_there(tmp_path: Path) -> None:
+    path = tmp_path / "deep" / "file"
+    for text in ("first", "second"):
+        with whole_file(path) as aside:
+            aside.write_text(text)
+            assert aside.parent == path.parent
+            assert not path.exists() or path.read_text() == "first"
+        assert path.read_text() == text
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_an_error_leaves_what_was_there(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_text("before")
+
+    def fail() -> None:
+        with whole_file(path) as aside:
+            aside.write_text("half of")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fail()
+    assert path.read_text() == "before"
+    assert list(tmp_path.iterdir()) == [path]
