@@ -74,13 +74,13 @@ def track(
     )
 
 
-def _first_id(revised: CommunityEvents | None) -> int:
-    """The first id of a window with none before it; `revised` is its older revision, if any.
+def _first_id(revised: CommunityEvents) -> int:
+    """The first id of a window with none before it; `revised` is its older revision.
 
     Where that was not the first window of its graph either, those before it are forgotten, and
     their ids are not given again.
     """
-    if revised is None or revised.next_community == len(np.unique(revised.communities)):
+    if revised.next_community == len(np.unique(revised.communities)):
         return 0
     return revised.next_community
 
