@@ -40,7 +40,8 @@ StreamIcdError
 │   ├── NotAllowed           stop          the broker lets this user not do it
 │   └── NotSupported         stop          this broker cannot keep the promise asked for
 ├── TooManyDeadLetters       stop          a worker was setting nearly everything aside
-└── Overloaded               slow down     more work was offered than may be held
+├── Overloaded               slow down     more work was offered than may be held
+└── WorkersLost              retry         worker processes end before they are open
 """
 
 from __future__ import annotations
@@ -238,3 +239,9 @@ class Overloaded(StreamIcdError):
     """More work was offered than may be held at once."""
 
     action = Action.SLOW_DOWN
+
+
+class WorkersLost(StreamIcdError):
+    """Worker processes end before they are open, which is no record's fault."""
+
+    action = Action.RETRY

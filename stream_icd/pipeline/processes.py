@@ -18,7 +18,7 @@ from typing import Generic, Protocol, Self, TypeVar
 
 import structlog
 
-from stream_icd.errors import OverBudget, Overloaded
+from stream_icd.errors import OverBudget, Overloaded, WorkersLost
 from stream_icd.pipeline.budget import Allowance
 from stream_icd.pipeline.worker_process import WorkerProcess
 
@@ -125,7 +125,7 @@ class Processes(Generic[Job, Result]):
         """Whether all of them are open, or will be within this time.
 
         Raises:
-            What opening raised.
+            WorkersLost: none can be opened; or what opening raised.
         """
         done, waiting = futures.wait(self._open, timeout_s)
         for one in done:
@@ -147,32 +147,52 @@ class Processes(Generic[Job, Result]):
         """Have a job done when a process is free.
 
         The future raises what the job raised; OverBudget where it took more than its allowance;
-        and Overloaded where its process was ended from outside in each of 3 attempts.
+        Overloaded where its process was ended from outside in each of 3 attempts; and WorkersLost
+        where no process could be opened for it.
         """
         return self._threads.submit(self._done, job)
 
     def _opened(self, process: WorkerProcess) -> None:
         try:
-            succeeded, error = process.opened()
-        except (EOFError, OSError):  # it was ended; whoever gets it replaces it
-            return
+            process = self._open_one(process)
         finally:
             self._idle.put(process)
+        succeeded, error = process.opened()
         if not succeeded:
             raise error
 
+    def _open_one(self, process: WorkerProcess) -> WorkerProcess:
+        """Wait until a process is open; where it ends before, try others in its place.
+
+        Raises:
+            WorkersLost: so did they.
+        """
+        for attempt in range(1, ATTEMPTS + 1):
+            try:
+                process.opened()
+                return process
+            except (EOFError, OSError):
+                reason = "it ended before it was open"
+                process = self._replaced(process, reason, attempt=attempt)
+        raise WorkersLost(
+            f"{ATTEMPTS} worker processes in a row ended before they were open: their log says "
+            f"why, or memory is short; give more, or fewer than {self.count} processes"
+        )
+
     def _done(self, job: Job) -> Result:
-        allowance = self._task.allowance(job)
+        allowance, name = self._task.allowance(job), self._task.name(job)
         for attempt in range(1, ATTEMPTS + 1):
             process = self._idle.get()
             try:
+                process = self._open_one(process)
                 with self._noted(process, job, allowance):
                     succeeded, result = process.do(job, allowance)
             except OverBudget:
-                process = self._replaced(process, job, "its job was over budget", attempt)
+                process = self._replaced(process, "its job was over budget", job=name)
                 raise
             except (EOFError, OSError):
-                process = self._replaced(process, job, "it was ended from outside", attempt)
+                reason = "it was ended from outside"
+                process = self._replaced(process, reason, job=name, attempt=attempt)
                 continue
             finally:
                 self._idle.put(process)
@@ -180,7 +200,7 @@ class Processes(Generic[Job, Result]):
                 raise result
             return result  # type: ignore[no-any-return]
         raise Overloaded(
-            f"{self._task.name(job)}: {ATTEMPTS} worker processes were ended from outside while "
+            f"{name}: {ATTEMPTS} worker processes were ended from outside while "
             f"they were at it, as the system does when memory runs out: give more memory, or fewer "
             f"than {self.count} processes; what was done stays done"
         )
@@ -195,18 +215,14 @@ class Processes(Generic[Job, Result]):
             with self._lock:
                 del self._at[process]
 
-    def _replaced(
-        self, process: WorkerProcess, job: Job, reason: str, attempt: int
-    ) -> WorkerProcess:
+    def _replaced(self, process: WorkerProcess, reason: str, **about: object) -> WorkerProcess:
         status = process.end()
         with self._lock:
             self._all.discard(process)
             if self._closed:
                 raise EOFError("the processes are closed")
-        name = self._task.name(job)
-        structlog.get_logger().warning(
-            "a worker process was replaced", reason=reason, job=name, attempt=attempt, status=status
-        )
+        log = structlog.get_logger()
+        log.warning("a worker process was replaced", reason=reason, status=status, **about)
         return self._start()
 
     def _start(self) -> WorkerProcess:

@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 
 from stream_icd.child_process import start_child
+from stream_icd.errors import WorkersLost
 from stream_icd.icd.model import save_model
 from stream_icd.kafka.consumer import run_consumer
 from stream_icd.kafka.producer import Publisher
@@ -294,3 +295,21 @@ def test_a_record_that_kills_every_process_becomes_a_dead_letter(
     assert (said["icd_dlq_stage"], said["icd_dlq_exception"]) == ("crashed", "CrashedWorker")
     named = "topic snapshots, partition 2, offset 77, graph test, snapshot test/3: 3 worker"
     assert named in said["icd_dlq_message"]
+
+
+class NeverOpen(RecordDetection):
+    """Ends before it can work, as where memory is short."""
+
+    def warm_up(self) -> None:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_processes_that_end_before_they_are_open_are_no_record_s_fault(
+    model_folder: Path, record: Record
+) -> None:
+    work = NeverOpen(open_model(str(model_folder)), DetectSettings(threads=1))
+    with ProcessPool(work, str(model_folder), 1).opened() as engine:
+        with pytest.raises(WorkersLost, match="3 worker processes in a row"):
+            engine.wait_until_warm(threading.Event())
+        with pytest.raises(WorkersLost):
+            list(engine([record]))
