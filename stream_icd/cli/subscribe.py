@@ -183,11 +183,11 @@ def subscribe(
         "arrow": formats.write_arrow,
         "parquet": partial(formats.write_parquet, out=out or Path()),
     }
-    if until == "forever" and topic == EVENTS:
-        nothing_there.warn()
     when_reader_leaves(found.close)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
+        if until == "forever" and topic == EVENTS:
+            nothing_there.warn()
         writers[format](nothing_there.counted(found), shape)
         if until == "end":
             nothing_there.refuse()

@@ -18,6 +18,7 @@ from stream_icd.cli.formats import write_parquet
 from stream_icd.cli.shapes import COMMUNITIES as COMMUNITIES_SHAPE
 from stream_icd.communities import Communities
 from stream_icd.errors import BrokerUnavailable
+from stream_icd.kafka.embedded import embedded_broker
 from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.topics import COMMUNITIES, EVENTS, create_topics
 from stream_icd.wire.events import encode_events
@@ -131,6 +132,24 @@ def test_a_graph_that_is_not_there_is_an_error(embedded: Broker, graph: str) -> 
         assert "holds nothing of graph" in done.stderr
         assert f"did you mean {graph}?" in done.stderr
     assert subscribe(embedded, "--graph", graph, "--event", "died", *ALL).returncode == 0
+
+
+def test_where_no_tracker_ever_ran_it_says_so() -> None:
+    with embedded_broker() as broker:
+        bare = Broker("embedded", broker.bootstrap_servers)
+        create_topics(bare.settings())
+        for asked in (("--events",), ("--node", "1")):
+            done = subscribe(bare, *asked, *ALL)
+            assert done.returncode == 78
+            assert "no tracker has published events" in done.stderr
+            assert "stream-icd consume track" in done.stderr
+        following = subprocess.Popen(command(bare, "--events"), stderr=subprocess.PIPE, text=True)
+        assert following.stderr is not None
+        assert "waiting for one" in following.stderr.readline()
+        following.send_signal(signal.SIGTERM)
+        assert following.wait(60) == 0
+        following.stderr.close()
+        assert subscribe(bare, *ALL).returncode == 0
 
 
 def test_two_graphs_and_a_correction_in_a_folder_are_files_of_their_own(
