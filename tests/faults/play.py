@@ -27,6 +27,7 @@ from stream_icd.kafka.topics import (
     COMMUNITIES,
     EVENTS,
     SNAPSHOTS,
+    WORKERS,
     TopicSpec,
     create_topics,
     dead_letter_topic,
@@ -45,6 +46,7 @@ TOPICS = (
     *TopicSpec(SNAPSHOTS, partitions=6).with_dead_letters(),
     *TopicSpec(COMMUNITIES, partitions=6).with_dead_letters(),
     TopicSpec(EVENTS, partitions=6),
+    TopicSpec(WORKERS),
 )
 PATIENCE_S = 90.0
 Clock = Callable[[], float]
