@@ -24,9 +24,6 @@ RESOLUTIONS = tuple(2.0 ** (half_octave / 2) for half_octave in range(-2, 11))
 """What is tried: 0.5 to 32 in steps of √2. Finer ones gained 0.02 NMI points at most on LFR graphs
 of 5,000 nodes, and lost 0.2 to 0.6 on those of 2,000."""
 
-MIXING_RANGE = (0.01, 0.99)
-"""Belief propagation needs a mixing strictly inside 0..1, whatever the labels say."""
-
 OTHER_EXPONENTS = (0.0, 1.0)
 """Tried beside `EXPONENT`: weights ignored, and in proportion."""
 
