@@ -16,6 +16,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
@@ -74,7 +75,7 @@ class Findings:
     Attributes:
         endings: how many ended in each way: `read`, or the name of an error of ours.
         escapes: numbers of the inputs that ended otherwise, and how.
-        slowest: seconds of processor time, and number of the input that took them.
+        slowest: seconds by the clock, on a machine that may be busy, and number of the input.
     """
 
     endings: Counter[str] = field(default_factory=Counter)
@@ -87,7 +88,7 @@ def fuzz(target: Target, seed: int, numbers: Iterable[int]) -> Findings:
     found = Findings()
     for number in numbers:
         record = broken(target.valid, target.columns, seed, number)
-        started = time.process_time()
+        started = time.perf_counter()
         try:
             target.read(record)
             found.endings["read"] += 1
@@ -95,14 +96,22 @@ def fuzz(target: Target, seed: int, numbers: Iterable[int]) -> Findings:
             found.endings[type(error).__name__] += 1
         except Exception as error:
             found.escapes[number] = f"{type(error).__name__}: {error!s:.200}"
-        seconds = time.process_time() - started
+        seconds = time.perf_counter() - started
         found.slowest = max(found.slowest, (seconds, number))
-        if seconds > SLOW_S:
-            found.escapes[number] = f"took {seconds:.1f} s"
+        if seconds > SLOW_S and (needed := _processor_s(target, record)) > SLOW_S:
+            found.escapes[number] = f"took {needed:.1f} s"
         if pa.default_memory_pool().max_memory() > MOST_ALLOCATED:
             found.escapes[number] = f"Arrow allocated more than {MOST_ALLOCATED} bytes"
             break
     return found
+
+
+def _processor_s(target: Target, record: Record) -> float:
+    """Processor time of reading the record once more: others make the clock's time longer."""
+    started = time.process_time()
+    with suppress(Exception):
+        target.read(record)
+    return time.process_time() - started
 
 
 def targets(folder: str) -> Mapping[str, Target]:

@@ -19,11 +19,13 @@ from stream_icd.kafka.stop import Stop
 from stream_icd.kafka.topics import COMMUNITIES, EVENTS
 from stream_icd.pipeline.claim_settings import ClaimSettings
 from stream_icd.pipeline.claims import Decode, decoded
+from stream_icd.pipeline.clock import utc_now
 from stream_icd.pipeline.group_reader import open_group_reader
 from stream_icd.pipeline.mixed_models import MixedModels
 from stream_icd.pipeline.seen_results import SeenResults, Superseded, result_of
 from stream_icd.pipeline.subscription import Subscription
 from stream_icd.snapshot import Window
+from stream_icd.tracking.ahead import too_far_ahead
 from stream_icd.tracking.gaps import Gap, missed_windows
 from stream_icd.tracking.node_changes import NodeChange, node_changes
 from stream_icd.wire.communities import decode_communities
@@ -276,6 +278,7 @@ class _Watch:
 
     on_bad: OnBad
     on_gap: OnGap
+    clock: Callable[[], datetime] = utc_now
     models: MixedModels = field(default_factory=MixedModels)
 
     def say_models(self, found: _Published) -> None:
@@ -305,17 +308,19 @@ def _follow(
                 watch.on_bad(record, error)
                 continue
             if seen.is_new(result_of(record)) and not superseded(record):
-                _tell_gap(last, found, watch.on_gap)
+                _tell_gap(last, found, watch)
                 watch.say_models(found)
                 yield found
 
 
-def _tell_gap(last: dict[str, Window], found: _Published, on_gap: OnGap) -> None:
+def _tell_gap(last: dict[str, Window], found: _Published, watch: _Watch) -> None:
     before = last.get(found.graph)
+    if too_far_ahead(found.window, watch.clock()):
+        return  # the gap before it is no gap, and those after it would not be seen
     if before is not None and found.window.end <= before.end:
         return  # late, or the same window by another model
     if before is not None and (missed := missed_windows(before, found.window)):
-        on_gap(Gap(found.graph, before, found.window, missed))
+        watch.on_gap(Gap(found.graph, before, found.window, missed))
     last[found.graph] = found.window
 
 

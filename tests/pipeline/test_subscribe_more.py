@@ -6,6 +6,8 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime
 
 import pytest
 
@@ -15,6 +17,7 @@ from stream_icd.events import CommunityEvents
 from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.topics import TopicSpec, create_topics
 from stream_icd.pipeline.group_reader import LOOK_EVERY_S, open_group_reader
+from stream_icd.snapshot import Window
 from stream_icd.tracking.gaps import Gap
 from stream_icd.wire.events import encode_events
 from tests.brokers import Broker
@@ -79,7 +82,9 @@ def test_missing_windows_are_told_before_the_window_after_them(
     hours = stream("g", 8)
     other = [window("other", hour, [0, 1]) for hour in (0, 4)]
     late_and_twice = [hours[1], hours[4]]
-    sent = [hours[0], hours[2], other[0], hours[3], hours[7], *late_and_twice, other[1]]
+    far = Window(hours[3].window.start, datetime(9999, 12, 31, tzinfo=UTC))
+    wrong = replace(hours[3], window=far, snapshot_id="g/far")
+    sent = [hours[0], hours[2], other[0], hours[3], wrong, hours[7], *late_and_twice, other[1]]
     publish(broker, [outgoing(one, topic) for one in sent])
     heard: list[Gap | str] = []
     options = {"start": "beginning", "until": "end", "settings": broker.settings(), "topic": topic}
