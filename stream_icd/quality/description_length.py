@@ -37,11 +37,10 @@ def description_length(adjacency: csr_array, communities: Communities) -> float:
 
     Raises `BadSettings` where the two do not fit each other.
 
-    >>> from scipy.sparse import block_diag
     >>> clique = np.ones((9, 9)) - np.eye(9)
-    >>> graph = csr_array(block_diag([clique] * 4))
+    >>> graph = csr_array(np.kron(np.eye(4), clique))
     >>> round(description_length(graph, np.arange(36) // 9), 2)
-    -1.49
+    -1.43
     >>> description_length(graph, np.zeros(36, np.int32))
     0.0
     """
@@ -49,11 +48,12 @@ def description_length(adjacency: csr_array, communities: Communities) -> float:
     total = volume.sum()  # 2E
     if total == 0:
         return 0.0
-    sizes = np.bincount(compact(communities)[np.diff(adjacency.indptr) > 0], minlength=len(volume))
+    has_edges = adjacency.sum(axis=1) > 0
+    sizes = np.bincount(compact(communities)[has_edges], minlength=len(volume))
     linked = sizes > 0
     if linked.sum() == 1:
         return 0.0
-    n_edges = adjacency.nnz / 2
+    n_edges = np.count_nonzero(adjacency.data) / 2
     gain = n_edges * _log_likelihood_ratio(volume[linked] / total, within[linked] / total)
     return float((_partition_code(sizes[linked]) - gain) / n_edges / np.log(2))
 

@@ -119,6 +119,16 @@ def test_the_unit_of_the_weights_does_not_matter(
         )
 
 
+def test_stored_zeros_are_no_edges() -> None:
+    padded = csr_array(TRIANGLES.toarray() + 1)
+    padded.data -= 1
+    truth = np.arange(6) // 3
+    assert description_length(padded, truth) == description_length(
+        csr_array(padded.toarray()), truth
+    )
+    assert sum(len(hidden.weights) for hidden in hide_edges(padded)) == 6
+
+
 @pytest.mark.parametrize("n_nodes", [0, 1, 3])
 def test_a_graph_without_edges_says_nothing(n_nodes: int) -> None:
     empty, labels = csr_array((n_nodes, n_nodes)), np.arange(n_nodes)

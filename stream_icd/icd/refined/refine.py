@@ -33,9 +33,8 @@ def refine(
     Raises `BadSettings` for a K outside 1..n or a start of another length, and `BadInput` for a
     weight that is not positive and finite.
 
-    >>> from scipy.sparse import block_diag
     >>> triangle = np.ones((3, 3)) - np.eye(3)
-    >>> two = csr_array(block_diag([triangle, triangle]))
+    >>> two = csr_array(np.kron(np.eye(2), triangle))
     >>> refine(two, RefinedParameters()).tolist()
     [0, 0, 0, 1, 1, 1]
     """
