@@ -90,8 +90,6 @@ def test_what_cannot_be_meant_is_refused(archive: Store, model_folder: Path) -> 
         run(*history, "--out-topic", COMMUNITIES)
     with pytest.raises(BadSettings, match="no snapshots of graph pats.*did you mean past"):
         run(*history, "--out", archive.uri, "--graph", "pats")
-    with pytest.raises(BadSettings, match="no snapshots of graph pats.*did you mean past"):
-        run("produce", "replay", archive.uri, "--graph", "pats")
     with pytest.raises(SourceNotFound, match="there is no .*histry"):
         run("replay", "history", "histry", "--out", archive.uri, "--model", str(model_folder))
     with pytest.raises(BadSettings, match="--engine ray"):
@@ -129,3 +127,5 @@ def test_archived_snapshots_are_sent_again_byte_for_byte(
             if record.key == graph.encode()
         ]
     assert found == sent
+    with pytest.raises(BadSettings, match=f"no snapshots of graph another; it holds {graph}"):
+        run(*command, "--graph", "another")
