@@ -256,8 +256,11 @@ def test_every_reason_not_to_run_a_line_is_needed() -> None:
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=name)
-def test_programs_shown_run(document: Path, system: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(system)
+def test_programs_shown_run(
+    document: Path, system: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "history").symlink_to(system / "history")
+    monkeypatch.chdir(tmp_path)
     for follow in ("subscribe", "subscribe_events", "subscribe_node"):
         bounded_one = partial(getattr(stream_icd, follow), until="end")
         monkeypatch.setattr(stream_icd, follow, bounded_one, raising=False)
