@@ -143,7 +143,7 @@ command | until | seconds, best | median | promised
 {rows}
 
 None of the commands promised within 0.5 s loads torch, numba, scikit-learn or matplotlib
-(tests/packaging/test_startup.py). The detector loads its model and numba before it connects.
+(tests/packaging/test_startup.py). The detector opens its model and warms up before it connects.
 """
 
 
