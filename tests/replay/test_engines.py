@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from stream_icd.errors import ModelDamaged, Overloaded
+from stream_icd.errors import BadSnapshot, ModelDamaged, Overloaded
 from stream_icd.history.archive import Selection, windows
 from stream_icd.kafka.record import Record
 from stream_icd.pipeline.dead_letters import DeadLetterLimit
@@ -82,14 +82,19 @@ def test_a_fingerprint_tells_what_was_found_from_when(
     assert fingerprint(Message(first.key, first.value, changed)) != fingerprint(first)
 
 
+class Broken(ArchivedJob):
+    """A snapshot whose file breaks the contract."""
+
+    def snapshot(self) -> Snapshot:
+        raise BadSnapshot("no column src")
+
+
 def test_what_breaks_the_contract_is_an_outcome(archive: Store, redetection: Redetection) -> None:
-    (job, *_) = jobs(archive)
-    too_many = Redetection(
-        redetection.model, type(redetection.settings)(n_communities=101, threads=1)
-    )
-    outcome = too_many(job)
+    noted = next(windows(archive, Selection()))
+    outcome = redetection(Broken(archive.uri, noted))
     assert isinstance(outcome, Refused)
-    assert "101 communities asked of" in outcome.reason
+    assert outcome.stage == "decode"
+    assert outcome.reason == "no column src"
 
 
 def test_a_worker_that_is_killed_is_replaced_and_nothing_is_missing(
