@@ -16,8 +16,12 @@ N_CLIQUES, SIZE = 20, 10
 
 
 def first_messages() -> list[Message]:
-    """Small snapshots of each kind: with and without weights, with K given and to be found out."""
-    kinds = ((weighted, k) for weighted in (False, True) for k in (None, N_CLIQUES))
+    """Small snapshots of each kind: with weights or without, with K to be found out or given.
+
+    A K below or above the number of cliques has communities merged or split.
+    """
+    few, many = N_CLIQUES // 2, 2 * N_CLIQUES
+    kinds = ((weighted, k) for weighted in (False, True) for k in (None, few, many))
     return [encode_snapshot(_ring_of_cliques(weighted=weighted, k=k)) for weighted, k in kinds]
 
 

@@ -55,7 +55,7 @@ def records() -> list[Record]:
             *graph.edges, graph="g", id="g/0", window=DAY, weights=weight, n_communities=k
         )
         for weight in (None, weights)
-        for k in (None, 20)
+        for k in (None, 20, 200)
     ]
     messages = [encode_snapshot(one) for one in snapshots]
     return [Record("t", 0, i, 0, m.key, m.value, m.headers) for i, m in enumerate(messages)]
@@ -68,5 +68,5 @@ def test_nothing_is_compiled_for_the_first_snapshot(mode: Mode) -> None:
         engine.wait_until_warm(threading.Event())
         outcomes = [outcome for _, outcome in engine(records())]
     facts = [outcome.facts for outcome in outcomes if isinstance(outcome, Processed)]
-    assert [one["new"] for one in facts] == [[]] * 4
+    assert [one["new"] for one in facts] == [[]] * 6
     assert int(str(facts[0]["before"])) > 0
