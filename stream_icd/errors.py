@@ -32,6 +32,7 @@ StreamIcdError
 │   ├── DeliveryFailed       retry         the broker did not acknowledge a record
 │   │   └── NameTaken        stop          another program works under the same name
 │   ├── MessageTooLarge      stop          a record is above the topic's limit, or ours
+│   │   └── RecordTooLarge                 one of ours, which was not published
 │   ├── TopicMissing         stop          the topic does not exist
 │   ├── OffsetGone           stop          the position asked for was removed by retention
 │   ├── OffsetHeld           stop          the broker never ends the transaction that holds it
@@ -199,6 +200,20 @@ class NameTaken(DeliveryFailed):
 
 class MessageTooLarge(BrokerError):
     """A record is larger than its topic accepts, or its reader; the message names both sizes."""
+
+
+class RecordTooLarge(MessageTooLarge):
+    """A record was not published because it is too large for its topic.
+
+    Attributes:
+        topic: the topic that it was for.
+        size: bytes that it would have taken there.
+    """
+
+    def __init__(self, message: str, topic: str, size: int) -> None:
+        super().__init__(message)
+        self.topic = topic
+        self.size = size
 
 
 class TopicMissing(BrokerError):

@@ -31,6 +31,7 @@ from stream_icd.errors import (
     DeliveryFailed,
     NameTaken,
     OffsetGone,
+    RecordTooLarge,
     RecordUndecodable,
 )
 from stream_icd.kafka.attempts import Attempts, blames_record
@@ -67,6 +68,7 @@ Result = TypeVar("Result")
 
 Handle = Callable[[Sequence[Record]], Iterable[OutgoingRecord]]
 GiveUp = Callable[[Record, str], Iterable[OutgoingRecord]]
+Learn = Callable[[RecordTooLarge], object]
 
 POLL_MS = 200
 # While work is in hand: how often to poll, and how long a poll may take from a result's latency.
@@ -96,6 +98,7 @@ def run_consumer(
     watcher: Watcher | None = None,
     ahead: bool = False,
     give_up: GiveUp | None = None,
+    learn: Learn | None = None,
 ) -> Delivery:
     """Consume `topic` in `group` until `stop`, and return the delivery that was kept.
 
@@ -118,12 +121,16 @@ def run_consumer(
             by a `kill -9` of the process, or an error out of `handle` that may be its fault. It
             is remembered across restarts in the topic `icd.workers.v1`. None: nothing is
             remembered, and such a record is tried for ever.
+        learn: told of a result that its topic does not take. Nothing of its batch is committed,
+            and `handle` gets the batch again; it must not give a result of that size any more.
+            None: such a result ends the worker.
 
     Raises:
         TopicMissing: there is no such topic (any more).
         OffsetGone: retention removed what the group would have read next.
         MessageTooLarge: the next record is larger than what is taken as one answer (100 MB and
             `max_message_bytes`).
+        RecordTooLarge: a result is larger than its topic takes, and nobody is there to `learn`.
         OffsetHeld: the broker keeps the group's position back, longer than a transaction lasts.
         RecordUndecodable: what the topic holds next cannot be decoded; all before it is done.
         ClientStuck: the client has not returned for `max_poll_interval_s`.
@@ -160,6 +167,7 @@ def run_consumer(
                 watcher or Watcher(),
                 ahead,
                 give_up,
+                learn,
             )
             loop.run(handle)
     finally:
@@ -218,6 +226,7 @@ class _Loop:
         watcher: Watcher,
         ahead: bool,
         give_up: GiveUp | None,
+        learn: Learn | None,
     ) -> None:
         self._settings = settings
         self._topic = topic
@@ -232,6 +241,7 @@ class _Loop:
         self._on_done = on_done
         self._watcher = watcher
         self._give_up = give_up
+        self._learn = learn
         in_hand = consumer.config["max_poll_records"] * (2 if ahead else 1)
         self._attempts = Attempts(settings, topic, group, in_hand)
         self._crash: BaseException | None = None
@@ -332,7 +342,7 @@ class _Loop:
             self._on_done(done)
             self._watcher.done(done)
         else:
-            log.warning("partitions moved on while %d records were in hand", len(batch.records))
+            log.warning("%d records in hand were not committed", len(batch.records))
             if following is not None:  # it comes after what is read again
                 self._tenures.rewind(following.batch.tenure, following.batch.first)
             self._tenures.rewind(batch.tenure, batch.first)
@@ -356,7 +366,11 @@ class _Loop:
             return None  # it is raised again when what came before it is delivered
 
     def _deliver(self, batch: _Batch, outgoing: Sequence[OutgoingRecord]) -> bool:
-        """Publish and commit; False where the batch, or a part of it, is no longer ours."""
+        """Publish and commit; False where the batch must be read again, or a part of it.
+
+        Somebody else has the rest of it; or its results must be other ones, as a topic does not
+        take them.
+        """
         failures = 0
         while True:
             generation = self._stable_membership()
@@ -371,6 +385,12 @@ class _Loop:
                 return self._delivery is Delivery.EXACTLY_ONCE or self._commit(batch)
             except GroupMovedOn as error:
                 log.info("publishing again in the group's new generation: %s", error)
+            except RecordTooLarge as error:
+                if self._learn is None:
+                    raise
+                log.warning("handling the batch again: %s", error)
+                self._insist(partial(self._learn, error))
+                return False
             except BrokerUnavailable as error:
                 log.warning("waiting for the broker: %s", error)
                 self._wait_for(partial(time.sleep, BACKOFF_S))
@@ -389,7 +409,7 @@ class _Loop:
         assert outlet is not None, "opened before"
         try:
             outlet.publish(outgoing, offsets, group)
-        except (DeliveryFailed, BrokerUnavailable):
+        except (DeliveryFailed, BrokerUnavailable, RecordTooLarge):
             self._outlet = None
             outlet.close()
             raise

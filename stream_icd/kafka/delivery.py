@@ -101,7 +101,7 @@ class Outlet(Protocol):
         """See that `record` can be published at all.
 
         Raises:
-            MessageTooLarge, TopicMissing: it cannot.
+            RecordTooLarge, TopicMissing: it cannot.
         """
 
     def publish(self, records: Sequence[OutgoingRecord], offsets: NextOffsets, group: Any) -> None:
@@ -110,6 +110,7 @@ class Outlet(Protocol):
         Raises:
             GroupMovedOn: nothing of it is visible; the group has a new generation.
             NameTaken: nothing of it is visible; another program has our name now.
+            RecordTooLarge: a topic does not take one of them; open another outlet.
             BrokerError: what is visible is not known; open another outlet before the next try.
         """
 

@@ -9,7 +9,7 @@ from typing import Any, Self
 
 from kafka import errors as client
 
-from stream_icd.errors import BrokerError, DeliveryFailed, MessageTooLarge, StreamIcdError
+from stream_icd.errors import BrokerError, DeliveryFailed, RecordTooLarge, StreamIcdError
 from stream_icd.kafka.clients import DEAD_LETTER_ROOM, NULL, open_producer
 from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.settings import KafkaSettings
@@ -33,7 +33,13 @@ class _Refused:
     error: Exception
 
     def __str__(self) -> str:
-        return f"{self.size} bytes for {self.topic} with key {self.key!r}: {self.error}"
+        return f"{self.size} bytes for {self.topic} with key {self.key!r:.200}: {self.error}"
+
+    @property
+    def is_too_large(self) -> bool:
+        return isinstance(
+            self.error, client.MessageSizeTooLargeError | client.RecordListTooLargeError
+        )
 
 
 class Publisher:
@@ -83,8 +89,8 @@ class Publisher:
         """Queue `record`, and return; wait only while `max_in_flight_bytes` are under way.
 
         Raises:
-            MessageTooLarge: it is above `max_message_bytes`, or above what its topic accepts;
-                nothing was sent.
+            RecordTooLarge: it is above `max_message_bytes`, or above what its topic accepts;
+                nothing was sent. Or the broker refused an *earlier* record for its size.
             TopicMissing: its topic does not exist; nothing was sent.
             DeliveryFailed: an *earlier* record was not accepted, or there was no room for this
                 one within `delivery_timeout_s`.
@@ -94,20 +100,24 @@ class Publisher:
         self._take_room(size)
         try:
             future = self._queue(record)
-        except BaseException:
+        except BaseException as error:
             self._settle(size)
+            if isinstance(error, BrokerError):
+                self._raise_earlier_refusal()
             raise
         self.sent += 1
         future.add_callback(lambda _: self._settle(size, acknowledged=1))
         future.add_errback(
-            lambda error: self._settle(size, _Refused(record.topic, record.key, size, error))
+            lambda error: self._settle(
+                size, _Refused(record.topic, record.key, size_as_sent(record), error)
+            )
         )
 
     def check(self, record: OutgoingRecord) -> None:
         """See that `record` may be sent at all; sends nothing.
 
         Raises:
-            MessageTooLarge, TopicMissing: as `send`.
+            RecordTooLarge, TopicMissing: as `send`.
         """
         if record.topic not in self._limits:
             self._limits[record.topic] = record_limit(self._settings, record.topic)
@@ -122,6 +132,7 @@ class Publisher:
             DeliveryFailed: the broker did not acknowledge within `timeout_s` (default: a second
                 more than `delivery_timeout_s`), or refused a record.
             NotAllowed: it refused one because we lack the right to write there.
+            RecordTooLarge: it refused one for its size; of several, the largest is named.
         """
         timeout_s = self._settings.delivery_timeout_s + 1 if timeout_s is None else timeout_s
         with self._changed:
@@ -179,9 +190,30 @@ class Publisher:
                 self._refused.append(refused)
             self._changed.notify_all()
 
+    def _raise_earlier_refusal(self) -> None:
+        """Raise the reason for which the client takes no more records, if there is one.
+
+        In a transaction the client knows a moment before us that the broker refused a record.
+        """
+        with self._changed:
+            self._changed.wait_for(
+                lambda: self._refused or not self._in_flight, self._settings.delivery_timeout_s
+            )
+        self._raise_refusal()
+
     def _raise_refusal(self) -> None:
         with self._changed:
             refused = list(self._refused)
+        too_large = [one for one in refused if one.is_too_large]
+        if too_large:  # in a transaction, the others fail with it
+            largest = max(too_large, key=lambda one: one.size)
+            raise RecordTooLarge(
+                f"the broker refused {largest}; set STREAM_ICD_MAX_MESSAGE_BYTES below the limit "
+                "of its topic (max.message.bytes) and STREAM_ICD_CLAIMS_URI, and what is larger "
+                "goes to files there",
+                largest.topic,
+                largest.size,
+            ) from largest.error
         if refused and lacks_right(refused[0].error):
             raise translate(refused[0].error, f"publish to {refused[0].topic}")
         if refused:
@@ -202,15 +234,23 @@ def record_limit(settings: KafkaSettings, topic: str) -> int:
     return own if limit is None else min(own, limit - _BATCH_BYTES)
 
 
-def too_large(record: OutgoingRecord, limit: int) -> MessageTooLarge:
-    """The error for a record that is above a `record_limit`."""
-    return MessageTooLarge(
+def too_large(record: OutgoingRecord, limit: int) -> RecordTooLarge:
+    """The error for a record that is above a limit: a `record_limit`, or a learned one."""
+    return RecordTooLarge(
         f"{record.size} bytes for {record.topic} with key {record.key!r:.200} are above the "
-        f"limit of {limit} bytes (max_message_bytes, or the topic's max.message.bytes); "
-        f"set STREAM_ICD_CLAIMS_URI, and what is larger goes to files there"
+        f"limit of {limit} bytes (max_message_bytes, the topic's max.message.bytes, or less than "
+        "what the broker refused); set STREAM_ICD_CLAIMS_URI, and what is larger goes to files "
+        "there",
+        record.topic,
+        size_as_sent(record),
     )
 
 
 def fits(record: OutgoingRecord, limit: int) -> bool:
     """Whether a record, with what the client adds to it, is within a `record_limit`."""
-    return record.size + len(record.headers) * _HEADER_BYTES <= limit
+    return size_as_sent(record) <= limit
+
+
+def size_as_sent(record: OutgoingRecord) -> int:
+    """Size of a record with what the client adds to it."""
+    return record.size + len(record.headers) * _HEADER_BYTES

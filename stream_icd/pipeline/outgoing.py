@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from stream_icd.errors import BrokerUnavailable
+from stream_icd.errors import BrokerUnavailable, RecordTooLarge
 from stream_icd.kafka.producer import fits, record_limit, too_large
 from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.settings import KafkaSettings
@@ -41,7 +41,7 @@ class Fit:
         """The record, or one that claims its bytes, which are safe by then.
 
         Raises:
-            MessageTooLarge: there is no place for its bytes, or its headers alone are too large.
+            RecordTooLarge: there is no place for its bytes, or its headers alone are too large.
             StoreUnreachable, StoreUnwritable: the bytes could not be kept; try again.
             TopicMissing: its topic does not exist.
             BrokerUnavailable: nobody answers, and `pause` is None.
@@ -54,6 +54,18 @@ class Fit:
             if fits(claimed, limit):
                 return claimed
         raise too_large(record, limit)
+
+    def learn(self, refused: RecordTooLarge) -> None:
+        """Let no record pass any more that is as large as one that the broker refused.
+
+        The topic's limit is asked for again, since it may be lower now. A broker that does not
+        tell us the limit shows it only by what it refuses.
+
+        Raises:
+            TopicMissing, BrokerUnavailable: as their texts say.
+        """
+        limit = record_limit(self._settings, refused.topic)
+        self._limits[refused.topic] = min(limit, refused.size - 1)
 
     def _limit(self, topic: str) -> int:
         while topic not in self._limits:

@@ -2,35 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import structlog
 
-from stream_icd.errors import CrashedWorker, LimitExceeded, MessageTooLarge
+from stream_icd.errors import CrashedWorker, LimitExceeded, RecordTooLarge
 from stream_icd.kafka.attempts import GIVEN_UP_AFTER
 from stream_icd.kafka.batch_done import BatchDone
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.pipeline.dead_letters import DeadLetterLimit, dead_letter, was_sent_again
+from stream_icd.pipeline.outgoing import Fit
 from stream_icd.pipeline.record_log import about
 from stream_icd.pipeline.step import Outcome, Refused, Step
-
-
-def unchanged(record: OutgoingRecord) -> OutgoingRecord:
-    """Publish the record as it is."""
-    return record
 
 
 class Runner:
     """A step at work on the records of one topic.
 
-    Give `handle`, `give_up` and `done` to one `run_consumer`.
+    Give `handle`, `give_up`, `learn` and `done` to one `run_consumer`.
 
     Args:
         step: what is done to each record.
         dead_letters: stops the worker if too many records are bad.
         graph: process only this graph's records; None for all.
-        fit: makes a record fit its topic (`stream_icd.pipeline.outgoing.Fit`).
+        fit: makes each record fit its topic; None: records are published as they are.
     """
 
     def __init__(
@@ -39,7 +35,7 @@ class Runner:
         dead_letters: DeadLetterLimit,
         *,
         graph: str | None = None,
-        fit: Callable[[OutgoingRecord], OutgoingRecord] = unchanged,
+        fit: Fit | None = None,
     ) -> None:
         self.step = step
         self._dead_letters = dead_letters
@@ -53,7 +49,7 @@ class Runner:
 
         Raises:
             TooManyDeadLetters: nearly all of the last records were bad.
-            MessageTooLarge: a dead letter is too large for its topic.
+            RecordTooLarge: a dead letter is too large for its topic.
         """
         self.step.begin(records)
         for record, outcome in self.step.work(self._ours(records)):
@@ -72,6 +68,16 @@ class Runner:
                 "logs of these workers say more. Fix the cause, then run `stream-icd dlq retry`"
             )
             yield from self._published(record, Refused("crashed", error))
+
+    def learn(self, refused: RecordTooLarge) -> None:
+        """The broker refused a result for its size: handled again, its batch has no such result.
+
+        Raises:
+            RecordTooLarge: nothing makes records fit their topic.
+        """
+        if self._fit is None:
+            raise refused
+        self._fit.learn(refused)
 
     def done(self, batch: BatchDone) -> None:
         """The results of the batch are published, and its offsets are committed."""
@@ -97,11 +103,14 @@ class Runner:
         if isinstance(outcome, Refused):
             return outcome
         try:
-            return replace(outcome, outgoing=tuple(map(self._fit, outcome.outgoing)))
-        except MessageTooLarge as error:
+            return replace(outcome, outgoing=tuple(map(self._made_fit, outcome.outgoing)))
+        except RecordTooLarge as error:
             self.step.forget(record)
             reason = f"its result is too large: {error}. Then run `stream-icd dlq retry`"
             return Refused("publish", LimitExceeded(reason))
+
+    def _made_fit(self, record: OutgoingRecord) -> OutgoingRecord:
+        return record if self._fit is None else self._fit(record)
 
     def _concluded(self, record: Record, outcome: Outcome) -> tuple[OutgoingRecord, ...]:
         log = structlog.get_logger()
@@ -109,7 +118,7 @@ class Runner:
             log.warning("dead letter", stage=outcome.stage, reason=outcome.reason)
             if not was_sent_again(record):  # whoever sent it knew that it might fail again
                 self._dead_letters.count(dead=True, reason=outcome.reason)
-            return (self._fit(dead_letter(record, outcome.stage, outcome.error)),)
+            return (self._made_fit(dead_letter(record, outcome.stage, outcome.error)),)
         self._dead_letters.count(dead=False)
         log.info(outcome.event, **outcome.facts)
         return outcome.outgoing

@@ -67,6 +67,7 @@ def run_streams(
             watcher=stream.watcher,
             ahead=stream.runner.step.ahead,
             give_up=stream.runner.give_up,
+            learn=stream.runner.learn,
         )
 
     if len(streams) == 1:

@@ -7,7 +7,13 @@ from collections.abc import Callable
 import pytest
 from kafka.errors import MessageSizeTooLargeError
 
-from stream_icd.errors import BrokerError, DeliveryFailed, MessageTooLarge, TopicMissing
+from stream_icd.errors import (
+    BrokerError,
+    DeliveryFailed,
+    MessageTooLarge,
+    RecordTooLarge,
+    TopicMissing,
+)
 from stream_icd.kafka.clients import open_producer
 from stream_icd.kafka.producer import Publisher
 from stream_icd.kafka.reader import open_reader
@@ -163,9 +169,10 @@ def test_what_only_the_broker_refuses_is_told_at_every_later_call(
     wait_until(lambda: refuses(kafka, topic_name, b"x" * 5_000))  # it is told later than we are
     publisher.send(OutgoingRecord(topic_name, b"x" * 5_000, b"the key"))
     for _ in range(2):
-        with pytest.raises(DeliveryFailed, match=r"5007 bytes .*the key"):
+        with pytest.raises(RecordTooLarge, match=r"5007 bytes .*the key.* set STREAM_ICD") as error:
             publisher.flush()
-    with pytest.raises(DeliveryFailed):
+        assert (error.value.topic, error.value.size) == (topic_name, 5007)
+    with pytest.raises(RecordTooLarge):
         publisher.send(OutgoingRecord(topic_name, b"later"))
     assert (publisher.sent, publisher.acknowledged) == (2, 1)
     publisher.close()

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from structlog.testing import capture_logs
 
-from stream_icd.errors import BadInput, TooManyDeadLetters
+from stream_icd.errors import BadInput, RecordTooLarge, TooManyDeadLetters
 from stream_icd.kafka.batch_done import BatchDone
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.pipeline.dead_letters import DeadLetterLimit
@@ -73,6 +73,11 @@ def test_a_bad_record_becomes_a_dead_letter_in_its_place() -> None:
     assert (good.value, letter.topic, other.value) == (b"1", "in.dlq", b"2")
     said = dict(letter.headers)
     assert (said["icd_dlq_stage"], said["icd_dlq_message"]) == (b"read", b"not a number")
+
+
+def test_a_worker_that_cannot_make_results_fit_ends_when_one_is_refused() -> None:
+    with pytest.raises(RecordTooLarge, match="refused"):
+        Runner(Number(), DeadLetterLimit()).learn(RecordTooLarge("refused", "out", 5))
 
 
 def test_too_many_dead_letters_stop_a_worker_whatever_its_step() -> None:

@@ -12,13 +12,14 @@ import numpy as np
 import pytest
 
 from stream_icd.communities import Communities
-from stream_icd.errors import MessageTooLarge, TopicMissing
+from stream_icd.errors import RecordTooLarge, TopicMissing
 from stream_icd.kafka.batch_done import BatchDone
 from stream_icd.kafka.consumer import run_consumer
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.topics import TopicSpec, create_topics
 from stream_icd.pipeline.dead_letters import DeadLetterLimit
 from stream_icd.pipeline.events_topic import forget_graph
+from stream_icd.pipeline.outgoing import Fit
 from stream_icd.pipeline.runner import Runner
 from stream_icd.pipeline.subscribe import subscribe_events
 from stream_icd.pipeline.track import Tracker
@@ -142,14 +143,15 @@ def test_a_window_whose_events_were_too_large_is_tracked_when_it_is_sent_again(
     records = sent_windows(embedded, embedded_topics[0], 3)
     refused = iter([False, True])
 
-    def fit(record: OutgoingRecord) -> OutgoingRecord:
-        if record.topic == embedded_topics[1] and next(refused, False):
-            raise MessageTooLarge("5 bytes are above 4")
-        return record
+    class Refusing(Fit):
+        def __call__(self, record: OutgoingRecord) -> OutgoingRecord:
+            if record.topic == embedded_topics[1] and next(refused, False):
+                raise RecordTooLarge("5 bytes are above 4", record.topic, 5)
+            return record
 
-    worker = Runner(
-        Tracker(embedded.settings(), topic=embedded_topics[1]), DeadLetterLimit(), fit=fit
-    )
+    settings = embedded.settings()
+    tracker = Tracker(settings, topic=embedded_topics[1])
+    worker = Runner(tracker, DeadLetterLimit(), fit=Refusing(settings))
     events, letter = worker.handle(records[:2])
     publish(embedded, [events])
     worker.done(BatchDone(tuple(records[:2]), (events, letter), 0.0, 0.0))
