@@ -89,7 +89,8 @@ def subscribe(
         str | None,
         typer.Option(
             help="Share the stream with this consumer group's other members, and go on after a "
-            "restart; by default everybody gets everything.",
+            "restart; by default everybody gets everything. With filters, Kafka's name of the "
+            "group has them too, such as GROUP-as733 with --graph as733.",
             show_default=False,
         ),
     ] = None,

@@ -14,6 +14,24 @@ from stream_icd.kafka.stop import Stop
 LOOK_EVERY_S = 0.2
 
 
+def group_of(name: str | None, graph: str | None, **filters: object) -> str | None:
+    """The consumer group of the readers that gave this name and these filters; None without a name.
+
+    A group's position passes what one of its members leaves out. So readers with different
+    filters need different groups, or they would lose each other's records.
+
+    >>> group_of("dashboard", "as733", model="as", event=None)
+    'dashboard-as733-model=as'
+    >>> group_of("dashboard", None)
+    'dashboard'
+    """
+    if name is None:
+        return None
+    of_graph = [] if graph is None else [graph]
+    others = [f"{one}={value}" for one, value in filters.items() if value is not None]
+    return "-".join([name, *of_graph, *others])
+
+
 class _LeftEarly(Exception):
     """The reader went away with a record in hand, which therefore is not committed."""
 

@@ -20,7 +20,7 @@ from stream_icd.kafka.topics import COMMUNITIES, EVENTS
 from stream_icd.pipeline.claim_settings import ClaimSettings
 from stream_icd.pipeline.claims import Decode, decoded
 from stream_icd.pipeline.clock import utc_now
-from stream_icd.pipeline.group_reader import open_group_reader
+from stream_icd.pipeline.group_reader import group_of, open_group_reader
 from stream_icd.pipeline.mixed_models import MixedModels
 from stream_icd.pipeline.seen_results import SeenResults, Superseded, result_of
 from stream_icd.pipeline.subscription import Subscription
@@ -70,7 +70,9 @@ def subscribe(
         limit: stop after so many.
         group: share the stream with the other members of this consumer group, and go on after a
             restart; a result counts as received when the next one is asked for. Without a group
-            everybody gets everything.
+            everybody gets everything. Only readers with the same filters share a group: the
+            group's name in Kafka is this one and the filters, such as `NAME-as733` with the graph
+            `as733`, or `NAME-as733-model=as` with a model too.
         revisions: of what the topic holds already, `newest` leaves out what was corrected since;
             `all` yields each revision. What comes from now on is yielded in any case, and with a
             group everything is.
@@ -97,7 +99,13 @@ def subscribe(
         In asynchronous programs: `async for communities in subscribe("as733"): …`
     """
     source = _Source(
-        settings or KafkaSettings(), topic, start, until, group, _Wanted(graph, model), revisions
+        settings or KafkaSettings(),
+        topic,
+        start,
+        until,
+        group_of(group, graph, model=model),
+        _Wanted(graph, model),
+        revisions,
     )
     watch = _Watch(on_bad or _log_bad, on_gap or _log_gap)
     decode = _reader(decode_communities, claims, limits)
@@ -144,7 +152,13 @@ def subscribe_events(
     """
     kinds = _kinds(event)
     source = _Source(
-        settings or KafkaSettings(), topic, start, until, group, _Wanted(graph, model), revisions
+        settings or KafkaSettings(),
+        topic,
+        start,
+        until,
+        group_of(group, graph, model=model, community=community, event=_named(kinds)),
+        _Wanted(graph, model),
+        revisions,
     )
     watch = _Watch(on_bad or _log_bad, on_gap or _log_gap)
     decode = _reader(decode_events, claims, limits)
@@ -191,7 +205,13 @@ def subscribe_node(
         ```
     """
     source = _Source(
-        settings or KafkaSettings(), topic, start, until, group, _Wanted(graph, model), revisions
+        settings or KafkaSettings(),
+        topic,
+        start,
+        until,
+        group_of(group, graph, model=model, node=node),
+        _Wanted(graph, model),
+        revisions,
     )
     watch = _Watch(on_bad or _log_bad, on_gap or _log_gap)
     decode = _reader(decode_events, claims, limits)
@@ -346,6 +366,10 @@ def _kinds(event: str | Collection[str] | None) -> frozenset[str] | None:
     if unknown := kinds - set(KINDS):
         raise BadSettings(f"there is no event {min(unknown)!r}; there are {', '.join(KINDS)}")
     return kinds
+
+
+def _named(kinds: frozenset[str] | None) -> str | None:
+    return None if kinds is None else "+".join(sorted(kinds))
 
 
 def _filtered(

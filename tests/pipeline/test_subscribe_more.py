@@ -16,7 +16,7 @@ from stream_icd.errors import BadSettings, TopicMissing
 from stream_icd.events import CommunityEvents
 from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.topics import TopicSpec, create_topics
-from stream_icd.pipeline.group_reader import LOOK_EVERY_S, open_group_reader
+from stream_icd.pipeline.group_reader import LOOK_EVERY_S, group_of, open_group_reader
 from stream_icd.snapshot import Window
 from stream_icd.tracking.gaps import Gap
 from stream_icd.wire.events import encode_events
@@ -41,6 +41,39 @@ def test_a_group_goes_on_after_what_it_received(broker: Broker, make_topic: Make
         assert [next(found).snapshot_id for _ in range(2)] == ["g/2", "g/3"]
     # g/3 was handed out, and nobody came back to say that it was dealt with.
     assert [one.snapshot_id for one in subscribe(limit=3, **options)] == ["g/3", "g/4", "g/5"]
+
+
+def test_readers_with_different_filters_in_a_group_of_one_name_each_get_all_of_theirs(
+    broker: Broker, make_topic: MakeTopic
+) -> None:
+    topic = make_topic()
+    a, b = stream("a", 2), stream("b", 4, seed=4)
+    sent = [b[0], a[0], b[1], a[1], b[2], b[3]]
+    publish(broker, [outgoing(one, topic) for one in sent])
+    options = {"group": topic, "settings": broker.steady(), "topic": topic, "limit": 2}
+    for filters, seen in (
+        ({"graph": "a"}, ["a/0", "a/1"]),
+        ({"graph": "b"}, ["b/0", "b/1"]),
+        ({"model": a[0].model}, ["b/0", "a/0"]),
+        ({}, ["b/0", "a/0"]),
+    ):
+        assert [one.snapshot_id for one in subscribe(**filters, **options)] == seen, filters
+
+
+def test_each_filter_makes_another_group_and_a_name_alone_stays_as_it_is() -> None:
+    filters = [
+        {},
+        {"graph": "as"},
+        {"model": "as"},
+        {"graph": "as", "model": "as"},
+        {"community": 7},
+        {"node": 7},
+        {"event": "born"},
+    ]
+    groups = [group_of("g", **{"graph": None, **each}) for each in filters]
+    assert groups[:2] == ["g", "g-as"]
+    assert len(set(groups)) == len(filters)
+    assert group_of(None, "as", node=7) is None
 
 
 def test_a_record_in_hand_can_be_acknowledged_after_the_stop(
