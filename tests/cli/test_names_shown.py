@@ -75,7 +75,7 @@ def test_a_subscriber_s_table_has_a_line_a_snapshot(
     formats.write_table([found(), found()], shapes.COMMUNITIES)
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 3
-    assert all(line.count(ESCAPED) == 2 for line in lines[1:])
+    assert all(line.count(ESCAPED) == 3 for line in lines[1:])  # graph, snapshot, model
 
 
 def test_a_gap_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
