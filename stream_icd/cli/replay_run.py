@@ -22,6 +22,7 @@ from stream_icd.history.archive import Selection, windows
 from stream_icd.icd.detection import Mode
 from stream_icd.kafka.record import Record
 from stream_icd.kafka.settings import KafkaSettings
+from stream_icd.kafka.stop import Stop
 from stream_icd.kafka.topics import COMMUNITIES
 from stream_icd.log import configure_logging
 from stream_icd.pipeline.claim_settings import ClaimSettings
@@ -38,8 +39,8 @@ from stream_icd.registry.shipped import VersionedModel, open_model
 from stream_icd.store import Store
 from stream_icd.wire.limits import Limits
 
-Jobs = Callable[[], AbstractContextManager[Iterable[Job]]]
-"""Gives the jobs anew each time: once to say what there is, once to do it."""
+Jobs = Callable[[Stop | None], AbstractContextManager[Iterable[Job]]]
+"""Gives the jobs anew each time: once to say what there is, once to do it, until the stop."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +62,8 @@ def topic_jobs(settings: KafkaSettings, part: TopicRange, graph: str | None) -> 
     claims, limits = ClaimSettings(), Limits()
 
     @contextmanager
-    def jobs() -> Iterator[Iterable[Job]]:
-        with read_range(settings, part) as records:
+    def jobs(stop: Stop | None) -> Iterator[Iterable[Job]]:
+        with read_range(settings, part, stop) as records:
             yield (
                 job
                 for record in records
@@ -90,7 +91,7 @@ def archived_jobs(store: Store, selection: Selection) -> Jobs:
     """The snapshots of an archive."""
 
     @contextmanager
-    def jobs() -> Iterator[Iterable[Job]]:
+    def jobs(_: Stop | None) -> Iterator[Iterable[Job]]:
         limits = Limits()
         yield (ArchivedJob(store.uri, noted, limits) for noted in windows(store, selection))
 
@@ -129,7 +130,7 @@ def run_replay(
         n_communities=options.k, mode=options.mode, seed=options.seed, threads=1
     )
     redetection = Redetection(model, settings)
-    with jobs() as all_jobs:
+    with jobs(None) as all_jobs:  # a signal ends the program here
         plan = make_plan(all_jobs, results, redetection)
     if not plan.newest:
         raise nothing()
@@ -180,7 +181,7 @@ def _detect(
     options: Options, jobs: Jobs, plan: Plan, engine: Engine[Job, Outcome], results: Results
 ) -> None:
     stop = stop_on_signals()
-    with progress_bar() as progress, jobs() as all_jobs:
+    with progress_bar() as progress, jobs(stop) as all_jobs:
         task = progress.add_task("detected", total=plan.total)
         done = replay(
             all_jobs,

@@ -13,6 +13,7 @@ from stream_icd.errors import BadSettings
 from stream_icd.kafka.reader import Start, open_reader
 from stream_icd.kafka.record import Record
 from stream_icd.kafka.settings import KafkaSettings
+from stream_icd.kafka.stop import Stop
 
 Position = datetime | dict[int, int] | None
 """A time by the records' timestamps; the offset in each partition; None for the very end of it."""
@@ -66,14 +67,16 @@ def _is_before(record: Placed, position: datetime | dict[int, int]) -> bool:
 
 
 @contextmanager
-def read_range(settings: KafkaSettings, part: TopicRange) -> Iterator[Iterator[Record]]:
-    """The records of a part of a topic, of what it holds now.
+def read_range(
+    settings: KafkaSettings, part: TopicRange, stop: Stop | None = None
+) -> Iterator[Iterator[Record]]:
+    """The records of a part of a topic, of what it holds now, until `stop`.
 
     Raises:
         TopicMissing, OffsetGone, BrokerUnavailable, BadSettings: as `open_reader`.
     """
     start: Start = "beginning" if part.start is None else part.start
-    with open_reader(settings, part.topic, start=start, until="end") as records:
+    with open_reader(settings, part.topic, start=start, until="end", stop=stop) as records:
         yield filter(part.holds, records)
 
 

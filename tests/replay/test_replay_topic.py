@@ -6,16 +6,22 @@ import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
 
 import pytest
+import typer
+from kafka import KafkaConsumer
 
-from stream_icd.cli.replay_run import topic_jobs
+from stream_icd.cli import replay_run
+from stream_icd.cli.replay_run import Options, no_snapshots, run_replay, topic_jobs
+from stream_icd.cli.run_producer import INTERRUPTED
 from stream_icd.errors import BadSettings
 from stream_icd.kafka.consumer import run_consumer
 from stream_icd.kafka.producer import Publisher
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import OutgoingRecord
-from stream_icd.kafka.topics import COMMUNITIES
+from stream_icd.kafka.topics import COMMUNITIES, TopicSpec, create_topics
 from stream_icd.pipeline.dead_letters import DeadLetterLimit
 from stream_icd.pipeline.detect import Detector, DetectSettings
 from stream_icd.pipeline.engines import InProcess
@@ -63,9 +69,9 @@ def run(
     stop: object = NeverStop(),
 ) -> Replayed:
     jobs = topic_jobs(broker.settings(), part, graph)
-    with jobs() as planned:
+    with jobs(None) as planned:
         plan = make_plan(planned, out, redetection)
-    with jobs() as todo:
+    with jobs(None) as todo:
         engine = InProcess(redetection)
         return replay(todo, plan, engine, out, Tempo(), lambda: 0.0, stop)  # type: ignore[arg-type]
 
@@ -131,6 +137,51 @@ def test_a_replay_that_stopped_goes_on(broker: Broker, past: str, redetection: R
     assert [one for one, _ in published(broker, out.topic)] == [f"past/{i}" for i in range(5)]
 
 
+def test_a_replay_that_is_asked_to_stop_ends_though_the_client_does_not_return(
+    kafka: Broker,
+    topic_name: str,
+    snapshot: Callable[..., Snapshot],
+    model_folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    settings = kafka.settings(shutdown_timeout_s=0.5, max_poll_interval_s=20.0)
+    names = topic_name, f"{topic_name}.again"
+    create_topics(settings, list(map(TopicSpec, names)))
+    message = encode_snapshot(snapshot(0))
+    with Publisher(settings) as publisher:
+        publisher.send(OutgoingRecord(names[0], message.value, message.key, message.headers))
+    stop, planned, over = threading.Event(), threading.Event(), threading.Event()
+    poll = KafkaConsumer.poll
+
+    def hanging(consumer: Any, *arguments: Any, **options: Any) -> Any:
+        if planned.is_set():
+            stop.set()
+            over.wait()
+        return poll(consumer, *arguments, **options)
+
+    def stopped_by_signals() -> threading.Event:
+        planned.set()
+        return stop
+
+    monkeypatch.setattr(KafkaConsumer, "poll", hanging)
+    monkeypatch.setattr(replay_run, "stop_on_signals", stopped_by_signals)
+    part = TopicRange(names[0])
+    options = Options(str(model_folder), "refined", None, 7, "serial", None, None, Tempo())
+    try:
+        with pytest.raises(typer.Exit) as ended:
+            run_replay(
+                options,
+                topic_jobs(settings, part, None),
+                TopicResults(settings, names[1]),
+                None,
+                nothing=lambda: no_snapshots(part, None),
+                dry_run=False,
+            )
+        assert ended.value.exit_code == INTERRUPTED
+    finally:
+        over.set()
+
+
 def test_the_newest_revision_is_replayed_and_other_settings_are_another_result(
     broker: Broker,
     past: str,
@@ -172,7 +223,7 @@ def test_a_part_of_the_topic(
 ) -> None:
     start, end = parse_position("--from", first, 1), parse_position("--to", last, 1)
     jobs = topic_jobs(broker.settings(), TopicRange(past, start, end), "past")
-    with jobs() as found:
+    with jobs(None) as found:
         ids = list(dict.fromkeys(job.snapshot_id for job in found))
     assert ids == [f"past/{i}" for i in expected]
 
