@@ -202,9 +202,10 @@ def test_a_result_that_is_too_large_without_a_place_becomes_a_dead_letter(
         for record in sent:
             publisher.send(record)
     with detecting(broker, topics, model, ClaimSettings()) as errors:
-        found = subscribe(start="beginning", limit=2, settings=broker.settings(), topic=topics[1])
-        assert [one.snapshot_id for one in found] == ["test/0", "test/2"]
+        wait_until(lambda: errors or len(held(broker, topics[1])) == 2)
     assert errors == []
+    found = subscribe(start="beginning", limit=2, settings=broker.settings(), topic=topics[1])
+    assert [one.snapshot_id for one in found] == ["test/0", "test/2"]
     (letter,) = held(broker, f"{topics[0]}.dlq")
     said = {name: value.decode() for name, value in letter.headers}
     assert (letter.value, said["icd_dlq_stage"]) == (sent[1].value, "publish")
