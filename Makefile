@@ -15,8 +15,8 @@ help: ## List these commands
 demo: $(VENV)/.demo ## Producer, detector and subscriber on one machine; DATA=as733.parquet for real graphs
 	$(BIN)/stream-icd demo $(if $(DATA),--data '$(DATA)')
 
-test: $(VENV)/.dev ## All tests, two at a time: most of them wait for brokers
-	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile
+test: $(VENV)/.dev ## All tests, three at a time: most of them wait for brokers
+	$(BIN)/python -m pytest --numprocesses 3 --dist loadfile
 
 lint: $(VENV)/.dev ## ruff, mypy and the layers
 	$(BIN)/ruff check

@@ -49,8 +49,8 @@ class Budget(Settings):
     table: ClassVar[str] = "budget"
 
     seconds: float = Field(default=30.0, gt=0, allow_inf_nan=False)
-    seconds_per_mb: float = Field(default=30.0, ge=0, allow_inf_nan=False)
-    memory_bytes: int = Field(default=1 << 30, ge=1)
+    seconds_per_mb: float = Field(default=60.0, ge=0, allow_inf_nan=False)
+    memory_bytes: int = Field(default=2 << 30, ge=1)
     memory_per_byte: int = Field(default=100, ge=0)
 
     def allowance(self, sent_bytes: int) -> Allowance:

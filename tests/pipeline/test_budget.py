@@ -196,8 +196,8 @@ def test_a_claim_counts_as_what_it_claims_up_to_the_limit_of_what_is_read() -> N
 def test_the_environment_sets_the_budget(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STREAM_ICD_BUDGET_SECONDS", "7")
     monkeypatch.setenv("STREAM_ICD_BUDGET_MEMORY_PER_BYTE", "0")
-    assert DetectSettings().budget.allowance(10**6).seconds == 7 + 30
-    assert DetectSettings().budget.allowance(10**6).memory_bytes == 1 << 30
+    assert DetectSettings().budget.allowance(10**6).seconds == 7 + 60
+    assert DetectSettings().budget.allowance(10**6).memory_bytes == 2 << 30
 
 
 @pytest.mark.parametrize(("name", "value"), [("SECONDS", "0"), ("SECONDS_PER_MB", "nan")])
