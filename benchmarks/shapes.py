@@ -180,14 +180,17 @@ def _page(rows: list[str], options: argparse.Namespace) -> str:
 
 INTRODUCTION = """# Shapes
 
-Made by `python -m benchmarks.shapes`: graphs that a hostile or unlucky producer could send, a
-million nodes each (a million edges for the complete and the complete bipartite graph). "Isolated"
-is a million nodes with one edge; "hub" a path with a hub that knows every node of it. CPU seconds
-of one detection, all threads together, peak memory of the whole process (some 190 MiB of it are the
-libraries), communities found. Every run is a process of its own that has warmed up.
+Made by `python -m benchmarks.shapes --ks unknown`: graphs that a hostile or unlucky producer could
+send, a million nodes each (a million edges for the complete and the complete bipartite graph).
+"Isolated" is a million nodes with one edge; "hub" a path with a hub that knows every node of it.
+CPU seconds of one detection, all threads together, peak memory of the whole process (some 190 MiB
+of it are the libraries), communities found. Every run is a process of its own that has warmed up.
 
 "Local moves" is the default method with the shipped model `as`, "beliefs" with `lfr`, "encoder" the
-paper's method with `lfr`. K is unknown, √n, or n/2: what a producer's `icd_k` may ask for.
+paper's method with `lfr`. K is unknown; without `--ks`, also √n and n/2, which a producer's `icd_k`
+may ask for. A snapshot of each shape is a message of 1.0 to 4.6 MB, so its
+[budget](security.md#a-budget-for-each-snapshot) is 90 to 305 seconds and 2.1 to 2.4 GiB on top of
+what a worker process has already.
 """
 
 
