@@ -13,6 +13,7 @@ from kafka.serializer import Serializer
 from stream_icd.kafka.quiet import quiet_while_connecting
 from stream_icd.kafka.settings import KafkaSettings, milliseconds
 from stream_icd.kafka.workarounds.fetched_records import raise_what_cannot_be_decoded
+from stream_icd.kafka.workarounds.membership import lose_partitions_with_membership
 from stream_icd.kafka.workarounds.network import Network, not_connected
 
 # A record's frame also holds batch and partition headers.
@@ -93,6 +94,7 @@ def open_consumer(settings: KafkaSettings, **options: Any) -> Any:
     }
     consumer = _opened(KafkaConsumer, settings, defaults | options)
     raise_what_cannot_be_decoded(consumer)
+    lose_partitions_with_membership(consumer)
     return consumer
 
 

@@ -12,7 +12,9 @@ import kafka
 import pytest
 from kafka.consumer.fetcher import Fetcher
 from kafka.consumer.subscription_state import SubscriptionState, TopicPartitionState
+from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
 from kafka.coordinator.base import BaseCoordinator
+from kafka.coordinator.consumer import ConsumerCoordinator
 from kafka.coordinator.heartbeat import Heartbeat
 from kafka.net.compat import KafkaNetClient
 from kafka.net.connection import KafkaConnection
@@ -48,6 +50,10 @@ PARTS: dict[str, list[tuple[type, str]]] = {
         (kafka.KafkaConsumer, "_coordinator"),
         (BaseCoordinator, "heartbeat"),
         (BaseCoordinator, "request_rejoin"),
+        (BaseCoordinator, "reset_generation"),
+        (BaseCoordinator, "rejoining"),
+        (ConsumerCoordinator, "_assignors"),
+        (StickyPartitionAssignor, "member_assignment"),
         (Heartbeat, "last_receive"),
         (Heartbeat, "last_reset"),
     ],
