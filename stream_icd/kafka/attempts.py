@@ -19,14 +19,13 @@ from dataclasses import asdict, dataclass, replace
 from kafka import TopicPartition
 
 from stream_icd.errors import Action, BrokerError, StreamIcdError
-from stream_icd.kafka.clients import open_admin
+from stream_icd.kafka.groups import members_of
 from stream_icd.kafka.producer import Publisher
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.tenures import Tenure
 from stream_icd.kafka.topics import WORKERS
-from stream_icd.kafka.translate import translated
 
 GIVEN_UP_AFTER = 3
 """A record that ended so many workers in a row is given up."""
@@ -203,8 +202,6 @@ class Attempts:
         partition went to another one by a rebalance counts as ended.
         """
         try:
-            with open_admin(self._settings) as admin, translated("look up a group's members"):
-                found = admin.describe_groups([self._group])[self._group]
+            return frozenset(members_of(self._settings, self._group))
         except (BrokerError, ValueError):
             return frozenset()
-        return frozenset(member["member_id"] for member in found["members"])
