@@ -221,11 +221,20 @@ def _ids(name: str, values: Any) -> pa.Array:
     return ids
 
 
+def check_id_types(src: pa.DataType, dst: pa.DataType) -> None:
+    """Check that two columns of these types can be the ends of pairs; `dst` may be all null.
+
+    Raises:
+        BadSnapshot: ids of another type, or of two types.
+    """
+    if not is_id_type(src):
+        raise BadSnapshot(f"src has type {src}; ids are integers or strings")
+    if dst not in (src, pa.null()):
+        raise BadSnapshot(f"src has type {src} and dst {dst}; give both one type")
+
+
 def _check_ends(src: pa.Array, dst: pa.Array) -> None:
-    if not is_id_type(src.type):
-        raise BadSnapshot(f"src has type {src.type}; ids are integers or strings")
-    if dst.type not in (src.type, pa.null()):
-        raise BadSnapshot(f"src has type {src.type} and dst {dst.type}; give both one type")
+    check_id_types(src.type, dst.type)
     if len(src) != len(dst):
         raise BadSnapshot(f"src has {len(src)} rows and dst {len(dst)}; each pair needs both")
     if src.null_count:
