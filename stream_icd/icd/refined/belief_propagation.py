@@ -30,6 +30,7 @@ from numpy.typing import NDArray
 
 from stream_icd.icd.compiled import compiled
 from stream_icd.icd.refined.level_graph import Labels, LevelGraph, members_of, reordered
+from stream_icd.icd.refined.mixing import MIXING_RANGE
 
 N_KEPT = 4
 """Communities kept of each node's belief; eight took twice as long and found nothing better."""
@@ -45,9 +46,6 @@ MOST_PULL = 600.0
 
 SETTLED = 5e-3
 """Sweeps end when a smaller share of the nodes than this changes its likeliest community."""
-
-LEAST_MIXING = 0.01
-"""The mixing that a graph shows is kept this far inside (0, 1)."""
 
 LARGE, TINY = 1e200, 1e-300
 
@@ -149,7 +147,7 @@ def _propagate(
                 scratch.products[community] = 0.0
         if n_changed <= SETTLED * n_nodes:
             break
-        mixing = min(max(1.0 - within / weight, LEAST_MIXING), 1.0 - LEAST_MIXING)
+        mixing = min(max(1.0 - within / weight, MIXING_RANGE[0]), MIXING_RANGE[1])
     return beliefs.communities[:, 0].copy()
 
 

@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 
 from stream_icd.icd.labelled_graph import LabelledGraph
 from stream_icd.icd.refined.fitted import Fit, Progress, Tried, no_progress
 from stream_icd.icd.refined.in_threads import in_threads
+from stream_icd.icd.refined.mixing import MIXING_RANGE, mixing_of
 from stream_icd.icd.refined.parameters import RefinedParameters
 from stream_icd.icd.refined.refine import refine
 from stream_icd.icd.weights import EXPONENT, comparable
@@ -26,9 +26,6 @@ of 5,000 nodes, and lost 0.2 to 0.6 on those of 2,000."""
 
 OTHER_EXPONENTS = (0.0, 1.0)
 """Tried beside `EXPONENT`: weights ignored, and in proportion."""
-
-MIXING_RANGE = (0.01, 0.99)
-"""Belief propagation needs a mixing strictly inside 0..1, whatever the labels say."""
 
 
 def fit_labelled(
@@ -140,14 +137,10 @@ def _as_good(scores: Floats, best: int) -> NDArray[np.bool_]:
 
 def _mean_mixing(labelled: Labelled, exponent: float) -> float:
     """Mean share of the weight that lies between communities, as belief propagation takes it."""
-    shares = [_mixing(labels, comparable(graph.adjacency, exponent)) for labels, graph in labelled]
+    shares = [
+        mixing_of(comparable(graph.adjacency, exponent), labels) for labels, graph in labelled
+    ]
     return float(np.clip(np.mean(shares), *MIXING_RANGE))
-
-
-def _mixing(labels: NDArray[np.int32], adjacency: csr_array) -> float:
-    rows = np.repeat(labels, np.diff(adjacency.indptr))
-    between = rows != labels[adjacency.indices]
-    return float(adjacency.data[between].sum() / adjacency.data.sum())
 
 
 def _nmi(

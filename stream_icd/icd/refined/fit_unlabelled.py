@@ -22,10 +22,10 @@ from stream_icd.icd.refined.belief_propagation import Model, likeliest_communiti
 from stream_icd.icd.refined.fitted import Fit, Progress, Tried, no_progress
 from stream_icd.icd.refined.in_threads import in_threads
 from stream_icd.icd.refined.level_graph import Labels, LevelGraph, finest_level
+from stream_icd.icd.refined.mixing import MIXING_RANGE, mixing_of
 from stream_icd.icd.refined.multilevel import maximise_modularity
 from stream_icd.icd.refined.parameters import RefinedParameters
 from stream_icd.icd.weights import comparable
-from stream_icd.quality.community_weights import community_weights
 from stream_icd.quality.description_length import description_length
 from stream_icd.quality.hidden_edges import HiddenEdges, hidden_edge_score, hide_edges
 
@@ -42,8 +42,6 @@ SPLITS = 5
 EVIDENCE = 2000
 """Hidden edges after which the worse half of what is tried is given up; then twice as many, and
 so on. On small graphs, where the criterion is noisy, nothing is given up early."""
-
-MIXING_RANGE = (0.01, 0.99)
 
 SWEEPS = RefinedParameters().sweeps
 
@@ -172,9 +170,7 @@ def _believed(adjacency: csr_array, graph: LevelGraph, start: Labels, size_sprea
 
 
 def _mixing(adjacency: csr_array, labels: Labels) -> float:
-    volume, within = community_weights(adjacency, labels)
-    inside = within.sum() / volume.sum() if volume.any() else 0.0
-    return float(np.clip(1 - inside, *MIXING_RANGE))
+    return float(np.clip(mixing_of(adjacency, labels), *MIXING_RANGE))
 
 
 def _mean(values: Sequence[float] | NDArray[np.float64]) -> float:
