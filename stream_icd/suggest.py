@@ -1,9 +1,12 @@
-"""The known name that somebody probably meant."""
+"""The known names, in an error message: the first ones, and the one that was probably meant."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
+
+SHOWN = 10
+"""How many names a message lists."""
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
@@ -25,3 +28,15 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     """
     found = nearest(name, known)
     return f"; did you mean {found}?" if found else ""
+
+
+def listed(names: Sequence[str]) -> str:
+    """The first names, and how many more there are.
+
+    >>> listed(["as733", "taxi"])
+    'as733, taxi'
+    >>> listed([str(number) for number in range(1_011)])
+    '0, 1, 2, 3, 4, 5, 6, 7, 8, 9 and 1,001 more'
+    """
+    more = f" and {len(names) - SHOWN:,} more" if len(names) > SHOWN else ""
+    return ", ".join(names[:SHOWN]) + more

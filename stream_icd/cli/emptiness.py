@@ -11,10 +11,9 @@ from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import EVENTS
 from stream_icd.printable import printable
-from stream_icd.suggest import did_you_mean
+from stream_icd.suggest import did_you_mean, listed
 
 Item = TypeVar("Item")
-SHOWN = 10
 
 
 class Emptiness:
@@ -54,11 +53,10 @@ class Emptiness:
         if not graphs and self._topic == EVENTS:
             raise BadSettings(self._no_tracker())
         if self._graph is not None and self._graph not in graphs:
-            there = ", ".join(graphs[:SHOWN]) or "none"
-            more = f" and {len(graphs) - SHOWN:,} more" if len(graphs) > SHOWN else ""
             raise BadSettings(
                 printable(
-                    f"{self._topic} holds nothing of graph {self._graph}; it holds {there}{more}"
+                    f"{self._topic} holds nothing of graph {self._graph}; it holds "
+                    f"{listed(graphs) or 'none'}"
                     f"{did_you_mean(self._graph, graphs)}"
                 )
             )

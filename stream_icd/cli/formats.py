@@ -6,7 +6,7 @@ import hashlib
 import json
 import sys
 from collections.abc import Iterable
-from datetime import UTC, datetime
+from datetime import datetime
 from itertools import chain
 from pathlib import Path
 from typing import Literal, TypeVar
@@ -18,6 +18,7 @@ from stream_icd.cli.shapes import Shape
 from stream_icd.errors import BadSettings, StoreUnwritable, StreamIcdError
 from stream_icd.printable import printable
 from stream_icd.spreadsheet import safe_cells
+from stream_icd.times import parse_utc
 from stream_icd.whole_file import make_folder, whole_file
 
 Item = TypeVar("Item")
@@ -36,12 +37,11 @@ def parse_start(text: str) -> Literal["beginning", "latest"] | datetime:
     if text == "latest":
         return "latest"
     try:
-        time = datetime.fromisoformat(text)
+        return parse_utc(text)
     except ValueError as error:
         raise BadSettings(
             f"--from {text!r}: give beginning, latest, or a time such as 2026-01-31T12:00:00Z"
         ) from error
-    return time if time.tzinfo else time.replace(tzinfo=UTC)
 
 
 def write_table(found: Iterable[Item], shape: Shape[Item]) -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Annotated
 
 import typer
 
 from stream_icd.errors import BadSettings
+from stream_icd.times import parse_utc
 
 First = Annotated[
     str | None,
@@ -51,9 +52,8 @@ def parse_time(option: str, text: str | None) -> datetime | None:
     if text is None:
         return None
     try:
-        time = datetime.fromisoformat(text)
+        return parse_utc(text)
     except ValueError as error:
         raise BadSettings(
             f"{option} {text!r}: give a day or a time, such as 2026-01-31T12:00:00Z"
         ) from error
-    return time if time.tzinfo else time.replace(tzinfo=UTC)

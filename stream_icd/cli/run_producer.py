@@ -36,9 +36,9 @@ from stream_icd.pipeline.publish import Pace, Published, publish_source
 from stream_icd.pipeline.sent_before import SentBefore, read_sent_before
 from stream_icd.snapshot import Snapshot
 from stream_icd.sources.source import Source, stop_at_bad_row
+from stream_icd.suggest import listed
 
 SHOWN_BAD_ROWS = 5
-SHOWN_IDS = 20
 INTERRUPTED = 130
 """Exit status of a program that was asked to stop, as shells give it for Ctrl-C."""
 
@@ -193,12 +193,10 @@ class Changed:
             ContentChanged: there were.
         """
         if self._ids:
-            more = len(self._ids) - SHOWN_IDS
-            named = ", ".join(self._ids[:SHOWN_IDS]) + (f" and {more:,} more" if more > 0 else "")
             raise ContentChanged(
                 f"{topic} holds {len(self._ids):,} of the snapshots with other content, and they "
-                f"were not sent: {named}. --correct sends the changed ones as corrections, --again "
-                f"sends everything once more"
+                f"were not sent: {listed(self._ids)}. --correct sends the changed ones as "
+                "corrections, --again sends everything once more"
             )
 
 

@@ -8,10 +8,7 @@ from dataclasses import replace
 from stream_icd.errors import BadSettings, SourceNotFound, StreamIcdError
 from stream_icd.history.archive import Selection, partitions, windows
 from stream_icd.store import Store
-from stream_icd.suggest import did_you_mean
-
-SHOWN = 10
-"""How many names of graphs or models a message lists."""
+from stream_icd.suggest import did_you_mean, listed
 
 
 def refuse_nothing(store: Store, selections: Iterable[Selection]) -> None:
@@ -44,7 +41,7 @@ def nothing_selected(store: Store, selection: Selection) -> StreamIcdError:
     if selection.graph is not None and selection.graph not in graphs:
         return BadSettings(
             f"{store.place} holds no {selection.kind} of graph {selection.graph}; "
-            f"it holds {_list(graphs)}{did_you_mean(selection.graph, graphs)}"
+            f"it holds {listed(graphs)}{did_you_mean(selection.graph, graphs)}"
         )
     return _nothing_of_that_model_or_time(store, selection)
 
@@ -55,7 +52,7 @@ def _nothing_of_that_model_or_time(store: Store, selection: Selection) -> Stream
     if selection.model is not None and selection.model not in models:
         return BadSettings(
             f"{store.place} holds no communities of model {selection.model}; it holds those of "
-            f"{_list(models)}{did_you_mean(selection.model, models)}"
+            f"{listed(models)}{did_you_mean(selection.model, models)}"
         )
     of_model = [one for one in found if replace(selection, start=None, end=None).holds(one)]
     start, end = selection.start or "the beginning", selection.end or "the end"
@@ -63,8 +60,3 @@ def _nothing_of_that_model_or_time(store: Store, selection: Selection) -> Stream
         f"{store.place} holds no {selection.kind} whose windows begin from {start} to {end}; its "
         f"windows begin from {of_model[0].window.start} to {of_model[-1].window.start}"
     )
-
-
-def _list(names: list[str]) -> str:
-    more = f" and {len(names) - SHOWN:,} more" if len(names) > SHOWN else ""
-    return ", ".join(names[:SHOWN]) + more

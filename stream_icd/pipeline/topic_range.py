@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Protocol
 
 from stream_icd.errors import BadSettings
@@ -14,6 +14,7 @@ from stream_icd.kafka.reader import Start, open_reader
 from stream_icd.kafka.record import Record
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.stop import Stop
+from stream_icd.times import parse_utc
 
 Position = datetime | dict[int, int] | None
 """A time by the records' timestamps; the offset in each partition; None for the very end of it."""
@@ -99,10 +100,9 @@ def parse_position(option: str, text: str | None, n_partitions: int) -> Position
         pairs = (pair.split(":") for pair in text.split(","))
         return {int(partition): int(offset) for partition, offset in pairs}
     try:
-        time = datetime.fromisoformat(text)
+        return parse_utc(text)
     except ValueError as error:
         raise BadSettings(
             f"{option} {text!r}: give a time such as 2026-01-31T12:00:00Z, an offset, or "
             f"PARTITION:OFFSET[,PARTITION:OFFSET]"
         ) from error
-    return time if time.tzinfo else time.replace(tzinfo=UTC)

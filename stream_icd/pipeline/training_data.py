@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
+from datetime import datetime
 from itertools import count, islice
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ from stream_icd.sources.windows import Hopping, TimedRows
 from stream_icd.synthetic.gn import generate_gn
 from stream_icd.synthetic.lfr import generate_lfr
 from stream_icd.synthetic.planted_graph import PlantedGraph
+from stream_icd.times import parse_utc
 
 FORMS = """\
   files:path=graphs/                        a folder of edge lists, a graph a file
@@ -200,11 +201,7 @@ def _archive(options: Options) -> Labelled:
 
 
 def _time(text: str | None) -> datetime | None:
-    """A day or a time; without a zone it is UTC."""
-    if text is None:
-        return None
-    time = datetime.fromisoformat(text)
-    return time if time.tzinfo else time.replace(tzinfo=UTC)
+    return None if text is None else parse_utc(text)
 
 
 def _one_of(options: Options, name: str, allowed: tuple[str, ...]) -> str:

@@ -1,0 +1,18 @@
+"""Times as people write them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+
+def parse_utc(text: str) -> datetime:
+    """A day (its beginning) or a time in ISO 8601; without a zone it is UTC.
+
+    >>> parse_utc("2026-01-31").isoformat()
+    '2026-01-31T00:00:00+00:00'
+
+    Raises:
+        ValueError: it is neither.
+    """
+    time = datetime.fromisoformat(text)
+    return time if time.tzinfo else time.replace(tzinfo=UTC)
