@@ -12,9 +12,11 @@ from kafka.serializer import Serializer
 
 from stream_icd.kafka.quiet import quiet_while_connecting
 from stream_icd.kafka.settings import KafkaSettings, milliseconds
+from stream_icd.kafka.workarounds.committed_offsets import forget_old_answers
 from stream_icd.kafka.workarounds.fetched_records import raise_what_cannot_be_decoded
 from stream_icd.kafka.workarounds.membership import lose_partitions_with_membership
 from stream_icd.kafka.workarounds.network import Network, not_connected
+from stream_icd.kafka.workarounds.transactions import begin_with_no_offsets
 
 # A record's frame also holds batch and partition headers.
 FRAME_ROOM = 1024 * 1024
@@ -73,7 +75,9 @@ def open_producer(settings: KafkaSettings, transactional_id: str | None = None) 
         "allow_auto_create_topics": False,
         "metrics_enabled": False,
     }
-    return _opened(KafkaProducer, settings, options)
+    producer = _opened(KafkaProducer, settings, options)
+    begin_with_no_offsets(producer)
+    return producer
 
 
 def open_consumer(settings: KafkaSettings, **options: Any) -> Any:
@@ -95,6 +99,7 @@ def open_consumer(settings: KafkaSettings, **options: Any) -> Any:
     consumer = _opened(KafkaConsumer, settings, defaults | options)
     raise_what_cannot_be_decoded(consumer)
     lose_partitions_with_membership(consumer)
+    forget_old_answers(consumer)
     return consumer
 
 

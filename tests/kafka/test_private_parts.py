@@ -21,6 +21,7 @@ from kafka.net.connection import KafkaConnection
 from kafka.net.manager import KafkaConnectionManager
 from kafka.net.transport import KafkaTCPTransport
 from kafka.producer.sender import Sender
+from kafka.producer.transaction_manager import TransactionManager
 from kafka.record.default_records import DefaultRecordBatch
 
 import stream_icd.kafka
@@ -30,6 +31,13 @@ ROOM = Path(next(iter(stream_icd.kafka.__path__)))
 # none is documented.
 PARTS: dict[str, list[tuple[type, str]]] = {
     "closing": [(kafka.KafkaProducer, "_sender"), (Sender, "force_close")],
+    "committed_offsets": [
+        (kafka.KafkaConsumer, "_coordinator"),
+        (BaseCoordinator, "_net"),
+        (ConsumerCoordinator, "_offset_fetch_futures"),
+        (ConsumerCoordinator, "fetch_committed_offsets"),
+        (ConsumerCoordinator, "fetch_committed_offsets_async"),
+    ],
     "fetched_records": [
         (kafka.KafkaConsumer, "_fetcher"),
         (kafka.KafkaConsumer, "_subscription"),
@@ -66,6 +74,11 @@ PARTS: dict[str, list[tuple[type, str]]] = {
         (KafkaConnectionManager, "get_connection"),
         (KafkaTCPTransport, "_sock_recv"),
         (KafkaConnection, "close_future"),
+    ],
+    "transactions": [
+        (kafka.KafkaProducer, "_transaction_manager"),
+        (TransactionManager, "begin_transaction"),
+        (TransactionManager, "_pending_txn_offset_commits"),
     ],
 }
 EACH = [(file, owner, name) for file, parts in PARTS.items() for owner, name in parts]

@@ -1,0 +1,94 @@
+"""Where a group reads on is what it has committed by now, not the answer to an older question."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import pytest
+from kafka import ConsumerRebalanceListener, OffsetAndMetadata, TopicPartition
+from kafka import errors as client
+
+from stream_icd.kafka.clients import open_consumer
+from stream_icd.kafka.standing import position
+from stream_icd.kafka.topics import TopicSpec, create_topics
+from tests.brokers import Broker, KafkaNode, wait_until
+
+
+class Stop(ConsumerRebalanceListener):  # type: ignore[misc]
+    """Has the broker stand still, until the end of `pause`, when partitions are assigned."""
+
+    def __init__(self, node: KafkaNode, pause: contextlib.ExitStack) -> None:
+        self._node = node
+        self._pause = pause
+        self.assigned = False
+
+    def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
+        self._pause.enter_context(self._node.paused())
+        self.assigned = bool(assigned)
+
+    def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:
+        pass
+
+
+@pytest.fixture
+def node(kafka: Broker) -> KafkaNode:
+    if kafka.node is None:
+        pytest.skip("it pauses the broker: unset STREAM_ICD_TEST_KAFKA, so that it is one of ours")
+    return kafka.node
+
+
+@pytest.fixture
+def partition(kafka: Broker, topic_name: str) -> TopicPartition:
+    create_topics(kafka.settings(), [TopicSpec(topic_name)])
+    return TopicPartition(topic_name, 0)
+
+
+@contextlib.contextmanager
+def opened(broker: Broker) -> Iterator[Any]:
+    consumer = open_consumer(broker.steady(), group_id="test-committed-offsets")
+    try:
+        yield consumer
+    finally:
+        consumer.close(timeout_ms=5000)
+
+
+def commit(consumer: Any, partition: TopicPartition, offset: int) -> None:
+    consumer.commit({partition: OffsetAndMetadata(offset, "", -1)})
+
+
+@pytest.mark.kafka
+def test_a_committed_offset_is_asked_for_anew_after_a_timeout(
+    kafka: Broker, node: KafkaNode, partition: TopicPartition
+) -> None:
+    with opened(kafka) as consumer:
+        consumer.assign([partition])
+        commit(consumer, partition, 1)
+        with node.paused(), pytest.raises(client.KafkaTimeoutError):
+            consumer.committed(partition, timeout_ms=100)
+        commit(consumer, partition, 2)  # the answer, 1, comes before that of the commit
+        assert consumer.committed(partition) == 2
+
+
+@pytest.mark.kafka
+def test_a_partition_that_comes_back_is_read_from_where_another_member_has_come(
+    kafka: Broker, node: KafkaNode, partition: TopicPartition
+) -> None:
+    with opened(kafka) as consumer, opened(kafka) as other:
+        other.assign([partition])
+        commit(other, partition, 1)
+        with contextlib.ExitStack() as pause:
+            stop = Stop(node, pause)
+            consumer.subscribe([partition.topic], listener=stop)
+            while not stop.assigned:
+                consumer.poll(timeout_ms=100)
+            consumer.poll(timeout_ms=100)  # asks for the committed offset
+            assert position(consumer, partition) is None
+        consumer.unsubscribe()
+        commit(other, partition, 2)
+        consumer.subscribe([partition.topic])
+        wait_until(
+            lambda: consumer.poll(timeout_ms=100) or position(consumer, partition) is not None
+        )
+        assert position(consumer, partition) == 2
