@@ -18,13 +18,14 @@ copyright = "the stream_icd authors"
 release = version = installed_version("stream-icd")
 
 extensions = [
-    "myst_parser",
+    "myst_nb",
     "sphinx.ext.autodoc",
     "sphinx.ext.napoleon",
     "sphinx.ext.viewcode",
     "sphinx_copybutton",
 ]
 exclude_patterns = ["_build"]
+nb_execution_mode = "off"  # a notebook holds its outputs; a test runs it
 html_theme = "furo"
 html_title = f"stream_icd {release}"
 html_extra_path = ["asyncapi.yaml"]
