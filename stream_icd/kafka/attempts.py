@@ -12,20 +12,16 @@ between, unless there is a suspicion.
 from __future__ import annotations
 
 import contextlib
-import json
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 
 from kafka import TopicPartition
 
 from stream_icd.errors import Action, BrokerError, StreamIcdError
+from stream_icd.kafka.assignments import Assignment
 from stream_icd.kafka.groups import members_of
-from stream_icd.kafka.producer import Publisher
-from stream_icd.kafka.reader import open_reader
-from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.settings import KafkaSettings
-from stream_icd.kafka.tenures import Tenure
-from stream_icd.kafka.topics import WORKERS
+from stream_icd.kafka.worker_notes import Key, read_notes, write_notes
 
 GIVEN_UP_AFTER = 3
 """A record that ended so many workers in a row is given up."""
@@ -58,6 +54,9 @@ class Attempt:
         return replace(self, worker="", ends=self.ends + 1 if same else 1, how=how[:MOST_TEXT])
 
 
+Notes = dict[TopicPartition, Attempt]
+
+
 def _kind(how: str) -> str:
     return how.partition(":")[0]
 
@@ -81,27 +80,27 @@ class Attempts:
         self._topic = topic
         self._group = group
         self._in_hand = in_hand
-        self._since: Tenure = {}
+        self._since: Assignment = {}
         self._notes: dict[TopicPartition, Attempt] = {}
         self._written: set[TopicPartition] = set()
 
-    def unknown(self, tenure: Tenure) -> Tenure:
+    def unknown(self, assignment: Assignment) -> Assignment:
         """The partitions that came since, whose notes were not read yet."""
-        return {p: since for p, since in tenure.items() if self._since.get(p) != since}
+        return {p: since for p, since in assignment.items() if self._since.get(p) != since}
 
-    def take_over(self, tenure: Tenure) -> None:
+    def take_over(self, assignment: Assignment) -> None:
         """See how the last worker left each of these partitions.
 
         Raises:
             TopicMissing, BrokerUnavailable: the notes cannot be read.
         """
         notes = self._read()
-        left = [notes.get(p.partition, Attempt()) for p in tenure]
+        left = [notes.get(p, Attempt()) for p in assignment]
         members = self._members() if any(note.worker for note in left) else frozenset()
-        for partition, note in zip(tenure, left, strict=True):
+        for partition, note in zip(assignment, left, strict=True):
             self._notes[partition] = self._judged(note, members)
-        self._written -= tenure.keys()
-        self._since |= tenure
+        self._written -= assignment.keys()
+        self._since |= assignment
 
     def _judged(self, note: Attempt, members: Collection[str]) -> Attempt:
         if not note.worker or note.worker in members:
@@ -116,17 +115,21 @@ class Attempts:
         """There is no record there that a worker can have had in hand."""
         self._notes[partition] = Attempt()
 
-    def begin(self, first: Mapping[TopicPartition, int], worker: str) -> None:
-        """Note what is worked on from now on; writes only what is news.
+    def news(self, first: Mapping[TopicPartition, int], worker: str) -> Notes:
+        """What to `write` before these records are worked on; nothing, mostly.
 
         Args:
             first: the first offset in hand of each partition.
+        """
+        notes = {p: self._facing(p, offset, worker) for p, offset in first.items()}
+        return {p: note for p, note in notes.items() if note.left or p not in self._written}
+
+    def write(self, news: Notes) -> None:
+        """Note what is worked on from now on.
 
         Raises:
             BrokerError: it could not be written.
         """
-        news = {p: self._facing(p, offset, worker) for p, offset in first.items()}
-        news = {p: note for p, note in news.items() if note.left or p not in self._written}
         self._write(news)
         self._notes |= news
         self._written |= news.keys()
@@ -172,28 +175,22 @@ class Attempts:
             last |= {p: notes[p].ended(how) for p in alone}
         self._write(last)
 
-    def _write(self, notes: Mapping[TopicPartition, Attempt]) -> None:
-        if not notes:
-            return
-        with Publisher(self._settings) as publisher:
-            for partition, note in notes.items():
-                value = json.dumps(asdict(note)).encode()
-                publisher.send(OutgoingRecord(WORKERS, value, self._key(partition.partition)))
+    def _write(self, notes: Notes) -> None:
+        if notes:
+            write_notes(self._settings, {self._key(p): asdict(note) for p, note in notes.items()})
 
-    def _read(self) -> dict[int, Attempt]:
+    def _read(self) -> dict[TopicPartition, Attempt]:
         """The latest note of each partition of this group and topic."""
-        found: dict[int, Attempt] = {}
-        with open_reader(self._settings, WORKERS, until="end") as records:
-            for record in records:
-                with contextlib.suppress(ValueError, TypeError):  # it is no note
-                    group, topic, partition = json.loads(record.key or b"")
-                    mine = (group, topic) == (self._group, self._topic)
-                    if mine and isinstance(partition, int):
-                        found[partition] = Attempt(**json.loads(record.value or b""))
+        found: dict[TopicPartition, Attempt] = {}
+        for key, value in read_notes(self._settings).items():
+            with contextlib.suppress(ValueError, TypeError):  # it is another kind of note
+                group, topic, partition = key
+                if (group, topic) == (self._group, self._topic) and isinstance(partition, int):
+                    found[TopicPartition(self._topic, partition)] = Attempt(**value)  # type: ignore[arg-type]
         return found
 
-    def _key(self, partition: int) -> bytes:
-        return json.dumps([self._group, self._topic, partition]).encode()
+    def _key(self, partition: TopicPartition) -> Key:
+        return self._group, self._topic, partition.partition
 
     def _members(self) -> frozenset[str]:
         """Who is in the group; nobody where the broker does not say so.

@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
-
 from stream_icd.errors import BadSettings
-from stream_icd.kafka.producer import Publisher
-from stream_icd.kafka.reader import open_reader
-from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.settings import KafkaSettings
-from stream_icd.kafka.topics import WORKERS
+from stream_icd.kafka.worker_notes import read_notes, write_notes
 
 
 def keep_to_filter(settings: KafkaSettings, topic: str, group: str, graph: str | None) -> None:
@@ -22,12 +16,11 @@ def keep_to_filter(settings: KafkaSettings, topic: str, group: str, graph: str |
         BadSettings: the group reads another graph; what it skipped is gone for this one.
         TopicMissing, BrokerUnavailable: the note cannot be read.
     """
-    key = json.dumps([group, topic, "graph"]).encode()
-    noted = _noted(settings, key)
+    key = (group, topic, "graph")
+    noted = read_notes(settings).get(key)
     if noted is None:
-        with Publisher(settings) as publisher:
-            publisher.send(OutgoingRecord(WORKERS, json.dumps({"graph": graph}).encode(), key))
-        noted = _noted(settings, key)
+        write_notes(settings, {key: {"graph": graph}})
+        noted = read_notes(settings).get(key)
     if noted != {"graph": graph}:
         theirs = None if noted is None else noted["graph"]
         raise BadSettings(
@@ -37,15 +30,5 @@ def keep_to_filter(settings: KafkaSettings, topic: str, group: str, graph: str |
         )
 
 
-def _noted(settings: KafkaSettings, key: bytes) -> dict[str, str | None] | None:
-    found: dict[str, str | None] | None = None
-    with open_reader(settings, WORKERS, until="end") as records:
-        for record in records:
-            if record.key == key:
-                with contextlib.suppress(ValueError):  # it is no note
-                    found = json.loads(record.value or b"")
-    return found
-
-
-def _named(graph: str | None) -> str:
+def _named(graph: object) -> str:
     return "all graphs" if graph is None else f"graph {graph} only"

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from stream_icd.errors import BadSnapshot, BrokerError, NotSupported, OffsetGone, TopicMissing
+from stream_icd.kafka.assignments import Assignment, Assignments
 from stream_icd.kafka.clients import open_admin
 from stream_icd.kafka.consumer import run_consumer
 from stream_icd.kafka.delivery import AtLeastOnce, Delivery
 from stream_icd.kafka.groups import Skipped, skip_what_is_gone
 from stream_icd.kafka.record import Record
-from stream_icd.kafka.tenures import Tenure, Tenures
 from stream_icd.kafka.topics import TopicSpec, create_topics
 from tests.brokers import Broker, wait_until
 from tests.kafka.echo import Echo, killed_before_committing, publish, publish_until, values
@@ -123,14 +123,14 @@ def test_what_was_begun_after_a_batch_that_is_lost_waits_for_it(
     broker: Broker, make_topic: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source, target = make_topic(), make_topic()
-    real, asked = Tenures.holds, threading.Event()
+    real, asked = Assignments.holds, threading.Event()
 
-    def lost_at_first(tenures: Tenures, tenure: Tenure) -> bool:
+    def lost_at_first(assignments: Assignments, assignment: Assignment) -> bool:
         known_before = asked.is_set()
         asked.set()
-        return known_before and real(tenures, tenure)
+        return known_before and real(assignments, assignment)
 
-    monkeypatch.setattr(Tenures, "holds", lost_at_first)
+    monkeypatch.setattr(Assignments, "holds", lost_at_first)
     publish(broker.settings(), source, 12)
     with Echo(broker.steady(), source, target, f"group-{source}", ahead=True) as echo:
         wait_until(lambda: echo.committed == 12)
@@ -268,7 +268,7 @@ def test_a_leaver_leaves_the_group_without_waiting_for_its_session_to_end(
 def test_a_topic_that_is_deleted_meanwhile_is_named(
     broker: Broker, pipe: tuple[str, str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("stream_icd.kafka.consumer.TOPIC_CHECK_EVERY_S", 0.5)
+    monkeypatch.setattr("stream_icd.kafka.periodic_checks.CHECK_EVERY_S", 0.5)
     settings = broker.settings()
     echo = Echo(settings, *pipe)
 

@@ -6,7 +6,6 @@ What happens to the real detector when it, the broker or the network fails is in
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from functools import partial
 from typing import Any
 
 import pytest
@@ -23,6 +22,7 @@ from stream_icd.kafka.held_offsets import HeldOffsets
 from stream_icd.kafka.producer import Publisher
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import OutgoingRecord, Record
+from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import TopicSpec, create_topics
 from tests.brokers import Broker, wait_until
 from tests.kafka.echo import Echo, publish, publish_until, values
@@ -82,7 +82,7 @@ def test_a_zombie_is_fenced(
     monkeypatch.setattr(ExactlyOnce, "publish", publish_late)
     # It stops polling, so the group throws it out.
     zombie_settings = kafka.steady(max_poll_interval_s=2)
-    monkeypatch.setattr("stream_icd.kafka.consumer.BUSY_POLL_EVERY_S", 6.0)
+    monkeypatch.setattr("stream_icd.kafka.membership.BUSY_POLL_EVERY_S", 6.0)
     with Echo(zombie_settings, *pipe, delivery=Delivery.EXACTLY_ONCE, max_records=10) as zombie:
         assert asleep.wait(60)
         with Echo(settings, *pipe, delivery=Delivery.EXACTLY_ONCE) as other:
@@ -135,7 +135,7 @@ def abort_what_is_open(kafka: Broker) -> None:
 def hanging(kafka: Broker, monkeypatch: pytest.MonkeyPatch) -> Iterator[KafkaProducer]:
     """A producer whose transactions nobody ends; workers wait 3 s for them."""
     monkeypatch.setattr("stream_icd.kafka.held_offsets.GRACE_S", 1.0)
-    monkeypatch.setattr("stream_icd.kafka.consumer.TOPIC_CHECK_EVERY_S", 0.2)
+    monkeypatch.setattr("stream_icd.kafka.periodic_checks.CHECK_EVERY_S", 0.2)
     settings = kafka.settings(transaction_timeout_s=600)
     producer = open_producer(settings, transactional_id="hanging")
     producer.init_transactions()
@@ -184,8 +184,11 @@ def test_a_held_position_is_named_while_other_partitions_keep_a_worker_busy(
         Echo(settings, *pipe, delivery=Delivery.EXACTLY_ONCE, seconds=0.3, max_records=1)
         for _ in range(2)
     )
+
     # Its patience is as long as four commits: if nothing kept it busy meanwhile, it had no end.
-    by_commits = partial(HeldOffsets, clock=lambda: 10.0 * worker.committed)
+    def by_commits(settings: KafkaSettings, group: str, _: object) -> HeldOffsets:
+        return HeldOffsets(settings, group, lambda: 10.0 * worker.committed)
+
     monkeypatch.setattr("stream_icd.kafka.consumer.HeldOffsets", by_commits)
     with worker:
         with leaver:

@@ -109,17 +109,22 @@ def worker(broker: Broker, group: str) -> Attempts:
     return found
 
 
+def begin(attempts: Attempts, first: dict[TopicPartition, int], worker: str) -> None:
+    attempts.write(attempts.news(first, worker))
+
+
 def test_only_where_a_worker_did_not_end_in_good_order_records_are_worked_on_alone(
     broker: Broker, topic_name: str
 ) -> None:
     create_topics(broker.settings())
     first = worker(broker, topic_name)
     assert first.suspicious([HERE]) == []
-    first.begin({HERE: 0}, "first")
+    begin(first, {HERE: 0}, "first")
+    assert first.news({HERE: 4}, "first") == {}  # of the batches that follow, nothing is noted
     first.end([HERE], None)
     second = worker(broker, topic_name)
     assert second.suspicious([HERE]) == []
-    second.begin({HERE: 4}, "second")  # and was never seen again
+    begin(second, {HERE: 4}, "second")  # and was never seen again
     assert worker(broker, topic_name).suspicious([HERE]) == [HERE]
     assert worker(broker, f"{topic_name}.other").suspicious([HERE]) == []
 
@@ -128,10 +133,10 @@ def test_neighbours_of_a_record_that_ended_a_worker_are_not_blamed(
     embedded: Broker, topic_name: str
 ) -> None:
     create_topics(embedded.settings())
-    worker(embedded, topic_name).begin({HERE: 0}, "first")
+    begin(worker(embedded, topic_name), {HERE: 0}, "first")
     careful = worker(embedded, topic_name)
     for offset in range(4):
-        careful.begin({HERE: offset}, "second")
+        begin(careful, {HERE: offset}, "second")
         assert careful.given_up([HERE]) is None
         careful.done([HERE])
     assert careful.suspicious([HERE]) == []
@@ -139,16 +144,16 @@ def test_neighbours_of_a_record_that_ended_a_worker_are_not_blamed(
 
 def test_an_error_of_another_kind_begins_the_count_anew(embedded: Broker, topic_name: str) -> None:
     create_topics(embedded.settings())
-    worker(embedded, topic_name).begin({HERE: 0}, "first")
+    begin(worker(embedded, topic_name), {HERE: 0}, "first")
     for error in (KeyError("a"), ValueError("b"), ValueError("c")):
         one = worker(embedded, topic_name)
-        one.begin({HERE: 0}, "next")
+        begin(one, {HERE: 0}, "next")
         assert one.given_up([HERE]) is None
         one.end([HERE], error)
     one = worker(embedded, topic_name)
-    one.begin({HERE: 0}, "next")
+    begin(one, {HERE: 0}, "next")
     assert one.given_up([HERE]) is None
     one.end([HERE], ValueError("d"))
     last = worker(embedded, topic_name)
-    last.begin({HERE: 0}, "last")
+    begin(last, {HERE: 0}, "last")
     assert last.given_up([HERE]) == "ValueError: d"

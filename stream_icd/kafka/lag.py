@@ -1,4 +1,4 @@
-"""How a member of a group stands: in the group, with its broker, and behind its partitions."""
+"""How far a member of a group is behind the ends of its partitions."""
 
 from __future__ import annotations
 
@@ -8,25 +8,10 @@ from typing import Any
 
 from kafka import TopicPartition
 from kafka import errors as client
-from kafka.structs import MemberState
-
-from stream_icd.kafka.workarounds.membership import last_heard
 
 LOOK_EVERY_S = 1.0
 ASK_AFTER_S = 5.0
 ASK_TIMEOUT_MS = 500
-
-
-def settled_generation(consumer: Any) -> int | None:
-    """The group's generation, where the consumer is a settled member of it."""
-    membership = consumer.group_metadata()
-    settled = membership.state == MemberState.STABLE and membership.generation_id >= 0
-    return int(membership.generation_id) if settled else None
-
-
-def silence_s(consumer: Any) -> float:
-    """Seconds since the broker last answered a heartbeat, or let us join."""
-    return time.monotonic() - last_heard(consumer)
 
 
 def position(consumer: Any, partition: TopicPartition) -> int | None:

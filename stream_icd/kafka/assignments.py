@@ -14,10 +14,10 @@ from kafka import errors as client
 
 log = logging.getLogger(__name__)
 
-Tenure = dict[TopicPartition, int]
+Assignment = dict[TopicPartition, int]
 
 
-class Tenures(ConsumerRebalanceListener):  # type: ignore[misc]
+class Assignments(ConsumerRebalanceListener):  # type: ignore[misc]
     """Our partitions: each assignment of one has a number of its own.
 
     A partition that went to another worker and came back has another number, so that what was
@@ -29,7 +29,7 @@ class Tenures(ConsumerRebalanceListener):  # type: ignore[misc]
         self._consumer = consumer
         self._numbers = itertools.count()
         self._lock = threading.Lock()
-        self._ours: Tenure = {}
+        self._ours: Assignment = {}
 
     def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
         with self._lock:
@@ -43,7 +43,7 @@ class Tenures(ConsumerRebalanceListener):  # type: ignore[misc]
             for partition in revoked:
                 self._ours.pop(partition, None)
 
-    def begin(self) -> Tenure:
+    def begin(self) -> Assignment:
         """Let records of our partitions come, and say since when these are ours."""
         with self._lock:
             for partition in self._ours:
@@ -60,19 +60,19 @@ class Tenures(ConsumerRebalanceListener):  # type: ignore[misc]
             for partition in self._ours:
                 self._if_assigned(self._consumer.pause, partition)
 
-    def kept(self, tenure: Tenure) -> frozenset[TopicPartition]:
-        """The partitions of `tenure` that have been ours ever since."""
+    def kept(self, assignment: Assignment) -> frozenset[TopicPartition]:
+        """The partitions of `assignment` that have been ours ever since."""
         with self._lock:
-            return frozenset(partition for partition, _ in tenure.items() & self._ours.items())
+            return frozenset(partition for partition, _ in assignment.items() & self._ours.items())
 
-    def holds(self, tenure: Tenure) -> bool:
-        """Whether all partitions of `tenure` have been ours ever since."""
-        return self.kept(tenure) == tenure.keys()
+    def holds(self, assignment: Assignment) -> bool:
+        """Whether all partitions of `assignment` have been ours ever since."""
+        return self.kept(assignment) == assignment.keys()
 
-    def rewind(self, tenure: Tenure, offsets: dict[TopicPartition, int]) -> None:
+    def rewind(self, assignment: Assignment, offsets: dict[TopicPartition, int]) -> None:
         """Read again from `offsets` what has been ours ever since; the rest is somebody else's,
         or came back and is read from where it was committed."""
-        for partition in self.kept(tenure):
+        for partition in self.kept(assignment):
             self._if_assigned(self._consumer.seek, partition, offsets[partition])
 
     @staticmethod

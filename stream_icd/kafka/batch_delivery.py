@@ -1,0 +1,177 @@
+"""Deliver a batch: publish and commit, again where that failed, and never twice."""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+from stream_icd.errors import BrokerUnavailable, DeliveryFailed, NameTaken, RecordTooLarge
+from stream_icd.kafka.batch import Batch
+from stream_icd.kafka.clients import client_name
+from stream_icd.kafka.delivery import (
+    Delivery,
+    GroupMovedOn,
+    NextOffsets,
+    Outlet,
+    is_fenced,
+    open_outlet,
+)
+from stream_icd.kafka.groups import members_of
+from stream_icd.kafka.held_offsets import HeldOffsets
+from stream_icd.kafka.membership import Membership
+from stream_icd.kafka.record import OutgoingRecord
+from stream_icd.kafka.settings import KafkaSettings
+
+log = logging.getLogger(__name__)
+
+Learn = Callable[[RecordTooLarge], object]
+
+PUBLISH_ATTEMPTS = 5
+
+
+class BatchDelivery:
+    """Delivers the batches of one member, one after the other.
+
+    Args:
+        held: told of positions that cannot be had, and of those that can.
+        learn: as for `run_consumer`.
+        look_at_topic: raises where the topic is gone; called after each failure.
+    """
+
+    def __init__(
+        self,
+        settings: KafkaSettings,
+        group: str,
+        delivery: Delivery,
+        member: Membership,
+        held: HeldOffsets,
+        learn: Learn | None,
+        look_at_topic: Callable[[], None],
+    ) -> None:
+        self._settings = settings
+        self._group = group
+        self._delivery = delivery
+        self._member = member
+        self._held = held
+        self._learn = learn
+        self._look_at_topic = look_at_topic
+        self._instance = settings.instance_id or uuid.uuid4().hex
+        self._outlet: Outlet | None = None
+
+    def open(self) -> None:
+        """Make ready to publish, and end what a former worker of our name left open."""
+        self._outlet = open_outlet(self._settings, self._delivery, self._group, self._instance)
+
+    def close(self) -> None:
+        """Publish no more."""
+        if self._outlet is not None:
+            self._outlet.close()
+
+    def deliver(self, batch: Batch, outgoing: Sequence[OutgoingRecord]) -> bool:
+        """Publish and commit; False where the batch must be read again, or a part of it.
+
+        Somebody else has the rest of it; or its results must be other ones, as a topic does not
+        take them.
+
+        Raises:
+            DeliveryFailed: it could not be published in 5 attempts.
+            RecordTooLarge: a result is larger than its topic takes, and nobody is there to learn.
+            NameTaken, OffsetHeld, TopicMissing, NotAllowed: as `run_consumer`.
+        """
+        failures = 0
+        while True:
+            generation = self._member.settled()
+            try:
+                if self._outlet is None:  # opening one ends what a failed attempt left open
+                    self._member.wait_for(self.open)
+                if failures and self._is_committed(batch):
+                    return True  # the attempt whose outcome was unknown had succeeded
+                if not self._member.assignments.holds(batch.assignment):
+                    return False
+                self._member.wait_for(partial(self._publish, outgoing, batch.next, generation))
+                return self._delivery is Delivery.EXACTLY_ONCE or self._commit(batch)
+            except GroupMovedOn as error:
+                log.info("publishing again in the group's new generation: %s", error)
+            except RecordTooLarge as error:
+                if self._learn is None:
+                    raise
+                log.warning("handling the batch again: %s", error)
+                self._member.insist(partial(self._learn, error))
+                return False
+            except BrokerUnavailable as error:
+                self._member.back_off(error)
+            except DeliveryFailed as error:
+                self._see_who_has_our_name(error)
+                failures += 1
+                if failures == PUBLISH_ATTEMPTS:
+                    raise
+                log.warning("publishing again (attempt %d): %s", failures + 1, error)
+                self._look_at_topic()  # of one that is gone, the client asks for ever
+
+    def _publish(
+        self, outgoing: Sequence[OutgoingRecord], offsets: NextOffsets, generation: Any
+    ) -> None:
+        outlet = self._outlet
+        assert outlet is not None, "opened before"
+        try:
+            outlet.publish(outgoing, offsets, generation)
+        except (DeliveryFailed, BrokerUnavailable, RecordTooLarge):
+            self._outlet = None
+            outlet.close()
+            raise
+
+    def _commit(self, batch: Batch) -> bool:
+        """Commit what is published; False where a part of it went to somebody else."""
+        while True:
+            try:
+                if self._member.commit(batch):
+                    return True
+            except GroupMovedOn:
+                self._member.settled()
+            if not self._member.assignments.holds(batch.assignment):
+                return False
+
+    def _is_committed(self, batch: Batch) -> bool:
+        """Whether what is still ours of the batch was committed, and so all of it was.
+
+        The broker answers only once no open transaction holds these offsets any more.
+        """
+        kept = self._member.assignments.kept(batch.assignment)
+        return bool(kept) and all(self._next(p) == batch.next[p].offset for p in kept)
+
+    def _next(self, partition: Any) -> int | None:
+        try:
+            found = self._member.committed(partition)
+        except BrokerUnavailable:
+            self._member.wait_for(partial(self._held.unknown, [partition]))
+            raise
+        self._held.known([partition])
+        return found
+
+    def _see_who_has_our_name(self, failure: DeliveryFailed) -> None:
+        """Where a fence is the reason for a failure, see that it is not another worker's.
+
+        A broker also fences who took too long, and that one may go on. A worker that stood still
+        until another one was started in its place has taken too long as well, and may not.
+
+        Raises:
+            NameTaken: another worker has the name that was set for this one.
+        """
+        name = self._settings.instance_id
+        if name is None or not (isinstance(failure, NameTaken) or is_fenced(failure)):
+            return
+        if isinstance(failure, NameTaken) or self._member.wait_for(self._has_namesake):
+            raise NameTaken(
+                f"another worker of group {self._group} has started under the name of this one "
+                f"(STREAM_ICD_INSTANCE_ID={name}) and has taken its place. If both are meant to "
+                "work, give each a name of its own"
+            ) from failure
+
+    def _has_namesake(self) -> bool:
+        members = members_of(self._settings, self._group)
+        own = self._member.id
+        ours = client_name(self._settings)
+        return any(name == ours and member != own for member, name in members.items())

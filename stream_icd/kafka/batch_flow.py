@@ -1,0 +1,141 @@
+"""Batches, one after the other: take records, have them handled, deliver the results."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+
+from structlog.contextvars import bound_contextvars
+
+from stream_icd.errors import RecordUndecodable
+from stream_icd.kafka.batch import Batch
+from stream_icd.kafka.batch_delivery import BatchDelivery
+from stream_icd.kafka.batch_done import BatchDone
+from stream_icd.kafka.clock import Clock
+from stream_icd.kafka.crashed_records import CrashedRecords
+from stream_icd.kafka.held_offsets import HeldOffsets
+from stream_icd.kafka.membership import BUSY_POLL_MS, POLL_MS, Membership
+from stream_icd.kafka.periodic_checks import PeriodicChecks
+from stream_icd.kafka.record import OutgoingRecord, Record
+from stream_icd.kafka.stop import Stop
+from stream_icd.kafka.worker import Worker
+
+log = logging.getLogger(__name__)
+
+Handle = Callable[[Sequence[Record]], Iterable[OutgoingRecord]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Begun:
+    """A batch that is worked on, since a time of the clock."""
+
+    batch: Batch
+    work: Future[tuple[OutgoingRecord, ...]]
+    since: float
+
+
+class BatchFlow:
+    """The way of records through one member: polled, handled, delivered.
+
+    Args:
+        handle: gives what to publish; called by `worker`, one batch at a time.
+        on_done: called after each commit.
+        ahead: begin the next batch while the results of one are published.
+    """
+
+    def __init__(
+        self,
+        member: Membership,
+        delivery: BatchDelivery,
+        crashed: CrashedRecords,
+        held: HeldOffsets,
+        checks: PeriodicChecks,
+        handle: Handle,
+        on_done: Callable[[BatchDone], None],
+        ahead: bool,
+        worker: Worker,
+        clock: Clock,
+    ) -> None:
+        self._member = member
+        self._delivery = delivery
+        self._crashed = crashed
+        self._held = held
+        self._checks = checks
+        self._handle = handle
+        self._on_done = on_done
+        self._ahead = ahead
+        self._clock = clock
+        self._worker = worker
+
+    def run(self, stop: Stop) -> None:
+        """Until `stop`; then the batch in hand is finished, or given back (`GiveBack`)."""
+        try:
+            self._member.join()
+            self._delivery.open()
+            begun: _Begun | None = None
+            while not stop.is_set():
+                begun = begun or self._begin(POLL_MS)
+                if begun is not None:
+                    with bound_contextvars(batch=begun.batch.places):
+                        begun = self._finish(begun)
+                self._checks.look()
+        finally:
+            self._crashed.note_the_end()
+            self._worker.close()
+            self._member.close()
+            self._delivery.close()
+
+    def _begin(self, timeout_ms: int) -> _Begun | None:
+        """Have the records that come within that time worked on, if any do."""
+        assignment = self._crashed.take_over()
+        polled = self._member.fetch(timeout_ms, 1 if self._crashed.come_alone() else None)
+        if not polled:
+            return None
+        batch = Batch.of(polled, assignment)
+        self._member.in_hand = {**batch.first, **self._member.in_hand}
+        return _Begun(batch, self._worker.submit(self._work_on(batch)), self._clock.now())
+
+    def _work_on(self, batch: Batch) -> Callable[[], tuple[OutgoingRecord, ...]]:
+        """What to do with a batch: hand it over, or give up its only record."""
+        given_up = self._crashed.given_up(batch)
+        if given_up is not None:
+            return lambda: tuple(given_up())
+        return lambda: tuple(self._handle(batch.records))
+
+    def _finish(self, begun: _Begun) -> _Begun | None:
+        """Deliver a batch once it is worked on; the one after it, if that was begun meanwhile."""
+        batch, outgoing = begun.batch, self._result(begun.work)
+        handled = self._clock.now()
+        following = self._begin_ahead() if self._ahead and not self._crashed.come_alone() else None
+        if self._delivery.deliver(batch, outgoing):
+            published = self._clock.now() - handled
+            self._crashed.done(batch.first)
+            self._on_done(BatchDone(batch.records, outgoing, handled - begun.since, published))
+        else:
+            log.warning("%d records in hand were not committed", len(batch.records))
+            if following is not None:  # it comes after what is read again
+                self._read_again(following.batch)
+            self._read_again(batch)
+            following = None
+        self._held.known(batch.first)
+        self._member.in_hand = {} if following is None else following.batch.first
+        return following
+
+    def _result(self, work: Future[tuple[OutgoingRecord, ...]]) -> tuple[OutgoingRecord, ...]:
+        try:
+            return self._member.finished(work)
+        except Exception as error:
+            if work.done() and work.exception() is error:
+                self._crashed.ended_by(error)
+            raise
+
+    def _begin_ahead(self) -> _Begun | None:
+        try:
+            return self._begin(BUSY_POLL_MS)
+        except RecordUndecodable:
+            return None  # it is raised again when what came before it is delivered
+
+    def _read_again(self, batch: Batch) -> None:
+        self._member.assignments.rewind(batch.assignment, batch.first)

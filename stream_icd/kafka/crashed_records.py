@@ -1,0 +1,89 @@
+"""Records that ended a worker: tried again alone, and at last given up."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import logging
+from collections.abc import Callable, Iterable
+from functools import partial
+
+from kafka import TopicPartition
+
+from stream_icd.kafka.assignments import Assignment
+from stream_icd.kafka.attempts import Attempts, blames_record
+from stream_icd.kafka.batch import Batch
+from stream_icd.kafka.membership import Membership
+from stream_icd.kafka.record import OutgoingRecord, Record
+
+log = logging.getLogger(__name__)
+
+GiveUp = Callable[[Record, str], Iterable[OutgoingRecord]]
+
+NOTE_TIMEOUT_S = 5.0
+
+
+class CrashedRecords:
+    """What a worker does about records that ended another one; `Attempts` remembers them.
+
+    Args:
+        give_up: what to publish for a record that ended three workers in a row, and how it did.
+            None: nothing is remembered, and such a record is tried for ever.
+    """
+
+    def __init__(self, member: Membership, attempts: Attempts, give_up: GiveUp | None) -> None:
+        self._member = member
+        self._attempts = attempts
+        self._give_up = give_up
+        self._crash: BaseException | None = None
+
+    def take_over(self) -> Assignment:
+        """Our partitions, once it is known how those that came were left; records may come."""
+        assignment = self._member.assignments.begin()
+        while self._give_up is not None and (unknown := self._attempts.unknown(assignment)):
+            self._member.insist(partial(self._attempts.take_over, unknown))
+            assignment = self._member.assignments.begin()
+        return assignment
+
+    def come_alone(self) -> bool:
+        """Whether a record that comes next may have ended a worker: then it comes alone."""
+        if self._give_up is None:
+            return False
+        suspicious = self._attempts.suspicious(self._member.assignments.ours())
+        for partition in suspicious:
+            if self._member.is_read(partition):
+                self._attempts.clear(partition)
+        return bool(self._attempts.suspicious(suspicious))
+
+    def given_up(self, batch: Batch) -> Callable[[], Iterable[OutgoingRecord]] | None:
+        """Makes what to publish in place of a batch whose only record is given up; else None.
+
+        Before it returns, it is noted that the batch is worked on.
+        """
+        if self._give_up is None:
+            return None
+        if news := self._attempts.news(batch.first, self._member.id):
+            self._member.insist(partial(self._attempts.write, news))
+        how = self._attempts.given_up(batch.first)
+        if how is None:
+            return None
+        (record,) = batch.records
+        return partial(self._give_up, record, how)
+
+    def ended_by(self, error: BaseException) -> None:
+        """Work on a batch ended with that error, and so does the worker."""
+        if blames_record(error):
+            self._crash = error
+
+    def done(self, partitions: Iterable[TopicPartition]) -> None:
+        """What was in hand there is published and committed."""
+        if self._give_up is not None:
+            self._attempts.done(partitions)
+
+    def note_the_end(self) -> None:
+        """Note that we end in good order, unless a record has ended us; the broker may be away."""
+        if self._give_up is None:
+            return
+        ours = self._member.assignments.ours()
+        noting = self._member.begin(partial(self._attempts.end, ours, self._crash))
+        if not concurrent.futures.wait([noting], NOTE_TIMEOUT_S).done or noting.exception():
+            log.warning("it could not be noted how this worker ended: %s", noting)
