@@ -11,7 +11,7 @@ from kafka import ConsumerRebalanceListener, OffsetAndMetadata, TopicPartition
 from kafka import errors as client
 
 from stream_icd.kafka.clients import open_consumer
-from stream_icd.kafka.standing import position
+from stream_icd.kafka.lag import position
 from stream_icd.kafka.topics import TopicSpec, create_topics
 from tests.brokers import Broker, KafkaNode, wait_until
 
