@@ -2,12 +2,15 @@
 
     python -m benchmarks.chaos
     python -m benchmarks.chaos --minutes 2 --seed 7
+    python -m benchmarks.chaos --keep evidence
 
 Snapshots are sent all the time, while one random fault follows another: a detector is killed (-9),
 ended in order (SIGTERM) or stands still (SIGSTOP), and is started again under its own name; the
 broker is killed, ended in order or stands still. Settings are those that nobody set. Prints each
 fault, and the seed that repeats their order; writes a section of docs/guarantees.md after ten
-minutes or more. The exit status is 1 when a result was lost, came twice or came out of order.
+minutes or more. The exit status is 1 when a result was lost, came twice or came out of order;
+`--keep FOLDER` then keeps what tells why: the detectors' logs, the results with their places, and
+the broker's folder, for Kafka's own `kafka-dump-log.sh --offsets-decoder`.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ import argparse
 import os
 import platform
 import random
+import shutil
 import signal
 import sys
 import tempfile
@@ -190,6 +194,18 @@ def run(ground: Ground, count: int, n_detectors: int, minutes: float, seed: int)
         return Found(outcome, happened, detectors.ended, minutes, seed)
 
 
+def keep(ground: Ground, folder: Path) -> None:
+    """Write to `folder` what is left of a run; the broker has ended then."""
+    results = sorted(held(ground, COMMUNITIES), key=lambda record: record.timestamp_ms)
+    ground.node.stop()
+    shutil.copytree(
+        ground.folder, folder / "logs", ignore=shutil.ignore_patterns(ground.model.name)
+    )
+    shutil.copytree(ground.node.folder, folder / "kafka")
+    lines = (f"{one.timestamp_ms} {one.place} {result(one)} {dict(one.headers)}" for one in results)
+    (folder / "results.txt").write_text("\n".join(lines))
+
+
 def section(found: Found, n_detectors: int) -> str:
     outcome, happened = found.outcome, found.happened
     ended = ", ".join(f"{n} with `{how}`" for how, n in found.ended.most_common())
@@ -222,10 +238,13 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=2000, help="snapshots to send")
     parser.add_argument("--detectors", type=int, default=3)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1_000_000))
+    parser.add_argument("--keep", type=Path, help="a new folder, for what tells why it failed")
     options = parser.parse_args()
     print(f"seed {options.seed}", flush=True)
     with tempfile.TemporaryDirectory() as folder, open_ground(Path(folder), {}) as ground:
         found = run(ground, options.count, options.detectors, options.minutes, options.seed)
+        if options.keep is not None and not found.kept:
+            keep(ground, options.keep)
     text = section(found, options.detectors)
     print(text)
     if options.minutes >= 10:
