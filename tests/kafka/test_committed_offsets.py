@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -14,6 +15,15 @@ from stream_icd.kafka.clients import open_consumer
 from stream_icd.kafka.lag import position
 from stream_icd.kafka.topics import TopicSpec, create_topics
 from tests.brokers import Broker, KafkaNode, wait_until
+from tests.kafka.echo import publish
+
+
+@contextlib.contextmanager
+def standing_still(node: KafkaNode) -> Iterator[None]:
+    """The broker answers nothing for the length of the block."""
+    with node.paused():
+        time.sleep(0.5)  # until the last of its threads has stopped
+        yield
 
 
 class Stop(ConsumerRebalanceListener):  # type: ignore[misc]
@@ -25,8 +35,9 @@ class Stop(ConsumerRebalanceListener):  # type: ignore[misc]
         self.assigned = False
 
     def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
-        self._pause.enter_context(self._node.paused())
-        self.assigned = bool(assigned)
+        if assigned:  # at first the topic may not be known yet
+            self._pause.enter_context(standing_still(self._node))
+            self.assigned = True
 
     def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:
         pass
@@ -41,7 +52,9 @@ def node(kafka: Broker) -> KafkaNode:
 
 @pytest.fixture
 def partition(kafka: Broker, topic_name: str) -> TopicPartition:
+    """One that holds two records."""
     create_topics(kafka.settings(), [TopicSpec(topic_name)])
+    publish(kafka.settings(), topic_name, 2)
     return TopicPartition(topic_name, 0)
 
 
@@ -65,7 +78,7 @@ def test_a_committed_offset_is_asked_for_anew_after_a_timeout(
     with opened(kafka) as consumer:
         consumer.assign([partition])
         commit(consumer, partition, 1)
-        with node.paused(), pytest.raises(client.KafkaTimeoutError):
+        with standing_still(node), pytest.raises(client.KafkaTimeoutError):
             consumer.committed(partition, timeout_ms=100)
         commit(consumer, partition, 2)  # the answer, 1, comes before that of the commit
         assert consumer.committed(partition) == 2

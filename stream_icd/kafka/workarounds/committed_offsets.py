@@ -32,8 +32,10 @@ def forget_old_answers(consumer: Any) -> None:
         partitions: Collection[TopicPartition], timeout_ms: float | None = None
     ) -> Any:
         nonlocal asked_in
-        if asked_in != (asked_in := _generation(consumer)):
+        generation = _generation(consumer)
+        if generation != asked_in:
             requests.clear()
+        asked_in = generation
         return await ask(partitions, timeout_ms=timeout_ms)
 
     async def ask_now(partitions: Collection[TopicPartition], timeout_ms: float | None) -> Any:
