@@ -25,6 +25,6 @@ USER icd
 WORKDIR /home/icd
 # Compiles what detection needs, once for all containers: it takes 10 s. What is compiled for a
 # generic processor of this architecture is as fast, and serves on each of them.
-RUN ["python", "-c", "from stream_icd.pipeline.detect import DetectSettings, warm_up; from stream_icd.registry.shipped import open_model; warm_up(open_model('lfr'), DetectSettings())"]
+RUN ["python", "-c", "from stream_icd.workers.detect import DetectSettings, warm_up; from stream_icd.registry.shipped import open_model; warm_up(open_model('lfr'), DetectSettings())"]
 ENTRYPOINT ["stream-icd"]
 CMD ["--help"]

@@ -20,9 +20,9 @@ from rich.console import Console
 from benchmarks.comparison import Results, compare, mean_and_error
 from benchmarks.data_sets import DataSet, data_sets
 from benchmarks.methods import METHODS, STRONGEST_PEER, Labels, Method, refined
-from stream_icd.icd.detection import detect
-from stream_icd.icd.model import Model, initial_model
+from stream_icd.detection import detect
 from stream_icd.icd.presets import preset
+from stream_icd.registry.model import Model, initial_model
 from stream_icd.registry.shipped import open_model
 
 PAPER = {

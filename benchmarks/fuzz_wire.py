@@ -27,18 +27,17 @@ from rich.console import Console
 from rich.progress import track
 
 from benchmarks.fuzz_inputs import broken
-from stream_icd.cli.dlq_tables import json_lines, letter_lines, table_lines
+from stream_icd.cli.dlq.tables import json_lines, letter_lines, table_lines
 from stream_icd.communities import STAGES, Communities, Labels
+from stream_icd.dead_letters.box import BadRecord, dead_letter_of, marked, retried_marker
+from stream_icd.dead_letters.letters import dead_letter
 from stream_icd.errors import BadInput, BadSnapshot
 from stream_icd.events import CommunityEvent, CommunityEvents
 from stream_icd.kafka.record import Record
-from stream_icd.pipeline.claim_settings import ClaimSettings
-from stream_icd.pipeline.claims import decoded, put_aside
-from stream_icd.pipeline.dead_letter_box import BadRecord, dead_letter_of, marked, retried_marker
-from stream_icd.pipeline.dead_letters import dead_letter
-from stream_icd.pipeline.outgoing import outgoing
-from stream_icd.pipeline.record_log import described
-from stream_icd.pipeline.sent_before import SentBefore
+from stream_icd.messages.claim_settings import ClaimSettings
+from stream_icd.messages.claims import decoded, put_aside
+from stream_icd.messages.outgoing import outgoing
+from stream_icd.messages.sent_before import SentBefore
 from stream_icd.snapshot import Window, snapshot_from_pairs
 from stream_icd.wire import communities as nodes_wire
 from stream_icd.wire.events import COLUMNS as EVENT_COLUMNS
@@ -47,6 +46,7 @@ from stream_icd.wire.limits import Limits
 from stream_icd.wire.message import Message
 from stream_icd.wire.snapshots import COLUMNS as EDGE_COLUMNS
 from stream_icd.wire.snapshots import decode_snapshot, encode_snapshot
+from stream_icd.workers.record_log import described
 
 LIMITS = Limits(decoded_bytes=16 << 20, rows=1_000_000)
 MOST_ALLOCATED = 8 * LIMITS.decoded_bytes

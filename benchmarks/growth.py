@@ -109,8 +109,8 @@ def measure(method: str, folder: Path) -> dict[str, float]:
 
 
 def _refined(folder: Path, method: str) -> tuple[float, np.ndarray]:
-    from stream_icd.icd.refined.parameters import RefinedParameters
-    from stream_icd.icd.refined.refine import refine
+    from stream_icd.bp.parameters import RefinedParameters
+    from stream_icd.bp.refine import refine
 
     arrays = [np.load(folder / f"{name}.npy") for name in ("data", "indices", "indptr")]
     n_nodes = len(arrays[2]) - 1

@@ -19,10 +19,10 @@ from scipy.sparse import csr_array
 
 from benchmarks import igraph_peers
 from benchmarks.data_sets import DataSet
-from stream_icd.icd.labelled_graph import LabelledGraph
-from stream_icd.icd.refined.fit import fit_parameters
-from stream_icd.icd.refined.parameters import RefinedParameters
-from stream_icd.icd.refined.refine import refine
+from stream_icd.bp.parameters import RefinedParameters
+from stream_icd.bp.refine import refine
+from stream_icd.graphs.labelled_graph import LabelledGraph
+from stream_icd.training.bp.fit import fit_parameters
 
 Labels = NDArray[np.int32]
 

@@ -16,8 +16,8 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.data_sets import TEST_SEED
-from stream_icd.icd.refined.parameters import RefinedParameters
-from stream_icd.icd.refined.refine import refine
+from stream_icd.bp.parameters import RefinedParameters
+from stream_icd.bp.refine import refine
 from stream_icd.quality.nmi import nmi
 from stream_icd.synthetic.gn import generate_gn
 from stream_icd.synthetic.lfr import generate_lfr

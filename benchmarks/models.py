@@ -19,14 +19,14 @@ from rich.console import Console
 
 from benchmarks.data_sets import TEST_SEED, BenchmarkGraph, DataSet, data_sets, planted_graphs
 from benchmarks.sections import write_section
-from stream_icd.icd.refined.parameters import RefinedParameters
-from stream_icd.icd.refined.refine import refine
-from stream_icd.pipeline.fit_check import misfit
-from stream_icd.pipeline.training_data import training_graphs
+from stream_icd.bp.parameters import RefinedParameters
+from stream_icd.bp.refine import refine
 from stream_icd.quality.modularity import modularity
 from stream_icd.quality.nmi import nmi
 from stream_icd.registry.shipped import open_model, shipped_models
 from stream_icd.synthetic.lfr import generate_lfr
+from stream_icd.training.data import training_graphs
+from stream_icd.workers.fit_check import misfit
 
 N_GRAPHS = 6
 MAILS = "events:path={}/email_eu_temporal.parquet,window=3d,sort=yes,graphs=268"

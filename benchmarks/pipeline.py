@@ -38,6 +38,8 @@ import psutil
 import pyarrow as pa
 import structlog
 
+from stream_icd.dead_letters.letters import DeadLetterLimit
+from stream_icd.execution.engines import Engine, InProcess, PoolAtWork, ProcessPool
 from stream_icd.kafka.batch_done import BatchDone
 from stream_icd.kafka.consumer import run_consumer
 from stream_icd.kafka.producer import Publisher
@@ -45,17 +47,15 @@ from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import Record
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import TopicSpec, create_topics
-from stream_icd.pipeline.dead_letters import DeadLetterLimit
-from stream_icd.pipeline.detect import Detector, DetectSettings, RecordDetection, detect_snapshot
-from stream_icd.pipeline.engines import Engine, InProcess, PoolAtWork, ProcessPool
-from stream_icd.pipeline.outgoing import outgoing
-from stream_icd.pipeline.runner import Runner
-from stream_icd.pipeline.step import Outcome
+from stream_icd.messages.outcome import Outcome
+from stream_icd.messages.outgoing import outgoing
 from stream_icd.registry.shipped import VersionedModel, open_model
 from stream_icd.snapshot import Snapshot, Window, snapshot_from_pairs
 from stream_icd.sources.as_topology import read_as_topology
 from stream_icd.wire.communities import decode_communities
 from stream_icd.wire.snapshots import decode_snapshot, encode_snapshot
+from stream_icd.workers.detect import Detector, DetectSettings, RecordDetection, detect_snapshot
+from stream_icd.workers.runner import Runner
 from tests.brokers import OPENERS
 
 PAGE = Path(__file__).parents[1] / "docs" / "pipeline.md"

@@ -26,6 +26,8 @@ from pathlib import Path
 
 import structlog
 
+from stream_icd.dead_letters.letters import DeadLetterLimit
+from stream_icd.execution.engines import Engine, InProcess, ProcessPool
 from stream_icd.history.archive import Archive, Selection, windows
 from stream_icd.kafka.batch_done import BatchDone
 from stream_icd.kafka.consumer import run_consumer
@@ -36,17 +38,15 @@ from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import COMMUNITIES, SNAPSHOTS, create_topics
-from stream_icd.pipeline.dead_letters import DeadLetterLimit
-from stream_icd.pipeline.detect import Detector, DetectSettings
-from stream_icd.pipeline.engines import Engine, InProcess, ProcessPool
-from stream_icd.pipeline.ray_engine import RayActors
-from stream_icd.pipeline.redetect import ArchivedJob, Job, Outcome, Redetection, fingerprint
-from stream_icd.pipeline.runner import Runner
 from stream_icd.registry.shipped import open_model
+from stream_icd.replay.ray_engine import RayActors
+from stream_icd.replay.redetect import ArchivedJob, Job, Outcome, Redetection, fingerprint
 from stream_icd.sources.as_topology import read_as_topology
 from stream_icd.store import Store, open_store
 from stream_icd.wire.message import Message
 from stream_icd.wire.snapshots import encode_snapshot
+from stream_icd.workers.detect import Detector, DetectSettings
+from stream_icd.workers.runner import Runner
 
 PAGE = Path(__file__).parents[1] / "docs" / "replay.md"
 MODEL = "as"

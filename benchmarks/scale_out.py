@@ -32,8 +32,8 @@ from stream_icd.kafka.producer import Publisher
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import COMMUNITIES, SNAPSHOTS, create_topics
-from stream_icd.pipeline.outgoing import outgoing
-from stream_icd.pipeline.redetect import fingerprint
+from stream_icd.messages.outgoing import outgoing
+from stream_icd.replay.redetect import fingerprint
 from stream_icd.snapshot import Snapshot
 from stream_icd.wire.message import Message
 from stream_icd.wire.snapshots import encode_snapshot

@@ -135,7 +135,7 @@ def measure(shape: str, method: str, k: str, n: int) -> dict[str, float]:
     """Seconds of one detection, peak memory of the process in MiB, communities found."""
     from scipy.sparse import coo_array, csr_array
 
-    from stream_icd.icd.detection import detect
+    from stream_icd.detection import detect
     from stream_icd.registry.shipped import open_model
 
     def graph(n_nodes: int) -> csr_array:

@@ -25,11 +25,11 @@ from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
 from benchmarks.tracking_page import DOCS, write_findings
+from stream_icd.bp.refine import refine
 from stream_icd.communities import STAGES, Communities
 from stream_icd.demo.alluvial import colours_of, draw_bands
 from stream_icd.events import CommunityEvents
-from stream_icd.icd.graphs import as_adjacency
-from stream_icd.icd.refined.refine import refine
+from stream_icd.graphs.adjacency import as_adjacency
 from stream_icd.registry.shipped import open_model
 from stream_icd.snapshot import Window, snapshot_from_pairs
 from stream_icd.synthetic.drift import generate_drifting_lfr

@@ -28,19 +28,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from stream_icd.icd.history import Epoch, best_epoch
-from stream_icd.icd.labelled_graph import LabelledGraph
-from stream_icd.icd.model import initial_model, save_model
+from stream_icd.graphs.labelled_graph import LabelledGraph
 from stream_icd.icd.presets import PRESETS, preset
 from stream_icd.icd.recipe import Recipe
 from stream_icd.icd.scripts import as_paper, as_scripts
-from stream_icd.icd.splitting import split_in_order
-from stream_icd.icd.training import Training, train
-from stream_icd.icd.training_plot import draw_training
-from stream_icd.icd.validation import validate
+from stream_icd.registry.model import initial_model, save_model
 from stream_icd.synthetic.gn import generate_gn
 from stream_icd.synthetic.lfr import generate_lfr
 from stream_icd.synthetic.planted_graph import PlantedGraph
+from stream_icd.training.icd.epochs import Epoch, best_epoch
+from stream_icd.training.icd.train_encoder import Training, train
+from stream_icd.training.icd.training_plot import draw_training
+from stream_icd.training.icd.validation import validate
+from stream_icd.training.splitting import split_in_order
 
 GENERATORS: dict[str, Callable[[np.random.Generator], PlantedGraph]] = {
     "GN-0.3": lambda rng: generate_gn(rng, p_in=0.3),

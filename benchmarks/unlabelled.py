@@ -25,18 +25,18 @@ from rich.console import Console
 
 from benchmarks import igraph_peers
 from benchmarks.data_sets import TEST_SEED, TRAINING_SEED, BenchmarkGraph
-from stream_icd.icd.graphs import as_adjacency
-from stream_icd.icd.labelled_graph import LabelledGraph
-from stream_icd.icd.refined.fit import fit_parameters
-from stream_icd.icd.refined.fitted import Fit
-from stream_icd.icd.refined.parameters import RefinedParameters
-from stream_icd.icd.refined.refine import refine
+from stream_icd.bp.parameters import RefinedParameters
+from stream_icd.bp.refine import refine
+from stream_icd.graphs.adjacency import as_adjacency
+from stream_icd.graphs.labelled_graph import LabelledGraph
 from stream_icd.quality.description_length import description_length
 from stream_icd.quality.modularity import modularity
 from stream_icd.quality.nmi import nmi
 from stream_icd.synthetic.gn import generate_gn
 from stream_icd.synthetic.lfr import generate_lfr
 from stream_icd.synthetic.planted_graph import PlantedGraph
+from stream_icd.training.bp.fit import fit_parameters
+from stream_icd.training.bp.fitted import Fit
 
 DOCS = Path(__file__).parent.parent / "docs"
 N_LEARNED, N_TESTED = 3, 6

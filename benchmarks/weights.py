@@ -22,12 +22,12 @@ from scipy.sparse import coo_array, csr_array
 from scipy.spatial import cKDTree
 
 from benchmarks.data_sets import TEST_SEED, TRAINING_SEED
+from stream_icd.bp.level_graph import finest_level
+from stream_icd.bp.parameters import RefinedParameters
+from stream_icd.bp.refine import communities_of
 from stream_icd.icd.clustering import cluster
 from stream_icd.icd.encoder.registry import encoder
 from stream_icd.icd.features import model_features
-from stream_icd.icd.refined.level_graph import finest_level
-from stream_icd.icd.refined.parameters import RefinedParameters
-from stream_icd.icd.refined.refine import communities_of
 from stream_icd.quality.modularity import modularity
 from stream_icd.quality.nmi import nmi
 from stream_icd.registry.shipped import open_model
@@ -344,7 +344,7 @@ def _cells(row: Row) -> str:
 INTRODUCTION = """# Edge weights
 
 Made by `python -m benchmarks.weights`. Both methods read a weight w as
-f(w) = √min(w / median, 16), divided by the mean of f over the edges (`stream_icd.icd.weights`).
+f(w) = √min(w / median, 16), divided by the mean of f over the edges (`stream_icd.graphs.weights`).
 So the unit of the weights changes nothing, and a graph whose weights are all equal is treated as
 one without weights. `weight_exponent` in a model's recipe is the exponent, ½ by default; training
 on labelled weighted graphs also tries 0 and 1. The `modularity` and `ncut` reported with a

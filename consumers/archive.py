@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from stream_icd.cli.options import (
+from stream_icd.programs.options import (
     BootstrapServers,
     Group,
     MaxDeadLetters,
@@ -17,8 +17,8 @@ from stream_icd.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from stream_icd.cli.run_worker import Run
-    from stream_icd.pipeline.archive import Archiver
+    from stream_icd.programs.worker import Run
+    from stream_icd.workers.archive import Archiver
 
 app = typer.Typer()
 
@@ -59,11 +59,11 @@ def main(
 
       stream-icd consume archive s3://bucket/history --kind snapshots
     """
-    from stream_icd.cli.run_worker import WorkerOptions, run_worker
     from stream_icd.history.archive import Archive
     from stream_icd.history.layout import KINDS
-    from stream_icd.pipeline.archive import TOPICS, Archiver
+    from stream_icd.programs.worker import WorkerOptions, run_worker
     from stream_icd.store import open_store
+    from stream_icd.workers.archive import TOPICS, Archiver
 
     kinds = [one for one in KINDS if kind is None or one in kind]
 

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from stream_icd.cli.options import (
+from stream_icd.errors import BadSettings
+from stream_icd.programs.options import (
     BootstrapServers,
     Delivery,
     Group,
@@ -15,11 +16,10 @@ from stream_icd.cli.options import (
     MetricsPort,
     OnlyGraph,
 )
-from stream_icd.errors import BadSettings
 
 if TYPE_CHECKING:
-    from stream_icd.cli.run_worker import Run
-    from stream_icd.pipeline.detect import Detector
+    from stream_icd.programs.worker import Run
+    from stream_icd.workers.detect import Detector
 
 app = typer.Typer()
 
@@ -89,11 +89,11 @@ def main(
     """
     import structlog
 
-    from stream_icd.cli.run_worker import WorkerOptions, run_worker
+    from stream_icd.execution.engines import IN_HAND, ProcessPool
     from stream_icd.kafka.topics import SNAPSHOTS
-    from stream_icd.pipeline.detect import Detector, DetectSettings, RecordDetection
-    from stream_icd.pipeline.engines import IN_HAND, ProcessPool
+    from stream_icd.programs.worker import WorkerOptions, run_worker
     from stream_icd.registry.shipped import open_model
+    from stream_icd.workers.detect import Detector, DetectSettings, RecordDetection
 
     settings = DetectSettings(
         n_communities=k,

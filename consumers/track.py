@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from stream_icd.cli.options import (
+from stream_icd.programs.options import (
     BootstrapServers,
     Delivery,
     Group,
@@ -17,8 +17,8 @@ from stream_icd.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from stream_icd.cli.run_worker import Run
-    from stream_icd.pipeline.track import Tracker
+    from stream_icd.programs.worker import Run
+    from stream_icd.workers.track import Tracker
 
 app = typer.Typer()
 
@@ -72,11 +72,11 @@ def main(
 
       stream-icd consume track --graph as733
     """
-    from stream_icd.cli.run_worker import WorkerOptions, run_worker
     from stream_icd.kafka.topics import COMMUNITIES
-    from stream_icd.pipeline.track import Tracker
+    from stream_icd.programs.worker import WorkerOptions, run_worker
     from stream_icd.sources.durations import parse_duration
     from stream_icd.tracking.settings import TrackSettings
+    from stream_icd.workers.track import Tracker
 
     thresholds = TrackSettings(match, part, change, smallest, memory, parse_duration(ahead))
 

@@ -8,7 +8,8 @@ from typing import Annotated
 
 import typer
 
-from stream_icd.cli.options import (
+from stream_icd.errors import BadSettings
+from stream_icd.programs.options import (
     Again,
     BootstrapServers,
     Correct,
@@ -17,7 +18,6 @@ from stream_icd.cli.options import (
     Rate,
     Strict,
 )
-from stream_icd.errors import BadSettings
 
 app = typer.Typer()
 
@@ -77,7 +77,7 @@ def main(
 
       stream-icd produce as rib.20080101.0000.txt --graph routes
     """
-    from stream_icd.cli.run_producer import run_producer
+    from stream_icd.programs.producer import run_producer
     from stream_icd.sources.as_topology import read_as_topology
     from stream_icd.sources.spacing import parse_window
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from stream_icd.cli.options import (
+from stream_icd.programs.options import (
     Again,
     BootstrapServers,
     Correct,
@@ -115,8 +115,8 @@ def main(
     """
     from urllib.parse import quote
 
-    from stream_icd.cli.open_rows import RowOptions, open_rows
-    from stream_icd.cli.run_producer import Run, run_producer
+    from stream_icd.programs.open_rows import RowOptions, open_rows
+    from stream_icd.programs.producer import Run, run_producer
     from stream_icd.sources.durations import parse_duration
     from stream_icd.sources.events import EventSettings, event_snapshots
     from stream_icd.sources.late_rows import LateRows

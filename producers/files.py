@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from stream_icd.cli.options import (
+from stream_icd.programs.options import (
     Again,
     BootstrapServers,
     Correct,
@@ -65,7 +65,7 @@ def main(
 
       stream-icd produce files /var/spool/graphs --watch --every 10s
     """
-    from stream_icd.cli.run_producer import run_producer
+    from stream_icd.programs.producer import run_producer
     from stream_icd.sources.durations import parse_duration
     from stream_icd.sources.edge_files import watch_edge_files
     from stream_icd.sources.spacing import parse_window

@@ -6,7 +6,14 @@ from typing import Annotated, Literal
 
 import typer
 
-from stream_icd.cli.options import Again, BootstrapServers, Correct, GraphName, PartitionBy, Rate
+from stream_icd.programs.options import (
+    Again,
+    BootstrapServers,
+    Correct,
+    GraphName,
+    PartitionBy,
+    Rate,
+)
 
 app = typer.Typer()
 
@@ -45,7 +52,7 @@ def main(
 
       stream-icd produce gn --drift gradual --p-in 0.4 --p-in-after 0.2
     """
-    from stream_icd.cli.run_producer import run_producer
+    from stream_icd.programs.producer import run_producer
     from stream_icd.sources.gn import independent_gn
 
     run_producer(

@@ -6,7 +6,14 @@ from typing import Annotated, Literal
 
 import typer
 
-from stream_icd.cli.options import Again, BootstrapServers, Correct, GraphName, PartitionBy, Rate
+from stream_icd.programs.options import (
+    Again,
+    BootstrapServers,
+    Correct,
+    GraphName,
+    PartitionBy,
+    Rate,
+)
 
 app = typer.Typer()
 
@@ -70,8 +77,8 @@ def main(
 
       stream-icd produce lfr --drift sudden --mixing-after 0.6 --rate 1
     """
-    from stream_icd.cli.run_producer import Run, run_producer
     from stream_icd.errors import BadSettings
+    from stream_icd.programs.producer import Run, run_producer
     from stream_icd.sources.lfr import drifting_lfr, independent_lfr
     from stream_icd.sources.source import Source
     from stream_icd.synthetic.lfr import LfrSettings

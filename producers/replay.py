@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from stream_icd.cli.options import Again, BootstrapServers, Correct, Limit, PartitionBy
-from stream_icd.cli.replay_options import Fastest, First, Graph, Last, Rate, Speed
+from stream_icd.programs.options import Again, BootstrapServers, Correct, Limit, PartitionBy
+from stream_icd.programs.past import Fastest, First, Graph, Last, Rate, Speed
 
 app = typer.Typer()
 
@@ -50,11 +50,11 @@ def main(
     """
     import time
 
-    from stream_icd.cli.replay_options import parse_time
-    from stream_icd.cli.run_producer import run_producer
     from stream_icd.history.archive import Selection
-    from stream_icd.pipeline.archived_source import archived_source
-    from stream_icd.pipeline.pacing import parse_tempo
+    from stream_icd.programs.past import parse_time
+    from stream_icd.programs.producer import run_producer
+    from stream_icd.replay.archived_source import archived_source
+    from stream_icd.replay.pacing import parse_tempo
     from stream_icd.store import open_store
 
     tempo = parse_tempo(speed, rate, fastest=fastest)

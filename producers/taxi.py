@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from stream_icd.cli.options import (
+from stream_icd.programs.options import (
     Again,
     BootstrapServers,
     Correct,
@@ -115,8 +115,8 @@ def main(
 
       stream-icd produce taxi --topic fixes --radius 300 --tick 30s --stale 2m
     """
-    from stream_icd.cli.open_rows import RowOptions, open_rows
-    from stream_icd.cli.run_producer import Run, run_producer
+    from stream_icd.programs.open_rows import RowOptions, open_rows
+    from stream_icd.programs.producer import Run, run_producer
     from stream_icd.sources.durations import parse_duration
     from stream_icd.sources.late_rows import LateRows
     from stream_icd.sources.source import Source

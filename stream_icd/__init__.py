@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from stream_icd.communities import Communities, Labels
     from stream_icd.estimator import ICD
     from stream_icd.events import CommunityEvent, CommunityEvents
-    from stream_icd.pipeline.subscribe import subscribe, subscribe_events, subscribe_node
     from stream_icd.snapshot import Snapshot, Window, snapshot_from_pairs
+    from stream_icd.subscribers.subscribe import subscribe, subscribe_events, subscribe_node
     from stream_icd.tracking.node_changes import NodeChange
 
 __all__ = [
@@ -42,9 +42,9 @@ _HOMES = {
     "Snapshot": "stream_icd.snapshot",
     "Window": "stream_icd.snapshot",
     "snapshot_from_pairs": "stream_icd.snapshot",
-    "subscribe": "stream_icd.pipeline.subscribe",
-    "subscribe_events": "stream_icd.pipeline.subscribe",
-    "subscribe_node": "stream_icd.pipeline.subscribe",
+    "subscribe": "stream_icd.subscribers.subscribe",
+    "subscribe_events": "stream_icd.subscribers.subscribe",
+    "subscribe_node": "stream_icd.subscribers.subscribe",
 }
 
 

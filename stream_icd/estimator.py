@@ -10,17 +10,17 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 
+from stream_icd.detection import Mode, check_mode, detect, embed
 from stream_icd.errors import BadInput, BadSettings
 from stream_icd.extras import needs_extra
-from stream_icd.icd.detection import Mode, check_mode, detect, embed
-from stream_icd.icd.graphs import as_adjacency
-from stream_icd.icd.labelled_graph import LabelledGraph
-from stream_icd.icd.model import Model, initial_model, save_model
+from stream_icd.graphs.adjacency import as_adjacency
+from stream_icd.graphs.labelled_graph import LabelledGraph
 from stream_icd.icd.presets import preset
 from stream_icd.icd.recipe import Recipe
-from stream_icd.icd.refined.fit import fit_parameters
-from stream_icd.icd.teacher import taught
+from stream_icd.registry.model import Model, initial_model, save_model
 from stream_icd.registry.shipped import open_model
+from stream_icd.training.bp.fit import fit_parameters
+from stream_icd.training.teacher import taught
 
 
 class ICD(BaseEstimator):  # type: ignore[misc]
@@ -169,7 +169,7 @@ class ICD(BaseEstimator):  # type: ignore[misc]
 
     def _train(self, graphs: list[LabelledGraph], recipe: Recipe) -> tuple[Model, tuple[Any, ...]]:
         with needs_extra("train", "torch"):
-            from stream_icd.icd.training import train
+            from stream_icd.training.icd.train_encoder import train
 
         n_validation = max(1, round(len(graphs) / 10))
         known = [taught(graph, self.seed) for graph in graphs[:-n_validation]]

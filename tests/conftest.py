@@ -15,6 +15,8 @@ from stream_icd.store import Store, open_store
 from tests import brokers
 from tests.object_store import new_folder, object_store
 
+pytest_plugins = ("tests.fixtures.history", "tests.fixtures.stream")
+
 # A shell that starts us in the background has us, and what we start, ignore Ctrl-C.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 

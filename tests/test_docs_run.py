@@ -31,13 +31,13 @@ import stream_icd
 from stream_icd.child_process import start_child, stop_child, tail
 from stream_icd.cli.environment import check_environment
 from stream_icd.cli.main import app
+from stream_icd.dead_letters.letters import dead_letter
 from stream_icd.errors import LimitExceeded
 from stream_icd.history.archive import Selection, windows
 from stream_icd.kafka.producer import Publisher
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.topics import EVENTS, SNAPSHOTS, TopicSpec, create_topics
-from stream_icd.pipeline.dead_letters import dead_letter
 from stream_icd.registry.shipped import open_model
 from stream_icd.store import open_store
 from tests import brokers
@@ -55,7 +55,7 @@ NOT_RUN = {
     r"^export ": "test_settings_shown_exist",
     r"stream-icd demo": "tests/demo",
     r"stream-icd broker": "tests/kafka/test_embedded_broker.py; port 9092 may be in use",
-    r"stream-icd train .*--encoder": "takes minutes; tests/pipeline/test_train_model.py",
+    r"stream-icd train .*--encoder": "takes minutes; tests/training/test_train_model.py",
     r"stream-icd consume": "runs until it is stopped; the fixture `system` runs one of each",
     r"stream-icd data fetch": "needs a network; tests/sources/test_download.py",
     r"s3://": "needs an object store; tests/history and tests/replay have one",

@@ -20,10 +20,10 @@ def broker(
 
       stream-icd broker --port 9092
     """
-    from stream_icd.cli.run_consumer import stop_on_signals
     from stream_icd.kafka.embedded import embedded_broker
     from stream_icd.kafka.settings import KafkaSettings
     from stream_icd.kafka.topics import create_topics
+    from stream_icd.programs.running import stop_on_signals
 
     stop = stop_on_signals()
     with embedded_broker(port=port) as running:

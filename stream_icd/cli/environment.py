@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping, Set
 from pathlib import Path
 
 from stream_icd.errors import BadSettings
+from stream_icd.execution.budget import Budget
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.log import LogSettings
-from stream_icd.pipeline.budget import Budget
-from stream_icd.pipeline.claim_settings import ClaimSettings
+from stream_icd.messages.claim_settings import ClaimSettings
 from stream_icd.settings import ENV_PREFIX, Settings
 from stream_icd.suggest import nearest
 from stream_icd.wire.limits import Limits

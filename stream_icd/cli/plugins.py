@@ -36,25 +36,25 @@ class LazyGroup(TyperGroup):
 
 
 class BuiltIn(LazyGroup):
-    """The commands of this package, one file each."""
+    """The commands of this package: a file each, or a folder where one is large."""
 
-    NAMES = (
+    HOMES = (
         "demo",
         "data",
         "produce",
         "consume",
-        "subscribe",
+        "subscribe.command",
         "broker",
         "topics",
         "train",
         "models",
-        "history",
-        "replay",
-        "dlq",
+        "history.command",
+        "replay.command",
+        "dlq.command",
     )
 
     def members(self) -> dict[str, Load]:
-        return {name: _loads(f"stream_icd.cli.{name}") for name in self.NAMES}
+        return {home.partition(".")[0]: _loads(f"stream_icd.cli.{home}") for home in self.HOMES}
 
 
 def _loads(module: str) -> Load:

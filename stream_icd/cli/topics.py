@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from stream_icd.cli.options import BootstrapServers, kafka_settings
 from stream_icd.errors import BadSettings
 from stream_icd.printable import printable
+from stream_icd.programs.options import BootstrapServers, kafka_settings
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -53,7 +53,7 @@ def track_anew(
       stream-icd topics track-anew as733
     """
     from stream_icd.kafka.producer import Publisher
-    from stream_icd.pipeline.events_topic import forget_graph
+    from stream_icd.subscribers.events_topic import forget_graph
 
     if not graph:
         raise BadSettings("the name of the graph is empty; give one, such as as733")

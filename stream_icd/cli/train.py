@@ -83,11 +83,11 @@ def train(
     """
     from rich.console import Console
 
-    from stream_icd.icd.history import Epoch
-    from stream_icd.icd.model import RECIPE_FILE
-    from stream_icd.pipeline.model_card import card, write_model
-    from stream_icd.pipeline.train_model import train_model
-    from stream_icd.pipeline.training_data import training_graphs
+    from stream_icd.registry.model import RECIPE_FILE
+    from stream_icd.training.card import card, write_model
+    from stream_icd.training.data import training_graphs
+    from stream_icd.training.icd.epochs import Epoch
+    from stream_icd.training.train_model import train_model
 
     console = Console()
     if (out / RECIPE_FILE).exists():

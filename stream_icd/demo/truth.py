@@ -10,8 +10,8 @@ from stream_icd.errors import StreamIcdError
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import LABELS, SNAPSHOTS
-from stream_icd.pipeline.claim_settings import ClaimSettings
-from stream_icd.pipeline.claims import decoded
+from stream_icd.messages.claim_settings import ClaimSettings
+from stream_icd.messages.claims import decoded
 from stream_icd.quality.nmi import nmi
 from stream_icd.snapshot import Snapshot
 from stream_icd.wire.communities import decode_labels

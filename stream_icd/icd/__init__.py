@@ -1,1 +1,1 @@
-"""The paper's model: what it takes to embed and cluster one graph, and to train it."""
+"""The paper's method, piece by piece: embed a graph with a frozen encoder, and cluster it."""

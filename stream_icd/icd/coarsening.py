@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from stream_icd.errors import BadSettings
-from stream_icd.icd.compiled import compiled
+from stream_icd.graphs.compiled import compiled
 from stream_icd.icd.sparse_plus_rank_one import Floats, SparsePlusRankOne
 
 Ids = NDArray[np.int64]

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from stream_icd.pipeline.processes import InHand
+from stream_icd.execution.processes import InHand
 
 GRACE_S = 10.0
 """Work is ended when its time is up; only where this fails does it go on for longer than that."""

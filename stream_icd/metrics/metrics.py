@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info, ProcessCollector
 
 from stream_icd.communities import STAGES
+from stream_icd.dead_letters.letters import split_headers
+from stream_icd.execution.processes import InHand
 from stream_icd.kafka.batch_done import BatchDone
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.topics import is_dead_letter_topic
 from stream_icd.kafka.watcher import Watcher
 from stream_icd.metrics.health import Health
-from stream_icd.pipeline.dead_letters import split_headers
-from stream_icd.pipeline.processes import InHand
 from stream_icd.printable import shortened
 
 MOST_GRAPHS = 100

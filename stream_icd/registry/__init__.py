@@ -1,1 +1,1 @@
-"""Where models are found."""
+"""Models: what one holds, how it is kept, and where it is found."""

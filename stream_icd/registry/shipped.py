@@ -8,7 +8,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from stream_icd.errors import ModelNotFound
-from stream_icd.icd.model import RECIPE_FILE, Model, load_model
+from stream_icd.registry.model import RECIPE_FILE, Model, load_model
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -16,20 +16,20 @@ import pyarrow as pa
 import pytest
 from typer.testing import CliRunner, Result
 
-from stream_icd.cli.dlq_retry import run_retry
+from stream_icd.cli.dlq.retry import run_retry
 from stream_icd.cli.main import app
+from stream_icd.dead_letters.box import DeadLetterBox, read_dead_letters
+from stream_icd.dead_letters.choice import Choice
+from stream_icd.dead_letters.letters import dead_letter
+from stream_icd.dead_letters.retry import open_retry_outlet, plan_retry, retry
 from stream_icd.errors import BadSettings, LimitExceeded, TopicMissing
 from stream_icd.kafka.clients import open_admin, open_producer
 from stream_icd.kafka.producer import Publisher
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.topics import TopicSpec, create_topics
-from stream_icd.pipeline.dead_letter_box import DeadLetterBox, read_dead_letters
-from stream_icd.pipeline.dead_letter_choice import Choice
-from stream_icd.pipeline.dead_letters import dead_letter
-from stream_icd.pipeline.publish import Pace
-from stream_icd.pipeline.retry import open_retry_outlet, plan_retry, retry
-from stream_icd.pipeline.topic_range import TopicRange
+from stream_icd.messages.publish import Pace
+from stream_icd.messages.topic_range import TopicRange
 from stream_icd.sources.source import NeverStop
 from tests.brokers import Broker, wait_until
 
@@ -350,8 +350,8 @@ def test_what_an_open_transaction_hides_from_a_retry_is_waited_for(
         threading.Timer(3.0, detector.abort_transaction).start()
         return read_dead_letters(*arguments, **named)
 
-    monkeypatch.setattr("stream_icd.cli.dlq_retry.read_dead_letters", read_for_a_while)
-    monkeypatch.setattr("stream_icd.cli.dlq_retry.stop_on_signals", threading.Event)
+    monkeypatch.setattr("stream_icd.cli.dlq.retry.read_dead_letters", read_for_a_while)
+    monkeypatch.setattr("stream_icd.cli.dlq.retry.stop_on_signals", threading.Event)
     run_retry(settings, choice, to_topic=None, again=False, rate=None, dry_run=False)
     assert [r.value for r in everything(kafka, topic_name)] == [b"0", b"1", b"2", b"3"]
     detector.close(timeout=1)

@@ -13,11 +13,15 @@ import pytest
 from prometheus_client import generate_latest
 from rich.console import Console
 
-from stream_icd.cli import formats, main, shapes, subscribe
-from stream_icd.cli.dlq_tables import table_lines
-from stream_icd.cli.history_tables import graphs_table, windows_lines
-from stream_icd.cli.replay_tables import agreements_table, qualities_table
+from stream_icd.cli import main
+from stream_icd.cli.dlq.tables import table_lines
+from stream_icd.cli.history.tables import graphs_table, windows_lines
+from stream_icd.cli.replay.tables import agreements_table, qualities_table
+from stream_icd.cli.subscribe import command as subscribe
+from stream_icd.cli.subscribe import formats, shapes
 from stream_icd.communities import STAGES, Communities
+from stream_icd.dead_letters.box import BadRecord, dead_letter_of
+from stream_icd.dead_letters.letters import dead_letter
 from stream_icd.errors import BadSnapshot, HistoryDamaged
 from stream_icd.history.archive import Archive, Selection
 from stream_icd.history.export import export
@@ -25,15 +29,13 @@ from stream_icd.kafka.batch_done import BatchDone
 from stream_icd.kafka.record import Record
 from stream_icd.metrics.health import Health
 from stream_icd.metrics.metrics import MOST_GRAPHS, Metrics
-from stream_icd.pipeline.dead_letter_box import BadRecord, dead_letter_of
-from stream_icd.pipeline.dead_letters import dead_letter
-from stream_icd.pipeline.record_log import described
-from stream_icd.pipeline.replay_compare import Agreement, Comparison, VersionQuality
 from stream_icd.printable import printable, shortened
+from stream_icd.replay.compare import Agreement, Comparison, VersionQuality
 from stream_icd.snapshot import Window
 from stream_icd.store import open_store
 from stream_icd.tracking.gaps import Gap
 from stream_icd.wire.communities import encode_communities
+from stream_icd.workers.record_log import described
 
 DAY = Window(datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 1, 2, tzinfo=UTC))
 FORGED = "g\r\n\x1b[2J\u202eas733 0 lost\x07[/red]"

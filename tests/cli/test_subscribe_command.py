@@ -20,8 +20,8 @@ from stream_icd.communities import Communities
 from stream_icd.kafka.producer import Publisher
 from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.topics import COMMUNITIES, create_topics
-from stream_icd.pipeline.subscription import Subscription
 from stream_icd.snapshot import Window
+from stream_icd.subscribers.subscription import Subscription
 from stream_icd.wire.communities import encode_communities
 from tests.brokers import Broker
 

@@ -14,8 +14,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from stream_icd.cli.formats import write_parquet
-from stream_icd.cli.shapes import COMMUNITIES as COMMUNITIES_SHAPE
+from stream_icd.cli.subscribe.formats import write_parquet
+from stream_icd.cli.subscribe.shapes import COMMUNITIES as COMMUNITIES_SHAPE
 from stream_icd.communities import Communities
 from stream_icd.errors import BrokerUnavailable
 from stream_icd.kafka.embedded import embedded_broker
@@ -23,7 +23,7 @@ from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.topics import COMMUNITIES, EVENTS, create_topics
 from stream_icd.wire.events import encode_events
 from tests.brokers import Broker
-from tests.pipeline.tracked import outgoing, publish, unbroken, window
+from tests.workers.tracked import outgoing, publish, unbroken, window
 
 APART, TOGETHER = [0] * 10 + [1] * 8, [0] * 18
 LABELS = {0: APART, 1: APART, 3: TOGETHER}

@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from stream_icd.icd.model import initial_model, save_model
 from stream_icd.icd.recipe import Recipe
 from stream_icd.kafka.settings import KafkaSettings
+from stream_icd.registry.model import initial_model, save_model
 from tests.brokers import QUICK, Broker, KafkaNode, apache_kafka, free_ports
 from tests.faults.proxy import HOST, Proxy
 

@@ -60,7 +60,7 @@ def inject(fault: Fault) -> None:
 
 
 def take_long(fault: Fault) -> None:
-    import stream_icd.pipeline.detect as pipeline
+    import stream_icd.workers.detect as pipeline
 
     real, sign = pipeline.detect_snapshot, Path(fault.sign)
 
@@ -75,7 +75,7 @@ def take_long(fault: Fault) -> None:
 
 def tell_when_asked(sign: Path) -> None:
     """Signals that come before the first was understood are one with it."""
-    import stream_icd.cli.run_consumer as program
+    import stream_icd.programs.running as program
 
     real = program.stop_on_signals
 
@@ -109,7 +109,7 @@ def turn_the_clock_back() -> None:
             return datetime.fromtimestamp(backwards(), UTC).astimezone(tz)
 
     time.time = backwards
-    import stream_icd.pipeline.detect as pipeline
+    import stream_icd.workers.detect as pipeline
 
     pipeline.datetime = Backwards  # type: ignore[misc]
 

@@ -14,6 +14,7 @@ import pytest
 
 from stream_icd.child_process import start_child, stop_child
 from stream_icd.communities import Communities
+from stream_icd.dead_letters.letters import DeadLetterLimit
 from stream_icd.errors import StoreUnwritable
 from stream_icd.history.archive import Archive, Selection, read_message, windows
 from stream_icd.kafka.delivery import Delivery
@@ -21,15 +22,14 @@ from stream_icd.kafka.producer import Publisher
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.topics import SNAPSHOTS, TopicSpec, create_topics
-from stream_icd.pipeline.archive import Archiver
-from stream_icd.pipeline.dead_letters import DeadLetterLimit
-from stream_icd.pipeline.runner import Runner
-from stream_icd.pipeline.streams import Stream, run_streams
 from stream_icd.snapshot import Snapshot
 from stream_icd.store import Store
 from stream_icd.wire.communities import encode_communities
 from stream_icd.wire.message import Message
 from stream_icd.wire.snapshots import encode_snapshot
+from stream_icd.workers.archive import Archiver
+from stream_icd.workers.runner import Runner
+from stream_icd.workers.streams import Stream, run_streams
 from tests.brokers import Broker, wait_until
 
 MakeSnapshot = Callable[..., Snapshot]

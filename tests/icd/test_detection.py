@@ -7,15 +7,15 @@ import itertools
 import numpy as np
 import pytest
 
+from stream_icd.bp.estimate import estimate_n_communities
+from stream_icd.bp.parameters import RefinedParameters
+from stream_icd.detection import Mode, detect, embed
 from stream_icd.errors import BadSettings
-from stream_icd.icd.detection import Mode, detect, embed
-from stream_icd.icd.estimate import estimate_n_communities
-from stream_icd.icd.graphs import as_adjacency
-from stream_icd.icd.labelled_graph import LabelledGraph
-from stream_icd.icd.model import Model, initial_model
+from stream_icd.graphs.adjacency import as_adjacency
+from stream_icd.graphs.labelled_graph import LabelledGraph
 from stream_icd.icd.recipe import Recipe
-from stream_icd.icd.refined.parameters import RefinedParameters
 from stream_icd.quality.nmi import nmi
+from stream_icd.registry.model import Model, initial_model
 from stream_icd.synthetic.gn import generate_gn
 
 

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
+from stream_icd.bp.parameters import RefinedParameters
+from stream_icd.detection import Mode, detect
 from stream_icd.errors import BadInput, BadSettings, ModelNotFound
 from stream_icd.estimator import ICD
-from stream_icd.icd.detection import Mode, detect
-from stream_icd.icd.labelled_graph import LabelledGraph
+from stream_icd.graphs.labelled_graph import LabelledGraph
 from stream_icd.icd.recipe import Recipe
-from stream_icd.icd.refined.parameters import RefinedParameters
 from stream_icd.quality.nmi import nmi
 
 both_modes = pytest.mark.parametrize("mode", ["refined", "faithful"])

@@ -8,16 +8,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from stream_icd import detection
+from stream_icd.detection import detect, embed
 from stream_icd.errors import BadSettings
-from stream_icd.icd import clustering, coarsening, detection
+from stream_icd.graphs.adjacency import as_adjacency
+from stream_icd.graphs.labelled_graph import LabelledGraph
+from stream_icd.icd import clustering, coarsening
 from stream_icd.icd.clustering import cluster
 from stream_icd.icd.coarsening import supernodes
-from stream_icd.icd.detection import detect, embed
-from stream_icd.icd.graphs import as_adjacency
-from stream_icd.icd.labelled_graph import LabelledGraph
-from stream_icd.icd.model import Model, initial_model
 from stream_icd.icd.recipe import Recipe
 from stream_icd.quality.nmi import nmi
+from stream_icd.registry.model import Model, initial_model
 
 PAIR = np.array([[1], [3]])
 

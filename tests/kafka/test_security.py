@@ -36,7 +36,7 @@ from stream_icd.kafka.topics import (
     TopicSpec,
     create_topics,
 )
-from stream_icd.pipeline.subscribe import subscribe, subscribe_events
+from stream_icd.subscribers.subscribe import subscribe, subscribe_events
 from tests import brokers
 from tests.brokers import wait_until
 from tests.secure_kafka import CERTIFIED, Right, SecureKafka, secure_kafka

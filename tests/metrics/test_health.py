@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from stream_icd.execution.processes import InHand
 from stream_icd.metrics.health import Health
-from stream_icd.pipeline.processes import InHand
 
 
 class Clock:

@@ -6,14 +6,14 @@ import socket
 
 import pytest
 
+from stream_icd.dead_letters.letters import dead_letter
 from stream_icd.errors import BadSettings, BadSnapshot
+from stream_icd.execution.processes import InHand
 from stream_icd.kafka.batch_done import BatchDone
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.metrics.health import Health
 from stream_icd.metrics.metrics import MOST_GRAPHS, Metrics
 from stream_icd.metrics.server import serving
-from stream_icd.pipeline.dead_letters import dead_letter
-from stream_icd.pipeline.processes import InHand
 from tests.scraping import asked
 
 SENT_MS = 1_000_000

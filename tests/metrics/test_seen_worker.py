@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 
 from stream_icd.child_process import start_child, stop_child
-from stream_icd.icd.model import initial_model, save_model
 from stream_icd.icd.recipe import Recipe
 from stream_icd.kafka.producer import Publisher
 from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.topics import COMMUNITIES, SNAPSHOTS, create_topics
-from stream_icd.pipeline.outgoing import outgoing
+from stream_icd.messages.outgoing import outgoing
+from stream_icd.registry.model import initial_model, save_model
 from stream_icd.registry.shipped import open_model
 from stream_icd.sources.lfr import independent_lfr
 from stream_icd.synthetic.lfr import LfrSettings

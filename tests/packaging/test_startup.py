@@ -75,7 +75,7 @@ def test_a_command_starts_without_the_machinery(arguments: tuple[str, ...], tmp_
         "import stream_icd",
         "from stream_icd import subscribe, subscribe_events, subscribe_node",
         "from stream_icd import Communities, Snapshot, Window, snapshot_from_pairs",
-        "import stream_icd.pipeline.publish",
+        "import stream_icd.messages.publish",
     ],
 )
 def test_an_import_loads_only_what_it_names(statement: str, tmp_path: Path) -> None:
@@ -87,7 +87,7 @@ def test_the_check_itself_sees_what_is_loaded(tmp_path: Path) -> None:
 
 
 def test_a_detector_needs_no_torch(tmp_path: Path) -> None:
-    assert "torch" not in loaded_by("import consumers.detect, stream_icd.pipeline.detect", tmp_path)
+    assert "torch" not in loaded_by("import consumers.detect, stream_icd.workers.detect", tmp_path)
 
 
 def test_training_without_torch_says_what_to_install(tmp_path: Path) -> None:

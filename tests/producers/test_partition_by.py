@@ -10,16 +10,16 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from stream_icd.icd.model import initial_model
+from stream_icd.dead_letters.letters import DeadLetterLimit
 from stream_icd.icd.recipe import Recipe
 from stream_icd.kafka.consumer import run_consumer
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import Record
 from stream_icd.kafka.topics import COMMUNITIES, LABELS, SNAPSHOTS
-from stream_icd.pipeline.dead_letters import DeadLetterLimit
-from stream_icd.pipeline.detect import Detector, DetectSettings
-from stream_icd.pipeline.runner import Runner
+from stream_icd.registry.model import initial_model
 from stream_icd.registry.shipped import VersionedModel
+from stream_icd.workers.detect import Detector, DetectSettings
+from stream_icd.workers.runner import Runner
 from tests.brokers import Broker, wait_until
 
 N_PARTITIONS = 6

@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 
 from stream_icd.history.archive import Archive
-from stream_icd.icd.model import initial_model, save_model
 from stream_icd.icd.recipe import Recipe
-from stream_icd.pipeline.detect import DetectSettings
-from stream_icd.pipeline.redetect import Redetection
+from stream_icd.registry.model import initial_model, save_model
 from stream_icd.registry.shipped import open_model
+from stream_icd.replay.redetect import Redetection
 from stream_icd.snapshot import Snapshot, Window, snapshot_from_pairs
 from stream_icd.store import Store, open_store
 from stream_icd.wire.snapshots import encode_snapshot
+from stream_icd.workers.detect import DetectSettings
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 RECIPE = Recipe(name="test", encoder={"widths": (32, 16, 8)}, discriminator_widths=(8, 1))

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from stream_icd.communities import STAGES, Communities
-from stream_icd.pipeline.replay_compare import churn, compare
+from stream_icd.replay.compare import churn, compare
 from stream_icd.snapshot import Snapshot
 
 Make = Callable[..., Communities]

@@ -10,21 +10,21 @@ from pathlib import Path
 
 import pytest
 
+from stream_icd.dead_letters.letters import DeadLetterLimit
 from stream_icd.errors import BadSnapshot, ModelDamaged, Overloaded
+from stream_icd.execution.engines import Engine, InProcess, ProcessPool
 from stream_icd.history.archive import Selection, windows
 from stream_icd.kafka.record import Record
-from stream_icd.pipeline.dead_letters import DeadLetterLimit
-from stream_icd.pipeline.detect import Detector
-from stream_icd.pipeline.engines import Engine, InProcess, ProcessPool
-from stream_icd.pipeline.ray_engine import RayActors
-from stream_icd.pipeline.redetect import ArchivedJob, Job, Outcome, Redetection, fingerprint
-from stream_icd.pipeline.runner import Runner
-from stream_icd.pipeline.step import Refused
+from stream_icd.messages.outcome import Refused
 from stream_icd.registry.shipped import VersionedModel
+from stream_icd.replay.ray_engine import RayActors
+from stream_icd.replay.redetect import ArchivedJob, Job, Outcome, Redetection, fingerprint
 from stream_icd.snapshot import Snapshot
 from stream_icd.store import Store
 from stream_icd.wire.message import Message
 from stream_icd.wire.snapshots import encode_snapshot
+from stream_icd.workers.detect import Detector
+from stream_icd.workers.runner import Runner
 
 
 def make_engine(name: str, redetection: Redetection, model_folder: Path) -> Engine[Job, Outcome]:

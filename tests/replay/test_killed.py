@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from stream_icd.history.archive import Selection, read_message, windows
-from stream_icd.pipeline.redetect import ArchivedJob, Redetection, fingerprint
+from stream_icd.replay.redetect import ArchivedJob, Redetection, fingerprint
 from stream_icd.store import Store, open_store
 from stream_icd.wire.message import Message
 from tests.brokers import wait_until

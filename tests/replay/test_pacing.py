@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from stream_icd.errors import BadSettings
-from stream_icd.pipeline.pacing import Tempo, paced, parse_tempo
+from stream_icd.replay.pacing import Tempo, paced, parse_tempo
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 MINUTES = (0, 1, 5, 6)

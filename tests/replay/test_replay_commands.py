@@ -19,7 +19,7 @@ from stream_icd.errors import (
 from stream_icd.history.archive import Archive, Selection, read_message, windows
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.topics import COMMUNITIES, SNAPSHOTS
-from stream_icd.pipeline.redetect import Redetection, fingerprint
+from stream_icd.replay.redetect import Redetection, fingerprint
 from stream_icd.snapshot import Snapshot
 from stream_icd.store import Store, open_store
 from stream_icd.wire.message import Message

@@ -13,29 +13,29 @@ import pytest
 import typer
 from kafka import KafkaConsumer
 
-from stream_icd.cli import replay_run
-from stream_icd.cli.replay_run import Options, no_snapshots, run_replay, topic_jobs
-from stream_icd.cli.run_producer import INTERRUPTED
+from stream_icd.cli.replay import run as replay_run
+from stream_icd.cli.replay.run import Options, no_snapshots, run_replay, topic_jobs
+from stream_icd.dead_letters.letters import DeadLetterLimit
 from stream_icd.errors import BadSettings
+from stream_icd.execution.engines import InProcess
 from stream_icd.kafka.consumer import run_consumer
 from stream_icd.kafka.producer import Publisher
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.topics import COMMUNITIES, TopicSpec, create_topics
-from stream_icd.pipeline.dead_letters import DeadLetterLimit
-from stream_icd.pipeline.detect import Detector, DetectSettings
-from stream_icd.pipeline.engines import InProcess
-from stream_icd.pipeline.pacing import Tempo
-from stream_icd.pipeline.redetect import Redetection, fingerprint
-from stream_icd.pipeline.replay import Replayed, make_plan, replay
-from stream_icd.pipeline.replay_results import TopicResults, results_topic
-from stream_icd.pipeline.runner import Runner
-from stream_icd.pipeline.subscribe import subscribe
-from stream_icd.pipeline.topic_range import TopicRange, parse_position
+from stream_icd.messages.topic_range import TopicRange, parse_position
+from stream_icd.programs.producer import INTERRUPTED
+from stream_icd.replay.pacing import Tempo
+from stream_icd.replay.redetect import Redetection, fingerprint
+from stream_icd.replay.replay import Replayed, make_plan, replay
+from stream_icd.replay.results import TopicResults, results_topic
 from stream_icd.snapshot import Snapshot
 from stream_icd.sources.source import NeverStop
+from stream_icd.subscribers.subscribe import subscribe
 from stream_icd.wire.message import Message
 from stream_icd.wire.snapshots import encode_snapshot
+from stream_icd.workers.detect import Detector, DetectSettings
+from stream_icd.workers.runner import Runner
 from tests.brokers import Broker
 
 WRITTEN = datetime(2026, 3, 1, tzinfo=UTC)

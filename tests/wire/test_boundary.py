@@ -15,8 +15,8 @@ from stream_icd.communities import STAGES, Communities, Labels
 from stream_icd.errors import BadCommunities, BadEvents, BadInput, BadSnapshot, LimitExceeded
 from stream_icd.events import CommunityEvent, CommunityEvents
 from stream_icd.kafka.record import Record
-from stream_icd.pipeline.claim_settings import ClaimSettings
-from stream_icd.pipeline.redetect import record_job
+from stream_icd.messages.claim_settings import ClaimSettings
+from stream_icd.replay.redetect import record_job
 from stream_icd.snapshot import LEAST_WEIGHT, MOST_WEIGHT, Window, snapshot_from_pairs
 from stream_icd.wire.arrow_stream import write_table
 from stream_icd.wire.communities import (

@@ -17,13 +17,13 @@ import pytest
 import yaml
 
 from stream_icd.communities import STAGES, Communities, Labels
+from stream_icd.dead_letters.box import dead_letter_of, retried_marker
+from stream_icd.dead_letters.letters import dead_letter
 from stream_icd.errors import BadInput, BadSnapshot
 from stream_icd.events import CommunityEvent, CommunityEvents
 from stream_icd.kafka.record import Record
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import DEFAULT_TOPICS
-from stream_icd.pipeline.dead_letter_box import dead_letter_of, retried_marker
-from stream_icd.pipeline.dead_letters import dead_letter
 from stream_icd.snapshot import Window, snapshot_from_pairs
 from stream_icd.wire.claim import claim_on
 from stream_icd.wire.cloudevents import NAMES_IN_AN_ID

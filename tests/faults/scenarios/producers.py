@@ -6,7 +6,7 @@ from threading import Thread
 
 from stream_icd.kafka.producer import Publisher
 from stream_icd.kafka.topics import COMMUNITIES
-from stream_icd.pipeline.subscribe import subscribe
+from stream_icd.subscribers.subscribe import subscribe
 from tests.faults.ground import Ground
 from tests.faults.outcome import Item, Outcome
 from tests.faults.play import Play, record_of, snapshot

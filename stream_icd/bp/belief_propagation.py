@@ -1,0 +1,339 @@
+"""Belief propagation: each node's most probable community, instead of the one best partition.
+
+The model has communities of volume vol_c (strengths added up; 2E in all) and a mixing μ: a pair
+of nodes i, j has on average μ d_i d_j / 2E edges, and if both are in community c, 1 + a_c times as
+many, with a_c = (1 − μ)/μ · 2E / v̂_c. The volume v̂_c = vol_c^s · (2E/K)^(1 − s) is the one that
+the model expects; with s = 1 communities have any size, which is the independent LFR model of
+Prokhorenkova and Tikhonov (WWW 2019), and with s = 0 all are equal, which is the planted partition
+whose likelihood is modularity (Newman 2016).
+
+A node's message to its neighbour j is its belief without j's own influence (Decelle, Krzakala,
+Moore and Zdeborová 2011), here for sparse beliefs: each node keeps its few likeliest communities.
+
+    ψ_{i→j}(c) ∝ n_c^s · exp(−(1 − μ) d_i vol_c / v̂_c) · Π_{k ∈ N(i) \\ j} (1 + a_c ψ_{k→i}(c))
+
+The mixing is learned from the graph itself by expectation maximisation, as Decelle et al. learn
+their parameters. After each sweep 1 − μ is the share of the edge weight that exists because both
+ends share a community: the mean of x / (1 + x) with x = Σ_c a_c ψ_{i→j}(c) ψ_{j→i}(c).
+
+An edge of weight w counts as w edges: a_c becomes (1 + a_c)^w − 1. `refine` makes the weights 1 in
+the mean first, since in another unit they would count as more or fewer edges.
+"""
+
+from __future__ import annotations
+
+from math import exp, expm1, log1p
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_icd.bp.level_graph import Labels, LevelGraph, members_of, reordered
+from stream_icd.bp.mixing import MIXING_RANGE
+from stream_icd.graphs.compiled import compiled
+
+N_KEPT = 4
+"""Communities kept of each node's belief; eight took twice as long and found nothing better."""
+
+START_BELIEF = 0.9
+"""How much each node believes in the community it starts in."""
+
+MOST_EVIDENCE = 50.0
+"""Log odds above which one edge counts no further, so that heavy weights do not overflow."""
+
+MOST_PULL = 600.0
+"""Log of the prior's factor beyond which it grows no further, so that hubs do not overflow."""
+
+SETTLED = 5e-3
+"""Sweeps end when a smaller share of the nodes than this changes its likeliest community."""
+
+LARGE, TINY = 1e200, 1e-300
+
+
+class Model(NamedTuple):
+    """The planted model: mixing μ in (0, 1), size spread s in [0, 1], number of communities K.
+
+    The mixing is where the first sweep starts; the graph decides where it ends.
+    """
+
+    mixing: float
+    size_spread: float
+    n_communities: int
+
+
+class Beliefs(NamedTuple):
+    """What is believed of each node: `communities` (n, N_KEPT), likeliest first, -1 for none.
+
+    `shares` (n, N_KEPT) are their probabilities. `messages` (2E, N_KEPT) hold for each entry
+    (i, k) of the adjacency the probabilities that k tells i, of k's communities.
+    """
+
+    communities: NDArray[np.int32]
+    shares: NDArray[np.float32]
+    messages: NDArray[np.float32]
+
+
+class Field(NamedTuple):
+    """What a sweep knows of each community, all (K,)."""
+
+    volumes: NDArray[np.float64]
+    sizes: NDArray[np.float64]
+    prior: NDArray[np.float64]
+    excess: NDArray[np.float64]  # a_c
+    pull: NDArray[np.float64]  # log of the prior's factor for each unit of strength
+
+
+class Scratch(NamedTuple):
+    """Room for one node's products over its neighbours, all (K,)."""
+
+    products: NDArray[np.float64]
+    factors: NDArray[np.float64]
+    touched: NDArray[np.int32]
+
+
+def likeliest_communities(
+    graph: LevelGraph, start: Labels, n_communities: int, model: Model, max_sweeps: int
+) -> Labels:
+    """The community of largest belief for each node, (n,): labels of `start`, some may vanish.
+
+    A node whose evidence is past the range of floating point stays where it is.
+
+    Sweeps go from community to community. Nodes are sorted so in memory, too: on a large graph
+    that more than halves the time.
+    """
+    if not 0 <= start.min() <= start.max() < n_communities:
+        raise ValueError(f"labels {start.min()}..{start.max()} are not all in 0..{n_communities}-1")
+    order, _ = members_of(start, n_communities)
+    believed = np.empty_like(start)
+    believed[order] = _propagate(
+        reordered(graph, order), start[order], n_communities, model, max_sweeps
+    )
+    return believed
+
+
+@compiled(error_model="numpy")
+def _propagate(
+    graph: LevelGraph,
+    start: Labels,
+    n_communities: int,
+    model: Model,
+    max_sweeps: int,
+) -> Labels:
+    n_nodes = len(start)
+    beliefs, field = _start(graph, start, n_communities)
+    opposite = _opposite_entries(graph)
+    scratch = Scratch(
+        np.zeros(n_communities), np.ones(n_communities), np.empty(n_communities, np.int32)
+    )
+    top = np.empty(N_KEPT, np.int32)
+    top_products = np.empty(N_KEPT)
+    mixing = model.mixing
+    for _ in range(max_sweeps):
+        _expect(field, graph.total, mixing, model)
+        n_changed, within, weight = 0, 0.0, 0.0
+        for node in range(n_nodes):
+            if graph.indptr[node] == graph.indptr[node + 1]:
+                continue
+            n_touched, evidence = _weigh(graph, beliefs, field, scratch, node)
+            _take_largest(scratch, n_touched, top, top_products)
+            if top[0] >= 0 and 0 < evidence < np.inf:
+                n_changed += top[0] != beliefs.communities[node, 0]
+                within += _send(
+                    graph, opposite, beliefs, field, scratch, node, evidence, top, top_products
+                )
+                weight += graph.strengths[node]
+                _believe(graph, beliefs, field, node, evidence, top, top_products)
+            for community in scratch.touched[:n_touched]:
+                scratch.products[community] = 0.0
+        if n_changed <= SETTLED * n_nodes:
+            break
+        mixing = min(max(1.0 - within / weight, MIXING_RANGE[0]), MIXING_RANGE[1])
+    return beliefs.communities[:, 0].copy()
+
+
+@compiled()
+def _start(graph: LevelGraph, start: Labels, n_communities: int) -> tuple[Beliefs, Field]:
+    beliefs = Beliefs(
+        np.full((len(start), N_KEPT), -1, np.int32),
+        np.zeros((len(start), N_KEPT), np.float32),
+        np.zeros((len(graph.indices), N_KEPT), np.float32),
+    )
+    beliefs.communities[:, 0] = start
+    beliefs.shares[:, 0] = START_BELIEF
+    beliefs.messages[:, 0] = START_BELIEF
+    volumes, sizes = np.zeros(n_communities), np.zeros(n_communities)
+    for node, community in enumerate(start):
+        volumes[community] += START_BELIEF * graph.strengths[node]
+        sizes[community] += START_BELIEF
+    unknown = np.empty((3, n_communities))
+    return beliefs, Field(volumes, sizes, unknown[0], unknown[1], unknown[2])
+
+
+@compiled()
+def _opposite_entries(graph: LevelGraph) -> NDArray[np.int32]:
+    """For each entry (i, j) of a symmetric matrix with sorted rows, where (j, i) stands: (2E,).
+
+    Raises `ValueError` where the matrix is not such a one: messages would go past their array.
+    """
+    free = graph.indptr[:-1].copy()
+    opposite = np.empty(len(graph.indices), np.int32)
+    for node in range(len(free)):
+        for entry in range(graph.indptr[node], graph.indptr[node + 1]):
+            column = graph.indices[entry]
+            place = free[column]
+            if place >= graph.indptr[column + 1] or graph.indices[place] != node:
+                raise ValueError("the adjacency is not symmetric with sorted rows")
+            opposite[entry] = place
+            free[column] += 1
+    return opposite
+
+
+@compiled(error_model="numpy")
+def _expect(field: Field, total: float, mixing: float, model: Model) -> None:
+    """Prior and excess of each community from the volumes and sizes believed now."""
+    n_communities = len(field.volumes)
+    mean = (total / model.n_communities) ** (1 - model.size_spread)
+    odds = (1 - mixing) / mixing
+    for c in range(n_communities):
+        volume = max(field.volumes[c], 1e-3 * total / n_communities)
+        expected = volume**model.size_spread * mean
+        field.excess[c] = odds * total / expected
+        field.prior[c] = max(field.sizes[c], 1e-3) ** model.size_spread
+        field.pull[c] = (1 - mixing) * (1 - volume / expected)
+    field.prior[:] /= field.prior.sum()
+
+
+@compiled(error_model="numpy")
+def _factor(excess: float, weight: float, message: float) -> float:
+    """How many times likelier an edge makes a community that the other end believes in."""
+    if weight != 1.0:
+        excess = expm1(min(weight * log1p(excess), MOST_EVIDENCE))
+    return 1.0 + excess * message
+
+
+@compiled(error_model="numpy")
+def _weigh(
+    graph: LevelGraph, beliefs: Beliefs, field: Field, scratch: Scratch, node: int
+) -> tuple[int, float]:
+    """Products of all factors for the communities that neighbours believe in.
+
+    Returns how many communities were touched, and the sum of the products over all K: those
+    that no neighbour believes in have their prior.
+    """
+    products, touched = scratch.products, scratch.touched
+    n_touched, touched_prior, scale = 0, 0.0, 1.0
+    for entry in range(graph.indptr[node], graph.indptr[node + 1]):
+        neighbour, largest = graph.indices[entry], 0.0
+        for kept in range(N_KEPT):
+            c = beliefs.communities[neighbour, kept]
+            if c < 0:
+                break
+            product = products[c]
+            if product == 0.0:
+                product = field.prior[c] * scale
+                if field.pull[c] != 0.0:
+                    pull = graph.strengths[node] * field.pull[c]
+                    product *= exp(max(min(pull, MOST_PULL), -MOST_PULL))
+                touched[n_touched] = c
+                n_touched += 1
+                touched_prior += field.prior[c]
+            product *= _factor(field.excess[c], graph.weights[entry], beliefs.messages[entry, kept])
+            products[c] = max(product, TINY)
+            largest = max(largest, product)
+        if largest > LARGE:
+            scale /= LARGE
+            for c in touched[:n_touched]:
+                products[c] = max(products[c] / LARGE, TINY)
+    evidence = max(1.0 - touched_prior, 0.0) * scale
+    for c in touched[:n_touched]:
+        evidence += products[c]
+    return n_touched, evidence
+
+
+@compiled()
+def _take_largest(
+    scratch: Scratch, n_touched: int, top: NDArray[np.int32], top_products: NDArray[np.float64]
+) -> None:
+    """The touched communities of the N_KEPT largest products, descending, -1 where fewer."""
+    top[:] = -1
+    top_products[:] = 0.0
+    for c in scratch.touched[:n_touched]:
+        product = scratch.products[c]
+        if not product > top_products[N_KEPT - 1]:  # NaN is not, either
+            continue
+        rank = N_KEPT - 1
+        while rank > 0 and top_products[rank - 1] < product:
+            top[rank], top_products[rank] = top[rank - 1], top_products[rank - 1]
+            rank -= 1
+        top[rank], top_products[rank] = c, product
+
+
+@compiled(error_model="numpy")
+def _send(
+    graph: LevelGraph,
+    opposite: NDArray[np.int32],
+    beliefs: Beliefs,
+    field: Field,
+    scratch: Scratch,
+    node: int,
+    evidence: float,
+    top: NDArray[np.int32],
+    top_products: NDArray[np.float64],
+) -> float:
+    """Tell each neighbour the belief that its own message is divided out of.
+
+    Returns the weight of the node's edges that is there because both ends share a community, as
+    far as the two ends' messages say.
+    """
+    factors, products, within = scratch.factors, scratch.products, 0.0
+    for entry in range(graph.indptr[node], graph.indptr[node + 1]):
+        neighbour, others = graph.indices[entry], evidence
+        for kept in range(N_KEPT):
+            c = beliefs.communities[neighbour, kept]
+            if c < 0:
+                break
+            factors[c] = _factor(
+                field.excess[c], graph.weights[entry], beliefs.messages[entry, kept]
+            )
+            others -= products[c] - products[c] / factors[c]
+        others = max(others, top_products[0] / factors[top[0]])  # only rounding can make it less
+        shared = 0.0
+        for kept in range(N_KEPT):
+            c = top[kept]
+            if c < 0:
+                break
+            message = top_products[kept] / factors[c] / others
+            beliefs.messages[opposite[entry], kept] = message
+            shared += (factors[c] - 1.0) * message
+        within += graph.weights[entry] * shared / (1.0 + shared)
+        for kept in range(N_KEPT):
+            c = beliefs.communities[neighbour, kept]
+            if c < 0:
+                break
+            factors[c] = 1.0
+    return within
+
+
+@compiled(error_model="numpy")
+def _believe(
+    graph: LevelGraph,
+    beliefs: Beliefs,
+    field: Field,
+    node: int,
+    evidence: float,
+    top: NDArray[np.int32],
+    top_products: NDArray[np.float64],
+) -> None:
+    """The node's new belief, and with it the volumes and sizes of the communities."""
+    strength = graph.strengths[node]
+    for kept in range(N_KEPT):
+        c, share = beliefs.communities[node, kept], beliefs.shares[node, kept]
+        if c >= 0:
+            field.volumes[c] -= strength * share
+            field.sizes[c] -= share
+        c = top[kept]
+        share = np.float32(top_products[kept] / evidence)
+        beliefs.communities[node, kept], beliefs.shares[node, kept] = c, share
+        if c >= 0:
+            field.volumes[c] += strength * share
+            field.sizes[c] += share

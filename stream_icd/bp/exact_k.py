@@ -1,0 +1,150 @@
+"""A partition with exactly K communities, from one that has more or fewer."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_icd.bp.level_graph import (
+    Labels,
+    LevelGraph,
+    coarsen,
+    compact,
+    within_groups,
+)
+from stream_icd.bp.multilevel import maximise_modularity
+from stream_icd.graphs.compiled import compiled
+
+Floats = NDArray[np.float64]
+Ids = NDArray[np.int64]
+
+FINER = 2.0
+"""Factor between the resolutions at which communities are cut ever finer until there are K."""
+
+FAR = 64.0
+"""So many times too few pieces, and the resolution grows by half as many times at once: pieces
+grow no faster than it."""
+
+FINEST = 2.0**12
+"""Where cutting by resolution is given up, and communities are cut into single nodes."""
+
+
+def to_exactly_k(
+    graph: LevelGraph,
+    labels: Labels,
+    n_communities: int,
+    resolution: float,
+    rng: np.random.Generator,
+) -> Labels:
+    """The partition with exactly n_communities (1..n): merged where there are more, else cut.
+
+    Merging joins communities whose union loses least modularity. Cutting finds communities
+    inside each community and joins those again that lose least, until n_communities are left.
+    """
+    labels, found = compact(labels)
+    if found < n_communities:
+        pieces = _cut(graph, labels, n_communities, resolution, rng)
+        parent_of_piece = np.empty(pieces.max() + 1, np.int32)
+        parent_of_piece[pieces] = labels
+        labels = _merge(graph, pieces, n_communities, resolution, parent_of_piece)
+    everywhere = np.zeros(labels.max() + 1, np.int32)
+    return _merge(graph, labels, n_communities, resolution, everywhere)
+
+
+def _cut(
+    graph: LevelGraph, labels: Labels, at_least: int, resolution: float, rng: np.random.Generator
+) -> Labels:
+    """Pieces of the communities, at least that many of them."""
+    inside = within_groups(graph, labels)
+    finer = resolution
+    while finer < FINEST * resolution:
+        pieces = maximise_modularity(inside, finer, rng)
+        if pieces.max() + 1 >= at_least:
+            return pieces
+        lacking = at_least / (pieces.max() + 1)
+        finer *= lacking / 2 if lacking > FAR else FINER
+    return np.arange(graph.n_nodes, dtype=np.int32)
+
+
+def _merge(
+    graph: LevelGraph, labels: Labels, n_communities: int, resolution: float, parents: Labels
+) -> Labels:
+    """Merge communities of equal parent while there are more than n_communities.
+
+    parents (K,): a label for each community. Each round makes the better half of the merges that
+    are still needed, so that the last ones, where choice matters, are made one by one.
+    """
+    coarse = coarsen(graph, labels, len(parents))
+    while (excess := coarse.n_nodes - n_communities) > 0:
+        sources, targets, gains = _candidate_merges(coarse, resolution, parents)
+        best = np.argsort(-gains, kind="stable")
+        into = _apply(sources[best], targets[best], (excess + 1) // 2, coarse.n_nodes)
+        groups, n_groups = compact(into.astype(np.int32))
+        if n_groups == coarse.n_nodes:
+            break
+        merged_parents = np.empty(n_groups, np.int32)
+        merged_parents[groups] = parents
+        coarse, parents = coarsen(coarse, groups, n_groups), merged_parents
+        labels = groups[labels]
+    return labels
+
+
+def _candidate_merges(
+    coarse: LevelGraph, resolution: float, parents: Labels
+) -> tuple[Ids, Ids, Floats]:
+    """For each community the linked one it gains most with, and unlinked ones of similar volume."""
+    rows, columns, gains = _best_links(coarse, resolution, parents)
+    by_volume = np.lexsort((coarse.strengths, parents))
+    left, right = by_volume[:-1], by_volume[1:]
+    together = parents[left] == parents[right]
+    left, right = left[together], right[together]
+    return (
+        np.concatenate([rows, left]),
+        np.concatenate([columns, right]),
+        np.concatenate([gains, -_penalty(coarse, resolution, left, right)]),
+    )
+
+
+def _penalty(coarse: LevelGraph, resolution: float, rows: Ids, columns: Ids) -> Floats:
+    products = coarse.strengths[rows] * coarse.strengths[columns]
+    penalty: Floats = resolution * products / max(coarse.total, 1e-300)
+    return penalty
+
+
+@compiled()
+def _best_links(coarse: LevelGraph, resolution: float, parents: Labels) -> tuple[Ids, Ids, Floats]:
+    """For each community that has links to others of its parent, the one it gains most with."""
+    n_nodes, n_found, total = len(parents), 0, max(coarse.total, 1e-300)
+    rows, columns = np.empty(n_nodes, np.int64), np.empty(n_nodes, np.int64)
+    gains = np.empty(n_nodes)
+    for row in range(n_nodes):
+        best, best_gain = -1, 0.0
+        for entry in range(coarse.indptr[row], coarse.indptr[row + 1]):
+            column = coarse.indices[entry]
+            if parents[column] != parents[row]:
+                continue
+            product = coarse.strengths[row] * coarse.strengths[column]
+            gain = coarse.weights[entry] - resolution * product / total
+            if best < 0 or gain > best_gain or (gain == best_gain and column < best):
+                best, best_gain = column, gain
+        if best >= 0:
+            rows[n_found], columns[n_found], gains[n_found] = row, best, best_gain
+            n_found += 1
+    return rows[:n_found], columns[:n_found], gains[:n_found]
+
+
+@compiled()
+def _apply(sources: Ids, targets: Ids, at_most: int, n_nodes: int) -> Ids:
+    """Where each community goes: in this order, no source twice, no target that went elsewhere."""
+    into = np.arange(n_nodes)
+    is_target = np.zeros(n_nodes, np.bool_)
+    n_merged = 0
+    for rank in range(len(sources)):
+        source, target = sources[rank], targets[rank]
+        if n_merged == at_most:
+            break
+        if into[source] == source and into[target] == target and not is_target[source]:
+            into[source] = target
+            is_target[target] = True
+            n_merged += 1
+    return into

@@ -1,0 +1,163 @@
+"""The graph that one level of the multi-level method works on, and how it is coarsened."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from stream_icd.errors import BadInput, LimitExceeded
+from stream_icd.graphs.compiled import compiled
+
+Labels = NDArray[np.int32]
+
+
+MOST_ENTRIES = 2**31 - 1
+"""Entries of an adjacency, two for each edge, that its 32-bit row pointers can count."""
+
+
+class LevelGraph(NamedTuple):
+    """An undirected weighted graph in CSR form; links inside its nodes are in `strengths` only.
+
+    indptr (n + 1,), indices (2E,) and weights (2E,): for each node its neighbours, never itself.
+    strengths (n,): weighted degrees of the original nodes that each node stands for, added up.
+    total: sum of the strengths, 2E in an unweighted graph; the same on every level.
+    """
+
+    indptr: NDArray[np.int32]
+    indices: NDArray[np.int32]
+    weights: NDArray[np.float64]
+    strengths: NDArray[np.float64]
+    total: float
+
+    @property
+    def n_nodes(self) -> int:
+        """Number of nodes on this level."""
+        return len(self.strengths)
+
+
+def finest_level(adjacency: csr_array) -> LevelGraph:
+    """The adjacency itself, (n, n) symmetric with zero diagonal; arrays are shared, not copied.
+
+    Raises `LimitExceeded` above `MOST_ENTRIES` entries, and `BadInput` for a neighbour that is no
+    node: the compiled loops index by these numbers unchecked.
+    """
+    n_nodes, n_entries = adjacency.shape[0], len(adjacency.indices)
+    if max(n_entries, n_nodes) > MOST_ENTRIES:
+        raise LimitExceeded(
+            f"a graph of {n_nodes} nodes and {n_entries // 2} edges is too large: {MOST_ENTRIES} "
+            f"nodes and {MOST_ENTRIES // 2} edges is the most; send it in parts"
+        )
+    if n_entries and not 0 <= adjacency.indices.min() <= adjacency.indices.max() < n_nodes:
+        raise BadInput(f"a row names a node that is not one of the {n_nodes} nodes")
+    strengths = np.asarray(adjacency.sum(axis=1), dtype=np.float64).ravel()
+    return LevelGraph(
+        np.asarray(adjacency.indptr, np.int32),
+        np.asarray(adjacency.indices, np.int32),
+        np.asarray(adjacency.data, np.float64),
+        np.asarray(strengths, np.float64),
+        float(strengths.sum()),
+    )
+
+
+def coarsen(graph: LevelGraph, labels: Labels, n_groups: int) -> LevelGraph:
+    """One node for each of the groups 0..n_groups-1, edges between two groups added up."""
+    indptr, indices, weights = _group_edges(graph, labels, n_groups)
+    strengths = np.bincount(labels, graph.strengths, n_groups).astype(np.float64, copy=False)
+    return LevelGraph(indptr, indices, weights, strengths, graph.total)
+
+
+def within_groups(graph: LevelGraph, labels: Labels) -> LevelGraph:
+    """The same nodes with the same strengths, and only the edges inside groups."""
+    sources = np.repeat(labels, np.diff(graph.indptr))
+    inside = sources == labels[graph.indices]
+    indptr = np.concatenate([[0], np.cumsum(inside)])[graph.indptr].astype(np.int32)
+    return graph._replace(
+        indptr=indptr, indices=graph.indices[inside], weights=graph.weights[inside]
+    )
+
+
+@compiled()
+def compact(labels: Labels) -> tuple[Labels, int]:
+    """Labels as 0..K-1 in the order in which they first appear, and K."""
+    new_label = np.full(labels.max() + 1 if len(labels) else 0, -1, np.int32)
+    compacted = np.empty(len(labels), np.int32)
+    n_labels = 0
+    for node, label in enumerate(labels):
+        if new_label[label] < 0:
+            new_label[label] = n_labels
+            n_labels += 1
+        compacted[node] = new_label[label]
+    return compacted, n_labels
+
+
+@compiled()
+def members_of(labels: Labels, n_groups: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """Nodes sorted by group, and where each group starts among them: (n,), (n_groups + 1,)."""
+    starts = np.zeros(n_groups + 1, np.int32)
+    for label in labels:
+        starts[label + 1] += 1
+    for group in range(n_groups):
+        starts[group + 1] += starts[group]
+    free = starts[:-1].copy()
+    members = np.empty(len(labels), np.int32)
+    for node, label in enumerate(labels):
+        members[free[label]] = node
+        free[label] += 1
+    return members, starts
+
+
+@compiled()
+def reordered(graph: LevelGraph, order: NDArray[np.int32]) -> LevelGraph:
+    """The same graph with its nodes in this order, rows sorted.
+
+    Entries of a new row are met in ascending order when the rows are walked in the new order,
+    since the matrix is symmetric; `ValueError` where it is not.
+    """
+    n_nodes = len(order)
+    place = np.empty(n_nodes, np.int32)
+    indptr = np.zeros(n_nodes + 1, np.int32)
+    for new, old in enumerate(order):
+        place[old] = new
+        indptr[new + 1] = indptr[new] + graph.indptr[old + 1] - graph.indptr[old]
+    free = indptr[:-1].copy()
+    indices = np.empty(len(graph.indices), np.int32)
+    weights = np.empty(len(graph.weights))
+    for new, old in enumerate(order):
+        for entry in range(graph.indptr[old], graph.indptr[old + 1]):
+            row = place[graph.indices[entry]]
+            if free[row] >= indptr[row + 1]:
+                raise ValueError("the adjacency is not symmetric")
+            indices[free[row]] = new
+            weights[free[row]] = graph.weights[entry]
+            free[row] += 1
+    return LevelGraph(indptr, indices, weights, graph.strengths[order], graph.total)
+
+
+@compiled()
+def _group_edges(
+    graph: LevelGraph, labels: Labels, n_groups: int
+) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.float64]]:
+    members, starts = members_of(labels, n_groups)
+    indptr = np.zeros(n_groups + 1, np.int32)
+    indices = np.empty(len(graph.indices), np.int32)
+    weights = np.empty(len(graph.indices))
+    slot = np.full(n_groups, -1, np.int32)  # where a neighbouring group stands in this row
+    n_edges = 0
+    for group in range(n_groups):
+        row = n_edges
+        for node in members[starts[group] : starts[group + 1]]:
+            for edge in range(graph.indptr[node], graph.indptr[node + 1]):
+                other = labels[graph.indices[edge]]
+                if other == group:
+                    continue
+                if slot[other] < row:
+                    slot[other] = n_edges
+                    indices[n_edges] = other
+                    weights[n_edges] = 0.0
+                    n_edges += 1
+                weights[slot[other]] += graph.weights[edge]
+        indptr[group + 1] = n_edges
+    return indptr, indices[:n_edges].copy(), weights[:n_edges].copy()

@@ -1,0 +1,85 @@
+"""Communities of one graph: local moves on all scales, belief propagation, exactly K."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from stream_icd.bp.belief_propagation import Model, likeliest_communities
+from stream_icd.bp.exact_k import to_exactly_k
+from stream_icd.bp.level_graph import Labels, LevelGraph, compact, finest_level
+from stream_icd.bp.local_moves import move_nodes
+from stream_icd.bp.multilevel import maximise_modularity
+from stream_icd.bp.parameters import RefinedParameters
+from stream_icd.errors import BadSettings
+from stream_icd.graphs.weights import comparable
+
+
+def refine(
+    adjacency: csr_array,
+    parameters: RefinedParameters,
+    n_communities: int | None = None,
+    start: Labels | None = None,
+    seed: int = 0,
+) -> Labels:
+    """The communities of a graph: labels (n,) int32, 0..K-1, none empty.
+
+    adjacency:     (n, n) symmetric, positive weights, zero diagonal, sorted rows. Their unit does
+                   not matter; see `comparable`.
+    n_communities: K, 1..n: exactly that many come out. None: as many as are found.
+    start:         (n,) a partition to start from, such as one of an embedding; None: single nodes.
+    seed:          equal seeds give equal answers.
+
+    Raises `BadSettings` for a K outside 1..n or a start of another length, and `BadInput` for a
+    weight that is not positive and finite.
+
+    >>> triangle = np.ones((3, 3)) - np.eye(3)
+    >>> two = csr_array(np.kron(np.eye(2), triangle))
+    >>> refine(two, RefinedParameters()).tolist()
+    [0, 0, 0, 1, 1, 1]
+    """
+    n_nodes = adjacency.shape[0]
+    if n_communities is not None and not 1 <= n_communities <= n_nodes:
+        raise BadSettings(f"n_communities must be in 1..{n_nodes} (nodes), not {n_communities}")
+    if start is not None and start.shape != (n_nodes,):
+        raise BadSettings(
+            f"start must have shape ({n_nodes},), one label a node, not {start.shape}"
+        )
+    if n_nodes == 0:
+        return np.empty(0, np.int32)
+    graph = finest_level(comparable(adjacency, parameters.weight_exponent))
+    return communities_of(graph, parameters, n_communities, start, np.random.default_rng(seed))
+
+
+def communities_of(
+    graph: LevelGraph,
+    parameters: RefinedParameters,
+    n_communities: int | None,
+    start: Labels | None,
+    rng: np.random.Generator,
+) -> Labels:
+    """`refine` on a graph of at least one node whose weights count as they are."""
+    labels = _find(graph, parameters, n_communities, start, rng)
+    if n_communities is not None:
+        labels = to_exactly_k(graph, labels, n_communities, parameters.resolution, rng)
+        if parameters.mixing is None:
+            order = rng.permutation(graph.n_nodes).astype(np.int32)
+            move_nodes(graph, labels, order, parameters.resolution, False)
+    return compact(labels)[0]
+
+
+def _find(
+    graph: LevelGraph,
+    parameters: RefinedParameters,
+    n_communities: int | None,
+    start: Labels | None,
+    rng: np.random.Generator,
+) -> Labels:
+    if start is not None:
+        start, _ = compact(np.unique(start, return_inverse=True)[1].astype(np.int32))
+    labels = maximise_modularity(graph, parameters.resolution, rng, start, parameters.iterations)
+    if parameters.mixing is None:
+        return labels
+    n_found = int(labels.max()) + 1
+    model = Model(parameters.mixing, parameters.size_spread, n_communities or n_found)
+    return likeliest_communities(graph, labels, n_found, model, parameters.sweeps)

@@ -1,0 +1,122 @@
+"""How dead letters are shown: a table, JSON lines, and all of one."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from stream_icd.dead_letters.box import BadRecord, DeadLetter, Retried
+from stream_icd.kafka.record import Record
+from stream_icd.messages.claim_settings import ClaimSettings
+from stream_icd.printable import printable, shortened
+from stream_icd.wire.limits import Limits
+
+HEADING = (
+    "place",
+    "set aside",
+    "graph",
+    "snapshot",
+    "stage",
+    "exception",
+    "time",
+    "sent again",
+    "because",
+)
+SHORT = 60
+"""So much of what is wrong is shown of each in a table."""
+
+
+def table_lines(found: Sequence[BadRecord]) -> Iterator[str]:
+    """A line for each, however long, and how many there are of each exception."""
+    rows = [HEADING, *map(_cells, found)]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        yield "  ".join(cells).rstrip()
+    yield from counts_lines(record.latest for record in found)
+    again = sum(record.was_sent_again for record in found)
+    yield f"{len(found):,} records set aside, {again:,} of them sent again"
+
+
+def counts_lines(letters: Iterable[DeadLetter]) -> Iterator[str]:
+    """How many there are of each exception, most first."""
+    for name, count in Counter(letter.exception or "unknown" for letter in letters).most_common():
+        yield f"{count:,} {printable(name)}"
+
+
+def json_lines(found: Sequence[BadRecord]) -> Iterator[str]:
+    """A JSON object for each, with all but the value."""
+    return (json.dumps(_document(record)) for record in found)
+
+
+def letter_lines(
+    letter: DeadLetter,
+    came: Record,
+    retried: Sequence[Retried],
+    claims: ClaimSettings,
+    limits: Limits,
+) -> Iterator[str]:
+    """All that is known of a dead letter, and of what the record that came holds."""
+    from stream_icd.dead_letters.contents import first_rows, verdict
+
+    yield f"{letter.place}, set aside {letter.at:%Y-%m-%d %X} UTC, time {letter.attempt}"
+    yield f"came from {letter.came_from or 'an unknown place'}"
+    yield f"because, at stage {letter.stage}: {letter.exception}: {letter.message}"
+    for one in retried:
+        yield f"sent again to {one.to}, {one.at}"
+    yield f"key: {_text(letter.key)}"
+    for name, content in letter.headers:
+        yield f"header {name}: {_text(content)}"
+    for name, text in letter.added.items():
+        yield f"header {name}: {text}"
+    yield "value: null" if letter.size is None else f"value: {letter.size:,} bytes"
+    yield f"today: {verdict(came, claims, limits)}"
+    yield from first_rows(came, claims, limits)
+
+
+def _cells(record: BadRecord) -> tuple[str, ...]:
+    letter = record.latest
+    cells = (
+        letter.place,
+        f"{letter.at:%Y-%m-%d %X}",
+        shortened(_text(letter.key)),
+        shortened(letter.snapshot_id or "?"),
+        ", ".join(record.stages),
+        letter.exception,
+        str(record.attempt),
+        "yes" if record.was_sent_again else "no",
+        shortened(letter.message, SHORT),
+    )
+    return tuple(map(printable, cells))
+
+
+def _document(record: BadRecord) -> dict[str, Any]:
+    letter = record.latest
+    return {
+        "place": letter.place,
+        "topic": letter.topic,
+        "partition": letter.partition,
+        "offset": letter.offset,
+        "at": letter.at.isoformat(),
+        "came_from": letter.came_from,
+        "origin": record.origin,
+        "letters": [one.place for one in record.letters],
+        "key": None if letter.key is None else _text(letter.key),
+        "graph": letter.graph,
+        "snapshot_id": letter.snapshot_id,
+        "stage": letter.stage,
+        "stages": list(record.stages),
+        "exception": letter.exception,
+        "message": letter.message,
+        "attempt": letter.attempt,
+        "bytes": letter.size,
+        "headers": [[name, _text(content)] for name, content in letter.headers],
+        "retried": [{"at": one.at, "to": one.to} for one in record.retried],
+    }
+
+
+def _text(content: bytes | None) -> str:
+    """Text, with what is none written as escapes."""
+    return "null" if content is None else content.decode(errors="backslashreplace")

@@ -1,0 +1,230 @@
+"""`stream-icd replay`: detect snapshots of the past again."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import typer
+
+from stream_icd.errors import BadSettings
+from stream_icd.programs.options import BootstrapServers, kafka_settings
+from stream_icd.programs.past import Fastest, First, Graph, Last, Rate, Speed, parse_time
+
+app = typer.Typer(no_args_is_help=True, help="Run detection again on past snapshots.")
+
+EngineName = Literal["serial", "pool", "ray"]
+
+Model = Annotated[
+    str,
+    typer.Option(
+        help="Name of a shipped model, a version such as as@556afcd8 (an error if it has changed), "
+        "or a folder made by stream-icd train."
+    ),
+]
+Mode = Annotated[
+    Literal["refined", "faithful"],
+    typer.Option(
+        help="refined: better and faster; faithful: the paper's method, encoder and K-means."
+    ),
+]
+K = Annotated[
+    int | None,
+    typer.Option(
+        "--k",
+        min=1,
+        help="Number of communities, for snapshots that do not state it.",
+        show_default=False,
+    ),
+]
+Seed = Annotated[
+    int, typer.Option(min=0, help="Random seed; the same seed gives the same communities.")
+]
+WhichEngine = Annotated[
+    EngineName,
+    typer.Option(help="serial: this process; pool: processes on this machine; ray: a Ray cluster."),
+]
+Workers = Annotated[
+    int | None,
+    typer.Option(
+        min=1, help="Number of processes or actors; by default one per core.", show_default=False
+    ),
+]
+RayAddress = Annotated[
+    str | None,
+    typer.Option(
+        help="Address of a Ray cluster, such as auto; by default one is started here.",
+        show_default=False,
+    ),
+]
+OutTopic = Annotated[
+    str | None,
+    typer.Option(help="Topic for the results; created if it does not exist.", show_default=False),
+]
+IntoLive = Annotated[
+    bool,
+    typer.Option("--into-live", help="Allow the live topic (icd.communities.v1) as --out-topic."),
+]
+Compare = Annotated[
+    bool,
+    typer.Option("--compare", help="Compare with the earlier results: NMI, quality, churn."),
+]
+DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="Print what would be done, and do nothing.")
+]
+
+
+@app.command()
+def topic(
+    out_topic: OutTopic = None,
+    first: Annotated[
+        str | None,
+        typer.Option(
+            "--from",
+            help="Start: a time, an offset, or PARTITION:OFFSET,…; by default the beginning.",
+            show_default=False,
+        ),
+    ] = None,
+    last: Annotated[
+        str | None,
+        typer.Option(
+            "--to", help="End (not included), as --from; by default the end.", show_default=False
+        ),
+    ] = None,
+    source: Annotated[str, typer.Option("--topic", help="Topic that holds the snapshots.")] = (
+        "icd.snapshots.v1"
+    ),
+    graph: Graph = None,
+    model: Model = "as",
+    mode: Mode = "refined",
+    k: K = None,
+    seed: Seed = 0,
+    into_live: IntoLive = False,
+    compare: Compare = False,
+    dry_run: DryRun = False,
+    speed: Speed = None,
+    rate: Rate = None,
+    fastest: Fastest = False,
+    engine: WhichEngine = "pool",
+    workers: Workers = None,
+    ray_address: RayAddress = None,
+    bootstrap_servers: BootstrapServers = None,
+) -> None:
+    """Run detection again on snapshots that the topic still holds.
+
+    Results go to --out-topic. After an interruption, run the same command again: it continues.
+
+      stream-icd replay topic --from 2026-01-31 --out-topic again --dry-run
+
+      stream-icd replay topic --model lfr --out-topic again --compare
+    """
+    from stream_icd.cli.replay.run import (
+        Options,
+        communities_topic,
+        no_snapshots,
+        run_replay,
+        topic_jobs,
+    )
+    from stream_icd.kafka.topics import describe_topic
+    from stream_icd.messages.topic_range import TopicRange, parse_position
+    from stream_icd.replay.pacing import parse_tempo
+    from stream_icd.replay.results import results_topic
+
+    if out_topic is None:
+        raise BadSettings("say where results go: --out-topic")
+    options = Options(
+        model,
+        mode,
+        k,
+        seed,
+        engine,
+        workers,
+        ray_address,
+        parse_tempo(speed, rate, fastest=fastest),
+    )
+    settings = kafka_settings(bootstrap_servers)
+    n = describe_topic(settings, source).partitions
+    start, end = parse_position("--from", first, n), parse_position("--to", last, n)
+    part = TopicRange(source, start, end)
+    run_replay(
+        options,
+        topic_jobs(settings, part, graph),
+        results_topic(settings, out_topic, into_live=into_live, partitions=n),
+        communities_topic(settings) if compare else None,
+        nothing=lambda: no_snapshots(part, graph),
+        dry_run=dry_run,
+    )
+
+
+@app.command()
+def history(
+    uri: Annotated[
+        str, typer.Argument(help="The archive: a folder, or a URI such as s3://bucket/history.")
+    ],
+    out: Annotated[
+        str | None,
+        typer.Option(help="Archive for the results: a folder or a URI.", show_default=False),
+    ] = None,
+    out_topic: OutTopic = None,
+    first: First = None,
+    last: Last = None,
+    graph: Graph = None,
+    model: Model = "as",
+    mode: Mode = "refined",
+    k: K = None,
+    seed: Seed = 0,
+    into_live: IntoLive = False,
+    compare: Compare = False,
+    dry_run: DryRun = False,
+    speed: Speed = None,
+    rate: Rate = None,
+    fastest: Fastest = False,
+    engine: WhichEngine = "pool",
+    workers: Workers = None,
+    ray_address: RayAddress = None,
+    bootstrap_servers: BootstrapServers = None,
+) -> None:
+    """Run detection again on archived snapshots.
+
+    Results go to another archive or a topic. The same model, mode and seed give the same
+    communities as on the stream, bit for bit. After an interruption, run the same command again:
+    it continues.
+
+      stream-icd replay history history/ --out again/ --graph as733
+
+      stream-icd replay history s3://bucket/history --out again/ --engine ray
+    """
+    from stream_icd.cli.replay.run import Options, archived_jobs, run_replay
+    from stream_icd.history.archive import Selection
+    from stream_icd.history.nothing import nothing_selected
+    from stream_icd.replay.pacing import parse_tempo
+    from stream_icd.replay.results import HistoryResults, Results, results_topic
+    from stream_icd.store import open_store
+
+    if (out is None) == (out_topic is None):
+        raise BadSettings("say where results go: either --out or --out-topic")
+    options = Options(
+        model,
+        mode,
+        k,
+        seed,
+        engine,
+        workers,
+        ray_address,
+        parse_tempo(speed, rate, fastest=fastest),
+    )
+    store = open_store(uri)
+    start, end = parse_time("--from", first), parse_time("--to", last)
+    if out is not None:
+        results: Results = HistoryResults(open_store(out))
+    else:
+        settings = kafka_settings(bootstrap_servers)
+        results = results_topic(settings, str(out_topic), into_live=into_live)
+    selection = Selection(graph=graph, start=start, end=end)
+    run_replay(
+        options,
+        archived_jobs(store, selection),
+        results,
+        HistoryResults(store) if compare else None,
+        nothing=lambda: nothing_selected(store, selection),
+        dry_run=dry_run,
+    )

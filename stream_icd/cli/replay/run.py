@@ -1,0 +1,218 @@
+"""What both replay commands do: say what will happen, do it with a progress bar, compare."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+
+import structlog
+import typer
+from rich.console import Console
+
+from stream_icd.cli.replay.tables import agreements_table, plan_lines, qualities_table
+from stream_icd.cli.wide_console import wide_console
+from stream_icd.communities import Communities
+from stream_icd.detection import Mode
+from stream_icd.errors import BadInput, BadSettings, ModelNotFound, StreamIcdError
+from stream_icd.execution.engines import Engine, InProcess, ProcessPool
+from stream_icd.history.archive import Selection, windows
+from stream_icd.kafka.record import Record
+from stream_icd.kafka.settings import KafkaSettings
+from stream_icd.kafka.stop import Stop
+from stream_icd.kafka.topics import COMMUNITIES
+from stream_icd.log import configure_logging
+from stream_icd.messages.claim_settings import ClaimSettings
+from stream_icd.messages.topic_range import TopicRange, read_range
+from stream_icd.printable import printable
+from stream_icd.programs.producer import INTERRUPTED, progress_bar
+from stream_icd.programs.running import stop_on_signals
+from stream_icd.registry.shipped import VersionedModel, open_model
+from stream_icd.replay.compare import compare
+from stream_icd.replay.pacing import Tempo
+from stream_icd.replay.redetect import ArchivedJob, Job, Outcome, Redetection, record_job
+from stream_icd.replay.replay import Plan, make_plan, replay
+from stream_icd.replay.results import Results, TopicResults
+from stream_icd.store import Store
+from stream_icd.wire.limits import Limits
+from stream_icd.workers.detect import DetectSettings
+
+Jobs = Callable[[Stop | None], AbstractContextManager[Iterable[Job]]]
+"""Gives the jobs anew each time: once to say what there is, once to do it, until the stop."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The options of both commands."""
+
+    model: str
+    mode: Mode
+    k: int | None
+    seed: int
+    engine: str
+    workers: int | None
+    ray_address: str | None
+    tempo: Tempo
+
+
+def topic_jobs(settings: KafkaSettings, part: TopicRange, graph: str | None) -> Jobs:
+    """The snapshots in a part of a topic; what is no snapshot is logged and passed over."""
+    claims, limits = ClaimSettings(), Limits()
+
+    @contextmanager
+    def jobs(stop: Stop | None) -> Iterator[Iterable[Job]]:
+        with read_range(settings, part, stop) as records:
+            yield (
+                job
+                for record in records
+                if graph is None or record.key == graph.encode()
+                for job in good(record)
+            )
+
+    def good(record: Record) -> Iterator[Job]:
+        try:
+            yield record_job(record, claims, limits)
+        except BadInput as error:
+            structlog.get_logger().warning("no snapshot", place=record.place, reason=str(error))
+
+    return jobs
+
+
+def no_snapshots(part: TopicRange, graph: str | None) -> BadSettings:
+    """The error for a part of a topic in which there is nothing to replay."""
+    of = "no snapshot" if graph is None else f"no snapshot of graph {graph}"
+    start, end = part.start or "the beginning", part.end or "the end"
+    return BadSettings(f"{part.topic} holds {of} from {start} to {end}")
+
+
+def archived_jobs(store: Store, selection: Selection) -> Jobs:
+    """The snapshots of an archive."""
+
+    @contextmanager
+    def jobs(_: Stop | None) -> Iterator[Iterable[Job]]:
+        limits = Limits()
+        yield (ArchivedJob(store.uri, noted, limits) for noted in windows(store, selection))
+
+    return jobs
+
+
+def communities_topic(settings: KafkaSettings) -> TopicResults:
+    """The live topic, to compare with."""
+    return TopicResults(settings, COMMUNITIES)
+
+
+def run_replay(
+    options: Options,
+    jobs: Jobs,
+    results: Results,
+    before: Results | None,
+    *,
+    nothing: Callable[[], StreamIcdError],
+    dry_run: bool,
+) -> None:
+    """Replay, and show it.
+
+    Args:
+        before: what to compare with, if that is wanted.
+        nothing: the error to raise if there is nothing to replay.
+
+    Raises:
+        SourceNotFound, BadSettings: there is nothing to replay.
+        typer.Exit: 1 where snapshots could not be detected; 130 where it was stopped.
+        ModelError, BrokerError, StoreError, HistoryDamaged: as their texts say.
+    """
+    configure_logging()
+    console = Console(stderr=True)
+    name, model = open_version(options.model)
+    settings = DetectSettings(
+        n_communities=options.k, mode=options.mode, seed=options.seed, threads=1
+    )
+    redetection = Redetection(model, settings)
+    with jobs(None) as all_jobs:  # a signal ends the program here
+        plan = make_plan(all_jobs, results, redetection)
+    if not plan.newest:
+        raise nothing()
+    for line in plan_lines(plan, redetection.version, results.name, options.tempo):
+        console.print(printable(line), highlight=False, markup=False, soft_wrap=True)
+    if dry_run:
+        return
+    _detect(options, jobs, plan, engine_of(options, name, redetection), results)
+    if before is not None:
+        _compare(plan, redetection.version, before, results)
+
+
+def engine_of(options: Options, model_name: str, redetection: Redetection) -> Engine[Job, Outcome]:
+    """The engine that is asked for.
+
+    Raises:
+        BadSettings: an address of a cluster, and another engine.
+    """
+    workers = options.workers or os.cpu_count() or 1
+    if options.ray_address is not None and options.engine != "ray":
+        raise BadSettings("--ray-address goes with --engine ray")
+    if options.engine == "serial":
+        return InProcess(redetection)
+    if options.engine == "pool":
+        return ProcessPool(redetection, model_name, workers)
+    from stream_icd.replay.ray_engine import RayActors
+
+    return RayActors(redetection, workers, options.ray_address)
+
+
+def open_version(text: str) -> tuple[str, VersionedModel]:
+    """The model of that name, folder or version, and what `open_model` finds it by.
+
+    Raises:
+        ModelNotFound: there is none, or it has another version now.
+        ModelError: its files cannot be used.
+    """
+    name, at, _ = text.rpartition("@")
+    if not at or os.path.isdir(text):
+        return text, open_model(text)
+    model = open_model(name)
+    if model.version != text:
+        raise ModelNotFound(f"model {name} is {model.version} now, not {text}: give its folder")
+    return name, model
+
+
+def _detect(
+    options: Options, jobs: Jobs, plan: Plan, engine: Engine[Job, Outcome], results: Results
+) -> None:
+    stop = stop_on_signals()
+    with progress_bar() as progress, jobs(stop) as all_jobs:
+        task = progress.add_task("detected", total=plan.total)
+        done = replay(
+            all_jobs,
+            plan,
+            engine,
+            results,
+            options.tempo,
+            time.monotonic,
+            stop,
+            on_outcome=lambda _: progress.advance(task),
+        )
+    structlog.get_logger().info(
+        "stopped" if stop.is_set() else "finished",
+        snapshots=done.snapshots,
+        already=plan.already,
+        refused=done.refused,
+        results=results.name,
+    )
+    if stop.is_set():
+        raise typer.Exit(INTERRUPTED)
+    if done.refused:
+        raise typer.Exit(1)
+
+
+def _compare(plan: Plan, version: str, before: Results, results: Results) -> None:
+    def replayed(one: Communities) -> bool:
+        revision = plan.newest.get((one.graph, one.snapshot_id))
+        return one.model == version and one.revision == revision
+
+    def older(one: Communities) -> bool:
+        return before.name != results.name or not replayed(one)
+
+    found = compare(filter(older, before.read()), filter(replayed, results.read()))
+    wide_console().print(qualities_table(found), agreements_table(found))

@@ -1,0 +1,203 @@
+"""`stream-icd subscribe`: follow communities, their events, or one node."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from stream_icd.cli.subscribe.reader_gone import when_reader_leaves
+from stream_icd.errors import BadSettings
+from stream_icd.printable import printable
+from stream_icd.programs.options import BootstrapServers, kafka_settings
+
+if TYPE_CHECKING:
+    from stream_icd.cli.subscribe.shapes import Shape
+    from stream_icd.subscribers.subscription import Subscription
+    from stream_icd.tracking.gaps import Gap
+
+app = typer.Typer(help="Follow communities as they are found.")
+
+
+@app.command()
+def subscribe(
+    graph: Annotated[
+        str | None, typer.Option(help="Only this graph; by default all.", show_default=False)
+    ] = None,
+    events: Annotated[
+        bool, typer.Option("--events", help="Follow what happens to communities (icd.events.v1).")
+    ] = False,
+    event: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Only events of this kind; may be repeated: born, grown, shrunk, merged, split, "
+            "continued, died.",
+            show_default=False,
+        ),
+    ] = None,
+    community: Annotated[
+        int | None,
+        typer.Option(
+            help="Only events that this community took part in, by its stable id.",
+            show_default=False,
+        ),
+    ] = None,
+    node: Annotated[
+        str | None,
+        typer.Option(
+            help="Tell when this node changes community, such as 701.", show_default=False
+        ),
+    ] = None,
+    members: Annotated[
+        bool,
+        typer.Option("--members", help="With --community or --node: the members of the community."),
+    ] = False,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            help="Only results of this model: its name, such as as, or its version.",
+            show_default=False,
+        ),
+    ] = None,
+    revisions: Annotated[
+        Literal["newest", "all"],
+        typer.Option(
+            help="Of past results that were corrected: the newest revision, or all of them."
+        ),
+    ] = "newest",
+    start: Annotated[
+        str | None,
+        typer.Option(
+            "--from",
+            help="beginning, latest, or a time such as 2026-01-31T12:00:00Z; by default latest, "
+            "or where --group was.",
+            show_default=False,
+        ),
+    ] = None,
+    until: Annotated[
+        Literal["forever", "end"], typer.Option(help="end: stop after what is there now.")
+    ] = "forever",
+    limit: Annotated[
+        int | None, typer.Option(min=1, help="Stop after so many.", show_default=False)
+    ] = None,
+    group: Annotated[
+        str | None,
+        typer.Option(
+            help="Share the stream with this consumer group's other members, and go on after a "
+            "restart; by default everybody gets everything. With filters, Kafka's name of the "
+            "group has them too, such as GROUP-as733 with --graph as733.",
+            show_default=False,
+        ),
+    ] = None,
+    format: Annotated[
+        Literal["table", "json", "csv", "arrow", "parquet"],
+        typer.Option(
+            help="A table for people, JSON lines for programs, CSV for spreadsheets, an Arrow "
+            "stream, or Parquet files."
+        ),
+    ] = "table",
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="Of --format parquet: FILE.parquet, whole when the stream ends, or a folder that "
+            "gets a file a result.",
+            show_default=False,
+        ),
+    ] = None,
+    bootstrap_servers: BootstrapServers = None,
+) -> None:
+    """Follow communities: one line per snapshot, until Ctrl-C or SIGTERM.
+
+    With --format json each line holds the whole result, its nodes and their communities too:
+
+      stream-icd subscribe --from beginning --format json | jq '.n_communities'
+
+    With --format arrow standard output is one Arrow IPC stream, a row per node:
+
+      stream-icd subscribe --from beginning --until end --format arrow > c.arrows
+
+    With --format parquet, a file that grows into FILE.parquet, or a folder of files:
+
+      stream-icd subscribe --until end --format parquet --out c.parquet
+
+    Where `stream-icd consume track` runs, communities keep their ids from window to window, and
+    what happens to them can be followed: all of it, mergers and splits, one community, one node:
+
+      stream-icd subscribe --events --graph as733
+
+      stream-icd subscribe --event merged --event split
+
+      stream-icd subscribe --community 12 --from beginning
+
+      stream-icd subscribe --graph as733 --node 701
+
+      stream-icd subscribe --graph as733 --node 701 --members
+
+    Windows that should have come and did not are told on standard error.
+    """
+    from stream_icd.cli.subscribe import formats, shapes
+    from stream_icd.cli.subscribe.emptiness import Emptiness
+    from stream_icd.kafka.topics import COMMUNITIES, EVENTS
+    from stream_icd.subscribers import subscribe as following
+
+    if node is not None and (event or community is not None):
+        raise BadSettings("--node follows one node through all events: leave out --event and "
+                          "--community")  # fmt: skip
+    if (format == "parquet") != (out is not None):
+        raise BadSettings("--format parquet and --out FILE.parquet or --out FOLDER go together")
+    if members and node is None and community is None:
+        raise BadSettings("--members shows one community: say which with --community or --node")
+    settings = kafka_settings(bootstrap_servers)
+    topic = EVENTS if node is not None or events or event or community is not None else COMMUNITIES
+    nothing_there = Emptiness(settings, topic, graph)
+    options: dict[str, Any] = {
+        "model": model,
+        "revisions": revisions,
+        "start": None if start is None else formats.parse_start(start),
+        "until": until,
+        "limit": limit,
+        "group": group,
+        "settings": settings,
+        "on_gap": _say_gap,
+    }
+    found: Subscription[Any]
+    shape: Shape[Any]
+    if node is not None:
+        found, shape = following.subscribe_node(node, graph, **options), shapes.NODE
+        shape = shapes.members() if members else shape
+    elif events or event or community is not None:
+        found = following.subscribe_events(
+            graph, community=community, event=event or None, **options
+        )
+        shape = shapes.members(community) if members else shapes.EVENTS
+    else:
+        found, shape = following.subscribe(graph, **options), shapes.COMMUNITIES
+    writers: dict[str, Callable[[Any, Any], None]] = {
+        "table": formats.write_table,
+        "json": formats.write_json_lines,
+        "csv": formats.write_csv,
+        "arrow": formats.write_arrow,
+        "parquet": partial(formats.write_parquet, out=out or Path()),
+    }
+    when_reader_leaves(found.close)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        if until == "forever" and topic == EVENTS:
+            nothing_there.warn()
+        writers[format](nothing_there.counted(found), shape)
+        if until == "end":
+            nothing_there.refuse()
+    except (KeyboardInterrupt, BrokenPipeError):
+        # Ctrl-C, SIGTERM, or `| head`: the reader has seen enough.
+        raise typer.Exit(0) from None
+    finally:
+        found.close()
+
+
+def _say_gap(gap: Gap) -> None:
+    sys.stderr.write(f"{printable(str(gap))}\n")

@@ -1,0 +1,1 @@
+"""Records that could not be processed: written, found, shown, sent again."""

@@ -1,0 +1,202 @@
+"""Sending what was set aside again, each record once: what was sent is marked where it lies."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from stream_icd.dead_letters.box import (
+    BadRecord,
+    DeadLetter,
+    DeadLetterBox,
+    read_again,
+    retried_marker,
+)
+from stream_icd.dead_letters.choice import Choice
+from stream_icd.dead_letters.letters import ATTEMPT, ORIGIN
+from stream_icd.errors import BadSettings, DeliveryFailed, MessageTooLarge, NameTaken, TopicMissing
+from stream_icd.kafka.delivery import Delivery, Outlet, open_outlet, resolve
+from stream_icd.kafka.record import OutgoingRecord
+from stream_icd.kafka.settings import KafkaSettings
+from stream_icd.kafka.topics import describe_topic
+from stream_icd.messages.outgoing import Fit
+from stream_icd.messages.publish import Pace
+from stream_icd.sources.source import Stop
+
+# A transaction takes so many, or ends with the one that reaches so many bytes.
+TOGETHER = 50
+TOGETHER_BYTES = 16 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a retry would do.
+
+    Attributes:
+        records: those to send, with the topic that each goes to.
+        already: how many of those that were chosen have been sent again before.
+    """
+
+    records: Sequence[tuple[BadRecord, str]]
+    already: int
+
+    @property
+    def targets(self) -> Counter[str]:
+        """How many go to each topic."""
+        return Counter(target for _, target in self.records)
+
+
+def plan_retry(
+    box: DeadLetterBox, choice: Choice, *, to: str | None = None, again: bool = False
+) -> Plan:
+    """Which records are to be sent, and where; each once, however many dead letters it has.
+
+    Args:
+        to: a topic for all of them; by default each goes where it came from.
+        again: also those that have been sent again before, whether they were set aside anew or
+            not.
+
+    Raises:
+        BadSettings: no dead letter is chosen, though there are some; or one does not say where
+            it came from.
+    """
+    chosen = choice.records(box)
+    if box.letters and not chosen:
+        raise BadSettings(
+            f"{choice.part.topic} holds {len(box.letters):,} dead letters, and none that fits all "
+            "of --graph, --exception, --from and --to"
+        )
+    fresh = [one for one in chosen if again or not one.was_sent_again]
+    return Plan([(one, to or _origin(one.first)) for one in fresh], len(chosen) - len(fresh))
+
+
+def check_targets(settings: KafkaSettings, plan: Plan) -> None:
+    """See that there is a topic for each record.
+
+    Raises:
+        TopicMissing: there is none; the message says how many would go there.
+    """
+    for target, count in plan.targets.items():
+        try:
+            describe_topic(settings, target)
+        except TopicMissing as error:
+            raise TopicMissing(
+                f"{count} records belong to {target}, and {error}; or send them to another "
+                "topic (--to-topic)"
+            ) from error
+
+
+def open_retry_outlet(settings: KafkaSettings, topic: str) -> Outlet:
+    """What a retry of the dead-letter topic `topic` publishes with, one retry at a time.
+
+    Where the broker keeps transactions, whatever another retry of this topic has begun and not
+    finished is undone when this returns, and it can finish nothing any more. So read the topic
+    afterwards ("settled"), and what is not marked in it has not been sent.
+
+    Raises:
+        BrokerUnavailable: nobody answers.
+    """
+    return open_outlet(settings, resolve(settings, Delivery.AUTO), "stream-icd-retry", topic)
+
+
+@dataclass(slots=True)
+class Retry:
+    """What a retry did: how many were sent, and, of those that could not be, why not."""
+
+    sent: int = 0
+    refused: dict[str, str] = field(default_factory=dict)
+
+
+def retry(
+    settings: KafkaSettings,
+    plan: Plan,
+    outlet: Outlet,
+    pace: Pace,
+    clock: Callable[[], datetime],
+    stop: Stop,
+    on_sent: Callable[[int], None] = lambda _: None,
+) -> Retry:
+    """Send the records of a plan, in the order in which they lie, each with its marker.
+
+    On a broker with transactions both become visible together, or neither; on another the marker
+    follows, so that a retry that was killed in between sends up to `TOGETHER` of them twice.
+
+    Args:
+        stop: looked at between transactions.
+        on_sent: called with how many have been sent just now, for a progress bar.
+
+    Raises:
+        DeliveryFailed, BrokerUnavailable, StoreUnreachable, StoreUnwritable: what was sent is
+            marked; run it again.
+        NameTaken: another retry of the topic has taken over.
+    """
+    done = Retry()
+    most = TOGETHER if pace.rate is None else max(1, min(TOGETHER, int(pace.rate)))
+    started = pace.monotonic()
+    for batch in _together(_sendable(settings, plan, outlet, done, stop), most):
+        pace.wait(started, done.sent)
+        if stop.is_set():
+            break
+        _publish(outlet, batch, clock())
+        done.sent += len(batch)
+        on_sent(len(batch))
+    return done
+
+
+@dataclass(frozen=True, slots=True)
+class _Sendable:
+    letter: DeadLetter
+    record: OutgoingRecord
+
+
+def _sendable(
+    settings: KafkaSettings, plan: Plan, outlet: Outlet, done: Retry, stop: Stop
+) -> Iterator[_Sendable]:
+    """Each record as it will be sent; one that its topic does not take is noted and left."""
+    planned, fit = {record.first.place: (record, to) for record, to in plan.records}, Fit(settings)
+    for letter, came in read_again(settings, [record.first for record, _ in plan.records], stop):
+        bad, target = planned[letter.place]
+        said = ((ATTEMPT, str(bad.attempt).encode()), (ORIGIN, bad.origin.encode()))
+        try:
+            record = fit(OutgoingRecord(target, came.value, came.key, (*came.headers, *said)))
+            outlet.check(record)
+        except MessageTooLarge as error:
+            done.refused[letter.place] = str(error)
+        else:
+            yield _Sendable(letter, record)
+
+
+def _together(sendable: Iterable[_Sendable], most: int) -> Iterator[list[_Sendable]]:
+    batch: list[_Sendable] = []
+    for one in sendable:
+        batch.append(one)
+        if len(batch) == most or sum(each.record.size for each in batch) >= TOGETHER_BYTES:
+            yield batch
+            batch = []
+    if batch:
+        yield batch
+
+
+def _publish(outlet: Outlet, batch: Sequence[_Sendable], at: datetime) -> None:
+    records = [one.record for one in batch]
+    markers = [retried_marker(one.letter, one.record.topic, at) for one in batch]
+    try:
+        for step in [[*records, *markers]] if outlet.atomic else [records, markers]:
+            outlet.publish(step, {}, None)
+    except NameTaken as error:
+        raise NameTaken(
+            f"another retry of {batch[0].letter.topic} has taken over, and sends the rest"
+        ) from error
+    except DeliveryFailed as error:
+        raise DeliveryFailed(f"{error}. What was sent is marked: run it again") from error
+
+
+def _origin(letter: DeadLetter) -> str:
+    try:
+        return letter.added["icd_dlq_topic"]
+    except KeyError as error:
+        raise BadSettings(
+            f"{letter.place} does not say which topic it came from: say where to (--to-topic)"
+        ) from error

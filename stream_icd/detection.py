@@ -1,0 +1,200 @@
+"""A frozen model on one new graph: features, embedding, communities (paper, algorithm 4)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from stream_icd.bp.estimate import estimate_n_communities
+from stream_icd.bp.refine import refine
+from stream_icd.errors import BadSettings
+from stream_icd.graphs.adjacency import as_adjacency
+from stream_icd.graphs.linked import Nodes, among, linked_nodes
+from stream_icd.graphs.weights import comparable
+from stream_icd.icd.clustering import cluster
+from stream_icd.icd.encoder.registry import encoder
+from stream_icd.icd.features import model_features
+from stream_icd.icd.sparse_plus_rank_one import SparsePlusRankOne
+from stream_icd.registry.model import Model
+
+Mode = Literal["refined", "faithful"]
+
+STAGES = ("features", "encode", "cluster")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Detection:
+    """Communities of one graph, and what finding them took.
+
+    Attributes:
+        communities: community of each node, `(n,)` int32, in 0..K-1.
+        milliseconds: time in each of `STAGES`; refined detection only clusters.
+    """
+
+    communities: NDArray[np.int32]
+    milliseconds: dict[str, float]
+
+
+def detect(
+    graph: Any,
+    model: Model,
+    n_communities: int | None = None,
+    *,
+    mode: Mode = "refined",
+    seed: int = 0,
+    threads: int = 2,
+    clock: Callable[[], float] = time.perf_counter,
+) -> Detection:
+    """Find the communities of a graph with a frozen model.
+
+    Args:
+        graph: whatever `graphs.adjacency.as_adjacency` takes.
+        n_communities: K; None to find it out: then each isolated node is a community of its own.
+            With K given, the encoder's method makes one community of all isolated nodes, and
+            K − 1 of the others.
+        mode: "refined" for local moves and beliefs with what the model learned (`refine`);
+            "faithful" for the paper's way, the embedding clustered by K-means.
+        seed: of every random choice; the same seed gives the same answer, on any number of
+            threads.
+        clock: seconds, rising; for the stage timings.
+
+    Raises:
+        BadInput: the graph cannot be used.
+        BadSettings: K is not from 1 to n, no such mode, or no kind of graph known here.
+    """
+    return detect_canonical(
+        as_adjacency(graph),
+        model,
+        n_communities,
+        mode=mode,
+        seed=seed,
+        threads=threads,
+        clock=clock,
+    )
+
+
+def detect_canonical(
+    adjacency: csr_array,
+    model: Model,
+    n_communities: int | None = None,
+    *,
+    mode: Mode = "refined",
+    seed: int = 0,
+    threads: int = 2,
+    clock: Callable[[], float] = time.perf_counter,
+) -> Detection:
+    """`detect` for callers whose adjacency is canonical already: see `as_adjacency`.
+
+    A stream of snapshots is: bringing each into that form again would take a tenth of the time.
+    """
+    check_mode(mode)
+    if mode == "faithful":
+        return _detect_faithfully(adjacency, model, n_communities, seed, threads, clock)
+    started = clock()
+    communities = refine(adjacency, model.refined, n_communities, seed=seed)
+    return Detection(communities, _milliseconds(started, started, started, clock()))
+
+
+def check_mode(mode: str) -> None:
+    """Raise BadSettings where there is no such mode."""
+    if mode not in get_args(Mode):
+        raise BadSettings(f"no mode {mode!r}; there are {', '.join(get_args(Mode))}")
+
+
+def _detect_faithfully(
+    adjacency: csr_array,
+    model: Model,
+    n_communities: int | None,
+    seed: int,
+    threads: int,
+    clock: Callable[[], float],
+) -> Detection:
+    started = clock()
+    n_nodes = adjacency.shape[0]
+    if n_communities is not None and not 1 <= n_communities <= n_nodes:
+        raise BadSettings(
+            f"{n_nodes} nodes cannot form {n_communities} communities; give K from 1 to {n_nodes}"
+        )
+    linked = linked_nodes(adjacency)
+    graph = among(comparable(adjacency), linked)
+    features = model_features(graph, model.recipe)
+    described = clock()
+    embedding = _encode(graph, features, model, threads)
+    embedded = clock()
+    k = _n_linked_communities(among(adjacency, linked), n_communities, n_nodes, seed)
+    found = np.zeros(0, np.int32)
+    if k:
+        method = model.recipe.clustering
+        found = cluster(embedding, k, method=method, seed=seed, threads=threads)
+    communities = _with_isolated(found, linked, n_nodes, k, n_communities)
+    return Detection(communities, _milliseconds(started, described, embedded, clock()))
+
+
+def _n_linked_communities(
+    graph: csr_array, n_communities: int | None, n_nodes: int, seed: int
+) -> int:
+    """K of the nodes with edges: one less than K of all where there are others, if it can be."""
+    n_linked = int(graph.shape[0])
+    if n_communities is None:
+        return estimate_n_communities(graph, seed) if n_linked else 0
+    if n_linked == n_nodes or n_communities == 1:
+        return min(n_communities, n_linked)
+    return min(n_communities - 1, n_linked)
+
+
+def _with_isolated(
+    found: NDArray[np.int32],
+    linked: Nodes,
+    n_nodes: int,
+    n_found: int,
+    n_communities: int | None,
+) -> NDArray[np.int32]:
+    """Labels of all nodes, `(n,)`: the isolated ones take the labels from `n_found` on.
+
+    Each gets one of its own where K is unknown. Else they share what is left of K: one label,
+    as a rule, and more only where the others are too few for the rest.
+    """
+    if len(linked) == n_nodes:
+        return found
+    n_alone = n_nodes - len(linked)
+    n_left = n_alone if n_communities is None else n_communities - n_found
+    communities = np.zeros(n_nodes, np.int32)
+    communities[linked] = found
+    isolated = np.setdiff1d(np.arange(n_nodes), linked, assume_unique=True)
+    if n_left:  # none is left where all nodes are one community
+        communities[isolated] = n_found + np.arange(n_alone) % n_left
+    return communities
+
+
+def embed(adjacency: csr_array, model: Model, threads: int = 2) -> NDArray[np.float32]:
+    """U, `(n, d)` float32: the embedding of a graph under a frozen model.
+
+    The unit of the weights does not matter; see `comparable`. The row of an isolated node is zero.
+    """
+    linked = linked_nodes(adjacency)
+    graph = among(comparable(adjacency), linked)
+    found = _encode(graph, model_features(graph, model.recipe), model, threads)
+    embedding = np.zeros((adjacency.shape[0], found.shape[1]), np.float32)
+    embedding[linked] = found
+    return embedding
+
+
+def _encode(
+    adjacency: csr_array, features: SparsePlusRankOne, model: Model, threads: int
+) -> NDArray[np.float32]:
+    settings = model.recipe.encoder
+    return encoder(settings.kind).embed(settings, model.weights, features, adjacency, threads)
+
+
+def _milliseconds(*times: float) -> dict[str, float]:
+    return {
+        stage: 1000 * (end - start)
+        for stage, (start, end) in zip(STAGES, pairwise(times), strict=True)
+    }

@@ -1,0 +1,110 @@
+"""What work on one message may take, in proportion to its size; see docs/security.md."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from pydantic import Field
+from pydantic_settings import SettingsConfigDict
+
+from stream_icd.errors import BadClaim, OverBudget
+from stream_icd.execution.usage import Usage
+from stream_icd.kafka.record import Record
+from stream_icd.settings import ENV_PREFIX, Settings
+from stream_icd.wire.claim import read_claim
+from stream_icd.wire.limits import Limits
+
+MB = 10**6
+
+CLOCK_FACTOR = 10
+"""Work that waits, or runs on a busy machine, may take this many times its processor time."""
+
+_TIME = f"{ENV_PREFIX}BUDGET_SECONDS, {ENV_PREFIX}BUDGET_SECONDS_PER_MB"
+_MEMORY = f"{ENV_PREFIX}BUDGET_MEMORY_BYTES, {ENV_PREFIX}BUDGET_MEMORY_PER_BYTE"
+_WAY_OUT = "Send a smaller snapshot, or raise a setting and run `stream-icd dlq retry`"
+
+
+class Budget(Settings):
+    """Processor time and memory for one snapshot: a base, and more for each byte sent.
+
+    Each can be an argument, an environment variable (`STREAM_ICD_BUDGET_` and its name in
+    capitals), or a line in the `[budget]` table of the settings file.
+
+    Attributes:
+        seconds: processor time, of all threads together, for a snapshot of any size.
+        seconds_per_mb: processor time on top, for each 10^6 bytes of the message.
+        memory_bytes: growth of the process's resident memory, for a snapshot of any size.
+        memory_per_byte: growth on top, in bytes, for each byte of the message.
+
+    Raises:
+        BadSettings: a value is out of range, or there is no such setting.
+
+    >>> Budget(seconds=10, seconds_per_mb=5).allowance(2_000_000).seconds
+    20.0
+    """
+
+    model_config = SettingsConfigDict(env_prefix=f"{ENV_PREFIX}BUDGET_")
+
+    table: ClassVar[str] = "budget"
+
+    seconds: float = Field(default=30.0, gt=0, allow_inf_nan=False)
+    seconds_per_mb: float = Field(default=60.0, ge=0, allow_inf_nan=False)
+    memory_bytes: int = Field(default=2 << 30, ge=1)
+    memory_per_byte: int = Field(default=100, ge=0)
+
+    def allowance(self, sent_bytes: int) -> Allowance:
+        """What work on a message of this size may take."""
+        return Allowance(
+            sent_bytes,
+            self.seconds + self.seconds_per_mb * sent_bytes / MB,
+            self.memory_bytes + self.memory_per_byte * sent_bytes,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Allowance:
+    """What work on one message may take.
+
+    Attributes:
+        sent_bytes: size of the message.
+        seconds: processor time.
+        memory_bytes: growth of resident memory.
+    """
+
+    sent_bytes: int
+    seconds: float
+    memory_bytes: int
+
+    @property
+    def clock_seconds(self) -> float:
+        """Time by the clock."""
+        return CLOCK_FACTOR * self.seconds
+
+    def check(self, used: Usage) -> None:
+        """Compare with what was used.
+
+        Raises:
+            OverBudget: it is more; the text names value, limit, settings and way out.
+        """
+        for taken, limit, unit, settings in (
+            (used.cpu_seconds, self.seconds, "s of processor time", _TIME),
+            (used.clock_seconds, self.clock_seconds, "s by the clock", _TIME),
+            (used.memory_bytes / MB, self.memory_bytes / MB, "MB of memory", _MEMORY),
+        ):
+            if taken > limit:
+                raise OverBudget(
+                    f"took {taken:.1f} {unit}; the limit for a message of {self.sent_bytes} bytes "
+                    f"is {limit:.1f} ({settings}). {_WAY_OUT}"
+                )
+
+
+def sent_bytes(record: Record, limits: Limits) -> int:
+    """Size of what a record holds, or claims; a claim counts up to the limit of what is read."""
+    try:
+        claim = read_claim(record.headers)
+    except BadClaim:  # refused as soon as it is decoded
+        claim = None
+    if claim is not None:
+        return min(claim.n_bytes, limits.decoded_bytes)
+    return len(record.value or b"")

@@ -1,0 +1,200 @@
+"""Where detection is done: in processes on this machine, or in this very process.
+
+An engine takes jobs as it has room for them and gives their outcomes in the same order. What is
+done to a job is a `Work`; streams and replays have theirs. The third engine, Ray, is in
+`ray_engine`.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Generic, Protocol, TypeVar
+
+from threadpoolctl import threadpool_limits
+
+from stream_icd.errors import CrashedWorker, ModelDamaged, OverBudget, Overloaded
+from stream_icd.execution.budget import Allowance
+from stream_icd.execution.processes import InHand, Processes
+from stream_icd.kafka.stop import Stop
+from stream_icd.messages.outcome import Refused
+from stream_icd.registry.shipped import VersionedModel, open_model
+
+Job = TypeVar("Job")
+Outcome = TypeVar("Outcome")
+Handle = TypeVar("Handle")
+J = TypeVar("J", contravariant=True)
+O = TypeVar("O", covariant=True)  # noqa: E741
+
+Engine = Callable[[Iterable[Job]], Iterator[tuple[Job, Outcome]]]
+
+IN_HAND = 8
+"""Jobs given out for each worker: one that it is at, and those that wait."""
+
+
+class Settings(Protocol):
+    """As far as an engine looks at them."""
+
+    @property
+    def threads(self) -> int:
+        """Cores that one job may use."""
+        ...
+
+
+class Work(Protocol[J, O]):
+    """What is done to a job; made of a model and settings, in each process anew."""
+
+    @property
+    def model(self) -> VersionedModel: ...
+
+    @property
+    def settings(self) -> Settings: ...
+
+    def __call__(self, job: J, /) -> O: ...
+
+    def name(self, job: J, /) -> str:
+        """What to call the job in an error."""
+        ...
+
+    def allowance(self, job: J, /) -> Allowance:
+        """What work on the job may take."""
+        ...
+
+    def warm_up(self) -> None:
+        """Make the first job as fast as the next ones."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class InProcess(Generic[Job, Outcome]):
+    """One after the other, here, whatever it takes: nobody is there to end it."""
+
+    work: Work[Job, Outcome]
+
+    def __call__(self, jobs: Iterable[Job]) -> Iterator[tuple[Job, Outcome]]:
+        for job in jobs:
+            yield job, self.work(job)
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessPool(Generic[Job, Outcome]):
+    """Worker processes on this machine, each of which opens the model once.
+
+    They end with this process, even when it is killed. One that is killed is replaced, and what
+    it was at is done again; a job that takes more than its allowance is refused: see `Processes`.
+
+    Attributes:
+        work: what is done.
+        model_name: where a worker finds its model.
+        workers: how many processes.
+        give_up: refuse a job that ended its processes, so that the stream goes on; else stop.
+    """
+
+    work: Work[Job, Outcome]
+    model_name: str
+    workers: int
+    give_up: bool = False
+
+    def __call__(self, jobs: Iterable[Job]) -> Iterator[tuple[Job, Outcome | Refused]]:
+        """Open the processes for these jobs only."""
+        with self.opened() as processes:
+            yield from processes(jobs)
+
+    @contextmanager
+    def opened(self) -> Iterator[PoolAtWork[Job, Outcome]]:
+        """The processes, for as long as the block lasts."""
+        model, settings = self.work.model, self.work.settings
+        opening = Opening(type(self.work), self.model_name, model.version, settings)
+        with Processes[Job, Outcome](opening, self.workers, self.work) as processes:
+            yield PoolAtWork(processes, self.give_up)
+
+
+@dataclass(frozen=True, slots=True)
+class PoolAtWork(Generic[Job, Outcome]):
+    """The engine that open processes are."""
+
+    processes: Processes[Job, Outcome]
+    give_up: bool = False
+
+    @property
+    def alive(self) -> int:
+        """How many processes are there to do jobs."""
+        return self.processes.alive
+
+    @property
+    def in_hand(self) -> list[InHand]:
+        """The jobs that processes are at, the one that takes longest first."""
+        return self.processes.in_hand
+
+    @property
+    def resident_bytes(self) -> int:
+        """Resident memory of all processes together."""
+        return self.processes.resident_bytes
+
+    def wait_until_warm(self, stop: Stop) -> None:
+        """Return when all processes are warm, or `stop` is set.
+
+        Raises:
+            ModelError, BadInput: as their texts say.
+        """
+        while not self.processes.is_open(timeout_s=0.1) and not stop.is_set():
+            pass
+
+    def __call__(self, jobs: Iterable[Job]) -> Iterator[tuple[Job, Outcome | Refused]]:
+        most = self.processes.count * IN_HAND
+        return in_order(jobs, self.processes.submit, self._outcome, most)
+
+    def _outcome(self, future: Future[Outcome]) -> Outcome | Refused:
+        try:
+            return future.result()
+        except OverBudget as error:
+            return Refused("budget", error)
+        except Overloaded as error:
+            if not self.give_up:
+                raise
+            return Refused("crashed", CrashedWorker(str(error)))
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """Makes the work in a process of the pool.
+
+    Raises:
+        ModelDamaged: the model is another one by now.
+    """
+
+    kind: Callable[[VersionedModel, Any], Any]
+    model_name: str
+    version: str
+    settings: Settings
+
+    def __call__(self) -> Any:
+        threadpool_limits(self.settings.threads)
+        model = open_model(self.model_name)
+        if model.version != self.version:
+            raise ModelDamaged(
+                f"model {self.model_name} was {self.version} and is now {model.version}"
+            )
+        work = self.kind(model, self.settings)
+        work.warm_up()
+        return work
+
+
+def in_order(
+    jobs: Iterable[Job],
+    submit: Callable[[Job], Handle],
+    result: Callable[[Handle], Outcome],
+    most: int,
+) -> Iterator[tuple[Job, Outcome]]:
+    """Give out jobs, at most `most` at a time, and yield their outcomes in the jobs' order."""
+    waiting: deque[tuple[Job, Handle]] = deque()
+    for job in jobs:
+        waiting.append((job, submit(job)))
+        if len(waiting) >= most:
+            first, handle = waiting.popleft()
+            yield first, result(handle)
+    for first, handle in waiting:
+        yield first, result(handle)

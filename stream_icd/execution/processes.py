@@ -1,0 +1,232 @@
+"""Processes that do one job at a time, on this machine, within its allowance.
+
+A process that is killed, by the system or because its job took too much, is replaced.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent import futures
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from queue import SimpleQueue
+from types import TracebackType
+from typing import Generic, Protocol, Self, TypeVar
+
+import structlog
+
+from stream_icd.errors import OverBudget, Overloaded, WorkersLost
+from stream_icd.execution.budget import Allowance
+from stream_icd.execution.worker_process import WorkerProcess
+
+Job = TypeVar("Job")
+Result = TypeVar("Result")
+
+ATTEMPTS = 3
+"""How many processes a job may end before it is given up."""
+
+
+class Task(Protocol[Job]):  # type: ignore[misc]
+    """What is known of jobs outside the processes."""
+
+    def name(self, job: Job, /) -> str:
+        """What to call the job in an error."""
+        ...
+
+    def allowance(self, job: Job, /) -> Allowance:
+        """What work on the job may take."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class InHand:
+    """A job that a process is at.
+
+    Attributes:
+        name: of the job.
+        seconds: how long the process has been at it, by the clock.
+        allowed_seconds: how long it may be.
+    """
+
+    name: str
+    seconds: float
+    allowed_seconds: float
+
+    def __str__(self) -> str:
+        return (
+            f"in hand for {self.seconds:.0f} s, at most {self.allowed_seconds:.0f} s: {self.name}"
+        )
+
+
+class Processes(Generic[Job, Result]):
+    """`count` processes that do jobs; a context manager, whose end is theirs.
+
+    They never outlive this process, even when it is killed. Ctrl-C and SIGTERM, which a terminal
+    or a supervisor sends to all of us, are left to this one.
+
+    A process whose job takes more than its allowance is killed, and the job is given up. When
+    one of them is killed from outside, as the system does when memory runs out, its job is done
+    again. In both cases another process takes its place, and the other jobs notice nothing. So
+    jobs must be such that may be done twice.
+
+    Args:
+        opening: makes, in each process, the function that does a job; can be pickled.
+        task: names jobs, and says what work on them may take.
+    """
+
+    def __init__(
+        self,
+        opening: Callable[[], Callable[[Job], Result]],
+        count: int,
+        task: Task[Job],
+    ) -> None:
+        self.count = count
+        self._opening = opening
+        self._task = task
+        self._lock = threading.Lock()
+        self._closed = False
+        self._all: set[WorkerProcess] = set()
+        self._at: dict[WorkerProcess, tuple[Job, Allowance, float]] = {}
+        self._idle: SimpleQueue[WorkerProcess] = SimpleQueue()
+        self._threads = ThreadPoolExecutor(count, "process")  # one waits for each process
+        self._open = [self._threads.submit(self._opened, self._start()) for _ in range(count)]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        with self._lock:
+            self._closed = True
+            for process in self._all:
+                process.end()
+        self._threads.shutdown(cancel_futures=True)
+
+    @property
+    def alive(self) -> int:
+        """How many of them are there at this moment."""
+        with self._lock:
+            return sum(process.is_alive for process in self._all)
+
+    @property
+    def resident_bytes(self) -> int:
+        """Resident memory of all of them together."""
+        with self._lock:
+            return sum(process.resident_bytes for process in self._all)
+
+    def is_open(self, timeout_s: float) -> bool:
+        """Whether all of them are open, or will be within this time.
+
+        Raises:
+            WorkersLost: none can be opened; or what opening raised.
+        """
+        done, waiting = futures.wait(self._open, timeout_s)
+        for one in done:
+            one.result()
+        return not waiting
+
+    @property
+    def in_hand(self) -> list[InHand]:
+        """The jobs that processes are at, the one that takes longest first."""
+        now = time.monotonic()
+        with self._lock:
+            at = sorted(self._at.values(), key=lambda one: one[2])
+        return [
+            InHand(self._task.name(job), now - since, allowance.clock_seconds)
+            for job, allowance, since in at
+        ]
+
+    def submit(self, job: Job) -> Future[Result]:
+        """Have a job done when a process is free.
+
+        The future raises what the job raised; OverBudget where it took more than its allowance;
+        Overloaded where its process was ended from outside in each of 3 attempts; and WorkersLost
+        where no process could be opened for it.
+        """
+        return self._threads.submit(self._done, job)
+
+    def _opened(self, process: WorkerProcess) -> None:
+        try:
+            process = self._open_one(process)
+        finally:
+            self._idle.put(process)
+        succeeded, error = process.opened()
+        if not succeeded:
+            raise error
+
+    def _open_one(self, process: WorkerProcess) -> WorkerProcess:
+        """Wait until a process is open; where it ends before, try others in its place.
+
+        Raises:
+            WorkersLost: so did they.
+        """
+        for attempt in range(1, ATTEMPTS + 1):
+            try:
+                process.opened()
+                return process
+            except (EOFError, OSError):
+                reason = "it ended before it was open"
+                process = self._replaced(process, reason, attempt=attempt)
+        raise WorkersLost(
+            f"{ATTEMPTS} worker processes in a row ended before they were open: their log says "
+            f"why, or memory is short; give more, or fewer than {self.count} processes"
+        )
+
+    def _done(self, job: Job) -> Result:
+        allowance, name = self._task.allowance(job), self._task.name(job)
+        for attempt in range(1, ATTEMPTS + 1):
+            process = self._idle.get()
+            try:
+                process = self._open_one(process)
+                with self._noted(process, job, allowance):
+                    succeeded, result = process.do(job, allowance)
+            except OverBudget:
+                process = self._replaced(process, "its job was over budget", job=name)
+                raise
+            except (EOFError, OSError):
+                reason = "it was ended from outside"
+                process = self._replaced(process, reason, job=name, attempt=attempt)
+                continue
+            finally:
+                self._idle.put(process)
+            if not succeeded:
+                raise result
+            return result  # type: ignore[no-any-return]
+        raise Overloaded(
+            f"{name}: {ATTEMPTS} worker processes were ended from outside while "
+            f"they were at it, as the system does when memory runs out: give more memory, or fewer "
+            f"than {self.count} processes; what was done stays done"
+        )
+
+    @contextmanager
+    def _noted(self, process: WorkerProcess, job: Job, allowance: Allowance) -> Iterator[None]:
+        with self._lock:
+            self._at[process] = job, allowance, time.monotonic()
+        try:
+            yield
+        finally:
+            with self._lock:
+                del self._at[process]
+
+    def _replaced(self, process: WorkerProcess, reason: str, **about: object) -> WorkerProcess:
+        status = process.end()
+        with self._lock:
+            self._all.discard(process)
+            if self._closed:
+                raise EOFError("the processes are closed")
+        log = structlog.get_logger()
+        log.warning("a worker process was replaced", reason=reason, status=status, **about)
+        return self._start()
+
+    def _start(self) -> WorkerProcess:
+        with self._lock:
+            process = WorkerProcess(self._opening)
+            self._all.add(process)
+            return process

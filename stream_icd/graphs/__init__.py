@@ -1,0 +1,1 @@
+"""A graph in memory, as both methods read it."""

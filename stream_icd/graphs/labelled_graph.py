@@ -1,0 +1,43 @@
+"""A graph whose communities may be known: what history is made of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from stream_icd.errors import BadInput
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LabelledGraph:
+    """A graph and, where they are known, its communities.
+
+    Attributes:
+        adjacency: `(n, n)`, canonical; see `graphs.adjacency.as_adjacency`.
+        labels: community of each node, `(n,)` int32 in 0..K-1; None where nobody knows.
+
+    Raises:
+        BadInput: a label for each node is not there, or one is negative.
+    """
+
+    adjacency: csr_array
+    labels: NDArray[np.int32] | None = None
+
+    def __post_init__(self) -> None:
+        if self.labels is None:
+            return
+        if self.labels.shape != (self.adjacency.shape[0],):
+            raise BadInput(
+                f"labels have shape {self.labels.shape}; "
+                f"{self.adjacency.shape[0]} nodes need one each"
+            )
+        if self.labels.min(initial=0) < 0:
+            raise BadInput(f"community {self.labels.min()} is negative; labels are 0..K-1")
+
+    @property
+    def n_communities(self) -> int | None:
+        """K, where the communities are known."""
+        return None if self.labels is None else int(self.labels.max()) + 1

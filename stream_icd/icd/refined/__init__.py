@@ -1,1 +1,0 @@
-"""The refined mode: communities of one graph by local moves and belief propagation."""

@@ -1,0 +1,1 @@
+"""How snapshots and results become Kafka messages, and messages become them again."""

@@ -1,0 +1,117 @@
+"""From a source to Kafka: each snapshot sent once, at a rate, and every send checked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container
+from dataclasses import dataclass
+from typing import Protocol
+
+from stream_icd.errors import BadSettings
+from stream_icd.kafka.record import OutgoingRecord
+from stream_icd.kafka.topics import LABELS, SNAPSHOTS
+from stream_icd.messages.outgoing import outgoing
+from stream_icd.messages.partitioning import PartitionOf, by_graph
+from stream_icd.snapshot import Snapshot
+from stream_icd.sources.source import NeverStop, Source, Stop
+from stream_icd.wire.communities import encode_labels
+from stream_icd.wire.snapshots import encode_snapshot
+
+
+class Sends(Protocol):
+    """Where records go: `stream_icd.kafka.producer.Publisher`, or a list in a test."""
+
+    def send(self, record: OutgoingRecord) -> None: ...
+
+    def flush(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """What was sent and acknowledged, and how many snapshots were there before."""
+
+    snapshots: int
+    labels: int
+    nodes: int
+    edges: int
+    bytes: int
+    already_sent: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """At most `rate` snapshots a second (None: as fast as they come), by this clock."""
+
+    rate: float | None
+    monotonic: Callable[[], float]
+    sleep: Callable[[float], object]
+
+    def __post_init__(self) -> None:
+        if self.rate is not None and self.rate <= 0:
+            raise BadSettings(f"rate {self.rate}; give snapshots per second above 0, or none")
+
+    def wait(self, started: float, n_sent: int) -> None:
+        """Sleep until snapshot number `n_sent` (from 0) is due."""
+        if self.rate is not None:
+            self.sleep(max(0.0, started + n_sent / self.rate - self.monotonic()))
+
+
+def publish_source(
+    source: Source,
+    sends: Sends,
+    pace: Pace,
+    *,
+    limit: int | None = None,
+    already: Container[Snapshot] = (),
+    stop: Stop = NeverStop(),
+    snapshots_topic: str = SNAPSHOTS,
+    labels_topic: str | None = LABELS,
+    partition_of: PartitionOf = by_graph,
+    fit: Callable[[OutgoingRecord], OutgoingRecord] = lambda record: record,
+    on_sent: Callable[[Snapshot], None] = lambda _snapshot: None,
+    on_already: Callable[[Snapshot], None] = lambda _snapshot: None,
+) -> Published:
+    """Send a source's snapshots, and their labels where known; returns when all are acknowledged.
+
+    Labels go first, so that whoever reads a snapshot finds its labels sent.
+
+    Args:
+        limit: stop after so many snapshots were sent.
+        already: snapshots that are in the topic; they are not sent again.
+        stop: looked at before each snapshot; what was begun is sent whole.
+        labels_topic: None: labels are not sent.
+        partition_of: where each goes; labels go where their graph's do.
+        fit: makes a record fit its topic, as `outgoing.Fit`; by default, what does not is refused.
+        on_sent, on_already: called with each snapshot, for a progress bar.
+
+    Raises:
+        DeliveryFailed, MessageTooLarge: a record was not acknowledged; nothing is passed over.
+    """
+    counts = dict.fromkeys(("snapshots", "labels", "nodes", "edges", "bytes", "already_sent"), 0)
+    started = pace.monotonic()
+    for snapshot, labels in source.snapshots:
+        if snapshot in already:
+            counts["already_sent"] += 1
+            on_already(snapshot)
+            continue
+        pace.wait(started, counts["snapshots"])
+        if stop.is_set():
+            break
+        if labels is not None and labels_topic is not None:
+            sends.send(fit(outgoing(labels_topic, encode_labels(labels))))
+            counts["labels"] += 1
+        message = encode_snapshot(snapshot)
+        partition = partition_of(snapshot)
+        sends.send(fit(outgoing(snapshots_topic, message, partition)))
+        if partition is not None:
+            # Partitions have no order among them: a crash must not leave a window in one while
+            # that before it, on its way to another, is lost. Who goes on goes on after the last.
+            sends.flush()
+        counts["snapshots"] += 1
+        counts["nodes"] += snapshot.n_nodes
+        counts["edges"] += snapshot.n_edges
+        counts["bytes"] += len(message.value)
+        on_sent(snapshot)
+        if counts["snapshots"] == limit:
+            break
+    sends.flush()
+    return Published(**counts)

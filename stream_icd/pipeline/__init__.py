@@ -1,1 +1,0 @@
-"""What runs on a stream: publish, detect, set aside, subscribe."""

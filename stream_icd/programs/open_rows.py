@@ -1,0 +1,88 @@
+"""Where a producer's rows come from, as its options say: files, or a topic."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Literal
+
+from stream_icd.errors import BadSettings
+from stream_icd.programs.producer import Run
+from stream_icd.programs.topic_rows import count_partitions, read_topic_rows
+from stream_icd.sources.durations import EPOCH, parse_duration
+from stream_icd.sources.tables import read_rows
+from stream_icd.sources.timed_rows import Columns, sorted_by_time, timed_rows
+from stream_icd.sources.windows import Quiet, TimedRows
+
+
+@dataclass(frozen=True, slots=True)
+class RowOptions:
+    """The options that say where rows are.
+
+    Raises:
+        BadSettings: neither a path nor a topic is given, or both.
+    """
+
+    path: Path | None
+    topic: str | None = None
+    header: str | None = None
+    until: Literal["forever", "end"] = "forever"
+    quiet_after: str | None = None
+    sort: bool = False
+
+    def __post_init__(self) -> None:
+        if (self.path is None) == (self.topic is None):
+            raise BadSettings("give either a path to read from, or a topic with --topic")
+
+
+@dataclass(frozen=True, slots=True)
+class OpenRows:
+    """Rows, how many streams they come in, and until when there is nothing left to make."""
+
+    arrivals: Iterable[TimedRows | Quiet]
+    n_streams: int = 1
+    after: datetime | None = None
+
+
+def open_rows(
+    options: RowOptions, columns: Columns, run: Run, graph: str, reach: timedelta
+) -> OpenRows:
+    """Open them.
+
+    A file is read from its beginning: snapshots that were sent already are known by their names.
+    A topic is read from where the windows begin that come after the last one sent. Events happen
+    before they are recorded, so a record from before that time, by the broker's clock, has no
+    part in them.
+
+    Args:
+        reach: how far before its end a window, and what it waits for, may begin.
+
+    Raises:
+        SourceNotFound, BadSettings, BrokerError: as their texts say.
+    """
+    if options.topic is None:
+        assert options.path is not None
+        header = _names(options.header)
+        raw = read_rows(options.path, columns.names, run.bad_rows, header=header)
+        rows = timed_rows(raw, columns, run.bad_rows)
+        return OpenRows(sorted_by_time(rows) if options.sort else rows)
+    after = run.sent_before.ends.get(graph)
+    quiet_after = options.quiet_after
+    records = read_topic_rows(
+        run.settings,
+        options.topic,
+        columns.names,
+        run.bad_rows,
+        since=None if after is None else max(after, EPOCH + reach) - reach,
+        until=options.until,
+        quiet_after_s=None if quiet_after is None else parse_duration(quiet_after).total_seconds(),
+        stop=run.stop,
+    )
+    n_streams = count_partitions(run.settings, options.topic)
+    return OpenRows(timed_rows(records, columns, run.bad_rows), n_streams, after)
+
+
+def _names(header: str | None) -> Sequence[str] | None:
+    return None if header is None else [name.strip() for name in header.split(",")]

@@ -1,0 +1,253 @@
+"""What every producer program does with its source: send it, show progress, sum up."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from threading import Event
+
+import structlog
+import typer
+from rich.console import Console
+from rich.progress import (
+    MofNCompleteColumn,
+    Progress,
+    Task,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+from rich.text import Text
+
+from stream_icd.errors import BadRow, ContentChanged, NoGoodRows
+from stream_icd.kafka.producer import Publisher
+from stream_icd.kafka.settings import KafkaSettings
+from stream_icd.kafka.topics import DEFAULT_TOPICS, LABELS, SNAPSHOTS, TopicSpec, create_topics
+from stream_icd.log import configure_logging
+from stream_icd.messages.outgoing import Fit
+from stream_icd.messages.partitioning import PartitionBy, partitioning
+from stream_icd.messages.publish import Pace, Published, publish_source
+from stream_icd.messages.sent_before import SentBefore, read_sent_before
+from stream_icd.programs.options import kafka_settings
+from stream_icd.programs.running import stop_on_signals
+from stream_icd.snapshot import Snapshot
+from stream_icd.sources.source import Source, stop_at_bad_row
+from stream_icd.suggest import listed
+
+SHOWN_BAD_ROWS = 5
+INTERRUPTED = 130
+"""Exit status of a program that was asked to stop, as shells give it for Ctrl-C."""
+
+
+class BadRows:
+    """Counts the rows that cannot be read, and shows the first few."""
+
+    def __init__(self, *, strict: bool) -> None:
+        self.count = 0
+        self.first = ""
+        self._strict = strict
+
+    def __call__(self, error: BadRow) -> None:
+        """Note a bad row.
+
+        Raises:
+            BadRow: when strict.
+        """
+        if self._strict:
+            stop_at_bad_row(error)
+        self.count += 1
+        self.first = self.first or str(error)
+        if self.count <= SHOWN_BAD_ROWS:
+            structlog.get_logger().warning("bad row", reason=str(error))
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a producer's source may need to know of the run that it is opened for.
+
+    Attributes:
+        settings: how Kafka is reached.
+        bad_rows: to be called with each row that cannot be read.
+        stop: set when somebody has asked the program to end.
+        again: whether to send what is in the topic already.
+        correct: whether to send what is in the topic with other content.
+        topic: where snapshots go.
+        left_out: what was left out for a good reason, and how many of it.
+    """
+
+    settings: KafkaSettings
+    bad_rows: BadRows
+    stop: Event
+    again: bool = False
+    correct: bool = False
+    topic: str = SNAPSHOTS
+    left_out: Counter[str] = field(default_factory=Counter)
+
+    @cached_property
+    def sent_before(self) -> SentBefore:
+        """What is in the topic already, and will not be sent again; looked up once."""
+        own = [] if self.topic == SNAPSHOTS else TopicSpec(self.topic).with_dead_letters()
+        create_topics(self.settings, [*DEFAULT_TOPICS, *own])
+        if self.again:
+            return SentBefore()
+        return read_sent_before(self.settings, self.topic, correct=self.correct)
+
+    def count(self, what: str, how_many: int) -> None:
+        """Note what was left out; it is shown at the end."""
+        self.left_out[what] += how_many
+
+
+def run_producer(
+    open_source: Callable[[Run], Source],
+    *,
+    bootstrap_servers: str | None,
+    rate: float | None = None,
+    limit: int | None = None,
+    strict: bool = False,
+    again: bool = False,
+    correct: bool = False,
+    partition_by: PartitionBy = "graph",
+    topic: str = SNAPSHOTS,
+    way_out: str = "--again sends them once more",
+) -> Published:
+    """Send those of a source's snapshots that the topic lacks, and report what was sent.
+
+    Ctrl-C or SIGTERM ends it between two snapshots; what was sent is whole and acknowledged.
+
+    Args:
+        again: send also what is in the topic already.
+        correct: send also what is in the topic with other content.
+        topic: where snapshots go; labels go only with those of the live topic.
+        way_out: what to do where the topic holds everything already.
+        partition_by: what chooses the partition; by snapshot, a graph's order is not kept.
+
+    Raises:
+        ContentChanged: the topic holds some of the snapshots with other content; raised when all
+            others are sent.
+        NoGoodRows: there were bad rows, and nothing else.
+        BadSettings, SourceNotFound, BadRow, BrokerError: as their texts say.
+    """
+    configure_logging()
+    stop = stop_on_signals()
+    pace = Pace(rate, time.monotonic, stop.wait)
+    settings = kafka_settings(bootstrap_servers)
+    run = Run(settings, BadRows(strict=strict), stop, again, correct, topic)
+    source = open_source(run)
+    total = source.total if limit is None else min(limit, source.total or limit)
+    sent_before, changed = run.sent_before, Changed(run.sent_before)
+    with Publisher(run.settings) as publisher, progress_bar() as progress:
+        task = progress.add_task("sent", total=total)
+
+        def on_already(snapshot: Snapshot) -> None:
+            changed.look_at(snapshot)
+            progress.advance(task, 1 if limit is None else 0)
+
+        sent = publish_source(
+            source,
+            publisher,
+            pace,
+            limit=limit,
+            already=sent_before,
+            stop=stop,
+            snapshots_topic=topic,
+            labels_topic=LABELS if topic == SNAPSHOTS else None,
+            partition_of=partitioning(run.settings, partition_by, topic),
+            fit=Fit(run.settings),
+            on_sent=lambda _: progress.advance(task),
+            on_already=on_already,
+        )
+    _sum_up(sent, run, way_out)
+    if stop.is_set():
+        raise typer.Exit(INTERRUPTED)
+    _refuse_nothing_but_bad_rows(sent, run)
+    changed.refuse(topic)
+    return sent
+
+
+class Changed:
+    """Notes the snapshots that the topic holds with other content, and that were not sent."""
+
+    def __init__(self, sent_before: SentBefore) -> None:
+        self._sent_before = sent_before
+        self._ids: list[str] = []
+
+    def look_at(self, snapshot: Snapshot) -> None:
+        """Look at a snapshot that was not sent; the log names the first ones that changed."""
+        if self._sent_before.is_changed(snapshot):
+            self._ids.append(snapshot.id)
+            if len(self._ids) <= SHOWN_BAD_ROWS:
+                structlog.get_logger().warning(
+                    "not sent: the topic holds this snapshot with other content",
+                    graph=snapshot.graph,
+                    snapshot=snapshot.id,
+                )
+
+    def refuse(self, topic: str) -> None:
+        """Check that there were none.
+
+        Raises:
+            ContentChanged: there were.
+        """
+        if self._ids:
+            raise ContentChanged(
+                f"{topic} holds {len(self._ids):,} of the snapshots with other content, and they "
+                f"were not sent: {listed(self._ids)}. --correct sends the changed ones as "
+                "corrections, --again sends everything once more"
+            )
+
+
+def _refuse_nothing_but_bad_rows(sent: Published, run: Run) -> None:
+    if run.bad_rows.count and not sent.snapshots and not sent.already_sent:
+        raise NoGoodRows(
+            f"no snapshot was sent: nothing could be made of the input, which has "
+            f"{run.bad_rows.count:,} bad rows; the first of them: {run.bad_rows.first}"
+        )
+
+
+def _sum_up(sent: Published, run: Run, way_out: str) -> None:
+    structlog.get_logger().info(
+        "stopped" if run.stop.is_set() else "finished",
+        snapshots=sent.snapshots,
+        already_sent=sent.already_sent,
+        labels=sent.labels,
+        nodes=sent.nodes,
+        edges=sent.edges,
+        bytes=sent.bytes,
+        bad_rows=run.bad_rows.count,
+        **run.left_out,
+    )
+    if sent.already_sent:
+        which = "some" if sent.snapshots else "nothing was sent: all"
+        structlog.get_logger().log(
+            logging.INFO if sent.snapshots else logging.WARNING,
+            f"{which} of these snapshots are in the topic already ({way_out})",
+            already_sent=sent.already_sent,
+            topic=run.topic,
+        )
+
+
+class _Rate(TextColumn):
+    """Snapshots a second."""
+
+    def __init__(self) -> None:
+        super().__init__("")
+
+    def render(self, task: Task) -> Text:
+        return Text(f"{task.speed:.1f}/s" if task.speed else "", style="progress.data.speed")
+
+
+def progress_bar() -> Progress:
+    """Count, rate and times on standard error; nothing where nobody reads it."""
+    return Progress(
+        *Progress.get_default_columns()[:2],
+        MofNCompleteColumn(),
+        _Rate(),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+        console=Console(stderr=True),
+        disable=not Console(stderr=True).is_terminal,
+    )

@@ -1,0 +1,144 @@
+"""What every consumer program does with its steps: run them until a signal asks it to stop."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
+from threading import Event
+from typing import TYPE_CHECKING, Literal
+
+import structlog
+
+from stream_icd.dead_letters.letters import DeadLetterLimit
+from stream_icd.kafka.delivery import Delivery
+from stream_icd.kafka.settings import KafkaSettings
+from stream_icd.log import configure_logging
+from stream_icd.messages.outgoing import Fit
+from stream_icd.programs.options import kafka_settings
+from stream_icd.programs.running import (
+    freeze_what_stays,
+    share_one_heap,
+    shown_on,
+    stop_on_signals,
+)
+from stream_icd.workers.runner import Runner
+from stream_icd.workers.step import Step
+from stream_icd.workers.streams import Stream, run_streams
+
+if TYPE_CHECKING:
+    from stream_icd.metrics.metrics import Metrics
+
+LIMIT_EVERY_S = 1.0
+"""Pause between two questions for a topic's limit, while the broker is away."""
+
+
+@dataclass(frozen=True)
+class WorkerOptions:
+    """The options that all consumer programs share.
+
+    Attributes:
+        name: of the program, such as `detect`.
+        group: consumer group; None: `stream-icd-NAME`, and the graph if only one is processed.
+        group_by_topic: read each topic in a group of its own, named GROUP-TOPIC.
+        graph: process only this graph's records; None for all.
+        delivery: what is promised after a failure.
+        batch: records published together when many are waiting.
+        max_dead_letters: stop if more than this fraction of the last 50 records were bad.
+        metrics_port, metrics_host: where metrics and health are served; None: nowhere.
+        bootstrap_servers: Kafka; by default from the environment.
+    """
+
+    name: str
+    group: str | None = None
+    group_by_topic: bool = False
+    graph: str | None = None
+    delivery: Literal["auto", "exactly-once", "at-least-once"] = "auto"
+    batch: int = 16
+    max_dead_letters: float = 0.5
+    metrics_port: int | None = None
+    metrics_host: str = "127.0.0.1"
+    bootstrap_servers: str | None = None
+
+    def group_of(self, topic: str) -> str:
+        """The group that reads a topic.
+
+        Members of a group share the work, so those who want different graphs need different ones.
+
+        >>> WorkerOptions("detect", graph="as733").group_of("icd.snapshots.v1")
+        'stream-icd-detect-as733'
+        """
+        graph = "" if self.graph is None else f"-{self.graph}"
+        group = self.group or f"stream-icd-{self.name}{graph}"
+        return f"{group}-{topic}" if self.group_by_topic else group
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a step may need to know of the run that it is opened for.
+
+    Attributes:
+        settings: how Kafka is reached.
+        metrics: what the worker shows of itself.
+        until_the_end: closes what is entered here when the worker ends.
+        stop: set by the first signal.
+    """
+
+    settings: KafkaSettings
+    metrics: Metrics
+    until_the_end: ExitStack
+    stop: Event
+
+
+def run_worker(
+    open_steps: Callable[[Run], Mapping[str, Step]],
+    options: WorkerOptions,
+    **said: object,
+) -> None:
+    """Run a step on each topic until SIGINT or SIGTERM.
+
+    Heap, signals, log, metrics, health, claims and dead letters are set up here, once for all
+    workers. After the first signal, the batch in hand is finished; a second one ends the program.
+
+    Args:
+        open_steps: gives the step for each topic; called when metrics are served already.
+        said: what the log says of the worker when it starts.
+
+    Raises:
+        BadSettings, BrokerError: as their texts say; and what the steps raise.
+    """
+    share_one_heap()
+    stop = stop_on_signals()
+    configure_logging()
+    settings = kafka_settings(options.bootstrap_servers)
+    with ExitStack() as until_the_end:
+        shown = shown_on(options.metrics_port, options.metrics_host, settings)
+        run = Run(settings, until_the_end.enter_context(shown), until_the_end, stop)
+        steps = open_steps(run)
+        streams = _streams(run, steps, options)
+        context = {name: text for step in steps.values() for name, text in step.context.items()}
+        groups = [stream.group for stream in streams]
+        structlog.get_logger().info("started", group=", ".join(groups), **context, **said)
+        run_streams(
+            settings,
+            streams,
+            stop,
+            delivery=Delivery(options.delivery),
+            max_records=options.batch,
+        )
+
+
+def _streams(run: Run, steps: Mapping[str, Step], options: WorkerOptions) -> list[Stream]:
+    fit = Fit(run.settings, pause=partial(time.sleep, LIMIT_EVERY_S))
+    return [
+        Stream(
+            topic,
+            options.group_of(topic),
+            Runner(step, DeadLetterLimit(options.max_dead_letters), graph=options.graph, fit=fit),
+            run.metrics.watch(topic, options.graph),
+            freeze_what_stays(),
+        )
+        for topic, step in steps.items()
+    ]

@@ -1,0 +1,186 @@
+"""A trained model on disk: weights as safetensors, everything else as TOML, no pickle."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tomllib
+from dataclasses import asdict, dataclass, field
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tomli_w
+from numpy.typing import NDArray
+from safetensors import SafetensorError, deserialize
+from safetensors.numpy import save
+
+from stream_icd.bp.parameters import RefinedParameters
+from stream_icd.errors import (
+    BadSettings,
+    ModelDamaged,
+    ModelForeign,
+    ModelNotFound,
+    ModelTooNew,
+)
+from stream_icd.icd.encoder.contract import Weights
+from stream_icd.icd.encoder.registry import encoder
+from stream_icd.icd.recipe import Recipe
+from stream_icd.icd.scripts import deviations
+from stream_icd.whole_file import whole_file
+
+FORMAT = 1
+"""Version of the layout on disk; a reader refuses a later one."""
+
+MOST_RECIPE_BYTES = 2**20
+MOST_WEIGHTS = 2**28
+"""Parameters that a model may have: 1 GiB, eight times what the paper's largest has."""
+
+MOST_MAGNITUDE = 1e6
+"""Of a weight; far larger ones overflow in the first layer."""
+
+WEIGHTS_FILE = "model.safetensors"
+RECIPE_FILE = "recipe.toml"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Model:
+    """What detection needs, frozen: how the model was made, and what training found.
+
+    Attributes:
+        recipe: how it was trained.
+        weights: the encoder's parameters, float32, by name.
+        refined: what refined detection learned; its defaults where nothing was learned.
+    """
+
+    recipe: Recipe
+    weights: Weights
+    refined: RefinedParameters = field(default_factory=RefinedParameters)
+
+
+def initial_model(recipe: Recipe) -> Model:
+    """The model before any training: the control that every trained one is compared with."""
+    rng = np.random.default_rng(recipe.seed)
+    settings = recipe.encoder
+    return Model(recipe, encoder(settings.kind).initial_weights(settings, rng))
+
+
+def save_model(model: Model, folder: str | os.PathLike[str]) -> None:
+    """Write `model.safetensors` and `recipe.toml` to a folder, made if it is missing.
+
+    The recipe is written last and names the weights' SHA-256, so a reader takes a half-written
+    folder for a damaged model, never for a good one.
+
+    Raises:
+        BadSettings: the folder holds a model already; a model never changes once written.
+    """
+    target = Path(folder)
+    if (target / RECIPE_FILE).exists():
+        raise BadSettings(f"{target} holds a model already; save this one to a new folder")
+    target.mkdir(parents=True, exist_ok=True)
+    weights = save({name: np.ascontiguousarray(w) for name, w in model.weights.items()})
+    head: dict[str, Any] = {"format": FORMAT, "sha256": hashlib.sha256(weights).hexdigest()}
+    head["recipe"] = model.recipe.model_dump(mode="json", exclude_none=True)
+    head["deviations"] = deviations(model.recipe)  # for the reader: from the paper, and whose
+    head["refined"] = {name: v for name, v in asdict(model.refined).items() if v is not None}
+    _write(target / WEIGHTS_FILE, weights)
+    _write(target / RECIPE_FILE, tomli_w.dumps(head).encode())
+
+
+def load_model(folder: str | os.PathLike[str]) -> Model:
+    """Read a model back, checked; torch is not imported and no code of the file is run.
+
+    Raises:
+        ModelNotFound: no such folder, or a folder without a recipe.
+        ModelForeign: the recipe is not one of ours.
+        ModelTooNew: written by a later version of this library.
+        ModelDamaged: truncated, altered, a value out of its range, or weights that do not fit the
+            recipe. Sizes are checked before anything is read.
+    """
+    target = Path(folder)
+    head = _read_head(target)
+    recipe, refined = _read_settings(target, head)
+    return Model(recipe, _read_weights(target, head, recipe), refined)
+
+
+def _write(path: Path, content: bytes) -> None:
+    with whole_file(path) as aside:
+        aside.write_bytes(content)
+
+
+def _read_head(folder: Path) -> dict[str, Any]:
+    path = folder / RECIPE_FILE
+    if not path.is_file():
+        others = sorted(p.parent.name for p in folder.parent.glob(f"*/{RECIPE_FILE}"))
+        raise ModelNotFound(f"no model in {folder}; beside it: {', '.join(others) or 'none'}")
+    try:
+        head = tomllib.loads(_read(path, MOST_RECIPE_BYTES).decode())
+    except (ValueError, RecursionError) as error:  # of both decoders, and of endless numbers
+        raise ModelDamaged(f"{path} is no TOML: {error}") from error
+    version = head.get("format")
+    if not isinstance(version, int) or not {"sha256", "recipe", "refined"} <= head.keys():
+        raise ModelForeign(f"{path} is not a model of stream_icd: no format, sha256, recipe")
+    if version > FORMAT:
+        raise ModelTooNew(
+            f"{path} has format {version} and this version reads up to {FORMAT}; upgrade stream-icd"
+        )
+    return head
+
+
+def _read_settings(folder: Path, head: dict[str, Any]) -> tuple[Recipe, RefinedParameters]:
+    try:
+        recipe = Recipe.model_validate(head["recipe"])
+        encoder(recipe.encoder.kind)
+        return recipe, RefinedParameters(**head["refined"])
+    except (BadSettings, TypeError) as error:
+        raise ModelDamaged(f"{folder / RECIPE_FILE}: {error}") from error
+
+
+def _read(path: Path, most_bytes: int) -> bytes:
+    try:
+        size = path.stat().st_size
+        if size > most_bytes:
+            raise ModelDamaged(f"{path} has {size} bytes; at most {most_bytes} fit this model")
+        return path.read_bytes()
+    except OSError as error:
+        raise ModelDamaged(f"{path} cannot be read: {error}") from error
+
+
+def _read_weights(folder: Path, head: dict[str, Any], recipe: Recipe) -> Weights:
+    path = folder / WEIGHTS_FILE
+    if not path.is_file():
+        raise ModelDamaged(f"{path} is missing; the model was not copied whole")
+    shapes = encoder(recipe.encoder.kind).weight_shapes(recipe.encoder)
+    n_weights = sum(map(prod, shapes.values()))
+    if n_weights > MOST_WEIGHTS:
+        raise ModelDamaged(
+            f"{folder / RECIPE_FILE}: widths {recipe.encoder.widths} make {n_weights} weights; "
+            f"at most {MOST_WEIGHTS} are read"
+        )
+    content = _read(path, 4 * n_weights + MOST_RECIPE_BYTES)  # its header is small, too
+    found = hashlib.sha256(content).hexdigest()
+    if found != head["sha256"]:
+        raise ModelDamaged(f"{path} has SHA-256 {found}; its recipe says {head['sha256']}")
+    try:
+        tensors = dict(deserialize(content))  # type: ignore[no-untyped-call]
+    except SafetensorError as error:
+        raise ModelDamaged(f"{path} is no safetensors file: {error}") from error
+    kinds = {name: (one["dtype"], tuple(one["shape"])) for name, one in tensors.items()}
+    expected = {name: ("F32", shape) for name, shape in shapes.items()}
+    if kinds != expected:
+        raise ModelDamaged(f"{path}: weights {kinds} do not fit the recipe's {expected}")
+    return {name: _weight(path, name, shapes[name], one) for name, one in tensors.items()}
+
+
+def _weight(
+    path: Path, name: str, shape: tuple[int, ...], tensor: dict[str, Any]
+) -> NDArray[np.float32]:
+    weight = np.frombuffer(tensor["data"], "<f4").reshape(shape).astype(np.float32, copy=False)
+    if not (abs(weight) <= MOST_MAGNITUDE).all():  # NaN is not, either
+        worst = weight.ravel()[np.argmin(abs(weight.ravel()) <= MOST_MAGNITUDE)]
+        raise ModelDamaged(
+            f"{path}: {name} holds {worst}; weights are from -{MOST_MAGNITUDE:g} "
+            f"to {MOST_MAGNITUDE:g}"
+        )
+    return weight

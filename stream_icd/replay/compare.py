@@ -1,0 +1,149 @@
+"""Two versions of the same past, side by side: agreement, quality, and how much labels move."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import pairwise, product
+
+import numpy as np
+import pyarrow.compute as pc
+
+from stream_icd.communities import Communities
+from stream_icd.quality.accuracy import accuracy
+from stream_icd.quality.nmi import nmi
+from stream_icd.replay.results import Name
+
+Version = tuple[str, str, str]
+"""Graph, model version, and `before` or `replayed`."""
+
+
+@dataclass(frozen=True, slots=True)
+class VersionQuality:
+    """Means over a version's windows of one graph.
+
+    Attributes:
+        churn: share of the nodes of two consecutive windows that are in another community under
+            the best matching of the communities; NaN where there is one window.
+    """
+
+    version: Version
+    windows: int
+    communities: float
+    modularity: float
+    ncut: float
+    churn: float
+
+
+@dataclass(frozen=True, slots=True)
+class Agreement:
+    """How far two versions agree on the windows that both have.
+
+    Attributes:
+        same: windows in which they are the same partition.
+        nmi, least_nmi: mean, and the least.
+        least_at: the snapshot where they agree least.
+    """
+
+    before: Version
+    replayed: Version
+    windows: int
+    same: int
+    nmi: float
+    least_nmi: float
+    least_at: str
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """What `compare` finds."""
+
+    qualities: tuple[VersionQuality, ...]
+    agreements: tuple[Agreement, ...]
+
+
+def compare(before: Iterable[Communities], replayed: Iterable[Communities]) -> Comparison:
+    """Compare results on the snapshots that were replayed; others do not count."""
+    new = _by_version(replayed, "replayed")
+    names = {name for found in new.values() for name in found}
+    old = {
+        version: {name: one for name, one in found.items() if name in names}
+        for version, found in _by_version(before, "before").items()
+    }
+    old = {version: found for version, found in old.items() if found}
+    pairs = [(a, b) for a, b in product(sorted(old), sorted(new)) if a[0] == b[0]]
+    return Comparison(
+        qualities=tuple(
+            _quality(version, list(found.values()))
+            for version, found in sorted((old | new).items())
+        ),
+        agreements=tuple(
+            _agreement(a, b, old[a], new[b]) for a, b in pairs if old[a].keys() & new[b].keys()
+        ),
+    )
+
+
+def _by_version(
+    results: Iterable[Communities], when: str
+) -> dict[Version, dict[Name, Communities]]:
+    found: dict[Version, dict[Name, Communities]] = defaultdict(dict)
+    for one in results:
+        found[one.graph, one.model, when][one.graph, one.snapshot_id] = one
+    return found
+
+
+def _quality(version: Version, found: list[Communities]) -> VersionQuality:
+    found = sorted(found, key=lambda one: one.window.end)
+    moved = [churn(earlier, later) for earlier, later in pairwise(found)]
+    return VersionQuality(
+        version=version,
+        windows=len(found),
+        communities=float(np.mean([one.n_communities for one in found])),
+        modularity=float(np.mean([one.modularity for one in found])),
+        ncut=float(np.mean([one.ncut for one in found])),
+        churn=float(np.mean(moved)) if moved else float("nan"),
+    )
+
+
+def _agreement(
+    a: Version, b: Version, old: dict[Name, Communities], new: dict[Name, Communities]
+) -> Agreement:
+    common = sorted(old.keys() & new.keys())
+    values = {name: _nmi(old[name], new[name]) for name in common}
+    least = min(common, key=values.__getitem__)
+    return Agreement(
+        before=a,
+        replayed=b,
+        windows=len(common),
+        same=sum(_same(old[name], new[name]) for name in common),
+        nmi=float(np.mean(list(values.values()))),
+        least_nmi=values[least],
+        least_at=least[1],
+    )
+
+
+def churn(earlier: Communities, later: Communities) -> float:
+    """Share of the nodes in both that are in another community, communities matched at best.
+
+    0 where there are none.
+    """
+    labels = _common(earlier, later)
+    return 1.0 - accuracy(*labels)
+
+
+def _nmi(a: Communities, b: Communities) -> float:
+    return nmi(*_common(a, b))
+
+
+def _same(a: Communities, b: Communities) -> bool:
+    return a.nodes.equals(b.nodes) and np.array_equal(a.labels, b.labels)
+
+
+def _common(a: Communities, b: Communities) -> tuple[np.ndarray, np.ndarray]:
+    """Labels of the nodes that both have, in one order."""
+    if a.nodes.type != b.nodes.type:
+        return np.empty(0, np.int32), np.empty(0, np.int32)
+    at = pc.index_in(a.nodes, value_set=b.nodes)
+    both = at.is_valid().to_numpy(zero_copy_only=False)
+    return a.labels[both], b.labels[at.drop_null().to_numpy()]

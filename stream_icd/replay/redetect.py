@@ -1,0 +1,215 @@
+"""Detecting a snapshot of the past again: what one worker does, in this process or in another."""
+
+from __future__ import annotations
+
+import hashlib
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
+from functools import lru_cache
+from typing import Protocol
+
+from stream_icd.communities import revision_of
+from stream_icd.errors import BadInput, BadSnapshot
+from stream_icd.execution.budget import Allowance, sent_bytes
+from stream_icd.history.archive import read_snapshot
+from stream_icd.history.parquet import ArchivedWindow
+from stream_icd.kafka.record import Record
+from stream_icd.messages.claim_settings import ClaimSettings
+from stream_icd.messages.claims import decoded
+from stream_icd.messages.outcome import Refused
+from stream_icd.printable import printable
+from stream_icd.registry.shipped import VersionedModel
+from stream_icd.snapshot import Snapshot
+from stream_icd.store import Store, open_store
+from stream_icd.wire.boundary import refusing
+from stream_icd.wire.cloudevents import EventHeaders, graph_of
+from stream_icd.wire.limits import DEFAULT_LIMITS, Limits
+from stream_icd.wire.message import Headers, Message
+from stream_icd.wire.snapshots import SNAPSHOT_TYPE, decode_snapshot
+from stream_icd.workers.detect import DetectSettings, detected, result_version, warm_up
+
+VARYING = ("icd_detected_at", "icd_ms_", "icd_snapshot_place")
+"""Headers of a result that tell when, how fast and from where it was found, not what."""
+
+SENT_BYTES_A_ROW = 4
+"""What an edge takes in a message of integer ids, compressed: 1 to 4 bytes."""
+
+
+class Job(Protocol):
+    """A snapshot to detect again; can be sent to another process."""
+
+    @property
+    def graph(self) -> str: ...
+
+    @property
+    def snapshot_id(self) -> str: ...
+
+    @property
+    def window_end(self) -> datetime: ...
+
+    @property
+    def sent_bytes(self) -> int:
+        """Size of the message that it came in, or about that."""
+        ...
+
+    @property
+    def headers(self) -> Headers:
+        """Of the snapshot's message."""
+        ...
+
+    def snapshot(self) -> Snapshot:
+        """Fetch it; called where it is detected.
+
+        Raises:
+            BadInput: it breaks the contract.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ArchivedJob:
+    """A snapshot in an archive, which the worker reads by itself."""
+
+    uri: str
+    noted: ArchivedWindow
+    limits: Limits = DEFAULT_LIMITS
+
+    @property
+    def graph(self) -> str:
+        """The graph it is one of."""
+        return self.noted.partition.graph
+
+    @property
+    def snapshot_id(self) -> str:
+        """Its id."""
+        return self.noted.identity.snapshot_id
+
+    @property
+    def window_end(self) -> datetime:
+        """When its window ends."""
+        return self.noted.window.end
+
+    @property
+    def sent_bytes(self) -> int:
+        """An archive does not keep a message's size, so it is taken from its rows."""
+        return SENT_BYTES_A_ROW * self.noted.rows
+
+    @property
+    def headers(self) -> Headers:
+        """Of the message that was archived."""
+        return self.noted.headers
+
+    def snapshot(self) -> Snapshot:
+        """Read it from its file."""
+        return read_snapshot(_opened_store(self.uri), self.noted, self.limits)
+
+
+@dataclass(frozen=True, slots=True)
+class RecordJob:
+    """A snapshot that came out of a topic."""
+
+    graph: str
+    snapshot_id: str
+    window_end: datetime
+    record: Record
+    claims: ClaimSettings
+    limits: Limits
+
+    @property
+    def sent_bytes(self) -> int:
+        """Of the record, or of what it claims."""
+        return sent_bytes(self.record, self.limits)
+
+    @property
+    def headers(self) -> Headers:
+        """Of the record."""
+        return self.record.headers
+
+    def snapshot(self) -> Snapshot:
+        """Decode it; where it is claimed, fetch it first."""
+        return decoded(self.record, decode_snapshot, self.claims, self.limits)
+
+
+def record_job(record: Record, claims: ClaimSettings, limits: Limits) -> RecordJob:
+    """A record of the snapshots topic as a job; looks at its headers only.
+
+    Raises:
+        BadSnapshot: they break the contract.
+    """
+    with refusing(BadSnapshot, "the headers cannot be read"):
+        fields = EventHeaders(record.headers, SNAPSHOT_TYPE, limits, BadSnapshot)
+        return RecordJob(
+            graph=graph_of(record.key, limits, BadSnapshot),
+            snapshot_id=fields.text("ce_id"),
+            window_end=fields.window().end,
+            record=record,
+            claims=claims,
+            limits=limits,
+        )
+
+
+Outcome = Message | Refused
+
+
+@dataclass(frozen=True, slots=True)
+class Redetection:
+    """A model, and how it is run. Called with a job it gives the communities as a message.
+
+    The same model, settings and snapshot give the same communities in any process.
+    """
+
+    model: VersionedModel
+    settings: DetectSettings
+
+    @property
+    def version(self) -> str:
+        """Under what model version results are published."""
+        return result_version(self.model, self.settings)
+
+    def revision(self, job: Job) -> str:
+        """The revision that the result of the job will have.
+
+        Headers tell; a snapshot that does not say the hash of its content is read for it.
+        """
+        headers = dict(job.headers)
+        content = headers.get("icd_content", b"").decode(errors="replace")
+        given = self.settings.n_communities
+        with suppress(BadInput, ValueError):  # it is refused when it is detected
+            given = int(headers["icd_k"]) if "icd_k" in headers else given
+            content = content or job.snapshot().content
+        return revision_of(content, given, self.settings.seed)
+
+    def __call__(self, job: Job) -> Outcome:
+        """The communities of the job's snapshot, or why there are none."""
+        outcome = detected(job.snapshot, self.model, self.settings)
+        return outcome if isinstance(outcome, Refused) else outcome.message
+
+    def name(self, job: Job) -> str:
+        """The job, in a sentence of an error."""
+        return printable(f"graph {job.graph}, snapshot {job.snapshot_id}")
+
+    def allowance(self, job: Job) -> Allowance:
+        """What work on the job may take."""
+        return self.settings.budget.allowance(job.sent_bytes)
+
+    def warm_up(self) -> None:
+        """See `warm_up`."""
+        warm_up(self.model, self.settings)
+
+
+def fingerprint(result: Message) -> str:
+    """SHA-256 of what was found: graph, snapshot, window, model, quality, nodes, communities.
+
+    Left out are only the times in the headers: when it was found, and how long that took.
+    """
+    digest = hashlib.sha256(result.key + b"\0" + result.value)
+    for name, value in result.headers:
+        if not name.startswith(VARYING):
+            digest.update(b"\0" + name.encode() + b"\0" + value)
+    return digest.hexdigest()
+
+
+@lru_cache(maxsize=8)
+def _opened_store(uri: str) -> Store:
+    return open_store(uri)

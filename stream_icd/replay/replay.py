@@ -1,0 +1,125 @@
+"""Replaying the past: detect its snapshots again, keep the results, go on where one was killed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from datetime import datetime
+
+import structlog
+
+from stream_icd.execution.engines import Engine
+from stream_icd.messages.outcome import Refused
+from stream_icd.replay.pacing import Tempo, paced
+from stream_icd.replay.redetect import Job, Outcome, Redetection
+from stream_icd.replay.results import Kept, Name, Results
+from stream_icd.sources.source import Stop
+
+
+@dataclass(slots=True)
+class Plan:
+    """What a replay would do, as far as it can be known beforehand.
+
+    Attributes:
+        kept: the results that are there already.
+        revision: gives the revision that the result of a job will have.
+        newest: that of each snapshot's newest revision; older ones are not detected.
+        graphs: how many snapshots of each graph there are to detect.
+        already: how many are there already, and are passed over.
+        first, last: earliest and latest end of a window, of those to detect.
+    """
+
+    kept: set[Kept]
+    revision: Callable[[Job], str]
+    newest: dict[Name, str] = field(default_factory=dict)
+    graphs: Counter[str] = field(default_factory=Counter)
+    already: int = 0
+    first: datetime | None = None
+    last: datetime | None = None
+
+    @property
+    def total(self) -> int:
+        """How many snapshots there are to detect."""
+        return self.graphs.total()
+
+    def wanted(self, jobs: Iterable[Job]) -> Iterator[Job]:
+        """Those to detect, each once: the newest revisions whose results are not there."""
+        seen: set[Name] = set()
+        for job in jobs:
+            name, revision = (job.graph, job.snapshot_id), self.revision(job)
+            is_newest = self.newest.get(name) == revision
+            if is_newest and name not in seen and (*name, revision) not in self.kept:
+                seen.add(name)
+                yield job
+
+    def seconds(self, tempo: Tempo) -> float:
+        """How long the tempo makes it take, at the least."""
+        if self.first is None or self.last is None:
+            return 0.0
+        return tempo.due_s(self.total - 1, (self.last - self.first).total_seconds())
+
+
+def make_plan(jobs: Iterable[Job], results: Results, redetection: Redetection) -> Plan:
+    """Look at all jobs, and at the results that are there; nothing is written.
+
+    Of a snapshot that comes more than once the last one is the newest.
+    """
+    plan, ends = Plan(results.kept(redetection.version), redetection.revision), {}
+    for job in jobs:
+        name = job.graph, job.snapshot_id
+        plan.newest[name] = plan.revision(job)
+        ends[name] = job.window_end
+    to_detect = [name for name in ends if (*name, plan.newest[name]) not in plan.kept]
+    plan.graphs.update(graph for graph, _ in to_detect)
+    plan.already = len(ends) - len(to_detect)
+    plan.first = min((ends[name] for name in to_detect), default=None)
+    plan.last = max((ends[name] for name in to_detect), default=None)
+    return plan
+
+
+@dataclass(frozen=True, slots=True)
+class Replayed:
+    """What was detected and kept, and what could not be."""
+
+    snapshots: int
+    refused: int
+
+
+def replay(
+    jobs: Iterable[Job],
+    plan: Plan,
+    engine: Engine[Job, Outcome],
+    results: Results,
+    tempo: Tempo,
+    monotonic: Callable[[], float],
+    stop: Stop,
+    on_outcome: Callable[[Job], None] = lambda _: None,
+) -> Replayed:
+    """Detect each snapshot whose result is not there, and keep the results, in the jobs' order.
+
+    Killed at any moment, what was kept stays; the next replay detects the rest.
+
+    Args:
+        stop: looked at after each result.
+        on_outcome: called with each that is done, for a progress bar.
+
+    Raises:
+        BrokerError, StoreError, HistoryDamaged: as their texts say; what was kept stays.
+    """
+    counts = Counter[bool]()
+    outcomes = engine(plan.wanted(jobs))
+    due = paced(outcomes, lambda pair: pair[0].window_end, tempo, monotonic, stop.wait)
+    with results.writing() as keep:
+        for job, outcome in due:
+            if stop.is_set():
+                break
+            refused = isinstance(outcome, Refused)
+            if isinstance(outcome, Refused):
+                log = structlog.get_logger().bind(graph=job.graph, snapshot=job.snapshot_id)
+                log.warning("not detected", stage=outcome.stage, reason=outcome.reason)
+            else:
+                keep(outcome)
+            counts[refused] += 1
+            on_outcome(job)
+    return Replayed(snapshots=counts[False], refused=counts[True])

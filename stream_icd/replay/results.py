@@ -1,0 +1,158 @@
+"""Where a replay's results are kept, and which are there already."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+
+from stream_icd.communities import Communities
+from stream_icd.errors import BadSettings, TopicMissing
+from stream_icd.history.archive import Archive, Selection, read_message, windows
+from stream_icd.history.layout import Received
+from stream_icd.kafka.producer import Publisher
+from stream_icd.kafka.reader import open_reader
+from stream_icd.kafka.settings import KafkaSettings
+from stream_icd.kafka.topics import COMMUNITIES, TopicSpec, create_topics
+from stream_icd.messages.outgoing import Fit, outgoing
+from stream_icd.store import Store
+from stream_icd.subscribers.seen_results import result_of
+from stream_icd.subscribers.subscribe import subscribe
+from stream_icd.wire.communities import decode_communities
+from stream_icd.wire.limits import Limits
+from stream_icd.wire.message import Message
+
+Name = tuple[str, str]
+"""Graph and snapshot id."""
+
+Kept = tuple[str, str, str]
+"""Graph, snapshot id and revision of a result."""
+
+Keep = Callable[[Message], object]
+
+
+class Results(Protocol):
+    """A place for communities; `name` is how a person calls it."""
+
+    @property
+    def name(self) -> str: ...
+
+    def kept(self, version: str) -> set[Kept]:
+        """The results of this model version that are there."""
+        ...
+
+    def read(self) -> Iterator[Communities]:
+        """The newest revision of each result that is there."""
+        ...
+
+    def writing(self) -> AbstractContextManager[Keep]:
+        """What keeps a result; when the block is left, all of them last."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryResults:
+    """In an archive, where each result is safe as soon as it is kept."""
+
+    store: Store
+
+    @property
+    def name(self) -> str:
+        """Where it is."""
+        return self.store.place
+
+    def kept(self, version: str) -> set[Kept]:
+        """By the footers of its files."""
+        chosen = Selection("communities", model=version, revisions="all")
+        return {
+            (noted.partition.graph, noted.identity.snapshot_id, noted.identity.revision)
+            for noted in windows(self.store, chosen)
+        }
+
+    def read(self) -> Iterator[Communities]:
+        """In the order of the windows."""
+        limits = Limits()
+        for noted in windows(self.store, Selection("communities")):
+            message = read_message(self.store, noted)
+            yield decode_communities(message.key, message.value, message.headers, limits)
+
+    @contextmanager
+    def writing(self) -> Iterator[Keep]:
+        """One file a result."""
+        archive = Archive(self.store)
+        yield lambda message: archive.add("communities", message, _detected(message))
+
+
+@dataclass(frozen=True, slots=True)
+class TopicResults:
+    """In a topic, which is made when it is first written to.
+
+    Attributes:
+        partitions: of the topic, where it has to be made.
+    """
+
+    settings: KafkaSettings
+    topic: str
+    partitions: int = 1
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return f"topic {self.topic}"
+
+    def kept(self, version: str) -> set[Kept]:
+        """By the headers of its records; none where there is no such topic."""
+        found: set[Kept] = set()
+        try:
+            with open_reader(self.settings, self.topic, until="end") as records:
+                for record in records:
+                    (graph, snapshot_id, model), revision, _ = result_of(record)
+                    if model == version.encode():
+                        found.add((_text(graph), _text(snapshot_id), _text(revision)))
+        except TopicMissing:
+            return set()
+        return found
+
+    def read(self) -> Iterator[Communities]:
+        """In the order of the topic."""
+        return subscribe(start="beginning", until="end", settings=self.settings, topic=self.topic)
+
+    @contextmanager
+    def writing(self) -> Iterator[Keep]:
+        """One record a result; all are acknowledged when the block is left."""
+        create_topics(self.settings, [TopicSpec(self.topic, partitions=self.partitions)])
+        fit = Fit(self.settings)
+        with Publisher(self.settings) as publisher:
+
+            def keep(message: Message) -> None:
+                publisher.send(fit(outgoing(self.topic, message)))
+
+            yield keep
+
+
+def _detected(message: Message) -> Received:
+    """When a result was found: a later replay's is the newest."""
+    text = dict(message.headers)["icd_detected_at"].decode()
+    return round(datetime.fromisoformat(text).timestamp() * 1000), 0
+
+
+def _text(name: bytes) -> str:
+    return name.decode(errors="replace")
+
+
+def results_topic(
+    settings: KafkaSettings, topic: str, *, into_live: bool, partitions: int = 1
+) -> TopicResults:
+    """The topic as a place for results.
+
+    Raises:
+        BadSettings: it is the one that everybody follows, and nobody has said that it may be.
+    """
+    if topic == COMMUNITIES and not into_live:
+        raise BadSettings(
+            f"{topic} is the live topic: its subscribers would take results of the past for new "
+            f"ones. Give another --out-topic, or say --into-live"
+        )
+    return TopicResults(settings, topic, partitions)

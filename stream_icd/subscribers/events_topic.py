@@ -1,0 +1,115 @@
+"""The topic of events, read as a tracker's memory."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import structlog
+
+from stream_icd.errors import BadInput, OffsetGone
+from stream_icd.events import CommunityEvents
+from stream_icd.kafka.reader import open_reader
+from stream_icd.kafka.record import OutgoingRecord, Record
+from stream_icd.kafka.settings import KafkaSettings
+from stream_icd.messages.claim_settings import ClaimSettings
+from stream_icd.messages.claims import decoded
+from stream_icd.subscribers.seen_results import SeenResults, result_of
+from stream_icd.wire.events import decode_events, is_late
+from stream_icd.wire.limits import Limits
+
+
+@dataclass(frozen=True, slots=True)
+class Forgotten:
+    """An operator has made a graph start anew: a record of its key without a value says so.
+
+    Attributes:
+        first_id: the first stable id that was never given in this graph before.
+    """
+
+    graph: str
+    first_id: int
+
+
+def forget_graph(graph: str, topic: str) -> OutgoingRecord:
+    """The record that makes trackers start a graph anew."""
+    return OutgoingRecord(topic, value=None, key=graph.encode())
+
+
+class EventsTopic:
+    """Reads what is new in the topic since it was read last; the first time, all there is.
+
+    Args:
+        graph: look at this graph's only; None for all.
+        windows: how many of a graph's last windows are wanted.
+    """
+
+    def __init__(
+        self,
+        settings: KafkaSettings,
+        topic: str,
+        graph: str | None,
+        windows: int,
+        limits: Limits,
+        claims: ClaimSettings,
+    ) -> None:
+        self._settings = settings
+        self._topic = topic
+        self._key = None if graph is None else graph.encode()
+        self._windows = windows
+        self._limits = limits
+        self._claims = claims
+        self._positions: dict[int, int] = {}
+        self._first_ids: dict[bytes | None, int] = {}
+
+    def news(self, seen: SeenResults) -> Iterator[CommunityEvents | Forgotten]:
+        """The last tracked windows of each graph that has news, in order; `seen` learns all.
+
+        Of a graph that was forgotten, `Forgotten` comes before the windows that followed.
+
+        Raises:
+            TopicMissing, BrokerUnavailable: as their texts say.
+        """
+        try:
+            latest = self._read(seen)
+        except OffsetGone:  # retention overtook us; what is left is enough
+            self._positions.clear()
+            latest = self._read(seen)
+        for records in latest.values():
+            for record in records:
+                if record.value is None:
+                    yield Forgotten((record.key or b"").decode(), self._first_ids[record.key])
+                    continue
+                try:
+                    yield decoded(record, decode_events, self._claims, self._limits)
+                except BadInput as error:
+                    log = structlog.get_logger()
+                    log.warning("not an events message", place=record.place, reason=str(error))
+
+    def _read(self, seen: SeenResults) -> dict[bytes | None, deque[Record]]:
+        latest: dict[bytes | None, deque[Record]] = {}
+        start = self._positions.copy()
+        with open_reader(self._settings, self._topic, start, until="end") as records:
+            for record in records:
+                self._positions[record.partition] = record.offset + 1
+                if self._key not in (None, record.key):
+                    continue
+                self._learn_ids(record)
+                if record.value is None:
+                    seen.forget(record.key)
+                    latest[record.key] = deque([record], maxlen=self._windows + 1)
+                    continue
+                if not seen.is_new(result_of(record)):
+                    continue
+                if not is_late(record.headers):
+                    newest = latest.setdefault(record.key, deque(maxlen=self._windows + 1))
+                    if newest and result_of(newest[-1]).name == result_of(record).name:
+                        newest.pop()  # it was revised
+                    newest.append(record)
+        return latest
+
+    def _learn_ids(self, record: Record) -> None:
+        said = dict(record.headers).get("icd_next_community", b"")
+        next_id = int(said) if said.isdigit() and len(said) < 16 else 0
+        self._first_ids[record.key] = max(next_id, self._first_ids.get(record.key, 0))

@@ -1,0 +1,1 @@
+"""How models are made: from past graphs, offline."""

@@ -1,0 +1,1 @@
+"""What bp learns from past graphs, with communities or without."""

@@ -1,0 +1,224 @@
+"""Learn the refined mode's few numbers from graphs whose communities nobody knows.
+
+Two criteria judge what is tried, and each makes up for the other's weakness. *Hidden edges*
+(`quality.hidden_edges`) see small communities too, but are noisy on a small graph. *Description
+length* (`quality.description_length`) is hardly noisy, but joins very small communities. So of
+the choices that foretell hidden edges as well as the best one, within one standard error of the
+difference, the one of least description length is taken.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain, islice
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from stream_icd.bp.belief_propagation import Model, likeliest_communities
+from stream_icd.bp.level_graph import Labels, LevelGraph, finest_level
+from stream_icd.bp.mixing import MIXING_RANGE, mixing_of
+from stream_icd.bp.multilevel import maximise_modularity
+from stream_icd.bp.parameters import RefinedParameters
+from stream_icd.graphs.weights import comparable
+from stream_icd.quality.description_length import description_length
+from stream_icd.quality.hidden_edges import HiddenEdges, hidden_edge_score, hide_edges
+from stream_icd.training.bp.fitted import Fit, Progress, Tried, no_progress
+from stream_icd.training.bp.in_threads import in_threads
+
+RESOLUTIONS = tuple(2.0 ** (half_octave / 2) for half_octave in range(-2, 21))
+"""What is tried: 0.5 to 1,024 in steps of √2. The right one grows with the number of communities:
+450 was best for 50,000 nodes in 5,815 communities."""
+
+SIZE_SPREADS = (None, 0.0, 0.5, 1.0)
+"""What is tried: modularity alone (None), then belief in equal to unequal communities."""
+
+SPLITS = 5
+"""Tenths of each graph's edges that are hidden, one after the other."""
+
+EVIDENCE = 2000
+"""Hidden edges after which the worse half of what is tried is given up; then twice as many, and
+so on. On small graphs, where the criterion is noisy, nothing is given up early."""
+
+SWEEPS = RefinedParameters().sweeps
+
+Choice = tuple[int, int]
+"""What is tried: positions in RESOLUTIONS and in SIZE_SPREADS."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Result:
+    """How a choice did on one graph with hidden edges."""
+
+    hidden_edges: float
+    description_length: float
+    mixing: float
+
+
+_Results = dict[Choice, list[_Result]]
+
+
+def fit_unlabelled(
+    graphs: Sequence[csr_array],
+    seed: int = 0,
+    threads: int = 2,
+    progress: Progress = no_progress,
+) -> Fit:
+    """The parameters that explain these graphs best, by the criteria above.
+
+    The mixing of each choice is self-consistent: the one of the communities that it finds. The
+    mean over the graphs is kept. `graphs` are canonical adjacencies, at least one, with edges;
+    weights count as `comparable` makes them.
+    """
+    rounds = _rounds(list(_splits([comparable(graph) for graph in graphs], seed)))
+    kept = [(r, s) for r in range(len(RESOLUTIONS)) for s in range(len(SIZE_SPREADS))]
+    steps = _Steps(len(kept), [len(splits) for splits in rounds], progress)
+    results: _Results = defaultdict(list)
+    for number, splits in enumerate(rounds):
+        kept = _best(results, steps.n_kept[number]) if number else kept
+        _try(kept, splits, seed, threads, results, steps.done)
+    chosen = _choose({choice: results[choice] for choice in kept})
+    curve = [(r, chosen[1]) for r in range(len(RESOLUTIONS))]
+    return Fit(
+        _parameters(chosen, results),
+        "hidden edges",
+        len(graphs),
+        tuple(_tried(choice, results) for choice in curve),
+    )
+
+
+def _splits(graphs: Sequence[csr_array], seed: int) -> Iterator[HiddenEdges]:
+    """The first split of each graph, then the second of each, and so on."""
+    of_graph = [islice(hide_edges(graph, seed), SPLITS) for graph in graphs]
+    return chain.from_iterable(zip(*of_graph, strict=True))
+
+
+def _rounds(splits: list[HiddenEdges]) -> list[list[HiddenEdges]]:
+    """The splits in rounds: each ends when enough edges were hidden in it and before."""
+    rounds: list[list[HiddenEdges]] = [[]]
+    n_hidden, enough = 0, EVIDENCE
+    for split in splits:
+        if n_hidden >= enough:
+            rounds.append([])
+            enough *= 2
+        rounds[-1].append(split)
+        n_hidden += len(split.weights)
+    return rounds
+
+
+class _Steps:
+    """Counts steps: one choice on one split. How many there will be is known beforehand."""
+
+    def __init__(self, n_choices: int, n_splits: Sequence[int], progress: Progress) -> None:
+        self.n_kept = [max(n_choices >> number, 4) for number in range(len(n_splits))]
+        self._total = sum(kept * n for kept, n in zip(self.n_kept, n_splits, strict=True))
+        self._done = 0
+        self._progress = progress
+
+    def done(self, n_steps: int) -> None:
+        """So many more."""
+        self._done += n_steps
+        self._progress(self._done, self._total)
+
+
+def _try(
+    choices: Sequence[Choice],
+    splits: Sequence[HiddenEdges],
+    seed: int,
+    threads: int,
+    results: _Results,
+    done: Callable[[int], None],
+) -> None:
+    """Add to `results` how each choice does on each split; local moves are made once for all."""
+    spreads = defaultdict(list)
+    for resolution, spread in choices:
+        spreads[resolution].append(spread)
+    runs = [(split, r, tuple(spreads[r])) for split in splits for r in sorted(spreads)]
+    found = in_threads(
+        lambda run: list(_results_of(*run, seed)), runs, threads, lambda run: done(len(run[2]))
+    )
+    for (_, resolution, of_spreads), each in zip(runs, found, strict=True):
+        for spread, result in zip(of_spreads, each, strict=True):
+            results[resolution, spread].append(result)
+
+
+def _results_of(
+    split: HiddenEdges, resolution: int, spreads: Sequence[int], seed: int
+) -> Iterator[_Result]:
+    graph, rng = finest_level(split.visible), np.random.default_rng(seed)
+    start = maximise_modularity(graph, RESOLUTIONS[resolution], rng)
+    for spread in spreads:
+        size_spread = SIZE_SPREADS[spread]
+        if size_spread is None:
+            found = start
+        else:
+            found = _believed(split.visible, graph, start, size_spread)
+        yield _Result(
+            hidden_edge_score(split, found),
+            description_length(split.visible, found),
+            _mixing(split.visible, found),
+        )
+
+
+def _believed(adjacency: csr_array, graph: LevelGraph, start: Labels, size_spread: float) -> Labels:
+    """What belief propagation makes of a start: it corrects the start's mixing by itself."""
+    model = Model(_mixing(adjacency, start), size_spread, int(start.max()) + 1)
+    return likeliest_communities(graph, start, model.n_communities, model, SWEEPS)
+
+
+def _mixing(adjacency: csr_array, labels: Labels) -> float:
+    return float(np.clip(mixing_of(adjacency, labels), *MIXING_RANGE))
+
+
+def _mean(values: Sequence[float] | NDArray[np.float64]) -> float:
+    """Rounded, so that equal scores stay equal whatever the order of a sum."""
+    return float(np.round(np.mean(values), 9))
+
+
+def _hidden(results: Sequence[_Result]) -> NDArray[np.float64]:
+    return np.array([result.hidden_edges for result in results])
+
+
+def _best(results: _Results, n_kept: int) -> list[Choice]:
+    """The choices that foretell most, of those that were not given up."""
+    most = max(map(len, results.values()))
+    alive = [choice for choice, of_choice in results.items() if len(of_choice) == most]
+    return sorted(alive, key=lambda choice: -_mean(_hidden(results[choice])))[:n_kept]
+
+
+def _choose(results: dict[Choice, list[_Result]]) -> Choice:
+    """Of those as good as the best on hidden edges, the one of shortest description.
+
+    As good: what it loses, split by split, is on average at most the standard error of that.
+    """
+    best = max(sorted(results), key=lambda choice: _mean(_hidden(results[choice])))
+
+    def is_as_good(choice: Choice) -> bool:
+        losses = _hidden(results[best]) - _hidden(results[choice])
+        error = float(losses.std(ddof=1) / np.sqrt(len(losses)))
+        return _mean(losses) <= error
+
+    return min(filter(is_as_good, sorted(results)), key=lambda choice: _length(results[choice]))
+
+
+def _length(results: Sequence[_Result]) -> float:
+    return round(_mean([result.description_length for result in results]), 4)
+
+
+def _parameters(choice: Choice, results: _Results) -> RefinedParameters:
+    resolution, size_spread = RESOLUTIONS[choice[0]], SIZE_SPREADS[choice[1]]
+    if size_spread is None:
+        return RefinedParameters(resolution, iterations=3)
+    mixing = _mean([result.mixing for result in results[choice]])
+    return RefinedParameters(resolution, mixing, size_spread, iterations=1)
+
+
+def _tried(choice: Choice, results: _Results) -> Tried:
+    return Tried(
+        _parameters(choice, results),
+        hidden_edges=_mean(_hidden(results[choice])),
+        description_length=_mean([result.description_length for result in results[choice]]),
+    )

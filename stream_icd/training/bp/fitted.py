@@ -1,0 +1,50 @@
+"""What learning the refined mode's numbers found, and how it judged what it tried."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from stream_icd.bp.parameters import RefinedParameters
+
+Progress = Callable[[int, int], None]
+"""Called with the steps done and the steps in all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """One choice of the parameters, and how it did.
+
+    Attributes:
+        nmi: mean NMI with the labels, in 0..1; None without labels.
+        hidden_edges: mean of `quality.hidden_edge_score`, bits an edge; None with labels.
+        description_length: mean of `quality.description_length`, bits an edge; None with labels.
+    """
+
+    parameters: RefinedParameters
+    nmi: float | None = None
+    hidden_edges: float | None = None
+    description_length: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """The parameters that were learned, and from what.
+
+    Attributes:
+        parameters: those to detect with.
+        learned_from: "labels", or "hidden edges" where no graph had labels.
+        n_graphs: how many graphs were of use.
+        curve: the choices that differ from the one taken in their resolution only, from coarse
+            to fine.
+    """
+
+    parameters: RefinedParameters
+    learned_from: Literal["labels", "hidden edges"]
+    n_graphs: int
+    curve: tuple[Tried, ...]
+
+
+def no_progress(_done: int, _total: int) -> None:
+    """For callers who do not show how far it is."""

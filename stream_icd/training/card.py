@@ -1,0 +1,177 @@
+"""A model's folder: its card for people, a few lines for lists, its files, its pictures."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from stream_icd.bp.parameters import RefinedParameters
+from stream_icd.registry.about import About, write_about
+from stream_icd.registry.model import save_model
+from stream_icd.training.bp.fitted import Fit, Tried
+from stream_icd.training.icd.epochs import best_epoch
+from stream_icd.training.icd.training_plot import draw_training
+from stream_icd.training.train_model import Comparison, TrainedModel
+
+
+def write_model(trained: TrainedModel, folder: Path) -> None:
+    """Weights, recipe, `about.toml` and `card.md`; `training.png` where an encoder was trained.
+
+    Raises:
+        BadSettings: the folder holds a model already.
+    """
+    save_model(trained.model, folder)
+    if trained.history:
+        draw_training(trained.history, folder / "training.png", trained.model.recipe.name)
+    write_about(about(trained), folder)
+    (folder / "card.md").write_text(card(trained), encoding="utf-8")
+
+
+def about(trained: TrainedModel) -> About:
+    """The model in a few words."""
+    return About(_purpose(trained), _learned_on(trained), _figures(trained))
+
+
+def card(trained: TrainedModel) -> str:
+    """What a user should know of a model before relying on it, as Markdown."""
+    recipe = trained.model.recipe
+    return f"""# {recipe.name}
+
+**For**: {_purpose(trained)}.
+
+**Learned from**: {_learned_on(trained)}.
+
+**How good**: {_figures(trained)}.
+
+**Use it** for more graphs of that system: `stream-icd consume detect --model FOLDER`, or
+`ICD.load("FOLDER")` in Python. {_advice(trained)}
+
+**Do not use it** for graphs of another kind: with edges that mix more or less between communities,
+or with communities of other sizes, what was learned here makes results worse than no model. The
+detector warns where a model does not fit. `stream-icd models list` shows other models, and
+`stream-icd train --data DATA --out FOLDER` learns one in seconds.
+
+{_test_table(trained)}
+## What was learned
+
+{_learned(trained.fit)}
+{_encoder(trained)}
+## Make it again
+
+`stream-icd train recipe.toml --out FOLDER`, with the `recipe.toml` beside this card, gives the same
+bytes.
+"""
+
+
+def _purpose(trained: TrainedModel) -> str:
+    graphs = trained.graphs
+    known = "" if graphs.n_communities is None else f", {graphs.n_communities:,} communities"
+    return (
+        f"graphs like {trained.model.recipe.data or 'those it learned from'}: {graphs.n_nodes:,} "
+        f"nodes, {graphs.n_edges:,} edges{known} (medians)"
+    )
+
+
+def _learned_on(trained: TrainedModel) -> str:
+    n, encoder = trained.graphs.n_learned, trained.graphs.n_encoder
+    how = "by their known communities"
+    if trained.fit.learned_from == "hidden edges":
+        how = "without labels, by hidden edges and description length"
+    trains = f"; the encoder from {encoder:,} others" if encoder else ""
+    return f"{n:,} {'graph' if n == 1 else 'graphs'}, {how}{trains}"
+
+
+def _figures(trained: TrainedModel) -> str:
+    if not trained.test:
+        return "not tested: there were too few graphs to keep one for that"
+    row, n = trained.test[0], trained.graphs.n_tested
+    return (
+        f"{row.trained} {row.measure} on {n:,} test {'graph' if n == 1 else 'graphs'} that it did "
+        f"not learn from ({row.name}); {row.control} without a model"
+    )
+
+
+def _advice(trained: TrainedModel) -> str:
+    """Whether it is worth using, by the first row of the test."""
+    if not trained.test:
+        return "Test it on graphs of yours first."
+    gain = trained.test[0].gain
+    if gain.mean <= gain.error:
+        return "**It is no better than no model on its test graphs**: do without it."
+    return ""
+
+
+def _test_table(trained: TrainedModel) -> str:
+    if not trained.test:
+        return ""
+    rows = "\n".join(map(_test_row, trained.test))
+    return f"""## On the test graphs
+
+Mean ± standard error; the control detects with the defaults (modularity at resolution 1) and an
+untrained encoder.
+
+| method | measure | this model | control | gain |
+|---|---|---|---|---|
+{rows}
+
+"""
+
+
+def _test_row(row: Comparison) -> str:
+    return f"| {row.name} | {row.measure} | {row.trained} | {row.control} | {row.gain} |"
+
+
+def _learned(fit: Fit) -> str:
+    rows = "\n".join(f"| {_resolution(tried, fit)} | {_criteria(tried)} |" for tried in fit.curve)
+    if fit.learned_from == "labels":
+        head = "| resolution | NMI, % |\n|---|---|"
+        how = "The resolution is the coarsest that is as good as the best by the labels, K given."
+    else:
+        head = (
+            "| resolution | hidden edges: bits foretold | description length: bits |\n|---|---|---|"
+        )
+        how = (
+            "Of the choices that foretell hidden edges as well as the best one, the one of least\n"
+            "description length is taken. Both are in bits an edge, beside no communities at all;\n"
+            "below 0 a description length is evidence for communities. Choices that were given up\n"
+            "early were judged on fewer edges."
+        )
+    return f"{_numbers(fit.parameters)}\n\n{how}\n\n{head}\n{rows}\n"
+
+
+def _numbers(parameters: RefinedParameters) -> str:
+    beliefs = "no belief propagation: modularity decides"
+    if parameters.mixing is not None:
+        beliefs = (
+            f"belief propagation with mixing {parameters.mixing:.3f} and size spread "
+            f"{parameters.size_spread:g}"
+        )
+    return f"Resolution {parameters.resolution:.3g}; {beliefs}."
+
+
+def _resolution(tried: Tried, fit: Fit) -> str:
+    resolution = tried.parameters.resolution
+    taken = " (taken)" if resolution == fit.parameters.resolution else ""
+    return f"{resolution:.3g}{taken}"
+
+
+def _criteria(tried: Tried) -> str:
+    if tried.nmi is not None:
+        return f"{100 * tried.nmi:.2f}"
+    return f"{tried.hidden_edges:.3f} | {tried.description_length:.3f}"
+
+
+def _encoder(trained: TrainedModel) -> str:
+    recipe = trained.model.recipe
+    widths = "-".join(map(str, recipe.encoder.widths))
+    if not trained.history:
+        return (
+            f"\nThe encoder ({recipe.encoder.kind}, widths {widths}) is untrained: only the "
+            f"faithful\nmethod uses it (`stream-icd train --encoder` trains one).\n"
+        )
+    best = best_epoch(trained.history)
+    kept = (
+        "training added nothing on the validation graphs: the weights are the untrained ones"
+        if best.number == 0
+        else f"kept the weights of epoch {best.number} of {trained.history[-1].number}"
+    )
+    return f"\nEncoder: {recipe.encoder.kind}, widths {widths}, {recipe.variant};\n{kept}.\n"

@@ -1,0 +1,138 @@
+"""G and D with their optimisers: one step of the adversarial training (paper, algorithm 3)."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from stream_icd.icd.encoder.contract import Weights
+from stream_icd.icd.encoder.registry import encoder
+from stream_icd.icd.recipe import OptimiserSettings, Recipe
+from stream_icd.registry.model import initial_model
+from stream_icd.training.icd.discriminator import discriminate, initial_discriminator
+from stream_icd.training.icd.losses import adversarial_loss, discriminator_loss
+from stream_icd.training.icd.training_graph import TrainingGraph
+
+Parameters = dict[str, Tensor]
+
+
+class Adversaries:
+    """The encoder G and the discriminator D, which train against each other.
+
+    Attributes:
+        generator, discriminator: their parameters by name, on the device.
+    """
+
+    def __init__(self, recipe: Recipe, device: str = "cpu") -> None:
+        rng = np.random.default_rng([recipe.seed, 1])  # G's own is drawn by initial_model
+        self._recipe = recipe
+        self._encoder = encoder(recipe.encoder.kind)
+        self.generator = _parameters(initial_model(recipe).weights, device)
+        self.discriminator = _parameters(
+            initial_discriminator(recipe.discriminator_widths, rng), device
+        )
+        self._generator_optimiser = _optimiser(self.generator, recipe.optimiser)
+        self._discriminator_optimiser = _optimiser(self.discriminator, recipe.optimiser)
+
+    def step(
+        self, graph: TrainingGraph, rows: NDArray[np.int64] | None, update: bool = True
+    ) -> dict[str, float]:
+        """Update D, then G, on one graph; the losses before each update.
+
+        Args:
+            rows: rows of X that FR and CR look at; None for all.
+            update: False to compute the losses and change nothing.
+        """
+        losses = {"discriminator": self._step_discriminator(graph, update)}
+        return losses | self._step_generator(graph, rows, update)
+
+    def generator_weights(self) -> Weights:
+        """G's parameters as a model keeps them."""
+        return {
+            name: weight.detach().cpu().numpy().copy() for name, weight in self.generator.items()
+        }
+
+    def state(self) -> Parameters:
+        """Everything needed to go on later: parameters and optimisers, flat, by name."""
+        flat = {f"G.{name}": weight.detach() for name, weight in self.generator.items()}
+        flat |= {f"D.{name}": weight.detach() for name, weight in self.discriminator.items()}
+        for player, optimiser in self._optimisers():
+            for index, moments in optimiser.state_dict()["state"].items():
+                flat |= {f"{player}.moment.{index}.{key}": m for key, m in moments.items()}
+        return flat
+
+    def restore(self, flat: Parameters) -> None:
+        """Go on from what `state` returned."""
+        with torch.no_grad():
+            for player, parameters in (("G", self.generator), ("D", self.discriminator)):
+                for name, weight in parameters.items():
+                    weight.copy_(flat[f"{player}.{name}"])
+        for player, optimiser in self._optimisers():
+            state: dict[int, Parameters] = {}
+            for name, moment in flat.items():
+                if name.startswith(f"{player}.moment."):
+                    index, key = name.split(".")[2:]
+                    state.setdefault(int(index), {})[key] = moment
+            groups = optimiser.state_dict()["param_groups"]
+            optimiser.load_state_dict({"state": state, "param_groups": groups})
+
+    def _optimisers(self) -> tuple[tuple[str, torch.optim.Optimizer], ...]:
+        return ("G", self._generator_optimiser), ("D", self._discriminator_optimiser)
+
+    def _embed(self, graph: TrainingGraph) -> Tensor:
+        return self._encoder.forward(
+            self._recipe.encoder, self.generator, graph.features, graph.neighbourhood
+        )
+
+    def _step_discriminator(self, graph: TrainingGraph, update: bool) -> float:
+        with torch.no_grad():  # D's update leaves G as it is
+            embedded = self._embed(graph)
+            induced = self._encoder.forward(
+                self._recipe.encoder, self.generator, graph.features, graph.label_induced
+            )
+        loss = discriminator_loss(
+            discriminate(self.discriminator, induced),
+            discriminate(self.discriminator, embedded),
+            self._recipe.losses.discriminator,
+        )
+        if update:
+            _descend(self._discriminator_optimiser, loss)
+        return loss.item()
+
+    def _step_generator(
+        self, graph: TrainingGraph, rows: NDArray[np.int64] | None, update: bool
+    ) -> dict[str, float]:
+        settings = self._recipe.losses
+        embedded = self._embed(graph)
+        adversarial = adversarial_loss(discriminate(self.discriminator, embedded))
+        reconstruction, regularisation = graph.reconstruction.losses(embedded, rows)
+        loss = settings.alpha * reconstruction + settings.beta * regularisation
+        if settings.adversarial:
+            loss = loss + adversarial
+        if update:
+            _descend(self._generator_optimiser, loss)
+        return {
+            "adversarial": adversarial.item(),
+            "reconstruction": reconstruction.item(),
+            "regularisation": regularisation.item(),
+        }
+
+
+def _parameters(weights: Weights, device: str) -> Parameters:
+    return {
+        name: torch.as_tensor(weight.copy(), device=device).requires_grad_()
+        for name, weight in weights.items()
+    }
+
+
+def _optimiser(parameters: Parameters, settings: OptimiserSettings) -> torch.optim.Optimizer:
+    kind = torch.optim.Adam if settings.kind == "adam" else torch.optim.RMSprop
+    return kind(parameters.values(), lr=settings.learning_rate, weight_decay=settings.weight_decay)
+
+
+def _descend(optimiser: torch.optim.Optimizer, loss: Tensor) -> None:
+    optimiser.zero_grad()
+    loss.backward()  # type: ignore[no-untyped-call]
+    optimiser.step()

@@ -1,0 +1,152 @@
+"""Training a model on labelled graphs (paper, algorithm 3)."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from stream_icd.errors import BadSettings
+from stream_icd.graphs.labelled_graph import LabelledGraph
+from stream_icd.icd.recipe import Recipe
+from stream_icd.registry.model import Model
+from stream_icd.training.icd.adversaries import Adversaries
+from stream_icd.training.icd.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
+from stream_icd.training.icd.epochs import Epoch, History, best_epoch
+from stream_icd.training.icd.training_graph import TrainingGraph, prepare
+from stream_icd.training.icd.validation import validate
+
+Clock = Callable[[], float]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Training:
+    """A finished training.
+
+    Attributes:
+        model: the model at its best epoch.
+        last: the model after the last epoch, to report what training did even where it is not
+            kept.
+        history: every epoch, the untrained model first. When `best_epoch(history).number` is
+            0, training has added nothing, and `model` is the untrained one.
+    """
+
+    model: Model
+    last: Model
+    history: History
+
+
+def train(
+    graphs: Sequence[LabelledGraph],
+    recipe: Recipe,
+    *,
+    validation: Sequence[LabelledGraph],
+    folder: str | os.PathLike[str] | None = None,
+    device: str = "cpu",
+    threads: int = 2,
+    prepared: int = 64,
+    progress: Callable[[Epoch], None] | None = None,
+    on_step: Callable[[int, int], None] = lambda _done, _total: None,
+    clock: Clock = time.perf_counter,
+) -> Training:
+    """Train an encoder, and keep the epoch that does best on the validation graphs.
+
+    The same recipe and graphs give the same model on a CPU.
+
+    Args:
+        graphs: what to learn from, all labelled, drawn one a step with replacement.
+        validation: scored after every epoch by NMI, or by modularity if they have no labels.
+        folder: where to keep a checkpoint after each epoch. If it holds one of this recipe,
+            the run goes on from there; at most one epoch is lost when it is killed.
+        device: "cpu" or "cuda".
+        prepared: graphs whose tensors are kept; each takes about 100 bytes an edge.
+        progress: called after each epoch, the untrained model's included.
+        on_step: called after each step with the steps done, those of epochs before a restart
+            included, and the steps in all.
+        clock: seconds, rising; for the epochs' durations.
+
+    Raises:
+        BadInput: a graph to train on has no labels.
+        BadSettings: no graphs, no such device, or the folder's checkpoint is of another recipe.
+        ModelDamaged: the checkpoint cannot be read.
+    """
+    if not graphs or not validation:
+        raise BadSettings(
+            f"training needs graphs to learn from and to validate on; "
+            f"got {len(graphs)} and {len(validation)}"
+        )
+    if device != "cpu" and not torch.cuda.is_available():
+        raise BadSettings(f"torch has no {device!r} on this machine; give device='cpu'")
+    target = None if folder is None else Path(folder)
+    players = Adversaries(recipe, device)
+    run = _resume(players, recipe, target)
+    prepared_graph = lru_cache(prepared)(lambda index: prepare(graphs[index], recipe, device))
+
+    for number in range(len(run.history), recipe.schedule.epochs + 1):
+        started = clock()
+        losses = _run_epoch(number, players, recipe, len(graphs), prepared_graph, on_step)
+        score = validate(Model(recipe, players.generator_weights()), validation, threads)
+        epoch = Epoch(number, score, losses, clock() - started)
+        run = _advance(run, epoch, players)
+        if target is not None:
+            save_checkpoint(run, recipe, target)
+        if progress is not None:
+            progress(epoch)
+    last = Model(recipe, players.generator_weights())
+    return Training(Model(recipe, run.best), last, run.history)
+
+
+def _resume(players: Adversaries, recipe: Recipe, folder: Path | None) -> Checkpoint:
+    """The run so far: the folder's checkpoint, or one without any epoch."""
+    kept = None if folder is None else load_checkpoint(recipe, folder)
+    if kept is None:
+        return Checkpoint((), players.generator_weights(), players.state())
+    players.restore(kept.state)
+    return kept
+
+
+def _run_epoch(
+    number: int,
+    players: Adversaries,
+    recipe: Recipe,
+    n_graphs: int,
+    prepared_graph: Callable[[int], TrainingGraph],
+    on_step: Callable[[int, int], None],
+) -> dict[str, float]:
+    """p graphs drawn with replacement, m updates on each: the mean of each loss.
+
+    Epoch 0 is the untrained model: nothing is drawn.
+    """
+    if number == 0:
+        return {}
+    rng = np.random.default_rng([recipe.seed, 2, number])
+    update = not (recipe.schedule.idle_first_epoch and number == 1)
+    steps = []
+    in_epoch = recipe.schedule.samples * recipe.schedule.repeats
+    for index in rng.integers(n_graphs, size=recipe.schedule.samples):
+        graph = prepared_graph(int(index))
+        for _ in range(recipe.schedule.repeats):
+            rows = _sample_rows(rng, graph.n_nodes, recipe.losses.rows)
+            steps.append(players.step(graph, rows, update))
+            on_step((number - 1) * in_epoch + len(steps), recipe.schedule.epochs * in_epoch)
+    return {name: float(np.mean([step[name] for step in steps])) for name in steps[0]}
+
+
+def _sample_rows(rng: np.random.Generator, n: int, rows: int | None) -> NDArray[np.int64] | None:
+    if rows is None or rows >= n:
+        return None
+    return rng.choice(n, rows, replace=False)
+
+
+def _advance(run: Checkpoint, epoch: Epoch, players: Adversaries) -> Checkpoint:
+    history = (*run.history, epoch)
+    better = best_epoch(history).number == epoch.number
+    best = players.generator_weights() if better else run.best
+    return Checkpoint(history, best, players.state())

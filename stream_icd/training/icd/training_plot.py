@@ -1,0 +1,55 @@
+"""A training as a picture: its losses, and the validation score that decides."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from stream_icd.training.icd.epochs import History, best_epoch
+
+_TITLES = {
+    "discriminator": "D's loss",
+    "adversarial": "AL: D fooled",
+    "reconstruction": "FR: X rebuilt",
+    "regularisation": "CR: communities drawn together",
+}
+
+
+def draw_training(history: History, path: str | os.PathLike[str], title: str = "") -> None:
+    """Draw loss and validation curves to a file; its ending names the format.
+
+    The untrained model is the dotted line: training that stays under it has added nothing.
+
+    Args:
+        history: epochs, the untrained model first; see `Training`.
+        path: such as "training.png".
+        title: above the picture.
+    """
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(11, 6), layout="constrained")
+    FigureCanvasAgg(figure)
+    figure.suptitle(title)
+    grid = figure.add_gridspec(2, 4)
+    _draw_validation(figure.add_subplot(grid[0, :]), history)
+    for column, name in enumerate(_TITLES):
+        _draw_loss(figure.add_subplot(grid[1, column]), history, name)
+    figure.savefig(path, dpi=120)
+
+
+def _draw_validation(axes: Any, history: History) -> None:
+    scores = [epoch.validation for epoch in history]
+    best = best_epoch(history)
+    axes.plot([epoch.number for epoch in history], scores, marker=".", label="validation")
+    axes.axhline(scores[0], linestyle=":", color="grey", label=f"untrained: {scores[0]:.4f}")
+    axes.plot(best.number, best.validation, "o", label=f"kept: {best.validation:.4f}")
+    axes.set(xlabel="epoch", ylabel="mean validation score")
+    axes.legend()
+
+
+def _draw_loss(axes: Any, history: History, name: str) -> None:
+    trained = [epoch for epoch in history if name in epoch.losses]
+    numbers = [epoch.number for epoch in trained]
+    axes.plot(numbers, [epoch.losses[name] for epoch in trained], marker=".")
+    axes.set(xlabel="epoch", title=_TITLES[name])

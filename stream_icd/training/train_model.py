@@ -1,0 +1,263 @@
+"""Making a model whole: learn its numbers, train its encoder if asked to, test, write it down."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_icd.detection import Mode, detect_canonical
+from stream_icd.errors import BadSettings
+from stream_icd.extras import needs_extra
+from stream_icd.graphs.labelled_graph import LabelledGraph
+from stream_icd.icd.recipe import Recipe
+from stream_icd.quality.description_length import description_length
+from stream_icd.quality.modularity import modularity
+from stream_icd.quality.nmi import nmi
+from stream_icd.registry.model import Model, initial_model
+from stream_icd.training.bp.fit import fit_parameters
+from stream_icd.training.bp.fitted import Fit
+from stream_icd.training.icd.epochs import Epoch, History
+from stream_icd.training.splitting import split_in_order
+from stream_icd.training.teacher import taught
+
+MOST_TO_LEARN_FROM = 10
+"""Graphs that the default method's numbers are learned from, spread evenly over those there are;
+ten of one kind settle them."""
+
+Stage = Literal["learn", "train the encoder", "test"]
+OnStep = Callable[[Stage, int, int], None]
+"""Called with what is being done, the steps of it that are done, and the steps in all."""
+
+Measure = Literal["NMI, %", "modularity, %", "bits saved an edge"]
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """Mean score over graphs, and the standard error of that mean, in the measure's unit."""
+
+    mean: float
+    error: float
+
+    def __str__(self) -> str:
+        return f"{self.mean:.2f} ± {self.error:.2f}"
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """A model beside its control on the test graphs.
+
+    Attributes:
+        name: how the two detected.
+        measure: what the scores are; more is better.
+        trained, control: the score of each; the control has learned nothing.
+        gain: their difference, graph by graph.
+    """
+
+    name: str
+    measure: Measure
+    trained: Score
+    control: Score
+    gain: Score
+
+
+@dataclass(frozen=True, slots=True)
+class Graphs:
+    """What a model was made from.
+
+    Attributes:
+        n_encoder, n_learned, n_tested: how many graphs trained the encoder, taught the default
+            method's numbers, and tested.
+        n_nodes, n_edges: medians.
+        n_communities: the median, where they are known.
+    """
+
+    n_encoder: int
+    n_learned: int
+    n_tested: int
+    n_nodes: int
+    n_edges: int
+    n_communities: int | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TrainedModel:
+    """A model, and what is known of it.
+
+    Attributes:
+        fit: what the default method learned, and how each choice did.
+        history: the epochs of the encoder's training; empty where it was not asked for.
+        test: on the test graphs; empty where there are none.
+    """
+
+    model: Model
+    fit: Fit
+    history: History
+    graphs: Graphs
+    test: tuple[Comparison, ...]
+
+
+def train_model(
+    graphs: Sequence[LabelledGraph],
+    recipe: Recipe,
+    *,
+    checkpoints: Path | None = None,
+    device: str = "cpu",
+    threads: int = 2,
+    on_epoch: Callable[[Epoch], None] = lambda _: None,
+    on_step: OnStep = lambda _stage, _done, _total: None,
+) -> TrainedModel:
+    """Learn from the first graphs and report on the last ones, as the recipe's split says.
+
+    The default method's numbers are learned from labels, or without any from the edges alone. The
+    encoder is trained where the recipe has epochs; graphs without labels then learn from a
+    teacher, the communities that maximise modularity. Where some graphs have labels, only those
+    are used.
+
+    Args:
+        checkpoints: a folder from which a killed training of the encoder goes on.
+        on_epoch: called after each epoch of the encoder's training.
+
+    Raises:
+        BadSettings: too few graphs for the split, none with an edge, or another recipe's
+            checkpoints.
+        MissingExtra: the encoder is to be trained, and torch is not installed.
+    """
+    used = [graph for graph in graphs if graph.labels is not None] or list(graphs)
+    first, second, third = _split(used, recipe)
+    untrained = initial_model(recipe)
+    best, last = untrained, untrained
+    history: History = ()
+    if recipe.schedule.epochs:
+        with needs_extra("train", "torch"):
+            from stream_icd.training.icd.train_encoder import train
+        training = train(
+            [taught(graph, recipe.seed) for graph in first],
+            recipe,
+            validation=second,
+            folder=checkpoints,
+            device=device,
+            threads=threads,
+            progress=on_epoch,
+            on_step=lambda done, total: on_step("train the encoder", done, total),
+        )
+        best, last, history = training.model, training.last, training.history
+    learned_from = _spread(second)
+    fit = fit_parameters(
+        learned_from,
+        recipe.seed,
+        threads,
+        progress=lambda done, total: on_step("learn", done, total),
+    )
+    model = Model(recipe, best.weights, fit.parameters)
+    tests = _tests(model, untrained, last if history else None, known=used[0].labels is not None)
+    return TrainedModel(
+        model=model,
+        fit=fit,
+        history=history,
+        graphs=_described(used, len(first) if history else 0, fit.n_graphs, len(third)),
+        test=_compared(tests, third, threads, on_step),
+    )
+
+
+def _split(
+    graphs: Sequence[LabelledGraph], recipe: Recipe
+) -> tuple[Sequence[LabelledGraph], Sequence[LabelledGraph], Sequence[LabelledGraph]]:
+    """As the recipe says; without an encoder to train, a few graphs may leave none to test on."""
+    if not graphs:
+        raise BadSettings(f"no graphs to learn from: {recipe.data or 'none were given'}")
+    if recipe.schedule.epochs or len(graphs) > 2:
+        return split_in_order(graphs, recipe.split)
+    return (), graphs, ()
+
+
+def _spread(graphs: Sequence[LabelledGraph]) -> list[LabelledGraph]:
+    """At most MOST_TO_LEARN_FROM of them, evenly spread."""
+    n = min(len(graphs), MOST_TO_LEARN_FROM)
+    return [graphs[index * len(graphs) // n] for index in range(n)]
+
+
+@dataclass(frozen=True, slots=True)
+class _Test:
+    """One row of the card: two models, how both detect, and what is measured."""
+
+    name: str
+    measure: Measure
+    trained: Model
+    control: Model
+    mode: Mode = "refined"
+    told_k: bool = False
+
+
+def _tests(model: Model, untrained: Model, last: Model | None, *, known: bool) -> list[_Test]:
+    quality: Measure = "NMI, %" if known else "modularity, %"
+    if known:
+        tests = [
+            _Test("default method, K unknown", quality, model, untrained),
+            _Test("default method, K given", quality, model, untrained, told_k=True),
+        ]
+    else:
+        tests = [
+            _Test("default method", "bits saved an edge", model, untrained),
+            _Test("default method", quality, model, untrained),
+        ]
+    if last is not None:
+        tests += [
+            _Test("faithful", quality, model, untrained, "faithful", known),
+            _Test("faithful, last epoch", quality, last, untrained, "faithful", known),
+        ]
+    return tests
+
+
+def _compared(
+    tests: Sequence[_Test], graphs: Sequence[LabelledGraph], threads: int, on_step: OnStep
+) -> tuple[Comparison, ...]:
+    if not graphs:
+        return ()
+    total, rows = len(tests) * len(graphs), list[Comparison]()
+    for test in tests:
+        scores = []
+        for graph in graphs:
+            scores.append(
+                [_score(graph, one, test, threads) for one in (test.trained, test.control)]
+            )
+            on_step("test", len(rows) * len(graphs) + len(scores), total)
+        trained, control = np.array(scores).T
+        parts = map(_mean, (trained, control, trained - control))
+        rows.append(Comparison(test.name, test.measure, *parts))
+    return tuple(rows)
+
+
+def _score(graph: LabelledGraph, model: Model, test: _Test, threads: int) -> float:
+    k = graph.n_communities if test.told_k else None
+    adjacency = graph.adjacency
+    found = detect_canonical(adjacency, model, k, mode=test.mode, threads=threads).communities
+    if test.measure == "bits saved an edge":
+        return -description_length(adjacency, found)
+    if graph.labels is None:
+        return 100 * modularity(adjacency, found)
+    return 100 * nmi(graph.labels, found)
+
+
+def _mean(values: NDArray[np.float64]) -> Score:
+    error = np.std(values, ddof=1) / np.sqrt(len(values)) if len(values) > 1 else 0.0
+    return Score(float(np.mean(values)), float(error))
+
+
+def _described(
+    graphs: Sequence[LabelledGraph], n_encoder: int, n_learned: int, n_tested: int
+) -> Graphs:
+    ks = [graph.n_communities for graph in graphs if graph.n_communities is not None]
+    return Graphs(
+        n_encoder,
+        n_learned,
+        n_tested,
+        int(median(graph.adjacency.shape[0] for graph in graphs)),
+        int(median(graph.adjacency.nnz // 2 for graph in graphs)),
+        int(median(ks)) if ks else None,
+    )

@@ -1,0 +1,87 @@
+"""Archiving a stream: what arrives on a topic is kept, once, before its offset is committed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from stream_icd.errors import BadInput
+from stream_icd.history.archive import Archive
+from stream_icd.history.layout import Kind
+from stream_icd.kafka.record import Record
+from stream_icd.kafka.topics import COMMUNITIES, LABELS, SNAPSHOTS
+from stream_icd.messages.claim_settings import ClaimSettings
+from stream_icd.messages.claims import redeem
+from stream_icd.messages.outcome import Outcome, Processed, Refused
+from stream_icd.wire.communities import (
+    decode_communities,
+    decode_labels,
+    encode_communities,
+    encode_labels,
+)
+from stream_icd.wire.limits import Limits
+from stream_icd.wire.message import Message
+from stream_icd.wire.snapshots import decode_snapshot, encode_snapshot
+from stream_icd.workers.step import Step
+
+TOPICS: dict[Kind, str] = {
+    "snapshots": SNAPSHOTS,
+    "labels": LABELS,
+    "communities": COMMUNITIES,
+}
+"""Where each kind of message comes from."""
+
+CONTENT = "icd_content"
+
+_CODECS: dict[Kind, tuple[Callable[..., Any], Callable[[Any], Message]]] = {
+    "snapshots": (decode_snapshot, encode_snapshot),
+    "labels": (decode_labels, encode_labels),
+    "communities": (decode_communities, encode_communities),
+}
+
+
+class Archiver(Step):
+    """Keeps each record in the archive, once.
+
+    Once a batch is through, all of its records last: so its offsets may be committed, and a record
+    that comes again changes nothing.
+
+    Raises:
+        StoreUnwritable: such as a full disk.
+    """
+
+    def __init__(
+        self,
+        archive: Archive,
+        kind: Kind,
+        limits: Limits | None = None,
+        claims: ClaimSettings | None = None,
+    ) -> None:
+        self._archive = archive
+        self._kind = kind
+        self._limits = limits or Limits()
+        self._claims = claims or ClaimSettings()
+
+    def process(self, record: Record) -> Outcome:
+        """Keep the record, unless it breaks the contract."""
+        try:
+            received = record.timestamp_ms, record.offset
+            new = self._archive.add(self._kind, self._checked(record), received)
+        except BadInput as error:
+            return Refused("archive", error)
+        return Processed("archived" if new else "archived before", {"kind": self._kind})
+
+    def _checked(self, record: Record) -> Message:
+        """The record as a message in canonical form, with the headers that it came with.
+
+        What it claims is archived, not the claim: that outlasts the object. A snapshot always
+        says the hash of its content, which tells its revisions apart.
+        """
+        decode, encode = _CODECS[self._kind]
+        whole = redeem(record, self._claims, self._limits)
+        message = encode(decode(whole.key, whole.value, whole.headers, self._limits))
+        content = dict(message.headers).get(CONTENT)
+        if self._kind != "snapshots" or dict(whole.headers).get(CONTENT) == content:
+            return Message(message.key, message.value, whole.headers)
+        others = (header for header in whole.headers if header[0] != CONTENT)
+        return Message(message.key, message.value, (*others, (CONTENT, content or b"")))

@@ -1,0 +1,125 @@
+"""Runs a step on a stream: the one place that filters, logs, dead-letters and counts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import structlog
+
+from stream_icd.dead_letters.letters import DeadLetterLimit, dead_letter, was_sent_again
+from stream_icd.errors import CrashedWorker, LimitExceeded, RecordTooLarge
+from stream_icd.kafka.attempts import GIVEN_UP_AFTER
+from stream_icd.kafka.batch_done import BatchDone
+from stream_icd.kafka.record import OutgoingRecord, Record
+from stream_icd.messages.outcome import Outcome, Refused
+from stream_icd.messages.outgoing import Fit
+from stream_icd.workers.record_log import about
+from stream_icd.workers.step import Step
+
+
+class Runner:
+    """A step at work on the records of one topic.
+
+    Give `handle`, `give_up`, `learn` and `done` to one `run_consumer`.
+
+    Args:
+        step: what is done to each record.
+        dead_letters: stops the worker if too many records are bad.
+        graph: process only this graph's records; None for all.
+        fit: makes each record fit its topic; None: records are published as they are.
+    """
+
+    def __init__(
+        self,
+        step: Step,
+        dead_letters: DeadLetterLimit,
+        *,
+        graph: str | None = None,
+        fit: Fit | None = None,
+    ) -> None:
+        self.step = step
+        self._dead_letters = dead_letters
+        self.graph = graph
+        self._key = None if graph is None else graph.encode()
+        self._n_skipped = 0
+        self._fit = fit
+
+    def handle(self, records: Sequence[Record]) -> Iterator[OutgoingRecord]:
+        """The results and dead letters of the records, in the same order.
+
+        Raises:
+            TooManyDeadLetters: nearly all of the last records were bad.
+            RecordTooLarge: a dead letter is too large for its topic.
+        """
+        self.step.begin(records)
+        for record, outcome in self.step.work(self._ours(records)):
+            yield from self._published(record, outcome)
+
+    def give_up(self, record: Record, how: str) -> Iterator[OutgoingRecord]:
+        """The dead letter of a record that ended its workers, so that the stream goes on.
+
+        Args:
+            how: the way it ended the last of them.
+        """
+        self.step.begin([record])
+        if self._is_ours(record):
+            error = CrashedWorker(
+                f"work on it ended {GIVEN_UP_AFTER} workers in a row, the last time so: {how}. The "
+                "logs of these workers say more. Fix the cause, then run `stream-icd dlq retry`"
+            )
+            yield from self._published(record, Refused("crashed", error))
+
+    def learn(self, refused: RecordTooLarge) -> None:
+        """The broker refused a result for its size: handled again, its batch has no such result.
+
+        Raises:
+            RecordTooLarge: nothing makes records fit their topic.
+        """
+        if self._fit is None:
+            raise refused
+        self._fit.learn(refused)
+
+    def done(self, batch: BatchDone) -> None:
+        """The results of the batch are published, and its offsets are committed."""
+        self.step.done(batch)
+
+    def _ours(self, records: Sequence[Record]) -> list[Record]:
+        ours = [record for record in records if self._is_ours(record)]
+        if skipped := len(records) - len(ours):
+            self._n_skipped += skipped
+            structlog.get_logger().info(
+                "skipped records of other graphs", skipped=skipped, since_start=self._n_skipped
+            )
+        return ours
+
+    def _is_ours(self, record: Record) -> bool:
+        return self._key is None or record.key == self._key
+
+    def _published(self, record: Record, outcome: Outcome) -> tuple[OutgoingRecord, ...]:
+        with about(record, **self.step.context):
+            return self._concluded(record, self._fitted(record, outcome))
+
+    def _fitted(self, record: Record, outcome: Outcome) -> Outcome:
+        if isinstance(outcome, Refused):
+            return outcome
+        try:
+            return replace(outcome, outgoing=tuple(map(self._made_fit, outcome.outgoing)))
+        except RecordTooLarge as error:
+            self.step.forget(record)
+            reason = f"its result is too large: {error}. Then run `stream-icd dlq retry`"
+            return Refused("publish", LimitExceeded(reason))
+
+    def _made_fit(self, record: OutgoingRecord) -> OutgoingRecord:
+        return record if self._fit is None else self._fit(record)
+
+    def _concluded(self, record: Record, outcome: Outcome) -> tuple[OutgoingRecord, ...]:
+        log = structlog.get_logger()
+        if isinstance(outcome, Refused):
+            log.warning("dead letter", stage=outcome.stage, reason=outcome.reason)
+            if not was_sent_again(record):  # whoever sent it knew that it might fail again
+                self._dead_letters.count(dead=True, reason=outcome.reason)
+            return (self._made_fit(dead_letter(record, outcome.stage, outcome.error)),)
+        self._dead_letters.count(dead=False)
+        log.info(outcome.event, **outcome.facts)
+        return outcome.outgoing

@@ -1,0 +1,97 @@
+"""Runs one step on each of several topics until somebody asks to stop."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from stream_icd.kafka.batch_done import BatchDone
+from stream_icd.kafka.consumer import run_consumer
+from stream_icd.kafka.delivery import Delivery
+from stream_icd.kafka.group_filter import keep_to_filter
+from stream_icd.kafka.settings import KafkaSettings
+from stream_icd.kafka.watcher import Watcher
+from stream_icd.workers.runner import Runner
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """A topic, the group that reads it, and what its records go through.
+
+    Attributes:
+        watcher: sees how the consumer is doing.
+        on_done: called after the runner's own `done`.
+    """
+
+    topic: str
+    group: str
+    runner: Runner
+    watcher: Watcher | None = None
+    on_done: Callable[[BatchDone], None] = lambda _: None
+
+    def done(self, batch: BatchDone) -> None:
+        """The results of the batch are published, and its offsets are committed."""
+        self.runner.done(batch)
+        self.on_done(batch)
+
+
+def run_streams(
+    settings: KafkaSettings,
+    streams: Sequence[Stream],
+    stop: threading.Event,
+    *,
+    delivery: Delivery = Delivery.AUTO,
+    max_records: int = 16,
+) -> None:
+    """Run each stream until `stop`: a single one here, several in a thread each.
+
+    If one of several fails, all end, and its error is raised.
+
+    Raises:
+        BadSettings: a group reads another graph already.
+        What `run_consumer` and the steps raise.
+    """
+
+    def run(stream: Stream) -> None:
+        keep_to_filter(settings, stream.topic, stream.group, stream.runner.graph)
+        run_consumer(
+            settings,
+            stream.topic,
+            stream.group,
+            stream.runner.handle,
+            stop,
+            delivery=delivery,
+            max_records=max_records,
+            on_done=stream.done,
+            watcher=stream.watcher,
+            ahead=stream.runner.step.ahead,
+            give_up=stream.runner.give_up,
+            learn=stream.runner.learn,
+        )
+
+    if len(streams) == 1:
+        run(streams[0])
+    else:
+        _run_side_by_side(run, streams, stop)
+
+
+def _run_side_by_side(
+    run: Callable[[Stream], None], streams: Sequence[Stream], stop: threading.Event
+) -> None:
+    errors: list[BaseException] = []
+
+    def attempt(stream: Stream) -> None:
+        try:
+            run(stream)
+        except BaseException as error:
+            errors.append(error)
+            stop.set()
+
+    threads = [threading.Thread(target=attempt, args=(one,), daemon=True) for one in streams]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if errors:
+        raise errors[0]

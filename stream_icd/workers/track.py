@@ -1,0 +1,161 @@
+"""Tracking on a stream: communities in, events out; the events topic is the memory."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from datetime import datetime
+
+import structlog
+
+from stream_icd.communities import Communities
+from stream_icd.errors import BadInput, LimitExceeded
+from stream_icd.events import CommunityEvents
+from stream_icd.kafka.batch_done import BatchDone
+from stream_icd.kafka.record import Record
+from stream_icd.kafka.settings import KafkaSettings
+from stream_icd.kafka.topics import EVENTS
+from stream_icd.messages.claim_settings import ClaimSettings
+from stream_icd.messages.claims import decoded
+from stream_icd.messages.clock import utc_now
+from stream_icd.messages.outcome import Outcome, Processed, Refused
+from stream_icd.messages.outgoing import outgoing
+from stream_icd.snapshot import Window
+from stream_icd.subscribers.events_topic import EventsTopic, Forgotten
+from stream_icd.subscribers.mixed_models import MixedModels
+from stream_icd.subscribers.seen_results import SeenResults, result_of
+from stream_icd.tracking.ahead import too_far_ahead
+from stream_icd.tracking.settings import TrackSettings
+from stream_icd.tracking.track import remember, track
+from stream_icd.wire.communities import decode_communities
+from stream_icd.wire.events import encode_events
+from stream_icd.wire.limits import Limits
+from stream_icd.workers.per_graph import PerGraph
+from stream_icd.workers.step import Step
+
+Recent = tuple[CommunityEvents, ...]
+
+
+class Tracker(Step):
+    """Gives communities ids that stay, and tells what happens to them.
+
+    The topic of events is the only memory. It is read at the start, and again, from where it was
+    left, whenever another worker may have tracked a graph: when a window follows neither the last
+    record in its partition nor the last window in time.
+
+    Args:
+        graph: remember only this graph; None for all.
+
+    Raises:
+        TopicMissing, BrokerUnavailable: the events cannot be read.
+    """
+
+    def __init__(
+        self,
+        kafka: KafkaSettings,
+        settings: TrackSettings | None = None,
+        *,
+        graph: str | None = None,
+        topic: str = EVENTS,
+        limits: Limits | None = None,
+        claims: ClaimSettings | None = None,
+        clock: Callable[[], datetime] = utc_now,
+    ) -> None:
+        self._settings = settings or TrackSettings()
+        self._topic = topic
+        self._limits = limits or Limits()
+        self._claims = claims or ClaimSettings()
+        self._clock = clock
+        self._memory = EventsTopic(
+            kafka, topic, graph, self._settings.memory + 2, self._limits, self._claims
+        )
+        self._recent = PerGraph[Recent]()
+        self._seen = SeenResults()
+        self._seen_in_batch = SeenResults(self._seen)
+        self._following: dict[int, int] = {}  # by partition: the offset after the last batch
+        self._unbroken: set[int] = set()  # partitions where this batch follows the last one
+        self._models = MixedModels()
+        self._is_caught_up = False
+        self._first_ids: dict[str, int] = {}  # of graphs that an operator made start anew
+        self._before: tuple[str, Recent] = "", ()  # the last window's graph, as it was without it
+
+    def begin(self, records: Sequence[Record]) -> None:
+        """See which partitions go on where the last committed batch ended."""
+        self._recent.drop()
+        self._seen_in_batch = SeenResults(self._seen)
+        self._is_caught_up = False
+        first = {record.partition: record.offset for record in reversed(records)}
+        self._unbroken = {p for p, offset in first.items() if self._following.get(p) == offset}
+
+    def process(self, record: Record) -> Outcome:
+        """The events of a window, unless it was tracked before."""
+        try:
+            found = decoded(record, decode_communities, self._claims, self._limits)
+        except BadInput as error:
+            return Refused("decode", error)
+        if self._is_ahead(found.window):
+            return Refused("track", _ahead(found, self._settings))
+        if not self._follows(record, found):
+            self._catch_up()
+        if not self._seen_in_batch.is_new(result_of(record)):
+            return Processed("tracked before")
+        return self._tracked(found)
+
+    def forget(self, record: Record) -> None:
+        """Take back the window that was tracked last."""
+        self._seen_in_batch.take_back(result_of(record))
+        graph, recent = self._before
+        self._recent.put(graph, recent)
+
+    def done(self, batch: BatchDone) -> None:
+        """Remember what was tracked."""
+        self._recent.keep()
+        self._following |= {record.partition: record.offset + 1 for record in batch.records}
+        self._seen_in_batch.keep()
+
+    def _is_ahead(self, window: Window) -> bool:
+        return too_far_ahead(window, self._clock(), self._settings.ahead)
+
+    def _tracked(self, found: Communities) -> Processed:
+        recent = self._recent.get(found.graph) or ()
+        self._before = found.graph, recent
+        first_id = self._first_ids.get(found.graph, 0)
+        tracked = track(recent, found, self._settings, first_id)
+        self._recent.put(found.graph, remember(recent, tracked, self._settings))
+        if said := self._models.look_at(found.graph, found.model):
+            structlog.get_logger().warning(f"{said}; its events are of whichever came first")
+        kinds = Counter(event.kind for event in tracked.events)
+        return Processed(
+            "too late to be tracked" if tracked.late else "tracked",
+            {"missed": tracked.missed, "events": dict(kinds)},
+            (outgoing(self._topic, encode_events(tracked)),),
+        )
+
+    def _follows(self, record: Record, found: Communities) -> bool:
+        """Whether no other worker can have tracked anything of this graph since we did."""
+        if record.partition in self._unbroken:
+            return True
+        recent = self._recent.get(found.graph) or ()
+        return bool(recent) and recent[-1].window.end == found.window.start
+
+    def _catch_up(self) -> None:
+        """Learn what was published since we looked; once a batch, since meanwhile it is ours."""
+        if self._is_caught_up:
+            return
+        for tracked in self._memory.news(self._seen):
+            if isinstance(tracked, Forgotten):
+                self._first_ids[tracked.graph] = tracked.first_id
+                self._recent.learn(tracked.graph, ())
+                continue
+            if self._is_ahead(tracked.window):  # tracked when the limit was another, or none
+                continue
+            recent = self._recent.committed(tracked.graph) or ()
+            self._recent.learn(tracked.graph, remember(recent, tracked, self._settings))
+        self._is_caught_up = True
+
+
+def _ahead(found: Communities, settings: TrackSettings) -> LimitExceeded:
+    return LimitExceeded(
+        f"the window ends at {found.window.end}, too far ahead of the clock; the limit is "
+        f"{settings.ahead}: if the source's times are right, raise --ahead of the tracker"
+    )

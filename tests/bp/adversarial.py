@@ -1,0 +1,106 @@
+"""Every compiled kernel on graphs made to break them; run with the kernels as plain Python.
+
+    NUMBA_DISABLE_JIT=1 python -m tests.bp.adversarial
+
+Then numpy checks each index that compiled code would follow unchecked. Prints the kernels that
+were not called, as a JSON list.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import block_diag, csr_array
+
+import stream_icd
+from stream_icd.bp.belief_propagation import Model, likeliest_communities
+from stream_icd.bp.level_graph import finest_level
+from stream_icd.bp.parameters import RefinedParameters
+from stream_icd.bp.refine import refine
+from stream_icd.icd.coarsening import coarsening_matrix
+from stream_icd.icd.structure import structure_matrix
+
+N = 24
+
+
+def graphs() -> Iterator[csr_array]:
+    """Paths, stars and the like of N nodes, with all kinds of positive finite weights."""
+    nodes = np.arange(N)
+    steps = np.abs(nodes[:, None] - nodes)
+    shapes = {
+        "path": steps == 1,
+        "star": (nodes[:, None] == 0) ^ (nodes == 0),
+        "complete": steps > 0,
+        "bipartite": (nodes[:, None] % 2) ^ (nodes % 2),
+        "matching": (nodes[:, None] // 2 == nodes // 2) & (steps == 1),
+        "one edge": (nodes[:, None] + nodes == 1),
+        "no edges": steps < 0,
+    }
+    rng = np.random.default_rng(0)
+    for shape in shapes.values():
+        for weights in (np.ones((N, N)), 10.0 ** rng.uniform(-308, 308, (N, N))):
+            yield csr_array(np.triu(shape * weights, 1) + np.triu(shape * weights, 1).T)
+    yield csr_array(block_diag([np.ones((3, 3)) - np.eye(3)] * 3 + [np.zeros((5, 5))]))
+
+
+def check(adjacency: csr_array) -> None:
+    """Labels are in range whatever is asked, and whatever the weights are."""
+    adjacency.eliminate_zeros()
+    n_nodes = adjacency.shape[0]
+    for mixing, spread in ((None, 1.0), (0.001, 1.0), (0.999, 0.0), (0.5, 0.5)):
+        parameters = RefinedParameters(1.5, mixing, spread, iterations=2, sweeps=3)
+        for k in (None, 1, 2, n_nodes // 2, n_nodes):
+            labels = refine(adjacency, parameters, k)
+            assert set(labels) == set(range(k or labels.max() + 1)), (mixing, k, labels)
+    structure = structure_matrix(adjacency, "ICD-C")
+    coarsening_matrix(structure, adjacency, n_nodes // 3)
+
+
+def check_beliefs(adjacency: csr_array, start: NDArray[np.int32]) -> None:
+    """Weights as they are, past the range of floating point too, give communities there are."""
+    with np.errstate(over="ignore"):
+        graph = finest_level(adjacency)
+    k = int(start.max()) + 1
+    for weights in (graph.weights, graph.weights * 0 + 1e308, graph.weights * 0 + np.nan):
+        strange = graph._replace(weights=weights, strengths=graph.strengths + weights.sum())
+        for model in (Model(0.3, 1.0, k), Model(1e-9, 0.0, 1)):
+            labels = likeliest_communities(strange, start, k, model, 3)
+            assert set(labels) <= set(range(k)), labels
+
+
+def main() -> None:
+    """Check all graphs while taking note of what was called."""
+    called: set[str] = set()
+    sys.setprofile(_noting(called))
+    for adjacency in graphs():
+        check(adjacency)
+        check_beliefs(adjacency, (np.arange(adjacency.shape[0]) % 5).astype(np.int32))
+    sys.setprofile(None)
+    sys.stdout.write(json.dumps(sorted(kernels() - called)))
+
+
+def kernels() -> set[str]:
+    """Names of all functions that are compiled."""
+    sources = Path(stream_icd.__file__).parent.rglob("*.py")
+    pattern = re.compile(r"^@compiled\b.*\n(?:@.*\n)*def (\w+)", re.MULTILINE)
+    return {name for path in sources for name in pattern.findall(path.read_text())}
+
+
+def _noting(called: set[str]) -> Callable[[FrameType, str, Any], None]:
+    def note(frame: FrameType, event: str, _argument: Any) -> None:
+        if event == "call":
+            called.add(frame.f_code.co_name)
+
+    return note
+
+
+if __name__ == "__main__":
+    main()

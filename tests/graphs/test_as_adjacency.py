@@ -1,0 +1,142 @@
+"""Any graph a caller may hold becomes the same canonical adjacency matrix."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import networkx
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.sparse import coo_array, csc_array, csr_matrix
+
+from stream_icd.errors import BadInput, BadSettings
+from stream_icd.graphs.adjacency import as_adjacency
+from stream_icd.synthetic.gn import generate_gn
+
+PAIRS = np.array([[0, 1, 3], [1, 2, 1]])
+EXPECTED = np.array(
+    [[0, 1, 0, 0, 0], [1, 0, 1, 1, 0], [0, 1, 0, 0, 0], [0, 1, 0, 0, 0], [0, 0, 0, 0, 0]]
+)
+
+
+def networkx_graph() -> networkx.Graph:
+    graph = networkx.Graph()
+    graph.add_nodes_from(range(5))
+    graph.add_edges_from(PAIRS.T.tolist())
+    return graph
+
+
+@pytest.mark.parametrize(
+    "graph",
+    [
+        (PAIRS, 5),
+        (np.concatenate([PAIRS, PAIRS[::-1]], axis=1), 5),
+        csc_array(EXPECTED),
+        csr_matrix(np.triu(EXPECTED)),
+        networkx_graph(),
+        networkx.DiGraph(networkx_graph()),
+        SimpleNamespace(edge_index=PAIRS, num_nodes=5),
+        SimpleNamespace(adjacency=lambda: coo_array(EXPECTED)),
+        EXPECTED,
+        EXPECTED.astype(bool),
+        EXPECTED.tolist(),
+        torch.tensor(EXPECTED),
+        (torch.tensor(PAIRS), torch.tensor(5)),
+    ],
+    ids=[
+        "pairs",
+        "pairs in both directions",
+        "csc_array",
+        "csr_matrix",
+        "networkx Graph",
+        "networkx DiGraph",
+        "edge_index attribute",
+        "adjacency method",
+        "dense",
+        "dense bool",
+        "dense lists",
+        "dense tensor",
+        "tensor pairs",
+    ],
+)
+def test_every_kind_of_graph_gives_one_matrix(graph: object) -> None:
+    adjacency = as_adjacency(graph)
+    assert np.array_equal(adjacency.toarray(), EXPECTED)
+    assert adjacency.dtype == np.float64
+    assert adjacency.format == "csr"
+    assert adjacency.has_canonical_format
+
+
+@pytest.mark.parametrize(
+    "edge_index",
+    [PAIRS, PAIRS.astype(np.uint32), torch.tensor(PAIRS), PAIRS.tolist(), tuple(PAIRS)],
+    ids=["array", "unsigned", "tensor", "lists", "src and dst"],
+)
+def test_a_bare_edge_index_has_the_nodes_that_it_names(edge_index: object) -> None:
+    assert np.array_equal(as_adjacency(edge_index).toarray(), EXPECTED[:4, :4])
+
+
+def test_an_edge_index_without_pairs_is_a_graph_without_nodes() -> None:
+    assert as_adjacency(np.empty((2, 0), np.int64)).shape == (0, 0)
+
+
+def test_one_edge_both_ways_is_the_same_graph_read_either_way() -> None:
+    assert as_adjacency(np.array([[0, 1], [1, 0]])).toarray().tolist() == [[0, 1], [1, 0]]
+
+
+def test_a_planted_graph_is_taken_as_it_is() -> None:
+    planted = generate_gn(np.random.default_rng(0), 60, 4, p_in=0.5, p_out=0.05)
+    assert (as_adjacency(planted) != planted.adjacency()).nnz == 0
+
+
+@given(st.lists(st.tuples(st.integers(0, 6), st.integers(0, 6)), max_size=20))
+def test_the_matrix_is_symmetric_and_loopless_whatever_the_pairs(
+    pairs: list[tuple[int, int]],
+) -> None:
+    index = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
+    dense = as_adjacency((index, 7)).toarray()
+    assert np.array_equal(dense, dense.T)
+    assert not dense.diagonal().any()
+    joined = {frozenset(pair) for pair in pairs if pair[0] != pair[1]}
+    assert {frozenset(pair) for pair in np.argwhere(dense).tolist()} == joined
+
+
+def test_weights_of_a_repeated_pair_add() -> None:
+    data = SimpleNamespace(
+        edge_index=np.array([[0, 0, 1], [1, 1, 2]]), num_nodes=3, edge_weight=[1.0, 2.5, 4.0]
+    )
+    assert as_adjacency(data).toarray().tolist() == [[0, 3.5, 0], [3.5, 0, 4], [0, 4, 0]]
+
+
+@pytest.mark.parametrize(
+    ("graph", "words"),
+    [
+        (coo_array(np.ones((2, 3))), "square"),
+        ((np.array([[0], [5]]), 5), "0..4"),
+        ((np.array([[0], [-1]]), 5), "0..4"),
+        ((np.array([[0.5], [1.0]]), 5), "integers"),
+        ((np.array([0, 1]), 5), "shape"),
+        (coo_array([[0.0, -1.0], [-1.0, 0.0]]), "-1.0"),
+        (coo_array([[0.0, np.nan], [1.0, 0.0]]), "finite"),
+        (SimpleNamespace(edge_index=PAIRS, num_nodes=5, edge_weight=[1.0]), "weight"),
+        (np.array([[0, 1], [1, 2]]), "ndarray.*may be two pairs or the adjacency of two nodes"),
+        (PAIRS.T, "ndarray.*shape (3, 2).*transpose"),
+        (np.ones((3, 4, 4)), "ndarray of float64 of shape (3, 4, 4).*networkx"),
+        (np.array([["a", "b"], ["b", "c"]]), "ndarray of <U1"),
+        ([[0, 1], [1]], "list that is no array"),
+        ([[-1, 3, 4], [0, 1, 2]], "-1..4"),
+    ],
+)
+def test_a_graph_that_is_none_is_refused_with_its_fault(graph: object, words: str) -> None:
+    pattern = words.replace("(", r"\(").replace(")", r"\)")
+    with pytest.raises(BadInput, match=f"(?i){pattern}"):
+        as_adjacency(graph)
+
+
+@pytest.mark.parametrize(("graph", "kind"), [("a graph", "str"), (3, "int"), ({0: [1]}, "dict")])
+def test_an_unknown_kind_is_named_and_told_what_to_give(graph: object, kind: str) -> None:
+    with pytest.raises(BadSettings, match=f"a {kind} is no graph.*NetworkX.*adjacency()"):
+        as_adjacency(graph)

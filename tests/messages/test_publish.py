@@ -1,0 +1,138 @@
+"""What a producer sends, and how fast."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from stream_icd.communities import Labels
+from stream_icd.errors import BadSettings, DeliveryFailed
+from stream_icd.kafka.record import OutgoingRecord
+from stream_icd.messages.partitioning import by_snapshot
+from stream_icd.messages.publish import Pace, publish_source
+from stream_icd.snapshot import Snapshot
+from stream_icd.sources.source import Source
+from stream_icd.wire.snapshots import decode_snapshot
+
+
+class Sent:
+    """Takes records instead of a broker."""
+
+    def __init__(self, fails: bool = False) -> None:
+        self.records: list[OutgoingRecord] = []
+        self.flushed = 0
+        self._fails = fails
+
+    def send(self, record: OutgoingRecord) -> None:
+        self.records.append(record)
+
+    def flush(self) -> None:
+        if self._fails:
+            raise DeliveryFailed("refused")
+        self.flushed = len(self.records)
+
+
+class Clock:
+    """Time that passes only while somebody sleeps."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
+def endless(snapshot: Callable[..., Snapshot]) -> Source:
+    def all_of_them():
+        i = 0
+        while True:
+            one = snapshot(i)
+            truth = np.zeros(one.n_nodes, np.int32)
+            yield one, Labels(one.graph, one.id, one.window, one.nodes, truth)
+            i += 1
+
+    return Source(None, all_of_them())
+
+
+def test_the_limit_ends_an_endless_source_and_everything_was_flushed(snapshot) -> None:
+    sent, clock = Sent(), Clock()
+    report = publish_source(
+        endless(snapshot), sent, Pace(None, clock.monotonic, clock.sleep), limit=3
+    )
+    assert (report.snapshots, report.labels, report.nodes) == (3, 3, 72)
+    assert sent.flushed == 6
+    topics = [record.topic for record in sent.records]
+    assert topics == ["icd.labels.v1", "icd.snapshots.v1"] * 3
+    last = sent.records[-1]
+    assert decode_snapshot(last.key, last.value, last.headers) == snapshot(2)
+
+
+def test_the_rate_is_kept_without_drift(snapshot) -> None:
+    clock, times = Clock(), []
+
+    def slow(_: Snapshot) -> None:
+        times.append(clock.now)
+        clock.now += 0.1  # sending takes a while, too
+
+    pace = Pace(4.0, clock.monotonic, clock.sleep)
+    publish_source(endless(snapshot), Sent(), pace, limit=5, on_sent=slow)
+    assert times == pytest.approx([100.0, 100.25, 100.5, 100.75, 101.0])
+
+
+def test_a_rate_of_nothing_is_refused() -> None:
+    with pytest.raises(BadSettings, match="rate 0"):
+        Pace(0, Clock().monotonic, Clock().sleep)
+
+
+def test_a_refused_record_is_an_error(snapshot) -> None:
+    clock = Clock()
+    pace = Pace(None, clock.monotonic, clock.sleep)
+    with pytest.raises(DeliveryFailed):
+        publish_source(endless(snapshot), Sent(fails=True), pace, limit=1)
+
+
+def test_what_the_topic_holds_is_not_sent_again_and_not_counted_to_the_limit(snapshot) -> None:
+    sent, clock = Sent(), Clock()
+    pace = Pace(None, clock.monotonic, clock.sleep)
+    report = publish_source(
+        endless(snapshot), sent, pace, limit=2, already={snapshot(0), snapshot(2)}
+    )
+    assert (report.snapshots, report.already_sent) == (2, 2)
+    ids = [dict(record.headers)["ce_id"] for record in sent.records[1::2]]
+    assert ids == [b"test/1", b"test/3"]
+
+
+def test_spread_over_partitions_each_is_acknowledged_before_the_next_is_sent(snapshot) -> None:
+    class Watched(Sent):
+        def send(self, record: OutgoingRecord) -> None:
+            if record.topic == "icd.snapshots.v1":
+                assert self.flushed >= len(self.records) - 1  # all but its labels
+            super().send(record)
+
+    sent, clock = Watched(), Clock()
+    pace = Pace(None, clock.monotonic, clock.sleep)
+    publish_source(endless(snapshot), sent, pace, limit=30, partition_of=by_snapshot(6))
+    partitions = [r.partition for r in sent.records if r.topic == "icd.snapshots.v1"]
+    assert set(partitions) == set(range(6))
+    assert partitions[:6] == [0, 1, 0, 1, 0, 2], "another hash sends what is sent again elsewhere"
+    assert {r.partition for r in sent.records if r.topic == "icd.labels.v1"} == {None}
+
+
+def test_asked_to_stop_while_it_waits_it_begins_nothing_more(snapshot) -> None:
+    sent, clock, stop = Sent(), Clock(), threading.Event()
+
+    def sleep(seconds: float) -> None:
+        clock.sleep(seconds)
+        if clock.now > 101.5:
+            stop.set()
+
+    pace = Pace(1.0, clock.monotonic, sleep)
+    report = publish_source(endless(snapshot), sent, pace, stop=stop)
+    assert (report.snapshots, report.labels) == (2, 2)
+    assert sent.flushed == len(sent.records) == 4

@@ -1,0 +1,248 @@
+"""A saved model comes back bit for bit, and anything else is refused by name."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import numpy as np
+import pytest
+from safetensors.numpy import save
+
+from stream_icd.bp.parameters import RefinedParameters
+from stream_icd.detection import detect
+from stream_icd.errors import (
+    BadSettings,
+    ModelDamaged,
+    ModelError,
+    ModelForeign,
+    ModelNotFound,
+    ModelTooNew,
+)
+from stream_icd.icd.recipe import Recipe
+from stream_icd.registry.model import (
+    RECIPE_FILE,
+    WEIGHTS_FILE,
+    Model,
+    initial_model,
+    load_model,
+    save_model,
+)
+
+REFINED = RefinedParameters(resolution=2.5, mixing=0.3)
+
+
+@pytest.fixture
+def saved(recipe: Recipe, tmp_path: Path) -> Path:
+    folder = tmp_path / "toy"
+    save_model(Model(recipe, initial_model(recipe).weights, REFINED), folder)
+    return folder
+
+
+def test_a_model_comes_back_as_it_was(saved: Path, recipe: Recipe) -> None:
+    model, original = load_model(saved), initial_model(recipe)
+    assert model.recipe == recipe
+    assert model.refined == REFINED
+    assert model.weights.keys() == original.weights.keys()
+    assert all(np.array_equal(model.weights[n], original.weights[n]) for n in model.weights)
+
+
+def test_a_model_folder_holds_two_plain_files(saved: Path) -> None:
+    assert {path.name for path in saved.iterdir()} == {WEIGHTS_FILE, RECIPE_FILE}
+
+
+def test_a_recipe_file_says_what_is_not_the_papers(saved: Path) -> None:
+    head = tomllib.loads((saved / RECIPE_FILE).read_text())
+    assert "modules/layers.py" in head["deviations"]["encoder.normalise_rows"]
+
+
+def test_a_model_is_never_overwritten(saved: Path, recipe: Recipe) -> None:
+    with pytest.raises(BadSettings, match="new folder"):
+        save_model(initial_model(recipe), saved)
+
+
+def test_a_missing_model_is_told_what_is_there(saved: Path) -> None:
+    with pytest.raises(ModelNotFound, match="toy"):
+        load_model(saved.with_name("tyo"))
+
+
+def test_every_truncation_of_the_weights_is_damage(saved: Path) -> None:
+    path = saved / WEIGHTS_FILE
+    content = path.read_bytes()
+    for length in (0, 1, 8, 100, len(content) // 2, len(content) - 1):
+        path.write_bytes(content[:length])
+        with pytest.raises(ModelDamaged, match="SHA-256"):
+            load_model(saved)
+
+
+def test_one_changed_bit_of_the_weights_is_damage(saved: Path) -> None:
+    path = saved / WEIGHTS_FILE
+    content = bytearray(path.read_bytes())
+    content[-5] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(ModelDamaged, match="SHA-256"):
+        load_model(saved)
+
+
+def test_missing_weights_are_damage(saved: Path) -> None:
+    (saved / WEIGHTS_FILE).unlink()
+    with pytest.raises(ModelDamaged, match="missing"):
+        load_model(saved)
+
+
+def edit(path: Path, old: str, new: str) -> None:
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new, 1))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "error", "words"),
+    [
+        ("format = 1", "format = 2", ModelTooNew, "upgrade"),
+        ("format = 1", "", ModelForeign, "stream_icd"),
+        ("format = 1", 'format = "one"', ModelForeign, "stream_icd"),
+        ("sha256", "sha512", ModelForeign, "stream_icd"),
+        ("[recipe]", "[recipe", ModelDamaged, "TOML"),
+        ('kind = "gcn"', 'kind = "other"', ModelDamaged, "gcn"),
+        ('name = "toy"', "name = 5", ModelDamaged, "name"),
+        ('variant = "ICD-M"', 'variant = "ICD-X"', ModelDamaged, "variant"),
+        ("    128,\n", "    130,\n", ModelDamaged, "do not fit"),
+        ("mixing = 0.3", "mixing = 1.3", ModelDamaged, "mixing"),
+        ("mixing = 0.3", "mixture = 0.3", ModelDamaged, "mixture"),
+        ("[refined]", "[other]", ModelForeign, "stream_icd"),
+        ("iterations = 10", "iterations = 1.5", ModelDamaged, "iterations.*1.5"),
+        ("iterations = 10", "iterations = nan", ModelDamaged, "iterations.*1000.*nan"),
+        ("iterations = 10", "iterations = 1000000000", ModelDamaged, "iterations.*1000"),
+        ("sweeps = 8", 'sweeps = "8"', ModelDamaged, "sweeps"),
+        ("resolution = 2.5", 'resolution = "2.5"', ModelDamaged, "resolution"),
+        ("resolution = 2.5", "resolution = true", ModelDamaged, "resolution"),
+        ("resolution = 2.5", "resolution = inf", ModelDamaged, "resolution"),
+        ("smoothing = 0", "smoothing = 1000000000", ModelDamaged, "smoothing.*100.*1000000000"),
+        ("learning_rate = 0.001", "learning_rate = inf", ModelDamaged, "learning_rate"),
+        ("    128,\n", "    1000000000,\n", ModelDamaged, "widths.*65536"),
+        ("    128,\n    64,\n", "    65536,\n    65536,\n", ModelDamaged, "268435456"),
+        ("seed = 0", "seed = 1" + 5000 * "0", ModelDamaged, "TOML"),
+        ("seed = 0", "seed = " + 5000 * "[", ModelDamaged, "TOML"),
+    ],
+)
+def test_an_altered_recipe_is_refused_for_what_it_is(
+    saved: Path, old: str, new: str, error: type[Exception], words: str
+) -> None:
+    edit(saved / RECIPE_FILE, old, new)
+    with pytest.raises(error, match=words):
+        load_model(saved)
+
+
+def replace_weights(folder: Path, content: bytes) -> None:
+    """Other weights, whose hash the recipe names."""
+    old = hashlib.sha256((folder / WEIGHTS_FILE).read_bytes()).hexdigest()
+    (folder / WEIGHTS_FILE).write_bytes(content)
+    edit(folder / RECIPE_FILE, old, hashlib.sha256(content).hexdigest())
+
+
+@pytest.mark.parametrize("kind", ["BF16", "F8_E4M3", "F16", "F64", "I32"])
+def test_weights_of_another_type_are_damage(saved: Path, kind: str) -> None:
+    n_bytes = {"BF16": 2, "F8_E4M3": 1, "F16": 2, "F64": 8, "I32": 4}[kind]
+    header = {
+        "layer.0": {"dtype": kind, "shape": [2], "data_offsets": [0, 2 * n_bytes]},
+    }
+    text = json.dumps(header).encode()
+    content = len(text).to_bytes(8, "little") + text + bytes(2 * n_bytes)
+    replace_weights(saved, content)
+    with pytest.raises(ModelDamaged, match=f"{kind}.*F32"):
+        load_model(saved)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 1e30])
+def test_weights_out_of_range_are_damage_that_names_them(
+    saved: Path, recipe: Recipe, value: float
+) -> None:
+    weights = initial_model(recipe).weights
+    weights["layer.1"][3, 5] = value
+    replace_weights(saved, save(weights))
+    with pytest.raises(ModelDamaged, match=r"layer\.1 holds .*1e\+06"):
+        load_model(saved)
+
+
+@pytest.mark.parametrize("name", [WEIGHTS_FILE, RECIPE_FILE])
+def test_a_file_too_large_for_its_model_is_not_read(saved: Path, name: str) -> None:
+    with (saved / name).open("r+b") as file:
+        file.truncate(2**40)  # a hole: nothing is written
+    with pytest.raises(ModelDamaged, match=rf"{name} has {2**40} bytes; at most"):
+        load_model(saved)
+
+
+def test_whatever_is_changed_in_a_model_it_is_refused_by_name_or_works(saved: Path) -> None:
+    """Bytes of both files are changed at random, the hash kept right: no other error escapes."""
+    rng = random.Random(0)
+    texts = [(saved / name).read_bytes() for name in (RECIPE_FILE, WEIGHTS_FILE)]
+    ring = np.arange(12)
+    graph = (np.stack([ring, (ring + 1) % 12]), 12)
+    n_refused = 0
+    for _ in range(120):
+        head, weights = (bytearray(text) for text in texts)
+        mutate(head if rng.random() < 0.5 else weights, rng)
+        digests = (hashlib.sha256(one).hexdigest().encode() for one in (texts[1], weights))
+        (saved / WEIGHTS_FILE).write_bytes(weights)
+        (saved / RECIPE_FILE).write_bytes(bytes(head).replace(*digests))
+        try:
+            model = load_model(saved)
+        except ModelError:
+            n_refused += 1
+            continue
+        for mode in ("refined", "faithful"):
+            labels = detect(graph, model, 3, mode=mode).communities  # type: ignore[arg-type]
+            assert set(labels) == {0, 1, 2}
+    assert 40 < n_refused < 120
+
+
+def mutate(content: bytearray, rng: random.Random) -> None:
+    """Change some bytes: near the start most often, where headers and settings are."""
+    for _ in range(rng.randint(1, 4)):
+        at = rng.randrange(min(len(content), rng.choice([600, 2000, len(content)])))
+        match rng.randrange(4):
+            case 0:
+                content[at] = rng.randrange(256)
+            case 1:
+                del content[at : at + rng.randrange(9)]
+            case 2:
+                content[at:at] = rng.choice([b"9", b"nan", b"-", b"[", b'"', b"1e9", b"\n"])
+            case _:
+                content[at] ^= 1 << rng.randrange(8)
+
+
+def test_bytes_that_are_no_text_are_damage(saved: Path) -> None:
+    (saved / RECIPE_FILE).write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(ModelDamaged, match="TOML"):
+        load_model(saved)
+
+
+def test_weights_that_are_no_safetensors_are_damage(saved: Path) -> None:
+    replace_weights(saved, b"not safetensors at all")
+    with pytest.raises(ModelDamaged, match="safetensors"):
+        load_model(saved)
+
+
+def test_loading_and_detecting_never_imports_torch_or_sklearn(saved: Path) -> None:
+    program = f"""
+import sys
+import tomllib
+import numpy as np
+from stream_icd.detection import detect
+from stream_icd.graphs.adjacency import as_adjacency
+from stream_icd.registry.model import load_model
+ring = np.arange(12)
+adjacency = as_adjacency((np.stack([ring, (ring + 1) % 12]), 12))
+for mode in ("refined", "faithful"):
+    found = detect(adjacency, load_model({str(saved)!r}), 3, mode=mode).communities
+    assert found.shape == (12,)
+loaded = {{"torch", "sklearn", "matplotlib"}} & sys.modules.keys()
+assert not loaded, loaded
+"""
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=120)

@@ -1,0 +1,263 @@
+"""Groups, gaps, asynchronous programs, events and nodes: the rest of what subscribing promises."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pytest
+
+from stream_icd import subscribe, subscribe_events, subscribe_node
+from stream_icd.errors import BadSettings, TopicMissing
+from stream_icd.events import CommunityEvents
+from stream_icd.kafka.record import OutgoingRecord
+from stream_icd.kafka.topics import TopicSpec, create_topics
+from stream_icd.snapshot import Window
+from stream_icd.subscribers.group_reader import LOOK_EVERY_S, group_of, open_group_reader
+from stream_icd.tracking.gaps import Gap
+from stream_icd.wire.events import encode_events
+from tests.brokers import Broker
+from tests.workers.tracked import outgoing, publish, stream, unbroken, window
+
+MakeTopic = Callable[..., str]
+
+
+def told(broker: Broker, topic: str, *hours: CommunityEvents) -> None:
+    messages = map(encode_events, hours)
+    publish(broker, [OutgoingRecord(topic, m.value, m.key, m.headers) for m in messages])
+
+
+def test_a_group_goes_on_after_what_it_received(broker: Broker, make_topic: MakeTopic) -> None:
+    topic = make_topic()
+    publish(broker, [outgoing(one, topic) for one in stream("g", 6)])
+    settings = broker.steady()
+    options = {"group": topic, "settings": settings, "topic": topic}
+    assert [one.snapshot_id for one in subscribe(limit=2, **options)] == ["g/0", "g/1"]
+    with subscribe(**options) as found:
+        assert [next(found).snapshot_id for _ in range(2)] == ["g/2", "g/3"]
+    # g/3 was handed out, and nobody came back to say that it was dealt with.
+    assert [one.snapshot_id for one in subscribe(limit=3, **options)] == ["g/3", "g/4", "g/5"]
+
+
+def test_readers_with_different_filters_in_a_group_of_one_name_each_get_all_of_theirs(
+    broker: Broker, make_topic: MakeTopic
+) -> None:
+    topic = make_topic()
+    a, b = stream("a", 2), stream("b", 4, seed=4)
+    sent = [b[0], a[0], b[1], a[1], b[2], b[3]]
+    publish(broker, [outgoing(one, topic) for one in sent])
+    options = {"group": topic, "settings": broker.steady(), "topic": topic, "limit": 2}
+    for filters, seen in (
+        ({"graph": "a"}, ["a/0", "a/1"]),
+        ({"graph": "b"}, ["b/0", "b/1"]),
+        ({"model": a[0].model}, ["b/0", "a/0"]),
+        ({}, ["b/0", "a/0"]),
+    ):
+        assert [one.snapshot_id for one in subscribe(**filters, **options)] == seen, filters
+
+
+def test_each_filter_makes_another_group_and_a_name_alone_stays_as_it_is() -> None:
+    filters = [
+        {},
+        {"graph": "as"},
+        {"model": "as"},
+        {"graph": "as", "model": "as"},
+        {"community": 7},
+        {"node": 7},
+        {"event": "born"},
+    ]
+    groups = [group_of("g", **{"graph": None, **each}) for each in filters]
+    assert groups[:2] == ["g", "g-as"]
+    assert len(set(groups)) == len(filters)
+    assert group_of(None, "as", node=7) is None
+
+
+def test_a_record_in_hand_can_be_acknowledged_after_the_stop(
+    embedded: Broker, topic_name: str
+) -> None:
+    create_topics(embedded.settings(), [TopicSpec(topic_name)])
+    publish(embedded, [OutgoingRecord(topic_name, value, b"g") for value in (b"0", b"1", b"2")])
+
+    def read(limit: int) -> list[bytes | None]:
+        stop, values = threading.Event(), []
+        with open_group_reader(embedded.steady(), topic_name, topic_name, stop) as records:
+            for record in records:
+                values.append(record.value)
+                if len(values) == limit:
+                    stop.set()
+                    time.sleep(3 * LOOK_EVERY_S)  # whoever looks at it has seen it
+        return values
+
+    assert read(2) == [b"0", b"1"]
+    assert read(1) == [b"2"]
+
+
+def test_a_group_shares_and_a_reader_without_one_gets_everything(
+    embedded: Broker, topic_name: str
+) -> None:
+    options = {"group": "g", "settings": embedded.settings(), "topic": topic_name}
+    with pytest.raises(BadSettings, match="reads on from where it was"):
+        subscribe(start="beginning", **options)
+    with pytest.raises(BadSettings, match="reads on from where it was"):
+        subscribe(until="end", **options)
+    with pytest.raises(TopicMissing, match=topic_name):
+        next(subscribe(**options))
+
+
+def test_missing_windows_are_told_before_the_window_after_them(
+    broker: Broker, make_topic: MakeTopic
+) -> None:
+    topic = make_topic()
+    hours = stream("g", 8)
+    other = [window("other", hour, [0, 1]) for hour in (0, 4)]
+    late_and_twice = [hours[1], hours[4]]
+    far = Window(hours[3].window.start, datetime(9999, 12, 31, tzinfo=UTC))
+    wrong = replace(hours[3], window=far, snapshot_id="g/far")
+    sent = [hours[0], hours[2], other[0], hours[3], wrong, hours[7], *late_and_twice, other[1]]
+    publish(broker, [outgoing(one, topic) for one in sent])
+    heard: list[Gap | str] = []
+    options = {"start": "beginning", "until": "end", "settings": broker.settings(), "topic": topic}
+    heard.extend(one.snapshot_id for one in subscribe(on_gap=heard.append, **options))
+    gaps = [(heard[i + 1], gap.missed) for i, gap in enumerate(heard) if isinstance(gap, Gap)]
+    assert gaps == [("g/2", 1), ("g/7", 3), ("other/4", 3)]
+    assert str(heard[1]) == (
+        "g: 1 window is missing from 2020-01-01 01:00:00+00:00 to 2020-01-01 02:00:00+00:00"
+    )
+
+
+def test_async_for_is_the_same(broker: Broker, make_topic: MakeTopic) -> None:
+    topic = make_topic()
+    publish(broker, [outgoing(one, topic) for one in stream("g", 3)])
+
+    async def follow() -> list[str]:
+        options = {"start": "beginning", "settings": broker.settings(), "topic": topic}
+        found = [one.snapshot_id async for one in subscribe(until="end", **options)]
+        async with subscribe(**options) as endless:
+            async for one in endless:
+                found.append(one.snapshot_id)
+                if one.snapshot_id == "g/2":
+                    break
+        return found
+
+    assert asyncio.run(follow()) == ["g/0", "g/1", "g/2"] * 2
+
+
+def test_a_program_goes_on_while_it_waits_for_the_next(
+    broker: Broker, make_topic: MakeTopic
+) -> None:
+    topic = make_topic()
+
+    async def follow() -> str:
+        found = subscribe(start="beginning", settings=broker.settings(), topic=topic)
+        too_long = threading.Timer(30, found.close)  # a program that stands still would for ever
+        too_long.start()
+        async with found:
+            waiting = asyncio.ensure_future(anext(found))
+            await asyncio.sleep(0.2)
+            publish(broker, [outgoing(stream("g", 1)[0], topic)])
+            snapshot_id = (await waiting).snapshot_id
+        too_long.cancel()
+        return snapshot_id
+
+    assert asyncio.run(follow()) == "g/0"
+
+
+def test_a_wait_that_was_given_up_loses_nothing(broker: Broker, make_topic: MakeTopic) -> None:
+    topic = make_topic()
+    publish(broker, [outgoing(one, topic) for one in stream("g", 1)])
+
+    async def follow() -> str:
+        options = {"start": "beginning", "settings": broker.settings(), "topic": topic}
+        async with subscribe(**options) as found:
+            assert (await anext(found)).snapshot_id == "g/0"
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(anext(found), 0.3)
+            publish(broker, [outgoing(stream("g", 2)[1], topic)])
+            return (await asyncio.wait_for(anext(found), 20)).snapshot_id
+
+    assert asyncio.run(follow()) == "g/1"
+
+
+def test_closing_ends_a_wait_in_another_thread(embedded: Broker, topic_name: str) -> None:
+    create_topics(embedded.settings(), [TopicSpec(topic_name)])
+    found = subscribe(settings=embedded.settings(), topic=topic_name)
+    got: list[object] = []
+    thread = threading.Thread(target=lambda: got.extend(found))
+    thread.start()
+    time.sleep(0.5)
+    found.close()
+    thread.join(30)
+    assert not thread.is_alive()
+    assert got == []
+
+
+APART, TOGETHER = [0] * 10 + [1] * 8, [0] * 18
+HOURS = [APART, APART, TOGETHER, TOGETHER, APART]
+
+
+@pytest.fixture
+def events_topic(embedded: Broker, topic_name: str) -> str:
+    """Two communities that merge in the third hour and split in the fifth."""
+    create_topics(embedded.settings(), [TopicSpec(topic_name)])
+    hours = [window("g", hour, labels) for hour, labels in enumerate(HOURS)]
+    later = window("g", 0, APART, model="m@0")  # too late
+    told(embedded, topic_name, *unbroken([*hours, later]), unbroken(hours)[0])
+    return topic_name
+
+
+@pytest.fixture
+def options(embedded: Broker, events_topic: str) -> dict[str, object]:
+    settings = embedded.settings()
+    return {"start": "beginning", "until": "end", "settings": settings, "topic": events_topic}
+
+
+def summary(found: list[CommunityEvents]) -> list[tuple[str, list[tuple[str, int]]]]:
+    return [(one.snapshot_id, [(e.kind, e.community) for e in one.events]) for one in found]
+
+
+def test_events_come_once_and_the_late_window_is_said(options: dict[str, object]) -> None:
+    found = list(subscribe_events("g", **options))  # type: ignore[arg-type]
+    assert [one.snapshot_id for one in found] == ["g/0", "g/1", "g/2", "g/3", "g/4", "g/0"]
+    assert [one.late for one in found] == [False] * 5 + [True]
+
+
+def test_events_of_a_kind_and_of_a_community(options: dict[str, object]) -> None:
+    mergers = list(subscribe_events(event="merged", **options))  # type: ignore[arg-type]
+    assert summary(mergers) == [("g/2", [("merged", 0)])]
+    assert mergers[0].communities.tolist() == [0] * 18
+    both = subscribe_events(event={"merged", "split"}, limit=2, **options)  # type: ignore[arg-type]
+    assert summary(list(both)) == [("g/2", [("merged", 0)]), ("g/4", [("split", 0)])]
+    one = subscribe_events(community=1, **options)  # type: ignore[arg-type]
+    assert summary(list(one)) == [
+        ("g/0", [("born", 1)]), ("g/1", [("continued", 1)]), ("g/2", [("merged", 0)]),
+        ("g/4", [("split", 0), ("born", 1)]),
+    ]  # fmt: skip
+    assert list(subscribe_events("other", event="merged", **options)) == []  # type: ignore[arg-type]
+    with pytest.raises(BadSettings, match="no event 'eaten'; there are born, grown"):
+        subscribe_events(event="eaten", **options)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("node", [12, "12"])
+def test_a_node_is_followed_from_community_to_community(
+    node: int | str, options: dict[str, object]
+) -> None:
+    changes = list(subscribe_node(node, "g", **options))  # type: ignore[arg-type]
+    assert [(one.snapshot_id, one.before, one.after) for one in changes] == [
+        ("g/0", None, 1), ("g/2", 1, 0), ("g/4", 0, 1)]  # fmt: skip
+    assert [event.kind for event in changes[1].events] == ["merged"]
+    assert list(subscribe_node(99, "g", **options)) == []  # type: ignore[arg-type]
+    stays = subscribe_node(3, "g", **options)  # type: ignore[arg-type]
+    assert [(one.before, one.after) for one in stays] == [(None, 0)]
+
+
+def test_a_node_that_leaves_is_told(embedded: Broker, topic_name: str) -> None:
+    create_topics(embedded.settings(), [TopicSpec(topic_name)])
+    hours = [window("g", 0, [0] * 9), window("g", 1, [0] * 8), window("g", 2, [0] * 9)]
+    told(embedded, topic_name, *unbroken(hours))
+    settings = embedded.settings()
+    changes = subscribe_node(8, start="beginning", until="end", settings=settings, topic=topic_name)
+    assert [(one.before, one.after) for one in changes] == [(None, 0), (0, None), (None, 0)]

@@ -1,0 +1,173 @@
+"""Training makes a model that detectors can use, and is honest about what it added."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from stream_icd.bp.parameters import RefinedParameters
+from stream_icd.detection import detect
+from stream_icd.errors import BadSettings
+from stream_icd.graphs.labelled_graph import LabelledGraph
+from stream_icd.icd.presets import default_recipe
+from stream_icd.icd.recipe import Recipe
+from stream_icd.registry.about import read_about
+from stream_icd.registry.shipped import open_model
+from stream_icd.training.card import about, card, write_model
+from stream_icd.training.data import training_graphs
+from stream_icd.training.train_model import TrainedModel, train_model
+
+SMALL = Recipe(
+    name="small",
+    encoder={"widths": (64, 32, 16)},
+    discriminator_widths=(16, 1),
+    schedule={"epochs": 2, "samples": 4},
+    losses={"rows": 100},
+    data="gn:nodes=200,communities=8,p_in=0.4,graphs=10,seed=3",
+)
+DEFAULT = default_recipe("plain").changed(data=SMALL.data)
+
+
+@pytest.fixture(scope="module")
+def trained() -> TrainedModel:
+    return train_model(training_graphs(SMALL.data), SMALL, threads=1)
+
+
+def train(folder: Path, *arguments: str, without_torch: bool = False) -> str:
+    """What `stream-icd train` prints, in a process of its own."""
+    code = "import sys; sys.modules['torch'] = None; " if without_torch else ""
+    code += "from stream_icd.cli.main import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", code, "train", *arguments],
+        cwd=folder,
+        env={"PYTHONPATH": str(Path(__file__).parents[2]), "COLUMNS": "200"},
+        capture_output=True,
+        text=True,
+        timeout=270,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_by_default_it_learns_what_the_default_method_uses_without_torch(tmp_path: Path) -> None:
+    printed = train(tmp_path, "--data", SMALL.data, "--out", "mine", without_torch=True)
+    assert "**For**: graphs like gn:" in printed
+    assert "default method, K unknown" in printed
+    opened = open_model(str(tmp_path / "mine"))
+    assert opened.model.refined != RefinedParameters()
+    assert opened.model.recipe.schedule.epochs == 0
+    train(tmp_path, "mine/recipe.toml", "--out", "again", without_torch=True)
+    for name in ("model.safetensors", "recipe.toml", "card.md", "about.toml"):
+        first, second = (tmp_path / side / name for side in ("mine", "again"))
+        assert first.read_bytes() == second.read_bytes()
+
+
+def test_without_labels_the_card_says_so_and_shows_both_criteria() -> None:
+    clear = training_graphs(SMALL.data.replace("p_in=0.4", "p_in=0.6"))
+    trained = train_model([LabelledGraph(graph.adjacency) for graph in clear[:4]], DEFAULT)
+    assert trained.fit.learned_from == "hidden edges"
+    assert [row.measure for row in trained.test] == ["bits saved an edge", "modularity, %"]
+    text = card(trained)
+    assert "without labels, by hidden edges and description length" in text
+    for tried in trained.fit.curve:
+        assert f"| {tried.hidden_edges:.3f} | {tried.description_length:.3f} |" in text
+    assert text.count("(taken)") == 1
+
+
+def test_the_card_starts_with_what_it_means_for_the_user(trained: TrainedModel) -> None:
+    first, *_ = card(trained).split("## ")
+    for words in ("**For**", "**Learned from**", "**How good**", "**Use it**", "**Do not use it**"):
+        assert words in first
+    assert "200 nodes" in first
+    assert "8 communities" in first
+    assert str(trained.test[0].trained) in first
+
+
+def test_a_model_that_adds_nothing_is_said_to() -> None:
+    """On cliques there is nothing to gain: the defaults find them."""
+    cliques = LabelledGraph(
+        training_graphs("gn:nodes=60,communities=6,p_in=1,graphs=1")[0].adjacency
+    )
+    trained = train_model([cliques] * 5, DEFAULT)
+    assert trained.test[0].gain.mean <= 0.01
+    assert ("no better than no model" in card(trained)) == (
+        trained.test[0].gain.mean <= trained.test[0].gain.error
+    )
+
+
+def test_two_graphs_are_both_learned_from_and_none_tests() -> None:
+    trained = train_model(training_graphs(SMALL.data)[:2], DEFAULT)
+    assert (trained.graphs.n_learned, trained.graphs.n_tested) == (2, 0)
+    assert "not tested" in card(trained)
+    with pytest.raises(BadSettings, match="no graphs to learn from"):
+        train_model([], DEFAULT)
+
+
+def test_every_step_is_counted_to_the_end_of_its_stage() -> None:
+    told: dict[str, list[tuple[int, int]]] = {}
+    train_model(
+        training_graphs(SMALL.data),
+        SMALL,
+        threads=1,
+        on_step=lambda stage, *step: told.setdefault(stage, []).append(step),
+    )
+    assert list(told) == ["train the encoder", "learn", "test"]
+    for steps in told.values():
+        done, totals = zip(*steps, strict=True)
+        assert list(done) == list(range(1, totals[0] + 1))
+        assert len(set(totals)) == 1
+
+
+def test_a_written_model_detects_as_the_trained_one_did(
+    trained: TrainedModel, tmp_path: Path
+) -> None:
+    write_model(trained, tmp_path / "small")
+    opened = open_model(str(tmp_path / "small"))
+    (graph,) = training_graphs("gn:nodes=200,communities=8,p_in=0.6,graphs=1,seed=99")
+    for mode in ("refined", "faithful"):
+        expected = detect(graph.adjacency, trained.model, 8, mode=mode).communities
+        found = detect(graph.adjacency, opened.model, 8, mode=mode).communities
+        assert np.array_equal(found, expected)
+    assert opened.version.startswith("small@")
+    assert read_about(tmp_path / "small") == about(trained)
+    assert (tmp_path / "small" / "training.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_card_says_what_training_added(trained: TrainedModel) -> None:
+    text = card(trained)
+    names = [(row.name, row.measure) for row in trained.test]
+    assert names == [
+        ("default method, K unknown", "NMI, %"),
+        ("default method, K given", "NMI, %"),
+        ("faithful", "NMI, %"),
+        ("faithful, last epoch", "NMI, %"),
+    ]
+    for row in trained.test:
+        scores = f"{row.trained} | {row.control} | {row.gain}"
+        assert f"| {row.name} | {row.measure} | {scores} |" in text
+        assert row.gain.mean == pytest.approx(row.trained.mean - row.control.mean)
+    # Kept or not, the last epoch's weights differ from the control's, and are shown.
+    assert str(trained.test[3].trained) != str(trained.test[3].control)
+
+
+def test_a_trained_encoder_is_made_again_from_its_own_recipe(
+    trained: TrainedModel, tmp_path: Path
+) -> None:
+    write_model(trained, tmp_path / "first")
+    train(tmp_path, "first/recipe.toml", "--out", "second", "--threads", "1")
+    for name in ("model.safetensors", "recipe.toml", "card.md", "about.toml"):
+        first, second = (tmp_path / side / name for side in ("first", "second"))
+        assert first.read_bytes() == second.read_bytes()
+
+
+def test_an_encoder_learns_from_a_teacher_where_there_are_no_labels() -> None:
+    clear = training_graphs(SMALL.data.replace("p_in=0.4", "p_in=0.6"))
+    graphs = [LabelledGraph(graph.adjacency) for graph in clear]
+    trained = train_model(graphs, SMALL, threads=1)
+    assert {row.measure for row in trained.test} == {"bits saved an edge", "modularity, %"}
+    assert trained.test[1].trained.mean > 30

@@ -1,0 +1,166 @@
+"""Graphs to learn from: everything that producers read, with known communities where there are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from stream_icd.communities import Labels
+from stream_icd.errors import BadInput, BadRow, BadSettings, SourceNotFound
+from stream_icd.history.archive import Archive
+from stream_icd.snapshot import Snapshot
+from stream_icd.sources.lfr import independent_lfr
+from stream_icd.store import open_store
+from stream_icd.synthetic.lfr import LfrSettings
+from stream_icd.training.data import training_graphs
+from stream_icd.wire.communities import encode_labels
+from stream_icd.wire.snapshots import encode_snapshot
+
+
+@pytest.mark.parametrize(
+    ("description", "words"),
+    [
+        ("sbm:nodes=3", "no graphs at or of kind 'sbm'"),
+        ("no/such/folder", "no graphs at"),
+        ("gn:mixing=0.3", "unknown mixing"),
+        ("gn:p_in", "'p_in' is no name=value"),
+        ("gn:p_in=high", "could not convert"),
+        ("as:graphs=3", "'path'"),
+        ("events:path=rows.csv,sort=maybe", "maybe"),
+    ],
+)
+def test_descriptions_are_checked(description: str, words: str, tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_text("t,src,dst\n0,1,2\n")
+    with pytest.raises(BadSettings, match=words):
+        training_graphs(description.replace("rows.csv", f"{tmp_path}/rows.csv"))
+
+
+@pytest.mark.parametrize("kind", ["as", "files", "events", "archive", "taxi"])
+def test_what_is_not_there_is_said(kind: str, tmp_path: Path) -> None:
+    with pytest.raises(SourceNotFound, match="no-such"):
+        training_graphs(f"{kind}:path={tmp_path}/no-such.parquet")
+
+
+def test_lfr_graphs_of_varying_size_have_their_truth() -> None:
+    graphs = training_graphs("lfr:nodes=1000-1200,mixing=0.2,graphs=3,seed=5")
+    sizes = [graph.adjacency.shape[0] for graph in graphs]
+    assert all(1000 <= size <= 1200 for size in sizes)
+    assert len(set(sizes)) > 1
+    assert all(graph.labels is not None for graph in graphs)
+
+
+def test_taxi_fixes_become_graphs_and_disorder_is_told(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    fixes = {
+        "t": np.repeat(np.arange(0, 600, 30), 20).astype("datetime64[s]"),
+        "taxi": np.tile(np.arange(20), 20),
+        "lat": 39.9 + rng.normal(0, 0.01, 400),
+        "lon": 116.4 + rng.normal(0, 0.01, 400),
+    }
+    pq.write_table(pa.table(fixes), tmp_path / "fixes.parquet")
+    graphs = training_graphs(f"taxi:path={tmp_path}/fixes.parquet,tick=1m,stale=2m,sample=10")
+    assert [graph.adjacency.shape for graph in graphs] == [(10, 10)] * len(graphs)
+    assert len(graphs) >= 10
+    backwards = pa.table({name: column[::-1] for name, column in fixes.items()})
+    pq.write_table(backwards, tmp_path / "backwards.parquet")
+    with pytest.raises(BadRow, match="sort the file by time"):
+        training_graphs(f"taxi:path={tmp_path}/backwards.parquet,tick=1m")
+
+
+@pytest.fixture
+def friends(tmp_path: Path) -> Path:
+    """Two edge lists of named people."""
+    folder = tmp_path / "friends"
+    folder.mkdir()
+    (folder / "monday.csv").write_text("src,dst\nana,bo\nbo,cy\ncy,ana\ndi,ed\n")
+    (folder / "tuesday.csv").write_text("src,dst\nana,bo\ndi,ed\n")
+    return folder
+
+
+def test_a_folder_of_edge_lists_is_read_as_it_is(friends: Path) -> None:
+    for description in (str(friends), f"files:path={friends}"):
+        graphs = training_graphs(description)
+        assert [graph.adjacency.nnz // 2 for graph in graphs] == [4, 2]
+        assert [graph.labels for graph in graphs] == [None, None]
+
+
+@pytest.mark.parametrize("name", ["community", "label"])
+def test_a_table_of_labels_goes_with_every_graph(name: str, friends: Path) -> None:
+    table = friends.parent / "labels.csv"
+    table.write_text(f"node,{name}\nana,red\nbo,red\ncy,blue\ndi,blue\ned,blue\n")
+    first, second = training_graphs(f"files:path={friends},labels={table}")
+    assert first.labels.tolist() == [1, 1, 0, 0, 0]  # nodes and labels in their order
+    assert second.labels.tolist() == [1, 1, 0, 0]
+
+
+def test_labels_of_a_snapshot_go_with_that_one(friends: Path) -> None:
+    table = friends.parent / "labels.csv"
+    rows = ["tuesday.csv,ana,1", "tuesday.csv,bo,2", "tuesday.csv,di,3", "tuesday.csv,ed,3"]
+    table.write_text("\n".join(["snapshot,node,community", *rows]))
+    first, second = training_graphs(f"files:path={friends},labels={table}")
+    assert first.labels is None
+    assert second.labels.tolist() == [0, 1, 2, 2]
+
+
+def test_a_node_without_a_label_is_named(friends: Path) -> None:
+    table = friends.parent / "labels.csv"
+    table.write_text("node,community\nana,1\nbo,1\ncy,1\ndi,2\n")
+    with pytest.raises(BadInput, match="no label for 1 of the 5 nodes .*, such as 'ed'"):
+        training_graphs(f"files:path={friends},labels={table}")
+
+
+def test_a_table_that_holds_no_labels_is_said_to(friends: Path) -> None:
+    with pytest.raises(BadSettings, match="src, dst; a table of labels has node and community"):
+        training_graphs(f"files:path={friends},labels={friends}/monday.csv")
+    with pytest.raises(SourceNotFound, match=r"no-such\.csv"):
+        training_graphs(f"files:path={friends},labels=no-such.csv")
+
+
+def test_windows_of_a_table_have_the_labels_of_their_time(tmp_path: Path) -> None:
+    days = np.array(["2026-01-01", "2026-01-01", "2026-01-02"], "datetime64[D]")
+    edges = {"window_start": days, "src": [1, 2, 1], "dst": [2, 3, 3]}
+    pq.write_table(pa.table(edges), tmp_path / "edges.parquet")
+    labels = {
+        "window_start": days[[0, 0, 0, 2, 2]],
+        "node": [1, 2, 3, 1, 3],
+        "label": [5, 5, 9, 9, 4],
+    }
+    pq.write_table(pa.table(labels), tmp_path / "labels.parquet")
+    first, second = training_graphs(
+        f"as:path={tmp_path}/edges.parquet,labels={tmp_path}/labels.parquet"
+    )
+    assert first.labels.tolist() == [0, 0, 1]
+    assert second.labels.tolist() == [1, 0]
+
+
+def test_events_become_a_graph_a_window(tmp_path: Path) -> None:
+    path = tmp_path / "mails.csv"
+    path.write_text("ana,bo,0\nana,bo,10\nbo,cy,3700\ncy,di,3600\n")
+    (first, second) = training_graphs(
+        f"events:path={path},columns=src;dst;t,window=1h,weight=count,sort=yes"
+    )
+    assert first.adjacency.toarray().tolist() == [[0, 2], [2, 0]]
+    assert second.adjacency.nnz == 4
+
+
+def test_an_archive_gives_its_snapshots_with_their_labels(tmp_path: Path) -> None:
+    archive = Archive(open_store(str(tmp_path / "history")))
+    made: list[tuple[Snapshot, Labels]] = []
+    for snapshot, labels in independent_lfr(
+        1, 3, LfrSettings(n_nodes=200, max_degree=50)
+    ).snapshots:
+        assert labels is not None
+        archive.add("snapshots", encode_snapshot(snapshot))
+        archive.add("labels", encode_labels(labels))
+        made.append((snapshot, labels))
+    for description in (f"{tmp_path}/history", f"archive:path={tmp_path}/history,graph=lfr"):
+        graphs = training_graphs(description)
+        assert len(graphs) == 3
+        for graph, (snapshot, labels) in zip(graphs, made, strict=True):
+            assert (graph.adjacency != snapshot.adjacency()).nnz == 0
+            assert np.array_equal(graph.labels, labels.labels)
+    assert len(training_graphs(f"archive:path={tmp_path}/history,graphs=2")) == 2

@@ -1,0 +1,159 @@
+"""A record that ends its worker each time is given up, and nobody else is; on both brokers."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+
+import pyarrow as pa
+import pytest
+from kafka import TopicPartition
+
+from stream_icd.errors import BadSnapshot, Overloaded, StoreUnreachable
+from stream_icd.kafka.attempts import Attempts, blames_record
+from stream_icd.kafka.producer import Publisher
+from stream_icd.kafka.reader import open_reader
+from stream_icd.kafka.record import OutgoingRecord, Record
+from stream_icd.kafka.topics import TopicSpec, create_topics
+from tests.brokers import Broker
+from tests.workers.crashing import copy
+
+Topics = tuple[str, str]
+LAST = b"8"
+
+
+def send(broker: Broker, topic: str, culprit: bytes) -> list[bytes]:
+    """Records in one partition, the culprit in the midst of a batch; the others."""
+    create_topics(broker.settings())
+    good = [b"%d" % i for i in range(9)]
+    with Publisher(broker.settings()) as publisher:
+        for value in (*good[:6], culprit, *good[6:]):
+            publisher.send(OutgoingRecord(topic, value, b"g"))
+    return good
+
+
+def held(broker: Broker, topic: str) -> list[Record]:
+    with open_reader(broker.settings(), topic, until="settled") as records:
+        return list(records)
+
+
+def copied(broker: Broker, topics: Topics) -> list[bytes | None]:
+    return [record.value for record in held(broker, topics[1])]
+
+
+def test_a_record_that_kills_its_process_each_time_is_given_up_at_the_third_restart(
+    broker: Broker, topics: Topics
+) -> None:
+    good = send(broker, topics[0], b"kill")
+    settings = broker.settings()
+    program = (sys.executable, "-m", "tests.workers.crashing", settings.bootstrap_servers)
+    times = (str(settings.session_timeout_s), str(settings.transaction_timeout_s))
+    command = [*program, topics[0], *times, LAST.decode()]
+    statuses = [subprocess.run(command, timeout=90, check=False).returncode for _ in range(4)]
+    assert statuses == [-signal.SIGKILL] * 3 + [0]
+    assert copied(broker, topics) == good
+    (letter,) = held(broker, f"{topics[0]}.dlq")
+    said = dict(letter.headers)
+    assert letter.value == b"kill"
+    assert (said["icd_dlq_stage"], said["icd_dlq_exception"]) == (b"crashed", b"CrashedWorker")
+    assert (
+        b"ended 3 workers in a row, the last time so: the process died" in said["icd_dlq_message"]
+    )
+
+
+def test_a_record_that_raises_the_same_error_each_time_is_given_up_at_the_third_restart(
+    broker: Broker, topics: Topics
+) -> None:
+    good = send(broker, topics[0], b"divide")
+    for _ in range(3):
+        with pytest.raises(ZeroDivisionError):
+            copy(broker.settings(), topics[0], LAST)
+    copy(broker.settings(), topics[0], LAST)
+    assert copied(broker, topics) == good
+    (letter,) = held(broker, f"{topics[0]}.dlq")
+    said = dict(letter.headers)
+    assert (letter.value, said["icd_dlq_stage"]) == (b"divide", b"crashed")
+    assert b"ZeroDivisionError: as it always does" in said["icd_dlq_message"]
+
+
+@pytest.mark.parametrize("culprit", [b"memory", b"store"])
+def test_lack_of_memory_and_what_asks_to_retry_is_never_the_records_fault(
+    embedded: Broker, topic_name: str, culprit: bytes
+) -> None:
+    topics = topic_name, f"{topic_name}.found"
+    source, target = map(TopicSpec, topics)
+    create_topics(embedded.settings(), [*source.with_dead_letters(), target])
+    send(embedded, topics[0], culprit)
+    for _ in range(4):
+        with pytest.raises((MemoryError, StoreUnreachable)):
+            copy(embedded.settings(), topics[0], LAST)
+    assert held(embedded, f"{topics[0]}.dlq") == []
+
+
+def test_which_errors_may_be_the_records_fault() -> None:
+    assert blames_record(ZeroDivisionError())
+    assert blames_record(BadSnapshot())
+    for innocent in (MemoryError(), pa.ArrowMemoryError(), Overloaded(), KeyboardInterrupt()):
+        assert not blames_record(innocent)
+
+
+# What one worker of a group finds where another one was.
+
+HERE = TopicPartition("t", 0)
+
+
+def worker(broker: Broker, group: str) -> Attempts:
+    found = Attempts(broker.settings(), "t", group, in_hand=4)
+    found.take_over({HERE: 0})
+    return found
+
+
+def begin(attempts: Attempts, first: dict[TopicPartition, int], worker: str) -> None:
+    attempts.write(attempts.news(first, worker))
+
+
+def test_only_where_a_worker_did_not_end_in_good_order_records_are_worked_on_alone(
+    broker: Broker, topic_name: str
+) -> None:
+    create_topics(broker.settings())
+    first = worker(broker, topic_name)
+    assert first.suspicious([HERE]) == []
+    begin(first, {HERE: 0}, "first")
+    assert first.news({HERE: 4}, "first") == {}  # of the batches that follow, nothing is noted
+    first.end([HERE], None)
+    second = worker(broker, topic_name)
+    assert second.suspicious([HERE]) == []
+    begin(second, {HERE: 4}, "second")  # and was never seen again
+    assert worker(broker, topic_name).suspicious([HERE]) == [HERE]
+    assert worker(broker, f"{topic_name}.other").suspicious([HERE]) == []
+
+
+def test_neighbours_of_a_record_that_ended_a_worker_are_not_blamed(
+    embedded: Broker, topic_name: str
+) -> None:
+    create_topics(embedded.settings())
+    begin(worker(embedded, topic_name), {HERE: 0}, "first")
+    careful = worker(embedded, topic_name)
+    for offset in range(4):
+        begin(careful, {HERE: offset}, "second")
+        assert careful.given_up([HERE]) is None
+        careful.done([HERE])
+    assert careful.suspicious([HERE]) == []
+
+
+def test_an_error_of_another_kind_begins_the_count_anew(embedded: Broker, topic_name: str) -> None:
+    create_topics(embedded.settings())
+    begin(worker(embedded, topic_name), {HERE: 0}, "first")
+    for error in (KeyError("a"), ValueError("b"), ValueError("c")):
+        one = worker(embedded, topic_name)
+        begin(one, {HERE: 0}, "next")
+        assert one.given_up([HERE]) is None
+        one.end([HERE], error)
+    one = worker(embedded, topic_name)
+    begin(one, {HERE: 0}, "next")
+    assert one.given_up([HERE]) is None
+    one.end([HERE], ValueError("d"))
+    last = worker(embedded, topic_name)
+    begin(last, {HERE: 0}, "last")
+    assert last.given_up([HERE]) == "ValueError: d"

@@ -1,0 +1,105 @@
+"""What makes two results the same result: everything that changes the answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+import structlog
+
+from stream_icd.kafka.record import OutgoingRecord, Record
+from stream_icd.messages.outcome import Processed
+from stream_icd.registry.shipped import VersionedModel
+from stream_icd.snapshot import Snapshot, snapshot_from_pairs
+from stream_icd.subscribers.mixed_models import MixedModels
+from stream_icd.subscribers.seen_results import SeenResults, result_of
+from stream_icd.wire.communities import decode_communities
+from stream_icd.workers.detect import Detector, DetectSettings, RecordDetection
+
+Outgoing = Callable[[Snapshot, str], OutgoingRecord]
+PLAIN = DetectSettings(threads=1)
+
+
+@pytest.fixture
+def result(model: VersionedModel, outgoing: Outgoing) -> Callable[..., Record]:
+    """The record of a snapshot's result, by a detector that was given these settings."""
+
+    def detect(snapshot: Snapshot, settings: DetectSettings = PLAIN, offset: int = 0) -> Record:
+        sent = outgoing(snapshot, "snapshots")
+        record = Record("snapshots", 0, offset, 0, sent.key, sent.value, sent.headers)
+        done = RecordDetection(model, settings)(record)
+        assert isinstance(done, Processed)
+        (found,) = done.outgoing
+        return Record("found", 0, 0, 0, found.key, found.value, found.headers)
+
+    return detect
+
+
+def corrected(snapshot: Snapshot) -> Snapshot:
+    """The same snapshot with an edge less."""
+    src, dst = (snapshot.nodes.take(end) for end in snapshot.edges[:, 1:].tolist())
+    named = {"graph": snapshot.graph, "id": snapshot.id, "window": snapshot.window}
+    return snapshot_from_pairs(src, dst, **named)  # type: ignore[arg-type]
+
+
+def test_all_that_changes_the_answer_makes_it_another_result(result, snapshot) -> None:
+    plain = replace(snapshot(0), n_communities=None)
+    found = [
+        result(plain),
+        result(snapshot(0)),
+        result(corrected(plain)),
+        result(plain, replace(PLAIN, seed=1)),
+        result(plain, replace(PLAIN, n_communities=2)),
+        result(plain, replace(PLAIN, mode="faithful", n_communities=2)),
+        result(snapshot(1)),
+    ]
+    seen = SeenResults()
+    assert all(seen.is_new(result_of(one)) for one in found)
+    decoded = [decode_communities(one.key, one.value, one.headers) for one in found]
+    assert len({one.identity() for one in decoded}) == len(found)
+    assert len({dict(one.headers)["ce_id"] for one in found}) == len(found)
+    assert [(one.k_given, one.seed) for one in decoded[:5]] == [
+        (None, 0), (3, 0), (None, 0), (None, 1), (2, 0),
+    ]  # fmt: skip
+    assert decoded[0].content == plain.content
+
+
+def test_what_changes_no_answer_makes_no_other_result(result, snapshot) -> None:
+    one = snapshot(0)
+    seen = SeenResults()
+    seen.add(result_of(result(one)))
+    again = [
+        result(replace(one, source="urn:other")),
+        result(one, replace(PLAIN, threads=2)),
+        result(one, replace(PLAIN, n_communities=5)),  # the snapshot says its own K
+        result(one, offset=7),  # sent again
+    ]
+    assert not any(seen.is_new(result_of(each)) for each in again)
+
+
+def test_more_communities_than_nodes_are_as_many_as_there_are_nodes(
+    model: VersionedModel, snapshot, outgoing: Outgoing
+) -> None:
+    sent = [outgoing(replace(snapshot(i), n_communities=None), "snapshots") for i in range(2)]
+    records = [Record("snapshots", 0, i, 0, r.key, r.value, r.headers) for i, r in enumerate(sent)]
+    for mode in ("refined", "faithful"):
+        detector = Detector(lambda: model, replace(PLAIN, mode=mode, n_communities=1000))
+        with structlog.testing.capture_logs() as said:
+            outcomes = [outcome for _, outcome in detector.work(records)]
+        assert len([line for line in said if line["log_level"] == "warning"]) == 1
+        for outcome in outcomes:
+            assert isinstance(outcome, Processed)
+            (message,) = outcome.outgoing
+            found = decode_communities(message.key, message.value, message.headers)
+            assert (found.n_communities, found.k_given) == (24, 1000)
+
+
+def test_models_that_take_turns_in_a_graph_are_told_once() -> None:
+    models = MixedModels()
+    changed = [models.look_at("g", model) for model in ("a", "a", "b", "b")]
+    assert changed == [None] * 4
+    turns = [models.look_at("g", model) for model in ("a", "b", "a")]
+    assert "graph g has results of 2 models by turns, a, b" in str(turns[0])
+    assert turns[1:] == [None, None]
+    assert models.look_at("h", "a") is None

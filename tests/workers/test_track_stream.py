@@ -1,0 +1,406 @@
+"""What a tracker on a stream promises: order, memory in its topic alone, nothing twice."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+import pytest
+
+from stream_icd.communities import Communities
+from stream_icd.dead_letters.letters import DeadLetterLimit
+from stream_icd.errors import RecordTooLarge, TopicMissing
+from stream_icd.kafka.batch_done import BatchDone
+from stream_icd.kafka.consumer import run_consumer
+from stream_icd.kafka.record import OutgoingRecord, Record
+from stream_icd.kafka.topics import TopicSpec, create_topics
+from stream_icd.messages.outgoing import Fit
+from stream_icd.snapshot import Window
+from stream_icd.subscribers.events_topic import forget_graph
+from stream_icd.subscribers.subscribe import subscribe_events
+from stream_icd.tracking.gaps import MOST_MISSED
+from stream_icd.tracking.settings import TrackSettings
+from stream_icd.tracking.track import track
+from stream_icd.wire.events import decode_events, encode_events
+from stream_icd.workers.runner import Runner
+from stream_icd.workers.track import Tracker
+from tests.brokers import Broker
+from tests.workers.tracked import (
+    events_in,
+    held,
+    outgoing,
+    publish,
+    same,
+    stream,
+    unbroken,
+    window,
+)
+
+Topics = tuple[str, str]
+
+
+@pytest.fixture
+def found_and_told(broker: Broker, topic_name: str) -> Topics:
+    """A communities topic (with its dead-letter topic) and an events topic of one test's own."""
+    found, told = TopicSpec(topic_name, partitions=2), TopicSpec(f"{topic_name}.told", partitions=2)
+    create_topics(broker.settings(), [*found.with_dead_letters(), told])
+    return found.name, told.name
+
+
+def tracker(broker: Broker, topic: str, settings: TrackSettings | None = None) -> Runner:
+    return Runner(Tracker(broker.settings(), settings, topic=topic), DeadLetterLimit())
+
+
+@contextmanager
+def tracking(broker: Broker, topics: Topics) -> Iterator[None]:
+    """A tracker at work in the background; fails when it did."""
+    worker, stop, errors = tracker(broker, topics[1]), threading.Event(), []
+
+    def work() -> None:
+        try:
+            run_consumer(
+                broker.settings(), topics[0], topics[0], worker.handle, stop,
+                max_records=4, on_done=worker.done,
+            )  # fmt: skip
+        except BaseException as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join(30)
+    assert not errors
+
+
+def wait_for(broker: Broker, topic: str, count: int) -> None:
+    options = {"start": "beginning", "settings": broker.settings(), "topic": topic}
+    assert len(list(subscribe_events(limit=count, **options))) == count  # type: ignore[arg-type]
+
+
+def test_each_graph_in_order_and_a_new_worker_goes_on_where_the_last_was(
+    broker: Broker, found_and_told: Topics
+) -> None:
+    a, b = stream("a", 12), stream("b", 12, seed=4)
+    pairs = [one for pair in zip(a, b, strict=True) for one in pair]
+    for share in (pairs[:10], pairs[10:]):
+        publish(broker, [outgoing(one, found_and_told[0]) for one in share])
+        with tracking(broker, found_and_told):
+            wait_for(broker, found_and_told[1], 10 if share[0] is pairs[0] else 24)
+    told = events_in(broker, found_and_told[1])
+    assert same([one for one in told if one.graph == "a"], unbroken(a))
+    assert same([one for one in told if one.graph == "b"], unbroken(b))
+
+
+Step = Callable[[Runner, Sequence[Record]], None]
+
+
+@pytest.fixture
+def embedded_topics(embedded: Broker, topic_name: str) -> Topics:
+    create_topics(embedded.settings(), [TopicSpec(topic_name), TopicSpec(f"{topic_name}.told")])
+    return topic_name, f"{topic_name}.told"
+
+
+def work(broker: Broker, worker: Runner, records: Sequence[Record]) -> None:
+    """A batch that succeeds: handled, published, committed."""
+    sent = tuple(worker.handle(records))
+    publish(broker, sent)
+    worker.done(BatchDone(tuple(records), sent, 0.0, 0.0))
+
+
+def fails_before_publishing(worker: Runner, records: Sequence[Record]) -> None:
+    list(worker.handle(records))
+
+
+def fails_before_committing(broker: Broker, worker: Runner, records: Sequence[Record]) -> None:
+    publish(broker, tuple(worker.handle(records)))
+
+
+def sent_windows(broker: Broker, topic: str, n: int) -> list[Record]:
+    publish(broker, [outgoing(one, topic) for one in stream("g", n)])
+    return held(broker, topic)
+
+
+def test_a_graph_that_goes_to_another_worker_and_back(
+    embedded: Broker, embedded_topics: Topics
+) -> None:
+    records = sent_windows(embedded, embedded_topics[0], 12)
+    one, other = (tracker(embedded, embedded_topics[1]) for _ in range(2))
+    for worker, start in ((one, 0), (other, 3), (one, 6), (other, 9)):
+        work(embedded, worker, records[start : start + 3])
+    assert same(events_in(embedded, embedded_topics[1]), unbroken(stream("g", 12)))
+
+
+def test_a_window_whose_events_were_too_large_is_tracked_when_it_is_sent_again(
+    embedded: Broker, embedded_topics: Topics
+) -> None:
+    records = sent_windows(embedded, embedded_topics[0], 3)
+    refused = iter([False, True])
+
+    class Refusing(Fit):
+        def __call__(self, record: OutgoingRecord) -> OutgoingRecord:
+            if record.topic == embedded_topics[1] and next(refused, False):
+                raise RecordTooLarge("5 bytes are above 4", record.topic, 5)
+            return record
+
+    settings = embedded.settings()
+    tracker = Tracker(settings, topic=embedded_topics[1])
+    worker = Runner(tracker, DeadLetterLimit(), fit=Refusing(settings))
+    events, letter = worker.handle(records[:2])
+    publish(embedded, [events])
+    worker.done(BatchDone(tuple(records[:2]), (events, letter), 0.0, 0.0))
+    said = dict(letter.headers)
+    assert (letter.value, said["icd_dlq_stage"]) == (records[1].value, b"publish")
+    assert said["icd_dlq_message"].startswith(b"its result is too large: 5 bytes are above 4")
+    work(embedded, worker, [replace(records[1], offset=3), replace(records[2], offset=4)])
+    assert same(events_in(embedded, embedded_topics[1]), unbroken(stream("g", 3)))
+
+
+def test_another_graph_that_goes_on_in_order_does_not_hide_what_another_worker_tracked(
+    embedded: Broker, embedded_topics: Topics
+) -> None:
+    a, b = stream("a", 2), stream("b", 3, seed=4)
+    sent = [a[0], b[0], b[1], a[1], b[2]]
+    publish(embedded, [outgoing(one, embedded_topics[0]) for one in sent])
+    records = held(embedded, embedded_topics[0])
+    one, other = (tracker(embedded, embedded_topics[1]) for _ in range(2))
+    for worker, batch in ((one, records[:2]), (other, records[2:3]), (one, records[3:])):
+        work(embedded, worker, batch)
+    told = events_in(embedded, embedded_topics[1])
+    assert same([each for each in told if each.graph == "b"], unbroken(b))
+
+
+def test_a_batch_that_fails_is_done_again_as_if_nothing_had_been(
+    embedded: Broker, embedded_topics: Topics
+) -> None:
+    records = sent_windows(embedded, embedded_topics[0], 8)
+    worker = tracker(embedded, embedded_topics[1])
+    work(embedded, worker, records[:3])
+    fails_before_publishing(worker, records[3:6])
+    work(embedded, worker, records[3:8])
+    assert same(events_in(embedded, embedded_topics[1]), unbroken(stream("g", 8)))
+
+
+def test_a_batch_that_was_published_and_not_committed_is_told_once(
+    embedded: Broker, embedded_topics: Topics
+) -> None:
+    records = sent_windows(embedded, embedded_topics[0], 8)
+    fails_before_committing(embedded, tracker(embedded, embedded_topics[1]), records[:5])
+    work(embedded, tracker(embedded, embedded_topics[1]), records[2:])
+    assert same(events_in(embedded, embedded_topics[1]), unbroken(stream("g", 8)))
+
+
+def test_missing_late_and_repeated_windows(embedded: Broker, embedded_topics: Topics) -> None:
+    hours = stream("g", 9)
+    sent = [*hours[:3], hours[5], hours[4], hours[5], hours[2], *hours[6:]]
+    publish(embedded, [outgoing(one, embedded_topics[0]) for one in sent])
+    worker = tracker(embedded, embedded_topics[1])
+    records = held(embedded, embedded_topics[0])
+    for start in range(0, len(records), 2):
+        work(embedded, worker, records[start : start + 2])
+    told = events_in(embedded, embedded_topics[1])
+    assert same(told, unbroken([*hours[:3], hours[5], hours[4], *hours[6:]]))
+    assert [(one.snapshot_id, one.missed, one.late) for one in told[3:6]] == [
+        ("g/5", 2, False), ("g/4", 0, True), ("g/6", 0, False)]  # fmt: skip
+
+
+def test_a_new_worker_knows_the_model_and_the_late_ones_before_it(
+    embedded: Broker, embedded_topics: Topics
+) -> None:
+    hours = stream("g", 6)
+    new = [window("g", i, one.labels, "m@2") for i, one in enumerate(hours)]
+    sent = [*hours[:3], new[2], *new[3:]]
+    publish(embedded, [outgoing(one, embedded_topics[0]) for one in sent])
+    records = held(embedded, embedded_topics[0])
+    work(embedded, tracker(embedded, embedded_topics[1]), records[:4])
+    work(embedded, tracker(embedded, embedded_topics[1]), records[4:])
+    told = events_in(embedded, embedded_topics[1])
+    assert same(told, unbroken(sent))
+    assert [one.late for one in told] == [False, False, False, True, False, False, False]
+    assert [one.model_before for one in told[4:]] == ["m@1", None, None]
+
+
+def revised(one: Communities, labels: object, revision: str, place: str) -> Communities:
+    """Another revision of a window, of the snapshot at that place."""
+    found = np.asarray(labels, np.int32)
+    return replace(one, labels=found, revision=revision, snapshot_place=place)
+
+
+@pytest.mark.parametrize("restarts", [(), (4,), (5, 6, 8)], ids=str)
+def test_a_correction_of_the_last_window_replaces_it_and_an_older_one_comes_too_late(
+    broker: Broker, found_and_told: Topics, restarts: tuple[int, ...]
+) -> None:
+    hours = [replace(one, revision="a") for one in stream("g", 8)]
+    better = revised(hours[3], hours[4].labels, "b", "0@4")
+    worse = revised(hours[1], hours[0].labels, "b", "0@9")
+    back = replace(hours[6], snapshot_place="0@12")
+    wrong = revised(hours[6], hours[0].labels, "b", "0@11")
+    sent = [
+        *hours[:4], better, hours[3], better,  # a detector that was restarted sends all again
+        *hours[4:6], worse, hours[6], wrong, back, hours[7],
+    ]  # fmt: skip
+    publish(broker, [outgoing(one, found_and_told[0]) for one in sent])
+    records, worker = held(broker, found_and_told[0]), tracker(broker, found_and_told[1])
+    for at, record in enumerate(records):
+        if at in restarts:
+            worker = tracker(broker, found_and_told[1])
+        work(broker, worker, [record])
+    told = events_in(broker, found_and_told[1])
+    expected = unbroken([*hours[:3], better, *hours[4:6], worse, back, hours[7]])
+    replaced = [told[3], told[8], told[9]]
+    assert [(one.snapshot_id, one.revision) for one in replaced] == [
+        ("g/3", "a"), ("g/6", "a"), ("g/6", "b")]  # fmt: skip
+    assert same([one for one in told if all(one is not each for each in replaced)], expected)
+    assert [one.late for one in expected] == [False] * 6 + [True] + [False] * 2
+    options = {"start": "beginning", "settings": broker.settings(), "topic": found_and_told[1]}
+    newest = list(subscribe_events(until="end", **options))  # type: ignore[arg-type]
+    assert same(newest, expected)
+
+
+def test_a_corrected_first_window_gets_its_ids_again(
+    embedded: Broker, embedded_topics: Topics
+) -> None:
+    first, second = stream("g", 2)
+    better = revised(first, second.labels, "b", "")
+    publish(embedded, [outgoing(one, embedded_topics[0]) for one in (first, better, second)])
+    work(embedded, tracker(embedded, embedded_topics[1]), held(embedded, embedded_topics[0]))
+    assert same(events_in(embedded, embedded_topics[1])[1:], unbroken([better, second]))
+
+
+def test_ids_that_were_given_before_the_topic_begins_are_not_given_again() -> None:
+    apart, mixed = [0] * 10 + [1] * 8, [0, 1, 2] * 6
+    hours = window("g", 0, apart), window("g", 1, mixed), window("g", 2, apart)
+    last = unbroken(hours)[-1]  # all that retention has left
+    again = track([last], revised(hours[2], apart[::-1], "b", ""))
+    assert min(again.communities) >= last.next_community
+
+
+FAR = datetime(9999, 12, 31, tzinfo=UTC)
+
+
+def far_ahead(one: Communities) -> Communities:
+    """The window, ended by a clock that is wrong."""
+    return replace(one, window=Window(one.window.start, FAR), snapshot_id="g/far")
+
+
+def test_a_window_that_ends_in_9999_is_refused_and_its_graph_goes_on(
+    embedded: Broker, embedded_topics: Topics
+) -> None:
+    hours = stream("g", 4)
+    sent = [hours[0], far_ahead(hours[1]), *hours[1:]]
+    publish(embedded, [outgoing(one, embedded_topics[0]) for one in sent])
+    records = held(embedded, embedded_topics[0])
+    made = list(tracker(embedded, embedded_topics[1]).handle(records))
+    letter = dict(made.pop(1).headers)
+    assert letter["icd_dlq_stage"] == b"track"
+    assert letter["icd_dlq_exception"] == b"LimitExceeded"
+    assert b"9999-12-31" in letter["icd_dlq_message"]
+    assert b"raise --ahead" in letter["icd_dlq_message"]
+    assert [(one.topic, one.value) for one in made] == [
+        (embedded_topics[1], encode_events(one).value) for one in unbroken(hours)
+    ]
+
+
+def test_a_window_that_was_believed_once_is_forgotten_by_a_tracker_that_does_not(
+    embedded: Broker, embedded_topics: Topics
+) -> None:
+    hours = stream("g", 5)
+    sent = [*hours[:2], far_ahead(hours[2]), *hours[2:]]
+    publish(embedded, [outgoing(one, embedded_topics[0]) for one in sent])
+    records = held(embedded, embedded_topics[0])
+    believes = TrackSettings(ahead=timedelta(days=9999 * 366))
+    work(embedded, tracker(embedded, embedded_topics[1], believes), records[:4])
+    work(embedded, tracker(embedded, embedded_topics[1]), records[4:])
+    told = events_in(embedded, embedded_topics[1])
+    assert [one.late for one in told] == [False, False, False, True, False, False]
+    assert same(told[:2], unbroken(hours[:2]))
+    assert {*told[-1].communities.tolist()} & {*told[1].communities.tolist()}
+
+
+def test_a_graph_that_an_operator_resets_starts_anew_with_new_ids(
+    broker: Broker, found_and_told: Topics
+) -> None:
+    hours, other = stream("g", 4), stream("h", 2, seed=4)
+    sent = [*hours[2:], *other, *hours[:2]]
+    publish(broker, [outgoing(one, found_and_told[0]) for one in sent])
+    records = held(broker, found_and_told[0])
+    of_g = [record for record in records if record.key == b"g"]
+    work(broker, tracker(broker, found_and_told[1]), [one for one in records if one.key == b"h"])
+    work(broker, tracker(broker, found_and_told[1]), of_g)
+    publish(broker, [forget_graph("g", found_and_told[1])])
+    again = tracker(broker, found_and_told[1])
+    work(broker, again, of_g[2:3])
+    work(broker, tracker(broker, found_and_told[1]), of_g[3:])
+    told = [r for r in held(broker, found_and_told[1]) if r.key == b"g" and r.value is not None]
+    before, late, after = (
+        [decode_events(r.key, r.value, r.headers) for r in part]
+        for part in (told[:2], told[2:4], told[4:])
+    )
+    assert [one.late for one in late] == [True, True]
+    assert [one.snapshot_id for one in after] == ["g/0", "g/1"]
+    assert not any(one.late for one in after)
+    assert {event.kind for event in after[0].events} == {"born"}
+    first_new = min(after[0].communities.tolist())
+    assert first_new == before[-1].next_community
+    assert [(one.community, one.kind) for one in after[1].events] == [
+        (one.community + first_new, one.kind) for one in unbroken(hours[:2])[1].events
+    ]
+    options = {"start": "beginning", "settings": broker.settings(), "topic": found_and_told[1]}
+    found = list(subscribe_events("g", until="end", **options))  # type: ignore[arg-type]
+    assert [one.snapshot_id for one in found] == ["g/2", "g/3", "g/0", "g/1"]  # the newest of each
+    assert same(found[2:], after)
+
+
+def test_more_missing_windows_than_anybody_counts_are_told(
+    embedded: Broker, embedded_topics: Topics
+) -> None:
+    first, second = stream("g", 2)
+    then, now = datetime(1970, 1, 1, tzinfo=UTC), second.window.start
+    moment = Window(now, now + timedelta(microseconds=1))
+    sent = [replace(first, window=Window(then, then)), replace(second, window=moment)]
+    publish(embedded, [outgoing(one, embedded_topics[0]) for one in sent])
+    work(embedded, tracker(embedded, embedded_topics[1]), held(embedded, embedded_topics[0]))
+    assert events_in(embedded, embedded_topics[1])[-1].missed == MOST_MISSED
+
+
+def test_late_windows_do_not_push_others_out_of_memory(
+    embedded: Broker, embedded_topics: Topics
+) -> None:
+    apart, together = [0] * 10 + [1] * 8, [0] * 18
+    late = [window("g", -i, apart) for i in range(1, 9)]
+    sent = [window("g", 0, apart), window("g", 1, together), *late, window("g", 2, apart)]
+    publish(embedded, [outgoing(one, embedded_topics[0]) for one in sent])
+    records = held(embedded, embedded_topics[0])
+    work(embedded, tracker(embedded, embedded_topics[1]), records[:-1])
+    work(embedded, tracker(embedded, embedded_topics[1]), records[-1:])
+    told = events_in(embedded, embedded_topics[1])
+    assert same(told, unbroken(sent))
+    assert told[-1].communities.tolist() == apart
+
+
+def test_a_message_that_is_none_is_set_aside_and_the_stream_goes_on(
+    embedded: Broker, topic_name: str
+) -> None:
+    found, told = TopicSpec(topic_name), TopicSpec(f"{topic_name}.told")
+    create_topics(embedded.settings(), [*found.with_dead_letters(), told])
+    hours = stream("g", 2)
+    bad = OutgoingRecord(found.name, b"?", b"g", (("ce_id", b"x"),))
+    publish(embedded, [outgoing(hours[0], found.name), bad, outgoing(hours[1], found.name)])
+    work(embedded, tracker(embedded, told.name), held(embedded, found.name))
+    assert same(events_in(embedded, told.name), unbroken(hours))
+    (letter,) = held(embedded, f"{found.name}.dlq")
+    assert (letter.value, dict(letter.headers)["icd_dlq_stage"]) == (b"?", b"decode")
+
+
+def test_without_a_topic_to_remember_in_it_does_not_begin(
+    embedded: Broker, embedded_topics: Topics
+) -> None:
+    records = sent_windows(embedded, embedded_topics[0], 1)
+    with pytest.raises(TopicMissing):
+        list(tracker(embedded, "no-such-topic").handle(records))

@@ -1,0 +1,72 @@
+"""A process that is ready has compiled all that detection needs."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+import numpy as np
+import pytest
+from numba.core.dispatcher import Dispatcher
+
+from stream_icd.detection import Mode
+from stream_icd.execution.engines import ProcessPool
+from stream_icd.kafka.record import Record
+from stream_icd.messages.outcome import Outcome, Processed
+from stream_icd.registry.shipped import open_model
+from stream_icd.snapshot import Window, snapshot_from_pairs
+from stream_icd.synthetic.lfr import generate_lfr
+from stream_icd.wire.snapshots import encode_snapshot
+from stream_icd.workers.detect import DetectSettings, RecordDetection
+
+DAY = Window(datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 1, 2, tzinfo=UTC))
+
+
+def kernels() -> dict[str, int]:
+    """For how many types each loop is compiled in this process."""
+    return {
+        f"{name}.{one.__name__}": len(one.signatures)
+        for name, module in list(sys.modules.items())
+        if name.startswith("stream_icd")
+        for one in vars(module).values()
+        if isinstance(one, Dispatcher)
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Compiling(RecordDetection):
+    """Tells what was compiled before a snapshot, and what for it."""
+
+    def __call__(self, record: Record) -> Outcome:
+        before = kernels()
+        self.outcome(record)
+        new = [name for name, count in kernels().items() if count > before.get(name, 0)]
+        return Processed("compiled", {"new": new, "before": sum(before.values())})
+
+
+def records() -> list[Record]:
+    """A graph with weights and without, with K given and to be found out."""
+    graph = generate_lfr(np.random.default_rng(0), 1000)
+    weights = np.random.default_rng(0).random(graph.edges.shape[1])
+    snapshots = [
+        snapshot_from_pairs(
+            *graph.edges, graph="g", id="g/0", window=DAY, weights=weight, n_communities=k
+        )
+        for weight in (None, weights)
+        for k in (None, 20, 200)
+    ]
+    messages = [encode_snapshot(one) for one in snapshots]
+    return [Record("t", 0, i, 0, m.key, m.value, m.headers) for i, m in enumerate(messages)]
+
+
+@pytest.mark.parametrize("mode", ["refined", "faithful"])
+def test_nothing_is_compiled_for_the_first_snapshot(mode: Mode) -> None:
+    work = Compiling(open_model("lfr"), DetectSettings(mode=mode, threads=1))
+    with ProcessPool(work, "lfr", 1).opened() as engine:
+        engine.wait_until_warm(threading.Event())
+        outcomes = [outcome for _, outcome in engine(records())]
+    facts = [outcome.facts for outcome in outcomes if isinstance(outcome, Processed)]
+    assert [one["new"] for one in facts] == [[]] * 6
+    assert int(str(facts[0]["before"])) > 0
