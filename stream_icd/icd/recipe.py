@@ -18,6 +18,7 @@ from pydantic import (
 )
 
 from stream_icd.errors import BadSettings
+from stream_icd.icd.encoder.initialisation import Initialisation
 from stream_icd.icd.structure import Variant
 
 Width = Annotated[int, Field(ge=1, le=2**16)]
@@ -49,8 +50,10 @@ class EncoderSettings(_Settings):
     Attributes:
         kind: name of the encoder, one of `stream_icd.icd.encoder.registry.ENCODERS`.
         widths: L, the hidden widths, and the width d of the embedding.
-        initialisation: of the weights: orthonormal columns, up to 8 points of NMI better on
-            validation graphs before training, or Xavier uniform as in the authors' scripts.
+        initialisation: of the weights: "orthogonal" for orthonormal columns, up to 8 points of
+            NMI better on validation graphs before training; "hadamard" for columns as good as
+            those, of ±1/√width, which a seed makes again on every machine, so that an untrained
+            model stores no weights; or "xavier" for uniform ones as in the authors' scripts.
         normalise_rows: scale each row to length 1 after every layer. The authors' scripts do
             (modules/layers.py); the paper does not say so.
         smoothing: times the finished embedding is averaged over each node's neighbourhood once
@@ -62,7 +65,7 @@ class EncoderSettings(_Settings):
 
     kind: str = "gcn"
     widths: Widths
-    initialisation: Literal["xavier", "orthogonal"] = "orthogonal"
+    initialisation: Initialisation = "orthogonal"
     normalise_rows: bool = True
     smoothing: Annotated[int, Field(ge=0, le=100)] = 0
     coarsening_exponent: Annotated[float, Field(ge=-1, le=1)] = -0.5

@@ -1,4 +1,4 @@
-"""A trained model on disk: weights as safetensors, everything else as TOML, no pickle."""
+"""A model on disk: weights as safetensors or by a seed, everything else as TOML, no pickle."""
 
 from __future__ import annotations
 
@@ -28,10 +28,12 @@ from stream_icd.icd.encoder.contract import Weights
 from stream_icd.icd.encoder.registry import encoder
 from stream_icd.icd.recipe import Recipe
 from stream_icd.icd.scripts import deviations
+from stream_icd.icd.seeded_weights import can_be_made_again, digest, initial_weights
 from stream_icd.whole_file import whole_file
 
-FORMAT = 1
-"""Version of the layout on disk; a reader refuses a later one."""
+STORED, SEEDED = 1, 2
+"""Versions of the layout on disk: weights in a file, or made by the recipe's seed. A reader refuses
+a later one."""
 
 MOST_RECIPE_BYTES = 2**20
 MOST_WEIGHTS = 2**28
@@ -61,16 +63,15 @@ class Model:
 
 def initial_model(recipe: Recipe) -> Model:
     """The model before any training: the control that every trained one is compared with."""
-    rng = np.random.default_rng(recipe.seed)
-    settings = recipe.encoder
-    return Model(recipe, encoder(settings.kind).initial_weights(settings, rng))
+    return Model(recipe, initial_weights(recipe))
 
 
 def save_model(model: Model, folder: str | os.PathLike[str]) -> None:
     """Write `model.safetensors` and `recipe.toml` to a folder, made if it is missing.
 
-    The recipe is written last and names the weights' SHA-256, so a reader takes a half-written
-    folder for a damaged model, never for a good one.
+    Weights that the recipe's seed makes again are not written: the recipe says `weights = "seed"`.
+    It is written last and names the weights' SHA-256, so a reader takes a half-written folder for
+    a damaged model, never for a good one.
 
     Raises:
         BadSettings: the folder holds a model already; a model never changes once written.
@@ -79,12 +80,16 @@ def save_model(model: Model, folder: str | os.PathLike[str]) -> None:
     if (target / RECIPE_FILE).exists():
         raise BadSettings(f"{target} holds a model already; save this one to a new folder")
     target.mkdir(parents=True, exist_ok=True)
-    weights = save({name: np.ascontiguousarray(w) for name, w in model.weights.items()})
-    head: dict[str, Any] = {"format": FORMAT, "sha256": hashlib.sha256(weights).hexdigest()}
+    head: dict[str, Any]
+    if can_be_made_again(model.recipe, model.weights):
+        head = {"format": SEEDED, "weights": "seed", "sha256": digest(model.weights)}
+    else:
+        weights = save({name: np.ascontiguousarray(w) for name, w in model.weights.items()})
+        head = {"format": STORED, "sha256": hashlib.sha256(weights).hexdigest()}
+        _write(target / WEIGHTS_FILE, weights)
     head["recipe"] = model.recipe.model_dump(mode="json", exclude_none=True)
     head["deviations"] = deviations(model.recipe)  # for the reader: from the paper, and whose
     head["refined"] = {name: v for name, v in asdict(model.refined).items() if v is not None}
-    _write(target / WEIGHTS_FILE, weights)
     _write(target / RECIPE_FILE, tomli_w.dumps(head).encode())
 
 
@@ -121,9 +126,9 @@ def _read_head(folder: Path) -> dict[str, Any]:
     version = head.get("format")
     if not isinstance(version, int) or not {"sha256", "recipe", "refined"} <= head.keys():
         raise ModelForeign(f"{path} is not a model of stream_icd: no format, sha256, recipe")
-    if version > FORMAT:
+    if version > SEEDED:
         raise ModelTooNew(
-            f"{path} has format {version} and this version reads up to {FORMAT}; upgrade stream-icd"
+            f"{path} has format {version} and this version reads up to {SEEDED}; upgrade stream-icd"
         )
     return head
 
@@ -148,9 +153,6 @@ def _read(path: Path, most_bytes: int) -> bytes:
 
 
 def _read_weights(folder: Path, head: dict[str, Any], recipe: Recipe) -> Weights:
-    path = folder / WEIGHTS_FILE
-    if not path.is_file():
-        raise ModelDamaged(f"{path} is missing; the model was not copied whole")
     shapes = encoder(recipe.encoder.kind).weight_shapes(recipe.encoder)
     n_weights = sum(map(prod, shapes.values()))
     if n_weights > MOST_WEIGHTS:
@@ -158,6 +160,11 @@ def _read_weights(folder: Path, head: dict[str, Any], recipe: Recipe) -> Weights
             f"{folder / RECIPE_FILE}: widths {recipe.encoder.widths} make {n_weights} weights; "
             f"at most {MOST_WEIGHTS} are read"
         )
+    if head["format"] == SEEDED:
+        return _made_by_seed(folder / RECIPE_FILE, head, recipe)
+    path = folder / WEIGHTS_FILE
+    if not path.is_file():
+        raise ModelDamaged(f"{path} is missing; the model was not copied whole")
     content = _read(path, 4 * n_weights + MOST_RECIPE_BYTES)  # its header is small, too
     found = hashlib.sha256(content).hexdigest()
     if found != head["sha256"]:
@@ -171,6 +178,20 @@ def _read_weights(folder: Path, head: dict[str, Any], recipe: Recipe) -> Weights
     if kinds != expected:
         raise ModelDamaged(f"{path}: weights {kinds} do not fit the recipe's {expected}")
     return {name: _weight(path, name, shapes[name], one) for name, one in tensors.items()}
+
+
+def _made_by_seed(path: Path, head: dict[str, Any], recipe: Recipe) -> Weights:
+    source = head.get("weights")
+    if source != "seed":
+        raise ModelDamaged(f'{path}: weights = {source!r}; of format {SEEDED} it must be "seed"')
+    weights = initial_weights(recipe)
+    found = digest(weights)
+    if found != head["sha256"]:
+        raise ModelDamaged(
+            f"{path}: seed {recipe.seed} makes weights of SHA-256 {found}, and the recipe says "
+            f"{head['sha256']}"
+        )
+    return weights
 
 
 def _weight(

@@ -66,7 +66,7 @@ def test_the_wheel_holds_the_packages_the_types_and_the_models(wheel: Path) -> N
     assert {"LICENSE", "NOTICE"} <= {Path(one).name for one in names if "/licenses/" in one}
     for model in (ROOT / "models").glob("*/recipe.toml"):
         folder = f"stream_icd/models/{model.parent.name}"
-        assert {f"{folder}/recipe.toml", f"{folder}/model.safetensors"} <= names
+        assert {f"{folder}/{file.name}" for file in model.parent.iterdir()} <= names
     tops = {name.split("/")[0] for name in names if ".dist-info" not in name}
     assert tops == {"stream_icd", "producers", "consumers"}
 

@@ -104,7 +104,8 @@ def edit(path: Path, old: str, new: str) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "error", "words"),
     [
-        ("format = 1", "format = 2", ModelTooNew, "upgrade"),
+        ("format = 1", "format = 3", ModelTooNew, "upgrade"),
+        ("format = 1", "format = 2", ModelDamaged, "weights = None"),
         ("format = 1", "", ModelForeign, "stream_icd"),
         ("format = 1", 'format = "one"', ModelForeign, "stream_icd"),
         ("sha256", "sha512", ModelForeign, "stream_icd"),
@@ -246,3 +247,53 @@ loaded = {{"torch", "sklearn", "matplotlib"}} & sys.modules.keys()
 assert not loaded, loaded
 """
     subprocess.run([sys.executable, "-c", program], check=True, timeout=120)
+
+
+@pytest.fixture
+def seeded(recipe: Recipe, tmp_path: Path) -> Path:
+    folder = tmp_path / "seeded"
+    made_by_seed = recipe.changed(encoder={"initialisation": "hadamard"})
+    save_model(Model(made_by_seed, initial_model(made_by_seed).weights, REFINED), folder)
+    return folder
+
+
+def test_weights_that_a_seed_makes_are_not_stored(seeded: Path) -> None:
+    assert [path.name for path in seeded.iterdir()] == [RECIPE_FILE]
+    assert tomllib.loads((seeded / RECIPE_FILE).read_text())["weights"] == "seed"
+    model = load_model(seeded)
+    original = initial_model(model.recipe)
+    assert model.refined == REFINED
+    assert model.weights.keys() == original.weights.keys()
+    assert all(np.array_equal(model.weights[n], original.weights[n]) for n in model.weights)
+
+
+def test_trained_weights_are_stored_whatever_they_started_from(
+    recipe: Recipe, tmp_path: Path
+) -> None:
+    model = initial_model(recipe.changed(encoder={"initialisation": "hadamard"}))
+    model.weights["layer.1"][3, 5] += 1e-6
+    save_model(model, tmp_path / "trained")
+    assert (tmp_path / "trained" / WEIGHTS_FILE).is_file()
+    found = load_model(tmp_path / "trained").weights["layer.1"]
+    assert np.array_equal(found, model.weights["layer.1"])
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "error", "words"),
+    [
+        ("format = 2", "format = 3", ModelTooNew, "upgrade"),
+        ("format = 2", "format = 1", ModelDamaged, "model.safetensors is missing"),
+        ('weights = "seed"', 'weights = "seed 2"', ModelDamaged, "seed 2.*must be"),
+        ("seed = 0", "seed = 1", ModelDamaged, "seed 1 makes weights of SHA-256"),
+        ('"hadamard"', '"orthogonal"', ModelDamaged, "seed 0 makes weights of SHA-256"),
+        ("    128,\n", "    130,\n", ModelDamaged, "seed 0 makes weights of SHA-256"),
+        ("    128,\n    64,\n", "    65536,\n    65536,\n", ModelDamaged, "268435456"),
+        ('sha256 = "', 'sha256 = "0', ModelDamaged, "recipe says 0"),
+    ],
+)
+def test_a_seed_that_makes_other_weights_is_damage(
+    seeded: Path, old: str, new: str, error: type[Exception], words: str
+) -> None:
+    edit(seeded / RECIPE_FILE, old, new)
+    with pytest.raises(error, match=words):
+        load_model(seeded)

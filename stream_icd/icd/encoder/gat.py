@@ -12,7 +12,7 @@ from scipy.sparse import csr_array
 
 from stream_icd.icd.encoder.contract import Weights
 from stream_icd.icd.encoder.gcn import smoothed, unit_rows
-from stream_icd.icd.encoder.initialisation import initial_matrix
+from stream_icd.icd.encoder.initialisation import Initialisation, initial_matrix
 from stream_icd.icd.recipe import EncoderSettings
 from stream_icd.icd.sparse_plus_rank_one import SparsePlusRankOne
 
@@ -37,12 +37,13 @@ class Gat:
         return shapes
 
     def initial_weights(self, settings: EncoderSettings, rng: np.random.Generator) -> Weights:
-        """Matrices by the recipe's initialisation, attention vectors as Xavier's."""
+        """Matrices by the recipe's initialisation, attention vectors as Xavier's or Hadamard's."""
         weights: Weights = {}
+        vector: Initialisation = "hadamard" if settings.initialisation == "hadamard" else "xavier"
         for k, step in enumerate(pairwise(settings.widths)):
             weights[f"layer.{k}"] = initial_matrix(rng, step, settings.initialisation)
             for part in ("source", "target"):
-                weights[f"{part}.{k}"] = initial_matrix(rng, (step[1], 1), "xavier")[:, 0].copy()
+                weights[f"{part}.{k}"] = initial_matrix(rng, (step[1], 1), vector)[:, 0].copy()
         return weights
 
     def embed(

@@ -1,0 +1,43 @@
+"""Weights that need no file: those of an untrained encoder, which its recipe's seed makes again."""
+
+from __future__ import annotations
+
+import hashlib
+
+import numpy as np
+
+from stream_icd.icd.encoder.contract import Weights
+from stream_icd.icd.encoder.registry import encoder
+from stream_icd.icd.recipe import Recipe
+
+
+def initial_weights(recipe: Recipe) -> Weights:
+    """The encoder's weights before training, by the recipe's seed.
+
+    The bit generator is named, since numpy promises the bits of PCG64 for ever, but not that it
+    remains the default.
+    """
+    settings = recipe.encoder
+    rng = np.random.Generator(np.random.PCG64(recipe.seed))
+    return encoder(settings.kind).initial_weights(settings, rng)
+
+
+def can_be_made_again(recipe: Recipe, weights: Weights) -> bool:
+    """Whether the recipe's seed makes these weights, bit for bit, on every machine.
+
+    So it is for untrained Hadamard weights. Orthogonal ones come from a matrix factorisation,
+    whose last bits depend on the linear algebra library.
+    """
+    if recipe.encoder.initialisation != "hadamard":
+        return False
+    initial = initial_weights(recipe)
+    return all(np.array_equal(initial[name], weights[name]) for name in initial)
+
+
+def digest(weights: Weights) -> str:
+    """SHA-256 of names and values, in the order of the names, values as little-endian float32."""
+    sha256 = hashlib.sha256()
+    for name in sorted(weights):
+        sha256.update(name.encode())
+        sha256.update(np.ascontiguousarray(weights[name], "<f4").data)
+    return sha256.hexdigest()
