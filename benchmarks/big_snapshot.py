@@ -7,8 +7,9 @@ An LFR graph of mean degree 10, in a Parquet file. Three processes, the programs
 `stream-icd produce files`, `stream-icd consume detect`, `stream-icd subscribe`; on the embedded
 broker, unless another one is named. The snapshot is too big for a message; its communities just are
 not. While it works on the snapshot the detector has a `max.poll.interval` of ten seconds, which
-it outlasts by far. Writes docs/big_snapshots.md; the exit status is 1, and nothing is written, when
-what the subscriber got is not what was planted, more or less, or the detector lost its partition.
+it outlasts by far. Writes its section of docs/big_snapshots.md. The exit status is 1, and nothing is
+written, if the subscriber got communities other than those planted, or the detector lost its
+partition.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from typing import IO
 import numpy as np
 import pyarrow as pa
 
+from benchmarks.sections import write_section
 from stream_icd.child_process import start_child, stop_child, tail
 from stream_icd.kafka.embedded import embedded_broker
 from stream_icd.kafka.reader import open_reader
@@ -41,7 +43,6 @@ from stream_icd.kafka.topics import COMMUNITIES, SNAPSHOTS, create_topics
 from stream_icd.quality.nmi import nmi
 from stream_icd.wire.claim import read_claim
 
-PAGE = Path(__file__).parents[1] / "docs" / "big_snapshots.md"
 MODEL, MEAN_DEGREE, SEED = "lfr", 10, 9000
 RESULT = "communities.arrows"
 POLL_INTERVAL_S = 10.0
@@ -66,7 +67,7 @@ class Run:
     Attributes:
         seconds: of each stage, in their order.
         peak_mib: of each program: the most memory it had (VmHWM).
-        object_bytes: sizes of snapshot and communities, as they were put aside.
+        object_bytes: sizes of snapshot and communities in the claim store.
         inline_bytes: sizes of their messages' values.
         nmi: of what the subscriber got, with what was planted.
         moved_on: how often the detector lost its partition while it was at work.
@@ -102,7 +103,6 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--edges", type=int, default=10_000_000)
     parser.add_argument("--bootstrap-servers", help="by default the embedded broker is started")
-    parser.add_argument("--page", type=Path, default=PAGE, help="file to write")
     chosen = parser.parse_args()
     with (
         tempfile.TemporaryDirectory(prefix="stream-icd-big-") as folder,
@@ -112,7 +112,8 @@ def main() -> None:
     sys.stdout.write(f"{table(found)}\n")
     if found.nmi < ENOUGH_NMI or found.moved_on:
         sys.exit(f"NMI {found.nmi:.3f}; the partition was lost {found.moved_on} times")
-    chosen.page.write_text(page(found, " ".join(sys.argv[1:])), encoding="utf-8")
+    text = section(found, " ".join(sys.argv[1:]))
+    write_section("big_snapshots.md", "big_snapshot.py", text)
 
 
 def measure(servers: str, n_edges: int, folder: Path, inline_bytes: int | None = None) -> Run:
@@ -178,11 +179,11 @@ def _stages(
     ready = datetime.fromisoformat(headers["icd_detected_at"]).timestamp()
     decode, cluster = (float(headers[f"icd_ms_{name}"]) / 1000 for name in ("decode", "cluster"))
     return {
-        "produce: start, read the file, encode, put aside, send": sent - began,
+        "produce: start, read the file, encode, store, send": sent - began,
         "detect: fetch and decode": decode,
         "detect: find communities": cluster,
-        "detect: receive, judge": ready - sent - decode - cluster,
-        "detect: encode, put aside, send": published - ready,
+        "detect: receive, compute quality": ready - sent - decode - cluster,
+        "detect: encode, store, send": published - ready,
         "subscribe: receive, fetch, decode, write": received - published,
         "all": received - began,
     }
@@ -267,7 +268,7 @@ def _servers(named: str | None) -> Iterator[str]:
 def table(found: Run) -> str:
     rows = [
         f"{found.n_edges:,} edges, {found.n_nodes:,} nodes; {found.n_communities:,} communities "
-        f"found, NMI {found.nmi:.3f} with those planted. Put aside: "
+        f"found; their NMI with the true ones is {found.nmi:.3f}. Size in the claim store: "
         + (", ".join(f"{size / 1e6:.1f} MB" for size in found.object_bytes) or "nothing")
         + ".",
         "",
@@ -282,57 +283,18 @@ def table(found: Run) -> str:
     return "\n".join(rows)
 
 
-def page(found: Run, arguments: str) -> str:
-    return f"""# Big snapshots
-
-A broker takes messages up to a limit: 16 MiB here (`STREAM_ICD_MAX_MESSAGE_BYTES`, and the topic's
-`max.message.bytes`), some four million edges. What is larger, a snapshot or its result, goes to a
-file store as a whole, and the message says where, with size and SHA-256: a *claim*
-([wire.md](wire.md#claims) has its headers). Nothing is truncated or left out.
-
-Say where to, to every program, the same place:
-
-```sh
-export STREAM_ICD_CLAIMS_URI=s3://bucket/claims    # or gs://…, or a folder that all of them see
-```
-
-or `uri` in the `[claims]` table of the settings file. Anything that `pyarrow.fs` knows will do;
-credentials are given as the object store's own tools take them, never in the URI
-([history.md](history.md) has more on URIs). Without it
-a program that has something too big to send stops, and says so.
-
-- An object is whole and safe before its message is sent. Its name is its SHA-256, below a folder
-  for its topic, so a retry, or another detector, writes the same one.
-- Only objects below the reader's own place are opened, and only those whose size and digest are
-  as the message says. A claim on another place, an object that is gone, and one that was altered
-  are dead letters that name it (`ClaimRefused`, `ClaimedObjectMissing`, `ClaimedObjectAltered`).
-- A file system that does not answer is nobody's bad message: the worker stops with an error that
-  says try again, and nothing is committed.
-- An archive keeps what was claimed, not the claim.
-
-## Old objects
-
-Nothing here deletes an object: nobody knows who will still read its message. Let them expire, and
-later than the messages do: retention is seven days for snapshots and communities, 30 for labels
-and events, and a dead letter keeps its claim for 30 days more. A retry writes its object anew, so
-age counts from the last message. In a bucket that is a lifecycle rule for the prefix; in a folder,
-once a day:
-
-```sh
-find /srv/claims -name '*.arrows' -mtime +40 -delete
-```
-
-## How long, how much memory
-
-Made by `python -m benchmarks.big_snapshot {arguments}`: an LFR graph of mean degree {MEAN_DEGREE}
-from a Parquet file, through `stream-icd produce files`, `stream-icd consume detect --model {MODEL}`
-and `stream-icd subscribe --format arrow`, a process each; {os.cpu_count()} CPU cores, Python
-{platform.python_version()}, load at the end {os.getloadavg()[0]:.1f}. The detector's
-`max.poll.interval` was {POLL_INTERVAL_S:.0f} s, and it kept its partition.
+def section(found: Run, arguments: str) -> str:
+    python, load = platform.python_version(), f"{os.getloadavg()[0]:.1f}"
+    return f"""Made by `python -m benchmarks.big_snapshot {arguments}`: an LFR graph of mean
+degree {MEAN_DEGREE} from a Parquet file, sent with `stream-icd produce files`, detected with
+`stream-icd consume detect --model {MODEL}` and received with
+`stream-icd subscribe --format arrow`, one process each. {os.cpu_count()} CPU cores, Python {python},
+load average at the end {load}. The detector's `max.poll.interval` was {POLL_INTERVAL_S:.0f} s, and it kept
+its partition.
 
 {table(found)}
 
-The detector's peak is that of finding the communities ([growth.md](growth.md)); it fetches and
+The detector needs its peak memory to find the communities ([growth.md](growth.md)). It fetches and
 decodes within 700 MiB, of which 200 are Python and its libraries.
 """
 

@@ -134,15 +134,16 @@ def section(found: dict[str, dict[int, list[Run]]], rounds: int) -> str:
     cores, load = os.cpu_count(), os.getloadavg()[0]
     return "\n".join(
         (
-            "backlog of one graph, in one partition | 1 process, snapshots/s | 2 processes | gain",
+            "backlog of one graph, in one partition | 1 process, snapshots/s | "
+            "2 processes, snapshots/s | gain, median (range)",
             "--- | --- | --- | ---",
             *rows,
             "",
-            f"Written by `python -m benchmarks.processes`: medians of {rounds} rounds that take "
-            "turns (gain: round by round),",
-            f"Apache Kafka and the detector on the same {cores} CPU cores (load at "
-            f"the end {load:.1f}),",
-            f"exactly-once, Python {platform.python_version()}. Both give the same bytes.",
+            f"Written by `python -m benchmarks.processes`. Medians of {rounds} rounds that "
+            "alternate between the two; the gain is",
+            f"computed per round. Apache Kafka and the detector share {cores} CPU cores (load "
+            f"average at the end {load:.1f});",
+            f"exactly-once; Python {platform.python_version()}. Both publish the same bytes.",
             "",
         )
     )
