@@ -7,8 +7,8 @@ An LFR graph of mean degree 10, in a Parquet file. Three processes, the programs
 `stream-icd produce files`, `stream-icd consume detect`, `stream-icd subscribe`; on the embedded
 broker, unless another one is named. The snapshot is too big for a message; its communities just are
 not. While it works on the snapshot the detector has a `max.poll.interval` of ten seconds, which
-it outlasts by far. Writes its section of docs/big_snapshots.md. The exit status is 1, and nothing is
-written, if the subscriber got communities other than those planted, or the detector lost its
+it outlasts by far. Writes its section of docs/big_snapshots.md. The exit status is 1, and nothing
+is written, if the subscriber got communities other than those planted, or the detector lost its
 partition.
 """
 
@@ -284,13 +284,14 @@ def table(found: Run) -> str:
 
 
 def section(found: Run, arguments: str) -> str:
-    python, load = platform.python_version(), f"{os.getloadavg()[0]:.1f}"
+    machine = f"{os.cpu_count()} CPU cores, Python {platform.python_version()}"
+    load = f"{os.getloadavg()[0]:.1f}"
     return f"""Made by `python -m benchmarks.big_snapshot {arguments}`: an LFR graph of mean
 degree {MEAN_DEGREE} from a Parquet file, sent with `stream-icd produce files`, detected with
 `stream-icd consume detect --model {MODEL}` and received with
-`stream-icd subscribe --format arrow`, one process each. {os.cpu_count()} CPU cores, Python {python},
-load average at the end {load}. The detector's `max.poll.interval` was {POLL_INTERVAL_S:.0f} s, and it kept
-its partition.
+`stream-icd subscribe --format arrow`, one process each. {machine},
+load average at the end {load}. The detector's `max.poll.interval` was
+{POLL_INTERVAL_S:.0f} s, and it kept its partition.
 
 {table(found)}
 
