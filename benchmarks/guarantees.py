@@ -46,11 +46,13 @@ def row(scenario: Scenario, outcomes: Sequence[Outcome]) -> str:
 
 def sent(outcome: Outcome) -> str:
     gone = len(outcome.removed)
-    return f"{len(outcome.sent)}" + (f", of which {gone} were removed unread" if gone else "")
+    return f"{len(outcome.sent)}" + (
+        f", {gone} of them removed before they were read" if gone else ""
+    )
 
 
 def seen(outcome: Outcome) -> str:
-    repeated = f", and {outcome.repeated} of them again" if outcome.repeated else ", once"
+    repeated = f", {outcome.repeated} of them twice" if outcome.repeated else ", once"
     return f"{len(set(outcome.seen))}{repeated}"
 
 
@@ -65,14 +67,15 @@ def section(found: Mapping[Scenario, Sequence[Outcome]], rounds: int) -> str:
     cores, load = os.cpu_count(), os.getloadavg()[0]
     return "\n".join(
         (
-            "fault | sent | seen | seconds to the next result | to all | program ended with",
+            "fault | snapshots sent | results seen | seconds to the next result | seconds to all "
+            "results | program ended with",
             "--- | --- | --- | --- | --- | ---",
             *rows,
             "",
-            f"Written by `python -m benchmarks.guarantees`: seconds are medians of {rounds} "
-            "rounds, settings those that",
-            f"nobody set, everything on the same {cores} CPU cores (load at the end {load:.1f}), "
-            f"Python {platform.python_version()}.",
+            f"Written by `python -m benchmarks.guarantees`. Seconds are medians of {rounds} "
+            "rounds. All settings have their",
+            f"defaults. Everything runs on the same {cores} CPU cores (load average at the end "
+            f"{load:.1f}), Python {platform.python_version()}.",
             "",
         )
     )

@@ -158,18 +158,19 @@ def section(found: dict[str, dict[int, list[Run]]], rounds: int) -> str:
     cores, load = os.cpu_count(), os.getloadavg()[0]
     return "\n".join(
         (
-            "backlog of six graphs, in six partitions | 1 detector, snapshots/s | 2 detectors | "
-            "gain | CPU ms a snapshot, detectors + broker: 1 | 2",
+            "backlog of six graphs, in six partitions | 1 detector, snapshots/s | 2 detectors, "
+            "snapshots/s | gain, median (range) | CPU ms per snapshot, detector + broker: "
+            "1 detector | 2 detectors",
             "--- | --- | --- | --- | --- | ---",
             *(row(name, runs) for name, runs in found.items()),
             "",
-            f"Written by `python -m benchmarks.scale_out`: medians of {rounds} rounds that take "
-            "turns (gain: round by round),",
-            "each detector on a core of its own, Apache Kafka on the same "
-            f"{cores} cores (load at the",
-            f"end {load:.1f}), exactly-once, Python {platform.python_version()}. Both give the "
-            "same bytes. The broker's work",
-            "comes out of the same cores: where it has its own, a second detector gains more.",
+            f"Written by `python -m benchmarks.scale_out`. Medians of {rounds} rounds that "
+            "alternate between the two; the gain is",
+            "computed per round. Each detector has its own core; Apache Kafka shares the same "
+            f"{cores} cores (load average",
+            f"at the end {load:.1f}); exactly-once; Python {platform.python_version()}. Both "
+            "publish the same bytes. If the broker has",
+            "its own cores, a second detector gains more.",
             "",
         )
     )
