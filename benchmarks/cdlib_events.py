@@ -67,11 +67,11 @@ NOISE, ABSENT = 0.05, 1 / 3
 LONGEST_GAP = 12
 """Days that are missing on end in AS-733, at most."""
 TOWARDS_GREENE = (
-    ("as they are", TrackSettings(), False),
+    ("both definitions unchanged", TrackSettings(), False),
     ("CDlib sees only nodes of both windows", TrackSettings(), True),
-    ("no `part`: to be alike is all that counts", TrackSettings(part=1), True),
-    ("no `smallest`: nobody is too small", TrackSettings(part=1, smallest=1), True),
-    ("no gap is too long", TrackSettings(part=1, smallest=1, memory=LONGEST_GAP), True),
+    ("no `part`: only similarity counts", TrackSettings(part=1), True),
+    ("no `smallest`: no community is too small", TrackSettings(part=1, smallest=1), True),
+    ("no limit for gaps", TrackSettings(part=1, smallest=1, memory=LONGEST_GAP), True),
 )
 
 
@@ -254,27 +254,29 @@ def with_greene(
     return agreement
 
 
-VOCABULARY = """The same partitions, told by the tracker and by CDlib, window by window. Written by
+VOCABULARY = """The tracker and CDlib compared on the same partitions, window by window. Written by
 `python -m benchmarks.cdlib_events --data as733.parquet`. Thresholds are the tracker's: θ = 0.3 for
-Greene et al., κ = 0.5 for Asur et al. What stands for what (of facets, the likeliest counts):
+Greene et al., κ = 0.5 for Asur et al. Corresponding events (for facets, the likeliest ones):
 
-here | Greene et al. | Asur et al., as CDlib has them | CDlib's facets
+tracker | Greene et al. | Asur et al., as CDlib has them | CDlib's facets
 --- | --- | --- | ---
 merged | merge: several match it | Merge | Merge, Expansion
 split | split: it matches several | Split | Split, Reduction
-born, not out of others | birth: nobody matches it | Birth (form): none of its nodes was there \
-| Birth, Accumulation, Reorganization
-died | death: it matches nobody | Death (dissolve): none of its nodes is there \
+born, not from other communities | birth: none matches it | Birth (form): none of its nodes was \
+present | Birth, Accumulation, Reorganization
+died | death: it matches none | Death (dissolve): none of its nodes is present \
 | Death, Dispersion, Disassemble
-lives on: continued, grown, shrunk | one matches it, and only it | Continuation: the same nodes \
+lives on (continued, grown, shrunk) | one matches it, and only it | Continuation: the same nodes \
 | Continuation, Growth
-born out of others; absorbed | (told by the split, the merger) | (likewise) | Offspring; Ancestor
+born from other communities; absorbed | (reported as split or merge) | (the same) \
+| Offspring; Ancestor
 
-Of Greene et al. CDlib gives the matches; the events are read off them by the paper's rules, a death
-after one window without a match. CDlib's Asur asks only that two communities together be more than
-κ of the whole; *as published* keeps those of its events of which also each has more than half of
-its nodes in it. `LifeCycle.compute_events("asur")` ends in a KeyError at the first birth or death,
-so the function that it calls is used.
+For Greene et al., CDlib provides the matches; the events follow from them by the rules of the
+paper, with a death after one window without a match. CDlib's Asur only requires that two
+communities together have more than κ of the whole. *Asur as published* keeps only those of its
+events in which each community also has more than half of its nodes in the whole.
+`LifeCycle.compute_events("asur")` raises a KeyError at the first birth or death, so the function
+that it calls is used.
 """
 
 
@@ -284,47 +286,51 @@ def planted_section(planted: Mapping[str, Comparison], seeds: int) -> str:
         for case, comparison in planted.items()
         for kind in PLANTED
     )
-    return f"""### Planted events
+    return f"""### Simulated events
 
-{seeds} of the streams above, events apart. Found / missed / invented, by who came of a merger or a
-birth, and who was split or died:
+{seeds} of the streams above, events that are not tangled. Numbers of events found / missed /
+invented, identified by the community that resulted from a merger or birth, or that split or died.
+In brackets: found with the right other communities.
 
-{table_head("labels: event", "ours", *THEIRS)}
+{table_head("labels: event", "tracker", *THEIRS)}
 {rows}
 
-- Greene et al. miss mergers of unequal size, and say that the smaller has died: its Jaccard index
-  with the whole is below θ. The tracker, as Asur et al., also asks for more than half of its nodes.
-- Greene et al. and Asur et al. compare all nodes. When a third is absent in each window,
-  communities that nothing befell have a Jaccard index near 0.5, and parts of them one below θ:
-  events are lost, births and deaths invented. The tracker compares the nodes of both windows.
-- Asur in CDlib calls it a merger when a community takes in one node of another, since together they
-  still are nearly the whole. With the paper's second condition none of these is left.
-- Asur's births and deaths need nodes that come and go. Where communities are founded by nodes of
-  others, and scatter, there are none.
-- Facets ask whether the second largest part is near the largest. A small community that merges into
-  a large one is then no merger, and one that takes in a few of a scattered community's nodes is.
+- **Greene et al.** miss mergers of communities of unequal size and report the smaller one as
+  dead, because its Jaccard index with the whole is below θ. The tracker, like Asur et al., also
+  checks whether more than half of its nodes are in the whole.
+- **Greene et al. and Asur et al.** compare all nodes. If a third is absent in each window,
+  unchanged communities have a Jaccard index near 0.5, and parts of them one below θ. So they miss
+  events and invent births and deaths. The tracker compares only the nodes present in both
+  windows.
+- **Asur in CDlib** reports a merger if a community takes in one node of another, because the two
+  together are still nearly the whole. The second condition of the paper removes all of these.
+- **Asur's births and deaths** need nodes that appear and disappear. There are none if communities
+  form from nodes of others, or scatter.
+- **Facets** ask whether the second largest part is almost as large as the largest. So a small
+  community that merges into a large one is not a merger, but taking in a few nodes of a scattered
+  one is.
 """
 
 
 def agreement_section(planted: Comparison, internet: Comparison) -> str:
     rows = "\n".join(
         f"{case}: {kind} | " + " | ".join(a.counts(kind) for a in comparison.ours.values())
-        for case, comparison in (("planted", planted), ("Internet", internet))
+        for case, comparison in (("simulated", planted), ("Internet", internet))
         for kind in KINDS
     )
     return f"""### Event by event
 
-Told by both / only here / only there: on the planted streams with true labels, and on
-the first {internet.steps + 1} days of the Internet. In brackets, of those that both tell, where
-the same others went in or came out; facets name nobody.
+Numbers of events reported by both / only by the tracker / only by the other, on the simulated
+streams with true labels, and on the first {internet.steps + 1} days of the Internet. In brackets:
+events of both with the same other communities; facets name none.
 
 {table_head("event", *THEIRS)}
 {rows}
 
-Asur's continuation is of communities that are the same to the last node; the tracker's lives on
-while it loses and gains some. Asur's mergers are of two that together have more than half of the
-whole, which is not so where many merge, or where half of a large one goes with a small one; the
-tracker asks each by itself. The other differences are those above.
+For Asur, a community continues only if it has exactly the same nodes; for the tracker, it may
+lose and gain some. Asur's mergers have two communities that together make up more than half of
+the whole. This is not so if many merge, or if half of a large one joins a small one. The tracker
+checks each community by itself. The other differences are those above.
 """
 
 
@@ -338,14 +344,16 @@ def why_section(windows: Sequence[Communities]) -> str:
         for name, agreement in rungs.items()
     )
     last = [*rungs.values()][-1]
-    return f"""### What makes the difference to Greene et al.
+    return f"""### Why the results differ from Greene et al.
 
-On the days of the Internet, one difference in the definitions after the other taken away:
+The days of the Internet again, with one difference between the definitions removed after the
+other. Each row includes the rows above it:
 
-{table_head("", *KINDS)}
+{table_head("definitions", *KINDS)}
 {rows}
 
-At the end {last.first.total() + last.second.total()} events are told by one only.
+In the last row, {last.first.total() + last.second.total()} events are reported by one of
+the two only.
 """
 
 
@@ -355,13 +363,14 @@ def seconds_section(planted: Comparison, internet: Comparison) -> str:
             f"{1000 * comparison.seconds[name] / comparison.steps:.1f}" for name in TIMED
         )
 
-    return f"""### Milliseconds a window
+    return f"""### Milliseconds per window
 
-{table_head("", *TIMED)}
-planted | {cells(planted)}
+{table_head("streams", "tracker", *TIMED[1:])}
+simulated | {cells(planted)}
 Internet | {cells(internet)}
 
-Ours with stable ids over gaps and absences, CDlib's from communities that are sets already.
+The tracker's time includes stable ids over gaps and absences. CDlib's time excludes the
+conversion of communities to sets.
 """
 
 

@@ -128,25 +128,47 @@ def detected(graph: PlantedGraph, _: np.random.Generator) -> Labels:
     return refine(as_adjacency(graph), parameters, graph.n_communities)
 
 
-HEADER = """# Communities over time: what the tracker finds
+HEADER = """# Communities over time
 
-Written by `python -m benchmarks.tracking --data as733.parquet`. How communities are matched, and
-what counts as an event, is said in `stream_icd/tracking/`: identities by the largest sum of Jaccard
-indices (Greene, Doyle and Cunningham, ASONAM 2010), mergers and splits as there or by containment
-(Asur, Parthasarathy and Ucar, KDD 2007). `tests/tracking/` holds both definitions, in brute force,
-against it.
+For those who follow communities from window to window: how to run the tracker, what its events
+mean, and how reliable they are. The figures come from
+`python -m benchmarks.tracking --data as733.parquet`.
 
-It is run on windows in order; its memory is the topic `icd.events.v1`:
+Run the tracker, then subscribe to its events:
 
 ```sh
 stream-icd consume track
 stream-icd subscribe --event merged --event split --from beginning
 ```
 
-Another revision of the last window (its snapshot was corrected, or detected with another K or seed)
-is tracked in place of the older one: its message replaces the one before, ids included, as if the
-older revision had never been. A correction of an older window comes too late, as any window that is
-not after the last one: the message says so, and what was tracked stays.
+The tracker processes the windows of a graph in order. It keeps no state except the topic
+`icd.events.v1`.
+
+event | meaning
+--- | ---
+born | the community is new
+grown, shrunk | its size changed by at least 10% (`--change 0.1`)
+continued | its size changed by less than that
+merged | several communities went into one
+split | several communities came out of one
+died | it is gone, and neither merged nor split
+
+- `--match 0.3`: a community is still the same one if its Jaccard index with its earlier self is at
+  least 0.3.
+- `--part 0.5`: it also goes into another community, or comes out of one, with more than half of its
+  members.
+- `--smallest 3`: mergers and splits of communities with fewer than 3 members are not reported.
+- `--memory 5`: an absent community keeps its id for 5 windows.
+
+Communities are matched by the largest sum of Jaccard indices (Greene, Doyle and Cunningham,
+ASONAM 2010). Mergers and splits are found by similarity, as in that paper, or by containment
+(Asur, Parthasarathy and Ucar, KDD 2007). `tests/tracking/` compares the tracker with both
+definitions by brute force.
+
+If the last window gets a new revision (its snapshot was corrected, or detected with another K or
+seed), the tracker tracks it again. The new message replaces the previous one, ids included. A
+correction of an earlier window is too late, like any window that is not after the last one: the
+message says so, and the earlier events stay.
 """
 
 
@@ -155,19 +177,21 @@ def planted_section(scores: Scores, seeds: int) -> str:
         f"{kind} | {score_row(scores.clear, kind)} | {score_row(scores.tangled, kind)}"
         for kind in PLANTED
     )
-    return f"""## Planted events
+    return f"""## Simulated events
 
-{seeds} streams of {N_STEPS} LFR graphs of {N_NODES} nodes; at each step each kind of event with
-probability {EVENT_RATE}, and {CHURN:.0%} of the nodes offered another community. True labels, so
-that only the tracker can be wrong. An event is *tangled* when it shares a community with another
-event of the same step (a community merges into one that is split at once): the outcome then need
-not tell what was done. Found / missed / invented:
+{seeds} streams of {N_STEPS} LFR graphs of {N_NODES} nodes; at each step, each kind of event has
+the probability {EVENT_RATE}, and {CHURN:.0%} of the nodes may change community. The tracker gets
+the true labels, so all errors are its own. An event is *tangled* if it shares a community with
+another event of the same step (for example, a community merges into one that splits at the same
+time). Then the outcome does not always show what happened. Numbers of events found / missed /
+invented:
 
-event | apart | tangled
+event | not tangled | tangled
 --- | --- | ---
 {rows}
 
-F1 {scores.clear.f1():.3f} and {scores.tangled.f1():.3f}; {scores.milliseconds:.1f} ms a window.
+F1 is {scores.clear.f1():.3f} and {scores.tangled.f1():.3f}.
+Tracking takes {scores.milliseconds:.1f} ms per window.
 """
 
 
@@ -189,10 +213,10 @@ def noise_section(seeds: int) -> str:
         for mixing in (0.3, 0.6)
     ]
     rows = "\n".join(f"{name} | {noise_row(scores.clear)}" for name, scores in cases)
-    return f"""## Under noise
+    return f"""## With imperfect labels
 
-The same streams, events apart. Precision is the share of what was told that was planted, recall the
-share of what was planted that was told.
+The same streams, events that are not tangled. Precision is the fraction of reported events that are
+true, recall the fraction of true events that are reported, F1 their harmonic mean; 1 is perfect.
 
 labels | precision | recall | F1
 --- | --- | --- | ---
@@ -266,29 +290,30 @@ def internet_section(path: Path) -> str:
     return f"""## On the Internet
 
 {len(told)} daily graphs of autonomous systems (AS-733, Leskovec, Kleinberg, Faloutsos, KDD 2005),
-communities found by the `as` model each day on its own. Of the nodes that are in two consecutive
-graphs, the share whose community has another name in the second:
+communities detected with the `as` model for each day separately. Churn is the fraction of the
+nodes in two consecutive graphs whose community has another name in the second graph:
 
-names | churn a day, mean | median
+names | churn per day, mean | churn per day, median
 --- | --- | ---
-labels as they come | {np.mean(churn_raw):.1%} | {np.median(churn_raw):.1%}
+community numbers of the detector | {np.mean(churn_raw):.1%} | {np.median(churn_raw):.1%}
 stable ids | {np.mean(churn_stable):.1%} | {np.median(churn_stable):.1%}
-the best renaming of each day by itself | {np.mean(churn_least):.1%} | {np.median(churn_least):.1%}
+the best renaming for each pair of days | {np.mean(churn_least):.1%} | {np.median(churn_least):.1%}
 
-The last row is a lower bound: nodes that really are in another community. It forgets who was who
-before yesterday.
+The last row is a lower bound: the nodes that really changed community. It ignores all days before
+the previous one.
 
-{told[-1].next_community} identities over {len(told)} days, {np.mean([*map(len, living)]):.0f}
-communities on a day; {np.sum(lives > len(told) / 2)} lived on more than half of the days.
-{sum(one.missed for one in told)} days are missing in the data, and were bridged or said.
+{told[-1].next_community} stable ids over {len(told)} days, {np.mean([*map(len, living)]):.0f}
+communities per day on average; {np.sum(lives > len(told) / 2)} existed on more than half of the
+days. {sum(one.missed for one in told)} days are missing in the data; the tracker bridged or
+reported them.
 Events: {kinds}.
-{1000 * seconds / len(told):.1f} ms a day.
+{1000 * seconds / len(told):.1f} ms per day.
 
 ![The communities of {MONTH} days](alluvial.png)
 
-{month[0].window.start:%d %B %Y} and the {MONTH - 1} days after it, the last month without a missing
-day: a column a day, a band a community, as high as it has members;
-the twelve largest in colour, and streams between them where nodes moved.
+{month[0].window.start:%d %B %Y} and the {MONTH - 1} days after it, the last month without a
+missing day. Each column is a day, and each band a community; its height is the number of members.
+The twelve largest are coloured. Streams show nodes that moved.
 """
 
 

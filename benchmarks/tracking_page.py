@@ -6,7 +6,7 @@ from pathlib import Path
 
 DOCS = Path(__file__).parents[1] / "docs"
 PAGE = DOCS / "tracking.md"
-CDLIB = "## Beside CDlib\n"
+CDLIB = "## Compared with CDlib\n"
 
 
 def write_findings(text: str, page: Path = PAGE) -> None:

@@ -166,6 +166,7 @@ def test_the_two_halves_of_the_page_leave_each_other_alone(tmp_path) -> None:
     page.write_text("# Found\n\nold\n", encoding="utf-8")
     write_comparison("compared\n", page)
     write_findings("# Found\n\nnew\n", page)
-    assert page.read_text(encoding="utf-8") == "# Found\n\nnew\n\n## Beside CDlib\n\ncompared\n"
+    found = "# Found\n\nnew\n\n## Compared with CDlib\n\n"
+    assert page.read_text(encoding="utf-8") == f"{found}compared\n"
     write_comparison("again\n", page)
-    assert page.read_text(encoding="utf-8") == "# Found\n\nnew\n\n## Beside CDlib\n\nagain\n"
+    assert page.read_text(encoding="utf-8") == f"{found}again\n"
