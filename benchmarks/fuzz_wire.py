@@ -35,7 +35,7 @@ from stream_icd.errors import BadInput, BadSnapshot
 from stream_icd.events import CommunityEvent, CommunityEvents
 from stream_icd.kafka.record import Record
 from stream_icd.messages.claim_settings import ClaimSettings
-from stream_icd.messages.claims import decoded, put_aside
+from stream_icd.messages.claims import as_claim, decoded
 from stream_icd.messages.outgoing import outgoing
 from stream_icd.messages.sent_before import SentBefore
 from stream_icd.snapshot import Window, snapshot_from_pairs
@@ -169,7 +169,7 @@ def record_of(topic: str, message: Message) -> Record:
 
 def _claimed(record: Record, claims: ClaimSettings) -> Record:
     message = Message(record.key or b"", record.value or b"", record.headers)
-    put = put_aside(outgoing(record.topic, message), claims)
+    put = as_claim(outgoing(record.topic, message), claims)
     return Record(record.topic, 0, 7, 0, put.key, put.value, put.headers)
 
 

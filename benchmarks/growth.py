@@ -30,7 +30,7 @@ from stream_icd.synthetic.planted_graph import PlantedGraph
 
 DOCS = Path(__file__).parent.parent / "docs"
 MIXING, TEST_SEED, WARM_UP_NODES = 0.4, 9000, 2000
-METHODS = ("refined", "refined, K given", "igraph Leiden")
+METHODS = ("bp", "bp, K given", "igraph Leiden")
 
 
 def main() -> None:
@@ -93,7 +93,7 @@ def _save(graph: PlantedGraph, folder: Path) -> None:
 
 def measure(method: str, folder: Path) -> dict[str, float]:
     """CPU seconds, peak memory of this process in MiB, communities found, and NMI."""
-    run = _leiden if method == "igraph Leiden" else _refined
+    run = _leiden if method == "igraph Leiden" else _bp
     run(folder / "warm-up", method)
     seconds, found = run(folder / "graph", method)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024  # KiB on Linux
@@ -108,19 +108,19 @@ def measure(method: str, folder: Path) -> dict[str, float]:
     }
 
 
-def _refined(folder: Path, method: str) -> tuple[float, np.ndarray]:
-    from stream_icd.bp.parameters import RefinedParameters
-    from stream_icd.bp.refine import refine
+def _bp(folder: Path, method: str) -> tuple[float, np.ndarray]:
+    from stream_icd.bp.find import find_communities
+    from stream_icd.bp.parameters import BpParameters
 
     arrays = [np.load(folder / f"{name}.npy") for name in ("data", "indices", "indptr")]
     n_nodes = len(arrays[2]) - 1
     n_communities = None
-    if method == "refined, K given":
+    if method == "bp, K given":
         n_communities = int(np.load(folder / "communities.npy").max()) + 1
     adjacency = csr_array(tuple(arrays), (n_nodes, n_nodes))
-    parameters = RefinedParameters(8.0, MIXING, iterations=1)
+    parameters = BpParameters(8.0, MIXING, iterations=1)
     start = process_time()
-    found = refine(adjacency, parameters, n_communities)
+    found = find_communities(adjacency, parameters, n_communities)
     return process_time() - start, found
 
 

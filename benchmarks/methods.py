@@ -19,8 +19,8 @@ from scipy.sparse import csr_array
 
 from benchmarks import igraph_peers
 from benchmarks.data_sets import DataSet
-from stream_icd.bp.parameters import RefinedParameters
-from stream_icd.bp.refine import refine
+from stream_icd.bp.find import find_communities
+from stream_icd.bp.parameters import BpParameters
 from stream_icd.graphs.labelled_graph import LabelledGraph
 from stream_icd.training.bp.fit import fit_parameters
 
@@ -38,21 +38,21 @@ class Method:
     note: str = ""
 
 
-def refined(data_set: DataSet, n_training: int) -> Method:
-    """Our refined mode, its parameters learned where the data set has labelled graphs."""
+def bp(data_set: DataSet, n_training: int) -> Method:
+    """Our bp, its parameters learned where the data set has labelled graphs."""
     parameters = learned_parameters(data_set, n_training)
 
     def run(adjacency: csr_array, n_communities: int, seed: int) -> Labels:
-        return refine(adjacency, parameters, n_communities, seed=seed)
+        return find_communities(adjacency, parameters, n_communities, seed=seed)
 
     return Method(run, prepare=lambda adjacency: adjacency, note=str(parameters))
 
 
 @cache
-def learned_parameters(data_set: DataSet, n_training: int) -> RefinedParameters:
+def learned_parameters(data_set: DataSet, n_training: int) -> BpParameters:
     """Fitted on the first training graphs; the defaults where there are none."""
     if data_set.training_graphs is None:
-        return RefinedParameters()
+        return BpParameters()
     graphs = islice(data_set.training_graphs(), n_training)
     labelled = [LabelledGraph(graph.adjacency, graph.truth) for graph in graphs]
     return fit_parameters(labelled).parameters
@@ -63,7 +63,7 @@ def _peer(run: Callable[[Any, int, int], Labels]) -> Callable[[DataSet, int], Me
 
 
 METHODS: dict[str, Callable[[DataSet, int], Method]] = {
-    "refined": refined,
+    "bp": bp,
     STRONGEST_PEER: _peer(igraph_peers.converged_leiden),
     "Leiden, K searched": _peer(igraph_peers.searched_leiden),
     "Leiden": _peer(igraph_peers.leiden),

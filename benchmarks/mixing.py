@@ -16,8 +16,8 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.data_sets import TEST_SEED
-from stream_icd.bp.parameters import RefinedParameters
-from stream_icd.bp.refine import refine
+from stream_icd.bp.find import find_communities
+from stream_icd.bp.parameters import BpParameters
 from stream_icd.quality.nmi import nmi
 from stream_icd.synthetic.gn import generate_gn
 from stream_icd.synthetic.lfr import generate_lfr
@@ -25,13 +25,13 @@ from stream_icd.synthetic.planted_graph import PlantedGraph
 
 STARTS = (0.1, 0.3, 0.6)
 MIXINGS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7)
-LEARNED_ON_LFR = RefinedParameters(resolution=2**4.5, mixing=0.3, size_spread=1.0, iterations=1)
+LEARNED_ON_LFR = BpParameters(resolution=2**4.5, mixing=0.3, size_spread=1.0, iterations=1)
 EQUAL_SIZES = replace(LEARNED_ON_LFR, size_spread=0.0)
 
 Draw = Callable[[np.random.Generator], PlantedGraph]
 
 
-def families() -> Iterator[tuple[str, float, RefinedParameters, Draw]]:
+def families() -> Iterator[tuple[str, float, BpParameters, Draw]]:
     """Name, true mixing, what the model learned, and the generator of each row."""
     for n_nodes in (1000, 5000, 20_000):
         for mixing in MIXINGS:
@@ -50,10 +50,10 @@ def families() -> Iterator[tuple[str, float, RefinedParameters, Draw]]:
         yield f"GN, p_in = {p_in}, μ = {1 - p_in:.1f}", 1 - p_in, EQUAL_SIZES, draw_gn
 
 
-def scores(draw: Draw, parameters: RefinedParameters, n_graphs: int) -> list[float]:
+def scores(draw: Draw, parameters: BpParameters, n_graphs: int) -> list[float]:
     """NMI in %, K unknown, of graphs that nothing was chosen on."""
     graphs = (draw(np.random.default_rng(TEST_SEED + seed)) for seed in range(n_graphs))
-    return [100 * nmi(g.communities, refine(g.adjacency(), parameters)) for g in graphs]
+    return [100 * nmi(g.communities, find_communities(g.adjacency(), parameters)) for g in graphs]
 
 
 def cell(values: list[float]) -> str:

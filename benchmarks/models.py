@@ -19,8 +19,8 @@ from rich.console import Console
 
 from benchmarks.data_sets import TEST_SEED, BenchmarkGraph, DataSet, data_sets, planted_graphs
 from benchmarks.sections import write_section
-from stream_icd.bp.parameters import RefinedParameters
-from stream_icd.bp.refine import refine
+from stream_icd.bp.find import find_communities
+from stream_icd.bp.parameters import BpParameters
 from stream_icd.quality.modularity import modularity
 from stream_icd.quality.nmi import nmi
 from stream_icd.registry.shipped import open_model, shipped_models
@@ -37,8 +37,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--data", type=Path, required=True, help="folder of the real data")
     options = parser.parse_args()
-    models = {"no model": RefinedParameters()}
-    models |= {name: open_model(name).model.refined for name in shipped_models()}
+    models = {"no model": BpParameters()}
+    models |= {name: open_model(name).model.bp for name in shipped_models()}
     rows = [_row(one, models) for one in _data_sets(options.data)]
     text = "\n".join(
         [
@@ -68,11 +68,11 @@ def _mails(folder: Path) -> Iterator[BenchmarkGraph]:
     return (BenchmarkGraph(graph.adjacency) for graph in graphs[-N_GRAPHS:])
 
 
-def _row(data_set: DataSet, models: dict[str, RefinedParameters]) -> str:
+def _row(data_set: DataSet, models: dict[str, BpParameters]) -> str:
     graphs = list(islice(data_set.test_graphs(), N_GRAPHS))
     cells = []
     for parameters in models.values():
-        found = [refine(graph.adjacency, parameters) for graph in graphs]
+        found = [find_communities(graph.adjacency, parameters) for graph in graphs]
         pairs = list(zip(graphs, found, strict=True))
         warned = sum(misfit(graph.adjacency, labels) is not None for graph, labels in pairs)
         score = np.mean([_score(graph, labels) for graph, labels in pairs])

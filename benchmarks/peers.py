@@ -1,4 +1,4 @@
-"""Compare the refined mode with its peers: quality and time on the same graphs, in turns.
+"""Compare the method bp with its peers: quality and time on the same graphs, in turns.
 
     python -m benchmarks.peers --data FOLDER
     python -m benchmarks.peers --quick
@@ -27,7 +27,7 @@ from benchmarks.methods import METHODS, STRONGEST_PEER, Method
 
 DOCS = Path(__file__).parent.parent / "docs"
 
-INTRODUCTION = f"""# The refined mode and its peers
+INTRODUCTION = f"""# The method bp and its peers
 
 Made by `python -m benchmarks.peers`. All methods run on the same test graphs in turns, and all
 are told the number of communities: the true one, or Louvain's where nobody knows it. The strongest

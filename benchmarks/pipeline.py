@@ -407,7 +407,7 @@ def page(
     return f"""# What the pipe costs
 
 Made by `python -m benchmarks.pipeline --data as733.parquet`: {len(bench.snapshots)} AS snapshots,
-model `{MODEL}`, refined detection on one thread, {machine}
+model `{MODEL}`, method bp on one thread, {machine}
 (load at the end {os.getloadavg()[0]:.1f}). Bare is `detect_snapshot` in the same process on the
 same snapshots, decoded before. Times are milliseconds a snapshot.
 

@@ -165,7 +165,7 @@ def page(days: int, rounds: int, archive_rate: float, found: dict[str, Run]) -> 
         (
             "# Replay, by engine",
             "",
-            f"Written by benchmarks/replay.py: {days} AS days, model `{MODEL}`, refined detection, "
+            f"Written by benchmarks/replay.py: {days} AS days, model `{MODEL}`, method bp, "
             f"best of {rounds} rounds",
             f"that take turns, {cores} CPU cores (load at the end {load:.1f}), "
             f"Python {platform.python_version()}.",

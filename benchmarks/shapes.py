@@ -90,11 +90,11 @@ SHAPES: dict[str, Callable[[int], Edges]] = {
 }
 
 METHODS = {
-    "local moves": ("refined", "as"),
-    "beliefs": ("refined", "lfr"),
-    "encoder": ("faithful", "lfr"),
+    "local moves": ("bp", "as"),
+    "beliefs": ("bp", "lfr"),
+    "encoder": ("icd", "lfr"),
 }
-"""Mode and shipped model of each column."""
+"""Method and shipped model of each column."""
 
 KS: dict[str, Callable[[int], int | None]] = {
     "unknown": lambda _: None,
@@ -104,7 +104,7 @@ KS: dict[str, Callable[[int], int | None]] = {
 
 
 def main() -> None:
-    """Parse the command line; measure all, or (internally) one method on one shape."""
+    """Parse the command line; measure all, or (internally) one column on one shape."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--nodes", type=int, default=1_000_000)
     parser.add_argument("--only", nargs="+", choices=SHAPES, default=list(SHAPES))
@@ -120,7 +120,7 @@ def main() -> None:
         return
     rows = [
         f"| {shape} | {k} | "
-        + " | ".join(_cell(shape, method, k, options) for method in options.methods)
+        + " | ".join(_cell(shape, column, k, options) for column in options.methods)
         + " |"
         for shape in options.only
         for k in options.ks
@@ -131,7 +131,7 @@ def main() -> None:
         PAGE.write_text(page, encoding="utf-8")
 
 
-def measure(shape: str, method: str, k: str, n: int) -> dict[str, float]:
+def measure(shape: str, column: str, k: str, n: int) -> dict[str, float]:
     """Seconds of one detection, peak memory of the process in MiB, communities found."""
     from scipy.sparse import coo_array, csr_array
 
@@ -145,12 +145,12 @@ def measure(shape: str, method: str, k: str, n: int) -> dict[str, float]:
         adjacency.sort_indices()
         return adjacency
 
-    mode, name = METHODS[method]
+    method, name = METHODS[column]
     model = open_model(name).model
-    detect(graph(WARM_UP_NODES), model, mode=mode)  # type: ignore[arg-type]
+    detect(graph(WARM_UP_NODES), model, method=method)  # type: ignore[arg-type]
     adjacency = graph(n)
     started = process_time()
-    found = detect(adjacency, model, KS[k](adjacency.shape[0]), mode=mode)  # type: ignore[arg-type]
+    found = detect(adjacency, model, KS[k](adjacency.shape[0]), method=method)  # type: ignore[arg-type]
     seconds = process_time() - started
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024  # KiB on Linux
     return {
@@ -160,9 +160,9 @@ def measure(shape: str, method: str, k: str, n: int) -> dict[str, float]:
     }
 
 
-def _cell(shape: str, method: str, k: str, options: argparse.Namespace) -> str:
+def _cell(shape: str, column: str, k: str, options: argparse.Namespace) -> str:
     command = [sys.executable, "-m", "benchmarks.shapes", "--nodes", str(options.nodes)]
-    command += ["--limit", str(options.limit), "--one", shape, method, k]
+    command += ["--limit", str(options.limit), "--one", shape, column, k]
     run = subprocess.run(command, capture_output=True, check=False)
     if run.returncode in (-signal.SIGXCPU, -signal.SIGKILL):
         return f"> {options.limit} s"
@@ -186,8 +186,8 @@ send, a million nodes each (a million edges for the complete and the complete bi
 CPU seconds of one detection, all threads together, peak memory of the whole process (some 190 MiB
 of it are the libraries), communities found. Every run is a process of its own that has warmed up.
 
-"Local moves" is the default method with the shipped model `as`, "beliefs" with `lfr`, "encoder" the
-paper's method with `lfr`. K is unknown; without `--ks`, also √n and n/2, which a producer's `icd_k`
+"Local moves" is the method bp with the shipped model `as`, "beliefs" with `lfr`, "encoder" the
+method icd with `lfr`. K is unknown; without `--ks`, also √n and n/2, which a producer's `icd_k`
 may ask for. A snapshot of each shape is a message of 1.0 to 4.6 MB, so its
 [budget](security.md#a-budget-for-each-snapshot) is 90 to 305 seconds and 2.1 to 2.4 GiB on top of
 what a worker process has already.

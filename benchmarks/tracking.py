@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
 from benchmarks.tracking_page import DOCS, write_findings
-from stream_icd.bp.refine import refine
+from stream_icd.bp.find import find_communities
 from stream_icd.communities import STAGES, Communities
 from stream_icd.demo.alluvial import colours_of, draw_bands
 from stream_icd.events import CommunityEvents
@@ -124,8 +124,8 @@ def scrambled(share: float) -> Detect:
 
 
 def detected(graph: PlantedGraph, _: np.random.Generator) -> Labels:
-    parameters = open_model("lfr").model.refined
-    return refine(as_adjacency(graph), parameters, graph.n_communities)
+    parameters = open_model("lfr").model.bp
+    return find_communities(as_adjacency(graph), parameters, graph.n_communities)
 
 
 HEADER = """# Communities over time
@@ -234,7 +234,7 @@ def noise_row(score: Score) -> str:
 
 def days(path: Path) -> Iterator[Communities]:
     """Communities of each day of the AS graphs, as the shipped model finds them."""
-    parameters = open_model("as").model.refined
+    parameters = open_model("as").model.bp
     table = pq.read_table(path).sort_by("window_start")
     starts = table["window_start"].to_numpy()
     bounds = [*np.flatnonzero(np.diff(starts, prepend=starts[0] - 1).astype(int)), len(starts)]
@@ -245,7 +245,7 @@ def days(path: Path) -> Iterator[Communities]:
         snapshot = snapshot_from_pairs(
             day["src"], day["dst"], graph="as733", id=f"as733/{start:%Y-%m-%d}", window=span
         )
-        yield window(start, refine(snapshot.adjacency(), parameters), snapshot.nodes)
+        yield window(start, find_communities(snapshot.adjacency(), parameters), snapshot.nodes)
 
 
 def draw_alluvial(windows: Sequence[CommunityEvents], out: Path) -> None:

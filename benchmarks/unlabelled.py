@@ -25,8 +25,8 @@ from rich.console import Console
 
 from benchmarks import igraph_peers
 from benchmarks.data_sets import TEST_SEED, TRAINING_SEED, BenchmarkGraph
-from stream_icd.bp.parameters import RefinedParameters
-from stream_icd.bp.refine import refine
+from stream_icd.bp.find import find_communities
+from stream_icd.bp.parameters import BpParameters
 from stream_icd.graphs.adjacency import as_adjacency
 from stream_icd.graphs.labelled_graph import LabelledGraph
 from stream_icd.quality.description_length import description_length
@@ -55,7 +55,7 @@ def main() -> None:
     parser.add_argument("--docs", type=Path, default=DOCS, help="folder to write to")
     options = parser.parse_args()
     graph = generate_lfr(np.random.default_rng(0)).adjacency()
-    refine(graph, RefinedParameters(mixing=0.3))  # compiles
+    find_communities(graph, BpParameters(mixing=0.3))  # compiles
     simulated = [_simulated_row(name, draw) for name, draw in PLANTED.items()]
     real = [] if options.labelled is None else list(_real_rows(options.labelled))
     page = _page(simulated, real)
@@ -79,14 +79,14 @@ def _simulated_row(name: str, draw: Callable[[np.random.Generator], PlantedGraph
     seconds = time.perf_counter() - started
     labelled = fit_parameters([LabelledGraph(one.adjacency(), one.communities) for one in past])
     scores = [
-        _nmi(tests, _refined(RefinedParameters())),
-        _nmi(tests, _refined(learned.parameters)),
-        _nmi(tests, _refined(learned.parameters, given=True)),
-        _nmi(tests, _refined(labelled.parameters)),
+        _nmi(tests, _bp(BpParameters())),
+        _nmi(tests, _bp(learned.parameters)),
+        _nmi(tests, _bp(learned.parameters, given=True)),
+        _nmi(tests, _bp(labelled.parameters)),
         _nmi(tests, _converged_leiden),
     ]
     k = _mean(int(one.truth.max()) + 1 for one in tests)
-    found = _mean(refine(one.adjacency, learned.parameters).max() + 1 for one in tests)
+    found = _mean(find_communities(one.adjacency, learned.parameters).max() + 1 for one in tests)
     row = (
         f"| {name} | {' | '.join(scores)} | {found:.0f} of {k:.0f} | {seconds:.0f} "
         f"| {_taken(learned)} |"
@@ -95,11 +95,13 @@ def _simulated_row(name: str, draw: Callable[[np.random.Generator], PlantedGraph
     return row
 
 
-def _refined(
-    parameters: RefinedParameters, *, given: bool = False
+def _bp(
+    parameters: BpParameters, *, given: bool = False
 ) -> Callable[[BenchmarkGraph], NDArray[np.int32]]:
     def find(graph: BenchmarkGraph) -> NDArray[np.int32]:
-        return refine(graph.adjacency, parameters, len(np.unique(graph.truth)) if given else None)
+        return find_communities(
+            graph.adjacency, parameters, len(np.unique(graph.truth)) if given else None
+        )
 
     return find
 
@@ -136,10 +138,10 @@ def _real_row(name: str, graphs: list[BenchmarkGraph]) -> str:
     learned = fit_parameters([LabelledGraph(graph.adjacency) for graph in graphs])
     seconds = time.perf_counter() - started
     first = graphs[0]
-    found = refine(first.adjacency, learned.parameters)
+    found = find_communities(first.adjacency, learned.parameters)
     scores = [
-        _nmi(graphs, _refined(RefinedParameters())),
-        _nmi(graphs, _refined(learned.parameters)),
+        _nmi(graphs, _bp(BpParameters())),
+        _nmi(graphs, _bp(learned.parameters)),
         _nmi(graphs, _converged_leiden),
     ]
     quality = f"{100 * modularity(first.adjacency, found):.1f}"

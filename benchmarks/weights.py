@@ -22,9 +22,9 @@ from scipy.sparse import coo_array, csr_array
 from scipy.spatial import cKDTree
 
 from benchmarks.data_sets import TEST_SEED, TRAINING_SEED
+from stream_icd.bp.find import communities_of
 from stream_icd.bp.level_graph import finest_level
-from stream_icd.bp.parameters import RefinedParameters
-from stream_icd.bp.refine import communities_of
+from stream_icd.bp.parameters import BpParameters
 from stream_icd.icd.clustering import cluster
 from stream_icd.icd.encoder.registry import encoder
 from stream_icd.icd.features import model_features
@@ -278,19 +278,17 @@ def _without_truth(graph: Weighted, labels: Labels) -> dict[str, float]:
 
 
 def _local_moves(adjacency: csr_array, k: int | None) -> Labels:
-    return _refined(adjacency, RefinedParameters(), k)
+    return _bp(adjacency, BpParameters(), k)
 
 
 def _beliefs(adjacency: csr_array, k: int, truth: Labels) -> Labels:
     """With the mixing that labelled graphs would have taught for these weights."""
     rows = np.repeat(truth, np.diff(adjacency.indptr))
     mixing = adjacency.data[rows != truth[adjacency.indices]].sum() / adjacency.data.sum()
-    return _refined(
-        adjacency, RefinedParameters(8.0, float(np.clip(mixing, 0.01, 0.99)), iterations=1), k
-    )
+    return _bp(adjacency, BpParameters(8.0, float(np.clip(mixing, 0.01, 0.99)), iterations=1), k)
 
 
-def _refined(adjacency: csr_array, parameters: RefinedParameters, k: int | None) -> Labels:
+def _bp(adjacency: csr_array, parameters: BpParameters, k: int | None) -> Labels:
     rng = np.random.default_rng(0)
     return communities_of(finest_level(adjacency), parameters, k, None, rng)
 

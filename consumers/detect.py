@@ -40,10 +40,13 @@ def main(
             show_default=False,
         ),
     ] = None,
-    mode: Annotated[
-        Literal["refined", "faithful"],
-        typer.Option(help="refined: the better and faster; faithful: as the paper, by K-means."),
-    ] = "refined",
+    method: Annotated[
+        Literal["bp", "icd"],
+        typer.Option(
+            help="bp: local moves and belief propagation, better and faster; icd: the paper's "
+            "method, encoder and K-means."
+        ),
+    ] = "bp",
     group: Group = None,
     delivery: Delivery = "auto",
     batch: Annotated[
@@ -67,8 +70,8 @@ def main(
         int | None,
         typer.Option(
             min=1,
-            help="Cores that one snapshot may use with --mode faithful; by default 2, and 1 with "
-            "several processes. Refined mode uses one: give it --processes.",
+            help="Cores that one snapshot may use with --method icd; by default 2, and 1 with "
+            "several processes. The method bp uses one: give it --processes.",
             show_default=False,
         ),
     ] = None,
@@ -97,8 +100,8 @@ def main(
 
     settings = DetectSettings(
         n_communities=k,
-        mode=mode,
-        threads=_threads(mode, threads, processes),
+        method=method,
+        threads=_threads(method, threads, processes),
         seed=seed,
     )
 
@@ -128,11 +131,11 @@ def main(
     run_worker(detector, options)
 
 
-def _threads(mode: str, threads: int | None, processes: int) -> int:
+def _threads(method: str, threads: int | None, processes: int) -> int:
     """Cores of one snapshot; an option that would do nothing is refused."""
-    if threads is not None and mode == "refined":
+    if threads is not None and method == "bp":
         raise BadSettings(
-            f"--threads {threads} would do nothing: refined mode works on a snapshot on one core; "
-            f"give --processes, or --mode faithful"
+            f"--threads {threads} would do nothing: the method bp works on a snapshot on one core; "
+            f"give --processes, or --method icd"
         )
     return threads or (2 if processes == 1 else 1)

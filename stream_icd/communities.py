@@ -56,7 +56,7 @@ class Communities:
         ncut: the paper's NCut (eq. 1), from 0 to K/2; lower is better.
         milliseconds: time in each of `STAGES`.
         detected_at: when the result was ready, UTC.
-        revision: changes with the snapshot's content and with what the detector was told
+        revision: changes with the snapshot's content and with what the detector was given
             (`revision_of`); empty where the message does not say it.
         content: hash of the snapshot's content; empty where the message does not say it.
         k_given: number of communities that was asked for; None where the detector found it out.
@@ -113,8 +113,8 @@ def revision_of(content: str, k_given: int | None, seed: int) -> str:
         k_given: number of communities asked for, by the snapshot or else by the settings.
         seed: of the clustering.
     """
-    told = f"content {content}\nk {k_given or 0}\nseed {seed}\n"
-    return hashlib.sha256(told.encode()).hexdigest()[:12]
+    given = f"content {content}\nk {k_given or 0}\nseed {seed}\n"
+    return hashlib.sha256(given.encode()).hexdigest()[:12]
 
 
 def _check_assignment(snapshot_id: str, nodes: pa.Array, labels: NDArray[np.int32]) -> None:

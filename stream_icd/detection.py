@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from stream_icd.bp.estimate import estimate_n_communities
-from stream_icd.bp.refine import refine
+from stream_icd.bp.find import find_communities
 from stream_icd.errors import BadSettings
 from stream_icd.graphs.adjacency import as_adjacency
 from stream_icd.graphs.linked import Nodes, among, linked_nodes
@@ -24,7 +24,7 @@ from stream_icd.icd.features import model_features
 from stream_icd.icd.sparse_plus_rank_one import SparsePlusRankOne
 from stream_icd.registry.model import Model
 
-Mode = Literal["refined", "faithful"]
+Method = Literal["bp", "icd"]
 
 STAGES = ("features", "encode", "cluster")
 
@@ -35,7 +35,7 @@ class Detection:
 
     Attributes:
         communities: community of each node, `(n,)` int32, in 0..K-1.
-        milliseconds: time in each of `STAGES`; refined detection only clusters.
+        milliseconds: time in each of `STAGES`; method bp only clusters.
     """
 
     communities: NDArray[np.int32]
@@ -47,7 +47,7 @@ def detect(
     model: Model,
     n_communities: int | None = None,
     *,
-    mode: Mode = "refined",
+    method: Method = "bp",
     seed: int = 0,
     threads: int = 2,
     clock: Callable[[], float] = time.perf_counter,
@@ -59,21 +59,21 @@ def detect(
         n_communities: K; None to find it out: then each isolated node is a community of its own.
             With K given, the encoder's method makes one community of all isolated nodes, and
             K − 1 of the others.
-        mode: "refined" for local moves and beliefs with what the model learned (`refine`);
-            "faithful" for the paper's way, the embedding clustered by K-means.
+        method: "bp" for local moves and beliefs with what the model learned (`find_communities`);
+            "icd" for the paper's way, the embedding clustered by K-means.
         seed: of every random choice; the same seed gives the same answer, on any number of
             threads.
         clock: seconds, rising; for the stage timings.
 
     Raises:
         BadInput: the graph cannot be used.
-        BadSettings: K is not from 1 to n, no such mode, or no kind of graph known here.
+        BadSettings: K is not from 1 to n, no such method, or no kind of graph known here.
     """
     return detect_canonical(
         as_adjacency(graph),
         model,
         n_communities,
-        mode=mode,
+        method=method,
         seed=seed,
         threads=threads,
         clock=clock,
@@ -85,7 +85,7 @@ def detect_canonical(
     model: Model,
     n_communities: int | None = None,
     *,
-    mode: Mode = "refined",
+    method: Method = "bp",
     seed: int = 0,
     threads: int = 2,
     clock: Callable[[], float] = time.perf_counter,
@@ -94,21 +94,21 @@ def detect_canonical(
 
     A stream of snapshots is: bringing each into that form again would take a tenth of the time.
     """
-    check_mode(mode)
-    if mode == "faithful":
-        return _detect_faithfully(adjacency, model, n_communities, seed, threads, clock)
+    check_method(method)
+    if method == "icd":
+        return _detect_by_icd(adjacency, model, n_communities, seed, threads, clock)
     started = clock()
-    communities = refine(adjacency, model.refined, n_communities, seed=seed)
+    communities = find_communities(adjacency, model.bp, n_communities, seed=seed)
     return Detection(communities, _milliseconds(started, started, started, clock()))
 
 
-def check_mode(mode: str) -> None:
-    """Raise BadSettings where there is no such mode."""
-    if mode not in get_args(Mode):
-        raise BadSettings(f"no mode {mode!r}; there are {', '.join(get_args(Mode))}")
+def check_method(method: str) -> None:
+    """Raise BadSettings where there is no such method."""
+    if method not in get_args(Method):
+        raise BadSettings(f"no method {method!r}; there are {', '.join(get_args(Method))}")
 
 
-def _detect_faithfully(
+def _detect_by_icd(
     adjacency: csr_array,
     model: Model,
     n_communities: int | None,

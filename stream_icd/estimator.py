@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 
-from stream_icd.detection import Mode, check_mode, detect, embed
+from stream_icd.detection import Method, check_method, detect, embed
 from stream_icd.errors import BadInput, BadSettings
 from stream_icd.extras import needs_extra
 from stream_icd.graphs.adjacency import as_adjacency
@@ -20,7 +20,7 @@ from stream_icd.icd.recipe import Recipe
 from stream_icd.registry.model import Model, initial_model, save_model
 from stream_icd.registry.shipped import open_model
 from stream_icd.training.bp.fit import fit_parameters
-from stream_icd.training.teacher import taught
+from stream_icd.training.pseudo_labels import pseudo_labelled
 
 
 class ICD(BaseEstimator):  # type: ignore[misc]
@@ -31,9 +31,9 @@ class ICD(BaseEstimator):  # type: ignore[misc]
     threads, and the order of the nodes does not matter where nothing is tied.
 
     Args:
-        mode: "refined" learns a few numbers and finds communities by local moves and beliefs;
-            "faithful" is the paper's way: it trains the recipe's encoder (which needs the extra
-            `train`) and clusters the embedding by K-means. In refined mode the encoder stays
+        method: "bp" learns a few numbers and finds communities by local moves and beliefs;
+            "icd" is the paper's way: it trains the recipe's encoder (which needs the extra
+            `train`) and clusters the embedding by K-means. In bp the encoder stays
             untrained: an embedding it gives is an orthogonal projection of the features.
         recipe: how to train, or the name of one of the paper's data sets (`PRESETS`).
         seed: of every random choice, instead of the recipe's.
@@ -42,9 +42,9 @@ class ICD(BaseEstimator):  # type: ignore[misc]
 
     Attributes:
         model_: the fitted `Model`.
-        learned_: the `Fit`: what was learned in refined mode, and how each choice did; None in
-            faithful mode and for a loaded model.
-        history_: the epochs of a faithful training; empty in refined mode.
+        learned_: the `Fit`: what was learned in bp, and how each choice did; None in
+            icd and for a loaded model.
+        history_: the epochs of a training by icd; empty with bp.
 
     >>> from stream_icd.synthetic.gn import generate_gn
     >>> past = [generate_gn(np.random.default_rng(s), 120, 6, 0.6, 0.02) for s in range(3)]
@@ -57,13 +57,13 @@ class ICD(BaseEstimator):  # type: ignore[misc]
 
     def __init__(
         self,
-        mode: Mode = "refined",
+        method: Method = "bp",
         recipe: Recipe | str = "Enron",
         seed: int = 0,
         threads: int = 2,
         device: Literal["cpu", "cuda"] = "cpu",
     ) -> None:
-        self.mode = mode
+        self.method = method
         self.recipe = recipe
         self.seed = seed
         self.threads = threads
@@ -72,12 +72,12 @@ class ICD(BaseEstimator):  # type: ignore[misc]
     def fit(self, graphs: Sequence[Any], labels: Sequence[ArrayLike] | None = None) -> Self:
         """Learn from graphs, and from their communities where they are known.
 
-        Without labels, refined mode takes the numbers that best foretell hidden edges (see
-        `fit_unlabelled`); some seconds for three graphs of 5,000 nodes. Faithful mode then takes a
+        Without labels, bp takes the numbers that best foretell hidden edges (see
+        `fit_unlabelled`); some seconds for three graphs of 5,000 nodes. The method icd then takes a
         teacher's labels: the communities that maximise modularity.
 
         Args:
-            graphs: a list of at least one; of two for faithful mode. The last tenth, one at
+            graphs: a list of at least one; of two for icd. The last tenth, one at
                 least, validates the encoder's training.
             labels: one array `(n,)` of communities for each graph; integers, strings, or
                 anything else that can be sorted.
@@ -85,13 +85,13 @@ class ICD(BaseEstimator):  # type: ignore[misc]
         Raises:
             BadInput: a graph or its labels cannot be used.
             BadSettings: a parameter is wrong, or there are too few graphs.
-            MissingExtra: faithful mode, and torch is not installed.
+            MissingExtra: icd, and torch is not installed.
         """
-        check_mode(self.mode)
+        check_method(self.method)
         recipe = self._recipe()
         known = _with_labels(graphs, labels)
         self.history_, self.learned_ = (), None
-        if self.mode == "faithful":
+        if self.method == "icd":
             self.model_, self.history_ = self._train(known, recipe)
             return self
         self.learned_ = fit_parameters(known, self.seed, self.threads)
@@ -113,7 +113,7 @@ class ICD(BaseEstimator):  # type: ignore[misc]
             graph,
             self._fitted(),
             n_communities,
-            mode=self.mode,
+            method=self.method,
             seed=self.seed,
             threads=self.threads,
         )
@@ -123,7 +123,7 @@ class ICD(BaseEstimator):  # type: ignore[misc]
         """Learn from one graph, without labels, and find its own communities, `(n,)` int32.
 
         Raises:
-            As `fit` and `predict`; faithful mode needs two graphs, so call those there.
+            As `fit` and `predict`; icd needs two graphs, so call those there.
         """
         return self.fit([graph]).predict(graph, n_communities)
 
@@ -147,7 +147,7 @@ class ICD(BaseEstimator):  # type: ignore[misc]
         Args:
             name: of a shipped model, such as "as" (`stream-icd models list` shows all), or a
                 model's folder.
-            parameters: of the estimator, such as `mode`; recipe and seed are the model's.
+            parameters: of the estimator, such as `method`; recipe and seed are the model's.
 
         Raises:
             ModelNotFound, ModelDamaged, ModelForeign, ModelTooNew: see `open_model`.
@@ -172,7 +172,7 @@ class ICD(BaseEstimator):  # type: ignore[misc]
             from stream_icd.training.icd.train_encoder import train
 
         n_validation = max(1, round(len(graphs) / 10))
-        known = [taught(graph, self.seed) for graph in graphs[:-n_validation]]
+        known = [pseudo_labelled(graph, self.seed) for graph in graphs[:-n_validation]]
         training = train(
             known,
             recipe,

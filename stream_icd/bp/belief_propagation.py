@@ -16,8 +16,8 @@ The mixing is learned from the graph itself by expectation maximisation, as Dece
 their parameters. After each sweep 1 − μ is the share of the edge weight that exists because both
 ends share a community: the mean of x / (1 + x) with x = Σ_c a_c ψ_{i→j}(c) ψ_{j→i}(c).
 
-An edge of weight w counts as w edges: a_c becomes (1 + a_c)^w − 1. `refine` makes the weights 1 in
-the mean first, since in another unit they would count as more or fewer edges.
+An edge of weight w counts as w edges: a_c becomes (1 + a_c)^w − 1. `find_communities`
+makes the weights 1 in the mean first: in another unit they would count as more or fewer edges.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The few numbers that the refined mode learns from labelled graphs."""
+"""The few numbers that bp learns from labelled graphs."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ MOST_PASSES = 1000
 
 
 @dataclass(frozen=True)
-class RefinedParameters:
-    """Settings of `refine`; the defaults are for graphs of which nothing is known.
+class BpParameters:
+    """Settings of `find_communities`; the defaults are for graphs of which nothing is known.
 
     resolution:  γ of the modularity that local moves maximise, above 0.
     mixing:      μ, the share of edge weight between communities, in (0, 1): belief propagation

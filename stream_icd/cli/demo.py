@@ -31,12 +31,13 @@ def demo(
             show_default=False,
         ),
     ] = None,
-    mode: Annotated[
-        Literal["refined", "faithful"],
+    method: Annotated[
+        Literal["bp", "icd"],
         typer.Option(
-            help="refined: better and faster; faithful: the paper's method, encoder and K-means."
+            help="bp: local moves and belief propagation, better and faster; icd: the paper's "
+            "method, encoder and K-means."
         ),
-    ] = "refined",
+    ] = "bp",
     out: Annotated[Path, typer.Option(help="Folder for picture, results and logs.")] = Path("out"),
 ) -> None:
     """Run broker, producer, detector and subscriber here, and show the results.
@@ -62,7 +63,7 @@ def demo(
     with demo_broker(folder) as settings:
         console.print(f"broker on {settings.bootstrap_servers}; logs in {folder}")
         with Progress(*columns, TimeElapsedColumn(), console=console) as progress:
-            run = run_demo(settings, Programs(*_programs(data, limit, mode)), folder, progress)
+            run = run_demo(settings, Programs(*_programs(data, limit, method)), folder, progress)
         if not run.arrivals:
             console.print(f"[red]nothing arrived of {run.sent} snapshots; see {folder}[/red]")
             raise typer.Exit(1)
@@ -82,10 +83,10 @@ def demo(
 
 
 def _programs(
-    data: Path | None, limit: int | None, mode: str
+    data: Path | None, limit: int | None, method: str
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Arguments of the producer and of the detector."""
-    detect = (*DETECT, "--mode", mode)
+    detect = (*DETECT, "--method", method)
     at_most = () if limit is None else ("--limit", str(limit))
     if data is None:
         at_most = at_most or ("--limit", "120")

@@ -44,7 +44,7 @@ def train(
         typer.Option(
             help="Train the paper's encoder too, as for this data set of the paper: GN-0.3, "
             "GN-0.4, 'L(f,0.3)', 'L(f,0.6)', 'L(n,0.3)', 'L(n,0.6)', Taxi, Reddit, AS, Enron. "
-            "Only the faithful mode uses it. Takes minutes to hours, and the extra train.",
+            "Only the method icd uses it. Takes minutes to hours, and the extra train.",
             show_default=False,
         ),
     ] = None,
@@ -66,7 +66,7 @@ def train(
 ) -> None:
     """Learn a model from past graphs, and test it on graphs that it did not learn from.
 
-    What the default method needs is learned in seconds, with labels or without. OUT gets the
+    What the method bp needs is learned in seconds, with labels or without. OUT gets the
     weights, the recipe, and a card that says what the model is for and how good it is. Read it
     before you rely on the model.
 
@@ -76,7 +76,7 @@ def train(
 
       stream-icd train my-model/recipe.toml --out again
 
-    The paper's encoder, for detect --mode faithful (pip install 'stream-icd[train]'). A killed
+    The paper's encoder, for detect --method icd (pip install 'stream-icd[train]'). A killed
     training continues from its last epoch when the command is run again:
 
       stream-icd train --encoder 'L(f,0.6)' --data lfr:mixing=0.6 --out my-encoder

@@ -29,11 +29,11 @@ CALENDAR = datetime(1, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """What is known of a record that was set aside; all but its value.
+    """What is known of a record that was dead-lettered; all but its value.
 
     Attributes:
         headers: as its producer sent them.
-        added: why it was set aside: the headers that were added, by name.
+        added: why it was dead-lettered: the headers that were added, by name.
         size: bytes of its value; None where that is null.
     """
 
@@ -53,19 +53,19 @@ class DeadLetter:
 
     @property
     def came_from(self) -> str | None:
-        """Where it was read before it was set aside, as that reader's log says it."""
+        """Where it was read before it was dead-lettered, as that reader's log says it."""
         parts = (self.added.get(f"icd_dlq_{name}") for name in ("topic", "partition", "offset"))
         topic, partition, offset = parts
         return f"{topic}[{partition}]@{offset}" if topic else None
 
     @property
     def origin(self) -> str:
-        """Where the record lay when it was first set aside: the same for all its dead letters."""
+        """Where the record lay when first dead-lettered: the same for all its dead letters."""
         return self.added.get(ORIGIN) or self.came_from or self.place
 
     @property
     def at(self) -> datetime:
-        """When it was set aside; a time that no calendar has is the first or last of ours."""
+        """When it was dead-lettered; a time that no calendar has is the first or last of ours."""
         first, last = (round(one.timestamp() * 1000) for one in CALENDAR)
         return datetime.fromtimestamp(min(max(self.timestamp_ms, first), last) / 1000, UTC)
 
@@ -96,13 +96,13 @@ class DeadLetter:
 
     @property
     def attempt(self) -> int:
-        """How many times it has been set aside, this time included."""
+        """How many times it has been dead-lettered, this time included."""
         return max(1, count_of(self.added.get(ATTEMPT, "")))
 
 
 @dataclass(frozen=True, slots=True)
 class BadRecord:
-    """One record that was set aside.
+    """One record that was dead-lettered.
 
     Attributes:
         letters: its dead letters, at least one, in the order in which they are read.
@@ -114,7 +114,7 @@ class BadRecord:
 
     @property
     def origin(self) -> str:
-        """Where it lay when it was first set aside."""
+        """Where it lay when it was first dead-lettered."""
         return self.letters[0].origin
 
     @property
@@ -133,7 +133,7 @@ class BadRecord:
 
     @property
     def attempt(self) -> int:
-        """How many times it has been tried and set aside."""
+        """How many times it has been tried and dead-lettered."""
         return self.latest.attempt
 
     @property
@@ -168,7 +168,7 @@ class DeadLetterBox:
 
     @property
     def records(self) -> list[BadRecord]:
-        """The records that were set aside, in the order of their first dead letters."""
+        """The records that were dead-lettered, in the order of their first dead letters."""
         by_origin: dict[str, list[DeadLetter]] = {}
         for letter in self.letters:
             by_origin.setdefault(letter.origin, []).append(letter)

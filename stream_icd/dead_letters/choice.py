@@ -23,7 +23,7 @@ class Choice:
     Attributes:
         part: those in this part of the dead-letter topic.
         places: where they are, where they came from, or where the record lay when it was first
-            set aside; by default anywhere.
+            dead-lettered; by default anywhere.
     """
 
     part: TopicRange

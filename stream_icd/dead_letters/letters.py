@@ -12,12 +12,12 @@ from stream_icd.printable import shortened
 from stream_icd.wire.claim import NAMES as CLAIM_HEADERS
 
 ATTEMPT = "icd_dlq_attempt"
-"""How many times a record has been set aside. It goes with one that is sent again, so that a
+"""How many times a record has been dead-lettered. It goes with one that is sent again, so that a
 record that goes round in circles is seen."""
 
 ORIGIN = "icd_dlq_origin"
-"""Where a record lay when it was first set aside: `topic[partition]@offset`, the same for all its
-dead letters. It goes with one that is sent again, too."""
+"""Where a record lay when it was first dead-lettered: `topic[partition]@offset`, the same for all
+its dead letters. It goes with one that is sent again, too."""
 
 MOST_MESSAGE = 1000
 """Characters of what is wrong that a dead letter carries."""
@@ -85,12 +85,12 @@ def count_of(text: str) -> int:
 
 
 def was_sent_again(record: Record) -> bool:
-    """Whether a record was set aside before, and sent again by somebody who looked at it."""
+    """Whether a record was dead-lettered before, and sent again by somebody who looked at it."""
     return _attempts_before(record.headers) > 0
 
 
 def _attempts_before(headers: Headers) -> int:
-    """How often a record was set aside before."""
+    """How often a record was dead-lettered before."""
     return max(map(count_of, _texts(headers, ATTEMPT)), default=0)
 
 

@@ -1,4 +1,4 @@
-"""Sending what was set aside again, each record once: what was sent is marked where it lies."""
+"""Sending dead-lettered records again, each record once: what was sent is marked where it lies."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from stream_icd.kafka.delivery import Delivery, Outlet, open_outlet, resolve
 from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import describe_topic
-from stream_icd.messages.outgoing import Fit
+from stream_icd.messages.claim_check import ClaimCheck
 from stream_icd.messages.publish import Pace
 from stream_icd.sources.source import Stop
 
@@ -55,7 +55,7 @@ def plan_retry(
 
     Args:
         to: a topic for all of them; by default each goes where it came from.
-        again: also those that have been sent again before, whether they were set aside anew or
+        again: also those that have been sent again before, whether they were dead-lettered anew or
             not.
 
     Raises:
@@ -155,12 +155,17 @@ def _sendable(
     settings: KafkaSettings, plan: Plan, outlet: Outlet, done: Retry, stop: Stop
 ) -> Iterator[_Sendable]:
     """Each record as it will be sent; one that its topic does not take is noted and left."""
-    planned, fit = {record.first.place: (record, to) for record, to in plan.records}, Fit(settings)
+    planned, claim_check = (
+        {record.first.place: (record, to) for record, to in plan.records},
+        ClaimCheck(settings),
+    )
     for letter, came in read_again(settings, [record.first for record, _ in plan.records], stop):
         bad, target = planned[letter.place]
         said = ((ATTEMPT, str(bad.attempt).encode()), (ORIGIN, bad.origin.encode()))
         try:
-            record = fit(OutgoingRecord(target, came.value, came.key, (*came.headers, *said)))
+            record = claim_check(
+                OutgoingRecord(target, came.value, came.key, (*came.headers, *said))
+            )
             outlet.check(record)
         except MessageTooLarge as error:
             done.refused[letter.place] = str(error)

@@ -58,7 +58,7 @@ class DemoRun:
     Attributes:
         sent: snapshots that the broker acknowledged to the producer.
         arrivals: results that the subscriber printed, in order, each snapshot once.
-        dead_letters: snapshots that the detector set aside.
+        dead_letters: snapshots that the detector dead-lettered.
         seconds: from the producer's start to the last result.
     """
 

@@ -44,7 +44,7 @@ def stages_table(run: DemoRun) -> Table:
     table.add_column("95th percentile", justify="right")
     for stage, times in stage_milliseconds(run).items():
         if not any(times):
-            table.add_row(stage, "not used", "(--mode faithful does)")
+            table.add_row(stage, "not used", "(--method icd does)")
         else:
             table.add_row(stage, f"{np.median(times):,.1f}", f"{np.percentile(times, 95):,.1f}")
     return table

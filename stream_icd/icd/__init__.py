@@ -1,1 +1,1 @@
-"""The paper's method, piece by piece: embed a graph with a frozen encoder, and cluster it."""
+"""The method icd, the paper's, piece by piece: a frozen encoder embeds, K-means clusters."""

@@ -83,7 +83,7 @@ PRESETS = tuple(_DATA_SETS)
 
 
 def default_recipe(name: str) -> Recipe:
-    """The recipe of a model for the default method, whose encoder stays untrained.
+    """The recipe of a model for the method bp, whose encoder stays untrained.
 
     Four fifths of the graphs are learned from; the last fifth tests.
     """

@@ -82,7 +82,7 @@ def redeem(record: Record, claims: ClaimSettings, limits: Limits = DEFAULT_LIMIT
     return replace(record, value=value, headers=without_claim(record.headers))
 
 
-def put_aside(record: OutgoingRecord, claims: ClaimSettings) -> OutgoingRecord:
+def as_claim(record: OutgoingRecord, claims: ClaimSettings) -> OutgoingRecord:
     """Keep a record's bytes in the store, and give the record that claims them.
 
     Raises:

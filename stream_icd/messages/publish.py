@@ -66,7 +66,7 @@ def publish_source(
     snapshots_topic: str = SNAPSHOTS,
     labels_topic: str | None = LABELS,
     partition_of: PartitionOf = by_graph,
-    fit: Callable[[OutgoingRecord], OutgoingRecord] = lambda record: record,
+    claim_check: Callable[[OutgoingRecord], OutgoingRecord] = lambda record: record,
     on_sent: Callable[[Snapshot], None] = lambda _snapshot: None,
     on_already: Callable[[Snapshot], None] = lambda _snapshot: None,
 ) -> Published:
@@ -80,7 +80,8 @@ def publish_source(
         stop: looked at before each snapshot; what was begun is sent whole.
         labels_topic: None: labels are not sent.
         partition_of: where each goes; labels go where their graph's do.
-        fit: makes a record fit its topic, as `outgoing.Fit`; by default, what does not is refused.
+        claim_check: makes a record fit its topic, as `ClaimCheck`; by default, what does not is
+            refused.
         on_sent, on_already: called with each snapshot, for a progress bar.
 
     Raises:
@@ -97,11 +98,11 @@ def publish_source(
         if stop.is_set():
             break
         if labels is not None and labels_topic is not None:
-            sends.send(fit(outgoing(labels_topic, encode_labels(labels))))
+            sends.send(claim_check(outgoing(labels_topic, encode_labels(labels))))
             counts["labels"] += 1
         message = encode_snapshot(snapshot)
         partition = partition_of(snapshot)
-        sends.send(fit(outgoing(snapshots_topic, message, partition)))
+        sends.send(claim_check(outgoing(snapshots_topic, message, partition)))
         if partition is not None:
             # Partitions have no order among them: a crash must not leave a window in one while
             # that before it, on its way to another, is lost. Who goes on goes on after the last.

@@ -50,7 +50,7 @@ class Metrics:
         )
         self.dead_letters = Counter(
             "stream_icd_dead_letters",
-            "Records of the topic that were set aside, by what was being done and what was wrong.",
+            "Records of the topic that were dead-lettered, by stage and exception.",
             ("topic", "stage", "exception"),
             registry=registry,
         )
@@ -164,10 +164,10 @@ class Loop(Watcher):
     def done(self, batch: BatchDone) -> None:
         """A batch is published and committed."""
         dead = [letter for one in batch.outgoing if (letter := _dead_letter(one))]
-        set_aside = {letter.place for letter in dead}
+        dead_lettered = {letter.place for letter in dead}
         ours = [one for one in batch.records if self._key is None or one.key == self._key]
         for record in ours:
-            if _place(record) not in set_aside:
+            if _place(record) not in dead_lettered:
                 self._snapshot(record)
         self._metrics.skipped.labels(self._topic).inc(len(batch.records) - len(ours))
         for letter in dead:
@@ -207,7 +207,7 @@ def _dead_letter(one: OutgoingRecord) -> _DeadLetter | None:
 
 
 def _stage_seconds(one: OutgoingRecord) -> dict[str, float]:
-    """Of a result that says them; what is set aside may say anything."""
+    """Of a result that says them; what is dead-lettered may say anything."""
     said = {} if is_dead_letter_topic(one.topic) else dict(one.headers)
     named = {stage: said.get(f"icd_ms_{stage}") for stage in STAGES}
     return {stage: float(value) / 1000 for stage, value in named.items() if value is not None}

@@ -28,7 +28,7 @@ from stream_icd.kafka.producer import Publisher
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import DEFAULT_TOPICS, LABELS, SNAPSHOTS, TopicSpec, create_topics
 from stream_icd.log import configure_logging
-from stream_icd.messages.outgoing import Fit
+from stream_icd.messages.claim_check import ClaimCheck
 from stream_icd.messages.partitioning import PartitionBy, partitioning
 from stream_icd.messages.publish import Pace, Published, publish_source
 from stream_icd.messages.sent_before import SentBefore, read_sent_before
@@ -156,7 +156,7 @@ def run_producer(
             snapshots_topic=topic,
             labels_topic=LABELS if topic == SNAPSHOTS else None,
             partition_of=partitioning(run.settings, partition_by, topic),
-            fit=Fit(run.settings),
+            claim_check=ClaimCheck(run.settings),
             on_sent=lambda _: progress.advance(task),
             on_already=on_already,
         )

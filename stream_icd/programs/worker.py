@@ -16,7 +16,7 @@ from stream_icd.dead_letters.letters import DeadLetterLimit
 from stream_icd.kafka.delivery import Delivery
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.log import configure_logging
-from stream_icd.messages.outgoing import Fit
+from stream_icd.messages.claim_check import ClaimCheck
 from stream_icd.programs.options import kafka_settings
 from stream_icd.programs.running import (
     freeze_what_stays,
@@ -131,12 +131,17 @@ def run_worker(
 
 
 def _streams(run: Run, steps: Mapping[str, Step], options: WorkerOptions) -> list[Stream]:
-    fit = Fit(run.settings, pause=partial(time.sleep, LIMIT_EVERY_S))
+    claim_check = ClaimCheck(run.settings, pause=partial(time.sleep, LIMIT_EVERY_S))
     return [
         Stream(
             topic,
             options.group_of(topic),
-            Runner(step, DeadLetterLimit(options.max_dead_letters), graph=options.graph, fit=fit),
+            Runner(
+                step,
+                DeadLetterLimit(options.max_dead_letters),
+                graph=options.graph,
+                claim_check=claim_check,
+            ),
             run.metrics.watch(topic, options.graph),
             freeze_what_stays(),
         )

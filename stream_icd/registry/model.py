@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, deserialize
 from safetensors.numpy import save
 
-from stream_icd.bp.parameters import RefinedParameters
+from stream_icd.bp.parameters import BpParameters
 from stream_icd.errors import (
     BadSettings,
     ModelDamaged,
@@ -53,12 +53,12 @@ class Model:
     Attributes:
         recipe: how it was trained.
         weights: the encoder's parameters, float32, by name.
-        refined: what refined detection learned; its defaults where nothing was learned.
+        bp: what the method bp learned; its defaults where nothing was learned.
     """
 
     recipe: Recipe
     weights: Weights
-    refined: RefinedParameters = field(default_factory=RefinedParameters)
+    bp: BpParameters = field(default_factory=BpParameters)
 
 
 def initial_model(recipe: Recipe) -> Model:
@@ -89,7 +89,7 @@ def save_model(model: Model, folder: str | os.PathLike[str]) -> None:
         _write(target / WEIGHTS_FILE, weights)
     head["recipe"] = model.recipe.model_dump(mode="json", exclude_none=True)
     head["deviations"] = deviations(model.recipe)  # for the reader: from the paper, and whose
-    head["refined"] = {name: v for name, v in asdict(model.refined).items() if v is not None}
+    head["bp"] = {name: v for name, v in asdict(model.bp).items() if v is not None}
     _write(target / RECIPE_FILE, tomli_w.dumps(head).encode())
 
 
@@ -105,8 +105,8 @@ def load_model(folder: str | os.PathLike[str]) -> Model:
     """
     target = Path(folder)
     head = _read_head(target)
-    recipe, refined = _read_settings(target, head)
-    return Model(recipe, _read_weights(target, head, recipe), refined)
+    recipe, bp = _read_settings(target, head)
+    return Model(recipe, _read_weights(target, head, recipe), bp)
 
 
 def _write(path: Path, content: bytes) -> None:
@@ -124,7 +124,9 @@ def _read_head(folder: Path) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:  # of both decoders, and of endless numbers
         raise ModelDamaged(f"{path} is no TOML: {error}") from error
     version = head.get("format")
-    if not isinstance(version, int) or not {"sha256", "recipe", "refined"} <= head.keys():
+    if "refined" in head:  # what bp was called before
+        head["bp"] = head.pop("refined")
+    if not isinstance(version, int) or not {"sha256", "recipe", "bp"} <= head.keys():
         raise ModelForeign(f"{path} is not a model of stream_icd: no format, sha256, recipe")
     if version > SEEDED:
         raise ModelTooNew(
@@ -133,11 +135,11 @@ def _read_head(folder: Path) -> dict[str, Any]:
     return head
 
 
-def _read_settings(folder: Path, head: dict[str, Any]) -> tuple[Recipe, RefinedParameters]:
+def _read_settings(folder: Path, head: dict[str, Any]) -> tuple[Recipe, BpParameters]:
     try:
         recipe = Recipe.model_validate(head["recipe"])
         encoder(recipe.encoder.kind)
-        return recipe, RefinedParameters(**head["refined"])
+        return recipe, BpParameters(**head["bp"])
     except (BadSettings, TypeError) as error:
         raise ModelDamaged(f"{folder / RECIPE_FILE}: {error}") from error
 

@@ -16,7 +16,7 @@ class VersionedModel:
     """A model and the name under which its results are published.
 
     Attributes:
-        version: folder name and the beginning of the recipe's SHA-256, such as `as@5b1f09c2`.
+        version: folder name and the beginning of the recipe's SHA-256, such as `as@8168f91e`.
             The recipe holds the weights' own, so models that differ anywhere differ in version.
     """
 

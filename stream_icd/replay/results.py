@@ -16,7 +16,8 @@ from stream_icd.kafka.producer import Publisher
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import COMMUNITIES, TopicSpec, create_topics
-from stream_icd.messages.outgoing import Fit, outgoing
+from stream_icd.messages.claim_check import ClaimCheck
+from stream_icd.messages.outgoing import outgoing
 from stream_icd.store import Store
 from stream_icd.subscribers.seen_results import result_of
 from stream_icd.subscribers.subscribe import subscribe
@@ -123,11 +124,11 @@ class TopicResults:
     def writing(self) -> Iterator[Keep]:
         """One record a result; all are acknowledged when the block is left."""
         create_topics(self.settings, [TopicSpec(self.topic, partitions=self.partitions)])
-        fit = Fit(self.settings)
+        claim_check = ClaimCheck(self.settings)
         with Publisher(self.settings) as publisher:
 
             def keep(message: Message) -> None:
-                publisher.send(fit(outgoing(self.topic, message)))
+                publisher.send(claim_check(outgoing(self.topic, message)))
 
             yield keep
 

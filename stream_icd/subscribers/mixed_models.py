@@ -12,7 +12,7 @@ class MixedModels:
 
     def __init__(self) -> None:
         self._models: dict[str, list[str]] = {}  # in the order in which they came, the last at last
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
 
     def look_at(self, graph: str, model: str) -> str | None:
         """What to say after this result; None if there is nothing to say, or it was said before."""
@@ -21,9 +21,9 @@ class MixedModels:
         if model in models:
             models.remove(model)
         models.append(model)
-        if not takes_turns or graph in self._told:
+        if not takes_turns or graph in self._reported:
             return None
-        self._told.add(graph)
+        self._reported.add(graph)
         return (
             f"graph {graph} has results of {len(models)} models by turns, "
             f"{', '.join(sorted(models))}: two detectors work on it"

@@ -59,11 +59,11 @@ def subscribe(
 
     A result that was published twice (a detector restarted) is yielded once. A correction is
     yielded as well: the same graph, snapshot and model with another `revision`, which replaces the
-    one before. Windows that did not come are told by `on_gap`, before the window that did.
+    one before. Windows that did not come are reported by `on_gap`, before the window that did.
 
     Args:
         graph: only this graph's; None for all.
-        model: only results of this model, by its version (`as@5b1f09c2`) or its name (`as`).
+        model: only results of this model, by its version (`as@8168f91e`) or its name (`as`).
         start: `beginning`, `latest` (what comes from now on, the default), or a time with its
             zone. Not with a group, which goes on where it was, at first from the beginning.
         until: `forever`, or `end` for what is there now (not with a group).
@@ -312,7 +312,7 @@ class _Watch:
 def _follow(
     source: _Source, decode: Callable[[Record], Published], watch: _Watch, stop: Stop
 ) -> Iterator[Published]:
-    """Each result once, gaps told."""
+    """Each result once, gaps reported."""
     seen = SeenResults()
     last: dict[str, Window] = {}
     superseded = source.superseded(stop)

@@ -1,4 +1,4 @@
-"""What can befall a community: a merge, a split, a birth, a death.
+"""What can happen to a community: a merge, a split, a birth, a death.
 
 Each function changes `homes` in place: (n_nodes,) the identity of each node's community. It keeps
 every community's size within the settings' bounds, and at least two communities; where there is

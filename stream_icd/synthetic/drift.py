@@ -96,8 +96,8 @@ def _drift(
     for step in range(n_snapshots):
         if step:
             events = {
-                name: befall(rng, homes, settings, fresh)
-                for name, befall in EVENTS.items()
+                name: event(rng, homes, settings, fresh)
+                for name, event in EVENTS.items()
                 if rng.random() < event_rate
             }
             stubs = _fit(split_degrees(rng, degrees, settings.mixing), homes)

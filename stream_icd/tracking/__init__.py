@@ -1,4 +1,4 @@
-"""Communities over time: which of one window are those of the windows before, and what befell them.
+"""Communities over time: which continue those of the windows before, and what happened to them.
 
 Pure: windows in, events out. A dynamic community is a chain of communities of single windows, as
 in Greene, Doyle and Cunningham, *Tracking the Evolution of Communities in Dynamic Social

@@ -8,9 +8,9 @@ import numpy as np
 
 from stream_icd.communities import Communities
 from stream_icd.events import CommunityEvents
-from stream_icd.tracking.befall import events_between, first_events
 from stream_icd.tracking.gaps import missed_windows
 from stream_icd.tracking.identities import Identities, compare, identify
+from stream_icd.tracking.lifecycle import events_between, first_events
 from stream_icd.tracking.partition import by_first_node
 from stream_icd.tracking.settings import TrackSettings
 

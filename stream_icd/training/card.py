@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from stream_icd.bp.parameters import RefinedParameters
+from stream_icd.bp.parameters import BpParameters
 from stream_icd.registry.about import About, write_about
 from stream_icd.registry.model import save_model
 from stream_icd.training.bp.fitted import Fit, Tried
@@ -138,7 +138,7 @@ def _learned(fit: Fit) -> str:
     return f"{_numbers(fit.parameters)}\n\n{how}\n\n{head}\n{rows}\n"
 
 
-def _numbers(parameters: RefinedParameters) -> str:
+def _numbers(parameters: BpParameters) -> str:
     beliefs = "no belief propagation: modularity decides"
     if parameters.mixing is not None:
         beliefs = (
@@ -166,7 +166,7 @@ def _encoder(trained: TrainedModel) -> str:
     if not trained.history:
         return (
             f"\nThe encoder ({recipe.encoder.kind}, widths {widths}) is untrained: only the "
-            f"faithful\nmethod uses it (`stream-icd train --encoder` trains one).\n"
+            f"method\nicd uses it (`stream-icd train --encoder` trains one).\n"
         )
     best = best_epoch(trained.history)
     kept = (

@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_icd.detection import Mode, detect_canonical
+from stream_icd.detection import Method, detect_canonical
 from stream_icd.errors import BadSettings
 from stream_icd.extras import needs_extra
 from stream_icd.graphs.labelled_graph import LabelledGraph
@@ -23,11 +23,11 @@ from stream_icd.registry.model import Model, initial_model
 from stream_icd.training.bp.fit import fit_parameters
 from stream_icd.training.bp.fitted import Fit
 from stream_icd.training.icd.epochs import Epoch, History
+from stream_icd.training.pseudo_labels import pseudo_labelled
 from stream_icd.training.splitting import split_in_order
-from stream_icd.training.teacher import taught
 
 MOST_TO_LEARN_FROM = 10
-"""Graphs that the default method's numbers are learned from, spread evenly over those there are;
+"""Graphs that bp's numbers are learned from, spread evenly over those there are;
 ten of one kind settle them."""
 
 Stage = Literal["learn", "train the encoder", "test"]
@@ -71,8 +71,8 @@ class Graphs:
     """What a model was made from.
 
     Attributes:
-        n_encoder, n_learned, n_tested: how many graphs trained the encoder, taught the default
-            method's numbers, and tested.
+        n_encoder, n_learned, n_tested: how many graphs trained the encoder, gave bp its
+            numbers, and tested.
         n_nodes, n_edges: medians.
         n_communities: the median, where they are known.
     """
@@ -90,7 +90,7 @@ class TrainedModel:
     """A model, and what is known of it.
 
     Attributes:
-        fit: what the default method learned, and how each choice did.
+        fit: what bp learned, and how each choice did.
         history: the epochs of the encoder's training; empty where it was not asked for.
         test: on the test graphs; empty where there are none.
     """
@@ -114,7 +114,7 @@ def train_model(
 ) -> TrainedModel:
     """Learn from the first graphs and report on the last ones, as the recipe's split says.
 
-    The default method's numbers are learned from labels, or without any from the edges alone. The
+    bp's numbers are learned from labels, or without any from the edges alone. The
     encoder is trained where the recipe has epochs; graphs without labels then learn from a
     teacher, the communities that maximise modularity. Where some graphs have labels, only those
     are used.
@@ -137,7 +137,7 @@ def train_model(
         with needs_extra("train", "torch"):
             from stream_icd.training.icd.train_encoder import train
         training = train(
-            [taught(graph, recipe.seed) for graph in first],
+            [pseudo_labelled(graph, recipe.seed) for graph in first],
             recipe,
             validation=second,
             folder=checkpoints,
@@ -190,26 +190,26 @@ class _Test:
     measure: Measure
     trained: Model
     control: Model
-    mode: Mode = "refined"
-    told_k: bool = False
+    method: Method = "bp"
+    given_k: bool = False
 
 
 def _tests(model: Model, untrained: Model, last: Model | None, *, known: bool) -> list[_Test]:
     quality: Measure = "NMI, %" if known else "modularity, %"
     if known:
         tests = [
-            _Test("default method, K unknown", quality, model, untrained),
-            _Test("default method, K given", quality, model, untrained, told_k=True),
+            _Test("bp, K unknown", quality, model, untrained),
+            _Test("bp, K given", quality, model, untrained, given_k=True),
         ]
     else:
         tests = [
-            _Test("default method", "bits saved an edge", model, untrained),
-            _Test("default method", quality, model, untrained),
+            _Test("bp", "bits saved an edge", model, untrained),
+            _Test("bp", quality, model, untrained),
         ]
     if last is not None:
         tests += [
-            _Test("faithful", quality, model, untrained, "faithful", known),
-            _Test("faithful, last epoch", quality, last, untrained, "faithful", known),
+            _Test("icd", quality, model, untrained, "icd", known),
+            _Test("icd, last epoch", quality, last, untrained, "icd", known),
         ]
     return tests
 
@@ -234,9 +234,9 @@ def _compared(
 
 
 def _score(graph: LabelledGraph, model: Model, test: _Test, threads: int) -> float:
-    k = graph.n_communities if test.told_k else None
+    k = graph.n_communities if test.given_k else None
     adjacency = graph.adjacency
-    found = detect_canonical(adjacency, model, k, mode=test.mode, threads=threads).communities
+    found = detect_canonical(adjacency, model, k, method=test.method, threads=threads).communities
     if test.measure == "bits saved an edge":
         return -description_length(adjacency, found)
     if graph.labels is None:

@@ -11,7 +11,7 @@ from time import perf_counter
 import structlog
 
 from stream_icd.communities import Communities, revision_of
-from stream_icd.detection import Mode, detect_canonical
+from stream_icd.detection import Method, detect_canonical
 from stream_icd.errors import BadInput, BadSettings
 from stream_icd.execution.budget import Allowance, Budget, sent_bytes
 from stream_icd.execution.engines import Engine
@@ -44,8 +44,8 @@ class DetectSettings:
     Attributes:
         topic: where communities go.
         n_communities: K for snapshots that do not say theirs; None to find it out.
-        mode: refined (the default), or faithful to the paper: encode, then K-means.
-        threads: cores that one snapshot may use in faithful mode; refined mode uses one.
+        method: bp (the default), or icd, the paper's: encode, then K-means.
+        threads: cores that one snapshot may use in icd; bp uses one.
         seed: of the clustering; the same seed gives the same communities.
         limits: what a message may make us allocate; by default from the environment.
         claims: where large messages are kept; by default from the environment.
@@ -54,7 +54,7 @@ class DetectSettings:
 
     topic: str = COMMUNITIES
     n_communities: int | None = None
-    mode: Mode = "refined"
+    method: Method = "bp"
     threads: int = 2
     seed: int = 0
     limits: Limits = field(default_factory=Limits)
@@ -253,7 +253,7 @@ class Detector(Step):
 
 def result_version(model: VersionedModel, settings: DetectSettings) -> str:
     """Under what model version results are published: what the two modes find differs."""
-    return f"{model.version}-faithful" if settings.mode == "faithful" else model.version
+    return f"{model.version}-icd" if settings.method == "icd" else model.version
 
 
 def detect_snapshot(
@@ -279,11 +279,11 @@ def detect_snapshot(
         adjacency,
         model.model,
         None if k is None else min(k, snapshot.n_nodes),
-        mode=settings.mode,
+        method=settings.method,
         seed=settings.seed,
         threads=settings.threads,
     )
-    if fit_check is not None and settings.mode == "refined":
+    if fit_check is not None and settings.method == "bp":
         found = detection.communities
         fit_check.check(snapshot.graph, model, adjacency, found, k, settings.seed)
     return Communities(

@@ -9,8 +9,8 @@ import structlog
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from stream_icd.bp.parameters import RefinedParameters
-from stream_icd.bp.refine import refine
+from stream_icd.bp.find import find_communities
+from stream_icd.bp.parameters import BpParameters
 from stream_icd.graphs.weights import comparable
 from stream_icd.quality.description_length import description_length
 from stream_icd.quality.modularity import modularity
@@ -37,7 +37,7 @@ def misfit(
     Args:
         n_communities: K, where the communities were told it.
     """
-    plain = refine(adjacency, RefinedParameters(), n_communities, seed=seed)
+    plain = find_communities(adjacency, BpParameters(), n_communities, seed=seed)
     weighed = comparable(adjacency)
     found, instead = (description_length(weighed, one) for one in (communities, plain))
     if found <= instead + BITS_WORSE:
@@ -68,7 +68,7 @@ class FitCheck:
         if (graph, model.version) in self._checked or len(self._checked) >= MOST_GRAPHS:
             return
         self._checked.add((graph, model.version))
-        if model.model.refined == RefinedParameters():
+        if model.model.bp == BpParameters():
             return
         reason = misfit(adjacency, communities, n_communities, seed)
         if reason is not None:

@@ -12,8 +12,8 @@ from stream_icd.errors import CrashedWorker, LimitExceeded, RecordTooLarge
 from stream_icd.kafka.attempts import GIVEN_UP_AFTER
 from stream_icd.kafka.batch_done import BatchDone
 from stream_icd.kafka.record import OutgoingRecord, Record
+from stream_icd.messages.claim_check import ClaimCheck
 from stream_icd.messages.outcome import Outcome, Refused
-from stream_icd.messages.outgoing import Fit
 from stream_icd.workers.record_log import about
 from stream_icd.workers.step import Step
 
@@ -27,7 +27,7 @@ class Runner:
         step: what is done to each record.
         dead_letters: stops the worker if too many records are bad.
         graph: process only this graph's records; None for all.
-        fit: makes each record fit its topic; None: records are published as they are.
+        claim_check: makes each record fit its topic; None: records are published as they are.
     """
 
     def __init__(
@@ -36,14 +36,14 @@ class Runner:
         dead_letters: DeadLetterLimit,
         *,
         graph: str | None = None,
-        fit: Fit | None = None,
+        claim_check: ClaimCheck | None = None,
     ) -> None:
         self.step = step
         self._dead_letters = dead_letters
         self.graph = graph
         self._key = None if graph is None else graph.encode()
         self._n_skipped = 0
-        self._fit = fit
+        self._claim_check = claim_check
 
     def handle(self, records: Sequence[Record]) -> Iterator[OutgoingRecord]:
         """The results and dead letters of the records, in the same order.
@@ -76,9 +76,9 @@ class Runner:
         Raises:
             RecordTooLarge: nothing makes records fit their topic.
         """
-        if self._fit is None:
+        if self._claim_check is None:
             raise refused
-        self._fit.learn(refused)
+        self._claim_check.learn(refused)
 
     def done(self, batch: BatchDone) -> None:
         """The results of the batch are published, and its offsets are committed."""
@@ -111,7 +111,7 @@ class Runner:
             return Refused("publish", LimitExceeded(reason))
 
     def _made_fit(self, record: OutgoingRecord) -> OutgoingRecord:
-        return record if self._fit is None else self._fit(record)
+        return record if self._claim_check is None else self._claim_check(record)
 
     def _concluded(self, record: Record, outcome: Outcome) -> tuple[OutgoingRecord, ...]:
         log = structlog.get_logger()

@@ -22,9 +22,9 @@ from scipy.sparse import block_diag, csr_array
 
 import stream_icd
 from stream_icd.bp.belief_propagation import Model, likeliest_communities
+from stream_icd.bp.find import find_communities
 from stream_icd.bp.level_graph import finest_level
-from stream_icd.bp.parameters import RefinedParameters
-from stream_icd.bp.refine import refine
+from stream_icd.bp.parameters import BpParameters
 from stream_icd.icd.coarsening import coarsening_matrix
 from stream_icd.icd.structure import structure_matrix
 
@@ -56,9 +56,9 @@ def check(adjacency: csr_array) -> None:
     adjacency.eliminate_zeros()
     n_nodes = adjacency.shape[0]
     for mixing, spread in ((None, 1.0), (0.001, 1.0), (0.999, 0.0), (0.5, 0.5)):
-        parameters = RefinedParameters(1.5, mixing, spread, iterations=2, sweeps=3)
+        parameters = BpParameters(1.5, mixing, spread, iterations=2, sweeps=3)
         for k in (None, 1, 2, n_nodes // 2, n_nodes):
-            labels = refine(adjacency, parameters, k)
+            labels = find_communities(adjacency, parameters, k)
             assert set(labels) == set(range(k or labels.max() + 1)), (mixing, k, labels)
     structure = structure_matrix(adjacency, "ICD-C")
     coarsening_matrix(structure, adjacency, n_nodes // 3)

@@ -13,13 +13,13 @@ from scipy.sparse import csr_array
 
 from stream_icd.bp import level_graph
 from stream_icd.bp.belief_propagation import Model, likeliest_communities
+from stream_icd.bp.find import find_communities
 from stream_icd.bp.level_graph import finest_level
-from stream_icd.bp.parameters import RefinedParameters
-from stream_icd.bp.refine import refine
+from stream_icd.bp.parameters import BpParameters
 from stream_icd.errors import BadInput, LimitExceeded
 from tests.bp.adversarial import check_beliefs
 
-BELIEFS = RefinedParameters(mixing=0.4)
+BELIEFS = BpParameters(mixing=0.4)
 
 
 def complete(n_nodes: int) -> csr_array:
@@ -63,14 +63,14 @@ def test_a_label_of_no_community_is_refused(label: int) -> None:
 def test_a_matrix_that_is_not_symmetric_is_refused_before_messages_go_astray() -> None:
     one_way = csr_array(np.array([[0.0, 1, 1, 1], [0, 0, 1, 1], [0, 0, 0, 1], [1, 0, 0, 0]]))
     with pytest.raises(ValueError, match="symmetric"):
-        refine(one_way, BELIEFS)
+        find_communities(one_way, BELIEFS)
 
 
 def test_a_neighbour_that_is_no_node_is_refused() -> None:
     adjacency = complete(4)
     adjacency.indices[2] = 4
     with pytest.raises(BadInput, match="4 nodes"):
-        refine(adjacency, BELIEFS)
+        find_communities(adjacency, BELIEFS)
 
 
 @pytest.mark.parametrize("n_nodes", [4, 11])

@@ -58,7 +58,7 @@ def make_topics(broker: Broker, topic: str, **spec: Any) -> None:
     create_topics(broker.settings(), TopicSpec(topic, **spec).with_dead_letters())
 
 
-def set_aside(broker: Broker, records: list[Record], reason: str = "too many rows") -> None:
+def dead_lettered(broker: Broker, records: list[Record], reason: str = "too many rows") -> None:
     with Publisher(broker.settings()) as publisher:
         for record in records:
             publisher.send(dead_letter(record, "decode", LimitExceeded(reason)))
@@ -79,14 +79,14 @@ def listed(dlq: Dlq, *arguments: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in lines]
 
 
-def test_what_was_set_aside_is_listed_with_place_reason_and_counts(
+def test_what_was_dead_lettered_is_listed_with_place_reason_and_counts(
     dlq: Dlq, broker: Broker, topic_name: str
 ) -> None:
     make_topics(broker, topic_name)
-    set_aside(broker, numbered(topic_name, 3))
-    set_aside(broker, [Record(topic_name, 2, 7, 0, b"\x1b[2J\xff", None)], "x" * 100)
+    dead_lettered(broker, numbered(topic_name, 3))
+    dead_lettered(broker, [Record(topic_name, 2, 7, 0, b"\x1b[2J\xff", None)], "x" * 100)
     heading, *rows, counts, total = dlq("list", topic_name).stdout.splitlines()
-    assert heading.split()[:3] == ["place", "set", "aside"]
+    assert heading.split()[:2] == ["place", "dead-lettered"]
     assert len({row.index("decode") for row in rows}) == 1, "in columns"
     assert rows[0].split()[0] == f"{topic_name}.dlq[0]@0"
     assert "LimitExceeded" in rows[0]
@@ -94,7 +94,7 @@ def test_what_was_set_aside_is_listed_with_place_reason_and_counts(
     assert "\\x1b[2J\\xff" in rows[3], "nothing from outside reaches the terminal as it is"
     assert rows[3].endswith("xxx…")
     assert counts == "4 LimitExceeded"
-    assert total == "4 records set aside, 0 of them sent again"
+    assert total == "4 records dead-lettered, 0 of them sent again"
 
     one, *_, odd = listed(dlq, topic_name)
     assert (one["key"], one["graph"], one["snapshot_id"]) == ("g0", "g0", "g/1")
@@ -128,7 +128,7 @@ def test_one_is_shown_whole(dlq: Dlq, broker: Broker, topic_name: str, tmp_path:
     value = sink.getvalue().to_pybytes()
     headers = (("ce_type", b"\xff"), ("twice", b"1"), ("twice", b"2"))
     readable = Record(topic_name, 3, 41, 0, b"g", value, headers)
-    set_aside(broker, [readable, Record(topic_name, 0, 1, 0, b"g", None)])
+    dead_lettered(broker, [readable, Record(topic_name, 0, 1, 0, b"g", None)])
     for place in ("0:0", f"{topic_name}.dlq[0]@0", f"{topic_name}[3]@41"):
         out = tmp_path / "value"
         shown = dlq("show", place, "--topic", topic_name, "--out", str(out)).stdout
@@ -159,7 +159,7 @@ def test_they_are_sent_again_as_they_came_and_once(
         Record(topic_name, 1, 3, 0, None, b"\x00", headers),
         Record(topic_name, 1, 4, 0, b"", b"", ()),
     ]
-    set_aside(broker, [*numbered(topic_name, 9), *odd])
+    dead_lettered(broker, [*numbered(topic_name, 9), *odd])
     assert dlq("retry", "--topic", topic_name, "--all").exit_code == 0
     sent = everything(broker, topic_name)
     assert sorted((r.key or b"-", r.value or b"-", r.headers) for r in sent) == sorted(
@@ -178,7 +178,7 @@ def test_they_are_sent_again_as_they_came_and_once(
     assert len(places) == len({key for key, _ in places}) == 4
 
     assert all(one["retried"][0]["to"] == topic_name for one in listed(dlq, topic_name))
-    assert "13 records set aside, 13 of them sent again" in dlq("list", topic_name).stdout
+    assert "13 records dead-lettered, 13 of them sent again" in dlq("list", topic_name).stdout
     dlq("retry", "--topic", topic_name, "--all")
     assert len(everything(broker, topic_name)) == 13 + 3
     dlq("retry", "0:4", "--topic", topic_name, "--again")
@@ -191,7 +191,7 @@ def test_only_what_is_chosen_is_sent_and_only_if_it_is_meant(
     dlq: Dlq, broker: Broker, topic_name: str
 ) -> None:
     make_topics(broker, topic_name)
-    set_aside(broker, numbered(topic_name, 6))
+    dead_lettered(broker, numbered(topic_name, 6))
     dry = dlq("retry", "--topic", topic_name, "--graph", "g0", "--dry-run").stderr
     assert f"2 records to {topic_name}" in dry
     assert "2 LimitExceeded" in dry
@@ -218,7 +218,7 @@ def test_one_that_its_topic_takes_no_more_is_named_and_left_and_the_others_are_s
 ) -> None:
     make_topics(broker, topic_name)
     small, large = numbered(topic_name, 2), Record(topic_name, 0, 9, 0, b"g", b"x" * 20_000)
-    set_aside(broker, [small[0], large, small[1]])
+    dead_lettered(broker, [small[0], large, small[1]])
     with monkeypatch.context() as smaller:
         smaller.setenv("STREAM_ICD_MAX_MESSAGE_BYTES", "10000")
         result = dlq("retry", "--topic", topic_name, "--all")
@@ -236,7 +236,7 @@ def test_where_the_topic_is_gone_nothing_is_sent_and_the_way_out_is_told(
 ) -> None:
     make_topics(broker, topic_name)
     create_topics(broker.settings(), [TopicSpec(f"{topic_name}-new")])
-    set_aside(broker, numbered(topic_name, 2))
+    dead_lettered(broker, numbered(topic_name, 2))
     with open_admin(broker.settings()) as admin:
         admin.delete_topics([topic_name])
     with pytest.raises(TopicMissing, match=rf"2 records .* {topic_name}.*--to-topic"):
@@ -290,7 +290,7 @@ def test_kill_9_of_a_retry_is_not_seen(
     kafka: Broker, topic_name: str, method: str, at: int
 ) -> None:
     make_topics(kafka, topic_name)
-    set_aside(kafka, numbered(topic_name, N))
+    dead_lettered(kafka, numbered(topic_name, N))
     options = ["dlq", "retry", "--all", "--topic", topic_name, "-b", kafka.bootstrap_servers]
     command = [sys.executable, "-c", KILLED, method, str(at), *options]
     assert subprocess.run(command, capture_output=True, timeout=60, check=False).returncode == -9
@@ -309,7 +309,7 @@ def test_a_retry_that_is_stopped_goes_on_whatever_partitions_they_lie_in(
 ) -> None:
     create_topics(broker.settings(), [TopicSpec(f"{topic_name}.dlq", partitions=3)])
     make_topics(broker, topic_name)
-    set_aside(broker, numbered(topic_name, N))  # a minute's work and more, at two a second
+    dead_lettered(broker, numbered(topic_name, N))  # a minute's work and more, at two a second
     address = ("--bootstrap-servers", broker.bootstrap_servers)
     command = [sys.executable, "-m", "stream_icd.cli", "dlq", "retry", "--all", *address]
     command += ["--topic", topic_name, "--rate", "2"]
@@ -333,7 +333,7 @@ def test_what_an_open_transaction_hides_from_a_retry_is_waited_for(
 ) -> None:
     """Else it would not see that another retry has marked what it sent."""
     make_topics(kafka, topic_name)
-    set_aside(kafka, numbered(topic_name, 4))
+    dead_lettered(kafka, numbered(topic_name, 4))
     settings, dead_letters = kafka.settings(transaction_timeout_s=60), f"{topic_name}.dlq"
     choice = Choice(TopicRange(dead_letters))
     plan = plan_retry(read_dead_letters(settings, dead_letters), choice)
@@ -360,7 +360,7 @@ def test_what_an_open_transaction_hides_from_a_retry_is_waited_for(
 @pytest.mark.kafka
 def test_a_retry_that_was_overtaken_by_another_stops(kafka: Broker, topic_name: str) -> None:
     make_topics(kafka, topic_name)
-    set_aside(kafka, numbered(topic_name, 40))
+    dead_lettered(kafka, numbered(topic_name, 40))
     options = ["dlq", "retry", "--all", "--topic", topic_name, "-b", kafka.bootstrap_servers]
     command = [sys.executable, "-m", "stream_icd.cli", *options]
     slowly = [*command, "--rate", "1"]

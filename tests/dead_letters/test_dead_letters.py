@@ -1,4 +1,4 @@
-"""What is set aside comes back as it was, and says why it was set aside."""
+"""What is dead-lettered comes back as it was, and says why it was dead-lettered."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ODD_HEADERS = (
 )
 
 
-def set_aside(record: Record, stage: str = "decode", offset: int = 9) -> Record:
+def dead_lettered(record: Record, stage: str = "decode", offset: int = 9) -> Record:
     """What a reader of the dead-letter topic sees of it."""
     out = dead_letter(record, stage, BadSnapshot("not an Arrow IPC stream"))
     return Record(out.topic, 0, offset, 1_700_000_000_123, out.key, out.value, out.headers)
@@ -36,7 +36,7 @@ def set_aside(record: Record, stage: str = "decode", offset: int = 9) -> Record:
 @pytest.mark.parametrize("key", [b"g", b"\xff", b"", None])
 @pytest.mark.parametrize("value", [b"\x00 not Arrow \xff", b"", None])
 def test_a_dead_letter_keeps_what_came_and_says_why(key: bytes | None, value: bytes | None) -> None:
-    dead = set_aside(Record("t", 3, 41, 0, key, value, ODD_HEADERS))
+    dead = dead_lettered(Record("t", 3, 41, 0, key, value, ODD_HEADERS))
     assert (dead.topic, dead.key, dead.value) == ("t.dlq", key, value)
     letter = dead_letter_of(dead)
     assert letter.headers == ODD_HEADERS
@@ -50,7 +50,7 @@ def test_a_dead_letter_keeps_what_came_and_says_why(key: bytes | None, value: by
 def test_a_record_that_goes_round_in_circles_is_counted() -> None:
     came = Record("t", 0, 1, 0, b"g", b"x", ODD_HEADERS)
     for attempt in (1, 2, 3):
-        letter = dead_letter_of(set_aside(came))
+        letter = dead_letter_of(dead_lettered(came))
         assert (letter.attempt, letter.headers) == (attempt, ODD_HEADERS)
         counted = ("icd_dlq_attempt", str(letter.attempt).encode())
         came = Record("t", 0, 1 + attempt, 0, b"g", b"x", (*letter.headers, counted))
@@ -65,9 +65,11 @@ def again(letter: DeadLetter, offset: int, *own: tuple[str, bytes]) -> Record:
 
 def test_all_dead_letters_of_a_record_are_one_record() -> None:
     came = Record("t", 0, 1, 0, b"g", b"x")
-    by_detector, by_archive = (dead_letter_of(set_aside(came, s)) for s in ("decode", "archive"))
-    later = dead_letter_of(set_aside(again(by_detector, 5), offset=11))
-    other = dead_letter_of(set_aside(Record("t", 0, 2, 0, b"g", b"x"), offset=12))
+    by_detector, by_archive = (
+        dead_letter_of(dead_lettered(came, s)) for s in ("decode", "archive")
+    )
+    later = dead_letter_of(dead_lettered(again(by_detector, 5), offset=11))
+    other = dead_letter_of(dead_lettered(Record("t", 0, 2, 0, b"g", b"x"), offset=12))
     retried = {"t[0]@1": [Retried("now", "t")]}
     one, two = DeadLetterBox([by_detector, by_archive, later, other], retried).records
     assert (one.origin, one.stages, one.attempt) == ("t[0]@1", ("decode", "archive"), 2)
@@ -80,14 +82,17 @@ def test_all_dead_letters_of_a_record_are_one_record() -> None:
 @pytest.mark.parametrize("origin", [b"", b"\xff", b"t[0]", b"t[x]@1", b"a b[0]@1"])
 def test_an_origin_that_is_none_does_not_matter(origin: bytes) -> None:
     came = Record("t", 0, 3, 0, b"g", b"x", (("icd_dlq_origin", origin),))
-    letter = dead_letter_of(set_aside(came))
+    letter = dead_letter_of(dead_lettered(came))
     assert (letter.origin, letter.headers) == ("t[0]@3", ())
 
 
 def test_a_record_that_claims_the_origin_of_another_is_not_sent_in_its_place() -> None:
     came = Record("t", 0, 1, 0, b"g", b"theirs")
     forged = Record("t", 0, 0, 0, b"g", b"x", (("icd_dlq_origin", b"t[0]@1"),))
-    letters = [dead_letter_of(set_aside(forged)), dead_letter_of(set_aside(came, offset=10))]
+    letters = [
+        dead_letter_of(dead_lettered(forged)),
+        dead_letter_of(dead_lettered(came, offset=10)),
+    ]
     (record,) = DeadLetterBox(letters, {}).records
     assert record.first == letters[1]
 
@@ -95,11 +100,11 @@ def test_a_record_that_claims_the_origin_of_another_is_not_sent_in_its_place() -
 @pytest.mark.parametrize("text", [b"", b"-1", b"many", b"9" * 5000, "²".encode()])
 def test_a_count_that_is_none_does_not_matter(text: bytes) -> None:
     came = Record("t", 0, 1, 0, b"g", b"x", (("icd_dlq_attempt", text),))
-    assert dead_letter_of(set_aside(came)).attempt == 1
+    assert dead_letter_of(dead_lettered(came)).attempt == 1
 
 
 def test_a_marker_lies_behind_its_dead_letter_and_deletes_nothing() -> None:
-    letter = dead_letter_of(set_aside(Record("t", 3, 41, 0, b"g", b"x")))
+    letter = dead_letter_of(dead_lettered(Record("t", 3, 41, 0, b"g", b"x")))
     marker = retried_marker(letter, "elsewhere", letter.at)
     assert (marker.topic, marker.partition, marker.key) == ("t.dlq", 0, b"g")
     assert marker.value == b"", "null would delete the dead letter from a compacted topic"
@@ -128,7 +133,7 @@ def test_places_are_named_as_lists_and_logs_name_them() -> None:
 
 def test_a_dead_letter_whose_own_value_went_to_the_file_store_keeps_its_claim() -> None:
     claim = (("icd_claim_uri", b"file:///c/1"), ("icd_claim_bytes", b"9"))
-    dead = set_aside(Record("t", 3, 41, 0, b"g", b"x", ODD_HEADERS))
+    dead = dead_lettered(Record("t", 3, 41, 0, b"g", b"x", ODD_HEADERS))
     headers, added = split_headers((*dead.headers, *claim))
     assert headers == (*ODD_HEADERS, *claim)
     assert added["icd_dlq_offset"] == "41"

@@ -1,4 +1,4 @@
-"""A snapshot that was set aside, and is sent again once the reason is mended; on both brokers."""
+"""A dead-lettered snapshot is sent again once the cause is fixed; on both brokers."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def detected(broker: Broker, topics: Topics) -> list[str]:
     return [dict(r.headers)["icd_snapshot_id"].decode() for r in records(broker, topics[1])]
 
 
-def test_what_was_set_aside_is_detected_once_the_limit_was_raised(
+def test_what_was_dead_lettered_is_detected_once_the_limit_was_raised(
     broker: Broker,
     topics: Topics,
     model: VersionedModel,
@@ -120,7 +120,7 @@ def test_what_was_set_aside_is_detected_once_the_limit_was_raised(
     assert len(box(broker, topics[0]).letters) == 2
 
 
-def test_what_two_workers_set_aside_is_one_record_however_often_it_fails(
+def test_what_two_workers_dead_lettered_is_one_record_however_often_it_fails(
     broker: Broker,
     topics: Topics,
     model: VersionedModel,

@@ -1,4 +1,4 @@
-"""A snapshot that takes too much time or memory is set aside; its neighbours are not."""
+"""A snapshot that takes too much time or memory is dead-lettered; its neighbours are not."""
 
 from __future__ import annotations
 

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_array, csr_array
 
 from stream_icd.bp.estimate import estimate_n_communities
-from stream_icd.bp.parameters import RefinedParameters
-from stream_icd.detection import Mode, detect, embed
+from stream_icd.bp.parameters import BpParameters
+from stream_icd.detection import Method, detect, embed
 from stream_icd.errors import BadInput
 from stream_icd.graphs.weights import comparable
 from stream_icd.icd.recipe import Recipe
@@ -27,11 +27,11 @@ from stream_icd.synthetic.planted_graph import PlantedGraph
 Floats = NDArray[np.float64]
 
 PARAMETERS = {
-    "modularity": RefinedParameters(),
-    "beliefs": RefinedParameters(4.0, 0.4, iterations=1),
+    "modularity": BpParameters(),
+    "beliefs": BpParameters(4.0, 0.4, iterations=1),
 }
-WAYS = [("refined", "modularity"), ("refined", "beliefs"), ("faithful", "modularity")]
-BOTH_METHODS = pytest.mark.parametrize(("mode", "parameters"), WAYS)
+WAYS = [("bp", "modularity"), ("bp", "beliefs"), ("icd", "modularity")]
+BOTH_METHODS = pytest.mark.parametrize(("method", "parameters"), WAYS)
 
 
 @cache
@@ -59,8 +59,8 @@ def drawn_weights(seed: int) -> Floats:
     return rng.integers(1, 5, n_edges) / 7 if seed % 2 else rng.pareto(1.0, n_edges) + 0.01
 
 
-def found(adjacency: csr_array, mode: Mode, parameters: str, k: int | None = None) -> list[int]:
-    return detect(adjacency, model(parameters), k, mode=mode).communities.tolist()
+def found(adjacency: csr_array, method: Method, parameters: str, k: int | None = None) -> list[int]:
+    return detect(adjacency, model(parameters), k, method=method).communities.tolist()
 
 
 @BOTH_METHODS
@@ -71,11 +71,11 @@ def found(adjacency: csr_array, mode: Mode, parameters: str, k: int | None = Non
     k=st.sampled_from([None, 4, 15]),
 )
 def test_the_unit_of_the_weights_changes_nothing(
-    mode: Mode, parameters: str, factor: float, seed: int, k: int | None
+    method: Method, parameters: str, factor: float, seed: int, k: int | None
 ) -> None:
     weights = drawn_weights(seed)
-    expected = found(weighted(weights), mode, parameters, k)
-    assert found(weighted(weights * factor), mode, parameters, k) == expected
+    expected = found(weighted(weights), method, parameters, k)
+    assert found(weighted(weights * factor), method, parameters, k) == expected
 
 
 @pytest.mark.parametrize("power", [-300, -20, 1, 20, 300])
@@ -99,35 +99,35 @@ def test_the_unit_of_the_weights_changes_no_metric(metric, factor: float) -> Non
 
 @BOTH_METHODS
 @pytest.mark.parametrize("weight", [0.1, 3.0, 1e300])
-def test_equal_weights_are_no_weights(mode: Mode, parameters: str, weight: float) -> None:
+def test_equal_weights_are_no_weights(method: Method, parameters: str, weight: float) -> None:
     ones = np.ones(planted().edges.shape[1])
-    assert found(weighted(weight * ones), mode, parameters) == found(
-        weighted(ones), mode, parameters
+    assert found(weighted(weight * ones), method, parameters) == found(
+        weighted(ones), method, parameters
     )
 
 
 @BOTH_METHODS
 @pytest.mark.parametrize("weight", [1e3, 1e12, 1e308])
 def test_one_heavy_edge_does_not_hide_the_others(
-    mode: Mode, parameters: str, weight: float
+    method: Method, parameters: str, weight: float
 ) -> None:
     weights = np.ones(planted().edges.shape[1])
     weights[0] = weight
-    assert nmi(planted().communities, np.array(found(weighted(weights), mode, parameters))) > 0.95
+    assert nmi(planted().communities, np.array(found(weighted(weights), method, parameters))) > 0.95
 
 
 @BOTH_METHODS
-def test_heavy_tails_do_not_hide_communities(mode: Mode, parameters: str) -> None:
+def test_heavy_tails_do_not_hide_communities(method: Method, parameters: str) -> None:
     weights = np.random.default_rng(1).pareto(0.5, planted().edges.shape[1]) + 1
-    labels = found(weighted(weights), mode, parameters, 10)
+    labels = found(weighted(weights), method, parameters, 10)
     assert nmi(planted().communities, np.array(labels)) > 0.9
 
 
 @BOTH_METHODS
-def test_the_whole_range_of_floating_point_gives_labels(mode: Mode, parameters: str) -> None:
+def test_the_whole_range_of_floating_point_gives_labels(method: Method, parameters: str) -> None:
     n_edges = planted().edges.shape[1]
     weights = 10.0 ** np.random.default_rng(2).uniform(-308, 308, n_edges)
-    assert set(found(weighted(weights), mode, parameters, 10)) == set(range(10))
+    assert set(found(weighted(weights), method, parameters, 10)) == set(range(10))
 
 
 @pytest.mark.parametrize("weight", [-1.0, np.nan, np.inf])

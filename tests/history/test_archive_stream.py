@@ -82,7 +82,7 @@ def archived(store: Store, selection: Selection = Selection()) -> list[Message]:
     return [read_message(store, noted) for noted in windows(store, selection)]
 
 
-def test_each_message_is_kept_once_and_bad_ones_are_set_aside(
+def test_each_message_is_kept_once_and_bad_ones_are_dead_lettered(
     broker: Broker,
     topics: tuple[str, str],
     store: Store,

@@ -9,90 +9,92 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from stream_icd.bp.parameters import RefinedParameters
-from stream_icd.detection import Mode, detect
+from stream_icd.bp.parameters import BpParameters
+from stream_icd.detection import Method, detect
 from stream_icd.errors import BadInput, BadSettings, ModelNotFound
 from stream_icd.estimator import ICD
 from stream_icd.graphs.labelled_graph import LabelledGraph
 from stream_icd.icd.recipe import Recipe
 from stream_icd.quality.nmi import nmi
 
-both_modes = pytest.mark.parametrize("mode", ["refined", "faithful"])
+both_methods = pytest.mark.parametrize("method", ["bp", "icd"])
 
 
 @pytest.fixture(scope="module")
 def fitted(history: list[LabelledGraph], recipe: Recipe) -> dict[str, ICD]:
     graphs = [graph.adjacency for graph in history]
     labels = [graph.labels for graph in history]
-    return {mode: ICD(mode, recipe).fit(graphs, labels) for mode in ("refined", "faithful")}
+    return {method: ICD(method, recipe).fit(graphs, labels) for method in ("bp", "icd")}
 
 
-@both_modes
+@both_methods
 def test_it_finds_the_communities_of_a_new_graph(
-    fitted: dict[str, ICD], graph: LabelledGraph, mode: Mode
+    fitted: dict[str, ICD], graph: LabelledGraph, method: Method
 ) -> None:
-    found = fitted[mode].predict(graph.adjacency, 15)
+    found = fitted[method].predict(graph.adjacency, 15)
     assert found.shape == (300,)
     assert found.dtype == np.int32
     assert nmi(graph.labels, found) > 0.95
 
 
-@both_modes
-def test_k_may_be_left_out(fitted: dict[str, ICD], graph: LabelledGraph, mode: Mode) -> None:
-    assert nmi(graph.labels, fitted[mode].predict(graph.adjacency)) > 0.7
+@both_methods
+def test_k_may_be_left_out(fitted: dict[str, ICD], graph: LabelledGraph, method: Method) -> None:
+    assert nmi(graph.labels, fitted[method].predict(graph.adjacency)) > 0.7
 
 
-@both_modes
+@both_methods
 def test_the_order_of_the_nodes_does_not_matter(
-    fitted: dict[str, ICD], graph: LabelledGraph, mode: Mode
+    fitted: dict[str, ICD], graph: LabelledGraph, method: Method
 ) -> None:
     order = np.random.default_rng(7).permutation(300)
-    found = fitted[mode].predict(graph.adjacency, 15)
-    permuted = fitted[mode].predict(graph.adjacency[order][:, order], 15)
+    found = fitted[method].predict(graph.adjacency, 15)
+    permuted = fitted[method].predict(graph.adjacency[order][:, order], 15)
     assert nmi(found[order], permuted) > 0.97
 
 
-@both_modes
+@both_methods
 def test_the_same_seed_gives_the_same_answer_on_any_number_of_threads(
-    history: list[LabelledGraph], graph: LabelledGraph, recipe: Recipe, mode: Mode
+    history: list[LabelledGraph], graph: LabelledGraph, recipe: Recipe, method: Method
 ) -> None:
     graphs = [graph.adjacency for graph in history]
     labels = [graph.labels for graph in history]
     answers = [
-        ICD(mode, recipe, seed=3, threads=threads).fit(graphs, labels).predict(graph.adjacency, 15)
+        ICD(method, recipe, seed=3, threads=threads)
+        .fit(graphs, labels)
+        .predict(graph.adjacency, 15)
         for threads in (1, 2)
     ]
     assert np.array_equal(*answers)
 
 
-@both_modes
+@both_methods
 def test_a_networkx_graph_gives_the_same_answer(
-    fitted: dict[str, ICD], graph: LabelledGraph, mode: Mode
+    fitted: dict[str, ICD], graph: LabelledGraph, method: Method
 ) -> None:
     theirs = networkx.from_scipy_sparse_array(graph.adjacency)
-    answers = [fitted[mode].predict(g, 15) for g in (graph.adjacency, theirs)]
+    answers = [fitted[method].predict(g, 15) for g in (graph.adjacency, theirs)]
     assert np.array_equal(*answers)
 
 
-@both_modes
+@both_methods
 def test_it_can_be_saved_and_loaded(
-    fitted: dict[str, ICD], graph: LabelledGraph, mode: Mode, tmp_path: Path
+    fitted: dict[str, ICD], graph: LabelledGraph, method: Method, tmp_path: Path
 ) -> None:
-    fitted[mode].save(tmp_path / "model")
-    loaded = ICD.load(tmp_path / "model", mode=mode)
+    fitted[method].save(tmp_path / "model")
+    loaded = ICD.load(tmp_path / "model", method=method)
     assert np.array_equal(
-        loaded.predict(graph.adjacency, 15), fitted[mode].predict(graph.adjacency, 15)
+        loaded.predict(graph.adjacency, 15), fitted[method].predict(graph.adjacency, 15)
     )
-    assert np.array_equal(loaded.embed(graph.adjacency), fitted[mode].embed(graph.adjacency))
+    assert np.array_equal(loaded.embed(graph.adjacency), fitted[method].embed(graph.adjacency))
 
 
 def test_an_embedding_has_a_row_a_node(fitted: dict[str, ICD], graph: LabelledGraph) -> None:
-    assert fitted["faithful"].embed(graph.adjacency).shape == (300, 32)
+    assert fitted["icd"].embed(graph.adjacency).shape == (300, 32)
 
 
 def test_it_is_cloned_without_what_it_learned(fitted: dict[str, ICD]) -> None:
-    copy = clone(fitted["refined"])
-    assert copy.get_params() == fitted["refined"].get_params()
+    copy = clone(fitted["bp"])
+    assert copy.get_params() == fitted["bp"].get_params()
     with pytest.raises(BadSettings, match="fit"):
         copy.embed((np.array([[0], [1]]), 2))
 
@@ -104,17 +106,17 @@ def test_another_seed_gives_another_encoder(graph: LabelledGraph, recipe: Recipe
 
 
 def test_parameters_can_be_set() -> None:
-    icd = ICD().set_params(mode="faithful", seed=4)
-    assert (icd.get_params()["mode"], icd.get_params()["seed"]) == ("faithful", 4)
+    icd = ICD().set_params(method="icd", seed=4)
+    assert (icd.get_params()["method"], icd.get_params()["seed"]) == ("icd", 4)
 
 
-def test_refined_mode_learns_with_labels_and_without(
+def test_bp_learns_with_labels_and_without(
     fitted: dict[str, ICD], graph: LabelledGraph, history: list[LabelledGraph], recipe: Recipe
 ) -> None:
-    assert fitted["refined"].learned_.learned_from == "labels"
+    assert fitted["bp"].learned_.learned_from == "labels"
     unlabelled = ICD(recipe=recipe).fit([one.adjacency for one in history[:2]])
     assert unlabelled.learned_.learned_from == "hidden edges"
-    assert unlabelled.model_.refined == unlabelled.learned_.parameters != RefinedParameters()
+    assert unlabelled.model_.bp == unlabelled.learned_.parameters != BpParameters()
     assert nmi(graph.labels, unlabelled.predict(graph.adjacency)) > 0.95
 
 
@@ -157,15 +159,15 @@ def test_detect_and_icd_take_the_same_graphs(graph: LabelledGraph) -> None:
         assert np.array_equal(detect(same, icd.model_).communities, expected)
 
 
-def test_faithful_mode_trains_and_tells_how(fitted: dict[str, ICD]) -> None:
-    assert [epoch.number for epoch in fitted["faithful"].history_] == [0, 1, 2]
-    assert fitted["refined"].history_ == ()
+def test_icd_trains_and_tells_how(fitted: dict[str, ICD]) -> None:
+    assert [epoch.number for epoch in fitted["icd"].history_] == [0, 1, 2]
+    assert fitted["bp"].history_ == ()
 
 
 def test_without_labels_a_teacher_gives_them(
     history: list[LabelledGraph], graph: LabelledGraph, recipe: Recipe
 ) -> None:
-    icd = ICD("faithful", recipe).fit([graph.adjacency for graph in history])
+    icd = ICD("icd", recipe).fit([graph.adjacency for graph in history])
     assert len(icd.history_) == 3
     assert nmi(graph.labels, icd.predict(graph.adjacency, 15)) > 0.9
 
@@ -183,7 +185,7 @@ def test_what_it_cannot_learn_from_is_refused(history: list[LabelledGraph]) -> N
         ICD().fit([history[0].adjacency], [[float("nan"), 1.0] * 150])
     with pytest.raises(BadSettings, match="not a csr_array; for one graph: fit"):
         ICD().fit(history[0].adjacency)
-    with pytest.raises(BadSettings, match="faithful"):
+    with pytest.raises(BadSettings, match="icd"):
         ICD("exact").fit([history[0].adjacency])
     with pytest.raises(BadSettings, match="GN-0"):
         ICD(recipe="no such data set").fit([history[0].adjacency])

@@ -29,7 +29,7 @@ def model(recipe: Recipe) -> Model:
 
 
 def found(model: Model, edges: NDArray[np.int64], n_nodes: int, k: int | None) -> list[int]:
-    return detect((edges, n_nodes), model, k, mode="faithful").communities.tolist()
+    return detect((edges, n_nodes), model, k, method="icd").communities.tolist()
 
 
 def test_isolated_nodes_are_alone_where_k_is_unknown(model: Model) -> None:
@@ -79,8 +79,8 @@ def test_isolated_nodes_change_nothing_for_the_others(graph: LabelledGraph, mode
     more.resize((400, 400))
     assert np.array_equal(embed(more, model)[:300], embed(graph.adjacency, model))
     assert not embed(more, model)[300:].any()
-    with_others = detect(more, model, 16, mode="faithful").communities
-    alone = detect(graph.adjacency, model, 15, mode="faithful").communities
+    with_others = detect(more, model, 16, method="icd").communities
+    alone = detect(graph.adjacency, model, 15, method="icd").communities
     assert np.array_equal(with_others[:300], alone)
     assert set(with_others[300:]) == {15}
 

@@ -33,9 +33,9 @@ from stream_icd.kafka.consumer import run_consumer
 from stream_icd.kafka.producer import Publisher
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.topics import TopicSpec, create_topics
+from stream_icd.messages.claim_check import ClaimCheck
 from stream_icd.messages.claim_settings import ClaimSettings
-from stream_icd.messages.claims import decoded, put_aside, redeem
-from stream_icd.messages.outgoing import Fit
+from stream_icd.messages.claims import as_claim, decoded, redeem
 from stream_icd.messages.publish import Pace, publish_source
 from stream_icd.registry.model import save_model
 from stream_icd.registry.shipped import VersionedModel, open_model
@@ -74,10 +74,10 @@ def claims(tmp_path: Path) -> ClaimSettings:
 def claimed(
     claims: ClaimSettings, snapshot: MakeSnapshot, outgoing: ToRecord
 ) -> Callable[..., Record]:
-    """`claimed(0)`: a record as a worker reads it, its bytes put aside."""
+    """`claimed(0)`: a record as a worker reads it, its bytes stored."""
 
     def make(i: int) -> Record:
-        return incoming(put_aside(outgoing(snapshot(i, **BIG), "t"), claims))
+        return incoming(as_claim(outgoing(snapshot(i, **BIG), "t"), claims))
 
     return make
 
@@ -113,7 +113,7 @@ def detecting(
     settings = broker.settings(max_message_bytes=INLINE)
     chosen = DetectSettings(topic=topics[1], threads=1, claims=claims)
     detector = Detector(lambda: model, chosen)
-    handle = Runner(detector, DeadLetterLimit(), fit=Fit(settings, claims)).handle
+    handle = Runner(detector, DeadLetterLimit(), claim_check=ClaimCheck(settings, claims)).handle
     stop, errors = threading.Event(), []
 
     def work() -> None:
@@ -146,7 +146,7 @@ def produce(broker: Broker, topic: str, claims: ClaimSettings, sent: list[Snapsh
             Pace(None, lambda: 0.0, lambda _: None),
             snapshots_topic=topic,
             labels_topic=f"{topic}.labels",
-            fit=Fit(settings, claims),
+            claim_check=ClaimCheck(settings, claims),
         )
 
 
@@ -231,8 +231,8 @@ def test_the_topics_own_limit_counts_where_it_is_lower(
     broker: Broker, make_topic: Callable[..., str], claims: ClaimSettings
 ) -> None:
     topic = make_topic(max_message_bytes=20_000)
-    fit = Fit(broker.settings(), claims)
-    small, large = (fit(OutgoingRecord(topic, bytes(n), b"g")) for n in (19_000, 20_000))
+    claim_check = ClaimCheck(broker.settings(), claims)
+    small, large = (claim_check(OutgoingRecord(topic, bytes(n), b"g")) for n in (19_000, 20_000))
     assert small.value == bytes(19_000)
     if large.value != b"":  # a broker that does not tell its topics' settings
         assert broker.name == "embedded"
@@ -245,7 +245,7 @@ def test_headers_that_are_too_large_are_refused_not_claimed(
     record = OutgoingRecord(make_topic(), value, b"g", (("x", bytes(2 * INLINE)),))
     settings = broker.settings(max_message_bytes=INLINE)
     with pytest.raises(MessageTooLarge):
-        Fit(settings, claims)(record)
+        ClaimCheck(settings, claims)(record)
     with Publisher(settings) as publisher, pytest.raises(MessageTooLarge):
         publisher.send(record)
 
@@ -255,14 +255,14 @@ def test_a_tracker_reads_claimed_communities_and_remembers_claimed_events(
 ) -> None:
     sent = stream("g", 6)
     records = [
-        replace(incoming(put_aside(communities_record(one, "found"), claims)), offset=i)
+        replace(incoming(as_claim(communities_record(one, "found"), claims)), offset=i)
         for i, one in enumerate(sent)
     ]
     for part in (records[:3], records[3:]):  # the second one knows only the topic
         tracker = Tracker(broker.settings(), topic=topics[1], claims=claims)
         with Publisher(broker.settings()) as publisher:
             for told in Runner(tracker, DeadLetterLimit()).handle(part):
-                publisher.send(put_aside(told, claims))
+                publisher.send(as_claim(told, claims))
     told = subscribe_events(
         start="beginning",
         until="end",
@@ -301,7 +301,7 @@ def test_an_object_store_holds_what_is_claimed(
 ) -> None:
     claims = ClaimSettings(uri=new_folder(s3))
     sent = outgoing(snapshot(0, **BIG), "t")
-    record = incoming(put_aside(sent, claims))
+    record = incoming(as_claim(sent, claims))
     assert b"endpoint" not in dict(record.headers)["icd_claim_uri"]
     assert redeem(record, claims).value == sent.value
     store = open_store(str(claims.uri))
@@ -321,7 +321,7 @@ def test_a_retry_writes_the_same_object_and_sends_the_same_message(
     claims: ClaimSettings, snapshot: MakeSnapshot, outgoing: ToRecord
 ) -> None:
     record = outgoing(snapshot(0, **BIG), "t")
-    first, second = put_aside(record, claims), put_aside(record, claims)
+    first, second = as_claim(record, claims), as_claim(record, claims)
     assert first == second
     assert len(objects(claims)) == 1
     assert the_object(claims).read_bytes() == record.value
@@ -332,7 +332,7 @@ def test_options_of_a_uri_stay_out_of_messages(
     tmp_path: Path, snapshot: MakeSnapshot, outgoing: ToRecord
 ) -> None:
     claims = ClaimSettings(uri=f"file://{tmp_path}/claims/")
-    headers = dict(put_aside(outgoing(snapshot(0), "t"), claims).headers)
+    headers = dict(as_claim(outgoing(snapshot(0), "t"), claims).headers)
     assert headers["icd_claim_uri"].startswith(f"file://{tmp_path}/claims/topic=t/".encode())
     assert ClaimSettings(uri="s3://bucket/x/?region=eu&scheme=http").place == "s3://bucket/x"
 
@@ -342,11 +342,11 @@ import os, signal, sys
 from stream_icd.kafka.producer import Publisher
 from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.settings import KafkaSettings
-from stream_icd.messages.outgoing import Fit
+from stream_icd.messages.claim_check import ClaimCheck
 
 settings = KafkaSettings(bootstrap_servers=sys.argv[1], max_message_bytes=4096)
 with Publisher(settings) as publisher:
-    record = Fit(settings)(OutgoingRecord(sys.argv[2], b"bytes" * 1000, b"g"))
+    record = ClaimCheck(settings)(OutgoingRecord(sys.argv[2], b"bytes" * 1000, b"g"))
     if sys.argv[3] == "killed":
         os.kill(os.getpid(), signal.SIGKILL)
     publisher.send(record)

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import save
 
-from stream_icd.bp.parameters import RefinedParameters
+from stream_icd.bp.parameters import BpParameters
 from stream_icd.detection import detect
 from stream_icd.errors import (
     BadSettings,
@@ -34,22 +34,28 @@ from stream_icd.registry.model import (
     save_model,
 )
 
-REFINED = RefinedParameters(resolution=2.5, mixing=0.3)
+BP = BpParameters(resolution=2.5, mixing=0.3)
 
 
 @pytest.fixture
 def saved(recipe: Recipe, tmp_path: Path) -> Path:
     folder = tmp_path / "toy"
-    save_model(Model(recipe, initial_model(recipe).weights, REFINED), folder)
+    save_model(Model(recipe, initial_model(recipe).weights, BP), folder)
     return folder
 
 
 def test_a_model_comes_back_as_it_was(saved: Path, recipe: Recipe) -> None:
     model, original = load_model(saved), initial_model(recipe)
     assert model.recipe == recipe
-    assert model.refined == REFINED
+    assert model.bp == BP
     assert model.weights.keys() == original.weights.keys()
     assert all(np.array_equal(model.weights[n], original.weights[n]) for n in model.weights)
+
+
+def test_a_recipe_that_calls_bp_refined_is_read(saved: Path) -> None:
+    path = saved / RECIPE_FILE
+    path.write_text(path.read_text().replace("[bp]", "[refined]"))
+    assert load_model(saved).bp == BP
 
 
 def test_a_model_folder_holds_two_plain_files(saved: Path) -> None:
@@ -116,7 +122,7 @@ def edit(path: Path, old: str, new: str) -> None:
         ("    128,\n", "    130,\n", ModelDamaged, "do not fit"),
         ("mixing = 0.3", "mixing = 1.3", ModelDamaged, "mixing"),
         ("mixing = 0.3", "mixture = 0.3", ModelDamaged, "mixture"),
-        ("[refined]", "[other]", ModelForeign, "stream_icd"),
+        ("[bp]", "[other]", ModelForeign, "stream_icd"),
         ("iterations = 10", "iterations = 1.5", ModelDamaged, "iterations.*1.5"),
         ("iterations = 10", "iterations = nan", ModelDamaged, "iterations.*1000.*nan"),
         ("iterations = 10", "iterations = 1000000000", ModelDamaged, "iterations.*1000"),
@@ -197,8 +203,8 @@ def test_whatever_is_changed_in_a_model_it_is_refused_by_name_or_works(saved: Pa
         except ModelError:
             n_refused += 1
             continue
-        for mode in ("refined", "faithful"):
-            labels = detect(graph, model, 3, mode=mode).communities  # type: ignore[arg-type]
+        for method in ("bp", "icd"):
+            labels = detect(graph, model, 3, method=method).communities  # type: ignore[arg-type]
             assert set(labels) == {0, 1, 2}
     assert 40 < n_refused < 120
 
@@ -240,8 +246,8 @@ from stream_icd.graphs.adjacency import as_adjacency
 from stream_icd.registry.model import load_model
 ring = np.arange(12)
 adjacency = as_adjacency((np.stack([ring, (ring + 1) % 12]), 12))
-for mode in ("refined", "faithful"):
-    found = detect(adjacency, load_model({str(saved)!r}), 3, mode=mode).communities
+for method in ("bp", "icd"):
+    found = detect(adjacency, load_model({str(saved)!r}), 3, method=method).communities
     assert found.shape == (12,)
 loaded = {{"torch", "sklearn", "matplotlib"}} & sys.modules.keys()
 assert not loaded, loaded
@@ -253,7 +259,7 @@ assert not loaded, loaded
 def seeded(recipe: Recipe, tmp_path: Path) -> Path:
     folder = tmp_path / "seeded"
     made_by_seed = recipe.changed(encoder={"initialisation": "hadamard"})
-    save_model(Model(made_by_seed, initial_model(made_by_seed).weights, REFINED), folder)
+    save_model(Model(made_by_seed, initial_model(made_by_seed).weights, BP), folder)
     return folder
 
 
@@ -262,7 +268,7 @@ def test_weights_that_a_seed_makes_are_not_stored(seeded: Path) -> None:
     assert tomllib.loads((seeded / RECIPE_FILE).read_text())["weights"] == "seed"
     model = load_model(seeded)
     original = initial_model(model.recipe)
-    assert model.refined == REFINED
+    assert model.bp == BP
     assert model.weights.keys() == original.weights.keys()
     assert all(np.array_equal(model.weights[n], original.weights[n]) for n in model.weights)
 

@@ -53,13 +53,13 @@ def test_a_dry_run_says_what_would_happen_and_does_nothing(
 def test_a_replay_compares_versions(archive: Store, model_folder: Path, tmp_path: Path) -> None:
     options = ["--engine", "serial", "--model", str(model_folder), "--to", "2026-01-01T03"]
     run("replay", "history", archive.uri, "--out", archive.uri, *options)  # as if it were streamed
-    faithful = ["--mode", "faithful", "--k", "5", "--compare"]
-    shown = run("replay", "history", archive.uri, "--out", str(tmp_path / "x"), *options, *faithful)
+    icd = ["--method", "icd", "--k", "5", "--compare"]
+    shown = run("replay", "history", archive.uri, "--out", str(tmp_path / "x"), *options, *icd)
     rows = [line.split() for line in shown.stdout.splitlines()]
     before = next(row for row in rows if "before" in row and row[0] == "past")
     replayed = next(row for row in rows if "replayed" in row and row[0] == "past")
     assert before[3] == replayed[3] == "3"
-    assert replayed[1] == f"{before[1]}-faithful"
+    assert replayed[1] == f"{before[1]}-icd"
     agreement = next(row for row in rows if row[:2] == ["past", before[1]] and "before" not in row)
     assert agreement[4] == "3"
     assert 0 <= float(agreement[6]) <= 1

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy.sparse import block_diag, coo_array, csr_array, triu
 
-from stream_icd.bp.parameters import RefinedParameters
-from stream_icd.bp.refine import refine
+from stream_icd.bp.find import find_communities
+from stream_icd.bp.parameters import BpParameters
 from stream_icd.errors import BadSettings
 from stream_icd.graphs.labelled_graph import LabelledGraph
 from stream_icd.quality.nmi import nmi
@@ -33,8 +33,8 @@ def test_what_is_learned_beats_the_defaults_on_a_graph_not_seen(mixing: float) -
     learned, default = [], []
     for unseen in (lfr(seed, mixing) for seed in range(100, 105)):
         adjacency, k = unseen.adjacency(), unseen.n_communities
-        learned.append(nmi(unseen.communities, refine(adjacency, parameters, k)))
-        default.append(nmi(unseen.communities, refine(adjacency, RefinedParameters(), k)))
+        learned.append(nmi(unseen.communities, find_communities(adjacency, parameters, k)))
+        default.append(nmi(unseen.communities, find_communities(adjacency, BpParameters(), k)))
     assert np.mean(learned) > np.mean(default) + 0.01
 
 
@@ -63,9 +63,9 @@ def test_without_labels_and_k_it_learns_what_labels_would_teach(learned: Fit) ->
     taught = fit_parameters([labelled(lfr(seed, 0.5)) for seed in range(2)]).parameters
     for unseen in (lfr(seed, 0.5) for seed in range(100, 104)):
         adjacency, truth = unseen.adjacency(), unseen.communities
-        found.append(nmi(truth, refine(adjacency, learned.parameters)))
-        default.append(nmi(truth, refine(adjacency, RefinedParameters())))
-        told.append(nmi(truth, refine(adjacency, taught, unseen.n_communities)))
+        found.append(nmi(truth, find_communities(adjacency, learned.parameters)))
+        default.append(nmi(truth, find_communities(adjacency, BpParameters())))
+        told.append(nmi(truth, find_communities(adjacency, taught, unseen.n_communities)))
     assert np.mean(found) > np.mean(default) + 0.02
     assert np.mean(found) > np.mean(told) - 0.02
 
@@ -125,15 +125,15 @@ def test_many_small_communities_need_and_get_a_fine_resolution() -> None:
     adjacency = csr_array(cliques + ring + ring.T)
     truth = np.arange(n_cliques * size) // size
     learned = fit_parameters([LabelledGraph(adjacency)]).parameters
-    assert nmi(truth, refine(adjacency, learned)) > 0.99
-    assert nmi(truth, refine(adjacency, RefinedParameters())) < 0.9
+    assert nmi(truth, find_communities(adjacency, learned)) > 0.99
+    assert nmi(truth, find_communities(adjacency, BpParameters())) < 0.9
 
 
 @pytest.mark.parametrize("n_nodes", [2, 3, 6])
 def test_tiny_and_structureless_graphs_teach_something_usable(n_nodes: int) -> None:
     complete = csr_array(np.ones((n_nodes, n_nodes)) - np.eye(n_nodes))
     learned = fit_parameters([LabelledGraph(complete)]).parameters
-    assert refine(complete, learned).shape == (n_nodes,)
+    assert find_communities(complete, learned).shape == (n_nodes,)
 
 
 def test_what_is_learned_holds_on_smaller_graphs_too() -> None:
@@ -146,7 +146,7 @@ def test_what_is_learned_holds_on_smaller_graphs_too() -> None:
     assert parameters.resolution <= 32
     for seed in range(50, 54):
         smaller = generate_lfr(np.random.default_rng(seed), n_nodes=2000, mixing=0.3)
-        found = refine(smaller.adjacency(), parameters, smaller.n_communities)
+        found = find_communities(smaller.adjacency(), parameters, smaller.n_communities)
         assert nmi(smaller.communities, found) > 0.985
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from stream_icd.bp.parameters import RefinedParameters
+from stream_icd.bp.parameters import BpParameters
 from stream_icd.detection import detect
 from stream_icd.errors import BadSettings
 from stream_icd.graphs.labelled_graph import LabelledGraph
@@ -57,9 +57,9 @@ def train(folder: Path, *arguments: str, without_torch: bool = False) -> str:
 def test_by_default_it_learns_what_the_default_method_uses_without_torch(tmp_path: Path) -> None:
     printed = train(tmp_path, "--data", SMALL.data, "--out", "mine", without_torch=True)
     assert "**For**: graphs like gn:" in printed
-    assert "default method, K unknown" in printed
+    assert "bp, K unknown" in printed
     opened = open_model(str(tmp_path / "mine"))
-    assert opened.model.refined != RefinedParameters()
+    assert opened.model.bp != BpParameters()
     assert opened.model.recipe.schedule.epochs == 0
     train(tmp_path, "mine/recipe.toml", "--out", "again", without_torch=True)
     for name in ("model.safetensors", "recipe.toml", "card.md", "about.toml"):
@@ -129,9 +129,9 @@ def test_a_written_model_detects_as_the_trained_one_did(
     write_model(trained, tmp_path / "small")
     opened = open_model(str(tmp_path / "small"))
     (graph,) = training_graphs("gn:nodes=200,communities=8,p_in=0.6,graphs=1,seed=99")
-    for mode in ("refined", "faithful"):
-        expected = detect(graph.adjacency, trained.model, 8, mode=mode).communities
-        found = detect(graph.adjacency, opened.model, 8, mode=mode).communities
+    for method in ("bp", "icd"):
+        expected = detect(graph.adjacency, trained.model, 8, method=method).communities
+        found = detect(graph.adjacency, opened.model, 8, method=method).communities
         assert np.array_equal(found, expected)
     assert opened.version.startswith("small@")
     assert read_about(tmp_path / "small") == about(trained)
@@ -142,10 +142,10 @@ def test_the_card_says_what_training_added(trained: TrainedModel) -> None:
     text = card(trained)
     names = [(row.name, row.measure) for row in trained.test]
     assert names == [
-        ("default method, K unknown", "NMI, %"),
-        ("default method, K given", "NMI, %"),
-        ("faithful", "NMI, %"),
-        ("faithful, last epoch", "NMI, %"),
+        ("bp, K unknown", "NMI, %"),
+        ("bp, K given", "NMI, %"),
+        ("icd", "NMI, %"),
+        ("icd, last epoch", "NMI, %"),
     ]
     for row in trained.test:
         scores = f"{row.trained} | {row.control} | {row.gain}"

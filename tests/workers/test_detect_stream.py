@@ -89,7 +89,7 @@ def test_every_snapshot_gets_its_communities_in_order(
         assert set(result.milliseconds) == {"decode", "features", "encode", "cluster"}
 
 
-def test_a_bad_snapshot_is_set_aside_whole_and_the_stream_goes_on(
+def test_a_bad_snapshot_is_dead_lettered_whole_and_the_stream_goes_on(
     broker: Broker,
     topics: Topics,
     model: VersionedModel,

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from structlog.testing import capture_logs
 
-from stream_icd.bp.parameters import RefinedParameters
-from stream_icd.bp.refine import refine
+from stream_icd.bp.find import find_communities
+from stream_icd.bp.parameters import BpParameters
 from stream_icd.registry.shipped import VersionedModel, open_model
 from stream_icd.snapshot import Snapshot, Window, snapshot_from_pairs
 from stream_icd.synthetic.gn import generate_gn
@@ -40,7 +40,7 @@ def stars(graph: str, n_stars: int = 12, size: int = 20) -> Snapshot:
 def too_fine() -> VersionedModel:
     """A model of communities much smaller than those stars."""
     opened = open_model("gn")
-    model = replace(opened.model, refined=RefinedParameters(resolution=64))
+    model = replace(opened.model, bp=BpParameters(resolution=64))
     return VersionedModel("fine@1", model)
 
 
@@ -83,13 +83,13 @@ def test_a_model_on_its_own_kind_of_graph_is_not_warned_of(
     """Though modularity finds a higher modularity than the model does."""
     for seed in range(3):
         adjacency = make(seed).adjacency()
-        found = refine(adjacency, open_model(name).model.refined)
+        found = find_communities(adjacency, open_model(name).model.bp)
         assert misfit(adjacency, found) is None
 
 
 def test_the_reason_gives_both_modularities(too_fine: VersionedModel) -> None:
     adjacency = stars("a").adjacency()
-    reason = misfit(adjacency, refine(adjacency, too_fine.model.refined))
+    reason = misfit(adjacency, find_communities(adjacency, too_fine.model.bp))
     assert reason is not None
     assert "bits an edge more" in reason
     assert re.search(r"\(modularity -?0\.\d\d; without a model 0\.\d\d\)", reason)

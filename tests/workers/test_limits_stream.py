@@ -42,7 +42,7 @@ def peak_bytes(pid: int) -> int:
     return int(kilobytes) * 1024
 
 
-def test_a_snapshot_above_the_limit_is_set_aside_and_never_unpacked(
+def test_a_snapshot_above_the_limit_is_dead_lettered_and_never_unpacked(
     embedded: Broker,
     topic_name: str,
     tmp_path: Path,

@@ -14,9 +14,9 @@ from stream_icd.kafka.producer import Publisher
 from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import TopicSpec, create_topics
+from stream_icd.messages.claim_check import ClaimCheck
 from stream_icd.messages.claim_settings import ClaimSettings
 from stream_icd.messages.claims import redeem
-from stream_icd.messages.outgoing import Fit
 from stream_icd.workers.runner import Runner
 from stream_icd.workers.streams import Stream, run_streams
 from tests.brokers import Broker
@@ -45,21 +45,21 @@ def source(kafka: Broker, topic_name: str, monkeypatch: pytest.MonkeyPatch) -> s
     return topic_name
 
 
-def copy_all(settings: KafkaSettings, source: str, fit: Fit) -> None:
+def copy_all(settings: KafkaSettings, source: str, claim_check: ClaimCheck) -> None:
     stop = threading.Event()
 
     def on_done(batch: BatchDone) -> None:
         if batch.records[-1].value == SENT[-1]:
             stop.set()
 
-    runner = Runner(Copy(f"{source}.found"), DeadLetterLimit(), fit=fit)
+    runner = Runner(Copy(f"{source}.found"), DeadLetterLimit(), claim_check=claim_check)
     run_streams(settings, [Stream(source, source, runner, on_done=on_done)], stop)
 
 
 def test_it_becomes_a_dead_letter_and_the_others_of_its_batch_are_published_once(
     kafka: Broker, source: str
 ) -> None:
-    copy_all(kafka.settings(), source, Fit(kafka.settings()))
+    copy_all(kafka.settings(), source, ClaimCheck(kafka.settings()))
     assert [record.value for record in held(kafka, f"{source}.found")] == [b"0", b"1", b"2"]
     letters = held(kafka, f"{source}.dlq")
     assert [letter.value for letter in letters] == [LARGE, LARGER]
@@ -74,7 +74,7 @@ def test_it_goes_to_the_file_store_where_there_is_one(
     kafka: Broker, source: str, tmp_path: Path
 ) -> None:
     claims = ClaimSettings(uri=str(tmp_path))
-    copy_all(kafka.settings(), source, Fit(kafka.settings(), claims))
+    copy_all(kafka.settings(), source, ClaimCheck(kafka.settings(), claims))
     found = held(kafka, f"{source}.found")
     assert [record.value for record in found] == [b"0", b"", b"1", b"", b"2"]
     assert tuple(redeem(record, claims).value for record in found) == SENT

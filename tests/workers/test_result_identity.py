@@ -51,7 +51,7 @@ def test_all_that_changes_the_answer_makes_it_another_result(result, snapshot) -
         result(corrected(plain)),
         result(plain, replace(PLAIN, seed=1)),
         result(plain, replace(PLAIN, n_communities=2)),
-        result(plain, replace(PLAIN, mode="faithful", n_communities=2)),
+        result(plain, replace(PLAIN, method="icd", n_communities=2)),
         result(snapshot(1)),
     ]
     seen = SeenResults()
@@ -83,8 +83,8 @@ def test_more_communities_than_nodes_are_as_many_as_there_are_nodes(
 ) -> None:
     sent = [outgoing(replace(snapshot(i), n_communities=None), "snapshots") for i in range(2)]
     records = [Record("snapshots", 0, i, 0, r.key, r.value, r.headers) for i, r in enumerate(sent)]
-    for mode in ("refined", "faithful"):
-        detector = Detector(lambda: model, replace(PLAIN, mode=mode, n_communities=1000))
+    for method in ("bp", "icd"):
+        detector = Detector(lambda: model, replace(PLAIN, method=method, n_communities=1000))
         with structlog.testing.capture_logs() as said:
             outcomes = [outcome for _, outcome in detector.work(records)]
         assert len([line for line in said if line["log_level"] == "warning"]) == 1

@@ -18,7 +18,7 @@ from stream_icd.kafka.batch_done import BatchDone
 from stream_icd.kafka.consumer import run_consumer
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.topics import TopicSpec, create_topics
-from stream_icd.messages.outgoing import Fit
+from stream_icd.messages.claim_check import ClaimCheck
 from stream_icd.snapshot import Window
 from stream_icd.subscribers.events_topic import forget_graph
 from stream_icd.subscribers.subscribe import subscribe_events
@@ -143,7 +143,7 @@ def test_a_window_whose_events_were_too_large_is_tracked_when_it_is_sent_again(
     records = sent_windows(embedded, embedded_topics[0], 3)
     refused = iter([False, True])
 
-    class Refusing(Fit):
+    class Refusing(ClaimCheck):
         def __call__(self, record: OutgoingRecord) -> OutgoingRecord:
             if record.topic == embedded_topics[1] and next(refused, False):
                 raise RecordTooLarge("5 bytes are above 4", record.topic, 5)
@@ -151,7 +151,7 @@ def test_a_window_whose_events_were_too_large_is_tracked_when_it_is_sent_again(
 
     settings = embedded.settings()
     tracker = Tracker(settings, topic=embedded_topics[1])
-    worker = Runner(tracker, DeadLetterLimit(), fit=Refusing(settings))
+    worker = Runner(tracker, DeadLetterLimit(), claim_check=Refusing(settings))
     events, letter = worker.handle(records[:2])
     publish(embedded, [events])
     worker.done(BatchDone(tuple(records[:2]), (events, letter), 0.0, 0.0))
@@ -384,7 +384,7 @@ def test_late_windows_do_not_push_others_out_of_memory(
     assert told[-1].communities.tolist() == apart
 
 
-def test_a_message_that_is_none_is_set_aside_and_the_stream_goes_on(
+def test_a_message_that_is_none_is_dead_lettered_and_the_stream_goes_on(
     embedded: Broker, topic_name: str
 ) -> None:
     found, told = TopicSpec(topic_name), TopicSpec(f"{topic_name}.told")

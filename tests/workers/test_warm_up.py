@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from numba.core.dispatcher import Dispatcher
 
-from stream_icd.detection import Mode
+from stream_icd.detection import Method
 from stream_icd.execution.engines import ProcessPool
 from stream_icd.kafka.record import Record
 from stream_icd.messages.outcome import Outcome, Processed
@@ -61,9 +61,9 @@ def records() -> list[Record]:
     return [Record("t", 0, i, 0, m.key, m.value, m.headers) for i, m in enumerate(messages)]
 
 
-@pytest.mark.parametrize("mode", ["refined", "faithful"])
-def test_nothing_is_compiled_for_the_first_snapshot(mode: Mode) -> None:
-    work = Compiling(open_model("lfr"), DetectSettings(mode=mode, threads=1))
+@pytest.mark.parametrize("method", ["bp", "icd"])
+def test_nothing_is_compiled_for_the_first_snapshot(method: Method) -> None:
+    work = Compiling(open_model("lfr"), DetectSettings(method=method, threads=1))
     with ProcessPool(work, "lfr", 1).opened() as engine:
         engine.wait_until_warm(threading.Event())
         outcomes = [outcome for _, outcome in engine(records())]

@@ -69,7 +69,7 @@ def list_(
 ) -> None:
     """List dead letters: which records, when, why, and whether they were retried.
 
-    A record that several workers set aside, or that failed again, is listed once.
+    A record that several workers dead-lettered, or that failed again, is listed once.
 
     stream-icd dlq list
 

@@ -15,7 +15,7 @@ from stream_icd.wire.limits import Limits
 
 HEADING = (
     "place",
-    "set aside",
+    "dead-lettered",
     "graph",
     "snapshot",
     "stage",
@@ -37,7 +37,7 @@ def table_lines(found: Sequence[BadRecord]) -> Iterator[str]:
         yield "  ".join(cells).rstrip()
     yield from counts_lines(record.latest for record in found)
     again = sum(record.was_sent_again for record in found)
-    yield f"{len(found):,} records set aside, {again:,} of them sent again"
+    yield f"{len(found):,} records dead-lettered, {again:,} of them sent again"
 
 
 def counts_lines(letters: Iterable[DeadLetter]) -> Iterator[str]:
@@ -61,7 +61,7 @@ def letter_lines(
     """All that is known of a dead letter, and of what the record that came holds."""
     from stream_icd.dead_letters.contents import first_rows, verdict
 
-    yield f"{letter.place}, set aside {letter.at:%Y-%m-%d %X} UTC, time {letter.attempt}"
+    yield f"{letter.place}, dead-lettered {letter.at:%Y-%m-%d %X} UTC, time {letter.attempt}"
     yield f"came from {letter.came_from or 'an unknown place'}"
     yield f"because, at stage {letter.stage}: {letter.exception}: {letter.message}"
     for one in retried:

@@ -32,7 +32,7 @@ WhichKind = Annotated[OneKind, typer.Option("--kind", help="Kind of messages.")]
 Model = Annotated[
     str | None,
     typer.Option(
-        help="Only communities of this model version, such as as@556afcd8.", show_default=False
+        help="Only communities of this model version, such as as@8168f91e.", show_default=False
     ),
 ]
 

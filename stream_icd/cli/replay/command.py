@@ -17,14 +17,15 @@ EngineName = Literal["serial", "pool", "ray"]
 Model = Annotated[
     str,
     typer.Option(
-        help="Name of a shipped model, a version such as as@556afcd8 (an error if it has changed), "
+        help="Name of a shipped model, a version such as as@8168f91e (an error if it has changed), "
         "or a folder made by stream-icd train."
     ),
 ]
-Mode = Annotated[
-    Literal["refined", "faithful"],
+Method = Annotated[
+    Literal["bp", "icd"],
     typer.Option(
-        help="refined: better and faster; faithful: the paper's method, encoder and K-means."
+        help="bp: local moves and belief propagation, better and faster; icd: the paper's "
+        "method, encoder and K-means."
     ),
 ]
 K = Annotated[
@@ -95,7 +96,7 @@ def topic(
     ),
     graph: Graph = None,
     model: Model = "as",
-    mode: Mode = "refined",
+    method: Method = "bp",
     k: K = None,
     seed: Seed = 0,
     into_live: IntoLive = False,
@@ -133,7 +134,7 @@ def topic(
         raise BadSettings("say where results go: --out-topic")
     options = Options(
         model,
-        mode,
+        method,
         k,
         seed,
         engine,
@@ -169,7 +170,7 @@ def history(
     last: Last = None,
     graph: Graph = None,
     model: Model = "as",
-    mode: Mode = "refined",
+    method: Method = "bp",
     k: K = None,
     seed: Seed = 0,
     into_live: IntoLive = False,
@@ -185,7 +186,7 @@ def history(
 ) -> None:
     """Run detection again on archived snapshots.
 
-    Results go to another archive or a topic. The same model, mode and seed give the same
+    Results go to another archive or a topic. The same model, method and seed give the same
     communities as on the stream, bit for bit. After an interruption, run the same command again:
     it continues.
 
@@ -204,7 +205,7 @@ def history(
         raise BadSettings("say where results go: either --out or --out-topic")
     options = Options(
         model,
-        mode,
+        method,
         k,
         seed,
         engine,

@@ -15,7 +15,7 @@ from rich.console import Console
 from stream_icd.cli.replay.tables import agreements_table, plan_lines, qualities_table
 from stream_icd.cli.wide_console import wide_console
 from stream_icd.communities import Communities
-from stream_icd.detection import Mode
+from stream_icd.detection import Method
 from stream_icd.errors import BadInput, BadSettings, ModelNotFound, StreamIcdError
 from stream_icd.execution.engines import Engine, InProcess, ProcessPool
 from stream_icd.history.archive import Selection, windows
@@ -48,7 +48,7 @@ class Options:
     """The options of both commands."""
 
     model: str
-    mode: Mode
+    method: Method
     k: int | None
     seed: int
     engine: str
@@ -127,7 +127,7 @@ def run_replay(
     console = Console(stderr=True)
     name, model = open_version(options.model)
     settings = DetectSettings(
-        n_communities=options.k, mode=options.mode, seed=options.seed, threads=1
+        n_communities=options.k, method=options.method, seed=options.seed, threads=1
     )
     redetection = Redetection(model, settings)
     with jobs(None) as all_jobs:  # a signal ends the program here

@@ -138,7 +138,7 @@ def subscribe(
 
       stream-icd subscribe --graph as733 --node 701 --members
 
-    Windows that should have come and did not are told on standard error.
+    Missing windows are reported on standard error.
     """
     from stream_icd.cli.subscribe import formats, shapes
     from stream_icd.cli.subscribe.emptiness import Emptiness

@@ -80,14 +80,14 @@ def _events_lines(one: CommunityEvents) -> Iterator[str]:
 
 
 def _relatives(event: CommunityEvent) -> str:
-    told = []
+    parts = []
     if event.parents:
-        told.append(f"out of {', '.join(map(str, event.parents))}")
+        parts.append(f"out of {', '.join(map(str, event.parents))}")
     if event.children:
-        told.append(f"into {', '.join(map(str, event.children))}")
+        parts.append(f"into {', '.join(map(str, event.children))}")
     if event.away:
-        told.append(f"not seen for {event.away}")
-    return "; ".join(told)
+        parts.append(f"not seen for {event.away}")
+    return "; ".join(parts)
 
 
 def _events_document(one: CommunityEvents) -> dict[str, Any]:

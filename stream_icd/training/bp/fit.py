@@ -1,4 +1,4 @@
-"""Learn the refined mode's few numbers from graphs, with or without known communities."""
+"""Learn bp's few numbers from graphs, with or without known communities."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Learn the refined mode's few numbers from graphs whose communities are known."""
+"""Learn bp's few numbers from graphs whose communities are known."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from stream_icd.bp.find import find_communities
 from stream_icd.bp.mixing import MIXING_RANGE, mixing_of
-from stream_icd.bp.parameters import RefinedParameters
-from stream_icd.bp.refine import refine
+from stream_icd.bp.parameters import BpParameters
 from stream_icd.graphs.labelled_graph import LabelledGraph
 from stream_icd.graphs.weights import EXPONENT, comparable
 from stream_icd.quality.nmi import nmi
@@ -34,7 +34,7 @@ def fit_labelled(
     threads: int = 2,
     progress: Progress = no_progress,
 ) -> Fit:
-    """The parameters under which `refine`, told K, has the best mean NMI on these graphs.
+    """The parameters under which `find_communities`, told K, has the best mean NMI on these graphs.
 
     The mixing is the labels' own. Resolution, size spread, and whether to propagate beliefs at
     all are tried out, each resolution judged together with the next ones on both sides, since a
@@ -42,7 +42,7 @@ def fit_labelled(
     standard error of their difference, the coarsest is kept (Breiman, Friedman, Olshen and Stone,
     1984): the finest ones fail first on graphs of other sizes. Where weights differ, other
     exponents of them are tried last. Graphs without labels are passed over; at least one must
-    have labels. Takes 52 to 54 runs of `refine` a graph.
+    have labels. Takes 52 to 54 runs of `find_communities` a graph.
     """
     labelled = [(g.labels, g) for g in graphs if g.labels is not None]
     weighted = any(np.ptp(graph.adjacency.data) for _, graph in labelled)
@@ -66,7 +66,7 @@ def fit_labelled(
 
 @dataclass(slots=True)
 class _Trials:
-    """Runs of `refine` on the labelled graphs, counted."""
+    """Runs of `find_communities` on the labelled graphs, counted."""
 
     labelled: Labelled
     seed: int
@@ -75,15 +75,15 @@ class _Trials:
     n_steps: int
     n_done: int = 0
 
-    def scores(self, choices: Sequence[RefinedParameters]) -> Floats:
+    def scores(self, choices: Sequence[BpParameters]) -> Floats:
         """NMI of each choice on each graph, (choices, graphs)."""
         runs = list(self._runs(choices))
         scores = in_threads(lambda run: _nmi(*run, self.seed), runs, self.threads, self._count)
         return np.reshape(scores, (len(choices), len(self.labelled)))
 
     def _runs(
-        self, choices: Sequence[RefinedParameters]
-    ) -> Iterator[tuple[NDArray[np.int32], LabelledGraph, RefinedParameters]]:
+        self, choices: Sequence[BpParameters]
+    ) -> Iterator[tuple[NDArray[np.int32], LabelledGraph, BpParameters]]:
         for choice in choices:
             for labels, graph in self.labelled:
                 yield labels, graph, choice
@@ -93,16 +93,16 @@ class _Trials:
         self.progress(self.n_done, self.n_steps)
 
 
-def _families(mixing: float) -> list[list[RefinedParameters]]:
+def _families(mixing: float) -> list[list[BpParameters]]:
     """From the simplest on: modularity alone, then belief in equal to unequal communities."""
-    families = [RefinedParameters(iterations=3)] + [
-        RefinedParameters(mixing=mixing, size_spread=size_spread, iterations=1)
+    families = [BpParameters(iterations=3)] + [
+        BpParameters(mixing=mixing, size_spread=size_spread, iterations=1)
         for size_spread in (0.0, 0.5, 1.0)
     ]
     return [[replace(family, resolution=r) for r in RESOLUTIONS] for family in families]
 
 
-def _with_best_exponent(trials: _Trials, found: RefinedParameters) -> RefinedParameters:
+def _with_best_exponent(trials: _Trials, found: BpParameters) -> BpParameters:
     """Another exponent of the weights, where it is better by more than the standard error."""
     candidates = [found]
     for exponent in OTHER_EXPONENTS:
@@ -144,6 +144,8 @@ def _mean_mixing(labelled: Labelled, exponent: float) -> float:
 
 
 def _nmi(
-    labels: NDArray[np.int32], graph: LabelledGraph, parameters: RefinedParameters, seed: int
+    labels: NDArray[np.int32], graph: LabelledGraph, parameters: BpParameters, seed: int
 ) -> float:
-    return nmi(labels, refine(graph.adjacency, parameters, len(np.unique(labels)), seed=seed))
+    return nmi(
+        labels, find_communities(graph.adjacency, parameters, len(np.unique(labels)), seed=seed)
+    )

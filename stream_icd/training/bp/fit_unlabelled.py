@@ -1,4 +1,4 @@
-"""Learn the refined mode's few numbers from graphs whose communities nobody knows.
+"""Learn bp's few numbers from graphs whose communities nobody knows.
 
 Two criteria judge what is tried, and each makes up for the other's weakness. *Hidden edges*
 (`quality.hidden_edges`) see small communities too, but are noisy on a small graph. *Description
@@ -22,7 +22,7 @@ from stream_icd.bp.belief_propagation import Model, likeliest_communities
 from stream_icd.bp.level_graph import Labels, LevelGraph, finest_level
 from stream_icd.bp.mixing import MIXING_RANGE, mixing_of
 from stream_icd.bp.multilevel import maximise_modularity
-from stream_icd.bp.parameters import RefinedParameters
+from stream_icd.bp.parameters import BpParameters
 from stream_icd.graphs.weights import comparable
 from stream_icd.quality.description_length import description_length
 from stream_icd.quality.hidden_edges import HiddenEdges, hidden_edge_score, hide_edges
@@ -43,7 +43,7 @@ EVIDENCE = 2000
 """Hidden edges after which the worse half of what is tried is given up; then twice as many, and
 so on. On small graphs, where the criterion is noisy, nothing is given up early."""
 
-SWEEPS = RefinedParameters().sweeps
+SWEEPS = BpParameters().sweeps
 
 Choice = tuple[int, int]
 """What is tried: positions in RESOLUTIONS and in SIZE_SPREADS."""
@@ -208,12 +208,12 @@ def _length(results: Sequence[_Result]) -> float:
     return round(_mean([result.description_length for result in results]), 4)
 
 
-def _parameters(choice: Choice, results: _Results) -> RefinedParameters:
+def _parameters(choice: Choice, results: _Results) -> BpParameters:
     resolution, size_spread = RESOLUTIONS[choice[0]], SIZE_SPREADS[choice[1]]
     if size_spread is None:
-        return RefinedParameters(resolution, iterations=3)
+        return BpParameters(resolution, iterations=3)
     mixing = _mean([result.mixing for result in results[choice]])
-    return RefinedParameters(resolution, mixing, size_spread, iterations=1)
+    return BpParameters(resolution, mixing, size_spread, iterations=1)
 
 
 def _tried(choice: Choice, results: _Results) -> Tried:

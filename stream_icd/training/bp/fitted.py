@@ -1,4 +1,4 @@
-"""What learning the refined mode's numbers found, and how it judged what it tried."""
+"""What learning bp's numbers found, and how it judged what it tried."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from stream_icd.bp.parameters import RefinedParameters
+from stream_icd.bp.parameters import BpParameters
 
 Progress = Callable[[int, int], None]
 """Called with the steps done and the steps in all."""
@@ -22,7 +22,7 @@ class Tried:
         description_length: mean of `quality.description_length`, bits an edge; None with labels.
     """
 
-    parameters: RefinedParameters
+    parameters: BpParameters
     nmi: float | None = None
     hidden_edges: float | None = None
     description_length: float | None = None
@@ -40,7 +40,7 @@ class Fit:
             to fine.
     """
 
-    parameters: RefinedParameters
+    parameters: BpParameters
     learned_from: Literal["labels", "hidden edges"]
     n_graphs: int
     curve: tuple[Tried, ...]

@@ -27,7 +27,7 @@ def _score(model: Model, graph: LabelledGraph, threads: int) -> float:
         graph.adjacency,
         model,
         graph.n_communities,
-        mode="faithful",
+        method="icd",
         seed=model.recipe.seed,
         threads=threads,
     ).communities

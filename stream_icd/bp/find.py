@@ -10,14 +10,14 @@ from stream_icd.bp.exact_k import to_exactly_k
 from stream_icd.bp.level_graph import Labels, LevelGraph, compact, finest_level
 from stream_icd.bp.local_moves import move_nodes
 from stream_icd.bp.multilevel import maximise_modularity
-from stream_icd.bp.parameters import RefinedParameters
+from stream_icd.bp.parameters import BpParameters
 from stream_icd.errors import BadSettings
 from stream_icd.graphs.weights import comparable
 
 
-def refine(
+def find_communities(
     adjacency: csr_array,
-    parameters: RefinedParameters,
+    parameters: BpParameters,
     n_communities: int | None = None,
     start: Labels | None = None,
     seed: int = 0,
@@ -35,7 +35,7 @@ def refine(
 
     >>> triangle = np.ones((3, 3)) - np.eye(3)
     >>> two = csr_array(np.kron(np.eye(2), triangle))
-    >>> refine(two, RefinedParameters()).tolist()
+    >>> find_communities(two, BpParameters()).tolist()
     [0, 0, 0, 1, 1, 1]
     """
     n_nodes = adjacency.shape[0]
@@ -53,12 +53,12 @@ def refine(
 
 def communities_of(
     graph: LevelGraph,
-    parameters: RefinedParameters,
+    parameters: BpParameters,
     n_communities: int | None,
     start: Labels | None,
     rng: np.random.Generator,
 ) -> Labels:
-    """`refine` on a graph of at least one node whose weights count as they are."""
+    """`find_communities` on a graph of at least one node whose weights count as they are."""
     labels = _find(graph, parameters, n_communities, start, rng)
     if n_communities is not None:
         labels = to_exactly_k(graph, labels, n_communities, parameters.resolution, rng)
@@ -70,7 +70,7 @@ def communities_of(
 
 def _find(
     graph: LevelGraph,
-    parameters: RefinedParameters,
+    parameters: BpParameters,
     n_communities: int | None,
     start: Labels | None,
     rng: np.random.Generator,

@@ -1,4 +1,4 @@
-"""What befell the communities between two windows, given who they are."""
+"""Lifecycle events of communities between two windows, given who they are."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def _living(
 def _of_ended(
     front: Front, known: Identities, merged: Relatives, split: Relatives
 ) -> Iterator[CommunityEvent]:
-    """Of former communities without a successor; what went into a merger is told there."""
+    """Of former communities without a successor; what went into a merger is reported there."""
     absorbed = set(chain.from_iterable(merged.values()))
     there = set(known.ids.tolist())
     for community, size in zip(front.ids.tolist(), front.partition.sizes.tolist(), strict=True):

@@ -1,9 +1,9 @@
-"""The paper's way, measured: encoder and K-means, untrained and trained, beside refined mode.
+"""The paper's way, measured: encoder and K-means, untrained and trained, beside bp.
 
-    python -m benchmarks.faithful
-    python -m benchmarks.faithful --graphs 3 --restarts 1 --only GN.3
+    python -m benchmarks.icd
+    python -m benchmarks.icd --graphs 3 --restarts 1 --only GN.3
 
-Writes docs/faithful.md. The graphs are the test graphs of `benchmarks.data_sets`; recipes and
+Writes docs/icd.md. The graphs are the test graphs of `benchmarks.data_sets`; recipes and
 models were chosen on others.
 """
 
@@ -19,7 +19,7 @@ from rich.console import Console
 
 from benchmarks.comparison import Results, compare, mean_and_error
 from benchmarks.data_sets import DataSet, data_sets
-from benchmarks.methods import METHODS, STRONGEST_PEER, Labels, Method, refined
+from benchmarks.methods import METHODS, STRONGEST_PEER, Labels, Method, bp
 from stream_icd.detection import detect
 from stream_icd.icd.presets import preset
 from stream_icd.registry.model import Model, initial_model
@@ -35,11 +35,11 @@ PAPER = {
 }
 """Of each data set: its recipe, ICD-M's NMI in the paper, and the shipped model for it."""
 
-PAGE = Path(__file__).parent.parent / "docs" / "faithful.md"
+PAGE = Path(__file__).parent.parent / "docs" / "icd.md"
 
-INTRODUCTION = """# Faithful mode: encoder and K-means, as the paper has it
+INTRODUCTION = """# The method icd: encoder and K-means, as the paper has it
 
-Made by `python -m benchmarks.faithful`. NMI and AC in percent, means over test graphs ± standard
+Made by `python -m benchmarks.icd`. NMI and AC in percent, means over test graphs ± standard
 error; seconds are medians, all methods in turns on the same graphs and the same two threads.
 
 "Paper's widths" are the recipes of `stream_icd.icd.presets`, untrained; K-means is ours ("fast") or
@@ -71,21 +71,21 @@ def _methods(data_set: DataSet) -> dict[str, Method]:
     recipe, _, shipped = PAPER[data_set.name]
     model = open_model(shipped).model
     return {
-        "refined": refined(data_set, 10),
+        "bp": bp(data_set, 10),
         "paper's widths, fast": _untrained(recipe, "fast"),
-        "shipped": _faithful(model),
-        "control": _faithful(initial_model(model.recipe)),
+        "shipped": _by_icd(model),
+        "control": _by_icd(initial_model(model.recipe)),
         STRONGEST_PEER: METHODS[STRONGEST_PEER](data_set, 10),
     }
 
 
 def _untrained(recipe: str, clustering: str) -> Method:
-    return _faithful(initial_model(preset(recipe).changed(clustering=clustering)))
+    return _by_icd(initial_model(preset(recipe).changed(clustering=clustering)))
 
 
-def _faithful(model: Model) -> Method:
+def _by_icd(model: Model) -> Method:
     def run(adjacency: object, n_communities: int, seed: int) -> Labels:
-        found = detect(adjacency, model, n_communities, mode="faithful", seed=seed)  # type: ignore[arg-type]
+        found = detect(adjacency, model, n_communities, method="icd", seed=seed)  # type: ignore[arg-type]
         return found.communities
 
     return Method(run, prepare=lambda adjacency: adjacency)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from stream_icd.bp.parameters import RefinedParameters
-from stream_icd.bp.refine import refine
+from stream_icd.bp.find import find_communities
+from stream_icd.bp.parameters import BpParameters
 from stream_icd.graphs.labelled_graph import LabelledGraph
 
 
-def taught(graph: LabelledGraph, seed: int) -> LabelledGraph:
+def pseudo_labelled(graph: LabelledGraph, seed: int) -> LabelledGraph:
     """The graph with its own labels, or else with those that maximise modularity."""
     if graph.labels is not None:
         return graph
-    return LabelledGraph(graph.adjacency, refine(graph.adjacency, RefinedParameters(), seed=seed))
+    return LabelledGraph(
+        graph.adjacency, find_communities(graph.adjacency, BpParameters(), seed=seed)
+    )
