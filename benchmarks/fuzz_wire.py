@@ -35,8 +35,9 @@ from stream_icd.errors import BadInput, BadSnapshot
 from stream_icd.events import CommunityEvent, CommunityEvents
 from stream_icd.kafka.record import Record
 from stream_icd.messages.claim_settings import ClaimSettings
-from stream_icd.messages.claims import as_claim, decoded
+from stream_icd.messages.claims import as_claim
 from stream_icd.messages.outgoing import outgoing
+from stream_icd.messages.reader import MessageReader
 from stream_icd.messages.sent_before import SentBefore
 from stream_icd.snapshot import Window, snapshot_from_pairs
 from stream_icd.wire import communities as nodes_wire
@@ -147,7 +148,7 @@ def targets(folder: str) -> Mapping[str, Target]:
 def _read(decode: Callable[..., object], claims: ClaimSettings, record: Record) -> None:
     described(record)
     SentBefore(limits=LIMITS).add(record)
-    decoded(record, decode, claims, LIMITS)
+    MessageReader(claims, LIMITS).decoded(record, decode)
 
 
 def _read_letter(claims: ClaimSettings, record: Record) -> None:
@@ -157,7 +158,7 @@ def _read_letter(claims: ClaimSettings, record: Record) -> None:
     bad = [BadRecord([letter])]
     for _ in (*table_lines(bad), *json_lines(bad)):
         pass
-    for _ in letter_lines(letter, record, (), claims, LIMITS):
+    for _ in letter_lines(letter, record, (), MessageReader(claims, LIMITS)):
         pass
 
 

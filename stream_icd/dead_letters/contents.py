@@ -9,8 +9,7 @@ import pyarrow as pa
 
 from stream_icd.errors import BadInput, StoreUnreachable
 from stream_icd.kafka.record import Record
-from stream_icd.messages.claim_settings import ClaimSettings
-from stream_icd.messages.claims import decoded, redeem
+from stream_icd.messages.reader import MessageReader
 from stream_icd.wire.arrow_stream import read_table
 from stream_icd.wire.boundary import refusing
 from stream_icd.wire.communities import (
@@ -20,7 +19,6 @@ from stream_icd.wire.communities import (
     decode_labels,
 )
 from stream_icd.wire.events import EVENTS_TYPE, decode_events
-from stream_icd.wire.limits import Limits
 from stream_icd.wire.snapshots import SNAPSHOT_TYPE, decode_snapshot
 
 SHOWN_ROWS = 5
@@ -33,22 +31,22 @@ DECODERS: dict[str, Callable[..., Any]] = {
 }
 
 
-def verdict(record: Record, claims: ClaimSettings, limits: Limits) -> str:
+def verdict(record: Record, reader: MessageReader) -> str:
     """Whether it keeps the contract of its kind as it would be read here, or what is wrong."""
     kind = dict(record.headers).get("ce_type", b"").decode(errors="replace")
     decode = DECODERS.get(kind, decode_snapshot)
     try:
-        decoded(record, decode, claims, limits)
+        reader.decoded(record, decode)
     except (BadInput, StoreUnreachable) as error:
         return f"it cannot be read: {type(error).__name__}: {error}"
     return f"it can be read, as {kind}"
 
 
-def first_rows(record: Record, claims: ClaimSettings, limits: Limits) -> Iterator[str]:
+def first_rows(record: Record, reader: MessageReader) -> Iterator[str]:
     """Columns and first rows of what it holds or claims, if that is an Arrow stream of any kind."""
     try:
-        whole = redeem(record, claims, limits)
-        table = read_table(whole.value or b"", None, limits, BadInput)
+        whole = reader.whole(record)
+        table = read_table(whole.value or b"", None, reader.limits, BadInput)
         with refusing(BadInput, "its rows cannot be shown"):
             lines = list(_rows(table))
     except (BadInput, StoreUnreachable) as error:

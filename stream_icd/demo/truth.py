@@ -10,12 +10,10 @@ from stream_icd.errors import StreamIcdError
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import LABELS, SNAPSHOTS
-from stream_icd.messages.claim_settings import ClaimSettings
-from stream_icd.messages.claims import decoded
+from stream_icd.messages.reader import MessageReader
 from stream_icd.quality.nmi import nmi
 from stream_icd.snapshot import Snapshot
 from stream_icd.wire.communities import decode_labels
-from stream_icd.wire.limits import Limits
 from stream_icd.wire.snapshots import decode_snapshot
 
 
@@ -29,17 +27,17 @@ def read_snapshot(settings: KafkaSettings, snapshot_id: str) -> Snapshot:
     with open_reader(settings, SNAPSHOTS, start="beginning", until="end") as records:
         for record in records:
             if wanted in record.headers:
-                return decoded(record, decode_snapshot, ClaimSettings(), Limits())
+                return MessageReader().decoded(record, decode_snapshot)
     raise StreamIcdError(f"the topic {SNAPSHOTS} does not hold {snapshot_id}")
 
 
 def agreement_with_truth(settings: KafkaSettings, run: DemoRun) -> list[float]:
     """NMI of each arrival with its known communities; empty unless all are known."""
     truth: dict[str, NDArray[np.int32]] = {}
-    claims, limits = ClaimSettings(), Limits()
+    reader = MessageReader()
     with open_reader(settings, LABELS, start="beginning", until="end") as records:
         for record in records:
-            labels = decoded(record, decode_labels, claims, limits)
+            labels = reader.decoded(record, decode_labels)
             truth[labels.snapshot_id] = labels.labels
     if not all(arrival.result["snapshot_id"] in truth for arrival in run.arrivals):
         return []

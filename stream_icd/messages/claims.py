@@ -11,10 +11,9 @@ are read, and only where size and digest are as it says.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from stream_icd.errors import (
     BadClaim,
@@ -27,35 +26,15 @@ from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.messages.claim_settings import ClaimSettings
 from stream_icd.wire.claim import Claim, claim_on, read_claim, sha256, without_claim
 from stream_icd.wire.limits import DEFAULT_LIMITS, Limits
-from stream_icd.wire.message import Headers
 
 if TYPE_CHECKING:
     from stream_icd.store import Store
 
 SETTING = "STREAM_ICD_CLAIMS_URI"
 
-Content = TypeVar("Content")
-Decode = Callable[[bytes | None, bytes | None, Headers, Limits], Content]
-
 # No `..`, nothing hidden, nothing that a file system would choke on.
 _STEP = r"[A-Za-z0-9][A-Za-z0-9._=-]{0,254}"
 _PATH = re.compile(rf"(?=.{{1,512}}$){_STEP}(/{_STEP})*", re.ASCII)
-
-
-def decoded(
-    record: Record,
-    decode: Decode[Content],
-    claims: ClaimSettings,
-    limits: Limits = DEFAULT_LIMITS,
-) -> Content:
-    """What a record holds, or claims, by one of the wire contract's decoders.
-
-    Raises:
-        BadInput: as `decode` and `redeem`.
-        StoreUnreachable: as `redeem`.
-    """
-    whole = redeem(record, claims, limits)
-    return decode(whole.key, whole.value, whole.headers, limits)
 
 
 def redeem(record: Record, claims: ClaimSettings, limits: Limits = DEFAULT_LIMITS) -> Record:

@@ -15,9 +15,8 @@ from stream_icd.execution.budget import Allowance, sent_bytes
 from stream_icd.history.archive import read_snapshot
 from stream_icd.history.parquet import ArchivedWindow
 from stream_icd.kafka.record import Record
-from stream_icd.messages.claim_settings import ClaimSettings
-from stream_icd.messages.claims import decoded
 from stream_icd.messages.outcome import Refused
+from stream_icd.messages.reader import MessageReader
 from stream_icd.printable import printable
 from stream_icd.registry.shipped import VersionedModel
 from stream_icd.snapshot import Snapshot
@@ -113,13 +112,12 @@ class RecordJob:
     snapshot_id: str
     window_end: datetime
     record: Record
-    claims: ClaimSettings
-    limits: Limits
+    reader: MessageReader
 
     @property
     def sent_bytes(self) -> int:
         """Of the record, or of what it claims."""
-        return sent_bytes(self.record, self.limits)
+        return sent_bytes(self.record, self.reader.limits)
 
     @property
     def headers(self) -> Headers:
@@ -128,24 +126,24 @@ class RecordJob:
 
     def snapshot(self) -> Snapshot:
         """Decode it; where it is claimed, fetch it first."""
-        return decoded(self.record, decode_snapshot, self.claims, self.limits)
+        return self.reader.decoded(self.record, decode_snapshot)
 
 
-def record_job(record: Record, claims: ClaimSettings, limits: Limits) -> RecordJob:
+def record_job(record: Record, reader: MessageReader) -> RecordJob:
     """A record of the snapshots topic as a job; looks at its headers only.
 
     Raises:
         BadSnapshot: they break the contract.
     """
     with refusing(BadSnapshot, "the headers cannot be read"):
+        limits = reader.limits
         fields = EventHeaders(record.headers, SNAPSHOT_TYPE, limits, BadSnapshot)
         return RecordJob(
             graph=graph_of(record.key, limits, BadSnapshot),
             snapshot_id=fields.text("ce_id"),
             window_end=fields.window().end,
             record=record,
-            claims=claims,
-            limits=limits,
+            reader=reader,
         )
 
 

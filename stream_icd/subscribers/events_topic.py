@@ -13,11 +13,9 @@ from stream_icd.events import CommunityEvents
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.settings import KafkaSettings
-from stream_icd.messages.claim_settings import ClaimSettings
-from stream_icd.messages.claims import decoded
+from stream_icd.messages.reader import MessageReader
 from stream_icd.subscribers.seen_results import SeenResults, result_of
 from stream_icd.wire.events import decode_events, is_late
-from stream_icd.wire.limits import Limits
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,15 +49,13 @@ class EventsTopic:
         topic: str,
         graph: str | None,
         windows: int,
-        limits: Limits,
-        claims: ClaimSettings,
+        reader: MessageReader,
     ) -> None:
         self._settings = settings
         self._topic = topic
         self._key = None if graph is None else graph.encode()
         self._windows = windows
-        self._limits = limits
-        self._claims = claims
+        self._reader = reader
         self._positions: dict[int, int] = {}
         self._first_ids: dict[bytes | None, int] = {}
 
@@ -82,7 +78,7 @@ class EventsTopic:
                     yield Forgotten((record.key or b"").decode(), self._first_ids[record.key])
                     continue
                 try:
-                    yield decoded(record, decode_events, self._claims, self._limits)
+                    yield self._reader.decoded(record, decode_events)
                 except BadInput as error:
                     log = structlog.get_logger()
                     log.warning("not an events message", place=record.place, reason=str(error))

@@ -18,8 +18,8 @@ from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.stop import Stop
 from stream_icd.kafka.topics import COMMUNITIES, EVENTS
 from stream_icd.messages.claim_settings import ClaimSettings
-from stream_icd.messages.claims import Decode, decoded
 from stream_icd.messages.clock import utc_now
+from stream_icd.messages.reader import Decode, reader_of
 from stream_icd.snapshot import Window
 from stream_icd.subscribers.group_reader import group_of, open_group_reader
 from stream_icd.subscribers.mixed_models import MixedModels
@@ -355,8 +355,8 @@ def _limited(items: Iterator[Item], limit: int | None, stop: Event) -> Generator
 def _reader(
     decode: Decode[Published], claims: ClaimSettings | None, limits: Limits | None
 ) -> Callable[[Record], Published]:
-    place, most = claims or ClaimSettings(), limits or Limits()
-    return lambda record: decoded(record, decode, place, most)
+    reader = reader_of(claims, limits)
+    return lambda record: reader.decoded(record, decode)
 
 
 def _kinds(event: str | Collection[str] | None) -> frozenset[str] | None:

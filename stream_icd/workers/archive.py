@@ -10,16 +10,14 @@ from stream_icd.history.archive import Archive
 from stream_icd.history.layout import Kind
 from stream_icd.kafka.record import Record
 from stream_icd.kafka.topics import COMMUNITIES, LABELS, SNAPSHOTS
-from stream_icd.messages.claim_settings import ClaimSettings
-from stream_icd.messages.claims import redeem
 from stream_icd.messages.outcome import Outcome, Processed, Refused
+from stream_icd.messages.reader import MessageReader
 from stream_icd.wire.communities import (
     decode_communities,
     decode_labels,
     encode_communities,
     encode_labels,
 )
-from stream_icd.wire.limits import Limits
 from stream_icd.wire.message import Message
 from stream_icd.wire.snapshots import decode_snapshot, encode_snapshot
 from stream_icd.workers.step import Step
@@ -54,13 +52,11 @@ class Archiver(Step):
         self,
         archive: Archive,
         kind: Kind,
-        limits: Limits | None = None,
-        claims: ClaimSettings | None = None,
+        reader: MessageReader | None = None,
     ) -> None:
         self._archive = archive
         self._kind = kind
-        self._limits = limits or Limits()
-        self._claims = claims or ClaimSettings()
+        self._reader = reader or MessageReader()
 
     def process(self, record: Record) -> Outcome:
         """Keep the record, unless it breaks the contract."""
@@ -78,8 +74,8 @@ class Archiver(Step):
         says the hash of its content, which tells its revisions apart.
         """
         decode, encode = _CODECS[self._kind]
-        whole = redeem(record, self._claims, self._limits)
-        message = encode(decode(whole.key, whole.value, whole.headers, self._limits))
+        whole = self._reader.whole(record)
+        message = encode(decode(whole.key, whole.value, whole.headers, self._reader.limits))
         content = dict(message.headers).get(CONTENT)
         if self._kind != "snapshots" or dict(whole.headers).get(CONTENT) == content:
             return Message(message.key, message.value, whole.headers)

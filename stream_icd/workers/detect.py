@@ -17,18 +17,16 @@ from stream_icd.execution.budget import Allowance, Budget, sent_bytes
 from stream_icd.execution.engines import Engine
 from stream_icd.kafka.record import Record
 from stream_icd.kafka.topics import COMMUNITIES
-from stream_icd.messages.claim_settings import ClaimSettings
-from stream_icd.messages.claims import decoded
 from stream_icd.messages.clock import utc_now
 from stream_icd.messages.outcome import Outcome, Processed, Refused
 from stream_icd.messages.outgoing import outgoing
+from stream_icd.messages.reader import MessageReader
 from stream_icd.printable import printable
 from stream_icd.quality.modularity import modularity
 from stream_icd.quality.ncut import ncut
 from stream_icd.registry.shipped import VersionedModel
 from stream_icd.snapshot import Snapshot
 from stream_icd.wire.communities import encode_communities
-from stream_icd.wire.limits import Limits
 from stream_icd.wire.message import Message
 from stream_icd.wire.snapshots import decode_snapshot
 from stream_icd.workers.fit_check import FitCheck
@@ -47,8 +45,7 @@ class DetectSettings:
         method: bp (the default), or icd, the paper's: encode, then K-means.
         threads: cores that one snapshot may use in icd; bp uses one.
         seed: of the clustering; the same seed gives the same communities.
-        limits: what a message may make us allocate; by default from the environment.
-        claims: where large messages are kept; by default from the environment.
+        reader: how messages are read; by default as the environment says.
         budget: what work on a message may take; by default from the environment.
     """
 
@@ -57,8 +54,7 @@ class DetectSettings:
     method: Method = "bp"
     threads: int = 2
     seed: int = 0
-    limits: Limits = field(default_factory=Limits)
-    claims: ClaimSettings = field(default_factory=ClaimSettings)
+    reader: MessageReader = field(default_factory=MessageReader)
     budget: Budget = field(default_factory=Budget)
 
     def __post_init__(self) -> None:
@@ -137,7 +133,7 @@ class RecordDetection:
 
     def allowance(self, record: Record) -> Allowance:
         """What work on the record may take."""
-        return self.settings.budget.allowance(sent_bytes(record, self.settings.limits))
+        return self.settings.budget.allowance(sent_bytes(record, self.settings.reader.limits))
 
     def warm_up(self) -> None:
         """See `warm_up`."""
@@ -145,7 +141,7 @@ class RecordDetection:
 
 
 def _decoded(record: Record, settings: DetectSettings) -> Snapshot:
-    return decoded(record, decode_snapshot, settings.claims, settings.limits)
+    return settings.reader.decoded(record, decode_snapshot)
 
 
 def detected(

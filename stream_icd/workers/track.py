@@ -15,11 +15,10 @@ from stream_icd.kafka.batch_done import BatchDone
 from stream_icd.kafka.record import Record
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import EVENTS
-from stream_icd.messages.claim_settings import ClaimSettings
-from stream_icd.messages.claims import decoded
 from stream_icd.messages.clock import utc_now
 from stream_icd.messages.outcome import Outcome, Processed, Refused
 from stream_icd.messages.outgoing import outgoing
+from stream_icd.messages.reader import MessageReader
 from stream_icd.snapshot import Window
 from stream_icd.subscribers.events_topic import EventsTopic, Forgotten
 from stream_icd.subscribers.mixed_models import MixedModels
@@ -29,7 +28,6 @@ from stream_icd.tracking.settings import TrackSettings
 from stream_icd.tracking.track import remember, track
 from stream_icd.wire.communities import decode_communities
 from stream_icd.wire.events import encode_events
-from stream_icd.wire.limits import Limits
 from stream_icd.workers.per_graph import PerGraph
 from stream_icd.workers.step import Step
 
@@ -57,18 +55,14 @@ class Tracker(Step):
         *,
         graph: str | None = None,
         topic: str = EVENTS,
-        limits: Limits | None = None,
-        claims: ClaimSettings | None = None,
+        reader: MessageReader | None = None,
         clock: Callable[[], datetime] = utc_now,
     ) -> None:
         self._settings = settings or TrackSettings()
         self._topic = topic
-        self._limits = limits or Limits()
-        self._claims = claims or ClaimSettings()
+        self._reader = reader or MessageReader()
         self._clock = clock
-        self._memory = EventsTopic(
-            kafka, topic, graph, self._settings.memory + 2, self._limits, self._claims
-        )
+        self._memory = EventsTopic(kafka, topic, graph, self._settings.memory + 2, self._reader)
         self._recent = PerGraph[Recent]()
         self._seen = SeenResults()
         self._seen_in_batch = SeenResults(self._seen)
@@ -90,7 +84,7 @@ class Tracker(Step):
     def process(self, record: Record) -> Outcome:
         """The events of a window, unless it was tracked before."""
         try:
-            found = decoded(record, decode_communities, self._claims, self._limits)
+            found = self._reader.decoded(record, decode_communities)
         except BadInput as error:
             return Refused("decode", error)
         if self._is_ahead(found.window):

@@ -23,6 +23,7 @@ from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.messages.claim_settings import ClaimSettings
 from stream_icd.messages.claims import redeem
 from stream_icd.messages.publish import Pace
+from stream_icd.messages.reader import MessageReader
 from stream_icd.messages.topic_range import TopicRange
 from stream_icd.registry.shipped import VersionedModel
 from stream_icd.snapshot import Snapshot
@@ -42,7 +43,7 @@ def detecting(
     broker: Broker, topics: Topics, model: VersionedModel, limits: Limits, group: str = "detect"
 ) -> Iterator[None]:
     """A detector at work in the background, which reads what these limits let it read."""
-    settings = DetectSettings(topic=topics[1], threads=1, limits=limits)
+    settings = DetectSettings(topic=topics[1], threads=1, reader=MessageReader(limits=limits))
     runner = Runner(Detector(lambda: model, settings), DeadLetterLimit())
     stop = threading.Event()
     arguments = (broker.settings(), topics[0], f"{topics[0]}-{group}", runner.handle, stop)
@@ -107,9 +108,9 @@ def test_what_was_dead_lettered_is_detected_once_the_limit_was_raised(
     assert list(box(broker, topics[0]).retried) == [first.origin] == [second.origin]
     (dead,) = [r for r in records(broker, f"{topics[0]}.dlq") if r.offset == second.offset]
     dead = Record("", 0, 0, 0, dead.key, dead.value, second.headers)
-    assert verdict(dead, ClaimSettings(), Limits()) == "it can be read, as stream_icd.snapshot.v1"
+    assert verdict(dead, MessageReader()) == "it can be read, as stream_icd.snapshot.v1"
     monkeypatch.setenv("STREAM_ICD_LIMITS_ROWS", "200")
-    assert "LimitExceeded" in verdict(dead, ClaimSettings(), Limits())
+    assert "LimitExceeded" in verdict(dead, MessageReader())
 
     with detecting(broker, topics, model, Limits(rows=10_000)):
         assert retry_all(broker, topics[0]) == Retry(sent=0)  # it failed again: who knows better?

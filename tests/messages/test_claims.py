@@ -35,8 +35,9 @@ from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.topics import TopicSpec, create_topics
 from stream_icd.messages.claim_check import ClaimCheck
 from stream_icd.messages.claim_settings import ClaimSettings
-from stream_icd.messages.claims import as_claim, decoded, redeem
+from stream_icd.messages.claims import as_claim, redeem
 from stream_icd.messages.publish import Pace, publish_source
+from stream_icd.messages.reader import MessageReader
 from stream_icd.registry.model import save_model
 from stream_icd.registry.shipped import VersionedModel, open_model
 from stream_icd.replay.redetect import record_job
@@ -111,7 +112,7 @@ def detecting(
 ) -> Iterator[list[BaseException]]:
     """A detector at work in the background; yields the errors that ended it."""
     settings = broker.settings(max_message_bytes=INLINE)
-    chosen = DetectSettings(topic=topics[1], threads=1, claims=claims)
+    chosen = DetectSettings(topic=topics[1], threads=1, reader=MessageReader(claims))
     detector = Detector(lambda: model, chosen)
     handle = Runner(detector, DeadLetterLimit(), claim_check=ClaimCheck(settings, claims)).handle
     stop, errors = threading.Event(), []
@@ -179,7 +180,7 @@ def test_what_is_too_big_for_a_message_comes_through_whole(
         assert [record.value == b"" for record in records] == [False, True, False]
         assert all(len(record.value or b"") < INLINE for record in records)
     assert len(objects(claims)) == 3
-    labels = decoded(holders[1][1], decode_labels, claims)
+    labels = MessageReader(claims).decoded(holders[1][1], decode_labels)
     assert labels.labels.tolist() == list(range(sent[1].n_nodes))
 
 
@@ -259,7 +260,7 @@ def test_a_tracker_reads_claimed_communities_and_remembers_claimed_events(
         for i, one in enumerate(sent)
     ]
     for part in (records[:3], records[3:]):  # the second one knows only the topic
-        tracker = Tracker(broker.settings(), topic=topics[1], claims=claims)
+        tracker = Tracker(broker.settings(), topic=topics[1], reader=MessageReader(claims))
         with Publisher(broker.settings()) as publisher:
             for told in Runner(tracker, DeadLetterLimit()).handle(part):
                 publisher.send(as_claim(told, claims))
@@ -281,7 +282,7 @@ def test_an_archive_keeps_the_content_and_not_the_claim(
     snapshot: MakeSnapshot,
 ) -> None:
     store = open_store(str(tmp_path / "history"))
-    archiver = Archiver(Archive(store), "snapshots", claims=claims)
+    archiver = Archiver(Archive(store), "snapshots", MessageReader(claims))
     assert list(Runner(archiver, DeadLetterLimit()).handle([claimed(0)])) == []
     the_object(claims).unlink()
     (noted,) = windows(store, Selection())
@@ -293,7 +294,7 @@ def test_an_archive_keeps_the_content_and_not_the_claim(
 def test_a_replay_of_a_topic_fetches_what_is_claimed(
     claims: ClaimSettings, claimed: Callable[..., Record], snapshot: MakeSnapshot
 ) -> None:
-    assert record_job(claimed(0), claims, Limits()).snapshot() == snapshot(0, **BIG)
+    assert record_job(claimed(0), MessageReader(claims)).snapshot() == snapshot(0, **BIG)
 
 
 def test_an_object_store_holds_what_is_claimed(
@@ -552,7 +553,7 @@ def test_worker_processes_fetch_for_themselves(
 ) -> None:
     save_model(model.model, tmp_path / "model")
     name = str(tmp_path / "model")
-    chosen = DetectSettings(topic="found", threads=1, claims=claims)
+    chosen = DetectSettings(topic="found", threads=1, reader=MessageReader(claims))
     opened = open_model(name)
     there, gone = claimed(0), with_claim(claimed(1), f"{claims.place}/gone.arrows")
     with ProcessPool(RecordDetection(opened, chosen), name, 2).opened() as engine:

@@ -15,7 +15,7 @@ from stream_icd.communities import STAGES, Communities, Labels
 from stream_icd.errors import BadCommunities, BadEvents, BadInput, BadSnapshot, LimitExceeded
 from stream_icd.events import CommunityEvent, CommunityEvents
 from stream_icd.kafka.record import Record
-from stream_icd.messages.claim_settings import ClaimSettings
+from stream_icd.messages.reader import MessageReader
 from stream_icd.replay.redetect import record_job
 from stream_icd.snapshot import LEAST_WEIGHT, MOST_WEIGHT, Window, snapshot_from_pairs
 from stream_icd.wire.arrow_stream import write_table
@@ -94,7 +94,7 @@ def test_a_replay_refuses_such_a_window_as_well() -> None:
     headers = with_header(SNAPSHOT.headers, "icd_window_end", "9999-12-31T23:59:59-23:59")
     record = Record("icd.snapshots.v1", 0, 0, 0, SNAPSHOT.key, SNAPSHOT.value, headers)
     with pytest.raises(BadSnapshot, match="outside the years"):
-        record_job(record, ClaimSettings(), DEFAULT_LIMITS)
+        record_job(record, MessageReader(limits=DEFAULT_LIMITS))
 
 
 def test_a_window_made_in_a_program_is_in_the_calendar_too() -> None:

@@ -122,17 +122,16 @@ def show(
     from stream_icd.cli.dlq.tables import letter_lines
     from stream_icd.dead_letters.box import read_again, read_dead_letters
     from stream_icd.dead_letters.choice import parse_places
-    from stream_icd.messages.claim_settings import ClaimSettings
+    from stream_icd.messages.reader import MessageReader
     from stream_icd.printable import printable
-    from stream_icd.wire.limits import Limits
 
     settings = kafka_settings(bootstrap_servers)
     dead_letters, places = parse_places([place], topic)
-    box = read_dead_letters(settings, dead_letters)
+    box, reader = read_dead_letters(settings, dead_letters), MessageReader()
     chosen = _choice(settings, dead_letters, places, None, None, None, None).of(box)
     for letter, came in read_again(settings, chosen):
         again = box.retried.get(letter.origin, ())
-        for line in letter_lines(letter, came, again, ClaimSettings(), Limits()):
+        for line in letter_lines(letter, came, again, reader):
             typer.echo(printable(line))
         if out is not None:
             _write(out, came)

@@ -9,9 +9,8 @@ from typing import Any
 
 from stream_icd.dead_letters.box import BadRecord, DeadLetter, Retried
 from stream_icd.kafka.record import Record
-from stream_icd.messages.claim_settings import ClaimSettings
+from stream_icd.messages.reader import MessageReader
 from stream_icd.printable import printable, shortened
-from stream_icd.wire.limits import Limits
 
 HEADING = (
     "place",
@@ -55,8 +54,7 @@ def letter_lines(
     letter: DeadLetter,
     came: Record,
     retried: Sequence[Retried],
-    claims: ClaimSettings,
-    limits: Limits,
+    reader: MessageReader,
 ) -> Iterator[str]:
     """All that is known of a dead letter, and of what the record that came holds."""
     from stream_icd.dead_letters.contents import first_rows, verdict
@@ -72,8 +70,8 @@ def letter_lines(
     for name, text in letter.added.items():
         yield f"header {name}: {text}"
     yield "value: null" if letter.size is None else f"value: {letter.size:,} bytes"
-    yield f"today: {verdict(came, claims, limits)}"
-    yield from first_rows(came, claims, limits)
+    yield f"today: {verdict(came, reader)}"
+    yield from first_rows(came, reader)
 
 
 def _cells(record: BadRecord) -> tuple[str, ...]:

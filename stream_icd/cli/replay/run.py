@@ -24,7 +24,7 @@ from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.stop import Stop
 from stream_icd.kafka.topics import COMMUNITIES
 from stream_icd.log import configure_logging
-from stream_icd.messages.claim_settings import ClaimSettings
+from stream_icd.messages.reader import MessageReader
 from stream_icd.messages.topic_range import TopicRange, read_range
 from stream_icd.printable import printable
 from stream_icd.programs.producer import INTERRUPTED, progress_bar
@@ -59,7 +59,7 @@ class Options:
 
 def topic_jobs(settings: KafkaSettings, part: TopicRange, graph: str | None) -> Jobs:
     """The snapshots in a part of a topic; what is no snapshot is logged and passed over."""
-    claims, limits = ClaimSettings(), Limits()
+    reader = MessageReader()
 
     @contextmanager
     def jobs(stop: Stop | None) -> Iterator[Iterable[Job]]:
@@ -73,7 +73,7 @@ def topic_jobs(settings: KafkaSettings, part: TopicRange, graph: str | None) -> 
 
     def good(record: Record) -> Iterator[Job]:
         try:
-            yield record_job(record, claims, limits)
+            yield record_job(record, reader)
         except BadInput as error:
             structlog.get_logger().warning("no snapshot", place=record.place, reason=str(error))
 
