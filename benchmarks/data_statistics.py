@@ -162,23 +162,29 @@ DATA_SETS = [
     ),
 ]
 
+INTRODUCTION = """# Data sets
+
+For those who repeat the paper's experiments: the data sets used here, compared with those of the
+paper, and the command that makes each. Made by `python -m benchmarks.data_statistics --data
+FOLDER`; run it again after changing a producer.
+"""
 NOTES = """
-T is the number of snapshots, N of nodes, E of undirected edges, each as min / max / mean. A blank
-means that the paper's table, as far as we have it, does not say.
+T is the number of snapshots. N (nodes) and E (undirected edges) are minimum / maximum / mean. A
+figure that is missing in the column "paper" is not in the paper's table, as far as we have it.
 
-- **AS** is the paper's own data. Its E counts each edge in both directions, and the self loops;
-  ours counts each edge once.
-- **Taxi**: 20 samples of 1,279 of the taxis that were active in one hour; the paper's own hours are
-  not public. Joined where either is among the other's 50 nearest.
-- **Reddit** is a public sibling of the paper's set. Its threads have no order in time, so their
-  numbers serve as seconds. Its documentation counts 384 graphs of 500 nodes or more: one of them
-  has a node without an edge, which an edge list does not show.
-- **Enron** in monthly windows, as its public form has them: the paper cut shorter ones.
-  **email-Eu** in windows of three days is the stand-in for those.
-- **GN** and **LFR**: 20 graphs of seed 0, made by the project's own generators.
+- **AS** is the paper's own data. The paper's E counts each edge in both directions, and self
+  loops; column E counts each edge once.
+- **Taxi**: 20 samples of 1,279 taxis that were active in one hour; the hours of the paper are not
+  public. Two taxis are joined if one is among the 50 nearest of the other.
+- **Reddit** is a public data set like that of the paper. Its threads have no order in time, so
+  their numbers are used as seconds. Its documentation counts 384 graphs of 500 nodes or more; one
+  of them has a node without an edge, which an edge list does not contain.
+- **Enron** has monthly windows, as in its public form. The paper uses shorter windows, which
+  **email-Eu** in windows of three days replaces.
+- **GN** and **LFR**: 20 graphs with seed 0, from the project's own generators.
 
-The real data come with their owners' terms and are not part of the project:
-`stream-icd data list` and `stream-icd data fetch NAME` get what is offered for download.
+The real data have their owners' terms and are not part of the project. `stream-icd data list`
+shows which of them can be downloaded, and `stream-icd data fetch NAME` downloads one.
 """
 
 
@@ -219,8 +225,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, required=True, help="folder of the real data")
     folder = parser.parse_args().data
-    print("# The data, beside the paper's\n")
-    print("Made by `benchmarks/data_statistics.py`; run it again after changing a producer.\n")
+    print(INTRODUCTION)
     print("| data | paper | T | N | E | made by `stream-icd …` |")
     print("| --- | --- | --- | --- | --- | --- |")
     for data_set in DATA_SETS:

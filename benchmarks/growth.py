@@ -136,15 +136,22 @@ def _leiden(folder: Path, _method: str) -> tuple[float, np.ndarray]:
 
 def _page(rows: list[dict[str, float | str]]) -> str:
     lines = [
-        "# Growth",
+        "# Time and memory by graph size",
         "",
-        "Made by `python -m benchmarks.growth`: LFR graphs, mean degree 10, mixing "
-        f"{MIXING}, K ≈ √N, one process a run. CPU seconds of one run (all use one thread, so an "
-        "idle machine's clock shows the same) and peak memory of the whole process, from the "
-        "fastest of several, methods in turns. igraph's Leiden makes two iterations at "
-        "resolution 1. The exponent is log(time ratio) / log(size ratio).",
+        "For those with large graphs: how the time and memory of detection grow with the number "
+        "of nodes.",
         "",
-        "| nodes | method | CPU seconds | exponent | peak MiB | communities | NMI |",
+        "Made by `python -m benchmarks.growth`: LFR graphs with mean degree 10, mixing "
+        f"{MIXING} and K ≈ √N; one process",
+        "per run. The table shows the fastest of several runs, which alternate between the "
+        "methods: CPU seconds of",
+        "the method (all use one thread, so wall-clock time on an idle machine is the same) and "
+        "peak memory of the",
+        "whole process. igraph's Leiden makes two iterations at resolution 1. The exponent is",
+        "log(time ratio) / log(size ratio) to the next smaller graph: 1 means that time is "
+        "proportional to size.",
+        "",
+        "| nodes | method | CPU seconds | exponent | peak MiB | communities | NMI, % |",
         "| --- | --- | --- | --- | --- | --- | --- |",
     ]
     before: dict[str, tuple[float, float]] = {}

@@ -76,14 +76,18 @@ def main() -> None:
         print(rows[-1], flush=True)
     head = " | ".join(["graphs", "right μ", *(f"μ = {start}" for start in STARTS)])
     options.out.write_text(
-        f"""# A model's mixing is a prior
+        f"""# If the mixing of a model is wrong
 
-Made by `python -m benchmarks.mixing`. A model learns the mixing μ, the share of edges between
-communities, from the graphs that it was trained on. Belief propagation starts from it and corrects
-it after each sweep by what the graph shows (expectation maximisation). The table shows NMI in %,
-mean (and least) of {options.graphs} test graphs, K unknown. The columns differ in the mixing that
-the model has learned; all else is the same: resolution {LEARNED_ON_LFR.resolution:.1f}, and size
-spread 1 for LFR, 0 for GN.
+For those who use a model on graphs that differ from its training graphs. A model learns the
+mixing μ, the fraction of edges between communities, from its training graphs. On each new graph,
+belief propagation starts with this value and corrects it after each sweep (expectation
+maximisation). The table shows that the result hardly depends on the value that the model learned,
+except where communities are hard to find.
+
+Made by `python -m benchmarks.mixing`. NMI in %, mean (and minimum) of {options.graphs} test
+graphs, K unknown. The columns differ only in the mixing that the model has learned; "right μ" is
+that of the row. The resolution is {LEARNED_ON_LFR.resolution:.1f}; the size spread is 1 for LFR
+and 0 for GN.
 
 | {head} |
 |{" --- |" * (len(STARTS) + 2)}

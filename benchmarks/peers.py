@@ -27,17 +27,28 @@ from benchmarks.methods import METHODS, STRONGEST_PEER, Method
 
 DOCS = Path(__file__).parent.parent / "docs"
 
-INTRODUCTION = f"""# The method bp and its peers
+INTRODUCTION = f"""# The default method compared with others
 
-Made by `python -m benchmarks.peers`. All methods run on the same test graphs in turns, and all
-are told the number of communities: the true one, or Louvain's where nobody knows it. The strongest
-peer, "{STRONGEST_PEER}", is igraph's Leiden with two iterations at a resolution bisected until it
-finds that number, then run at that resolution until nothing improves; its time is the search and
-that run. Building igraph's graph is not timed.
+For those who ask how good and how fast detection is. Made by `python -m benchmarks.peers --data
+FOLDER`.
 
-Means over graphs ± standard error; NMI, AC and modularity (Q) in percent; seconds are medians;
-"excess" is the mean number of communities beyond those asked for; "gain" is the mean difference
-from the strongest peer on the same graph, in NMI or, where nobody knows the truth, in modularity.
+All methods run on the same test graphs, in turns. All are given the number of communities: the
+true one, or Louvain's where the true communities are unknown. The strongest peer,
+"{STRONGEST_PEER}", is igraph's Leiden. It runs with two iterations while the resolution is
+bisected until it finds that number, and then at that resolution until nothing improves. Its time
+includes the search and the last run, but not the construction of igraph's graph.
+
+column | meaning
+--- | ---
+NMI, AC, Q | agreement with the true communities, accuracy, and modularity, in percent; mean over \
+the graphs ± standard error
+excess | mean number of communities found beyond the number requested
+seconds | median
+× strongest peer | seconds divided by those of the strongest peer
+gain | mean difference from the strongest peer on the same graph ± standard error, in percentage \
+points of NMI, or of Q if the true communities are unknown
+
+Below each table are the parameters that bp learned from training graphs.
 """
 
 
@@ -54,7 +65,8 @@ def main() -> None:
         pages.append(page)
         console.print(page, markup=False, soft_wrap=True)
     options.docs.mkdir(exist_ok=True)
-    (options.docs / "peers.md").write_text("\n".join([*pages, "![](peers.png)", ""]))
+    picture = "![NMI or modularity against time, one panel per data set](peers.png)"
+    (options.docs / "peers.md").write_text("\n".join([*pages, picture, ""]))
     _draw(results, options.docs / "peers.png")
 
 

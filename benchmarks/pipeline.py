@@ -404,36 +404,42 @@ def page(
     machine = (
         f"Python {platform.python_version()}, {os.cpu_count()} CPU cores shared with the broker"
     )
-    return f"""# What the pipe costs
+    return f"""# What the stream adds to detection
+
+For those who plan capacity: how much time Kafka and the message format add to the detection itself.
 
 Made by `python -m benchmarks.pipeline --data as733.parquet`: {len(bench.snapshots)} AS snapshots,
 model `{MODEL}`, method bp on one thread, {machine}
-(load at the end {os.getloadavg()[0]:.1f}). Bare is `detect_snapshot` in the same process on the
-same snapshots, decoded before. Times are milliseconds a snapshot.
+(load average at the end {os.getloadavg()[0]:.1f}). Times are milliseconds per snapshot.
 
-## A backlog
+- *bare*: `detect_snapshot` alone, in the same process, on the same snapshots, decoded before.
+- *piped*: the whole way through Kafka, as `stream-icd consume detect` does it.
+- *added*: piped minus bare.
 
-Read, decoded, detected, encoded, published and committed, {BATCH} snapshots a transaction, by the
-loop of `stream-icd consume detect`: exactly-once on Apache Kafka, at-least-once on the embedded
-broker. {turns} turns of all snapshots, bare and piped one after the other; the one with the median
-overhead is shown. Allowed are {ALLOWED_SHARE:.0%} of detection or {ALLOWED_MS:g} ms, whichever is
-more.
+## With a backlog
 
-broker | bare | piped | ratio | added | allowed | added, turn by turn | CPU, bare | CPU, piped
+The loop of `stream-icd consume detect` reads, decodes, detects, encodes, publishes and commits,
+with {BATCH} snapshots per transaction: exactly-once on Apache Kafka, at-least-once on the
+embedded broker. {turns} rounds over all snapshots alternate between bare and piped. The table
+shows the round with the median overhead. The limit is {ALLOWED_SHARE:.0%} of detection or
+{ALLOWED_MS:g} ms, whichever is higher.
+
+broker | bare | piped | ratio | added | limit | added, each round | CPU, bare | CPU, piped
 --- | --- | --- | --- | --- | --- | --- | --- | ---
 {lines(row for row, _ in backlog)}
 
-Where it goes. The worker process decodes and detects one batch while the detector publishes and
-commits the one before, so these overlap:
+The stages. The worker process decodes and detects one batch while the detector publishes and
+commits the previous one, so these overlap:
 
 broker | {" | ".join((*STAGES, *STEPS))}
 --- | {" | ".join("---" for _ in (*STAGES, *STEPS))}
 {lines(row for _, row in backlog)}
 
-## One at a time
+## One snapshot at a time
 
-{singles} snapshots, each sent when the one before was seen. Piped is from `send` until a reader of
-committed records has decoded the communities; added is piped less bare, snapshot by snapshot.
+{singles} snapshots, each sent after the result of the previous one was seen. *Piped* is the time
+from `send` until a reader of committed records has decoded the communities; *added* is computed
+for each snapshot.
 
 broker | bare, median | 95 % | piped, median | 95 % | added, median | 95 %
 --- | --- | --- | --- | --- | --- | ---
@@ -441,18 +447,19 @@ broker | bare, median | 95 % | piped, median | 95 % | added, median | 95 %
 
 ## The worker process
 
-What it costs to decode, detect and encode in a process that is watched from outside
-([security.md](security.md#a-budget-for-each-snapshot)), without a broker: {len(fence.bare)}
-snapshots in this process and in a worker process, best of five each.
+What a worker process that is watched from outside adds
+([security.md](security.md#a-budget-for-each-snapshot)): {len(fence.bare)} snapshots are decoded,
+detected and encoded in this process and in a worker process, without a broker, best of five each.
 
 this process, median ms | worker process | added, median | 95 %
 --- | --- | --- | ---
 {fence_row(fence)}
 
-## The codec
+## Encoding and decoding
 
-`encode_snapshot` and `decode_snapshot`, best of five each, checks and canonical form included. Raw
-is the table in memory, wire the message's value. MB (10^6 bytes) a second of raw / of wire bytes.
+`encode_snapshot` and `decode_snapshot`, best of five each, with checks and canonical form. *Raw*
+is the table in memory, *wire* the message's value. Speeds are MB (10^6 bytes) per second of raw /
+wire bytes.
 
 snapshot | raw KiB | wire KiB | encode ms | decode ms | encode MB/s | decode MB/s
 --- | --- | --- | --- | --- | --- | ---

@@ -163,21 +163,27 @@ def page(days: int, rounds: int, archive_rate: float, found: dict[str, Run]) -> 
     cores, load = os.cpu_count(), os.getloadavg()[0]
     return "\n".join(
         (
-            "# Replay, by engine",
+            "# Speed of replay",
             "",
-            f"Written by benchmarks/replay.py: {days} AS days, model `{MODEL}`, method bp, "
-            f"best of {rounds} rounds",
-            f"that take turns, {cores} CPU cores (load at the end {load:.1f}), "
-            f"Python {platform.python_version()}.",
-            f"Archiving took {archive_rate:.0f} windows/s, each synchronised to disk.",
+            "For those who choose an engine for a [replay](history.md): how fast each one is, and "
+            "that all give the",
+            "same results.",
             "",
-            "engine | windows/s at work | with start | SHA-256 of all results",
+            "Written by `python -m benchmarks.replay --data as733.parquet`: "
+            f"{days} AS days, model `{MODEL}`, method bp.",
+            f"Best of {rounds} rounds that alternate between the engines; {cores} CPU "
+            f"cores (load average at the end {load:.1f}),",
+            f"Python {platform.python_version()}. Archiving took {archive_rate:.0f} windows/s, "
+            "each synchronised to disk.",
+            "",
+            "engine | windows/s, first to last result | windows/s, with start | "
+            "SHA-256 of all results",
             "--- | --- | --- | ---",
             *rows,
             "",
-            "At work: from the first result to the last. With start: processes, imports, models",
-            "too. The digest covers nodes, communities, quality and names of every result, in",
-            "order; equal digests are equal bits. How to replay: [history.md](history.md).",
+            "The start includes processes, imports and models. The SHA-256 covers nodes, "
+            "communities, quality and",
+            "names of all results, in order. Equal values mean equal bits.",
             "",
         )
     )

@@ -178,19 +178,27 @@ def _page(rows: list[str], options: argparse.Namespace) -> str:
     return "\n".join([INTRODUCTION, f"| shape | K | {titles} |", rule, *rows, ""])
 
 
-INTRODUCTION = """# Shapes
+INTRODUCTION = """# Graphs of unusual shape
 
-Made by `python -m benchmarks.shapes --ks unknown`: graphs that a hostile or unlucky producer could
-send, a million nodes each (a million edges for the complete and the complete bipartite graph).
-"Isolated" is a million nodes with one edge; "hub" a path with a hub that knows every node of it.
-CPU seconds of one detection, all threads together, peak memory of the whole process (some 190 MiB
-of it are the libraries), communities found. Every run is a process of its own that has warmed up.
+For operators who set a [budget](security.md#a-budget-for-each-snapshot): what detection costs on
+shapes that a hostile or unlucky producer could send. Made by `python -m benchmarks.shapes --ks
+unknown`.
 
-"Local moves" is the method bp with the shipped model `as`, "beliefs" with `lfr`, "encoder" the
-method icd with `lfr`. K is unknown; without `--ks`, also √n and n/2, which a producer's `icd_k`
-may ask for. A snapshot of each shape is a message of 1.0 to 4.6 MB, so its
-[budget](security.md#a-budget-for-each-snapshot) is 90 to 305 seconds and 2.1 to 2.4 GiB on top of
-what a worker process has already.
+Each graph has a million nodes (the complete and the complete bipartite graph: a million edges).
+"Isolated" is a million nodes with one edge, "hub" a path with one more node that is joined to all
+others. A cell shows CPU seconds of one detection (all threads together), peak memory of the whole
+process (about 190 MiB of it are the libraries), and the number of communities found. Each run has
+its own process, which is warm.
+
+column | method | shipped model
+--- | --- | ---
+local moves | default | `as`
+beliefs | default | `lfr`
+encoder | the paper's | `lfr`
+
+K is unknown. Without `--ks`, the benchmark also measures √n and n/2, which a producer can request
+with `icd_k`. A snapshot of each shape is a message of 1.0 to 4.6 MB, so its budget is 90 to 305
+seconds, and 2.1 to 2.4 GiB in addition to the memory of the worker process.
 """
 
 

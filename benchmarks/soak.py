@@ -263,22 +263,24 @@ def page(one: Soaked, minutes: float) -> str:
     """docs/soak.md."""
     machine = f"{os.cpu_count()} CPU cores, Python {platform.python_version()}"
     load, n_rate = os.getloadavg()[0], len(one.sent) - one.offer.first
-    return f"""# Soak
+    return f"""# A long run at full load
+
+For operators: whether a detector keeps up, and whether its memory grows, near its highest rate.
 
 Made by `python -m benchmarks.soak --data as733.parquet --minutes {minutes:g}`: Apache Kafka, a
 producer, one `stream-icd consume detect` (model `{MODEL}`, exactly-once, one thread) and a
-subscriber on one machine, {machine} (load at the end {load:.1f}). The daily AS
-topologies are sent over and over in a shuffled order, each time as a snapshot of its own. With a
-backlog waiting the worker sustained {one.offer.sustained:.1f} snapshots a second; then {n_rate:,}
-were sent at {one.offer.rate:.1f} a second, whatever came out.
+subscriber on one machine with {machine} (load average at the end {load:.1f}). The daily AS
+topologies are sent again and again in random order, each time as a new snapshot. With a backlog,
+the detector processed {one.offer.sustained:.1f} snapshots per second. Then {n_rate:,} were sent
+at a constant rate of {one.offer.rate:.1f} per second.
 
-| | |
+| measured | value |
 |---|---|
 {table(one)}
 
-Memory counts after the first quarter; its slope is the median of the slopes between all pairs of
-samples (Theil and Sen). Everything is sampled once a second. What a backlog
-takes is in [operating.md](operating.md#memory).
+Everything is sampled once per second. The first quarter does not count for memory. Growth is the
+median of the slopes between all pairs of samples (Theil and Sen).
+[operating.md](operating.md#memory) says how much memory a backlog takes.
 
 ![Memory, lag and rates over time](soak.png)
 """
@@ -287,17 +289,22 @@ takes is in [operating.md](operating.md#memory).
 def table(one: Soaked) -> str:
     memory, steady, milliseconds = one.warm["detector_mib"], one.steady, 1000 * one.latency_s
     shares, cores = (50, 95, 99, 100), np.ptp(steady["detector_cpu_s"]) / np.ptp(steady["time"])
+    spread = "median, 95 %, 99 %, maximum"
     cells = {
-        "sent, in all": f"{len(one.sent):,}",
-        "seen by a reader of committed records": f"{len(np.unique(one.seen['number'])):,}",
-        "lost; seen twice": f"{len(one.missing)}; {len(one.doubled)}",
-        "snapshots sent and not yet seen: median, 95 %, 99 %, most": percentiles(one.lag, shares),
-        "ms from due to seen: median, 95 %, 99 %, most": percentiles(milliseconds, shares),
-        "the detector's memory, MiB: median, most": percentiles(memory, (50, 100)),
-        "its slope, MiB an hour (95 % interval)": str(one.slope("detector")),
-        "the subscriber's slope, MiB an hour": str(one.slope("subscriber")),
-        "the detector's CPU, cores": f"{cores:.2f}",
-        "Kafka's disk at the end (nothing expired), GB": f"{one.disk / 1e9:.1f}",
+        "snapshots sent": f"{len(one.sent):,}",
+        "results seen by a reader of committed records": f"{len(np.unique(one.seen['number'])):,}",
+        "results lost; seen twice": f"{len(one.missing)}; {len(one.doubled)}",
+        f"snapshots sent and not yet seen: {spread}": percentiles(one.lag, shares),
+        f"milliseconds from scheduled sending to result: {spread}": percentiles(
+            milliseconds, shares
+        ),
+        "memory of the detector, MiB: median, maximum": percentiles(memory, (50, 100)),
+        "growth of this memory, MiB per hour (95 % interval)": str(one.slope("detector")),
+        "growth of the subscriber's memory, MiB per hour (95 % interval)": str(
+            one.slope("subscriber")
+        ),
+        "CPU cores that the detector used": f"{cores:.2f}",
+        "disk space of Kafka at the end (nothing expired), GB": f"{one.disk / 1e9:.1f}",
     }
     return "\n".join(f"| {what} | {value} |" for what, value in cells.items())
 

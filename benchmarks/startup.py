@@ -128,21 +128,22 @@ def measure(rounds: int) -> dict[Start, list[float]]:
 
 def page(times: dict[Start, list[float]], rounds: int) -> str:
     rows = "\n".join(
-        f"`{start.shown}` | {'first connection' if start.connects else 'whole run'} | "
+        f"`{start.shown}` | {'first connection' if start.connects else 'end of the run'} | "
         f"{min(taken):.2f} | {statistics.median(taken):.2f} | {start.promised or '-'}"
         for start, taken in times.items()
     )
     return f"""# Start-up times
 
-Written by `make bench` (benchmarks/startup.py): {rounds} rounds in which the commands take turns,
-warm file cache, {os.cpu_count()} CPU cores, Python {platform.python_version()}.
-Load average {os.getloadavg()[0]:.1f} (about 1 when idle; above that, times are too long).
+How long commands take to start. Written by `make bench` (benchmarks/startup.py): {rounds} rounds
+that alternate between the commands, with a warm file cache; {os.cpu_count()} CPU cores, Python
+{platform.python_version()}. The load average is {os.getloadavg()[0]:.1f} (about 1 on an idle
+machine; if it is higher, the times are too long).
 
-command | until | seconds, best | median | promised
+command | measured until | seconds, best | seconds, median | seconds, limit
 --- | --- | --- | --- | ---
 {rows}
 
-None of the commands promised within 0.5 s loads torch, numba, scikit-learn or matplotlib
+Commands with a limit of 0.5 s do not load torch, numba, scikit-learn or matplotlib
 (tests/packaging/test_startup.py). The detector opens its model and warms up before it connects.
 """
 

@@ -174,30 +174,41 @@ def _labelled_graph(pairs: object, known: object) -> BenchmarkGraph:
 
 
 SIMULATED = f"""\
-# Learned without labels
+# Training without labels
 
-What `stream-icd train` and `ICD.fit` learn from graphs whose communities nobody knows. Made by
-`python -m benchmarks.unlabelled --labelled FOLDER`.
+For those who train a model (`stream-icd train`, `ICD.fit`) on graphs whose communities are
+unknown: how training chooses the parameters, and how good the result is. Made by `python -m
+benchmarks.unlabelled --labelled FOLDER`.
 
-Tried are resolutions γ from 0.5 to 1,024, each with modularity alone and with belief propagation at
-size spreads s of 0, 0.5 and 1, the mixing μ being that of the communities found. Two criteria judge
-them, neither of which needs labels:
+Training tries resolutions γ from 0.5 to 1,024. For each, it tries modularity alone, and belief
+propagation with size spreads s of 0, 0.5 and 1; the mixing μ is that of the communities found.
+Two criteria, which need no labels, compare these candidates:
 
-- *hidden edges*: a tenth of the edges is hidden, communities are found on the rest; how many bits
-  an edge do they foretell of the hidden ones?
-- *description length*: how many bits an edge do the communities save in describing the graph,
-  their own description included?
+- *Hidden edges*: hide a tenth of the edges, find communities on the rest, and measure how well they
+  predict the hidden edges, in bits per edge.
+- *Description length*: how many bits per edge the communities save in describing the graph, their
+  own description included.
 
-Of the choices that foretell hidden edges as well as the best one, within the standard error of the
-difference over five splits a graph, the one of least description length is taken.
+Training keeps all candidates that predict hidden edges as well as the best one, within the
+standard error of the difference over five splits of each graph. Of these, it takes the one with
+the least description length.
 
 ## Simulated graphs of 5,000 nodes
 
-NMI in percent, mean of {N_TESTED} test graphs (seeds {TEST_SEED} on) on which nothing was chosen.
-Learned from {N_LEARNED} graphs. *Defaults* is modularity at resolution 1. *Leiden* is igraph's,
-told K: its resolution is searched until K fits, then it runs until nothing improves. K: found
-without being told, and true. Seconds: of learning without labels, on 2 cores that other work may
-share.
+NMI in percent, mean of {N_TESTED} test graphs (seeds {TEST_SEED} and up), which were not used to
+choose anything. Parameters are learned from {N_LEARNED} other graphs.
+
+column | meaning
+--- | ---
+defaults | modularity at resolution 1
+without labels | parameters learned without labels; K unknown, or given in the next column
+with labels | parameters learned with labels; K unknown
+Leiden, K given | igraph's Leiden: its resolution is searched until it finds K communities, then \
+it runs until nothing improves
+K | mean number of communities found without labels and K, of the true number
+seconds | time to learn without labels, on 2 cores that other work may share
+taken | the parameters learned without labels
+
 
 | graphs | defaults | **without labels** | the same, K given | with labels | Leiden, K given | K \
 | seconds | taken |
@@ -207,10 +218,11 @@ share.
 REAL = """
 ## Graphs with known communities
 
-Learned from the graph itself, without its labels; NMI with the labels, K unknown except to Leiden.
-The rule was settled while looking at these graphs, so they illustrate it and prove nothing. Labels
-of real graphs are classes that people gave, which need not be communities. Q is modularity, DL the
-description length in bits an edge (below 0: evidence for communities).
+Parameters are learned from the graph itself, without its labels. NMI (in percent) compares the
+result with the labels. K is unknown, except for Leiden. The rule above was chosen while looking
+at these graphs, so they only illustrate it. Labels of real graphs are classes that people
+assigned; they need not be communities. Q is modularity. DL is the description length in bits per
+edge; below 0, it is evidence for communities. s is the learning time in seconds.
 
 | graph | nodes | defaults | **without labels** | Leiden, K given | K | Q, % | DL | s | taken |
 |---|---|---|---|---|---|---|---|---|---|

@@ -341,34 +341,53 @@ def _cells(row: Row) -> str:
 
 INTRODUCTION = """# Edge weights
 
-Made by `python -m benchmarks.weights`. Both methods read a weight w as
-f(w) = √min(w / median, 16), divided by the mean of f over the edges (`stream_icd.graphs.weights`).
-So the unit of the weights changes nothing, and a graph whose weights are all equal is treated as
-one without weights. `weight_exponent` in a model's recipe is the exponent, ½ by default; training
-on labelled weighted graphs also tries 0 and 1. The `modularity` and `ncut` reported with a
-result are those of the weights as they are.
+For those whose graphs have weights: how detection uses them, and why.
 
-Why: on a sparse graph that an edge exists says more than how heavy it is. In proportion, weights
-lose most of what a graph without weights shows; compressed, they keep most of it where they say
-nothing, and add to it where they say something. The square root is also the transformation that
-makes the spread of counts equal. The cube root and lower caps are better on these planted graphs,
-and worse on dense ones (correlations, similarities), where weights are all there is. Belief
-propagation is no method for dense graphs, however weights are read.
+Both methods replace a weight w by f(w) = √min(w / median, 16), divided by the mean of f over the
+edges (`stream_icd.graphs.weights`). Therefore:
 
-NMI in percent on planted and labelled graphs; on the others modularity in percent (the weights as
-they are) of the window, and of the same communities in the next window, which they were not made
-for. "Modularity" is local moves at γ = 1, "beliefs" local moves and belief propagation with the
-mixing that labels teach, "encoder" the shipped `lfr` encoder and K-means. A cap is in medians.
+- The unit of the weights does not matter.
+- A graph with equal weights is treated like one without weights.
+- A weight above 16 times the median counts as 16 times the median.
 
-Validation graphs, by which the way was chosen, means over the sets:
+`weight_exponent` in a model's recipe sets another exponent than ½, the default. Training on
+labelled weighted graphs also tries 0 and 1. The `modularity` and `ncut` of a result use the
+original weights.
+
+## Why
+
+In a sparse graph, the existence of an edge says more than its weight. If weights count in
+proportion, most of this information is lost. If they are compressed, most of it is kept where the
+weights are meaningless, and they help where they mean something. The square root also equalises
+the variance of counts. The cube root and lower caps are better on these simulated graphs, but
+worse on dense graphs (correlations, similarities), where all information is in the weights.
+Belief propagation is not suitable for dense graphs, with any use of weights.
+
+## Figures
+
+Made by `python -m benchmarks.weights`. Each column is a way to use the weights; a cap is a
+multiple of the median.
+
+measure | meaning (all in percent)
+--- | ---
+modularity | NMI of local moves at γ = 1, on simulated and labelled graphs
+beliefs | NMI of local moves and belief propagation with the mixing learned from labels, on the \
+same graphs
+encoder | NMI of the shipped `lfr` encoder and K-means, on the same graphs
+Q of the window | modularity (with the original weights) of the communities, on graphs without \
+labels
+Q of the next window | modularity of the same communities in the next window, for which they were \
+not made
+
+Validation graphs, on which the way was chosen; means over the sets:
 
 {validation}
 
-Test graphs, means over the sets:
+Test graphs; means over the sets:
 
 {test}
 
-Test graphs, set by set:
+Test graphs, each set:
 
 """
 
