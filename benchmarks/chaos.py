@@ -119,11 +119,11 @@ class Chaos:
         """By what the page calls them: what does it, and how often it is chosen beside the rest."""
         return {
             "detector killed (-9)": (self.detector_killed, 4),
-            "detector ended (SIGTERM)": (self.detector_ended, 2),
-            "detector stood still (SIGSTOP), up to 25 s": (self.detector_stands_still, 3),
+            "detector stopped (SIGTERM)": (self.detector_ended, 2),
+            "detector frozen (SIGSTOP) for up to 25 s": (self.detector_stands_still, 3),
             "broker killed (-9)": (self.broker_killed, 1),
-            "broker ended in order": (self.broker_ended, 1),
-            "broker stood still (SIGSTOP), up to 25 s": (self.broker_stands_still, 1),
+            "broker shut down and restarted": (self.broker_ended, 1),
+            "broker frozen (SIGSTOP) for up to 25 s": (self.broker_stands_still, 1),
         }
 
     def run(self, until: float) -> Counter[str]:
@@ -215,18 +215,21 @@ def section(found: Found, n_detectors: int) -> str:
             "--- | ---",
             *(f"{fault} | {times}" for fault, times in happened.most_common()),
             "",
-            f"{n_detectors} detectors and {GRAPHS} graphs, {happened.total()} faults in "
-            f"{found.minutes:g} minutes: **{len(outcome.sent):,} sent, {outcome.lost} lost, "
-            f"{outcome.repeated} doubled**,",
-            f"order within each graph {'kept' if found.in_order else 'not kept'}, "
-            f"{outcome.dead_letters} dead letters. After the last fault all results were there",
-            f"within {max(0.0, outcome.all_after_s):.0f} s. Detectors that ended by themselves, "
-            f"and were started again: {ended or 'none'}.",
+            f"{n_detectors} detectors, {GRAPHS} graphs, {happened.total()} faults in "
+            f"{found.minutes:g} minutes: **{len(outcome.sent):,} snapshots sent, {outcome.lost} "
+            "results lost,",
+            f"{outcome.repeated} published twice**, order within each graph "
+            f"{'kept' if found.in_order else 'not kept'}, {outcome.dead_letters} dead letters. "
+            "After the last fault, all",
+            f"results were published within {max(0.0, outcome.all_after_s):.0f} s. Detectors that "
+            "ended by themselves and were restarted:",
+            f"{ended or 'none'}.",
             "",
-            f"Written by `python -m benchmarks.chaos --seed {found.seed}`: Apache Kafka and the",
-            f"detectors, with settings that nobody set, on the same {os.cpu_count()} CPU cores "
-            f"(load at the end {os.getloadavg()[0]:.1f}), Python {platform.python_version()}. The",
-            "seed repeats the order of the faults, not their moments.",
+            f"Written by `python -m benchmarks.chaos --seed {found.seed}`. Apache Kafka and the "
+            "detectors, with default",
+            f"settings, share {os.cpu_count()} CPU cores (load average at the end "
+            f"{os.getloadavg()[0]:.1f}), Python {platform.python_version()}. The",
+            "seed repeats the order of the faults, but not their times.",
             "",
         )
     )
