@@ -96,6 +96,12 @@ def _lfr(rng: np.random.Generator, mixing: float, most_nodes: int) -> PlantedGra
 
 def _snapshots(path: Path, least_nodes: int) -> Iterator[BenchmarkGraph]:
     """The last tenth of a file's snapshots among those of at least that many nodes."""
+    graphs = [one for one in all_snapshots(path) if one.adjacency.shape[0] >= least_nodes]
+    return iter(graphs[-max(len(graphs) // 10, 1) :])
+
+
+def all_snapshots(path: Path) -> list[BenchmarkGraph]:
+    """All snapshots of a file, in their order."""
     table = _read(path).sort_by("snapshot")
     snapshot = table["snapshot"].to_numpy()
     cuts = np.flatnonzero(np.diff(snapshot, prepend=snapshot[0] - 1, append=snapshot[-1] + 1))
@@ -103,10 +109,8 @@ def _snapshots(path: Path, least_nodes: int) -> Iterator[BenchmarkGraph]:
     for start, end in pairwise(cuts):
         rows = table.slice(start, end - start)
         weights = rows["weight"].to_numpy() if "weight" in rows.column_names else None
-        graph = _graph(rows["src"].to_numpy(), rows["dst"].to_numpy(), weights)
-        if graph.adjacency.shape[0] >= least_nodes:
-            graphs.append(graph)
-    return iter(graphs[-max(len(graphs) // 10, 1) :])
+        graphs.append(_graph(rows["src"].to_numpy(), rows["dst"].to_numpy(), weights))
+    return graphs
 
 
 def _taxi_graphs(path: Path) -> Iterator[BenchmarkGraph]:

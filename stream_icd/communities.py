@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Literal
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +16,9 @@ from stream_icd.snapshot import Window
 
 STAGES = ("decode", "features", "encode", "cluster")
 """The stages that a detector times, in the order it runs them."""
+
+EvidenceStrength = Literal["none", "weak", "strong"]
+"""How sure it is that a graph has communities at all (docs/evidence.md)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -63,6 +67,10 @@ class Communities:
         seed: of the clustering; None where the message does not say it.
         snapshot_place: `PARTITION@OFFSET` that the snapshot was read from; empty where it came
             from elsewhere.
+        evidence: how sure it is that the snapshot has communities at all; None where the message
+            does not say it.
+        bits_saved: bits an edge that these communities, or the best merger of them, save in
+            describing the snapshot, 0 or above; None where the message does not say it.
     """
 
     graph: str
@@ -81,6 +89,8 @@ class Communities:
     k_given: int | None = None
     seed: int | None = None
     snapshot_place: str = ""
+    evidence: EvidenceStrength | None = None
+    bits_saved: float | None = None
 
     def __post_init__(self) -> None:
         _check_assignment(self.snapshot_id, self.nodes, self.labels)

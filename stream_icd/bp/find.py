@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 from scipy.sparse import csr_array
 
-from stream_icd.bp.belief_propagation import Model, likeliest_communities
+from stream_icd.bp.by_description import found_by_description
 from stream_icd.bp.exact_k import to_exactly_k
+from stream_icd.bp.found import found_by_model
 from stream_icd.bp.level_graph import Labels, LevelGraph, compact, finest_level
 from stream_icd.bp.local_moves import move_nodes
-from stream_icd.bp.multilevel import maximise_modularity
 from stream_icd.bp.parameters import BpParameters
 from stream_icd.errors import BadSettings
 from stream_icd.graphs.weights import comparable
@@ -59,27 +59,14 @@ def communities_of(
     rng: np.random.Generator,
 ) -> Labels:
     """`find_communities` on a graph of at least one node whose weights count as they are."""
-    labels = _find(graph, parameters, n_communities, start, rng)
-    if n_communities is not None:
-        labels = to_exactly_k(graph, labels, n_communities, parameters.resolution, rng)
-        if parameters.mixing is None:
-            order = rng.permutation(graph.n_nodes).astype(np.int32)
-            move_nodes(graph, labels, order, parameters.resolution, False)
-    return compact(labels)[0]
-
-
-def _find(
-    graph: LevelGraph,
-    parameters: BpParameters,
-    n_communities: int | None,
-    start: Labels | None,
-    rng: np.random.Generator,
-) -> Labels:
     if start is not None:
         start, _ = compact(np.unique(start, return_inverse=True)[1].astype(np.int32))
-    labels = maximise_modularity(graph, parameters.resolution, rng, start, parameters.iterations)
-    if parameters.mixing is None:
-        return labels
-    n_found = int(labels.max()) + 1
-    model = Model(parameters.mixing, parameters.size_spread, n_communities or n_found)
-    return likeliest_communities(graph, labels, n_found, model, parameters.sweeps)
+    find = found_by_model if parameters.scale is None else found_by_description
+    found = find(graph, parameters, n_communities, start, rng)
+    if n_communities is None:
+        return compact(found.labels)[0]
+    labels = to_exactly_k(graph, found.labels, n_communities, found.resolution, rng)
+    if not found.believed:
+        order = rng.permutation(graph.n_nodes).astype(np.int32)
+        move_nodes(graph, labels, order, found.resolution, False)
+    return compact(labels)[0]

@@ -24,6 +24,9 @@ class BpParameters:
     sweeps:      sweeps of belief propagation at most, 1 to 1,000.
     weight_exponent: in [0, 1], of the edge weights (`comparable`): 0 ignores them, 1 keeps their
                  proportions.
+    scale:       nodes for each unit of resolution, above 0: each graph decides between modularity
+                 at `resolution` and belief propagation that starts at the resolution n / scale
+                 (`by_description`). None: the resolution is that of the model.
     """
 
     resolution: float = 1.0
@@ -32,16 +35,21 @@ class BpParameters:
     iterations: int = 10
     sweeps: int = 8
     weight_exponent: float = EXPONENT
+    scale: float | None = None
 
     def __post_init__(self) -> None:
-        for name in ("resolution", "mixing", "size_spread", "weight_exponent"):
+        for name in ("resolution", "mixing", "size_spread", "weight_exponent", "scale"):
             value = getattr(self, name)
-            if not (_is_number(value) or (name == "mixing" and value is None)):
+            if not (_is_number(value) or (name in ("mixing", "scale") and value is None)):
                 raise BadSettings(f"{name} must be a number, not {value!r}")
         if not 0 < self.resolution < float("inf"):
             raise BadSettings(f"resolution must be positive and finite, not {self.resolution}")
         if self.mixing is not None and not 0 < self.mixing < 1:
             raise BadSettings(f"mixing must be None or between 0 and 1, not {self.mixing}")
+        if self.scale is not None and not 0 < self.scale < float("inf"):
+            raise BadSettings(f"scale must be None or positive and finite, not {self.scale}")
+        if self.scale is not None and self.mixing is None:
+            raise BadSettings("scale needs a mixing: belief propagation follows")
         for name in ("size_spread", "weight_exponent"):
             if not 0 <= getattr(self, name) <= 1:
                 raise BadSettings(f"{name} must be in 0..1, not {getattr(self, name)}")

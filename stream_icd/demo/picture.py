@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from stream_icd.demo.alluvial import GREY, colours_of, draw_bands
 from stream_icd.demo.layout import community_layout
 from stream_icd.demo.run import DemoRun
-from stream_icd.demo.summary import stage_milliseconds
+from stream_icd.demo.summary import evidence_in_words, stage_milliseconds
 from stream_icd.demo.timeline import tracked
 from stream_icd.events import CommunityEvents
 from stream_icd.snapshot import Snapshot
@@ -27,6 +27,7 @@ MOST_EDGES_DRAWN = 30_000
 MOST_COLUMNS = 21
 INK, QUIET, FAINT = "#222222", "#5f6368", "#9aa0a6"
 BLUE, ORANGE, GREEN = "#0072b2", "#d55e00", "#009e73"  # Okabe and Ito
+UNSURE = {"weak": "#f0f0f0", "none": "#dddddd"}  # behind snapshots of little evidence
 STAGE_COLOURS = {"decode": "#88ccee", "features": "#ddcc77", "encode": "#cc6677", "cluster": BLUE}
 
 
@@ -98,7 +99,17 @@ def _draw_quality(axes: Axes, run: DemoRun, agreement: list[float]) -> None:
         height = min(values) - 0.03
         axes.text(middle, height, name, color=colour, ha="center", va="top", fontsize=9)
     axes.set_ylim(min(0.0, *lines["modularity"][0]), 1.05)
-    _entitle(axes, "Quality")
+    evidence = [one.result["evidence"] for one in run.arrivals]
+    for place, strength in enumerate(evidence):
+        if strength != "strong":
+            axes.axvspan(place - 0.5, place + 0.5, color=UNSURE[strength], linewidth=0)
+    saved = np.median([one.result["bits_saved"] for one in run.arrivals])
+    _entitle(
+        axes,
+        "Quality",
+        f"evidence for communities: {evidence_in_words(evidence)}; they save {saved:.2f} bits an "
+        "edge (median)",
+    )
     _finish(axes)
 
 

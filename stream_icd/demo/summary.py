@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from rich.table import Table
@@ -20,6 +20,12 @@ def stage_milliseconds(run: DemoRun) -> dict[str, list[float]]:
     return {**stages, "publish": [arrival.publish_ms for arrival in run.arrivals]}
 
 
+def evidence_in_words(evidence: Sequence[str]) -> str:
+    """How many snapshots have how strong evidence, such as "118 strong, 2 none"."""
+    counts = {strength: evidence.count(strength) for strength in ("strong", "weak", "none")}
+    return ", ".join(f"{count} {strength}" for strength, count in counts.items() if count)
+
+
 def totals_table(run: DemoRun, agreement: Iterable[float] = ()) -> Table:
     """Snapshots, nodes, edges, communities, modularity; and NMI where the truth is known."""
     table = Table(title="What was seen", show_header=True, title_justify="left")
@@ -30,8 +36,12 @@ def totals_table(run: DemoRun, agreement: Iterable[float] = ()) -> Table:
         ("edges", "n_edges", ",.0f"),
         ("communities", "n_communities", ",.0f"),
         ("modularity", "modularity", ".4f"),
+        ("bits saved an edge", "bits_saved", ".4f"),
     ):
         _add(table, name, [arrival.result[key] for arrival in run.arrivals], form)
+    evidence = evidence_in_words([arrival.result["evidence"] for arrival in run.arrivals])
+    table.caption = f"evidence for communities: {evidence} (snapshots)"
+    table.caption_justify = "left"
     _add(table, "NMI with the truth", list(agreement), ".4f")
     return table
 

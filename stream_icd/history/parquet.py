@@ -121,10 +121,30 @@ def rows_of(noted: ArchivedWindow, table: pa.Table) -> pa.Table:
     }
     if kind == "communities":
         columns["model"] = pa.repeat(pa.scalar(noted.identity.model), n)
+        columns |= _evidence_columns(noted.headers, n)
     columns |= {name: table[name] for name in table.column_names}
     if kind == "snapshots" and "weight" not in columns:
         columns["weight"] = pa.nulls(n, pa.float64())
     return pa.table(columns)
+
+
+def _evidence_columns(headers: Headers, n: int) -> dict[str, pa.Array]:
+    """What a result's headers say of the evidence for it; null where they do not."""
+    said = dict(headers)
+    evidence, bits = said.get("icd_evidence"), said.get("icd_bits_saved")
+    return {
+        "evidence": pa.repeat(pa.scalar(evidence and evidence.decode(), pa.string()), n),
+        "bits_saved": pa.repeat(pa.scalar(bits and float(bits), pa.float64()), n),
+    }
+
+
+def _with_evidence(noted: ArchivedWindow, rows: pa.Table) -> pa.Table:
+    """The rows with the columns that files of earlier versions lack."""
+    if noted.partition.kind == "communities" and "evidence" not in rows.column_names:
+        after = rows.column_names.index("model") + 1
+        for name, column in reversed(_evidence_columns(noted.headers, rows.num_rows).items()):
+            rows = rows.add_column(after, name, column)
+    return rows
 
 
 def to_parquet(windows: Sequence[ArchivedWindow], rows: Iterable[pa.Table]) -> pa.Buffer:
@@ -174,7 +194,7 @@ def read_rows(store: Store, noted: ArchivedWindow) -> pa.Table:
     try:
         with store.open(noted.path) as file:
             rows = pq.ParquetFile(file).read_row_group(noted.row_group)
-            return rows.replace_schema_metadata(None)
+            return _with_evidence(noted, rows.replace_schema_metadata(None))
     except (FileNotFoundError, MemoryError):
         raise
     except (pa.ArrowException, OSError) as error:

@@ -60,6 +60,12 @@ class Metrics:
             ("topic",),
             registry=registry,
         )
+        self.evidence = Counter(
+            "stream_icd_evidence",
+            "Results published, by how sure it is that the snapshot has communities.",
+            ("evidence",),
+            registry=registry,
+        )
         self.stage_seconds = Histogram(
             "stream_icd_stage_seconds",
             "Time in each stage: of a snapshot; publish: of a batch, publishing and committing.",
@@ -173,6 +179,8 @@ class Loop(Watcher):
         for letter in dead:
             self._metrics.dead_letters.labels(self._topic, letter.stage, letter.exception).inc()
         for one in batch.outgoing:
+            if evidence := _evidence(one):
+                self._metrics.evidence.labels(evidence).inc()
             for stage, seconds in _stage_seconds(one).items():
                 self._metrics.stage_seconds.labels(stage).observe(seconds)
         self._metrics.stage_seconds.labels(PUBLISH).observe(batch.publish_seconds)
@@ -204,6 +212,14 @@ def _dead_letter(one: OutgoingRecord) -> _DeadLetter | None:
         said["icd_dlq_stage"],
         said["icd_dlq_exception"],
     )
+
+
+def _evidence(one: OutgoingRecord) -> str | None:
+    """Of a result that says it; what is set aside may say anything."""
+    if is_dead_letter_topic(one.topic):
+        return None
+    said = dict(one.headers).get("icd_evidence")
+    return None if said is None else said.decode()
 
 
 def _stage_seconds(one: OutgoingRecord) -> dict[str, float]:

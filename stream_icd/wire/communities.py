@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import cast, get_args
+
 import numpy as np
 import pyarrow as pa
 
-from stream_icd.communities import STAGES, Communities, Labels
+from stream_icd.communities import STAGES, Communities, EvidenceStrength, Labels
 from stream_icd.errors import BadCommunities, BadInput
 from stream_icd.snapshot import is_id_type
 from stream_icd.wire.arrow_stream import read_table, write_table
@@ -40,6 +42,7 @@ def encode_communities(communities: Communities) -> Message:
         **{f"icd_ms_{stage}": f"{communities.milliseconds[stage]:.3f}" for stage in STAGES},
         **revision_headers(communities.revision, communities.snapshot_place),
         **_made_from(communities),
+        **_evidence(communities),
     }
     headers = event_headers(
         type=COMMUNITIES_TYPE,
@@ -84,6 +87,8 @@ def decode_communities(
             k_given=fields.count("icd_k_given"),
             seed=fields.whole("icd_seed"),
             snapshot_place=fields.optional("icd_snapshot_place") or "",
+            evidence=_read_evidence(fields),
+            bits_saved=_read_bits_saved(fields),
         )
         if communities.n_communities != fields.count("icd_k"):
             raise BadCommunities(
@@ -101,6 +106,35 @@ def _made_from(communities: Communities) -> dict[str, str]:
         "icd_seed": communities.seed,
     }
     return {name: str(value) for name, value in known.items() if value is not None}
+
+
+def _evidence(communities: Communities) -> dict[str, str]:
+    """Headers that say how sure it is that there are communities, as far as it is known."""
+    known: dict[str, str] = {}
+    if communities.evidence is not None:
+        known["icd_evidence"] = communities.evidence
+    if communities.bits_saved is not None:
+        known["icd_bits_saved"] = f"{communities.bits_saved:.9g}"
+    return known
+
+
+def _read_evidence(fields: EventHeaders) -> EvidenceStrength | None:
+    text = fields.optional("icd_evidence")
+    if text is None:
+        return None
+    if text not in get_args(EvidenceStrength):
+        words = ", ".join(get_args(EvidenceStrength))
+        raise BadCommunities(f"header icd_evidence is {text!r:.80}; expected one of {words}")
+    return cast(EvidenceStrength, text)
+
+
+def _read_bits_saved(fields: EventHeaders) -> float | None:
+    if fields.optional("icd_bits_saved") is None:
+        return None
+    saved = fields.number("icd_bits_saved")
+    if saved < 0:
+        raise BadCommunities(f"header icd_bits_saved is {saved}; expected a number from 0")
+    return saved
 
 
 def encode_labels(labels: Labels) -> Message:

@@ -10,6 +10,7 @@ from time import perf_counter
 
 import structlog
 
+from stream_icd.bp.evidence import evidence_for
 from stream_icd.communities import Communities, revision_of
 from stream_icd.detection import Method, detect_canonical
 from stream_icd.errors import BadInput, BadSettings
@@ -282,6 +283,7 @@ def detect_snapshot(
     if fit_check is not None and settings.method == "bp":
         found = detection.communities
         fit_check.check(snapshot.graph, model, adjacency, found, k, settings.seed)
+    evidence = evidence_for(adjacency, detection.communities, settings.seed)
     return Communities(
         graph=snapshot.graph,
         snapshot_id=snapshot.id,
@@ -298,4 +300,6 @@ def detect_snapshot(
         content=snapshot.content,
         k_given=k,
         seed=settings.seed,
+        evidence=evidence.strength,
+        bits_saved=evidence.bits_saved,
     )

@@ -42,6 +42,8 @@ def publish_result(broker: Broker, graph: str, number: int) -> None:
         ncut=1.0,
         milliseconds={"decode": 1.0, "features": 2.0, "encode": 3.0, "cluster": 4.0},
         detected_at=START,
+        evidence="weak",
+        bits_saved=0.125,
     )
     message = encode_communities(result)
     create_topics(broker.settings())
@@ -81,7 +83,18 @@ def test_a_table_has_a_line_a_snapshot(embedded: Broker, graph: str) -> None:
     lines = done.stdout.decode().splitlines()
     assert len(lines) == 4
     assert lines[0].split()[:4] == ["graph", "snapshot", "nodes", "edges"]
-    assert lines[1].split() == [graph, f"{graph}/0", "3", "2", "2", "0.2500", "2", "10.0", "m@1"]
+    assert lines[1].split() == [
+        graph,
+        f"{graph}/0",
+        "3",
+        "2",
+        "2",
+        "0.2500",
+        "weak",
+        "2",
+        "10.0",
+        "m@1",
+    ]
 
 
 def test_arrow_is_one_stream_with_a_row_a_node(embedded: Broker, graph: str) -> None:
@@ -92,6 +105,7 @@ def test_arrow_is_one_stream_with_a_row_a_node(embedded: Broker, graph: str) -> 
     assert table.num_rows == 9
     assert table["node"].to_pylist()[:3] == ["a", "b", "c"]
     assert table["community"].to_pylist()[:3] == [0, 1, 0]
+    assert (table["evidence"][0].as_py(), table["bits_saved"][0].as_py()) == ("weak", 0.125)
     assert set(table["snapshot_id"].to_pylist()) == {f"{graph}/{i}" for i in range(3)}
 
 

@@ -106,6 +106,8 @@ def drawn(n: int = 6, unused: tuple[str, ...] = ("features", "encode")) -> Figur
             "n_communities": int(labels.max()) + 1,
             "modularity": 0.5,
             "ncut": 0.1,
+            "evidence": "none" if i == 0 else "strong",
+            "bits_saved": 0.75,
             "milliseconds": milliseconds | {"cluster": 900.0 if i == 0 else 20.0 + i},
             "detected_at": start.isoformat(),
             "nodes": nodes.tolist(),
@@ -157,6 +159,12 @@ def test_the_picture_has_a_title_and_communities_over_time_in_colours_of_their_o
     colours = {patch.get_facecolor() for patch in lives.patches if patch.get_height() > 0}
     assert len(colours) == 6
     assert len(set(COLOURS)) == len(COLOURS)
+
+
+def test_the_picture_tells_the_evidence_and_marks_where_there_is_none() -> None:
+    quality = axes_titled(drawn(), "Quality")
+    assert "5 strong, 1 none; they save 0.75 bits" in quality.texts[-1].get_text()
+    assert len(quality.patches) == 1
 
 
 def test_one_snapshot_is_a_picture_too() -> None:

@@ -18,7 +18,10 @@ from tests.scraping import asked
 
 SENT_MS = 1_000_000
 RESULT = OutgoingRecord(
-    "out", b"", b"g", (("icd_ms_decode", b"4.000"), ("icd_ms_cluster", b"30.000"))
+    "out",
+    b"",
+    b"g",
+    (("icd_ms_decode", b"4.000"), ("icd_ms_cluster", b"30.000"), ("icd_evidence", b"weak")),
 )
 
 
@@ -36,7 +39,9 @@ def sample(metrics: Metrics, name: str, **labels: str) -> float | None:
 
 
 def test_results_and_dead_letters_of_a_batch_are_counted(metrics: Metrics) -> None:
-    bad = record(2, headers=(("icd_ms_decode", b"7"), ("icd_dlq_stage", b"lie")))
+    bad = record(
+        2, headers=(("icd_ms_decode", b"7"), ("icd_evidence", b"sure"), ("icd_dlq_stage", b"lie"))
+    )
     outgoing = (RESULT, RESULT, dead_letter(bad, "decode", BadSnapshot("no such column")))
     metrics.watch("in").done(BatchDone((record(0), record(1), bad), outgoing, 0.1, 0.02))
     assert sample(metrics, "stream_icd_snapshots_total", topic="in", graph="g") == 2
@@ -46,6 +51,8 @@ def test_results_and_dead_letters_of_a_batch_are_counted(metrics: Metrics) -> No
     seconds = sample(metrics, "stream_icd_stage_seconds_sum", stage="cluster")
     assert seconds == pytest.approx(0.06)
     assert sample(metrics, "stream_icd_stage_seconds_sum", stage="publish") == 0.02
+    assert sample(metrics, "stream_icd_evidence_total", evidence="weak") == 2
+    assert sample(metrics, "stream_icd_evidence_total", evidence="sure") is None
     assert sample(metrics, "stream_icd_age_seconds_sum", topic="in") == pytest.approx(5.0)
 
 

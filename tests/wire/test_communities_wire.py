@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import numpy as np
@@ -37,6 +38,8 @@ def communities(labels: list[int], nodes: pa.Array | None = None) -> Communities
         ncut=1.25,
         milliseconds={"decode": 1.0, "features": 0.5, "encode": 2.25, "cluster": 3.0},
         detected_at=datetime(2026, 1, 1, tzinfo=UTC),
+        evidence="weak",
+        bits_saved=0.125,
     )
 
 
@@ -49,8 +52,31 @@ def test_what_is_found_is_what_is_read(labels: list[int], named: bool) -> None:
     assert got.nodes.equals(sent.nodes)
     assert got.labels.tolist() == labels
     for name in ("graph", "snapshot_id", "window", "model", "modularity", "ncut",
-                 "milliseconds", "detected_at", "n_communities", "n_edges"):  # fmt: skip
+                 "milliseconds", "detected_at", "n_communities", "n_edges",
+                 "evidence", "bits_saved"):  # fmt: skip
         assert getattr(got, name) == getattr(sent, name)
+
+
+def test_results_of_earlier_versions_say_nothing_of_evidence() -> None:
+    message = encode_communities(replace(communities([0, 1]), evidence=None, bits_saved=None))
+    assert not {"icd_evidence", "icd_bits_saved"} & dict(message.headers).keys()
+    got = decode_communities(message.key, message.value, message.headers)
+    assert (got.evidence, got.bits_saved) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "reason"),
+    [
+        ("icd_evidence", "certain", "'certain'; expected one of none, weak, strong"),
+        ("icd_bits_saved", "-0.5", "-0.5; expected a number from 0"),
+        ("icd_bits_saved", "nan", "'nan'; expected a finite number"),
+    ],
+)
+def test_wrong_evidence_is_refused(name: str, text: str, reason: str) -> None:
+    message = encode_communities(communities([0, 1]))
+    headers = tuple((own, text.encode() if own == name else v) for own, v in message.headers)
+    with pytest.raises(BadCommunities, match=f"{name} is {reason}"):
+        decode_communities(message.key, message.value, headers)
 
 
 def test_ground_truth_is_read_as_sent() -> None:

@@ -68,6 +68,8 @@ COMMUNITIES = encode_communities(
         k_given=2,
         seed=0,
         snapshot_place="0@7",
+        evidence="strong",
+        bits_saved=1.5e-9,
     )
 )
 KNOWN = encode_labels(Labels("g", "g/1", DAY, NODES, LABELS, source="s"))

@@ -44,7 +44,7 @@ def _who(one: Communities | CommunityEvents | NodeChange) -> str:
 def _communities_lines(one: Communities) -> Iterator[str]:
     yield (
         f"{_who(one)} {one.n_nodes:>8,} {one.n_edges:>9,} {one.n_communities:>11,} "
-        f"{one.modularity:>10.4f} {int(one.sizes.max()):>8,} "
+        f"{one.modularity:>10.4f} {one.evidence or '-':>8} {int(one.sizes.max()):>8,} "
         f"{sum(one.milliseconds.values()):>8.1f}  {one.model}"
     )
 
@@ -57,6 +57,8 @@ def _communities_document(one: Communities) -> dict[str, Any]:
         "n_communities": one.n_communities,
         "modularity": one.modularity,
         "ncut": one.ncut,
+        "evidence": one.evidence,
+        "bits_saved": one.bits_saved,
         "milliseconds": one.milliseconds,
         "detected_at": one.detected_at.isoformat(),
         "nodes": one.nodes.to_pylist(),
@@ -65,7 +67,12 @@ def _communities_document(one: Communities) -> dict[str, Any]:
 
 
 def _communities_table(one: Communities) -> pa.Table:
-    columns = {"node": one.nodes, "community": pa.array(one.labels)}
+    columns = {
+        "evidence": pa.repeat(pa.scalar(one.evidence, pa.string()), one.n_nodes),
+        "bits_saved": pa.repeat(pa.scalar(one.bits_saved, pa.float64()), one.n_nodes),
+        "node": one.nodes,
+        "community": pa.array(one.labels),
+    }
     return pa.table({**_columns(one, one.n_nodes), **columns})
 
 
@@ -189,7 +196,7 @@ def members(community: int | None = None) -> Shape[Any]:
 
 COMMUNITIES = Shape(
     f"{WHO} {'nodes':>8} {'edges':>9} {'communities':>11} {'modularity':>10} "
-    f"{'largest':>8} {'ms':>8}  model",
+    f"{'evidence':>8} {'largest':>8} {'ms':>8}  model",
     _communities_lines,
     _communities_document,
     _communities_table,
