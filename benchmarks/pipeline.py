@@ -42,11 +42,12 @@ from stream_icd.dead_letters.letters import DeadLetterLimit
 from stream_icd.execution.engines import Engine, InProcess, PoolAtWork, ProcessPool
 from stream_icd.kafka.batch_done import BatchDone
 from stream_icd.kafka.consumer import run_consumer
-from stream_icd.kafka.producer import Publisher
+from stream_icd.kafka.port.topic import TopicSpec
+from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import Record
 from stream_icd.kafka.settings import KafkaSettings
-from stream_icd.kafka.topics import TopicSpec, create_topics
+from stream_icd.kafka.topics import create_topics
 from stream_icd.messages.outcome import Outcome
 from stream_icd.messages.outgoing import outgoing
 from stream_icd.registry.shipped import VersionedModel, open_model

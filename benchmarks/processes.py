@@ -26,7 +26,7 @@ from pathlib import Path
 
 from benchmarks.sections import write_section
 from stream_icd.child_process import start_child, stop_child, tail
-from stream_icd.kafka.producer import Publisher
+from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import Record
 from stream_icd.kafka.settings import KafkaSettings

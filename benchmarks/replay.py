@@ -33,7 +33,7 @@ from stream_icd.kafka.batch_done import BatchDone
 from stream_icd.kafka.consumer import run_consumer
 from stream_icd.kafka.delivery import Delivery
 from stream_icd.kafka.embedded import embedded_broker
-from stream_icd.kafka.producer import Publisher
+from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.settings import KafkaSettings

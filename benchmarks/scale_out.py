@@ -28,7 +28,7 @@ from pathlib import Path
 from benchmarks.processes import FIRST_BATCH_MS, backlogs, detected
 from benchmarks.sections import write_section
 from stream_icd.child_process import start_child, stop_child
-from stream_icd.kafka.producer import Publisher
+from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import COMMUNITIES, SNAPSHOTS, create_topics

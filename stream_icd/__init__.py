@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from stream_icd.communities import Communities, Labels
     from stream_icd.estimator import ICD
     from stream_icd.events import CommunityEvent, CommunityEvents
+    from stream_icd.kafka.memory.broker import memory_broker
+    from stream_icd.kafka.settings import KafkaSettings
     from stream_icd.snapshot import Snapshot, Window, snapshot_from_pairs
     from stream_icd.subscribers.subscribe import subscribe, subscribe_events, subscribe_node
     from stream_icd.tracking.node_changes import NodeChange
@@ -22,10 +24,12 @@ __all__ = [
     "Communities",
     "CommunityEvent",
     "CommunityEvents",
+    "KafkaSettings",
     "Labels",
     "NodeChange",
     "Snapshot",
     "Window",
+    "memory_broker",
     "snapshot_from_pairs",
     "subscribe",
     "subscribe_events",
@@ -37,10 +41,12 @@ _HOMES = {
     "Communities": "stream_icd.communities",
     "CommunityEvent": "stream_icd.events",
     "CommunityEvents": "stream_icd.events",
+    "KafkaSettings": "stream_icd.kafka.settings",
     "Labels": "stream_icd.communities",
     "NodeChange": "stream_icd.tracking.node_changes",
     "Snapshot": "stream_icd.snapshot",
     "Window": "stream_icd.snapshot",
+    "memory_broker": "stream_icd.kafka.memory.broker",
     "snapshot_from_pairs": "stream_icd.snapshot",
     "subscribe": "stream_icd.subscribers.subscribe",
     "subscribe_events": "stream_icd.subscribers.subscribe",

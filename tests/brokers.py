@@ -1,4 +1,4 @@
-"""The brokers that the tests run on: the embedded one, and Apache Kafka itself.
+"""The brokers that the tests run on: in-memory, embedded, and Apache Kafka itself.
 
 Apache Kafka is looked for in this order:
 
@@ -30,8 +30,9 @@ from typing import Any
 
 from stream_icd.child_process import start_child, stop_child, tail
 from stream_icd.errors import BrokerUnavailable, MissingExtra
-from stream_icd.kafka.clients import open_admin
+from stream_icd.kafka.connect import connect
 from stream_icd.kafka.embedded import embedded_broker
+from stream_icd.kafka.memory.broker import memory_broker
 from stream_icd.kafka.settings import KafkaSettings
 
 POM = Path(__file__).with_name("kafka_pom.xml")
@@ -45,6 +46,7 @@ INSTRUCTION = (
 # Tests should not wait for what people wait for in production. Joining the embedded broker's
 # groups takes half a session. A Kafka that we did not start may refuse sessions shorter than 6 s.
 QUICK: dict[str, dict[str, float]] = {
+    "memory": {"transaction_timeout_s": 2.0},
     "embedded": {"session_timeout_s": 2.0, "heartbeat_interval_s": 0.2},
     "kafka": {
         "session_timeout_s": 3.0,
@@ -92,8 +94,14 @@ class Broker:
         need none: there a member that is alone keeps its place.
         """
         lasting = {"session_timeout_s": 30.0, "transaction_timeout_s": 30.0}
-        own = lasting if self.name == "kafka" else {}
+        own = {} if self.name == "embedded" else lasting
         return self.settings(**{"shutdown_timeout_s": 30.0, **own, **overrides})
+
+
+@contextmanager
+def memory() -> Iterator[Broker]:
+    with memory_broker() as broker:
+        yield Broker("memory", broker.bootstrap_servers, os.getpid())
 
 
 @contextmanager
@@ -258,7 +266,7 @@ class KafkaNode:
             **self.let_in,
         )
         try:
-            with open_admin(settings):
+            with connect(settings).admin():
                 pass
         except BrokerUnavailable as error:
             self.kill()
@@ -283,9 +291,15 @@ class KafkaNode:
         """The server neither answers nor hangs up for the length of the block (SIGSTOP)."""
         os.kill(self.pid, signal.SIGSTOP)
         try:
+            wait_until(self._all_threads_stand_still)
             yield
         finally:
             os.kill(self.pid, signal.SIGCONT)
+
+    def _all_threads_stand_still(self) -> bool:
+        """Each stops by itself, some a moment after the others; only Linux tells when."""
+        threads = Path(f"/proc/{self.pid}/task").glob("*/stat")
+        return all(one.read_text().rpartition(")")[2].split()[0] == "T" for one in threads)
 
     def _java(self, arguments: list[str], *options: str) -> None:
         command = self._command(arguments, *options)
@@ -307,5 +321,5 @@ def wait_until(condition: Any, timeout_s: float = 60.0, every_s: float = 0.05) -
         time.sleep(every_s)
 
 
-OPENERS = {"embedded": embedded, "kafka": apache_kafka}
+OPENERS = {"memory": memory, "embedded": embedded, "kafka": apache_kafka}
 UNAVAILABLE = (NoKafka, MissingExtra)

@@ -1,4 +1,4 @@
-"""Fixtures that every room's tests share: the two brokers, and topics of a test's own."""
+"""Fixtures that every room's tests share: the brokers, and topics of a test's own."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from stream_icd.kafka.topics import TopicSpec, create_topics
+from stream_icd.kafka.port.topic import TopicSpec
+from stream_icd.kafka.topics import create_topics
 from stream_icd.store import Store, open_store
 from tests import brokers
 from tests.object_store import new_folder, object_store
@@ -38,6 +39,12 @@ def _open(name: str) -> Iterator[brokers.Broker]:
 
 
 @pytest.fixture(scope="session")
+def memory() -> Iterator[brokers.Broker]:
+    """An in-memory broker, one for the whole run."""
+    yield from _open("memory")
+
+
+@pytest.fixture(scope="session")
 def embedded() -> Iterator[brokers.Broker]:
     """The embedded broker, one for the whole run."""
     yield from _open("embedded")
@@ -49,9 +56,19 @@ def kafka() -> Iterator[brokers.Broker]:
     yield from _open("kafka")
 
 
-@pytest.fixture(params=["embedded", pytest.param("kafka", marks=pytest.mark.kafka)])
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """A test that takes `broker` runs on those of its `brokers` mark, or on both real ones."""
+    if "broker" in metafunc.fixturenames:
+        mark = metafunc.definition.get_closest_marker("brokers")
+        names = ("embedded", "kafka") if mark is None else mark.args
+        marks = {"kafka": [pytest.mark.kafka]}
+        chosen = [pytest.param(name, marks=marks.get(name, ())) for name in names]
+        metafunc.parametrize("broker", chosen, indirect=True)
+
+
+@pytest.fixture
 def broker(request: pytest.FixtureRequest) -> brokers.Broker:
-    """Each of the two: a test that takes it runs on both."""
+    """The broker of this run of the test: see `pytest_generate_tests`."""
     found: brokers.Broker = request.getfixturevalue(request.param)
     return found
 

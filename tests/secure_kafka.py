@@ -28,7 +28,7 @@ from kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
-from stream_icd.kafka.clients import open_admin
+from stream_icd.kafka.client.connections import open_admin
 from stream_icd.kafka.settings import KafkaSettings
 from tests.brokers import (
     Broker,

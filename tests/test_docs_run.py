@@ -34,10 +34,11 @@ from stream_icd.cli.main import app
 from stream_icd.dead_letters.letters import dead_letter
 from stream_icd.errors import LimitExceeded
 from stream_icd.history.archive import Selection, windows
-from stream_icd.kafka.producer import Publisher
+from stream_icd.kafka.port.topic import TopicSpec
+from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import OutgoingRecord, Record
-from stream_icd.kafka.topics import EVENTS, SNAPSHOTS, TopicSpec, create_topics
+from stream_icd.kafka.topics import EVENTS, SNAPSHOTS, create_topics
 from stream_icd.registry.shipped import open_model
 from stream_icd.store import open_store
 from tests import brokers

@@ -52,7 +52,7 @@ def track_anew(
 
       stream-icd topics track-anew as733
     """
-    from stream_icd.kafka.producer import Publisher
+    from stream_icd.kafka.publisher import Publisher
     from stream_icd.subscribers.events_topic import forget_graph
 
     if not graph:

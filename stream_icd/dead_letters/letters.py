@@ -6,8 +6,8 @@ import re
 from collections import deque
 
 from stream_icd.errors import BadInput, BadSettings, TooManyDeadLetters
+from stream_icd.kafka.port.topic import dead_letter_topic
 from stream_icd.kafka.record import Headers, OutgoingRecord, Record
-from stream_icd.kafka.topics import dead_letter_topic
 from stream_icd.printable import shortened
 from stream_icd.wire.claim import NAMES as CLAIM_HEADERS
 

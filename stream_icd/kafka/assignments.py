@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import logging
 import threading
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Collection
 
-from kafka import ConsumerRebalanceListener, TopicPartition
-from kafka import errors as client
+from stream_icd.kafka.port.member import Member
+from stream_icd.kafka.port.partition import TopicPartition
 
 log = logging.getLogger(__name__)
 
 Assignment = dict[TopicPartition, int]
 
 
-class Assignments(ConsumerRebalanceListener):  # type: ignore[misc]
+class Assignments:
     """Our partitions: each assignment of one has a number of its own.
 
     A partition that went to another worker and came back has another number, so that what was
@@ -25,29 +23,31 @@ class Assignments(ConsumerRebalanceListener):  # type: ignore[misc]
     that comes is paused until `begin`, so no poll in between brings records of it.
     """
 
-    def __init__(self, consumer: Any) -> None:
-        self._consumer = consumer
+    def __init__(self, member: Member) -> None:
+        self._member = member
         self._numbers = itertools.count()
         self._lock = threading.Lock()
         self._ours: Assignment = {}
 
-    def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
+    def assigned(self, partitions: Collection[TopicPartition]) -> None:
+        """They come; paused until `begin`."""
         with self._lock:
-            for partition in assigned:
+            for partition in partitions:
                 self._ours[partition] = next(self._numbers)
-                self._consumer.pause(partition)
-        log.info("assigned: %s", ", ".join(f"{p.topic}[{p.partition}]" for p in sorted(assigned)))
+                self._member.pause(partition)
+        log.info("assigned: %s", ", ".join(map(str, sorted(partitions))))
 
-    def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:
+    def revoked(self, partitions: Collection[TopicPartition]) -> None:
+        """They go; what was read of them counts no more."""
         with self._lock:
-            for partition in revoked:
+            for partition in partitions:
                 self._ours.pop(partition, None)
 
     def begin(self) -> Assignment:
         """Let records of our partitions come, and say since when these are ours."""
         with self._lock:
             for partition in self._ours:
-                self._if_assigned(self._consumer.resume, partition)
+                self._member.resume(partition)
             return dict(self._ours)
 
     def ours(self) -> frozenset[TopicPartition]:
@@ -58,7 +58,7 @@ class Assignments(ConsumerRebalanceListener):  # type: ignore[misc]
     def pause(self) -> None:
         with self._lock:
             for partition in self._ours:
-                self._if_assigned(self._consumer.pause, partition)
+                self._member.pause(partition)
 
     def kept(self, assignment: Assignment) -> frozenset[TopicPartition]:
         """The partitions of `assignment` that have been ours ever since."""
@@ -73,10 +73,4 @@ class Assignments(ConsumerRebalanceListener):  # type: ignore[misc]
         """Read again from `offsets` what has been ours ever since; the rest is somebody else's,
         or came back and is read from where it was committed."""
         for partition in self.kept(assignment):
-            self._if_assigned(self._consumer.seek, partition, offsets[partition])
-
-    @staticmethod
-    def _if_assigned(change: Callable[..., None], partition: TopicPartition, *rest: int) -> None:
-        """The client may have taken it away and not have told us yet."""
-        with contextlib.suppress(KeyError, ValueError, client.IllegalStateError):
-            change(partition, *rest)
+            self._member.seek(partition, offsets[partition])

@@ -15,11 +15,10 @@ import contextlib
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 
-from kafka import TopicPartition
-
 from stream_icd.errors import Action, BrokerError, StreamIcdError
 from stream_icd.kafka.assignments import Assignment
 from stream_icd.kafka.groups import members_of
+from stream_icd.kafka.port.partition import TopicPartition
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.worker_notes import Key, read_notes, write_notes
 

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
-
-from kafka import OffsetAndMetadata, TopicPartition
 
 from stream_icd.kafka.assignments import Assignment
-from stream_icd.kafka.delivery import NextOffsets
-from stream_icd.kafka.reader import our_record
+from stream_icd.kafka.port.partition import Offsets
+from stream_icd.kafka.port.reader import Polled
 from stream_icd.kafka.record import Record
 
 
@@ -25,26 +22,20 @@ class Batch:
 
     records: tuple[Record, ...]
     assignment: Assignment
-    first: dict[TopicPartition, int]
-    next: NextOffsets
+    first: Offsets
+    next: Offsets
 
     @staticmethod
-    def of(polled: dict[TopicPartition, list[Any]], assignment: Assignment) -> Batch:
+    def of(polled: Polled, assignment: Assignment) -> Batch:
         """The batch of what a poll gave under this assignment."""
         return Batch(
-            records=tuple(our_record(r) for records in polled.values() for r in records),
+            records=tuple(record for records in polled.values() for record in records),
             assignment={p: assignment[p] for p in polled},
             first={p: records[0].offset for p, records in polled.items()},
-            next={
-                p: OffsetAndMetadata(records[-1].offset + 1, "", -1)
-                for p, records in polled.items()
-            },
+            next={p: records[-1].offset + 1 for p, records in polled.items()},
         )
 
     @property
     def places(self) -> str:
         """Its offsets, first and last: `topic[partition]@first..last` for each partition."""
-        return ", ".join(
-            f"{p.topic}[{p.partition}]@{first}..{self.next[p].offset - 1}"
-            for p, first in self.first.items()
-        )
+        return ", ".join(f"{p}@{first}..{self.next[p] - 1}" for p, first in self.first.items())

@@ -6,15 +6,12 @@ import logging
 import uuid
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
 
 from stream_icd.errors import BrokerUnavailable, DeliveryFailed, NameTaken, RecordTooLarge
 from stream_icd.kafka.batch import Batch
-from stream_icd.kafka.clients import client_name
+from stream_icd.kafka.clock import Clock
 from stream_icd.kafka.delivery import (
     Delivery,
-    GroupMovedOn,
-    NextOffsets,
     Outlet,
     is_fenced,
     open_outlet,
@@ -22,6 +19,9 @@ from stream_icd.kafka.delivery import (
 from stream_icd.kafka.groups import members_of
 from stream_icd.kafka.held_offsets import HeldOffsets
 from stream_icd.kafka.membership import Membership
+from stream_icd.kafka.port.errors import GroupMovedOn
+from stream_icd.kafka.port.group_metadata import GroupMetadata
+from stream_icd.kafka.port.partition import Offsets, TopicPartition
 from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.settings import KafkaSettings
 
@@ -50,6 +50,7 @@ class BatchDelivery:
         held: HeldOffsets,
         learn: Learn | None,
         look_at_topic: Callable[[], None],
+        clock: Clock,
     ) -> None:
         self._settings = settings
         self._group = group
@@ -58,12 +59,15 @@ class BatchDelivery:
         self._held = held
         self._learn = learn
         self._look_at_topic = look_at_topic
+        self._clock = clock
         self._instance = settings.instance_id or uuid.uuid4().hex
         self._outlet: Outlet | None = None
 
     def open(self) -> None:
         """Make ready to publish, and end what a former worker of our name left open."""
-        self._outlet = open_outlet(self._settings, self._delivery, self._group, self._instance)
+        self._outlet = open_outlet(
+            self._settings, self._delivery, self._group, self._instance, self._clock
+        )
 
     def close(self) -> None:
         """Publish no more."""
@@ -112,12 +116,12 @@ class BatchDelivery:
                 self._look_at_topic()  # of one that is gone, the client asks for ever
 
     def _publish(
-        self, outgoing: Sequence[OutgoingRecord], offsets: NextOffsets, generation: Any
+        self, outgoing: Sequence[OutgoingRecord], offsets: Offsets, group: GroupMetadata
     ) -> None:
         outlet = self._outlet
         assert outlet is not None, "opened before"
         try:
-            outlet.publish(outgoing, offsets, generation)
+            outlet.publish(outgoing, offsets, group)
         except (DeliveryFailed, BrokerUnavailable, RecordTooLarge):
             self._outlet = None
             outlet.close()
@@ -140,9 +144,9 @@ class BatchDelivery:
         The broker answers only once no open transaction holds these offsets any more.
         """
         kept = self._member.assignments.kept(batch.assignment)
-        return bool(kept) and all(self._next(p) == batch.next[p].offset for p in kept)
+        return bool(kept) and all(self._next(p) == batch.next[p] for p in kept)
 
-    def _next(self, partition: Any) -> int | None:
+    def _next(self, partition: TopicPartition) -> int | None:
         try:
             found = self._member.committed(partition)
         except BrokerUnavailable:
@@ -173,5 +177,5 @@ class BatchDelivery:
     def _has_namesake(self) -> bool:
         members = members_of(self._settings, self._group)
         own = self._member.id
-        ours = client_name(self._settings)
+        ours = self._settings.member_name
         return any(name == ours and member != own for member, name in members.items())

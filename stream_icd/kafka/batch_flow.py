@@ -16,7 +16,7 @@ from stream_icd.kafka.batch_done import BatchDone
 from stream_icd.kafka.clock import Clock
 from stream_icd.kafka.crashed_records import CrashedRecords
 from stream_icd.kafka.held_offsets import HeldOffsets
-from stream_icd.kafka.membership import BUSY_POLL_MS, POLL_MS, Membership
+from stream_icd.kafka.membership import BUSY_POLL_S, POLL_S, Membership
 from stream_icd.kafka.periodic_checks import PeriodicChecks
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.stop import Stop
@@ -76,7 +76,7 @@ class BatchFlow:
             self._delivery.open()
             begun: _Begun | None = None
             while not stop.is_set():
-                begun = begun or self._begin(POLL_MS)
+                begun = begun or self._begin(POLL_S)
                 if begun is not None:
                     with bound_contextvars(batch=begun.batch.places):
                         begun = self._finish(begun)
@@ -87,10 +87,10 @@ class BatchFlow:
             self._member.close()
             self._delivery.close()
 
-    def _begin(self, timeout_ms: int) -> _Begun | None:
+    def _begin(self, timeout_s: float) -> _Begun | None:
         """Have the records that come within that time worked on, if any do."""
         assignment = self._crashed.take_over()
-        polled = self._member.fetch(timeout_ms, 1 if self._crashed.come_alone() else None)
+        polled = self._member.fetch(timeout_s, 1 if self._crashed.come_alone() else None)
         if not polled:
             return None
         batch = Batch.of(polled, assignment)
@@ -133,7 +133,7 @@ class BatchFlow:
 
     def _begin_ahead(self) -> _Begun | None:
         try:
-            return self._begin(BUSY_POLL_MS)
+            return self._begin(BUSY_POLL_S)
         except RecordUndecodable:
             return None  # it is raised again when what came before it is delivered
 

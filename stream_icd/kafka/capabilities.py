@@ -4,49 +4,21 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from typing import Any
-
-from kafka import TopicPartition
-from kafka import errors as client
-from kafka.protocol.api_key import ApiKey
+from dataclasses import replace
 
 from stream_icd.errors import BrokerError, BrokerUnavailable
-from stream_icd.kafka.clients import open_admin, open_consumer, open_producer
+from stream_icd.kafka.connect import connect
+from stream_icd.kafka.port.capabilities import Capabilities
+from stream_icd.kafka.port.partition import TopicPartition
+from stream_icd.kafka.port.producer import Producer
+from stream_icd.kafka.port.topic import TopicSpec
+from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.settings import KafkaSettings
-from stream_icd.kafka.topics import TopicSpec, create_topics
-from stream_icd.kafka.translate import translated
+from stream_icd.kafka.topics import create_topics
 
 READ_BACK_TIMEOUT_S = 10.0
-
-
-@dataclass(frozen=True, slots=True)
-class Capabilities:
-    """What may be relied on.
-
-    Attributes:
-        software: "kafka", or "tansu" (the embedded broker).
-        hides_aborted: readers of committed records never see an aborted transaction's, which is
-            what exactly-once rests on.
-        exact_end_offsets: asking for the end of a partition gives its end.
-        exact_times: asking for the offset of a time goes by the records' timestamps.
-        enforces_message_size: the broker itself refuses records above `max.message.bytes`.
-        expires: retention removes old records, and compaction superseded ones.
-        persistent: records survive a restart of the broker.
-    """
-
-    software: str
-    hides_aborted: bool
-    exact_end_offsets: bool
-    exact_times: bool
-    enforces_message_size: bool
-    expires: bool
-    persistent: bool
-
-
-KAFKA = Capabilities("kafka", True, True, True, True, True, True)
-TANSU = Capabilities("tansu", False, False, False, False, False, False)
 
 
 def recognise(settings: KafkaSettings) -> Capabilities:
@@ -55,9 +27,8 @@ def recognise(settings: KafkaSettings) -> Capabilities:
     Raises:
         BrokerUnavailable: nobody answers.
     """
-    with open_admin(settings) as admin, translated("ask the broker what it supports"):
-        # Apache Kafka has it since 0.11, tansu has not; a cluster's id can be anything.
-        return KAFKA if ApiKey.OffsetForLeaderEpoch in admin.api_versions() else TANSU
+    with connect(settings).admin() as admin:
+        return admin.known_capabilities()
 
 
 def probe(settings: KafkaSettings) -> Capabilities:
@@ -71,7 +42,7 @@ def probe(settings: KafkaSettings) -> Capabilities:
     """
     known = recognise(settings)
     try:
-        with _throwaway_topic(settings) as topic, translated("try a transaction"):
+        with _throwaway_topic(settings) as topic:
             _write_one_aborted_and_one_committed(settings, topic)
             seen = _first_committed_value(settings, topic)
     except BrokerUnavailable:
@@ -82,39 +53,54 @@ def probe(settings: KafkaSettings) -> Capabilities:
 
 
 @contextmanager
-def _throwaway_topic(settings: KafkaSettings) -> Iterator[str]:
+def _throwaway_topic(settings: KafkaSettings) -> Iterator[TopicPartition]:
     topic = f"stream-icd-probe-{uuid.uuid4().hex}"
     create_topics(settings, [TopicSpec(topic)])
     try:
-        yield topic
+        yield TopicPartition(topic, 0)
     finally:
-        with open_admin(settings) as admin, translated(f"delete topic {topic}"):
-            admin.delete_topics([topic])
+        with connect(settings).admin() as admin:
+            admin.delete_topic(topic)
 
 
-def _write_one_aborted_and_one_committed(settings: KafkaSettings, topic: str) -> None:
-    producer = open_producer(settings, transactional_id=topic)
+def _write_one_aborted_and_one_committed(settings: KafkaSettings, place: TopicPartition) -> None:
+    producer = connect(settings).transactional_producer(place.topic)
     try:
-        producer.init_transactions()
-        producer.begin_transaction()
-        producer.send(topic, b"aborted").get(settings.request_timeout_s)
-        producer.abort_transaction()
-        producer.begin_transaction()
-        producer.send(topic, b"committed").get(settings.request_timeout_s)
-        producer.commit_transaction()
+        producer.begin_transactions()
+        producer.begin()
+        _write(producer, place, b"aborted", settings.request_timeout_s)
+        producer.abort()
+        producer.begin()
+        _write(producer, place, b"committed", settings.request_timeout_s)
+        producer.commit()
     finally:
-        producer.close(timeout=1)
+        producer.close(1.0)
 
 
-def _first_committed_value(settings: KafkaSettings, topic: str) -> Any:
-    consumer = open_consumer(settings)
+def _write(producer: Producer, place: TopicPartition, value: bytes, timeout_s: float) -> None:
+    written: Future[None] = Future()
+
+    def settled(refused: Exception | None) -> None:
+        if refused is None:
+            written.set_result(None)
+        else:
+            written.set_exception(refused)
+
+    producer.send(OutgoingRecord(place.topic, value, partition=place.partition), settled)
     try:
-        partition = TopicPartition(topic, 0)
-        consumer.assign([partition])
-        consumer.seek(partition, 0)
+        written.result(timeout_s)
+    except TimeoutError as error:
+        raise BrokerUnavailable(f"no record could be written within {timeout_s:g} s") from error
+
+
+def _first_committed_value(settings: KafkaSettings, place: TopicPartition) -> bytes | None:
+    reader = connect(settings).reader()
+    try:
+        reader.assign([place])
+        reader.seek(place, 0)
         for _ in range(round(READ_BACK_TIMEOUT_S / 0.2)):
-            for record in consumer.poll(timeout_ms=200).get(partition, ()):
+            for record in reader.poll(0.2).get(place, ()):
                 return record.value
-        raise client.KafkaTimeoutError(f"{topic} gave nothing back")
+        raise BrokerUnavailable(f"{place.topic} gave nothing back")
     finally:
-        consumer.close()
+        reader.close()

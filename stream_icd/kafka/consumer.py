@@ -10,21 +10,18 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable
 
-from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
-
 from stream_icd.kafka.attempts import Attempts
 from stream_icd.kafka.batch_delivery import BatchDelivery, Learn
 from stream_icd.kafka.batch_done import BatchDone
 from stream_icd.kafka.batch_flow import BatchFlow, Handle
-from stream_icd.kafka.clients import client_name, open_consumer
 from stream_icd.kafka.clock import Clock
+from stream_icd.kafka.connect import connect
 from stream_icd.kafka.crashed_records import CrashedRecords, GiveUp
 from stream_icd.kafka.delivery import Delivery, resolve
 from stream_icd.kafka.held_offsets import HeldOffsets
 from stream_icd.kafka.membership import GiveBack, Membership
 from stream_icd.kafka.periodic_checks import PeriodicChecks
-from stream_icd.kafka.poll import Poller
-from stream_icd.kafka.settings import KafkaSettings, milliseconds
+from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.stop import Stop
 from stream_icd.kafka.topics import describe_topic
 from stream_icd.kafka.watcher import Watcher
@@ -90,17 +87,7 @@ def run_consumer(
     """
     describe_topic(settings, topic)
     kept = resolve(settings, delivery)
-    consumer = open_consumer(
-        settings,
-        group_id=group,
-        client_id=client_name(settings),
-        max_poll_records=max_records,
-        session_timeout_ms=milliseconds(settings.session_timeout_s),
-        heartbeat_interval_ms=milliseconds(settings.heartbeat_interval_s),
-        max_poll_interval_ms=milliseconds(settings.max_poll_interval_s),
-        partition_assignment_strategy=(CooperativeStickyAssignor,),
-    )
-    poller = Poller(consumer, stop, settings)
+    consumer = connect(settings).member(group, max_records, stop)
     watcher = watcher or Watcher()
 
     def done(batch: BatchDone) -> None:
@@ -108,13 +95,13 @@ def run_consumer(
         watcher.done(batch)
 
     try:
-        member = Membership(settings, topic, group, consumer, poller, stop, watcher, clock)
+        member = Membership(settings, topic, group, consumer, stop, watcher, clock)
         attempts = Attempts(settings, topic, group, max_records * (2 if ahead else 1))
         held = HeldOffsets(settings, group, clock.now)
         checks = PeriodicChecks(settings, topic, member, held, clock)
         flow = BatchFlow(
             member,
-            BatchDelivery(settings, group, kept, member, held, learn, checks.look_at_topic),
+            BatchDelivery(settings, group, kept, member, held, learn, checks.look_at_topic, clock),
             CrashedRecords(member, attempts, give_up),
             held,
             checks,
@@ -127,5 +114,5 @@ def run_consumer(
         with contextlib.suppress(GiveBack):
             flow.run(stop)
     finally:
-        poller.close()
+        consumer.close()
     return kept

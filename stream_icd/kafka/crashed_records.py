@@ -7,12 +7,11 @@ import logging
 from collections.abc import Callable, Iterable
 from functools import partial
 
-from kafka import TopicPartition
-
 from stream_icd.kafka.assignments import Assignment
 from stream_icd.kafka.attempts import Attempts, blames_record
 from stream_icd.kafka.batch import Batch
 from stream_icd.kafka.membership import Membership
+from stream_icd.kafka.port.partition import TopicPartition
 from stream_icd.kafka.record import OutgoingRecord, Record
 
 log = logging.getLogger(__name__)

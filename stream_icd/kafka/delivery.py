@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import time
 from collections.abc import Callable, Sequence
 from enum import Enum
-from typing import Any, Protocol
-
-from kafka import OffsetAndMetadata, TopicPartition
-from kafka import errors as client
+from functools import partial
+from typing import Protocol
 
 from stream_icd.errors import (
     BrokerError,
@@ -22,10 +19,14 @@ from stream_icd.errors import (
     TopicMissing,
 )
 from stream_icd.kafka.capabilities import probe
-from stream_icd.kafka.producer import Publisher
+from stream_icd.kafka.clock import Clock
+from stream_icd.kafka.connect import connect
+from stream_icd.kafka.port.errors import Fenced, GroupMovedOn
+from stream_icd.kafka.port.group_metadata import GroupMetadata
+from stream_icd.kafka.port.partition import Offsets
+from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.settings import KafkaSettings
-from stream_icd.kafka.translate import lacks_right, translate
 from stream_icd.kafka.worker import Worker
 
 log = logging.getLogger(__name__)
@@ -33,17 +34,6 @@ log = logging.getLogger(__name__)
 # Of a transaction's time: who is fenced within this share of it was not fenced for taking too long.
 # The broker counts by a clock of its own.
 CERTAIN = 0.9
-
-NextOffsets = dict[TopicPartition, OffsetAndMetadata]
-
-# The group gave our partitions to somebody else, or is about to: nothing of this attempt counts.
-GROUP_MOVED_ON = (
-    client.CommitFailedError,
-    client.IllegalGenerationError,
-    client.UnknownMemberIdError,
-    client.FencedInstanceIdError,
-    client.RebalanceInProgressError,
-)
 
 
 class Delivery(Enum):
@@ -57,10 +47,6 @@ class Delivery(Enum):
     AUTO = "auto"
     EXACTLY_ONCE = "exactly-once"
     AT_LEAST_ONCE = "at-least-once"
-
-
-class GroupMovedOn(Exception):
-    """The broker refused the attempt because the group has a new generation."""
 
 
 def resolve(settings: KafkaSettings, wanted: Delivery) -> Delivery:
@@ -104,8 +90,10 @@ class Outlet(Protocol):
             RecordTooLarge, TopicMissing: it cannot.
         """
 
-    def publish(self, records: Sequence[OutgoingRecord], offsets: NextOffsets, group: Any) -> None:
-        """Return when `records` are safe at the broker; without `offsets`, `group` is not asked.
+    def publish(
+        self, records: Sequence[OutgoingRecord], offsets: Offsets, group: GroupMetadata | None
+    ) -> None:
+        """Return when `records` are safe at the broker; without a `group` none are committed.
 
         Raises:
             GroupMovedOn: nothing of it is visible; the group has a new generation.
@@ -128,7 +116,12 @@ class AtLeastOnce:
     def check(self, record: OutgoingRecord) -> None:
         self._publisher.check(record)
 
-    def publish(self, records: Sequence[OutgoingRecord], offsets: NextOffsets, group: Any) -> None:  # noqa: ARG002
+    def publish(
+        self,
+        records: Sequence[OutgoingRecord],
+        offsets: Offsets,  # noqa: ARG002
+        group: GroupMetadata | None,  # noqa: ARG002
+    ) -> None:
         for record in records:
             self._publisher.send(record)
         self._publisher.flush()
@@ -150,86 +143,79 @@ class ExactlyOnce:
 
     atomic = True
 
-    def __init__(self, settings: KafkaSettings, group: str, instance: str) -> None:
+    def __init__(self, settings: KafkaSettings, group: str, instance: str, clock: Clock) -> None:
         self._timeout_s = settings.transaction_timeout_s  # then the broker has aborted it anyway
         self._name = f"{group}-{instance}"
-        self._publisher = Publisher(settings, transactional_id=self._name)
+        self._clock = clock
+        self._producer = connect(settings).transactional_producer(self._name)
+        self._publisher = Publisher(settings, self._producer)
         self._caller = Worker("transaction")
         try:
-            self._publisher.client.init_transactions()
-        except client.KafkaError as error:
+            self._producer.begin_transactions()
+        except BaseException:
             self.close()
-            raise translate(error, f"begin transactions as {self._name}") from error
+            raise
 
     def check(self, record: OutgoingRecord) -> None:
         self._publisher.check(record)
 
-    def publish(self, records: Sequence[OutgoingRecord], offsets: NextOffsets, group: Any) -> None:
-        began = time.monotonic()
+    def publish(
+        self, records: Sequence[OutgoingRecord], offsets: Offsets, group: GroupMetadata | None
+    ) -> None:
+        began = self._clock.now()
         try:
             self._publish(records, offsets, group)
-        except GROUP_MOVED_ON as error:
+        except GroupMovedOn:
             self._abort()
-            raise GroupMovedOn(str(error)) from error
+            raise
         except (MessageTooLarge, TopicMissing, NotAllowed):
             with contextlib.suppress(BrokerError):  # what went wrong before is what counts
                 self._abort()  # readers would wait for what we leave open
             raise
-        except (client.KafkaError, DeliveryFailed) as error:
-            if is_fenced(error) and time.monotonic() - began < CERTAIN * self._timeout_s:
+        except DeliveryFailed as error:
+            if is_fenced(error) and self._clock.now() - began < CERTAIN * self._timeout_s:
                 raise NameTaken(
                     f"another program has begun transactions as {self._name}"
                 ) from error
-            if isinstance(error, DeliveryFailed):
-                raise
-            raise self._failed(error) from error
+            raise
 
     def close(self) -> None:
         self._caller.close()
         self._publisher.close()
 
-    def _publish(self, records: Sequence[OutgoingRecord], offsets: NextOffsets, group: Any) -> None:
-        producer = self._publisher.client
-        producer.begin_transaction()
+    def _publish(
+        self, records: Sequence[OutgoingRecord], offsets: Offsets, group: GroupMetadata | None
+    ) -> None:
+        self._producer.begin()
         for record in records:
             self._publisher.send(record)
         self._publisher.flush(self._timeout_s)
-        if offsets:
-            self._in_time(producer.send_offsets_to_transaction, offsets, group)
-        self._in_time(producer.commit_transaction)
+        if offsets and group is not None:
+            self._in_time("send_offsets", partial(self._producer.send_offsets, offsets, group))
+        self._in_time("commit", self._producer.commit)
 
     def _abort(self) -> None:
-        try:
-            self._in_time(self._publisher.client.abort_transaction)
-        except client.KafkaError as error:
-            raise self._failed(error) from error
+        self._in_time("abort", self._producer.abort)
 
-    def _failed(self, error: Exception) -> Exception:
-        if lacks_right(error):
-            return translate(error, f"publish in a transaction as {self._name}")
-        return DeliveryFailed(f"the transaction did not succeed: {error}")
-
-    def _in_time(self, call: Callable[..., None], *arguments: Any) -> None:
+    def _in_time(self, name: str, call: Callable[[], None]) -> None:
         """The client waits without end for the broker's answer; so let another thread wait."""
         try:
-            self._caller.submit(call, *arguments).result(self._timeout_s)
+            self._caller.submit(call).result(self._timeout_s)
         except TimeoutError as error:
             raise DeliveryFailed(
-                f"the broker did not answer {call.__name__} within {self._timeout_s:g} s"
+                f"the broker did not answer {name} within {self._timeout_s:g} s"
             ) from error
 
 
 def is_fenced(error: BaseException) -> bool:
     """Whether the broker refused because a producer's transactions are no longer its own."""
-    fenced = (client.ProducerFencedError, client.InvalidProducerEpochError)
-    in_words = client.ProducerFencedError.__name__  # where the client refuses in the broker's place
-    return (
-        isinstance(error, fenced) or isinstance(error.__cause__, fenced) or in_words in str(error)
-    )
+    return isinstance(error, Fenced) or isinstance(error.__cause__, Fenced)
 
 
-def open_outlet(settings: KafkaSettings, delivery: Delivery, group: str, instance: str) -> Outlet:
+def open_outlet(
+    settings: KafkaSettings, delivery: Delivery, group: str, instance: str, clock: Clock = Clock()
+) -> Outlet:
     """The outlet for a delivery that `resolve` gave; no two workers may share an `instance`."""
     if delivery is Delivery.EXACTLY_ONCE:
-        return ExactlyOnce(settings, group, instance)
+        return ExactlyOnce(settings, group, instance, clock)
     return AtLeastOnce(settings)

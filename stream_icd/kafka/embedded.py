@@ -21,7 +21,7 @@ from pathlib import Path
 
 from stream_icd.child_process import start_child, stop_child, tail
 from stream_icd.errors import BadSettings, BrokerUnavailable, MissingExtra
-from stream_icd.kafka.clients import open_admin
+from stream_icd.kafka.connect import connect
 from stream_icd.kafka.settings import KafkaSettings
 
 LOOPBACK = "127.0.0.1"
@@ -146,7 +146,7 @@ def _wait_until_it_answers(
         security_protocol="PLAINTEXT",
         connect_timeout_s=max(1.0, deadline - time.monotonic()),
     )
-    with open_admin(settings):
+    with connect(settings).admin():
         pass
 
 

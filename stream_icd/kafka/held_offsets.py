@@ -5,12 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Iterable
 
-from kafka import TopicPartition
-
 from stream_icd.errors import BrokerError, OffsetHeld
-from stream_icd.kafka.clients import open_admin
+from stream_icd.kafka.connect import connect
+from stream_icd.kafka.port.partition import TopicPartition
 from stream_icd.kafka.settings import KafkaSettings
-from stream_icd.kafka.translate import translated
 
 # A broker looks every 10 s for transactions that are over; what lasts so much longer, hangs.
 GRACE_S = 45.0
@@ -61,8 +59,8 @@ class HeldOffsets:
     def _broker_answers(self) -> bool:
         """Whether it tells the position to who does not ask for what is pending."""
         try:
-            with open_admin(self._settings) as admin, translated("look up a group"):
-                admin.list_group_offsets(self._group)
+            with connect(self._settings).admin() as admin:
+                admin.group_offsets(self._group)
         except BrokerError:
             return False
         return True

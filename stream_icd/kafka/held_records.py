@@ -5,18 +5,17 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
-from typing import Any
 
-from kafka import TopicPartition
-from kafka import errors as client
-
+from stream_icd.errors import StreamIcdError
 from stream_icd.kafka.held_offsets import GRACE_S
+from stream_icd.kafka.port.partition import TopicPartition
+from stream_icd.kafka.port.reader import Reader
 from stream_icd.kafka.settings import KafkaSettings
 
 log = logging.getLogger(__name__)
 
 LOOK_EVERY_S = 15.0
-ASK_TIMEOUT_MS = 500
+ASK_TIMEOUT_S = 0.5
 
 
 class HeldRecords:
@@ -36,18 +35,18 @@ class HeldRecords:
         self._held: dict[TopicPartition, tuple[int, float]] = {}
         self._said: set[tuple[TopicPartition, int]] = set()
 
-    def look(self, consumer: Any) -> None:
+    def look(self, reader: Reader) -> None:
         """Now and then see where the transactions in its partitions begin; changes nothing."""
         if self._clock() - self._looked < LOOK_EVERY_S:
             return
         self._looked = self._clock()
         try:
-            ends = consumer.end_offsets(list(consumer.assignment()), timeout_ms=ASK_TIMEOUT_MS)
-        except client.KafkaError:
+            ends = reader.ends(reader.assigned(), ASK_TIMEOUT_S)
+        except StreamIcdError:  # also where a login is refused for a while
             self._held = {}  # while the broker is away, no transaction can end
             return
         for partition, end in ends.items():
-            self._see(partition, end, consumer.highwater(partition))
+            self._see(partition, end, reader.fetched_end(partition))
 
     def _see(self, partition: TopicPartition, end: int, high_watermark: int | None) -> None:
         if high_watermark is None or end >= high_watermark:

@@ -7,16 +7,11 @@ throws it out for being slow. Everything that may take long is done in the backg
 from __future__ import annotations
 
 import concurrent.futures
-import contextlib
 import logging
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from functools import partial
-from typing import Any, TypeVar, cast
-
-from kafka import TopicPartition
-from kafka import errors as client
-from kafka.structs import MemberState
+from typing import TypeVar
 
 from stream_icd.errors import (
     BrokerError,
@@ -29,26 +24,25 @@ from stream_icd.errors import (
 from stream_icd.kafka.assignments import Assignments
 from stream_icd.kafka.batch import Batch
 from stream_icd.kafka.clock import Clock
-from stream_icd.kafka.delivery import GROUP_MOVED_ON, GroupMovedOn
-from stream_icd.kafka.lag import Lag, is_read, position
-from stream_icd.kafka.poll import Poller
+from stream_icd.kafka.lag import Lag, is_read
+from stream_icd.kafka.port.errors import Undecodable
+from stream_icd.kafka.port.group_metadata import GroupMetadata
+from stream_icd.kafka.port.member import Member
+from stream_icd.kafka.port.partition import TopicPartition
+from stream_icd.kafka.port.reader import Polled
 from stream_icd.kafka.reader import what_is_left
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.stop import Stop
-from stream_icd.kafka.translate import translate, translated
 from stream_icd.kafka.watcher import Watcher
-from stream_icd.kafka.workarounds.fetched_records import Undecodable
-from stream_icd.kafka.workarounds.membership import keep_joining, last_heard
 from stream_icd.kafka.worker import Worker
 
 log = logging.getLogger(__name__)
 Result = TypeVar("Result")
-Polled = dict[TopicPartition, list[Any]]
 
-POLL_MS = 200
+POLL_S = 0.2
 # While work is in hand: how often to poll, and how long a poll may take from a result's latency.
 BUSY_POLL_EVERY_S = 0.1
-BUSY_POLL_MS = 10
+BUSY_POLL_S = 0.01
 COMMIT_TIMEOUT_S = 2.0
 BACKOFF_S = 1.0
 
@@ -71,8 +65,7 @@ class Membership:
         settings: KafkaSettings,
         topic: str,
         group: str,
-        consumer: Any,
-        poller: Poller,
+        member: Member,
         stop: Stop,
         watcher: Watcher,
         clock: Clock,
@@ -80,20 +73,19 @@ class Membership:
         self._settings = settings
         self._topic = topic
         self._group = group
-        self._consumer = consumer
-        self._poller = poller
+        self._member = member
         self._stop = stop
         self._watcher = watcher
         self._clock = clock
         self._errands = Worker(f"{group}-errands")
-        self._lag = Lag(consumer, clock.now)
+        self._lag = Lag(member, clock.now)
         self._stop_by = float("inf")
-        self.assignments = Assignments(consumer)
+        self.assignments = Assignments(member)
         self.in_hand: Mapping[TopicPartition, int] = {}
 
     def join(self) -> None:
         """Begin to take part; partitions come with the polls that follow."""
-        self._consumer.subscribe([self._topic], listener=self.assignments)
+        self._member.subscribe(self._topic, self.assignments)
 
     def close(self) -> None:
         """Start nothing in the background any more; what was started ends by itself."""
@@ -102,16 +94,16 @@ class Membership:
     @property
     def id(self) -> str:
         """What the group calls us now."""
-        return str(self._consumer.group_metadata().member_id)
+        return self._member.group().member_id
 
-    def fetch(self, timeout_ms: int, max_records: int | None) -> Polled:
+    def fetch(self, timeout_s: float, max_records: int | None) -> Polled:
         """Records of our partitions that come within that time.
 
         Raises:
             GiveBack: the client is stuck, and we were asked to stop.
             OffsetGone, RecordUndecodable, MessageTooLarge, ClientStuck: as `run_consumer`.
         """
-        polled = self._poll(timeout_ms, max_records)
+        polled = self._poll(timeout_s, max_records)
         self._lag.fetched()
         return polled
 
@@ -148,16 +140,16 @@ class Membership:
             self._poll_while_busy()
         return future.result()
 
-    def settled(self) -> Any:
+    def settled(self) -> GroupMetadata:
         """The group's current generation, once we are a member of it; polls until we are.
 
         To be taken before looking at the assignments: a generation that ends in between is then
         refused by the broker. One without a member would not be fenced at all (KIP-447).
         """
         while True:
-            membership = self._consumer.group_metadata()
-            if is_settled(membership):
-                return membership
+            known = self._member.group()
+            if known.is_settled:
+                return known
             self._poll_while_busy()
 
     def commit(self, batch: Batch) -> bool:
@@ -167,16 +159,12 @@ class Membership:
             GroupMovedOn: the group has a new generation, or is about to have one.
         """
         try:
-            self._consumer.commit(batch.next, timeout_ms=COMMIT_TIMEOUT_S * 1000)
+            self._member.commit(batch.next, COMMIT_TIMEOUT_S)
             return True
-        except GROUP_MOVED_ON as error:
-            raise GroupMovedOn(str(error)) from error
-        except client.RetriableError as error:
+        except BrokerUnavailable as error:
             log.warning("committing again: %s", error)
             self._poll_while_busy()
             return False
-        except client.KafkaError as error:
-            raise translate(error, f"commit {batch.places} of group {self._group}") from error
 
     def committed(self, partition: TopicPartition) -> int | None:
         """What the group has committed there, once no open transaction holds it any more.
@@ -184,17 +172,15 @@ class Membership:
         Raises:
             BrokerUnavailable: it cannot be had now.
         """
-        with translated("look up what is committed"):
-            found = self._consumer.committed(partition, timeout_ms=COMMIT_TIMEOUT_S * 1000)
-        return cast(int | None, found)
+        return self._member.committed(partition, COMMIT_TIMEOUT_S)
 
     def without_position(self) -> list[TopicPartition]:
         """Those of our partitions of which it is not known yet where to read on."""
-        return [p for p in self.assignments.ours() if position(self._consumer, p) is None]
+        return [p for p in self.assignments.ours() if self._member.position(p) is None]
 
     def is_read(self, partition: TopicPartition) -> bool:
         """Whether everything is read there that the last fetch told of."""
-        return is_read(self._consumer, partition)
+        return is_read(self._member, partition)
 
     def _poll_while_busy(self) -> None:
         """Take part in the group without taking records."""
@@ -205,30 +191,26 @@ class Membership:
         if self._clock.now() > self._stop_by:
             raise GiveBack
         self.assignments.pause()
-        if self._poll(BUSY_POLL_MS if self._is_member() else POLL_MS):
+        if self._poll(BUSY_POLL_S if self._member.group().stable else POLL_S):
             raise BrokerError("the client gave records of paused partitions")
 
-    def _poll(self, timeout_ms: int, max_records: int | None = None) -> Polled:
-        polled = self._polled(timeout_ms, max_records)
-        self._watcher.polled(self._generation(), self._silence_s())
+    def _poll(self, timeout_s: float, max_records: int | None = None) -> Polled:
+        polled = self._polled(timeout_s, max_records)
+        group = self._member.group()
+        settled = group.generation if group.is_settled else None
+        self._watcher.polled(settled, self._member.silence_s())
         just_now = {p: records[0].offset for p, records in polled.items()}
         lag = self._lag.look(self.assignments.ours(), {**just_now, **self.in_hand})
         if lag is not None:
             self._watcher.lagged(lag)
         return polled
 
-    def _polled(self, timeout_ms: int, max_records: int | None) -> Polled:
+    def _polled(self, timeout_s: float, max_records: int | None) -> Polled:
         try:
-            polled = self._poller.poll(timeout_ms, max_records)
-            keep_joining(self._consumer)
-            return polled
-        except client.NoOffsetForPartitionError as error:
-            for partition in error.args[0]:  # the group never committed it
-                with contextlib.suppress(ValueError):  # it may have gone just now
-                    self._consumer.seek_to_beginning(partition)
-        except client.OffsetOutOfRangeError as error:
+            return self._member.poll(timeout_s, max_records)
+        except OffsetGone as error:
             raise OffsetGone(
-                f"group {self._group}: {error}; {what_is_left(self._consumer)}. To go on there, "
+                f"group {self._group}: {error}; {what_is_left(self._member)}. To go on there, "
                 f"{self._skip}"
             ) from error
         except Undecodable as error:
@@ -240,12 +222,9 @@ class Membership:
             if self._stop.is_set():
                 raise GiveBack from error
             raise ClientStuck(f"{error}: {self._skip} --to PARTITION:OFFSET") from error
-        except client.RetriableError as error:
+        except BrokerUnavailable as error:
             log.warning("polling again: %s", error)
-        except client.KafkaError as error:
-            with translated(f"consume {self._topic}"):
-                raise error
-        return {}
+            return {}
 
     @property
     def _skip(self) -> str:
@@ -255,24 +234,7 @@ class Membership:
             f"--topic {self._topic}"
         )
 
-    def _generation(self) -> int | None:
-        """The group's generation, where we are a settled member of it."""
-        membership = self._consumer.group_metadata()
-        return int(membership.generation_id) if is_settled(membership) else None
-
-    def _silence_s(self) -> float:
-        """Seconds since the broker last answered a heartbeat, or let us join."""
-        return self._clock.now() - last_heard(self._consumer)
-
-    def _is_member(self) -> bool:
-        return bool(self._consumer.group_metadata().state == MemberState.STABLE)
-
     def _pause_s(self) -> float:
         """Between two polls; none while joining, since the client (3.0.12) joins once more where
         a join succeeds between two polls."""
-        return BUSY_POLL_EVERY_S if self._is_member() else 0.0
-
-
-def is_settled(membership: Any) -> bool:
-    """Whether a member knows its group's generation, and nothing is about to change it."""
-    return bool(membership.state == MemberState.STABLE and membership.generation_id >= 0)
+        return BUSY_POLL_EVERY_S if self._member.group().stable else 0.0

@@ -6,27 +6,31 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
-from typing import Any, Literal
+from typing import Literal
 
-from kafka import TopicPartition
-from kafka import errors as client
-
-from stream_icd.errors import BadSettings, ClientStuck, OffsetGone, RecordUndecodable
+from stream_icd.errors import (
+    BadSettings,
+    BrokerUnavailable,
+    ClientStuck,
+    OffsetGone,
+    RecordUndecodable,
+    StreamIcdError,
+)
 from stream_icd.kafka.capabilities import recognise
-from stream_icd.kafka.clients import open_admin, open_consumer
+from stream_icd.kafka.connect import connect
 from stream_icd.kafka.held_records import HeldRecords
-from stream_icd.kafka.poll import Poller
+from stream_icd.kafka.port.partition import Offsets, TopicPartition
+from stream_icd.kafka.port.reader import Polled, Reader
 from stream_icd.kafka.record import Record
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.stop import Stop
 from stream_icd.kafka.topics import describe_topic
-from stream_icd.kafka.translate import translated
 
 Start = Literal["beginning", "latest"] | datetime | Mapping[int, int]
 Until = Literal["forever", "end", "settled"]
-Offsets = dict[TopicPartition, int]
 
-POLL_MS = 200
+POLL_S = 0.2
+ANSWER_TIMEOUT_S = 5.0
 
 
 @contextmanager
@@ -71,46 +75,41 @@ def open_reader(
         TopicPartition(topic, p) for p in range(describe_topic(settings, topic).partitions)
     ]
     known = recognise(settings)
-    consumer = open_consumer(settings)
-    poller = Poller(consumer, stop, settings)
+    reader = connect(settings).reader(stop)
     try:
-        with translated(f"read {topic}"):
-            consumer.assign(partitions)
-            begins = consumer.beginning_offsets(partitions)
-            ends = consumer.end_offsets(partitions)
-            if until == "settled" or not known.exact_end_offsets:
-                ends = _high_watermarks(consumer, poller, ends, settings)
-            positions = _positions(consumer, start, begins, ends, known.exact_times)
-            for partition, offset in positions.items():
-                consumer.seek(partition, offset)
+        reader.assign(partitions)
+        begins = reader.begins(partitions)
+        ends = reader.ends(partitions)
+        if until == "settled" or not known.exact_end_offsets:
+            ends = _high_watermarks(reader, ends, settings)
+        for partition, offset in _positions(reader, start, begins, ends, known.exact_times).items():
+            reader.seek(partition, offset)
         since_ms = start.timestamp() * 1000 if isinstance(start, datetime) else float("-inf")
         stops_at = {} if until == "forever" else ends
         held = HeldRecords(settings) if known.exact_end_offsets else None
-        yield _limited(_records(consumer, poller, settings, since_ms, stops_at, stop, held), limit)
+        yield _limited(_records(reader, settings, since_ms, stops_at, stop, held), limit)
     finally:
-        poller.close()
+        reader.close()
 
 
 def _positions(
-    consumer: Any, start: Start, begins: Offsets, ends: Offsets, exact_times: bool
+    reader: Reader, start: Start, begins: Offsets, ends: Offsets, exact_times: bool
 ) -> Offsets:
     if isinstance(start, str):
         return {"beginning": begins, "latest": ends}[start]
     if isinstance(start, datetime):
-        return _at_time(consumer, start, begins, ends, exact_times)
+        return _at_time(reader, start, begins, ends, exact_times)
     return _at_offsets(start, begins, ends)
 
 
 def _at_time(
-    consumer: Any, start: datetime, begins: Offsets, ends: Offsets, exact_times: bool
+    reader: Reader, start: datetime, begins: Offsets, ends: Offsets, exact_times: bool
 ) -> Offsets:
     if start.tzinfo is None:
         raise BadSettings(f"the start {start.isoformat()} has no time zone: add one, such as Z")
     if not exact_times:
         return begins  # every record's timestamp is compared while reading
-    milliseconds = max(0, round(start.timestamp() * 1000))
-    found = consumer.offsets_for_times(dict.fromkeys(begins, milliseconds))
-    return {p: found[p].offset if found.get(p) else ends[p] for p in begins}
+    return ends | reader.at_time(begins, max(0, round(start.timestamp() * 1000)))
 
 
 def _at_offsets(start: Mapping[int, int], begins: Offsets, ends: Offsets) -> Offsets:
@@ -127,27 +126,27 @@ def _at_offsets(start: Mapping[int, int], begins: Offsets, ends: Offsets) -> Off
     return positions
 
 
-def _high_watermarks(
-    consumer: Any, poller: Poller, ends: Offsets, settings: KafkaSettings
-) -> Offsets:
+def _high_watermarks(reader: Reader, ends: Offsets, settings: KafkaSettings) -> Offsets:
     """The real ends, where the broker gives the start of the last batch, or of the first open
     transaction, for the end.
 
     Fetching there makes the broker tell; what is fetched is dropped by the seek that follows.
     """
     for partition, offset in ends.items():
-        consumer.seek(partition, offset)
+        reader.seek(partition, offset)
     deadline = time.monotonic() + settings.connect_timeout_s
-    while any(consumer.highwater(partition) is None for partition in ends):
+    while True:
+        found = {partition: reader.fetched_end(partition) for partition in ends}
+        known = {partition: end for partition, end in found.items() if end is not None}
+        if known.keys() == ends.keys():
+            return known
         if time.monotonic() > deadline:
-            raise client.KafkaTimeoutError("the broker does not tell where its partitions end")
-        poller.poll(20)
-    return {partition: consumer.highwater(partition) for partition in ends}
+            raise BrokerUnavailable("the broker does not tell where its partitions end")
+        reader.poll(0.02)
 
 
 def _records(
-    consumer: Any,
-    poller: Poller,
+    reader: Reader,
     settings: KafkaSettings,
     since_ms: float,
     ends: Offsets,
@@ -156,67 +155,53 @@ def _records(
 ) -> Iterator[Record]:
     """Poll until stopped or, where there are `ends`, until every partition has reached its own."""
     heard = time.monotonic()
-    while not (stop and stop.is_set()) and not _reached(consumer, ends):
+    while not (stop and stop.is_set()) and not _reached(reader, ends):
         try:
-            polled = _poll(consumer, poller)
+            polled = _poll(reader)
         except ClientStuck:
             if stop and stop.is_set():
                 return
             raise
         if held is not None:
-            held.look(consumer)
+            held.look(reader)
         if polled:
             heard = time.monotonic()
         elif ends and time.monotonic() - heard > settings.connect_timeout_s:
-            with open_admin(settings):  # raises when it is the broker that is gone
+            with connect(settings).admin():  # raises when it is the broker that is gone
                 heard = time.monotonic()
         for partition, records in polled.items():
             for record in records:
                 if stop and stop.is_set():
                     return
-                if record.timestamp >= since_ms and record.offset < ends.get(
+                if record.timestamp_ms >= since_ms and record.offset < ends.get(
                     partition, record.offset + 1
                 ):
-                    yield our_record(record)
+                    yield record
 
 
-def _reached(consumer: Any, ends: Offsets) -> bool:
-    with translated("read"):
-        return bool(ends) and all(consumer.position(p) >= end for p, end in ends.items())
+def _reached(reader: Reader, ends: Offsets) -> bool:
+    at = {partition: reader.position(partition) for partition in ends}
+    return bool(ends) and all((at[p] or 0) >= end for p, end in ends.items())
 
 
-def _poll(consumer: Any, poller: Poller) -> dict[TopicPartition, list[Any]]:
+def _poll(reader: Reader) -> Polled:
     try:
-        with translated("read"):
-            return poller.poll(POLL_MS)
+        return reader.poll(POLL_S)
     except OffsetGone as error:
-        raise OffsetGone(f"{error}; {what_is_left(consumer)}") from error
+        raise OffsetGone(f"{error}; {what_is_left(reader)}") from error
     except RecordUndecodable as error:
         raise RecordUndecodable(f"{error}. To read on, start after them") from error
 
 
-def what_is_left(consumer: Any) -> str:
-    """A sentence on the offsets that the consumer's partitions still hold."""
+def what_is_left(reader: Reader) -> str:
+    """A sentence on the offsets that the reader's partitions still hold."""
     removed = "retention removed that position"
     try:
-        begins = consumer.beginning_offsets(list(consumer.assignment()), timeout_ms=5000)
-    except client.KafkaError:  # what is gone is the news; a broker that stands still is not
+        begins = reader.begins(reader.assigned(), ANSWER_TIMEOUT_S)
+    except StreamIcdError:  # what is gone is the news; a broker that stands still is not
         return f"{removed}; what is left, the broker does not say now"
-    starts = ", ".join(f"{p.topic}[{p.partition}] from {offset}" for p, offset in begins.items())
-    return f"{removed}; what is left: {starts}"
-
-
-def our_record(record: Any) -> Record:
-    """The client's record in our own words."""
-    headers = tuple((str(name), b"" if value is None else value) for name, value in record.headers)
-    return Record(
-        record.topic,
-        record.partition,
-        record.offset,
-        record.timestamp,
-        record.key,
-        record.value,
-        headers,
+    return f"{removed}; what is left: " + ", ".join(
+        f"{partition} from {offset}" for partition, offset in begins.items()
     )
 
 

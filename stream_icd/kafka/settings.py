@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import ssl
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Self
+from typing import ClassVar, Literal, Self
 
 from pydantic import Field, SecretStr, field_validator, model_validator
 
 from stream_icd.settings import Settings
 
 MEBIBYTE = 1024 * 1024
+MEMORY_SCHEME = "memory://"
 
 
 class KafkaSettings(Settings):
@@ -32,7 +33,9 @@ class KafkaSettings(Settings):
     table: ClassVar[str] = "kafka"
 
     bootstrap_servers: str = Field(
-        default="127.0.0.1:9092", description="host:port of one or more brokers, comma separated"
+        default="127.0.0.1:9092",
+        description="host:port of one or more brokers, comma separated; "
+        "or memory://NAME, a broker within the process",
     )
     client_id: str = Field(default="stream-icd", min_length=1)
     instance_id: str | None = Field(
@@ -71,19 +74,21 @@ class KafkaSettings(Settings):
 
     @model_validator(mode="before")
     @classmethod
-    def _with_secrets_of_files(cls, given: dict[str, Any]) -> dict[str, Any]:
+    def _with_secrets_of_files(cls, given: dict[str, object]) -> dict[str, object]:
         read = {}
         for name in ("ssl_password", "sasl_password"):
             file = given.get(f"{name}_file")
             if file is not None and given.get(name) is not None:
                 raise ValueError(f"both {name} and {name}_file are given: leave out one")
             if file is not None:
-                read[name] = _secret_of(Path(file), f"{name}_file")
+                read[name] = _secret_of(Path(str(file)), f"{name}_file")
         return given | read
 
     @field_validator("bootstrap_servers")
     @classmethod
     def _has_hosts_and_ports(cls, value: str) -> str:
+        if value.startswith(MEMORY_SCHEME) and value != MEMORY_SCHEME:
+            return value
         for server in value.split(","):
             host, _, port = server.strip().rpartition(":")
             if not host or not port.isascii() or not port.isdigit() or not 0 < int(port) < 65536:
@@ -129,7 +134,7 @@ class KafkaSettings(Settings):
             except OSError as error:
                 raise ValueError(f"ssl_cafile {self.ssl_cafile}: {_reason(error)}") from None
         if self.ssl_certfile is not None:
-            password = self._tls_options()["ssl_password"]
+            password = self.ssl_password.get_secret_value() if self.ssl_password else ""
             try:
                 context.load_cert_chain(self.ssl_certfile, self.ssl_keyfile, password)
             except OSError as error:
@@ -144,57 +149,10 @@ class KafkaSettings(Settings):
         """The brokers to ask first, one `host:port` each."""
         return [server.strip() for server in self.bootstrap_servers.split(",")]
 
-    def client_options(self) -> dict[str, Any]:
-        """What every kind of client (producer, consumer, admin) is opened with."""
-        return {
-            "bootstrap_servers": self.servers,
-            "client_id": self.client_id,
-            "bootstrap_timeout_ms": milliseconds(self.connect_timeout_s),
-            "request_timeout_ms": milliseconds(self.request_timeout_s),
-            "reconnect_backoff_max_ms": 1000,
-            "security_protocol": self.security_protocol,
-            **self._tls_options(),
-            **self._sasl_options(),
-        }
-
-    def _tls_options(self) -> dict[str, Any]:
-        if "SSL" not in self.security_protocol:
-            return {}
-        return {
-            "ssl_cafile": _text(self.ssl_cafile),
-            "ssl_certfile": _text(self.ssl_certfile),
-            "ssl_keyfile": _text(self.ssl_keyfile),
-            # Without one, an encrypted key would ask for it at a terminal, and wait.
-            "ssl_password": _hidden(self.ssl_password) or _Hidden(""),
-            "ssl_check_hostname": self.ssl_check_hostname,
-        }
-
-    def _sasl_options(self) -> dict[str, Any]:
-        if not self.security_protocol.startswith("SASL"):
-            return {}
-        return {
-            "sasl_mechanism": self.sasl_mechanism,
-            "sasl_plain_username": self.sasl_username,
-            "sasl_plain_password": _hidden(self.sasl_password),
-        }
-
-
-class _Hidden(str):
-    """A secret for the client, which prints its whole configuration when it logs at DEBUG."""
-
-    __slots__ = ()
-
-    def __repr__(self) -> str:
-        return "'**********'"
-
-
-def milliseconds(seconds: float) -> int:
-    """The client counts in whole milliseconds."""
-    return round(seconds * 1000)
-
-
-def _hidden(secret: SecretStr | None) -> str | None:
-    return None if secret is None else _Hidden(secret.get_secret_value())
+    @property
+    def member_name(self) -> str:
+        """What a member of a group is called at the broker: with its own name, if it has one."""
+        return "-".join(filter(None, (self.client_id, self.instance_id)))
 
 
 def _secret_of(path: Path, name: str) -> str:
@@ -212,7 +170,3 @@ def _secret_of(path: Path, name: str) -> str:
 
 def _reason(error: OSError) -> str:
     return str(getattr(error, "reason", None) or error.strerror or error)
-
-
-def _text(path: Path | None) -> str | None:
-    return None if path is None else str(path)

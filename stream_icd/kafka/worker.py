@@ -6,9 +6,10 @@ import queue
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
-from typing import Any, TypeVar
+from typing import TypeVar, TypeVarTuple
 
 Result = TypeVar("Result")
+Arguments = TypeVarTuple("Arguments")
 
 
 class Worker:
@@ -26,7 +27,9 @@ class Worker:
         """Let the thread end once it has nothing left to do."""
         self._tasks.put(None)
 
-    def submit(self, function: Callable[..., Result], *arguments: Any) -> Future[Result]:
+    def submit(
+        self, function: Callable[[*Arguments], Result], *arguments: *Arguments
+    ) -> Future[Result]:
         """Run `function(*arguments)` when everything submitted before has ended."""
         future: Future[Result] = Future()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from stream_icd.errors import BrokerUnavailable, RecordTooLarge
-from stream_icd.kafka.producer import fits, record_limit, too_large
+from stream_icd.kafka.publisher import fits, record_limit, too_large
 from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.messages.claim_settings import ClaimSettings

@@ -18,7 +18,7 @@ from stream_icd.wire.snapshots import encode_snapshot
 
 
 class Sends(Protocol):
-    """Where records go: `stream_icd.kafka.producer.Publisher`, or a list in a test."""
+    """Where records go: `stream_icd.kafka.publisher.Publisher`, or a list in a test."""
 
     def send(self, record: OutgoingRecord) -> None: ...
 

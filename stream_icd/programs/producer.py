@@ -24,9 +24,10 @@ from rich.progress import (
 from rich.text import Text
 
 from stream_icd.errors import BadRow, ContentChanged, NoGoodRows
-from stream_icd.kafka.producer import Publisher
+from stream_icd.kafka.port.topic import TopicSpec
+from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.settings import KafkaSettings
-from stream_icd.kafka.topics import DEFAULT_TOPICS, LABELS, SNAPSHOTS, TopicSpec, create_topics
+from stream_icd.kafka.topics import DEFAULT_TOPICS, LABELS, SNAPSHOTS, create_topics
 from stream_icd.log import configure_logging
 from stream_icd.messages.claim_check import ClaimCheck
 from stream_icd.messages.partitioning import PartitionBy, partitioning

@@ -12,10 +12,11 @@ from stream_icd.communities import Communities
 from stream_icd.errors import BadSettings, TopicMissing
 from stream_icd.history.archive import Archive, Selection, read_message, windows
 from stream_icd.history.layout import Received
-from stream_icd.kafka.producer import Publisher
+from stream_icd.kafka.port.topic import TopicSpec
+from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.settings import KafkaSettings
-from stream_icd.kafka.topics import COMMUNITIES, TopicSpec, create_topics
+from stream_icd.kafka.topics import COMMUNITIES, create_topics
 from stream_icd.messages.claim_check import ClaimCheck
 from stream_icd.messages.outgoing import outgoing
 from stream_icd.store import Store

@@ -23,11 +23,12 @@ from stream_icd.dead_letters.choice import Choice
 from stream_icd.dead_letters.letters import dead_letter
 from stream_icd.dead_letters.retry import open_retry_outlet, plan_retry, retry
 from stream_icd.errors import BadSettings, LimitExceeded, TopicMissing
-from stream_icd.kafka.clients import open_admin, open_producer
-from stream_icd.kafka.producer import Publisher
+from stream_icd.kafka.client.connections import open_admin, open_producer
+from stream_icd.kafka.port.topic import TopicSpec
+from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import OutgoingRecord, Record
-from stream_icd.kafka.topics import TopicSpec, create_topics
+from stream_icd.kafka.topics import create_topics
 from stream_icd.messages.publish import Pace
 from stream_icd.messages.topic_range import TopicRange
 from stream_icd.sources.source import NeverStop

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pytest
 
 from stream_icd.communities import Communities
-from stream_icd.kafka.producer import Publisher
+from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.topics import COMMUNITIES, create_topics
 from stream_icd.snapshot import Window

@@ -17,7 +17,7 @@ from stream_icd.dead_letters.letters import DeadLetterLimit, dead_letter, split_
 from stream_icd.dead_letters.retry import Retry, open_retry_outlet, plan_retry, retry
 from stream_icd.errors import LimitExceeded
 from stream_icd.kafka.consumer import run_consumer
-from stream_icd.kafka.producer import Publisher
+from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.messages.claim_settings import ClaimSettings
@@ -32,6 +32,8 @@ from stream_icd.wire.limits import Limits
 from stream_icd.workers.detect import Detector, DetectSettings
 from stream_icd.workers.runner import Runner
 from tests.brokers import Broker, wait_until
+
+pytestmark = pytest.mark.brokers("memory")
 
 Outgoing = Callable[[Snapshot, str], OutgoingRecord]
 Topics = tuple[str, str]
@@ -149,7 +151,7 @@ def test_what_two_workers_dead_lettered_is_one_record_however_often_it_fails(
 
 
 def test_what_its_topic_takes_no_more_goes_to_the_file_store(
-    embedded: Broker,
+    memory: Broker,
     topic_name: str,
     make_dead_letters: Callable[..., None],
     tmp_path: Path,
@@ -159,8 +161,8 @@ def test_what_its_topic_takes_no_more_goes_to_the_file_store(
     value, headers = b"x" * 20_000, (("ce_id", b"g/1"),)
     make_dead_letters([Record(topic_name, 0, 9, 0, b"g", value, headers)])
     monkeypatch.setenv("STREAM_ICD_MAX_MESSAGE_BYTES", "10000")
-    assert retry_all(embedded, topic_name) == Retry(sent=1)
-    (claimed,) = records(embedded, topic_name)
+    assert retry_all(memory, topic_name) == Retry(sent=1)
+    (claimed,) = records(memory, topic_name)
     assert claimed.value == b""
     whole = redeem(claimed, ClaimSettings())
     assert (whole.value, whole.headers) == (
@@ -179,14 +181,15 @@ def test_what_its_topic_takes_no_more_goes_to_the_file_store(
 
 
 @pytest.fixture
-def make_dead_letters(embedded: Broker, topic_name: str) -> Callable[..., None]:
+def make_dead_letters(memory: Broker, topic_name: str) -> Callable[..., None]:
     """Sets records aside in the dead-letter topic of `topic_name`."""
-    from stream_icd.kafka.topics import TopicSpec, create_topics
+    from stream_icd.kafka.port.topic import TopicSpec
+    from stream_icd.kafka.topics import create_topics
 
-    create_topics(embedded.settings(), TopicSpec(topic_name).with_dead_letters())
+    create_topics(memory.settings(), TopicSpec(topic_name).with_dead_letters())
 
     def make(came: list[Record]) -> None:
-        with Publisher(embedded.settings()) as publisher:
+        with Publisher(memory.settings()) as publisher:
             for record in came:
                 publisher.send(dead_letter(record, "decode", LimitExceeded("too large")))
 

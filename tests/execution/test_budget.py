@@ -19,10 +19,10 @@ from stream_icd.execution.budget import Budget, sent_bytes
 from stream_icd.execution.engines import PoolAtWork, ProcessPool
 from stream_icd.execution.usage import Usage
 from stream_icd.kafka.consumer import run_consumer
-from stream_icd.kafka.producer import Publisher
+from stream_icd.kafka.port.topic import dead_letter_topic
+from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import OutgoingRecord, Record
-from stream_icd.kafka.topics import dead_letter_topic
 from stream_icd.messages.outcome import Outcome
 from stream_icd.registry.model import save_model
 from stream_icd.registry.shipped import VersionedModel, open_model
@@ -33,6 +33,8 @@ from stream_icd.wire.snapshots import encode_snapshot
 from stream_icd.workers.detect import Detector, DetectSettings, RecordDetection
 from stream_icd.workers.runner import Runner
 from tests.brokers import Broker, wait_until
+
+pytestmark = pytest.mark.brokers("memory")
 
 SMALL = Budget(seconds=2, seconds_per_mb=0)
 MARKS = "ICD_TEST_MARKS"

@@ -19,19 +19,12 @@ from typing import Self
 import numpy as np
 
 from stream_icd.child_process import start_child, tail
-from stream_icd.kafka.clients import open_admin
-from stream_icd.kafka.producer import Publisher
+from stream_icd.kafka.client.connections import open_admin
+from stream_icd.kafka.port.topic import TopicSpec, dead_letter_topic
+from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import Until, open_reader
 from stream_icd.kafka.record import OutgoingRecord, Record
-from stream_icd.kafka.topics import (
-    COMMUNITIES,
-    EVENTS,
-    SNAPSHOTS,
-    WORKERS,
-    TopicSpec,
-    create_topics,
-    dead_letter_topic,
-)
+from stream_icd.kafka.topics import COMMUNITIES, EVENTS, SNAPSHOTS, WORKERS, create_topics
 from stream_icd.snapshot import Snapshot, Window, snapshot_from_pairs
 from stream_icd.synthetic.lfr import generate_lfr
 from stream_icd.wire.communities import decode_communities

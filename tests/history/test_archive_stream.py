@@ -18,10 +18,11 @@ from stream_icd.dead_letters.letters import DeadLetterLimit
 from stream_icd.errors import StoreUnwritable
 from stream_icd.history.archive import Archive, Selection, read_message, windows
 from stream_icd.kafka.delivery import Delivery
-from stream_icd.kafka.producer import Publisher
+from stream_icd.kafka.port.topic import TopicSpec
+from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import OutgoingRecord
-from stream_icd.kafka.topics import SNAPSHOTS, TopicSpec, create_topics
+from stream_icd.kafka.topics import SNAPSHOTS, create_topics
 from stream_icd.snapshot import Snapshot
 from stream_icd.store import Store
 from stream_icd.wire.communities import encode_communities

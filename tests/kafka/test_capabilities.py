@@ -4,14 +4,17 @@ import time
 
 import pytest
 
-from stream_icd.kafka.capabilities import KAFKA, TANSU, probe, recognise
+from stream_icd.kafka.capabilities import probe, recognise
+from stream_icd.kafka.port.capabilities import KAFKA, MEMORY, TANSU
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import topic_names
 from tests.brokers import Broker, wait_until
 
+pytestmark = pytest.mark.brokers("memory", "embedded", "kafka")
+
 
 def test_each_broker_is_recognised_and_its_transactions_are_tried(broker: Broker) -> None:
-    expected = {"embedded": TANSU, "kafka": KAFKA}[broker.name]
+    expected = {"memory": MEMORY, "embedded": TANSU, "kafka": KAFKA}[broker.name]
     assert recognise(broker.settings()) == expected
     assert probe(broker.settings()) == expected
 

@@ -11,9 +11,9 @@ import pytest
 from kafka import ConsumerRebalanceListener, OffsetAndMetadata, TopicPartition
 from kafka import errors as client
 
-from stream_icd.kafka.clients import open_consumer
-from stream_icd.kafka.lag import position
-from stream_icd.kafka.topics import TopicSpec, create_topics
+from stream_icd.kafka.client.connections import open_consumer
+from stream_icd.kafka.port.topic import TopicSpec
+from stream_icd.kafka.topics import create_topics
 from tests.brokers import Broker, KafkaNode, wait_until
 from tests.kafka.echo import publish
 
@@ -65,6 +65,15 @@ def opened(broker: Broker) -> Iterator[Any]:
         yield consumer
     finally:
         consumer.close(timeout_ms=5000)
+
+
+def position(consumer: Any, partition: TopicPartition) -> int | None:
+    """Where it reads next; None where it does not know."""
+    try:
+        found: int | None = consumer.position(partition, timeout_ms=0)
+    except client.KafkaError:
+        return None
+    return found
 
 
 def commit(consumer: Any, partition: TopicPartition, offset: int) -> None:

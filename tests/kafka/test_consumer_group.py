@@ -10,14 +10,17 @@ import pytest
 
 from stream_icd.errors import BadSnapshot, BrokerError, NotSupported, OffsetGone, TopicMissing
 from stream_icd.kafka.assignments import Assignment, Assignments
-from stream_icd.kafka.clients import open_admin
+from stream_icd.kafka.connect import connect
 from stream_icd.kafka.consumer import run_consumer
 from stream_icd.kafka.delivery import AtLeastOnce, Delivery
 from stream_icd.kafka.groups import Skipped, skip_what_is_gone
+from stream_icd.kafka.port.topic import TopicSpec
 from stream_icd.kafka.record import Record
-from stream_icd.kafka.topics import TopicSpec, create_topics
+from stream_icd.kafka.topics import create_topics
 from tests.brokers import Broker, wait_until
 from tests.kafka.echo import Echo, killed_before_committing, publish, publish_until, values
+
+pytestmark = pytest.mark.brokers("memory", "embedded", "kafka")
 
 
 @pytest.fixture
@@ -51,6 +54,7 @@ def test_everything_is_handled_in_order_published_and_committed(
     assert sorted(values(settings, pipe[1])) == list(range(110))
 
 
+@pytest.mark.brokers("embedded", "kafka")  # the in-memory one has no sessions
 def test_work_longer_than_session_and_poll_interval_keeps_its_partitions(
     broker: Broker, pipe: tuple[str, str, str]
 ) -> None:
@@ -62,6 +66,7 @@ def test_work_longer_than_session_and_poll_interval_keeps_its_partitions(
     assert len(slow.handled) == 5  # nobody handled anything twice
 
 
+@pytest.mark.brokers("embedded", "kafka")
 def test_a_worker_killed_between_publishing_and_committing_loses_nothing(
     broker: Broker, pipe: tuple[str, str, str]
 ) -> None:
@@ -276,8 +281,8 @@ def test_a_topic_that_is_deleted_meanwhile_is_named(
         with echo:
             publish(settings, pipe[0], 3)
             wait_until(lambda: echo.committed == 3)
-            with open_admin(settings) as admin:
-                admin.delete_topics([pipe[0]])
+            with connect(settings).admin() as admin:
+                admin.delete_topic(pipe[0])
             wait_until(lambda: echo.ended)
 
     with pytest.raises(TopicMissing, match=pipe[0]):

@@ -11,10 +11,11 @@ from pathlib import Path
 import pytest
 
 from stream_icd.errors import BadSettings, MissingExtra
-from stream_icd.kafka.clients import open_admin
+from stream_icd.kafka.client.connections import open_admin
 from stream_icd.kafka.embedded import embedded_broker
+from stream_icd.kafka.port.topic import TopicSpec
 from stream_icd.kafka.settings import KafkaSettings
-from stream_icd.kafka.topics import TopicSpec, create_topics
+from stream_icd.kafka.topics import create_topics
 from tests.brokers import Broker, wait_until
 from tests.children import alive
 

@@ -1,5 +1,7 @@
 """Exactly once, on Apache Kafka: whatever fails, readers see every result one time.
 
+What asks nothing of the broker itself also runs in memory.
+
 What happens to the real detector when it, the broker or the network fails is in tests/faults.
 """
 
@@ -14,41 +16,45 @@ from kafka.admin import AbortTransactionSpec
 
 from stream_icd.errors import Action, NameTaken, OffsetHeld
 from stream_icd.kafka.batch_done import BatchDone
-from stream_icd.kafka.clients import open_admin, open_producer
+from stream_icd.kafka.client.connections import open_admin, open_producer
 from stream_icd.kafka.consumer import run_consumer
 from stream_icd.kafka.delivery import Delivery
 from stream_icd.kafka.groups import members_of
 from stream_icd.kafka.held_offsets import HeldOffsets
-from stream_icd.kafka.producer import Publisher
+from stream_icd.kafka.port.topic import TopicSpec
+from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.settings import KafkaSettings
-from stream_icd.kafka.topics import TopicSpec, create_topics
+from stream_icd.kafka.topics import create_topics
 from tests.brokers import Broker, wait_until
 from tests.kafka.echo import Echo, publish, publish_until, values
 
-pytestmark = pytest.mark.kafka
+pytestmark = pytest.mark.brokers("kafka")
+HERE_AND_IN_MEMORY = pytest.mark.brokers("memory", "kafka")
 
 
 @pytest.fixture
-def pipe(kafka: Broker, topic_name: str) -> tuple[str, str, str]:
+def pipe(broker: Broker, topic_name: str) -> tuple[str, str, str]:
     target = f"{topic_name}-target"
-    create_topics(kafka.settings(), [TopicSpec(topic_name, partitions=3), TopicSpec(target)])
+    create_topics(broker.settings(), [TopicSpec(topic_name, partitions=3), TopicSpec(target)])
     return topic_name, target, f"group-{topic_name}"
 
 
-def test_auto_is_exactly_once_here(kafka: Broker, pipe: tuple[str, str, str]) -> None:
+@HERE_AND_IN_MEMORY
+def test_auto_is_exactly_once_here(broker: Broker, pipe: tuple[str, str, str]) -> None:
     stopped = threading.Event()
     stopped.set()
-    kept = run_consumer(kafka.settings(), pipe[0], pipe[2], lambda _: [], stopped)
+    kept = run_consumer(broker.settings(), pipe[0], pipe[2], lambda _: [], stopped)
     assert kept is Delivery.EXACTLY_ONCE
 
 
+@HERE_AND_IN_MEMORY
 @pytest.mark.parametrize("ahead", [False, True])
 def test_workers_that_come_and_go_are_not_seen(
-    kafka: Broker, pipe: tuple[str, str, str], ahead: bool
+    broker: Broker, pipe: tuple[str, str, str], ahead: bool
 ) -> None:
-    settings = kafka.steady()
+    settings = broker.steady()
 
     def worker() -> Echo:
         return Echo(settings, *pipe, delivery=Delivery.EXACTLY_ONCE, seconds=0.05, ahead=ahead)
@@ -62,13 +68,14 @@ def test_workers_that_come_and_go_are_not_seen(
     assert sorted(values(settings, pipe[1])) == list(range(count + 60))
 
 
+@HERE_AND_IN_MEMORY
 def test_a_zombie_is_fenced(
-    kafka: Broker, pipe: tuple[str, str, str], monkeypatch: pytest.MonkeyPatch
+    broker: Broker, pipe: tuple[str, str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A worker that loses its partitions while its transaction is open cannot commit it."""
     from stream_icd.kafka.delivery import ExactlyOnce
 
-    settings = kafka.steady()
+    settings = broker.steady()
     publish(settings, pipe[0], 6)
     asleep, awake = threading.Event(), threading.Event()
     real = ExactlyOnce.publish
@@ -81,7 +88,7 @@ def test_a_zombie_is_fenced(
 
     monkeypatch.setattr(ExactlyOnce, "publish", publish_late)
     # It stops polling, so the group throws it out.
-    zombie_settings = kafka.steady(max_poll_interval_s=2)
+    zombie_settings = broker.steady(max_poll_interval_s=2)
     monkeypatch.setattr("stream_icd.kafka.membership.BUSY_POLL_EVERY_S", 6.0)
     with Echo(zombie_settings, *pipe, delivery=Delivery.EXACTLY_ONCE, max_records=10) as zombie:
         assert asleep.wait(60)
@@ -247,12 +254,13 @@ def test_a_position_held_while_a_batch_is_in_hand_is_named_too(
     assert values(settings, pipe[1]) == [0]
 
 
+@HERE_AND_IN_MEMORY
 @pytest.mark.parametrize(("ahead", "max_records"), [(False, 100), (True, 25)])
 def test_a_batch_that_lost_one_partition_is_done_again_for_the_others(
-    kafka: Broker, pipe: tuple[str, str, str], ahead: bool, max_records: int
+    broker: Broker, pipe: tuple[str, str, str], ahead: bool, max_records: int
 ) -> None:
     """And so is what was begun after it."""
-    settings, once = kafka.steady(), {"delivery": Delivery.EXACTLY_ONCE}
+    settings, once = broker.steady(), {"delivery": Delivery.EXACTLY_ONCE}
     publish(settings, pipe[0], 30)
     one_is_lost = threading.Event()
 
@@ -290,9 +298,10 @@ def test_a_restarted_worker_with_a_name_ends_its_former_selfs_transaction(
     former.close(timeout=0)
 
 
+@HERE_AND_IN_MEMORY
 @pytest.mark.parametrize("took_too_long", [False, True])
 def test_of_two_workers_with_one_name_the_first_ends_and_names_the_setting(
-    kafka: Broker,
+    broker: Broker,
     pipe: tuple[str, str, str],
     took_too_long: bool,
     monkeypatch: pytest.MonkeyPatch,
@@ -300,7 +309,7 @@ def test_of_two_workers_with_one_name_the_first_ends_and_names_the_setting(
     """Also where it stood still so long that the broker may have ended its transaction itself."""
     if took_too_long:
         monkeypatch.setattr("stream_icd.kafka.delivery.CERTAIN", 0.0)
-    settings = kafka.steady(instance_id="detector-1")
+    settings = broker.steady(instance_id="detector-1")
     publish(settings, pipe[0], 6)
     first, second = (Echo(settings, *pipe, delivery=Delivery.EXACTLY_ONCE) for _ in range(2))
     count = 0
@@ -329,11 +338,11 @@ def test_a_worker_with_a_name_goes_on_after_it_was_fenced_for_taking_too_long(
     publish(settings, pipe[0], 3)
     real, late = ExactlyOnce._in_time, threading.Event()
 
-    def once_too_late(self: ExactlyOnce, call: Any, *arguments: Any) -> None:
-        if call.__name__ == "commit_transaction" and not late.is_set():
+    def once_too_late(self: ExactlyOnce, name: str, call: Any) -> None:
+        if name == "commit" and not late.is_set():
             late.set()
             wait_until(lambda: producer_is_fenced(kafka, pipe, "detector-1"))
-        real(self, call, *arguments)
+        real(self, name, call)
 
     monkeypatch.setattr(ExactlyOnce, "_in_time", once_too_late)
     with Echo(settings, *pipe, delivery=Delivery.EXACTLY_ONCE) as echo:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from kafka import TopicPartition
 
 from stream_icd.errors import OffsetHeld
 from stream_icd.kafka.held_offsets import GRACE_S, HeldOffsets
+from stream_icd.kafka.port.partition import TopicPartition
 from stream_icd.kafka.settings import KafkaSettings
 
 HERE, THERE = TopicPartition("snapshots", 0), TopicPartition("snapshots", 1)

@@ -4,36 +4,38 @@ import logging
 import threading
 
 import pytest
-from kafka import TopicPartition
-from kafka import errors as client
 
-from stream_icd.kafka.clients import open_producer
+from stream_icd.errors import BadSettings, BrokerUnavailable
+from stream_icd.kafka.client.connections import open_producer
 from stream_icd.kafka.held_records import HeldRecords
-from stream_icd.kafka.producer import Publisher
+from stream_icd.kafka.port.partition import TopicPartition
+from stream_icd.kafka.port.topic import TopicSpec
+from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.settings import KafkaSettings
-from stream_icd.kafka.topics import TopicSpec, create_topics
+from stream_icd.kafka.topics import create_topics
 from tests.brokers import Broker, wait_until
 
 PARTITION = TopicPartition("topic", 3)
 
 
 class Topic:
-    """What a consumer tells of one partition; None: nobody answers."""
+    """What a reader tells of one partition; None: nobody answers."""
 
     end: int | None = 10
+    refusal: type[Exception] = BrokerUnavailable
     high_watermark = 10
 
-    def assignment(self) -> set[TopicPartition]:
+    def assigned(self) -> set[TopicPartition]:
         return {PARTITION}
 
-    def end_offsets(self, _: list[TopicPartition], timeout_ms: int) -> dict[TopicPartition, int]:  # noqa: ARG002
+    def ends(self, _: set[TopicPartition], timeout_s: float) -> dict[TopicPartition, int]:  # noqa: ARG002
         if self.end is None:
-            raise client.KafkaTimeoutError
+            raise self.refusal
         return {PARTITION: self.end}
 
-    def highwater(self, _: TopicPartition) -> int:
+    def fetched_end(self, _: TopicPartition) -> int:
         return self.high_watermark
 
 
@@ -75,7 +77,11 @@ def test_a_stream_that_goes_on_is_not_held(watched: Watched) -> None:
     assert watched.said_within(600) == []
 
 
-def test_while_the_broker_is_away_no_time_counts(watched: Watched) -> None:
+@pytest.mark.parametrize("refusal", [BrokerUnavailable, BadSettings])  # or it refuses the login
+def test_while_the_broker_is_away_no_time_counts(
+    watched: Watched, refusal: type[Exception]
+) -> None:
+    watched.topic.refusal = refusal
     watched.topic.high_watermark = 12
     assert watched.said_within(48) == []
     watched.topic.end = None

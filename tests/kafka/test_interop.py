@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from stream_icd.kafka.producer import Publisher
+from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import OutgoingRecord
 from tests.brokers import Broker

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from stream_icd.errors import BadSettings
+from stream_icd.kafka.client.options import client_options
 from stream_icd.kafka.settings import KafkaSettings
 from tests.certificates import certificate_with_key
 
@@ -82,7 +83,7 @@ def test_settings_cannot_be_changed_afterwards() -> None:
 
 def test_a_secret_reaches_the_client_and_is_shown_nowhere(scram: dict[str, str]) -> None:
     settings = KafkaSettings(**scram)
-    options = settings.client_options()
+    options = client_options(settings)
     assert options["sasl_plain_password"].encode() == SECRET.encode()
     assert SECRET not in f"{settings!r} {settings} {options} {options['sasl_plain_password']!r}"
 
@@ -96,7 +97,7 @@ def test_a_refused_secret_is_not_in_the_error(scram: dict[str, str]) -> None:
 
 
 def test_plaintext_offers_no_credentials(scram: dict[str, str]) -> None:
-    options = KafkaSettings(**scram | {"security_protocol": "PLAINTEXT"}).client_options()
+    options = client_options(KafkaSettings(**scram | {"security_protocol": "PLAINTEXT"}))
     assert not any(name.startswith(("sasl", "ssl")) for name in options)
 
 
@@ -106,7 +107,7 @@ def test_a_secret_may_be_alone_in_a_file(scram: dict[str, str], tmp_path: Path) 
     file.write_text(f"{SECRET}\n")
     file.chmod(0o444)
     del scram["sasl_password"]
-    options = KafkaSettings(**scram, sasl_password_file=file).client_options()
+    options = client_options(KafkaSettings(**scram, sasl_password_file=file))
     assert options["sasl_plain_password"] == SECRET
 
 
@@ -116,7 +117,7 @@ def test_a_file_of_a_secret_can_be_named_in_the_environment(
     (tmp_path / "password").write_text(SECRET)
     monkeypatch.setenv("STREAM_ICD_SASL_PASSWORD_FILE", str(tmp_path / "password"))
     del scram["sasl_password"]
-    assert KafkaSettings(**scram).client_options()["sasl_plain_password"] == SECRET
+    assert client_options(KafkaSettings(**scram))["sasl_plain_password"] == SECRET
 
 
 @pytest.mark.parametrize(
@@ -148,7 +149,7 @@ def test_a_settings_file_with_a_secret_is_for_its_owner_alone(
         KafkaSettings(config_file=file)
     assert SECRET not in str(refused.value)
     file.chmod(0o600)
-    assert KafkaSettings(config_file=file).client_options()["sasl_plain_password"] == SECRET
+    assert client_options(KafkaSettings(config_file=file))["sasl_plain_password"] == SECRET
 
 
 def test_a_settings_file_without_secrets_may_be_read_by_all(tmp_path: Path) -> None:
@@ -161,7 +162,7 @@ def test_a_settings_file_without_secrets_may_be_read_by_all(tmp_path: Path) -> N
 
 def test_an_encrypted_key_without_its_password_asks_nobody(tmp_path: Path) -> None:
     """At a terminal, the library beneath would ask for it, and wait, where it is given none."""
-    assert KafkaSettings(security_protocol="SSL").client_options()["ssl_password"] is not None
+    assert client_options(KafkaSettings(security_protocol="SSL"))["ssl_password"] is not None
     encrypted = tmp_path / "client.pem"
     encrypted.write_bytes(certificate_with_key(SECRET.encode()))
     values = {"security_protocol": "SSL", "ssl_certfile": encrypted}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from kafka import TopicPartition
 from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
 
-from stream_icd.kafka.clients import open_consumer
+from stream_icd.kafka.client.connections import open_consumer
 from tests.brokers import Broker
 
 

@@ -5,8 +5,8 @@ from collections.abc import Callable
 import pytest
 
 from stream_icd.errors import Action, MessageTooLarge
-from stream_icd.kafka import clients
-from stream_icd.kafka.producer import Publisher
+from stream_icd.kafka.client import connections
+from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.settings import KafkaSettings
@@ -20,7 +20,7 @@ SAYS = r"next record of %s\[0\] .* at most 5\d{7} bytes .* 60000\d{3}\)\. Set ST
 @pytest.fixture
 def topic(broker: Broker, make_topic: Callable[..., str], monkeypatch: pytest.MonkeyPatch) -> str:
     """Three records, and one that is too large, for as little as the client can be told to take."""
-    monkeypatch.setattr(clients, "ANSWER_BYTES", 0)
+    monkeypatch.setattr(connections, "ANSWER_BYTES", 0)
     topic = make_topic(max_message_bytes=TOO_LARGE + 1_000_000)
     publish(broker.settings(), topic, 3, keys=1)
     with Publisher(taking_all(broker)) as publisher:

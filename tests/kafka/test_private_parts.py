@@ -27,8 +27,8 @@ from kafka.record.default_records import DefaultRecordBatch
 import stream_icd.kafka
 
 ROOM = Path(next(iter(stream_icd.kafka.__path__)))
-# By the file of stream_icd/kafka/workarounds that relies on them. Not all are private by name, but
-# none is documented.
+# By the file of stream_icd/kafka/client/workarounds that relies on them. Not all are private by
+# name, but none is documented.
 PARTS: dict[str, list[tuple[type, str]]] = {
     "closing": [(kafka.KafkaProducer, "_sender"), (Sender, "force_close")],
     "committed_offsets": [
@@ -88,8 +88,8 @@ EACH = [(file, owner, name) for file, parts in PARTS.items() for owner, name in 
 def test_the_client_still_has_it(file: str, owner: type, name: str) -> None:
     assert hasattr(owner, name) or f"self.{name} =" in inspect.getsource(owner), (
         f"kafka-python {kafka.__version__} has no {owner.__qualname__}.{name}, on which "
-        f"stream_icd/kafka/workarounds/{file}.py relies: see there what for, and whether it is "
-        "still needed"
+        f"stream_icd/kafka/client/workarounds/{file}.py relies: see there what for, and whether it "
+        "is still needed"
     )
 
 

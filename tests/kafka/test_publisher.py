@@ -14,12 +14,15 @@ from stream_icd.errors import (
     RecordTooLarge,
     TopicMissing,
 )
-from stream_icd.kafka.clients import open_producer
-from stream_icd.kafka.producer import Publisher
+from stream_icd.kafka.client.connections import open_producer
+from stream_icd.kafka.port.topic import TopicSpec
+from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import OutgoingRecord, Record
-from stream_icd.kafka.topics import TopicSpec, create_topics
+from stream_icd.kafka.topics import create_topics
 from tests.brokers import Broker, wait_until
+
+pytestmark = pytest.mark.brokers("memory", "embedded", "kafka")
 
 NOW_MS = time.time_ns() // 1_000_000
 HEADERS = (("ce_id", b"as733/1999-04-02"), ("ce_id", b"twice"), ("empty", b""))
@@ -155,7 +158,7 @@ def refuses(broker: Broker, topic: str, value: bytes) -> bool:
 def test_what_only_the_broker_refuses_is_told_at_every_later_call(
     kafka: Broker, topic_name: str
 ) -> None:
-    from stream_icd.kafka.clients import open_admin
+    from stream_icd.kafka.client.connections import open_admin
 
     create_topics(kafka.settings(), [TopicSpec(topic_name)])
     publisher = Publisher(kafka.settings())
@@ -209,7 +212,8 @@ def test_no_more_is_under_way_than_allowed(broker: Broker, make_topic: Callable[
 
 @pytest.mark.kafka
 def test_a_publisher_waits_for_a_broker_that_pauses(kafka: Broker, topic_name: str) -> None:
-    from stream_icd.kafka.topics import TopicSpec, create_topics
+    from stream_icd.kafka.port.topic import TopicSpec
+    from stream_icd.kafka.topics import create_topics
 
     if kafka.node is None:
         pytest.skip("needs a Kafka that the tests start: unset STREAM_ICD_TEST_KAFKA")

@@ -8,13 +8,16 @@ from datetime import UTC, datetime
 import pytest
 
 from stream_icd.errors import BadSettings, OffsetGone, TopicMissing
-from stream_icd.kafka.clients import open_admin
-from stream_icd.kafka.producer import Publisher
+from stream_icd.kafka.client.connections import open_admin
+from stream_icd.kafka.port.topic import TopicSpec
+from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import OutgoingRecord
-from stream_icd.kafka.topics import TopicSpec, create_topics
+from stream_icd.kafka.topics import create_topics
 from tests.brokers import Broker
 from tests.kafka.echo import publish, values
+
+pytestmark = pytest.mark.brokers("memory", "embedded", "kafka")
 
 # A producer's clock that is ahead of the broker's. (What is older than a topic's retention would
 # be gone at once, and an hour ahead is refused.)

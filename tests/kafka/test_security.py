@@ -25,17 +25,12 @@ from stream_icd.errors import (
 from stream_icd.kafka.capabilities import probe
 from stream_icd.kafka.consumer import run_consumer
 from stream_icd.kafka.delivery import Delivery
-from stream_icd.kafka.producer import Publisher
+from stream_icd.kafka.port.topic import TopicSpec
+from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.settings import KafkaSettings
-from stream_icd.kafka.topics import (
-    COMMUNITIES,
-    LABELS,
-    SNAPSHOTS,
-    TopicSpec,
-    create_topics,
-)
+from stream_icd.kafka.topics import COMMUNITIES, LABELS, SNAPSHOTS, create_topics
 from stream_icd.subscribers.subscribe import subscribe, subscribe_events
 from tests import brokers
 from tests.brokers import wait_until

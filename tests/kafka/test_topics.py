@@ -5,15 +5,11 @@ from collections.abc import Callable
 import pytest
 
 from stream_icd.errors import BadSettings, TopicMissing
-from stream_icd.kafka.topics import (
-    DEFAULT_TOPICS,
-    SNAPSHOTS,
-    TopicSpec,
-    create_topics,
-    dead_letter_topic,
-    describe_topic,
-)
+from stream_icd.kafka.port.topic import TopicSpec, dead_letter_topic
+from stream_icd.kafka.topics import DEFAULT_TOPICS, SNAPSHOTS, create_topics, describe_topic
 from tests.brokers import Broker
+
+pytestmark = pytest.mark.brokers("memory", "embedded", "kafka")
 
 
 def test_topics_are_created_once(broker: Broker, topic_name: str) -> None:

@@ -7,8 +7,9 @@ from kafka import OffsetAndMetadata, TopicPartition
 from kafka import errors as client
 from kafka.structs import ConsumerGroupMetadata
 
-from stream_icd.kafka.clients import open_admin, open_producer
-from stream_icd.kafka.topics import TopicSpec, create_topics
+from stream_icd.kafka.client.connections import open_admin, open_producer
+from stream_icd.kafka.port.topic import TopicSpec
+from stream_icd.kafka.topics import create_topics
 from tests.brokers import Broker
 
 

@@ -13,9 +13,9 @@ import pytest
 
 from stream_icd.errors import Action, BrokerUnavailable
 from stream_icd.kafka.capabilities import probe
+from stream_icd.kafka.client.quiet import quiet_while_connecting
 from stream_icd.kafka.consumer import run_consumer
-from stream_icd.kafka.producer import Publisher
-from stream_icd.kafka.quiet import quiet_while_connecting
+from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import create_topics

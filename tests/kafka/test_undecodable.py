@@ -14,12 +14,13 @@ from typer.testing import CliRunner
 
 from stream_icd.cli.topics import app
 from stream_icd.errors import Action, BadSettings, ClientStuck, RecordUndecodable
+from stream_icd.kafka.client.workarounds.fetched_records import HeaderName
 from stream_icd.kafka.groups import Skipped, skip_to
-from stream_icd.kafka.producer import Publisher
+from stream_icd.kafka.port.topic import TopicSpec
+from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import OutgoingRecord, Record
-from stream_icd.kafka.topics import TopicSpec, create_topics
-from stream_icd.kafka.workarounds.fetched_records import HeaderName
+from stream_icd.kafka.topics import create_topics
 from tests.brokers import Broker, wait_until
 from tests.kafka.echo import Echo, publish, values
 

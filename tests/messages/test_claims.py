@@ -28,11 +28,11 @@ from stream_icd.errors import (
 )
 from stream_icd.execution.engines import ProcessPool
 from stream_icd.history.archive import Archive, Selection, read_message, read_snapshot, windows
-from stream_icd.kafka.clients import DEAD_LETTER_ROOM
 from stream_icd.kafka.consumer import run_consumer
-from stream_icd.kafka.producer import Publisher
+from stream_icd.kafka.port.topic import DEAD_LETTER_ROOM, TopicSpec
+from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.record import OutgoingRecord, Record
-from stream_icd.kafka.topics import TopicSpec, create_topics
+from stream_icd.kafka.topics import create_topics
 from stream_icd.messages.claim_check import ClaimCheck
 from stream_icd.messages.claim_settings import ClaimSettings
 from stream_icd.messages.claims import as_claim, redeem
@@ -56,6 +56,8 @@ from tests.brokers import Broker, wait_until
 from tests.object_store import new_folder
 from tests.workers.tracked import held, same, stream, unbroken
 from tests.workers.tracked import outgoing as communities_record
+
+pytestmark = pytest.mark.brokers("memory")
 
 MakeSnapshot = Callable[..., Snapshot]
 ToRecord = Callable[[Snapshot, str], OutgoingRecord]
@@ -228,6 +230,7 @@ def test_a_dead_letter_that_its_topic_does_not_take_stops_the_worker(
     assert f"{topics[0]}.dlq" in str(error)
 
 
+@pytest.mark.brokers("memory", "embedded", "kafka")
 def test_the_topics_own_limit_counts_where_it_is_lower(
     broker: Broker, make_topic: Callable[..., str], claims: ClaimSettings
 ) -> None:
@@ -340,7 +343,7 @@ def test_options_of_a_uri_stay_out_of_messages(
 
 KILLED = """
 import os, signal, sys
-from stream_icd.kafka.producer import Publisher
+from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.messages.claim_check import ClaimCheck
@@ -354,6 +357,7 @@ with Publisher(settings) as publisher:
 """
 
 
+@pytest.mark.brokers("embedded")
 def test_kill_9_of_a_producer_between_object_and_message(
     broker: Broker,
     topics: Topics,

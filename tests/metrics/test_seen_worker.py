@@ -15,7 +15,7 @@ import pytest
 
 from stream_icd.child_process import start_child, stop_child
 from stream_icd.icd.recipe import Recipe
-from stream_icd.kafka.producer import Publisher
+from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.topics import COMMUNITIES, SNAPSHOTS, create_topics
 from stream_icd.messages.outgoing import outgoing

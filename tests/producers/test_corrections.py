@@ -20,6 +20,8 @@ from stream_icd.wire.communities import decode_labels, encode_labels
 from stream_icd.wire.snapshots import decode_snapshot, encode_snapshot
 from tests.brokers import Broker
 
+pytestmark = pytest.mark.brokers("memory")
+
 
 def produce(broker: Broker, *arguments: str) -> Result:
     return CliRunner().invoke(app, ["produce", *arguments, "-b", broker.bootstrap_servers])
@@ -75,32 +77,32 @@ def archive(tmp_path: Path, topic_name: str) -> Sequence[str]:
 
 
 def test_a_replay_of_what_is_there_says_so_and_can_be_another_graph(
-    embedded: Broker, archive: Sequence[str], topic_name: str
+    memory: Broker, archive: Sequence[str], topic_name: str
 ) -> None:
-    assert produce(embedded, *archive).exit_code == 0
-    again = produce(embedded, *archive)
+    assert produce(memory, *archive).exit_code == 0
+    again = produce(memory, *archive)
     assert again.exit_code == 0
     assert "--as-graph NAME sends them as another graph, --topic NAME" in again.output
     renamed = f"{topic_name}-again"
-    assert produce(embedded, *archive, "--as-graph", renamed).exit_code == 0
-    first, second = sent(embedded, topic_name), sent(embedded, renamed)
+    assert produce(memory, *archive, "--as-graph", renamed).exit_code == 0
+    first, second = sent(memory, topic_name), sent(memory, renamed)
     assert len(first) == len(second) == 2
     assert [one.content for one in first] == [one.content for one in second]
     ids = [one.id.replace(topic_name, renamed, 1) for one in first]
     assert [one.id for one in second] == ids
-    with open_reader(embedded.settings(), LABELS, until="end") as records:
+    with open_reader(memory.settings(), LABELS, until="end") as records:
         labels = [decode_labels(r.key, r.value, r.headers) for r in records]
     assert [one.snapshot_id for one in labels if one.graph == renamed] == ids
-    refused = produce(embedded, *archive[:2], "--as-graph", renamed).exception
+    refused = produce(memory, *archive[:2], "--as-graph", renamed).exception
     assert isinstance(refused, BadSettings)
     assert "choose one with --graph" in str(refused)
 
 
 def test_a_replay_into_another_topic(
-    embedded: Broker, archive: Sequence[str], topic_name: str
+    memory: Broker, archive: Sequence[str], topic_name: str
 ) -> None:
     other = f"{topic_name}.elsewhere"
     for _ in range(2):
-        assert produce(embedded, *archive, "--topic", other).exit_code == 0
-    assert len(sent(embedded, topic_name, other)) == 2
-    assert sent(embedded, topic_name) == []
+        assert produce(memory, *archive, "--topic", other).exit_code == 0
+    assert len(sent(memory, topic_name, other)) == 2
+    assert sent(memory, topic_name) == []

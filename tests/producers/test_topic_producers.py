@@ -16,10 +16,11 @@ from pathlib import Path
 import pytest
 
 from stream_icd.errors import BadRow, TopicMissing
-from stream_icd.kafka.producer import Publisher
+from stream_icd.kafka.port.topic import TopicSpec
+from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import OutgoingRecord, Record
-from stream_icd.kafka.topics import SNAPSHOTS, TopicSpec, create_topics
+from stream_icd.kafka.topics import SNAPSHOTS, create_topics
 from stream_icd.messages.sent_before import SentBefore, read_sent_before
 from stream_icd.programs.topic_rows import read_topic_rows
 from stream_icd.snapshot import Snapshot, Window, snapshot_from_pairs

@@ -19,10 +19,11 @@ from stream_icd.dead_letters.letters import DeadLetterLimit
 from stream_icd.errors import BadSettings
 from stream_icd.execution.engines import InProcess
 from stream_icd.kafka.consumer import run_consumer
-from stream_icd.kafka.producer import Publisher
+from stream_icd.kafka.port.topic import TopicSpec
+from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import OutgoingRecord
-from stream_icd.kafka.topics import COMMUNITIES, TopicSpec, create_topics
+from stream_icd.kafka.topics import COMMUNITIES, create_topics
 from stream_icd.messages.topic_range import TopicRange, parse_position
 from stream_icd.programs.producer import INTERRUPTED
 from stream_icd.replay.pacing import Tempo
@@ -37,6 +38,8 @@ from stream_icd.wire.snapshots import encode_snapshot
 from stream_icd.workers.detect import Detector, DetectSettings
 from stream_icd.workers.runner import Runner
 from tests.brokers import Broker
+
+pytestmark = pytest.mark.brokers("memory")
 
 WRITTEN = datetime(2026, 3, 1, tzinfo=UTC)
 MakeTopic = Callable[..., str]
@@ -228,8 +231,8 @@ def test_a_part_of_the_topic(
     assert ids == [f"past/{i}" for i in expected]
 
 
-def test_the_live_topic_is_refused_unless_it_is_meant(embedded: Broker) -> None:
-    settings = embedded.settings()
+def test_the_live_topic_is_refused_unless_it_is_meant(memory: Broker) -> None:
+    settings = memory.settings()
     with pytest.raises(BadSettings, match="--into-live"):
         results_topic(settings, COMMUNITIES, into_live=False)
     assert results_topic(settings, COMMUNITIES, into_live=True).topic == COMMUNITIES

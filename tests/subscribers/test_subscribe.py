@@ -12,12 +12,14 @@ import pytest
 from stream_icd import subscribe
 from stream_icd.communities import Communities
 from stream_icd.errors import BrokerUnavailable, TopicMissing
-from stream_icd.kafka.producer import Publisher
+from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.snapshot import Window
 from stream_icd.wire.communities import encode_communities
 from tests.brokers import Broker
+
+pytestmark = pytest.mark.brokers("memory")
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -119,6 +121,7 @@ def test_only_the_graph_asked_for(broker: Broker, make_topic) -> None:
     assert ids(broker, topic, graph="c") == []
 
 
+@pytest.mark.brokers("memory", "embedded", "kafka")
 def test_from_a_time(broker: Broker, make_topic) -> None:
     topic = make_topic()
     # Recent times: Kafka counts a topic's retention from the records' own.
@@ -141,6 +144,7 @@ def test_a_message_of_another_kind_is_told_and_passed_over(broker: Broker, make_
     assert told == ["1 header ce_specversion is missing or empty"]
 
 
+@pytest.mark.brokers("memory", "embedded", "kafka")
 def test_a_missing_topic_says_how_to_create_it(broker: Broker, topic_name: str) -> None:
     with pytest.raises(TopicMissing, match="stream-icd topics create"):
         ids(broker, topic_name)

@@ -14,14 +14,17 @@ import pytest
 from stream_icd import subscribe, subscribe_events, subscribe_node
 from stream_icd.errors import BadSettings, TopicMissing
 from stream_icd.events import CommunityEvents
+from stream_icd.kafka.port.topic import TopicSpec
 from stream_icd.kafka.record import OutgoingRecord
-from stream_icd.kafka.topics import TopicSpec, create_topics
+from stream_icd.kafka.topics import create_topics
 from stream_icd.snapshot import Window
 from stream_icd.subscribers.group_reader import LOOK_EVERY_S, group_of, open_group_reader
 from stream_icd.tracking.gaps import Gap
 from stream_icd.wire.events import encode_events
 from tests.brokers import Broker
 from tests.workers.tracked import outgoing, publish, stream, unbroken, window
+
+pytestmark = pytest.mark.brokers("memory")
 
 MakeTopic = Callable[..., str]
 
@@ -77,14 +80,14 @@ def test_each_filter_makes_another_group_and_a_name_alone_stays_as_it_is() -> No
 
 
 def test_a_record_in_hand_can_be_acknowledged_after_the_stop(
-    embedded: Broker, topic_name: str
+    memory: Broker, topic_name: str
 ) -> None:
-    create_topics(embedded.settings(), [TopicSpec(topic_name)])
-    publish(embedded, [OutgoingRecord(topic_name, value, b"g") for value in (b"0", b"1", b"2")])
+    create_topics(memory.settings(), [TopicSpec(topic_name)])
+    publish(memory, [OutgoingRecord(topic_name, value, b"g") for value in (b"0", b"1", b"2")])
 
     def read(limit: int) -> list[bytes | None]:
         stop, values = threading.Event(), []
-        with open_group_reader(embedded.steady(), topic_name, topic_name, stop) as records:
+        with open_group_reader(memory.steady(), topic_name, topic_name, stop) as records:
             for record in records:
                 values.append(record.value)
                 if len(values) == limit:
@@ -97,9 +100,9 @@ def test_a_record_in_hand_can_be_acknowledged_after_the_stop(
 
 
 def test_a_group_shares_and_a_reader_without_one_gets_everything(
-    embedded: Broker, topic_name: str
+    memory: Broker, topic_name: str
 ) -> None:
-    options = {"group": "g", "settings": embedded.settings(), "topic": topic_name}
+    options = {"group": "g", "settings": memory.settings(), "topic": topic_name}
     with pytest.raises(BadSettings, match="reads on from where it was"):
         subscribe(start="beginning", **options)
     with pytest.raises(BadSettings, match="reads on from where it was"):
@@ -182,9 +185,9 @@ def test_a_wait_that_was_given_up_loses_nothing(broker: Broker, make_topic: Make
     assert asyncio.run(follow()) == "g/1"
 
 
-def test_closing_ends_a_wait_in_another_thread(embedded: Broker, topic_name: str) -> None:
-    create_topics(embedded.settings(), [TopicSpec(topic_name)])
-    found = subscribe(settings=embedded.settings(), topic=topic_name)
+def test_closing_ends_a_wait_in_another_thread(memory: Broker, topic_name: str) -> None:
+    create_topics(memory.settings(), [TopicSpec(topic_name)])
+    found = subscribe(settings=memory.settings(), topic=topic_name)
     got: list[object] = []
     thread = threading.Thread(target=lambda: got.extend(found))
     thread.start()
@@ -200,18 +203,18 @@ HOURS = [APART, APART, TOGETHER, TOGETHER, APART]
 
 
 @pytest.fixture
-def events_topic(embedded: Broker, topic_name: str) -> str:
+def events_topic(memory: Broker, topic_name: str) -> str:
     """Two communities that merge in the third hour and split in the fifth."""
-    create_topics(embedded.settings(), [TopicSpec(topic_name)])
+    create_topics(memory.settings(), [TopicSpec(topic_name)])
     hours = [window("g", hour, labels) for hour, labels in enumerate(HOURS)]
     later = window("g", 0, APART, model="m@0")  # too late
-    told(embedded, topic_name, *unbroken([*hours, later]), unbroken(hours)[0])
+    told(memory, topic_name, *unbroken([*hours, later]), unbroken(hours)[0])
     return topic_name
 
 
 @pytest.fixture
-def options(embedded: Broker, events_topic: str) -> dict[str, object]:
-    settings = embedded.settings()
+def options(memory: Broker, events_topic: str) -> dict[str, object]:
+    settings = memory.settings()
     return {"start": "beginning", "until": "end", "settings": settings, "topic": events_topic}
 
 
@@ -254,10 +257,10 @@ def test_a_node_is_followed_from_community_to_community(
     assert [(one.before, one.after) for one in stays] == [(None, 0)]
 
 
-def test_a_node_that_leaves_is_told(embedded: Broker, topic_name: str) -> None:
-    create_topics(embedded.settings(), [TopicSpec(topic_name)])
+def test_a_node_that_leaves_is_told(memory: Broker, topic_name: str) -> None:
+    create_topics(memory.settings(), [TopicSpec(topic_name)])
     hours = [window("g", 0, [0] * 9), window("g", 1, [0] * 8), window("g", 2, [0] * 9)]
-    told(embedded, topic_name, *unbroken(hours))
-    settings = embedded.settings()
+    told(memory, topic_name, *unbroken(hours))
+    settings = memory.settings()
     changes = subscribe_node(8, start="beginning", until="end", settings=settings, topic=topic_name)
     assert [(one.before, one.after) for one in changes] == [(None, 0), (0, None), (None, 0)]

@@ -1,4 +1,4 @@
-"""A record that ends its worker each time is given up, and nobody else is; on both brokers."""
+"""A record that ends its worker each time is given up, and nobody else is."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ import sys
 
 import pyarrow as pa
 import pytest
-from kafka import TopicPartition
 
 from stream_icd.errors import BadSnapshot, Overloaded, StoreUnreachable
 from stream_icd.kafka.attempts import Attempts, blames_record
-from stream_icd.kafka.producer import Publisher
+from stream_icd.kafka.port.partition import TopicPartition
+from stream_icd.kafka.port.topic import TopicSpec
+from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import OutgoingRecord, Record
-from stream_icd.kafka.topics import TopicSpec, create_topics
+from stream_icd.kafka.topics import create_topics
 from tests.brokers import Broker
 from tests.workers.crashing import copy
 
@@ -62,6 +63,7 @@ def test_a_record_that_kills_its_process_each_time_is_given_up_at_the_third_rest
     )
 
 
+@pytest.mark.brokers("memory")
 def test_a_record_that_raises_the_same_error_each_time_is_given_up_at_the_third_restart(
     broker: Broker, topics: Topics
 ) -> None:
@@ -79,16 +81,16 @@ def test_a_record_that_raises_the_same_error_each_time_is_given_up_at_the_third_
 
 @pytest.mark.parametrize("culprit", [b"memory", b"store"])
 def test_lack_of_memory_and_what_asks_to_retry_is_never_the_records_fault(
-    embedded: Broker, topic_name: str, culprit: bytes
+    memory: Broker, topic_name: str, culprit: bytes
 ) -> None:
     topics = topic_name, f"{topic_name}.found"
     source, target = map(TopicSpec, topics)
-    create_topics(embedded.settings(), [*source.with_dead_letters(), target])
-    send(embedded, topics[0], culprit)
+    create_topics(memory.settings(), [*source.with_dead_letters(), target])
+    send(memory, topics[0], culprit)
     for _ in range(4):
         with pytest.raises((MemoryError, StoreUnreachable)):
-            copy(embedded.settings(), topics[0], LAST)
-    assert held(embedded, f"{topics[0]}.dlq") == []
+            copy(memory.settings(), topics[0], LAST)
+    assert held(memory, f"{topics[0]}.dlq") == []
 
 
 def test_which_errors_may_be_the_records_fault() -> None:
@@ -113,6 +115,7 @@ def begin(attempts: Attempts, first: dict[TopicPartition, int], worker: str) -> 
     attempts.write(attempts.news(first, worker))
 
 
+@pytest.mark.brokers("memory")
 def test_only_where_a_worker_did_not_end_in_good_order_records_are_worked_on_alone(
     broker: Broker, topic_name: str
 ) -> None:
@@ -130,11 +133,11 @@ def test_only_where_a_worker_did_not_end_in_good_order_records_are_worked_on_alo
 
 
 def test_neighbours_of_a_record_that_ended_a_worker_are_not_blamed(
-    embedded: Broker, topic_name: str
+    memory: Broker, topic_name: str
 ) -> None:
-    create_topics(embedded.settings())
-    begin(worker(embedded, topic_name), {HERE: 0}, "first")
-    careful = worker(embedded, topic_name)
+    create_topics(memory.settings())
+    begin(worker(memory, topic_name), {HERE: 0}, "first")
+    careful = worker(memory, topic_name)
     for offset in range(4):
         begin(careful, {HERE: offset}, "second")
         assert careful.given_up([HERE]) is None
@@ -142,18 +145,18 @@ def test_neighbours_of_a_record_that_ended_a_worker_are_not_blamed(
     assert careful.suspicious([HERE]) == []
 
 
-def test_an_error_of_another_kind_begins_the_count_anew(embedded: Broker, topic_name: str) -> None:
-    create_topics(embedded.settings())
-    begin(worker(embedded, topic_name), {HERE: 0}, "first")
+def test_an_error_of_another_kind_begins_the_count_anew(memory: Broker, topic_name: str) -> None:
+    create_topics(memory.settings())
+    begin(worker(memory, topic_name), {HERE: 0}, "first")
     for error in (KeyError("a"), ValueError("b"), ValueError("c")):
-        one = worker(embedded, topic_name)
+        one = worker(memory, topic_name)
         begin(one, {HERE: 0}, "next")
         assert one.given_up([HERE]) is None
         one.end([HERE], error)
-    one = worker(embedded, topic_name)
+    one = worker(memory, topic_name)
     begin(one, {HERE: 0}, "next")
     assert one.given_up([HERE]) is None
     one.end([HERE], ValueError("d"))
-    last = worker(embedded, topic_name)
+    last = worker(memory, topic_name)
     begin(last, {HERE: 0}, "last")
     assert last.given_up([HERE]) == "ValueError: d"

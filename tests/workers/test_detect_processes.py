@@ -22,7 +22,7 @@ from stream_icd.dead_letters.letters import DeadLetterLimit
 from stream_icd.errors import WorkersLost
 from stream_icd.execution.engines import Engine, ProcessPool
 from stream_icd.kafka.consumer import run_consumer
-from stream_icd.kafka.producer import Publisher
+from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.topics import COMMUNITIES, SNAPSHOTS, create_topics

@@ -13,7 +13,7 @@ from stream_icd.communities import Communities
 from stream_icd.dead_letters.letters import DeadLetterLimit
 from stream_icd.errors import TooManyDeadLetters
 from stream_icd.kafka.consumer import run_consumer
-from stream_icd.kafka.producer import Publisher
+from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.registry.shipped import VersionedModel
@@ -89,6 +89,7 @@ def test_every_snapshot_gets_its_communities_in_order(
         assert set(result.milliseconds) == {"decode", "features", "encode", "cluster"}
 
 
+@pytest.mark.brokers("memory")
 def test_a_bad_snapshot_is_dead_lettered_whole_and_the_stream_goes_on(
     broker: Broker,
     topics: Topics,
@@ -122,6 +123,7 @@ def test_a_bad_snapshot_is_dead_lettered_whole_and_the_stream_goes_on(
     assert rb"name is not UTF-8: b'caf\xe9'" in dict(other.headers)["icd_dlq_message"]
 
 
+@pytest.mark.brokers("memory")
 def test_a_worker_whose_input_is_mostly_bad_stops_and_says_so(
     broker: Broker, topics: Topics, model: VersionedModel
 ) -> None:
@@ -171,6 +173,7 @@ def test_a_producer_in_another_language_needs_only_the_contract(
     assert result.n_communities == 3
 
 
+@pytest.mark.brokers("memory")
 def test_k_is_estimated_where_nobody_says_it(
     broker: Broker,
     topics: Topics,

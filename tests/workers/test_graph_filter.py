@@ -13,7 +13,7 @@ import pytest
 from stream_icd.child_process import start_child, stop_child
 from stream_icd.dead_letters.letters import DeadLetterLimit
 from stream_icd.errors import BadSettings
-from stream_icd.kafka.producer import Publisher
+from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.topics import COMMUNITIES, SNAPSHOTS, create_topics
 from stream_icd.registry.model import save_model
@@ -74,6 +74,7 @@ def run_briefly(broker: Broker, topics: Topics, graph: str | None) -> None:
     run_streams(broker.settings(), [Stream(topics[0], topics[0], runner)], stop)
 
 
+@pytest.mark.brokers("memory")
 @pytest.mark.parametrize(("first", "other"), [("a", "b"), (None, "a"), ("a", None)])
 def test_a_group_that_is_given_to_workers_of_different_graphs_is_refused(
     broker: Broker, topics: Topics, first: str | None, other: str | None

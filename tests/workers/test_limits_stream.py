@@ -12,10 +12,11 @@ import numpy as np
 import pyarrow as pa
 
 from stream_icd.child_process import start_child, stop_child
-from stream_icd.kafka.producer import Publisher
+from stream_icd.kafka.port.topic import dead_letter_topic
+from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import OutgoingRecord
-from stream_icd.kafka.topics import SNAPSHOTS, create_topics, dead_letter_topic
+from stream_icd.kafka.topics import SNAPSHOTS, create_topics
 from stream_icd.snapshot import Snapshot
 from stream_icd.subscribers.subscribe import subscribe
 from tests.brokers import Broker

@@ -8,12 +8,13 @@ from pathlib import Path
 import pytest
 
 from stream_icd.dead_letters.letters import DeadLetterLimit
-from stream_icd.kafka import topics as kafka_topics
 from stream_icd.kafka.batch_done import BatchDone
-from stream_icd.kafka.producer import Publisher
+from stream_icd.kafka.client.admin import ClientAdmin
+from stream_icd.kafka.port.topic import TopicSpec
+from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.settings import KafkaSettings
-from stream_icd.kafka.topics import TopicSpec, create_topics
+from stream_icd.kafka.topics import create_topics
 from stream_icd.messages.claim_check import ClaimCheck
 from stream_icd.messages.claim_settings import ClaimSettings
 from stream_icd.messages.claims import redeem
@@ -41,7 +42,7 @@ def source(kafka: Broker, topic_name: str, monkeypatch: pytest.MonkeyPatch) -> s
     with Publisher(kafka.settings()) as publisher:
         for value in SENT:
             publisher.send(OutgoingRecord(topic_name, value, b"g"))
-    monkeypatch.setattr(kafka_topics, "_message_limit", lambda *_: None)
+    monkeypatch.setattr(ClientAdmin, "_message_limit", lambda *_: None)
     return topic_name
 
 

@@ -16,8 +16,9 @@ from stream_icd.dead_letters.letters import DeadLetterLimit
 from stream_icd.errors import RecordTooLarge, TopicMissing
 from stream_icd.kafka.batch_done import BatchDone
 from stream_icd.kafka.consumer import run_consumer
+from stream_icd.kafka.port.topic import TopicSpec
 from stream_icd.kafka.record import OutgoingRecord, Record
-from stream_icd.kafka.topics import TopicSpec, create_topics
+from stream_icd.kafka.topics import create_topics
 from stream_icd.messages.claim_check import ClaimCheck
 from stream_icd.snapshot import Window
 from stream_icd.subscribers.events_topic import forget_graph
@@ -39,6 +40,8 @@ from tests.workers.tracked import (
     unbroken,
     window,
 )
+
+pytestmark = pytest.mark.brokers("memory")
 
 Topics = tuple[str, str]
 
@@ -102,8 +105,8 @@ Step = Callable[[Runner, Sequence[Record]], None]
 
 
 @pytest.fixture
-def embedded_topics(embedded: Broker, topic_name: str) -> Topics:
-    create_topics(embedded.settings(), [TopicSpec(topic_name), TopicSpec(f"{topic_name}.told")])
+def memory_topics(memory: Broker, topic_name: str) -> Topics:
+    create_topics(memory.settings(), [TopicSpec(topic_name), TopicSpec(f"{topic_name}.told")])
     return topic_name, f"{topic_name}.told"
 
 
@@ -128,99 +131,99 @@ def sent_windows(broker: Broker, topic: str, n: int) -> list[Record]:
 
 
 def test_a_graph_that_goes_to_another_worker_and_back(
-    embedded: Broker, embedded_topics: Topics
+    memory: Broker, memory_topics: Topics
 ) -> None:
-    records = sent_windows(embedded, embedded_topics[0], 12)
-    one, other = (tracker(embedded, embedded_topics[1]) for _ in range(2))
+    records = sent_windows(memory, memory_topics[0], 12)
+    one, other = (tracker(memory, memory_topics[1]) for _ in range(2))
     for worker, start in ((one, 0), (other, 3), (one, 6), (other, 9)):
-        work(embedded, worker, records[start : start + 3])
-    assert same(events_in(embedded, embedded_topics[1]), unbroken(stream("g", 12)))
+        work(memory, worker, records[start : start + 3])
+    assert same(events_in(memory, memory_topics[1]), unbroken(stream("g", 12)))
 
 
 def test_a_window_whose_events_were_too_large_is_tracked_when_it_is_sent_again(
-    embedded: Broker, embedded_topics: Topics
+    memory: Broker, memory_topics: Topics
 ) -> None:
-    records = sent_windows(embedded, embedded_topics[0], 3)
+    records = sent_windows(memory, memory_topics[0], 3)
     refused = iter([False, True])
 
     class Refusing(ClaimCheck):
         def __call__(self, record: OutgoingRecord) -> OutgoingRecord:
-            if record.topic == embedded_topics[1] and next(refused, False):
+            if record.topic == memory_topics[1] and next(refused, False):
                 raise RecordTooLarge("5 bytes are above 4", record.topic, 5)
             return record
 
-    settings = embedded.settings()
-    tracker = Tracker(settings, topic=embedded_topics[1])
+    settings = memory.settings()
+    tracker = Tracker(settings, topic=memory_topics[1])
     worker = Runner(tracker, DeadLetterLimit(), claim_check=Refusing(settings))
     events, letter = worker.handle(records[:2])
-    publish(embedded, [events])
+    publish(memory, [events])
     worker.done(BatchDone(tuple(records[:2]), (events, letter), 0.0, 0.0))
     said = dict(letter.headers)
     assert (letter.value, said["icd_dlq_stage"]) == (records[1].value, b"publish")
     assert said["icd_dlq_message"].startswith(b"its result is too large: 5 bytes are above 4")
-    work(embedded, worker, [replace(records[1], offset=3), replace(records[2], offset=4)])
-    assert same(events_in(embedded, embedded_topics[1]), unbroken(stream("g", 3)))
+    work(memory, worker, [replace(records[1], offset=3), replace(records[2], offset=4)])
+    assert same(events_in(memory, memory_topics[1]), unbroken(stream("g", 3)))
 
 
 def test_another_graph_that_goes_on_in_order_does_not_hide_what_another_worker_tracked(
-    embedded: Broker, embedded_topics: Topics
+    memory: Broker, memory_topics: Topics
 ) -> None:
     a, b = stream("a", 2), stream("b", 3, seed=4)
     sent = [a[0], b[0], b[1], a[1], b[2]]
-    publish(embedded, [outgoing(one, embedded_topics[0]) for one in sent])
-    records = held(embedded, embedded_topics[0])
-    one, other = (tracker(embedded, embedded_topics[1]) for _ in range(2))
+    publish(memory, [outgoing(one, memory_topics[0]) for one in sent])
+    records = held(memory, memory_topics[0])
+    one, other = (tracker(memory, memory_topics[1]) for _ in range(2))
     for worker, batch in ((one, records[:2]), (other, records[2:3]), (one, records[3:])):
-        work(embedded, worker, batch)
-    told = events_in(embedded, embedded_topics[1])
+        work(memory, worker, batch)
+    told = events_in(memory, memory_topics[1])
     assert same([each for each in told if each.graph == "b"], unbroken(b))
 
 
 def test_a_batch_that_fails_is_done_again_as_if_nothing_had_been(
-    embedded: Broker, embedded_topics: Topics
+    memory: Broker, memory_topics: Topics
 ) -> None:
-    records = sent_windows(embedded, embedded_topics[0], 8)
-    worker = tracker(embedded, embedded_topics[1])
-    work(embedded, worker, records[:3])
+    records = sent_windows(memory, memory_topics[0], 8)
+    worker = tracker(memory, memory_topics[1])
+    work(memory, worker, records[:3])
     fails_before_publishing(worker, records[3:6])
-    work(embedded, worker, records[3:8])
-    assert same(events_in(embedded, embedded_topics[1]), unbroken(stream("g", 8)))
+    work(memory, worker, records[3:8])
+    assert same(events_in(memory, memory_topics[1]), unbroken(stream("g", 8)))
 
 
 def test_a_batch_that_was_published_and_not_committed_is_told_once(
-    embedded: Broker, embedded_topics: Topics
+    memory: Broker, memory_topics: Topics
 ) -> None:
-    records = sent_windows(embedded, embedded_topics[0], 8)
-    fails_before_committing(embedded, tracker(embedded, embedded_topics[1]), records[:5])
-    work(embedded, tracker(embedded, embedded_topics[1]), records[2:])
-    assert same(events_in(embedded, embedded_topics[1]), unbroken(stream("g", 8)))
+    records = sent_windows(memory, memory_topics[0], 8)
+    fails_before_committing(memory, tracker(memory, memory_topics[1]), records[:5])
+    work(memory, tracker(memory, memory_topics[1]), records[2:])
+    assert same(events_in(memory, memory_topics[1]), unbroken(stream("g", 8)))
 
 
-def test_missing_late_and_repeated_windows(embedded: Broker, embedded_topics: Topics) -> None:
+def test_missing_late_and_repeated_windows(memory: Broker, memory_topics: Topics) -> None:
     hours = stream("g", 9)
     sent = [*hours[:3], hours[5], hours[4], hours[5], hours[2], *hours[6:]]
-    publish(embedded, [outgoing(one, embedded_topics[0]) for one in sent])
-    worker = tracker(embedded, embedded_topics[1])
-    records = held(embedded, embedded_topics[0])
+    publish(memory, [outgoing(one, memory_topics[0]) for one in sent])
+    worker = tracker(memory, memory_topics[1])
+    records = held(memory, memory_topics[0])
     for start in range(0, len(records), 2):
-        work(embedded, worker, records[start : start + 2])
-    told = events_in(embedded, embedded_topics[1])
+        work(memory, worker, records[start : start + 2])
+    told = events_in(memory, memory_topics[1])
     assert same(told, unbroken([*hours[:3], hours[5], hours[4], *hours[6:]]))
     assert [(one.snapshot_id, one.missed, one.late) for one in told[3:6]] == [
         ("g/5", 2, False), ("g/4", 0, True), ("g/6", 0, False)]  # fmt: skip
 
 
 def test_a_new_worker_knows_the_model_and_the_late_ones_before_it(
-    embedded: Broker, embedded_topics: Topics
+    memory: Broker, memory_topics: Topics
 ) -> None:
     hours = stream("g", 6)
     new = [window("g", i, one.labels, "m@2") for i, one in enumerate(hours)]
     sent = [*hours[:3], new[2], *new[3:]]
-    publish(embedded, [outgoing(one, embedded_topics[0]) for one in sent])
-    records = held(embedded, embedded_topics[0])
-    work(embedded, tracker(embedded, embedded_topics[1]), records[:4])
-    work(embedded, tracker(embedded, embedded_topics[1]), records[4:])
-    told = events_in(embedded, embedded_topics[1])
+    publish(memory, [outgoing(one, memory_topics[0]) for one in sent])
+    records = held(memory, memory_topics[0])
+    work(memory, tracker(memory, memory_topics[1]), records[:4])
+    work(memory, tracker(memory, memory_topics[1]), records[4:])
+    told = events_in(memory, memory_topics[1])
     assert same(told, unbroken(sent))
     assert [one.late for one in told] == [False, False, False, True, False, False, False]
     assert [one.model_before for one in told[4:]] == ["m@1", None, None]
@@ -263,14 +266,12 @@ def test_a_correction_of_the_last_window_replaces_it_and_an_older_one_comes_too_
     assert same(newest, expected)
 
 
-def test_a_corrected_first_window_gets_its_ids_again(
-    embedded: Broker, embedded_topics: Topics
-) -> None:
+def test_a_corrected_first_window_gets_its_ids_again(memory: Broker, memory_topics: Topics) -> None:
     first, second = stream("g", 2)
     better = revised(first, second.labels, "b", "")
-    publish(embedded, [outgoing(one, embedded_topics[0]) for one in (first, better, second)])
-    work(embedded, tracker(embedded, embedded_topics[1]), held(embedded, embedded_topics[0]))
-    assert same(events_in(embedded, embedded_topics[1])[1:], unbroken([better, second]))
+    publish(memory, [outgoing(one, memory_topics[0]) for one in (first, better, second)])
+    work(memory, tracker(memory, memory_topics[1]), held(memory, memory_topics[0]))
+    assert same(events_in(memory, memory_topics[1])[1:], unbroken([better, second]))
 
 
 def test_ids_that_were_given_before_the_topic_begins_are_not_given_again() -> None:
@@ -290,34 +291,34 @@ def far_ahead(one: Communities) -> Communities:
 
 
 def test_a_window_that_ends_in_9999_is_refused_and_its_graph_goes_on(
-    embedded: Broker, embedded_topics: Topics
+    memory: Broker, memory_topics: Topics
 ) -> None:
     hours = stream("g", 4)
     sent = [hours[0], far_ahead(hours[1]), *hours[1:]]
-    publish(embedded, [outgoing(one, embedded_topics[0]) for one in sent])
-    records = held(embedded, embedded_topics[0])
-    made = list(tracker(embedded, embedded_topics[1]).handle(records))
+    publish(memory, [outgoing(one, memory_topics[0]) for one in sent])
+    records = held(memory, memory_topics[0])
+    made = list(tracker(memory, memory_topics[1]).handle(records))
     letter = dict(made.pop(1).headers)
     assert letter["icd_dlq_stage"] == b"track"
     assert letter["icd_dlq_exception"] == b"LimitExceeded"
     assert b"9999-12-31" in letter["icd_dlq_message"]
     assert b"raise --ahead" in letter["icd_dlq_message"]
     assert [(one.topic, one.value) for one in made] == [
-        (embedded_topics[1], encode_events(one).value) for one in unbroken(hours)
+        (memory_topics[1], encode_events(one).value) for one in unbroken(hours)
     ]
 
 
 def test_a_window_that_was_believed_once_is_forgotten_by_a_tracker_that_does_not(
-    embedded: Broker, embedded_topics: Topics
+    memory: Broker, memory_topics: Topics
 ) -> None:
     hours = stream("g", 5)
     sent = [*hours[:2], far_ahead(hours[2]), *hours[2:]]
-    publish(embedded, [outgoing(one, embedded_topics[0]) for one in sent])
-    records = held(embedded, embedded_topics[0])
+    publish(memory, [outgoing(one, memory_topics[0]) for one in sent])
+    records = held(memory, memory_topics[0])
     believes = TrackSettings(ahead=timedelta(days=9999 * 366))
-    work(embedded, tracker(embedded, embedded_topics[1], believes), records[:4])
-    work(embedded, tracker(embedded, embedded_topics[1]), records[4:])
-    told = events_in(embedded, embedded_topics[1])
+    work(memory, tracker(memory, memory_topics[1], believes), records[:4])
+    work(memory, tracker(memory, memory_topics[1]), records[4:])
+    told = events_in(memory, memory_topics[1])
     assert [one.late for one in told] == [False, False, False, True, False, False]
     assert same(told[:2], unbroken(hours[:2]))
     assert {*told[-1].communities.tolist()} & {*told[1].communities.tolist()}
@@ -358,49 +359,49 @@ def test_a_graph_that_an_operator_resets_starts_anew_with_new_ids(
 
 
 def test_more_missing_windows_than_anybody_counts_are_told(
-    embedded: Broker, embedded_topics: Topics
+    memory: Broker, memory_topics: Topics
 ) -> None:
     first, second = stream("g", 2)
     then, now = datetime(1970, 1, 1, tzinfo=UTC), second.window.start
     moment = Window(now, now + timedelta(microseconds=1))
     sent = [replace(first, window=Window(then, then)), replace(second, window=moment)]
-    publish(embedded, [outgoing(one, embedded_topics[0]) for one in sent])
-    work(embedded, tracker(embedded, embedded_topics[1]), held(embedded, embedded_topics[0]))
-    assert events_in(embedded, embedded_topics[1])[-1].missed == MOST_MISSED
+    publish(memory, [outgoing(one, memory_topics[0]) for one in sent])
+    work(memory, tracker(memory, memory_topics[1]), held(memory, memory_topics[0]))
+    assert events_in(memory, memory_topics[1])[-1].missed == MOST_MISSED
 
 
 def test_late_windows_do_not_push_others_out_of_memory(
-    embedded: Broker, embedded_topics: Topics
+    memory: Broker, memory_topics: Topics
 ) -> None:
     apart, together = [0] * 10 + [1] * 8, [0] * 18
     late = [window("g", -i, apart) for i in range(1, 9)]
     sent = [window("g", 0, apart), window("g", 1, together), *late, window("g", 2, apart)]
-    publish(embedded, [outgoing(one, embedded_topics[0]) for one in sent])
-    records = held(embedded, embedded_topics[0])
-    work(embedded, tracker(embedded, embedded_topics[1]), records[:-1])
-    work(embedded, tracker(embedded, embedded_topics[1]), records[-1:])
-    told = events_in(embedded, embedded_topics[1])
+    publish(memory, [outgoing(one, memory_topics[0]) for one in sent])
+    records = held(memory, memory_topics[0])
+    work(memory, tracker(memory, memory_topics[1]), records[:-1])
+    work(memory, tracker(memory, memory_topics[1]), records[-1:])
+    told = events_in(memory, memory_topics[1])
     assert same(told, unbroken(sent))
     assert told[-1].communities.tolist() == apart
 
 
 def test_a_message_that_is_none_is_dead_lettered_and_the_stream_goes_on(
-    embedded: Broker, topic_name: str
+    memory: Broker, topic_name: str
 ) -> None:
     found, told = TopicSpec(topic_name), TopicSpec(f"{topic_name}.told")
-    create_topics(embedded.settings(), [*found.with_dead_letters(), told])
+    create_topics(memory.settings(), [*found.with_dead_letters(), told])
     hours = stream("g", 2)
     bad = OutgoingRecord(found.name, b"?", b"g", (("ce_id", b"x"),))
-    publish(embedded, [outgoing(hours[0], found.name), bad, outgoing(hours[1], found.name)])
-    work(embedded, tracker(embedded, told.name), held(embedded, found.name))
-    assert same(events_in(embedded, told.name), unbroken(hours))
-    (letter,) = held(embedded, f"{found.name}.dlq")
+    publish(memory, [outgoing(hours[0], found.name), bad, outgoing(hours[1], found.name)])
+    work(memory, tracker(memory, told.name), held(memory, found.name))
+    assert same(events_in(memory, told.name), unbroken(hours))
+    (letter,) = held(memory, f"{found.name}.dlq")
     assert (letter.value, dict(letter.headers)["icd_dlq_stage"]) == (b"?", b"decode")
 
 
 def test_without_a_topic_to_remember_in_it_does_not_begin(
-    embedded: Broker, embedded_topics: Topics
+    memory: Broker, memory_topics: Topics
 ) -> None:
-    records = sent_windows(embedded, embedded_topics[0], 1)
+    records = sent_windows(memory, memory_topics[0], 1)
     with pytest.raises(TopicMissing):
-        list(tracker(embedded, "no-such-topic").handle(records))
+        list(tracker(memory, "no-such-topic").handle(records))

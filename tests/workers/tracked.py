@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from stream_icd.communities import STAGES, Communities
 from stream_icd.events import CommunityEvents
-from stream_icd.kafka.producer import Publisher
+from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.snapshot import Window

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from threading import Thread
 
-from stream_icd.kafka.producer import Publisher
+from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.topics import COMMUNITIES
 from stream_icd.subscribers.subscribe import subscribe
 from tests.faults.ground import Ground

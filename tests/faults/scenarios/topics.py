@@ -10,7 +10,7 @@ from itertools import groupby
 
 from kafka import TopicPartition
 
-from stream_icd.kafka.clients import open_admin
+from stream_icd.kafka.client.connections import open_admin
 from stream_icd.kafka.topics import COMMUNITIES, SNAPSHOTS, create_topics
 from stream_icd.wire.snapshots import decode_snapshot
 from tests.brokers import wait_until

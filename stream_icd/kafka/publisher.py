@@ -5,18 +5,22 @@ from __future__ import annotations
 import threading
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
-from kafka import errors as client
-
-from stream_icd.errors import BrokerError, DeliveryFailed, RecordTooLarge, StreamIcdError
-from stream_icd.kafka.clients import DEAD_LETTER_ROOM, NULL, open_producer
+from stream_icd.errors import (
+    BrokerError,
+    DeliveryFailed,
+    MessageTooLarge,
+    NotAllowed,
+    RecordTooLarge,
+    StreamIcdError,
+)
+from stream_icd.kafka.connect import connect
+from stream_icd.kafka.port.producer import Producer
+from stream_icd.kafka.port.topic import DEAD_LETTER_ROOM, is_dead_letter_topic
 from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.settings import KafkaSettings
-from stream_icd.kafka.topics import describe_topic, is_dead_letter_topic
-from stream_icd.kafka.translate import lacks_right, translate
-from stream_icd.kafka.workarounds.closing import close_producer
-from stream_icd.kafka.workarounds.fetched_records import HeaderName
+from stream_icd.kafka.topics import describe_topic
 
 # What a batch of one record adds to it: the batch's own header, and lengths of the parts.
 _BATCH_BYTES = 128
@@ -37,9 +41,7 @@ class _Refused:
 
     @property
     def is_too_large(self) -> bool:
-        return isinstance(
-            self.error, client.MessageSizeTooLargeError | client.RecordListTooLargeError
-        )
+        return isinstance(self.error, MessageTooLarge)
 
 
 class Publisher:
@@ -51,6 +53,9 @@ class Publisher:
     A publisher that lost a record says so at every later call: open another one, and send again
     what was not flushed. (The client's idempotent producer, too, is of no use after a refusal.)
 
+    Args:
+        producer: sends the records, and is closed with the publisher; None: one of its own.
+
     >>> with Publisher(KafkaSettings()) as publisher:  # doctest: +SKIP
     ...     publisher.send(OutgoingRecord("icd.snapshots.v1", b"...", key=b"as733"))
     ...     publisher.flush()
@@ -59,7 +64,7 @@ class Publisher:
         BrokerUnavailable: nobody answers at the bootstrap servers.
     """
 
-    def __init__(self, settings: KafkaSettings, transactional_id: str | None = None) -> None:
+    def __init__(self, settings: KafkaSettings, producer: Producer | None = None) -> None:
         self._settings = settings
         self._changed = threading.Condition()
         self._limits: dict[str, int] = {}
@@ -68,7 +73,7 @@ class Publisher:
         self._refused: list[_Refused] = []
         self.sent = 0
         self.acknowledged = 0
-        self.client: Any = open_producer(settings, transactional_id)
+        self._producer = connect(settings).producer() if producer is None else producer
 
     def __enter__(self) -> Self:
         return self
@@ -99,19 +104,13 @@ class Publisher:
         size = record.size
         self._take_room(size)
         try:
-            future = self._queue(record)
+            self._producer.send(record, lambda error: self._hear(record, error))
         except BaseException as error:
             self._settle(size)
             if isinstance(error, BrokerError):
                 self._raise_earlier_refusal()
             raise
         self.sent += 1
-        future.add_callback(lambda _: self._settle(size, acknowledged=1))
-        future.add_errback(
-            lambda error: self._settle(
-                size, _Refused(record.topic, record.key, size_as_sent(record), error)
-            )
-        )
 
     def check(self, record: OutgoingRecord) -> None:
         """See that `record` may be sent at all; sends nothing.
@@ -146,7 +145,7 @@ class Publisher:
 
     def close(self, timeout_s: float = 2.0) -> None:
         """Stop; what was not acknowledged by now may or may not have arrived."""
-        close_producer(self.client, timeout_s)
+        self._producer.close(timeout_s)
 
     def _take_room(self, size: int) -> None:
         limit = self._settings.max_in_flight_bytes
@@ -166,20 +165,12 @@ class Publisher:
             self._settle(size)
             raise
 
-    def _queue(self, record: OutgoingRecord) -> Any:
-        try:
-            return self.client.send(
-                record.topic,
-                value=NULL if record.value is None and record.key is None else record.value,
-                key=record.key,
-                headers=[(HeaderName(name), value) for name, value in record.headers],
-                partition=record.partition,
-                timestamp_ms=record.timestamp_ms,
-            )
-        except client.KafkaError as error:
-            raise translate(error, f"publish to {record.topic}") from error
-        except ValueError as error:
-            raise BrokerError(f"publish to {record.topic}: {error}") from error
+    def _hear(self, record: OutgoingRecord, error: Exception | None) -> None:
+        if error is None:
+            self._settle(record.size, acknowledged=1)
+        else:
+            refused = _Refused(record.topic, record.key, size_as_sent(record), error)
+            self._settle(record.size, refused)
 
     def _settle(self, size: int, refused: _Refused | None = None, acknowledged: int = 0) -> None:
         with self._changed:
@@ -214,8 +205,8 @@ class Publisher:
                 largest.topic,
                 largest.size,
             ) from largest.error
-        if refused and lacks_right(refused[0].error):
-            raise translate(refused[0].error, f"publish to {refused[0].topic}")
+        if refused and isinstance(refused[0].error, NotAllowed):
+            raise refused[0].error
         if refused:
             others = f" (and {len(refused) - 1} more records)" if len(refused) > 1 else ""
             raise DeliveryFailed(f"{refused[0]}{others}") from refused[0].error

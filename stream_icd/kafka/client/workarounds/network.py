@@ -20,8 +20,8 @@ from kafka.net.selector import NetworkSelector
 from kafka.protocol.sasl import SaslAuthenticateRequest, SaslBytesRequest
 
 from stream_icd.errors import BadSettings, BrokerUnavailable
+from stream_icd.kafka.client.translate import translate
 from stream_icd.kafka.settings import KafkaSettings
-from stream_icd.kafka.translate import translate
 
 _LOGIN_REFUSED = (
     client.SaslAuthenticationFailedError,

@@ -15,16 +15,22 @@ from stream_icd.errors import (
     NotAllowed,
     NotSupported,
     OffsetGone,
-    RecordUndecodable,
     TopicMissing,
 )
-from stream_icd.kafka.workarounds.fetched_records import Undecodable
+
+# The group gave our partitions to somebody else, or is about to.
+GROUP_MOVED_ON = (
+    client.CommitFailedError,
+    client.IllegalGenerationError,
+    client.UnknownMemberIdError,
+    client.FencedInstanceIdError,
+    client.RebalanceInProgressError,
+)
 
 # The first row that fits decides; `RetriableError` is the client's own "nobody answered (yet)".
 _MEANINGS: tuple[tuple[type[Exception] | tuple[type[Exception], ...], type[Exception]], ...] = (
     ((client.MessageSizeTooLargeError, client.RecordListTooLargeError), MessageTooLarge),
     ((client.UnknownTopicOrPartitionError, client.InvalidTopicError), TopicMissing),
-    (Undecodable, RecordUndecodable),
     ((client.OffsetOutOfRangeError, client.NoOffsetForPartitionError), OffsetGone),
     (
         (

@@ -12,10 +12,10 @@ from kafka import TopicPartition
 from kafka import errors as client
 
 from stream_icd.errors import ClientStuck, MessageTooLarge
+from stream_icd.kafka.client.workarounds.fetched_records import reads_next
+from stream_icd.kafka.client.workarounds.network import last_failure
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.stop import Stop
-from stream_icd.kafka.workarounds.fetched_records import reads_next
-from stream_icd.kafka.workarounds.network import last_failure
 from stream_icd.kafka.worker import Worker
 
 log = logging.getLogger(__name__)
@@ -45,6 +45,7 @@ class Poller:
         self._shutdown_s = settings.shutdown_timeout_s
         self._worker = Worker("poll")
         self._is_stuck = False
+        self._is_closed = False
 
     def poll(
         self, timeout_ms: int, max_records: int | None = None
@@ -74,7 +75,13 @@ class Poller:
         return polled
 
     def close(self) -> None:
-        """Close the consumer once it has polled; one that does not return is left behind."""
+        """Close the consumer once it has polled; one that does not return is left behind.
+
+        Nothing happens where that was done before.
+        """
+        if self._is_closed:
+            return
+        self._is_closed = True
         closing = self._worker.submit(
             partial(self._consumer.close, timeout_ms=CLOSE_TIMEOUT_S * 1000)
         )

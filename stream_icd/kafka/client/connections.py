@@ -10,16 +10,16 @@ from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
 from kafka import errors as client
 from kafka.serializer import Serializer
 
-from stream_icd.kafka.quiet import quiet_while_connecting
-from stream_icd.kafka.settings import KafkaSettings, milliseconds
-from stream_icd.kafka.workarounds.committed_offsets import forget_old_answers
-from stream_icd.kafka.workarounds.fetched_records import raise_what_cannot_be_decoded
-from stream_icd.kafka.workarounds.membership import lose_partitions_with_membership
-from stream_icd.kafka.workarounds.network import Network, not_connected
-from stream_icd.kafka.workarounds.transactions import begin_with_no_offsets
+from stream_icd.kafka.client.options import client_options, milliseconds
+from stream_icd.kafka.client.quiet import quiet_while_connecting
+from stream_icd.kafka.client.workarounds.committed_offsets import forget_old_answers
+from stream_icd.kafka.client.workarounds.fetched_records import raise_what_cannot_be_decoded
+from stream_icd.kafka.client.workarounds.membership import lose_partitions_with_membership
+from stream_icd.kafka.client.workarounds.network import Network, not_connected
+from stream_icd.kafka.client.workarounds.transactions import begin_with_no_offsets
+from stream_icd.kafka.port.topic import DEAD_LETTER_ROOM
+from stream_icd.kafka.settings import KafkaSettings
 
-# A record's frame also holds batch and partition headers.
-FRAME_ROOM = 1024 * 1024
 # What the client takes as one answer by default. It asks for half of that, and a broker gives a
 # larger record all the same.
 ANSWER_BYTES = 100_000_000
@@ -30,8 +30,6 @@ FETCH_WAIT_MS = 100
 # A partition's records travel a batch at a time, so eight results of a transaction make one round
 # trip, not eight. What a broker refuses as too large a batch, the client splits.
 BATCH_BYTES = 256 * 1024
-# A dead letter is a record that another program may have framed, and the reason with it.
-DEAD_LETTER_ROOM = 2 * FRAME_ROOM
 
 NULL = object()
 """Sent as a value: null, for a record whose key is null too, which the client refuses to send."""
@@ -52,7 +50,7 @@ def open_admin(settings: KafkaSettings) -> Iterator[Any]:
         BrokerUnavailable: nobody answered within `settings.connect_timeout_s`.
         BadSettings: somebody answered, and refuses what we log in with, or is not to be trusted.
     """
-    admin = _opened(KafkaAdminClient, settings, settings.client_options())
+    admin = _opened(KafkaAdminClient, settings, client_options(settings))
     try:
         yield admin
     finally:
@@ -61,7 +59,7 @@ def open_admin(settings: KafkaSettings) -> Iterator[Any]:
 
 def open_producer(settings: KafkaSettings, transactional_id: str | None = None) -> Any:
     """A producer that waits for all replicas and never reorders or repeats (idempotent)."""
-    options = settings.client_options() | {
+    options = client_options(settings) | {
         "acks": "all",
         "enable_idempotence": True,
         "transactional_id": transactional_id,
@@ -86,7 +84,7 @@ def open_consumer(settings: KafkaSettings, **options: Any) -> Any:
     It holds little that is not worked on yet: a fetch brings a mebibyte of a partition (the
     client's default), or one record where that is larger (KIP-74).
     """
-    defaults = settings.client_options() | {
+    defaults = client_options(settings) | {
         "enable_auto_commit": False,
         "auto_offset_reset": "none",
         "isolation_level": "read_committed",
@@ -101,11 +99,6 @@ def open_consumer(settings: KafkaSettings, **options: Any) -> Any:
     lose_partitions_with_membership(consumer)
     forget_old_answers(consumer)
     return consumer
-
-
-def client_name(settings: KafkaSettings) -> str:
-    """What a member of a group is called at the broker: with its own name, where it has one."""
-    return "-".join(filter(None, (settings.client_id, settings.instance_id)))
 
 
 def _opened(kind: Callable[..., Any], settings: KafkaSettings, options: dict[str, Any]) -> Any:

@@ -1,0 +1,69 @@
+"""Our settings under the names that kafka-python gives them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from pydantic import SecretStr
+
+from stream_icd.kafka.settings import KafkaSettings
+
+
+def client_options(settings: KafkaSettings) -> dict[str, Any]:
+    """What every kind of client (producer, consumer, admin) is opened with."""
+    return {
+        "bootstrap_servers": settings.servers,
+        "client_id": settings.client_id,
+        "bootstrap_timeout_ms": milliseconds(settings.connect_timeout_s),
+        "request_timeout_ms": milliseconds(settings.request_timeout_s),
+        "reconnect_backoff_max_ms": 1000,
+        "security_protocol": settings.security_protocol,
+        **_tls_options(settings),
+        **_sasl_options(settings),
+    }
+
+
+def _tls_options(settings: KafkaSettings) -> dict[str, Any]:
+    if "SSL" not in settings.security_protocol:
+        return {}
+    return {
+        "ssl_cafile": _text(settings.ssl_cafile),
+        "ssl_certfile": _text(settings.ssl_certfile),
+        "ssl_keyfile": _text(settings.ssl_keyfile),
+        # Without one, an encrypted key would ask for it at a terminal, and wait.
+        "ssl_password": _hidden(settings.ssl_password) or _Hidden(""),
+        "ssl_check_hostname": settings.ssl_check_hostname,
+    }
+
+
+def _sasl_options(settings: KafkaSettings) -> dict[str, Any]:
+    if not settings.security_protocol.startswith("SASL"):
+        return {}
+    return {
+        "sasl_mechanism": settings.sasl_mechanism,
+        "sasl_plain_username": settings.sasl_username,
+        "sasl_plain_password": _hidden(settings.sasl_password),
+    }
+
+
+class _Hidden(str):
+    """A secret for the client, which prints its whole configuration when it logs at DEBUG."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "'**********'"
+
+
+def milliseconds(seconds: float) -> int:
+    """The client counts in whole milliseconds."""
+    return round(seconds * 1000)
+
+
+def _hidden(secret: SecretStr | None) -> str | None:
+    return None if secret is None else _Hidden(secret.get_secret_value())
+
+
+def _text(path: Path | None) -> str | None:
+    return None if path is None else str(path)

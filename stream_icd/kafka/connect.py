@@ -1,0 +1,24 @@
+"""Choose the implementation of the port: the one place that knows them all."""
+
+from __future__ import annotations
+
+from stream_icd.kafka.port.broker import Broker
+from stream_icd.kafka.settings import MEMORY_SCHEME, KafkaSettings
+
+
+def connect(settings: KafkaSettings) -> Broker:
+    """The broker that the settings name; connects when something is opened there.
+
+    `memory://NAME` is the in-memory broker of that name; anything else is reached by kafka-python,
+    which is loaded only then.
+
+    Raises:
+        BrokerUnavailable: no such in-memory broker runs.
+    """
+    if settings.bootstrap_servers.startswith(MEMORY_SCHEME):
+        from stream_icd.kafka.memory.broker import MemoryConnection
+
+        return MemoryConnection(settings)
+    from stream_icd.kafka.client.broker import ClientBroker
+
+    return ClientBroker(settings)

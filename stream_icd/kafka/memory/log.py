@@ -1,0 +1,104 @@
+"""The records of one partition, and which of them a reader of committed ones may see."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from stream_icd.kafka.port.partition import TopicPartition
+from stream_icd.kafka.record import OutgoingRecord, Record
+
+
+@dataclass(eq=False, slots=True)
+class Transaction:
+    """What becomes visible together, or never; None: it is open."""
+
+    committed: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What stands at one offset: a record, or (None) the mark that a transaction has ended."""
+
+    record: Record | None
+    transaction: Transaction | None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it is not known yet if the record counts."""
+        return self.transaction is not None and self.transaction.committed is None
+
+    @property
+    def counts(self) -> bool:
+        """Whether readers see a record here."""
+        return self.transaction is None or self.transaction.committed is True
+
+
+@dataclass(slots=True)
+class Log:
+    """Offsets count entries, marks too, from the first ever; `begin` is the first still there."""
+
+    partition: TopicPartition
+    begin: int = 0
+    _entries: list[Entry] = field(default_factory=list)
+    _settled: int = 0
+
+    @property
+    def end(self) -> int:
+        """The offset after the last entry."""
+        return self.begin + len(self._entries)
+
+    def append(self, record: OutgoingRecord, now_ms: int, transaction: Transaction | None) -> None:
+        """Write a record, in a transaction or on its own."""
+        written = Record(
+            self.partition.topic,
+            self.partition.partition,
+            self.end,
+            now_ms if record.timestamp_ms is None else record.timestamp_ms,
+            record.key,
+            record.value,
+            record.headers,
+        )
+        self._entries.append(Entry(written, transaction))
+
+    def mark_end(self) -> None:
+        """Write the mark of a transaction that has just ended."""
+        self._entries.append(Entry(None, None))
+
+    def stable_end(self) -> int:
+        """Where readers stop: at the first record of an open transaction, or at the end."""
+        self._settled = max(self._settled, self.begin)
+        while self._settled < self.end and not self._at(self._settled).is_open:
+            self._settled += 1
+        return self._settled
+
+    def read(self, position: int, most: int) -> tuple[list[Record], int]:
+        """At most so many visible records from `position` on, and the position after them."""
+        found: list[Record] = []
+        stop = self.stable_end()
+        while position < stop and len(found) < most:
+            entry = self._at(position)
+            if entry.record is not None and entry.counts:
+                found.append(entry.record)
+            position += 1
+        while position < stop and not self._is_visible(position):
+            position += 1
+        return found, position
+
+    def first_at(self, timestamp_ms: int) -> int | None:
+        """The offset of the first record with that timestamp or a later one."""
+        for entry in self._entries:
+            if entry.record is not None and entry.record.timestamp_ms >= timestamp_ms:
+                return entry.record.offset
+        return None
+
+    def remove_before(self, offset: int) -> None:
+        """Remove the entries before that offset."""
+        del self._entries[: max(0, offset - self.begin)]
+        self.begin = max(self.begin, offset)
+
+    def _is_visible(self, offset: int) -> bool:
+        entry = self._at(offset)
+        return entry.record is not None and entry.counts
+
+    def _at(self, offset: int) -> Entry:
+        return self._entries[offset - self.begin]

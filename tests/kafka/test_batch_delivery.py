@@ -1,0 +1,97 @@
+"""How often and how long a consumer tries to deliver; no test waits for it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+
+import pytest
+
+from stream_icd.errors import BrokerUnavailable, DeliveryFailed
+from stream_icd.kafka.clock import Clock
+from stream_icd.kafka.consumer import run_consumer
+from stream_icd.kafka.delivery import AtLeastOnce, Delivery, ExactlyOnce
+from stream_icd.kafka.record import OutgoingRecord, Record
+from tests.brokers import Broker
+from tests.kafka.echo import echoed, publish, values
+
+pytestmark = pytest.mark.brokers("memory")
+
+Failing = Callable[[Exception, int], None]
+
+
+@pytest.fixture
+def fail(monkeypatch: pytest.MonkeyPatch) -> Failing:
+    """`fail(error, n)`: the first `n` attempts to publish a batch raise `error`."""
+
+    def make(error: Exception, times: int) -> None:
+        left = times
+        for outlet in (AtLeastOnce, ExactlyOnce):
+            real = outlet.publish
+
+            def publish(self: object, *arguments: object, real: object = real) -> None:
+                nonlocal left
+                left -= 1
+                if left >= 0:
+                    raise error
+                real(self, *arguments)  # type: ignore[operator]
+
+            monkeypatch.setattr(outlet, "publish", publish)
+
+    return make
+
+
+@pytest.fixture
+def copy(broker: Broker, make_topic: Callable[..., str]) -> Callable[[Delivery], list[float]]:
+    """Copy three records; how long the consumer slept, each time."""
+    source, target = make_topic(), make_topic()
+    publish(broker.settings(), source, 3)
+
+    def run(delivery: Delivery) -> list[float]:
+        stop, slept = threading.Event(), list[float]()
+
+        def handle(records: Sequence[Record]) -> list[OutgoingRecord]:
+            return echoed(records, target)
+
+        run_consumer(
+            broker.settings(),
+            source,
+            source,
+            handle,
+            stop,
+            delivery=delivery,
+            on_done=lambda _: stop.set(),
+            clock=Clock(sleep=slept.append),
+        )
+        assert values(broker.settings(), target) == [0, 1, 2]
+        return slept
+
+    return run
+
+
+EACH = pytest.mark.parametrize("delivery", [Delivery.AT_LEAST_ONCE, Delivery.EXACTLY_ONCE])
+
+
+@EACH
+def test_a_broker_that_is_away_is_waited_for_however_long(
+    copy: Callable[[Delivery], list[float]], fail: Failing, delivery: Delivery
+) -> None:
+    fail(BrokerUnavailable("away"), 20)
+    assert copy(delivery) == [1.0] * 20
+
+
+@EACH
+def test_what_is_refused_four_times_is_delivered_at_the_fifth(
+    copy: Callable[[Delivery], list[float]], fail: Failing, delivery: Delivery
+) -> None:
+    fail(DeliveryFailed("refused"), 4)
+    assert copy(delivery) == []
+
+
+@EACH
+def test_what_is_refused_five_times_ends_the_worker(
+    copy: Callable[[Delivery], list[float]], fail: Failing, delivery: Delivery
+) -> None:
+    fail(DeliveryFailed("refused"), 5)
+    with pytest.raises(DeliveryFailed, match="refused"):
+        copy(delivery)

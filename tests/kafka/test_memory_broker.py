@@ -1,0 +1,166 @@
+"""What only the in-memory broker promises; the rest of its contract is test_port_contract's."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Collection
+
+import pytest
+
+from stream_icd.errors import BadSettings, BrokerUnavailable, OffsetGone
+from stream_icd.kafka.clock import Clock
+from stream_icd.kafka.connect import connect
+from stream_icd.kafka.memory.broker import memory_broker
+from stream_icd.kafka.port.errors import Fenced, GroupMovedOn
+from stream_icd.kafka.port.partition import TopicPartition
+from stream_icd.kafka.port.topic import TopicSpec
+from stream_icd.kafka.publisher import Publisher
+from stream_icd.kafka.reader import open_reader
+from stream_icd.kafka.record import OutgoingRecord, Record
+from stream_icd.kafka.settings import KafkaSettings
+from stream_icd.kafka.topics import create_topics, topic_names
+from tests.kafka.echo import publish, values
+
+PLACE = TopicPartition("t", 0)
+
+
+def at(name: str, **options: float) -> KafkaSettings:
+    return KafkaSettings(bootstrap_servers=f"memory://{name}", **options)
+
+
+def test_settings_find_it_by_its_name_until_its_block_ends() -> None:
+    with memory_broker("one") as broker, memory_broker() as other:
+        assert broker.bootstrap_servers == "memory://one"
+        create_topics(at("one"), [TopicSpec("t")])
+        assert topic_names(at("one")) == ["t"]
+        assert topic_names(KafkaSettings(bootstrap_servers=other.bootstrap_servers)) == []
+    with pytest.raises(BrokerUnavailable, match=r"no in-memory broker named one .* start one"):
+        topic_names(at("one"))
+
+
+def test_a_name_is_for_one_broker_at_a_time() -> None:
+    with (
+        memory_broker("one"),
+        pytest.raises(BadSettings, match="one is running"),
+        memory_broker("one"),
+    ):
+        pass
+    with memory_broker("one"):
+        pass
+
+
+def test_who_was_connected_when_it_stopped_is_told() -> None:
+    with memory_broker("one"):
+        create_topics(at("one"), [TopicSpec("t")])
+        reader = connect(at("one")).reader()
+        reader.assign([PLACE])
+        publisher = Publisher(at("one"))
+    with pytest.raises(BrokerUnavailable, match="one has stopped"):
+        reader.poll(0.0)
+    with pytest.raises(BrokerUnavailable, match="one"):
+        publisher.send(OutgoingRecord("t", b""))
+
+
+def everything(name: str, topic: str) -> list[Record]:
+    with open_reader(at(name), topic, until="end") as records:
+        return sorted(records, key=lambda record: (record.partition, record.offset))
+
+
+def test_the_same_calls_in_the_same_order_have_the_same_outcome() -> None:
+    outcomes = []
+    for name in ("one", "other"):
+        with memory_broker(name, wall_clock=lambda: 123.0):
+            create_topics(at(name), [TopicSpec("t", partitions=3)])
+            with Publisher(at(name)) as publisher:
+                for number in range(30):
+                    key = None if number % 2 else b"key-%d" % number
+                    publisher.send(OutgoingRecord("t", b"%d" % number, key))
+            outcomes.append(everything(name, "t"))
+    assert outcomes[0] == outcomes[1]
+    assert len(outcomes[0]) == 30
+    assert {record.timestamp_ms for record in outcomes[0]} == {123_000}
+    unkeyed = [record for record in outcomes[0] if record.key is None]
+    assert {record.partition for record in unkeyed} == {0, 1, 2}  # in turn
+
+
+def test_what_retention_has_removed_is_gone() -> None:
+    with memory_broker("one") as broker:
+        create_topics(at("one"), [TopicSpec("t")])
+        publish(at("one"), "t", 10)
+        broker.remove_before("t", 0, 6)
+        assert values(at("one"), "t") == [6, 7, 8, 9]
+        with (
+            pytest.raises(OffsetGone, match="from 6 up to, not including, 10: 5"),
+            open_reader(at("one"), "t", start={0: 5}),
+        ):
+            pass
+        with open_reader(at("one"), "t", start={0: 7}) as records:
+            broker.remove_before("t", 0, 9)
+            with pytest.raises(OffsetGone, match=r"what is left: t\[0\] from 9"):
+                next(records)
+
+
+def test_a_transaction_that_takes_too_long_is_aborted_and_its_producer_fenced() -> None:
+    now = 0.0
+    with memory_broker("one", clock=Clock(now=lambda: now)):
+        create_topics(at("one"), [TopicSpec("t")])
+        producer = connect(at("one", transaction_timeout_s=10)).transactional_producer("p")
+        producer.begin_transactions()
+        producer.begin()
+        told: list[Exception | None] = []
+        producer.send(OutgoingRecord("t", b"late"), told.append)
+        assert told == [None]
+        now = 10.0
+        publish(at("one"), "t", 1)
+        assert values(at("one"), "t", until="end") == []  # it is held back until then
+        now = 10.5
+        assert values(at("one"), "t") == [0]
+        with pytest.raises(Fenced):
+            producer.commit()
+
+
+class Listener:
+    def assigned(self, partitions: Collection[TopicPartition]) -> None:
+        pass
+
+    def revoked(self, partitions: Collection[TopicPartition]) -> None:
+        pass
+
+
+def test_a_member_that_does_not_poll_is_thrown_out_by_the_clock() -> None:
+    now = 0.0
+    with memory_broker("one", clock=Clock(now=lambda: now)):
+        create_topics(at("one"), [TopicSpec("t")])
+        port = connect(at("one", max_poll_interval_s=10))
+        member, other = (port.member("g", 10, NeverStop()) for _ in range(2))
+        member.subscribe("t", Listener())
+        member.poll(0.0)
+        now = 10.0
+        member.commit({PLACE: 0}, 1.0)
+        now = 10.5
+        other.subscribe("t", Listener())
+        other.poll(0.0)
+        assert other.assigned() == {PLACE}
+        with pytest.raises(GroupMovedOn):
+            member.commit({PLACE: 1}, 1.0)
+        member.poll(0.0)
+        assert member.assigned() == frozenset()
+
+
+class NeverStop:
+    def is_set(self) -> bool:
+        return False
+
+
+def test_nothing_of_the_kafka_client_is_loaded_for_it() -> None:
+    program = (
+        "import sys\n"
+        "from stream_icd import KafkaSettings, memory_broker\n"
+        "from stream_icd.kafka.consumer import run_consumer\n"
+        "from stream_icd.kafka.topics import create_topics\n"
+        "with memory_broker() as broker:\n"
+        "    create_topics(KafkaSettings(bootstrap_servers=broker.bootstrap_servers))\n"
+        "assert 'kafka' not in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
