@@ -1,4 +1,4 @@
-"""`stream-icd subscribe` as people and programs use it, in a process of its own."""
+"""`stream-icd subscribe` as people and programs use it."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ from stream_icd.snapshot import Window
 from stream_icd.subscribers.subscription import Subscription
 from stream_icd.wire.communities import encode_communities
 from tests.brokers import Broker
+from tests.run_here import Done, run_here
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -59,10 +60,8 @@ def graph(embedded: Broker, topic_name: str) -> str:
     return topic_name
 
 
-def subscribe(broker: Broker, *options: str) -> subprocess.CompletedProcess[bytes]:
-    address = ("-b", broker.bootstrap_servers)
-    command = (sys.executable, "-m", "stream_icd.cli", "subscribe", *options, *address)
-    return subprocess.run(command, capture_output=True, timeout=60, check=False)
+def subscribe(broker: Broker, *options: str) -> Done:
+    return run_here("subscribe", *options, "-b", broker.bootstrap_servers)
 
 
 def test_json_lines_hold_the_whole_result(embedded: Broker, graph: str) -> None:
@@ -80,7 +79,7 @@ def test_json_lines_hold_the_whole_result(embedded: Broker, graph: str) -> None:
 
 def test_a_table_has_a_line_a_snapshot(embedded: Broker, graph: str) -> None:
     done = subscribe(embedded, "--graph", graph, "--from", "beginning", "--until", "end")
-    lines = done.stdout.decode().splitlines()
+    lines = done.stdout.splitlines()
     assert len(lines) == 4
     assert lines[0].split()[:4] == ["graph", "snapshot", "nodes", "edges"]
     assert lines[1].split() == [
@@ -101,7 +100,7 @@ def test_arrow_is_one_stream_with_a_row_a_node(embedded: Broker, graph: str) -> 
     done = subscribe(
         embedded, "--graph", graph, "--from", "beginning", "--until", "end", "--format", "arrow"
     )
-    table = pa.ipc.open_stream(done.stdout).read_all()
+    table = pa.ipc.open_stream(done.output).read_all()
     assert table.num_rows == 9
     assert table["node"].to_pylist()[:3] == ["a", "b", "c"]
     assert table["community"].to_pylist()[:3] == [0, 1, 0]
@@ -137,10 +136,9 @@ def test_nobody_at_the_address_says_what_to_do_and_exits_for_a_retry() -> None:
 
 
 def test_a_bad_time_is_explained() -> None:
-    command = (sys.executable, "-m", "stream_icd.cli", "subscribe", "--from", "yesterday")
-    done = subprocess.run(command, capture_output=True, timeout=60, check=False)
+    done = run_here("subscribe", "--from", "yesterday")
     assert done.returncode == 78
-    assert b"give beginning, latest, or a time such as" in done.stderr
+    assert "give beginning, latest, or a time such as" in done.stderr
 
 
 def test_the_example_of_the_readme_works(embedded: Broker) -> None:

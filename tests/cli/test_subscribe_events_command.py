@@ -1,4 +1,4 @@
-"""`stream-icd subscribe` of events, nodes, groups and Parquet, in a process of its own."""
+"""`stream-icd subscribe` of events, nodes, groups and Parquet."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.topics import COMMUNITIES, EVENTS, create_topics
 from stream_icd.wire.events import encode_events
 from tests.brokers import Broker
+from tests.run_here import Done, run_here
 from tests.workers.tracked import outgoing, publish, unbroken, window
 
 APART, TOGETHER = [0] * 10 + [1] * 8, [0] * 18
@@ -49,10 +50,8 @@ def command(broker: Broker, *options: str) -> list[str]:
     return [sys.executable, "-m", "stream_icd.cli", "subscribe", *options, *address]
 
 
-def subscribe(broker: Broker, *options: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        command(broker, *options), capture_output=True, text=True, timeout=60, check=False
-    )
+def subscribe(broker: Broker, *options: str) -> Done:
+    return run_here("subscribe", *options, "-b", broker.bootstrap_servers)
 
 
 def test_events_as_a_table_and_the_gap_on_standard_error(embedded: Broker, graph: str) -> None:
@@ -239,8 +238,7 @@ def test_a_group_goes_on_where_it_was(
 def test_options_that_do_not_go_together_are_explained(
     options: tuple[str, ...], advice: str
 ) -> None:
-    line = [sys.executable, "-m", "stream_icd.cli", "subscribe", *options]
-    done = subprocess.run(line, capture_output=True, text=True, timeout=60, check=False)
+    done = run_here("subscribe", *options)
     assert (done.returncode, done.stdout) == (78, "")
     assert advice in done.stderr
     assert "Traceback" not in done.stderr

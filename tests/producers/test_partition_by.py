@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 import threading
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import pytest
+from typer.testing import CliRunner
+
+from stream_icd.cli.main import app
 from stream_icd.dead_letters.letters import DeadLetterLimit
 from stream_icd.icd.recipe import Recipe
 from stream_icd.kafka.consumer import run_consumer
@@ -24,15 +26,16 @@ from tests.brokers import Broker, wait_until
 
 N_PARTITIONS = 6
 N_SNAPSHOTS = 100  # a partition has none of them once in ten million graphs
+pytestmark = pytest.mark.brokers("memory")
 RECIPE = Recipe(name="test", encoder={"widths": (16, 8)}, discriminator_widths=(8, 1))
 
 
 def produce(broker: Broker, graph: str, *options: str) -> dict[str, object]:
     """`stream-icd produce gn` of small graphs; its summary."""
-    command = [sys.executable, "-m", "stream_icd.cli", "produce", "gn", "--graph", graph]
-    command += ["--nodes", "60", "--communities", "4", "--p-in", "0.8"]
-    command += ["--bootstrap-servers", broker.bootstrap_servers, *options]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    command = ["produce", "gn", "--graph", graph, "--nodes", "60", "--communities", "4"]
+    command += ["--p-in", "0.8", "--bootstrap-servers", broker.bootstrap_servers, *options]
+    done = CliRunner().invoke(app, command)
+    assert done.exit_code == 0, done.output
     lines = [line for line in done.stderr.splitlines() if '"snapshots"' in line]
     found: dict[str, object] = json.loads(lines[-1])
     return found
@@ -94,12 +97,12 @@ def test_a_graph_is_spread_evenly_goes_on_and_lands_in_the_same_places_again(
     assert len(records(broker, topic_name)) == 2 * N_SNAPSHOTS
 
 
-def test_by_default_a_graph_has_one_partition_in_order(embedded: Broker, topic_name: str) -> None:
-    produce(embedded, topic_name, "--limit", "12")
-    sent = records(embedded, topic_name)
+def test_by_default_a_graph_has_one_partition_in_order(memory: Broker, topic_name: str) -> None:
+    produce(memory, topic_name, "--limit", "12")
+    sent = records(memory, topic_name)
     assert len({record.partition for record in sent}) == 1
     ends = [header(record, "icd_window_end") for record in sent]
     assert ends == sorted(ends)
     # Sent again in the other way, what is there is known in whatever partition it is.
-    done = produce(embedded, topic_name, "--limit", "20", "--partition-by", "snapshot")
+    done = produce(memory, topic_name, "--limit", "20", "--partition-by", "snapshot")
     assert (done["snapshots"], done["already_sent"]) == (8, 12)
