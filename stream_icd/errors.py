@@ -5,6 +5,7 @@ StreamIcdError
 │   ├── BadSnapshot                        an edge table or its headers break the wire contract
 │   ├── BadCommunities                     a communities message breaks the wire contract
 │   ├── BadEvents                          an events message breaks the wire contract
+│   ├── BadMemory                          what a detector remembers cannot be read
 │   ├── BadClaim                           a message says wrongly where its bytes are
 │   │   ├── ClaimRefused                   in a place that is not ours to read from
 │   │   ├── ClaimedObjectMissing           nothing is there (any more)
@@ -82,6 +83,10 @@ class BadCommunities(BadInput):
 
 class BadEvents(BadInput):
     """An events message breaks its contract (docs/wire.md)."""
+
+
+class BadMemory(BadInput):
+    """What a detector remembers of a graph breaks its contract."""
 
 
 class BadClaim(BadInput):

@@ -16,6 +16,11 @@ The mixing is learned from the graph itself by expectation maximisation, as Dece
 their parameters. After each sweep 1 − μ is the share of the edge weight that exists because both
 ends share a community: the mean of x / (1 + x) with x = Σ_c a_c ψ_{i→j}(c) ψ_{j→i}(c).
 
+What a stream remembers of its last window is a prior of each node (the dynamic model of Ghasemian,
+Zhang, Clauset, Moore and Peel, Physical Review X 6, 031005, forward in time): of n_c^s above,
+scaled to add up to 1, node i takes (1 − η) and of its remembered belief b_i(c) it takes η. The stay
+probability η is learned as the mixing is: the share of what is remembered that is still believed.
+
 An edge of weight w counts as w edges: a_c becomes (1 + a_c)^w − 1. `find_communities`
 makes the weights 1 in the mean first: in another unit they would count as more or fewer edges.
 """
@@ -47,6 +52,10 @@ MOST_PULL = 600.0
 SETTLED = 5e-3
 """Sweeps end when a smaller share of the nodes than this changes its likeliest community."""
 
+MOST_STAY = 0.9
+"""Of the stay probability at most this much is trusted. Beliefs are surer than they should be, and
+with more trust in the remembered ones, nodes that moved are seen to move windows later."""
+
 LARGE, TINY = 1e200, 1e-300
 
 
@@ -73,6 +82,28 @@ class Beliefs(NamedTuple):
     messages: NDArray[np.float32]
 
 
+class Recollection(NamedTuple):
+    """What is remembered of each node: `communities` (n, N_KEPT), -1 from the first unused on.
+
+    `shares` (n, N_KEPT) are their probabilities, which add up to 1 at most.
+    """
+
+    communities: NDArray[np.int32]
+    shares: NDArray[np.float32]
+
+
+class Believed(NamedTuple):
+    """What belief propagation ends with: `communities` and `shares` as in `Beliefs`.
+
+    `mixing` and `stay` are those that it learned, μ and η.
+    """
+
+    communities: NDArray[np.int32]
+    shares: NDArray[np.float32]
+    mixing: float
+    stay: float
+
+
 class Field(NamedTuple):
     """What a sweep knows of each community, all (K,)."""
 
@@ -91,24 +122,60 @@ class Scratch(NamedTuple):
     touched: NDArray[np.int32]
 
 
+def nothing_remembered(n_nodes: int) -> Recollection:
+    """The recollection of a graph that is seen for the first time."""
+    return Recollection(
+        np.full((n_nodes, N_KEPT), -1, np.int32), np.zeros((n_nodes, N_KEPT), np.float32)
+    )
+
+
+def certainly(labels: Labels) -> Believed:
+    """Beliefs in one community for each node."""
+    communities, shares = nothing_remembered(len(labels))
+    communities[:, 0], shares[:, 0] = labels, 1.0
+    return Believed(communities, shares, mixing=0.0, stay=0.0)
+
+
 def likeliest_communities(
     graph: LevelGraph, start: Labels, n_communities: int, model: Model, max_sweeps: int
 ) -> Labels:
-    """The community of largest belief for each node, (n,): labels of `start`, some may vanish.
+    """The community of largest belief for each node, (n,): labels of `start`, some may vanish."""
+    return believe(graph, start, n_communities, model, max_sweeps).communities[:, 0].copy()
 
-    A node whose evidence is past the range of floating point stays where it is.
+
+def believe(
+    graph: LevelGraph,
+    start: Labels,
+    n_communities: int,
+    model: Model,
+    max_sweeps: int,
+    recalled: Recollection | None = None,
+    stay: float = 0.0,
+) -> Believed:
+    """The beliefs about each node; their communities are those of `start` and `recalled`.
+
+    A node without edges, or whose evidence is past the range of floating point, stays where it
+    starts.
 
     Sweeps go from community to community. Nodes are sorted so in memory, too: on a large graph
     that more than halves the time.
+
+    stay: η in 0..1, where the first sweep starts; 0: nothing is recalled.
     """
-    if not 0 <= start.min() <= start.max() < n_communities:
-        raise ValueError(f"labels {start.min()}..{start.max()} are not all in 0..{n_communities}-1")
+    recalled = nothing_remembered(len(start)) if recalled is None else recalled
+    for labels, least in ((start, 0), (recalled.communities, -1)):
+        if not least <= labels.min() <= labels.max() < n_communities:
+            raise ValueError(
+                f"labels {labels.min()}..{labels.max()} are not all in {least}..{n_communities}-1"
+            )
     order, _ = members_of(start, n_communities)
-    believed = np.empty_like(start)
-    believed[order] = _propagate(
-        reordered(graph, order), start[order], n_communities, model, max_sweeps
+    in_order = Recollection(recalled.communities[order], recalled.shares[order])
+    beliefs, mixing, stay = _propagate(
+        reordered(graph, order), start[order], n_communities, model, max_sweeps, in_order, stay
     )
-    return believed
+    communities, shares = np.empty_like(beliefs.communities), np.empty_like(beliefs.shares)
+    communities[order], shares[order] = beliefs.communities, beliefs.shares
+    return Believed(communities, shares, mixing, stay)
 
 
 @compiled(error_model="numpy")
@@ -118,7 +185,9 @@ def _propagate(
     n_communities: int,
     model: Model,
     max_sweeps: int,
-) -> Labels:
+    recalled: Recollection,
+    stay: float,
+) -> tuple[Beliefs, float, float]:
     n_nodes = len(start)
     beliefs, field = _start(graph, start, n_communities)
     opposite = _opposite_entries(graph)
@@ -127,14 +196,15 @@ def _propagate(
     )
     top = np.empty(N_KEPT, np.int32)
     top_products = np.empty(N_KEPT)
-    mixing = model.mixing
+    mixing, remembered = model.mixing, _remembered(graph, recalled)
+    stay = stay if remembered else 0.0
     for _ in range(max_sweeps):
         _expect(field, graph.total, mixing, model)
-        n_changed, within, weight = 0, 0.0, 0.0
+        n_changed, within, weight, stayed, trust = 0, 0.0, 0.0, 0.0, min(stay, MOST_STAY)
         for node in range(n_nodes):
             if graph.indptr[node] == graph.indptr[node + 1]:
                 continue
-            n_touched, evidence = _weigh(graph, beliefs, field, scratch, node)
+            n_touched, evidence = _weigh(graph, beliefs, field, scratch, node, recalled, trust)
             _take_largest(scratch, n_touched, top, top_products)
             if top[0] >= 0 and 0 < evidence < np.inf:
                 n_changed += top[0] != beliefs.communities[node, 0]
@@ -143,12 +213,27 @@ def _propagate(
                 )
                 weight += graph.strengths[node]
                 _believe(graph, beliefs, field, node, evidence, top, top_products)
+                if trust > 0:
+                    stayed += _stayed(beliefs, field, recalled, node, trust)
             for community in scratch.touched[:n_touched]:
                 scratch.products[community] = 0.0
+        if weight > 0:
+            mixing = min(max(1.0 - within / weight, MIXING_RANGE[0]), MIXING_RANGE[1])
+        if stay > 0:
+            stay = min(stayed / remembered, 1.0)
         if n_changed <= SETTLED * n_nodes:
             break
-        mixing = min(max(1.0 - within / weight, MIXING_RANGE[0]), MIXING_RANGE[1])
-    return beliefs.communities[:, 0].copy()
+    return beliefs, mixing, stay
+
+
+@compiled()
+def _remembered(graph: LevelGraph, recalled: Recollection) -> float:
+    """How many of the nodes that have edges are remembered, each by what its shares add up to."""
+    remembered = 0.0
+    for node in range(len(recalled.shares)):
+        if graph.indptr[node] < graph.indptr[node + 1]:
+            remembered += recalled.shares[node].sum()
+    return remembered
 
 
 @compiled()
@@ -213,15 +298,32 @@ def _factor(excess: float, weight: float, message: float) -> float:
 
 @compiled(error_model="numpy")
 def _weigh(
-    graph: LevelGraph, beliefs: Beliefs, field: Field, scratch: Scratch, node: int
+    graph: LevelGraph,
+    beliefs: Beliefs,
+    field: Field,
+    scratch: Scratch,
+    node: int,
+    recalled: Recollection,
+    stay: float,
 ) -> tuple[int, float]:
-    """Products of all factors for the communities that neighbours believe in.
+    """Products of all factors for the communities that neighbours believe in, or that are recalled.
 
     Returns how many communities were touched, and the sum of the products over all K: those
-    that no neighbour believes in have their prior.
+    that nobody believes in have their prior.
     """
     products, touched = scratch.products, scratch.touched
-    n_touched, touched_prior, scale = 0, 0.0, 1.0
+    n_touched, touched_prior, scale, moved = 0, 0.0, 1.0, 1.0
+    if stay > 0:
+        moved = _moved(recalled, node, stay)
+        for kept in range(N_KEPT):
+            c = recalled.communities[node, kept]
+            if c < 0:
+                break
+            prior = moved * field.prior[c] + stay * recalled.shares[node, kept]
+            products[c] = max(prior * _pull(graph, field, node, c), TINY)
+            touched[n_touched] = c
+            n_touched += 1
+            touched_prior += prior
     for entry in range(graph.indptr[node], graph.indptr[node + 1]):
         neighbour, largest = graph.indices[entry], 0.0
         for kept in range(N_KEPT):
@@ -230,13 +332,13 @@ def _weigh(
                 break
             product = products[c]
             if product == 0.0:
-                product = field.prior[c] * scale
+                prior = moved * field.prior[c]
+                product = prior * scale
                 if field.pull[c] != 0.0:
-                    pull = graph.strengths[node] * field.pull[c]
-                    product *= exp(max(min(pull, MOST_PULL), -MOST_PULL))
+                    product *= _pull(graph, field, node, c)
                 touched[n_touched] = c
                 n_touched += 1
-                touched_prior += field.prior[c]
+                touched_prior += prior
             product *= _factor(field.excess[c], graph.weights[entry], beliefs.messages[entry, kept])
             products[c] = max(product, TINY)
             largest = max(largest, product)
@@ -248,6 +350,39 @@ def _weigh(
     for c in touched[:n_touched]:
         evidence += products[c]
     return n_touched, evidence
+
+
+@compiled(error_model="numpy")
+def _moved(recalled: Recollection, node: int, stay: float) -> float:
+    """The probability that the node is anywhere, whatever is remembered of it."""
+    moved = 1.0
+    for kept in range(N_KEPT):
+        moved -= stay * recalled.shares[node, kept]
+    return max(moved, 0.0)
+
+
+@compiled(error_model="numpy")
+def _pull(graph: LevelGraph, field: Field, node: int, community: int) -> float:
+    pull = graph.strengths[node] * field.pull[community]
+    return exp(max(min(pull, MOST_PULL), -MOST_PULL))
+
+
+@compiled(error_model="numpy")
+def _stayed(
+    beliefs: Beliefs, field: Field, recalled: Recollection, node: int, stay: float
+) -> float:
+    """The probability that the node is where it is remembered because it has stayed there."""
+    moved, stayed = _moved(recalled, node, stay), 0.0
+    for kept in range(N_KEPT):
+        c = recalled.communities[node, kept]
+        if c < 0:
+            break
+        share = stay * recalled.shares[node, kept]
+        for believed in range(N_KEPT):
+            if beliefs.communities[node, believed] == c and share > 0:
+                prior = share + moved * field.prior[c]
+                stayed += beliefs.shares[node, believed] * share / prior
+    return stayed
 
 
 @compiled()

@@ -78,7 +78,7 @@ def _merge(
     while (excess := coarse.n_nodes - n_communities) > 0:
         sources, targets, gains = _candidate_merges(coarse, resolution, parents)
         best = np.argsort(-gains, kind="stable")
-        into = _apply(sources[best], targets[best], (excess + 1) // 2, coarse.n_nodes)
+        into = apply_merges(sources[best], targets[best], (excess + 1) // 2, coarse.n_nodes)
         groups, n_groups = compact(into.astype(np.int32))
         if n_groups == coarse.n_nodes:
             break
@@ -134,7 +134,7 @@ def _best_links(coarse: LevelGraph, resolution: float, parents: Labels) -> tuple
 
 
 @compiled()
-def _apply(sources: Ids, targets: Ids, at_most: int, n_nodes: int) -> Ids:
+def apply_merges(sources: Ids, targets: Ids, at_most: int, n_nodes: int) -> Ids:
     """Where each community goes: in this order, no source twice, no target that went elsewhere."""
     into = np.arange(n_nodes)
     is_target = np.zeros(n_nodes, np.bool_)

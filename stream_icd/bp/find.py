@@ -7,7 +7,7 @@ from scipy.sparse import csr_array
 
 from stream_icd.bp.by_description import found_by_description
 from stream_icd.bp.exact_k import to_exactly_k
-from stream_icd.bp.found import found_by_model
+from stream_icd.bp.found import Found, found_by_model
 from stream_icd.bp.level_graph import Labels, LevelGraph, compact, finest_level
 from stream_icd.bp.local_moves import move_nodes
 from stream_icd.bp.parameters import BpParameters
@@ -39,8 +39,7 @@ def find_communities(
     [0, 0, 0, 1, 1, 1]
     """
     n_nodes = adjacency.shape[0]
-    if n_communities is not None and not 1 <= n_communities <= n_nodes:
-        raise BadSettings(f"n_communities must be in 1..{n_nodes} (nodes), not {n_communities}")
+    check_n_communities(n_communities, n_nodes)
     if start is not None and start.shape != (n_nodes,):
         raise BadSettings(
             f"start must have shape ({n_nodes},), one label a node, not {start.shape}"
@@ -51,6 +50,12 @@ def find_communities(
     return communities_of(graph, parameters, n_communities, start, np.random.default_rng(seed))
 
 
+def check_n_communities(n_communities: int | None, n_nodes: int) -> None:
+    """Raise `BadSettings` for a K outside 1..n."""
+    if n_communities is not None and not 1 <= n_communities <= n_nodes:
+        raise BadSettings(f"n_communities must be in 1..{n_nodes} (nodes), not {n_communities}")
+
+
 def communities_of(
     graph: LevelGraph,
     parameters: BpParameters,
@@ -59,14 +64,28 @@ def communities_of(
     rng: np.random.Generator,
 ) -> Labels:
     """`find_communities` on a graph of at least one node whose weights count as they are."""
+    return compact(found_exactly(graph, parameters, n_communities, start, rng).labels)[0]
+
+
+def found_exactly(
+    graph: LevelGraph,
+    parameters: BpParameters,
+    n_communities: int | None,
+    start: Labels | None,
+    rng: np.random.Generator,
+) -> Found:
+    """What is found, with exactly K communities where K is given; some labels may be unused."""
     if start is not None:
         start, _ = compact(np.unique(start, return_inverse=True)[1].astype(np.int32))
     find = found_by_model if parameters.scale is None else found_by_description
     found = find(graph, parameters, n_communities, start, rng)
-    if n_communities is None:
-        return compact(found.labels)[0]
+    return found if n_communities is None else exactly(graph, found, n_communities, rng)
+
+
+def exactly(graph: LevelGraph, found: Found, n_communities: int, rng: np.random.Generator) -> Found:
+    """The same with exactly K communities."""
     labels = to_exactly_k(graph, found.labels, n_communities, found.resolution, rng)
     if not found.believed:
         order = rng.permutation(graph.n_nodes).astype(np.int32)
         move_nodes(graph, labels, order, found.resolution, False)
-    return compact(labels)[0]
+    return found._replace(labels=labels)

@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from stream_icd.errors import BadSettings
 from stream_icd.graphs.weights import EXPONENT
 
+STAY = 0.5
+"""Of the stay probability, where nothing better was learned."""
+
 MOST_PASSES = 1000
 """Above this, more of them find nothing, and a model would buy time without end."""
 
@@ -27,6 +30,10 @@ class BpParameters:
     scale:       nodes for each unit of resolution, above 0: each graph decides between modularity
                  at `resolution` and belief propagation that starts at the resolution n / scale
                  (`by_description`). None: the resolution is that of the model.
+    stay:        η in [0, 1), how probable it is that a node stays in its community from one window
+                 of a stream to the next; 0: each window is found alone. Where beliefs follow, it
+                 is where each stream starts, and corrected by what each window shows. Where
+                 modularity decides, its odds are the pull of the past (`remember`).
     """
 
     resolution: float = 1.0
@@ -36,9 +43,10 @@ class BpParameters:
     sweeps: int = 8
     weight_exponent: float = EXPONENT
     scale: float | None = None
+    stay: float = STAY
 
     def __post_init__(self) -> None:
-        for name in ("resolution", "mixing", "size_spread", "weight_exponent", "scale"):
+        for name in ("resolution", "mixing", "size_spread", "weight_exponent", "scale", "stay"):
             value = getattr(self, name)
             if not (_is_number(value) or (name in ("mixing", "scale") and value is None)):
                 raise BadSettings(f"{name} must be a number, not {value!r}")
@@ -53,6 +61,8 @@ class BpParameters:
         for name in ("size_spread", "weight_exponent"):
             if not 0 <= getattr(self, name) <= 1:
                 raise BadSettings(f"{name} must be in 0..1, not {getattr(self, name)}")
+        if not 0 <= self.stay < 1:
+            raise BadSettings(f"stay must be at least 0 and below 1, not {self.stay}")
         for name in ("iterations", "sweeps"):
             value = getattr(self, name)
             if not isinstance(value, int) or not 1 <= value <= MOST_PASSES:

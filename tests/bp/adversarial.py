@@ -25,6 +25,8 @@ from stream_icd.bp.belief_propagation import Model, likeliest_communities
 from stream_icd.bp.find import find_communities
 from stream_icd.bp.level_graph import finest_level
 from stream_icd.bp.parameters import BpParameters
+from stream_icd.bp.recalled import nothing_recalled
+from stream_icd.bp.remember import find_remembering
 from stream_icd.icd.coarsening import coarsening_matrix
 from stream_icd.icd.structure import structure_matrix
 
@@ -60,8 +62,24 @@ def check(adjacency: csr_array) -> None:
         for k in (None, 1, 2, n_nodes // 2, n_nodes):
             labels = find_communities(adjacency, parameters, k)
             assert set(labels) == set(range(k or labels.max() + 1)), (mixing, k, labels)
+        check_memory(adjacency, parameters)
     structure = structure_matrix(adjacency, "ICD-C")
     coarsening_matrix(structure, adjacency, n_nodes // 3)
+
+
+def check_memory(adjacency: csr_array, parameters: BpParameters) -> None:
+    """Whatever is recalled, ids are ones that were given, and beliefs are probabilities."""
+    n_nodes = adjacency.shape[0]
+    rng = np.random.default_rng(1)
+    recalled = nothing_recalled(n_nodes)
+    for k in (None, n_nodes // 2, None):
+        found = find_remembering(adjacency, parameters, recalled, k)
+        assert set(found.labels) == set(range(len(found.community_ids)))
+        recalled = found.believed
+        assert recalled.ids.max() < recalled.next_id
+        assert ((recalled.shares >= 0) & (recalled.shares.sum(axis=1) < 1.001)[:, None]).all()
+        adjacency = adjacency[(order := rng.permutation(n_nodes))][:, order]
+        adjacency.sort_indices()
 
 
 def check_beliefs(adjacency: csr_array, start: NDArray[np.int32]) -> None:

@@ -1,0 +1,102 @@
+"""Births: new communities of nodes that other communities are remembered of.
+
+Local moves with ghosts propose them: communities without a ghost. Of each, those nodes are kept
+that have more evidence there than in the community they are remembered in, and the whole is
+believed if it explains more than it costs to say which nodes have left.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_icd.bp.level_graph import Labels, LevelGraph
+from stream_icd.bp.lift import choices, groups_of, lift, naming
+from stream_icd.graphs.compiled import compiled
+
+ROUNDS = 3
+"""How often nodes are taken out whose evidence is elsewhere; the rest may lose some by it."""
+
+
+def born_communities(
+    graph: LevelGraph, proposed: Labels, n_proposed: int, remembered: Labels, mixing: float
+) -> Labels:
+    """The proposed community of each node that is in one, else -1: (n,).
+
+    proposed, remembered: (n,) labels from 0 on, -1 for none. Nodes of which nothing is remembered
+    stay where they are proposed.
+    """
+    born = proposed.copy()
+    n_remembered = int(remembered.max(initial=-1)) + 1
+    for _ in range(ROUNDS):
+        if not _leave(graph, born, n_proposed, remembered, n_remembered, mixing):
+            break
+    n_known = int((remembered >= 0).sum())
+    price = naming(n_remembered)
+    gains, leavers = _gains(graph, born, n_proposed, remembered, n_remembered, mixing)
+    costs = np.array([choices(n, n_known - n) + price if n else 0.0 for n in leavers])
+    refused = (born >= 0) & (remembered >= 0) & np.append(gains <= costs, False)[born]
+    born[refused] = -1
+    return born
+
+
+@compiled()
+def _leave(
+    graph: LevelGraph,
+    born: Labels,
+    n_born: int,
+    remembered: Labels,
+    n_remembered: int,
+    mixing: float,
+) -> int:
+    """Take out of `born` what belongs where it is remembered; returns how many."""
+    new, old = groups_of(graph, born, n_born), groups_of(graph, remembered, n_remembered)
+    stays = np.zeros(len(born), np.bool_)
+    for node in range(len(born)):
+        if born[node] < 0 or remembered[node] < 0:
+            continue
+        links = _links(graph, node, born, remembered)
+        here = links[0] * lift(new.volumes[born[node]], graph.total, mixing)
+        stays[node] = here <= links[1] * lift(old.volumes[remembered[node]], graph.total, mixing)
+    n_out = 0
+    for node in range(len(born)):
+        if stays[node]:
+            born[node] = -1
+            n_out += 1
+    return n_out
+
+
+@compiled()
+def _gains(
+    graph: LevelGraph,
+    born: Labels,
+    n_born: int,
+    remembered: Labels,
+    n_remembered: int,
+    mixing: float,
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Nats that each community explains more, and how many nodes leave others for it."""
+    new, old = groups_of(graph, born, n_born), groups_of(graph, remembered, n_remembered)
+    gains, leavers = np.empty(n_born), np.zeros(n_born)
+    for community in range(n_born):
+        gains[community] = new.within[community] * lift(new.volumes[community], graph.total, mixing)
+    for node in range(len(born)):
+        if born[node] >= 0 and remembered[node] >= 0:
+            links = _links(graph, node, born, remembered)[1]
+            volume = old.volumes[remembered[node]]
+            gains[born[node]] -= links * lift(volume, graph.total, mixing)
+            leavers[born[node]] += 1
+    return gains, leavers
+
+
+@compiled()
+def _links(graph: LevelGraph, node: int, born: Labels, remembered: Labels) -> tuple[float, float]:
+    """The node's weight to its new community, and to its remembered one."""
+    to_new, to_old = 0.0, 0.0
+    for entry in range(graph.indptr[node], graph.indptr[node + 1]):
+        neighbour = graph.indices[entry]
+        if born[neighbour] == born[node]:
+            to_new += graph.weights[entry]
+        if remembered[neighbour] == remembered[node]:
+            to_old += graph.weights[entry]
+    return to_new, to_old

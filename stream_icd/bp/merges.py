@@ -1,0 +1,58 @@
+"""Merges: remembered communities that today's edges no longer tell apart."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_icd.bp.level_graph import Labels, LevelGraph, coarsen
+from stream_icd.bp.lift import Floats, Groups, gain_of_union, groups_of
+from stream_icd.graphs.compiled import compiled
+
+ALIKE = 0.5
+"""Two communities merge only if there are at least this many times as many edges between them as
+one community of their size would have there."""
+
+
+def merged_communities(
+    graph: LevelGraph, labels: Labels, n_communities: int, n_remembered: int, mixing: float
+) -> Labels:
+    """The community that each of 0..n_communities-1 is part of now, (n_communities,).
+
+    Pairs are merged, those first whose union explains most more; each community once at most. Of a
+    pair the remembered one, which is below n_remembered, gives its name, else the larger by nodes.
+    """
+    groups = groups_of(graph, labels, n_communities)
+    coarse = coarsen(graph, labels, n_communities)
+    rows = np.repeat(np.arange(n_communities), np.diff(coarse.indptr))
+    once = rows < coarse.indices
+    rows, columns, between = rows[once], coarse.indices[once], coarse.weights[once]
+    gains = _gains(groups, rows, columns, between, coarse.total, mixing)
+    into = np.arange(n_communities, dtype=np.int32)
+    free = np.ones(n_communities, np.bool_)
+    gaining = np.flatnonzero(gains > 0)
+    for at in gaining[np.argsort(-gains[gaining], kind="stable")]:
+        pair = [rows[at], columns[at]]
+        if free[pair].all():
+            small, large = sorted(pair, key=lambda c: (c < n_remembered, groups.sizes[c], -c))
+            into[small], free[pair] = large, False
+    return into
+
+
+@compiled()
+def _gains(
+    groups: Groups,
+    rows: NDArray[np.int64],
+    columns: NDArray[np.int32],
+    between: Floats,
+    total: float,
+    mixing: float,
+) -> Floats:
+    """Nats that the union of each pair explains more; 0 where the two are not alike."""
+    gains = np.zeros(len(rows))
+    for pair in range(len(rows)):
+        left, right = rows[pair], columns[pair]
+        expected = 2 * np.sqrt(groups.within[left] * groups.within[right])
+        if 0 < ALIKE * expected <= between[pair]:
+            gains[pair] = gain_of_union(groups, left, right, between[pair], total, mixing)
+    return gains

@@ -1,0 +1,82 @@
+"""Which community of today is which of yesterday's, where the numbers alone do not tell.
+
+Belief propagation may move all nodes of one community into another, and keep the name of the
+smaller. So names are given once more at the end, by the nodes.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_icd.bp.level_graph import Labels
+from stream_icd.graphs.compiled import compiled
+
+NOBODY = -1
+"""The remembered community of a node that nothing is remembered of."""
+
+
+def names_by_most(labels: Labels, names: Labels, n_labels: int, n_names: int) -> Labels:
+    """A name for each label, (n_labels,): the one that most of its nodes have had, or `NOBODY`.
+
+    No name is given twice: the largest number of nodes with one label and one name goes first.
+
+    labels, names: (n,) of each node, 0..n_labels-1 and 0..n_names-1, or negative for none.
+    """
+    both = (labels >= 0) & (names >= 0)
+    pairs, counts = np.unique(
+        labels[both].astype(np.int64) * n_names + names[both], return_counts=True
+    )
+    order = np.argsort(-counts, kind="stable")
+    return _first_come(pairs[order], n_labels, n_names)
+
+
+@compiled()
+def _first_come(pairs: NDArray[np.int64], n_labels: int, n_names: int) -> Labels:
+    name_of, free = np.full(n_labels, NOBODY, np.int32), np.ones(n_names, np.bool_)
+    for pair in pairs:
+        label, name = pair // n_names, pair % n_names
+        if name_of[label] < 0 and free[name]:
+            name_of[label], free[name] = name, False
+    return name_of
+
+
+def renamed(labels: Labels, remembered: Labels, n_remembered: int, n_labels: int) -> Labels:
+    """New names of the labels 0..n_labels-1, (n_labels,), each given once.
+
+    Those below n_remembered exchange names among themselves, by the nodes that each remembered one
+    had; one without such nodes keeps its own name where that is free. The others keep theirs.
+    """
+    continuing = np.where(labels < n_remembered, labels, NOBODY)
+    names = np.append(
+        names_by_most(continuing, remembered, n_remembered, n_remembered),
+        np.arange(n_remembered, n_labels, dtype=np.int32),
+    )
+    free = np.ones(n_remembered, np.bool_)
+    free[names[:n_remembered][names[:n_remembered] >= 0]] = False
+    own = np.flatnonzero((names[:n_remembered] < 0) & free)
+    names[own], free[own] = own, False
+    names[names < 0] = np.flatnonzero(free)
+    return names
+
+
+def successors(labels: Labels, remembered: Labels, n_remembered: int) -> Labels:
+    """Where each remembered community is now, (n_remembered,): a label, or `NOBODY`.
+
+    Itself while it has nodes, or where none of its nodes is here to be asked; else the community
+    that has more than half of its nodes.
+    """
+    found = np.ones(n_remembered, np.bool_)
+    found[remembered[remembered >= 0]] = False
+    found[labels[labels < n_remembered]] = True
+    now = np.where(found, np.arange(n_remembered), NOBODY).astype(np.int32)
+    lost = remembered >= 0
+    lost[lost] = ~found[remembered[lost]]
+    n_labels = int(labels.max(initial=0)) + 1
+    pairs, counts = np.unique(
+        remembered[lost].astype(np.int64) * n_labels + labels[lost], return_counts=True
+    )
+    sizes = np.bincount(remembered[lost], minlength=n_remembered)
+    most = 2 * counts > sizes[pairs // n_labels]
+    now[pairs[most] // n_labels] = pairs[most] % n_labels
+    return now

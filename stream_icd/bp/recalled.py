@@ -1,0 +1,91 @@
+"""What is remembered of the nodes of one graph, and what is found with it, under lasting ids.
+
+Ids number the communities of a stream from 0 on; a community keeps its id from window to window,
+and no id is given twice. Tables of beliefs are (n, N_KEPT): ids, likeliest first, `NO_ID` from the
+first unused place on, and their probabilities.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_icd.bp.belief_propagation import N_KEPT
+from stream_icd.bp.level_graph import Labels
+
+Ids = NDArray[np.int64]
+Shares = NDArray[np.float32]
+
+Names = TypeVar("Names", NDArray[np.int32], NDArray[np.int64])
+
+NO_ID = -1
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Recalled:
+    """What the last window tells of the nodes of this one.
+
+    Attributes:
+        ids, shares: what was believed of each node, both (n, N_KEPT).
+        mixing: μ of the last window.
+        stay: η of the last window.
+        next_id: the first id that was never given.
+        believed: whether belief propagation had the last word, or modularity.
+    """
+
+    ids: Ids
+    shares: Shares
+    mixing: float
+    stay: float
+    next_id: int
+    believed: bool = False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Identified:
+    """Communities found with memory.
+
+    Attributes:
+        labels: community of each node, (n,) int32 in 0..K-1, none empty.
+        community_ids: id of each community, (K,).
+        believed: what the next window recalls, of the same nodes.
+        n_continued: how many of the communities continue a remembered one.
+        replaced: (m, 2) remembered ids that are no more: each with the id of the community that it
+            is part of now, or `NO_ID` where it is forgotten; ascending.
+    """
+
+    labels: Labels
+    community_ids: Ids
+    believed: Recalled
+    n_continued: int
+    replaced: Ids
+
+
+def nothing_recalled(n_nodes: int, next_id: int = 0) -> Recalled:
+    """Of nodes never seen before."""
+    return Recalled(
+        np.full((n_nodes, N_KEPT), NO_ID, np.int64),
+        np.zeros((n_nodes, N_KEPT), np.float32),
+        mixing=0.0,
+        stay=0.0,
+        next_id=next_id,
+    )
+
+
+def tidy(names: Names, shares: Shares) -> tuple[Names, Shares]:
+    """The same beliefs, each community once, likeliest first, unused places last.
+
+    names: (n, N_KEPT), below 0 in places that do not count.
+    """
+    shares = np.where(names >= 0, shares, np.float32(0))
+    names = np.maximum(names, NO_ID)
+    for place in range(1, N_KEPT):
+        for earlier in range(place):
+            again = (names[:, place] == names[:, earlier]) & (names[:, place] >= 0)
+            shares[again, earlier] += shares[again, place]
+            names[again, place], shares[again, place] = NO_ID, 0.0
+    order = np.argsort(np.where(names >= 0, -shares, np.float32(1)), axis=1, kind="stable")
+    return np.take_along_axis(names, order, 1), np.take_along_axis(shares, order, 1)

@@ -1,0 +1,322 @@
+"""Communities of one window of a stream, found with what is remembered of the window before.
+
+`find_communities` sees one graph. Here beliefs of the last window are the prior of this one's: local
+moves start with ghosts, belief propagation with what is recalled (`belief_propagation`). Then
+communities merge and split where today's edges say so. Where modularity decides, there are ghosts
+only. A community that nothing of today's graph speaks for is forgotten (`breaks`); where the graph
+has broken with its past altogether, the answer is that of `find_communities`, to the byte.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from stream_icd.bp.belief_propagation import (
+    Believed,
+    Model,
+    Recollection,
+    believe,
+    certainly,
+    nothing_remembered,
+)
+from stream_icd.bp.births import born_communities
+from stream_icd.bp.breaks import living_communities, mixing_beyond_chance
+from stream_icd.bp.find import check_n_communities, exactly, found_exactly
+from stream_icd.bp.found import Found
+from stream_icd.bp.ghosts import move_with_ghosts
+from stream_icd.bp.level_graph import Labels, LevelGraph, compact, finest_level
+from stream_icd.bp.merges import merged_communities
+from stream_icd.bp.mixing import MIXING_RANGE
+from stream_icd.bp.naming import NOBODY, names_by_most, renamed, successors
+from stream_icd.bp.parameters import BpParameters
+from stream_icd.bp.recalled import NO_ID, Identified, Ids, Recalled, tidy
+from stream_icd.bp.splits import split_communities
+from stream_icd.graphs.weights import comparable
+
+GHOST_WEIGHT = 1.0
+"""Weight of a ghost's edges, in mean edge weights, where belief propagation has the last word."""
+
+GHOST_PULL = 0.08
+"""Weight of a ghost's edges where modularity decides and nodes stay as often as not."""
+
+
+class _Remembered(NamedTuple):
+    """The living part of what is recalled; communities are 0..len(ids)-1, nodes may have none."""
+
+    ids: Ids
+    likeliest: Labels  # (n,)
+    beliefs: Recollection
+    forgotten: Ids
+
+
+NOTHING = _Remembered(
+    np.empty(0, np.int64), np.empty(0, np.int32), nothing_remembered(0), np.empty(0, np.int64)
+)
+NONE_REPLACED = np.empty((0, 2), np.int64)
+
+
+def find_remembering(
+    adjacency: csr_array,
+    parameters: BpParameters,
+    recalled: Recalled,
+    n_communities: int | None = None,
+    seed: int = 0,
+) -> Identified:
+    """The communities of a graph and their ids; see `find_communities` for the arguments.
+
+    Where nothing is recalled, or `parameters.stay` is 0, the labels are those that it gives.
+
+    Raises `BadSettings` and `BadInput` as `find_communities` does.
+    """
+    n_nodes = adjacency.shape[0]
+    check_n_communities(n_communities, n_nodes)
+    if n_nodes == 0:
+        return Identified(np.empty(0, np.int32), np.empty(0, np.int64), recalled, 0, NONE_REPLACED)
+    graph = finest_level(comparable(adjacency, parameters.weight_exponent))
+    rng = np.random.default_rng(seed)
+    remembered = _living(graph, recalled) if parameters.stay else NOTHING
+    if not len(remembered.ids):
+        found = found_exactly(graph, parameters, n_communities, None, rng)
+        believed = _beliefs_about(graph, parameters, found, n_communities)
+        return _identified(believed, remembered, recalled.next_id, found.believed)
+    kind = _kind(graph, parameters, recalled)
+    if kind.believed:
+        stay = recalled.stay or parameters.stay
+        mixing = float(np.clip(recalled.mixing, *MIXING_RANGE))
+        model = Model(mixing, kind.size_spread, n_communities or 0)
+        believed = _by_beliefs(graph, kind, remembered, model, stay, rng)
+        believed = _merged_and_split(graph, kind.resolution, believed, len(remembered.ids), rng)
+    else:
+        believed = _by_modularity(graph, kind, remembered, rng)
+    if n_communities is not None:
+        believed = _exactly(graph, kind, believed, n_communities, rng)
+    return _identified(believed, remembered, recalled.next_id, kind.believed)
+
+
+class _Kind(NamedTuple):
+    """How a graph is looked at; see `BpParameters`."""
+
+    believed: bool
+    resolution: float
+    size_spread: float
+    iterations: int
+    sweeps: int
+    stay: float
+
+
+def _kind(graph: LevelGraph, parameters: BpParameters, recalled: Recalled) -> _Kind:
+    """As in the last window where graphs decide for themselves, else as the parameters say."""
+    believed, resolution = parameters.mixing is not None, parameters.resolution
+    if parameters.scale is not None:
+        believed = recalled.believed
+        if believed:
+            n_linked = int(np.count_nonzero(np.diff(graph.indptr)))
+            resolution = max(n_linked / parameters.scale, resolution)
+    return _Kind(
+        believed,
+        resolution,
+        parameters.size_spread,
+        parameters.iterations,
+        parameters.sweeps,
+        parameters.stay,
+    )
+
+
+def _beliefs_about(
+    graph: LevelGraph, parameters: BpParameters, found: Found, n_communities: int | None
+) -> Believed:
+    """Beliefs in communities that were found alone, the likeliest as they were found."""
+    labels = compact(found.labels)[0]
+    k = int(labels.max()) + 1
+    if not found.believed or parameters.mixing is None:
+        return certainly(labels)._replace(mixing=mixing_beyond_chance(graph, labels, k))
+    model = Model(parameters.mixing, parameters.size_spread, n_communities or k)
+    believed = believe(graph, labels, k, model, parameters.sweeps)
+    communities = believed.communities.copy()
+    communities[:, 0] = labels
+    communities, shares = tidy(communities, believed.shares)
+    return believed._replace(communities=communities, shares=shares)
+
+
+def _living(graph: LevelGraph, recalled: Recalled) -> _Remembered:
+    """What is recalled, without communities that today's graph shows nothing of any more.
+
+    A node whose likeliest community is one of those is as if never seen.
+    """
+    known = recalled.ids >= 0
+    ids = np.unique(recalled.ids[known])
+    table = np.full(recalled.ids.shape, NOBODY, np.int32)
+    table[known] = np.searchsorted(ids, recalled.ids[known])
+    mixing = float(np.clip(recalled.mixing, *MIXING_RANGE))
+    living = np.append(living_communities(graph, table[:, 0].copy(), len(ids), mixing), False)
+    number = np.where(living, np.cumsum(living) - 1, NOBODY).astype(np.int32)  # [-1] is NOBODY's
+    table = np.where(living[table[:, :1]], number[table], NOBODY)
+    beliefs = Recollection(*tidy(table, recalled.shares))
+    kept = living[:-1]
+    return _Remembered(ids[kept], beliefs.communities[:, 0].copy(), beliefs, ids[~kept])
+
+
+def _by_modularity(
+    graph: LevelGraph,
+    kind: _Kind,
+    remembered: _Remembered,
+    rng: np.random.Generator,
+) -> Believed:
+    weight = GHOST_PULL * kind.stay / (1 - kind.stay)
+    labels = _with_ghosts(graph, kind, remembered, weight, rng)
+    known = (remembered.likeliest >= 0) & (np.diff(graph.indptr) > 0)
+    stayed = (labels == remembered.likeliest)[known]
+    return certainly(labels)._replace(
+        mixing=mixing_beyond_chance(graph, labels, int(labels.max()) + 1),
+        stay=float(stayed.mean()) if len(stayed) else kind.stay,
+    )
+
+
+def _with_ghosts(
+    graph: LevelGraph,
+    kind: _Kind,
+    remembered: _Remembered,
+    weight: float,
+    rng: np.random.Generator,
+) -> Labels:
+    """Remembered communities under their numbers, others from there on."""
+    n_remembered = len(remembered.ids)
+    labels, continues = move_with_ghosts(
+        graph,
+        remembered.likeliest,
+        n_remembered,
+        weight,
+        kind.resolution,
+        rng,
+        kind.iterations,
+    )
+    new = n_remembered + np.arange(len(continues), dtype=np.int32)
+    named: Labels = np.where(continues >= 0, continues, new)[labels]
+    return named
+
+
+def _by_beliefs(
+    graph: LevelGraph,
+    kind: _Kind,
+    remembered: _Remembered,
+    model: Model,
+    stay: float,
+    rng: np.random.Generator,
+) -> Believed:
+    """Nodes start in the communities that they are remembered in, or that are born."""
+    likeliest, n_remembered = remembered.likeliest, len(remembered.ids)
+    labels = _with_ghosts(graph, kind, remembered, GHOST_WEIGHT, rng)
+    proposed = np.where(labels >= n_remembered, labels - n_remembered, NOBODY).astype(np.int32)
+    n_proposed = int(proposed.max()) + 1
+    born = born_communities(graph, proposed, n_proposed, likeliest, model.mixing)
+    start = np.where(born >= 0, n_remembered + born, np.where(likeliest >= 0, likeliest, labels))
+    start, n_start = _new_ones_compact(start.astype(np.int32), n_remembered)
+    if not model.n_communities:
+        model = model._replace(n_communities=len(np.unique(start)))
+    found = believe(graph, start, n_start, model, kind.sweeps, remembered.beliefs, stay)
+    idle = (np.diff(graph.indptr) == 0) & (likeliest >= 0)
+    found.communities[idle] = remembered.beliefs.communities[idle]
+    found.shares[idle] = remembered.beliefs.shares[idle] * np.float32(min(stay, 1.0))
+    return found
+
+
+def _new_ones_compact(labels: Labels, n_remembered: int) -> tuple[Labels, int]:
+    """Labels from n_remembered on without gaps, and one more than the largest there can be."""
+    is_new = labels >= n_remembered
+    labels = labels.copy()
+    new, n_new = compact(labels[is_new])
+    labels[is_new] = n_remembered + new
+    return labels, n_remembered + n_new
+
+
+def _merged_and_split(
+    graph: LevelGraph,
+    resolution: float,
+    found: Believed,
+    n_remembered: int,
+    rng: np.random.Generator,
+) -> Believed:
+    """The communities found, merged and split where today's edges say so."""
+    n_found = max(int(found.communities.max()) + 1, n_remembered)
+    labels = found.communities[:, 0].copy()
+    into = merged_communities(graph, labels, n_found, n_remembered, found.mixing)
+    of_belief = np.append(into, np.int32(NO_ID))  # the last for places that do not count
+    communities, shares = tidy(of_belief[found.communities], found.shares)
+    communities[:, 0] = split_communities(
+        graph, into[labels], n_found, resolution, found.mixing, rng
+    )
+    return found._replace(communities=communities, shares=shares)
+
+
+def _identified(
+    found: Believed, remembered: _Remembered, next_id: int, believed: bool
+) -> Identified:
+    """Ids in the place of labels."""
+    old_ids, n_remembered = remembered.ids, len(remembered.ids)
+    communities = found.communities
+    if n_remembered:
+        n_labels = max(int(communities.max()) + 1, n_remembered)
+        names = renamed(communities[:, 0].copy(), remembered.likeliest, n_remembered, n_labels)
+        communities = np.append(names, np.int32(NO_ID))[communities]
+    table, next_id = _numbered(communities, old_ids, next_id)
+    labels, n_found = compact(communities[:, 0].copy())
+    community_ids = np.empty(n_found, np.int64)
+    community_ids[labels] = table[:, 0]
+    return Identified(
+        labels,
+        community_ids,
+        Recalled(table, found.shares, found.mixing, found.stay, next_id, believed),
+        int(np.isin(community_ids, old_ids).sum()),
+        _replaced(communities[:, 0].copy(), table[:, 0], remembered),
+    )
+
+
+def _replaced(labels: Labels, ids: Ids, remembered: _Remembered) -> Ids:
+    """Remembered ids that are no more, and what they are part of now; see `Identified`."""
+    merged = NONE_REPLACED
+    if len(remembered.ids):
+        now = successors(labels, remembered.likeliest, len(remembered.ids))
+        id_of_label = np.full(int(labels.max()) + 2, NO_ID, np.int64)  # the last for NOBODY
+        id_of_label[labels] = ids
+        gone = now != np.arange(len(now))
+        merged = np.stack([remembered.ids[gone], id_of_label[now[gone]]], axis=1)
+    forgotten = np.stack([remembered.forgotten, np.full(len(remembered.forgotten), NO_ID)], axis=1)
+    replaced = np.concatenate([merged, forgotten])
+    return replaced[np.argsort(replaced[:, 0])]
+
+
+def _numbered(communities: NDArray[np.int32], remembered_ids: Ids, next_id: int) -> tuple[Ids, int]:
+    """Ids in the place of labels, and the next free one; new ones as they first appear."""
+    n_remembered = len(remembered_ids)
+    flat = communities.T.ravel()  # first the communities that are the likeliest of a node
+    used = flat[flat >= n_remembered]
+    new, n_new = compact(used)
+    table = np.full(flat.shape, NO_ID, np.int64)
+    old = (flat >= 0) & (flat < n_remembered)
+    table[old] = remembered_ids[flat[old]]
+    table[flat >= n_remembered] = next_id + new
+    return table.reshape(communities.T.shape).T.copy(), next_id + n_new
+
+
+def _exactly(
+    graph: LevelGraph,
+    kind: _Kind,
+    found: Believed,
+    n_communities: int,
+    rng: np.random.Generator,
+) -> Believed:
+    """Exactly K communities, under the labels of those found; new ones where there are more."""
+    likeliest, n_labels = found.communities[:, 0].copy(), int(found.communities.max()) + 1
+    one = Found(likeliest, kind.resolution, kind.believed)
+    exact, n_exact = compact(exactly(graph, one, n_communities, rng).labels)
+    names = names_by_most(exact, likeliest, n_exact, n_labels)
+    nameless = names == NOBODY
+    names[nameless] = n_labels + np.arange(nameless.sum())
+    communities = found.communities.copy()
+    communities[:, 0] = names[exact]
+    communities, shares = tidy(communities, found.shares)
+    return found._replace(communities=communities, shares=shares)

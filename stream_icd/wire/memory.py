@@ -1,0 +1,90 @@
+"""A detector's memory as bytes: an Arrow table of nodes, the rest in the schema's metadata."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from stream_icd.errors import BadMemory
+from stream_icd.memory import N_BELIEFS, Memory
+from stream_icd.snapshot import Window, is_id_type
+from stream_icd.wire.arrow_stream import read_table, write_table
+from stream_icd.wire.boundary import refusing
+from stream_icd.wire.limits import DEFAULT_LIMITS, Limits
+
+FORMAT = 1
+METADATA = b"stream_icd.memory"
+COLUMNS = {
+    "node": True,
+    **{f"{name}_{rank}": True for name in ("community", "belief") for rank in range(N_BELIEFS)},
+}
+
+
+def encode_memory(memory: Memory) -> bytes:
+    """The memory as an Arrow IPC stream; the same memory gives the same bytes."""
+    columns = [memory.nodes]
+    columns += [pa.array(np.ascontiguousarray(one)) for one in memory.communities.T]
+    columns += [pa.array(np.ascontiguousarray(one)) for one in memory.beliefs.T]
+    table = pa.table(columns, names=list(COLUMNS))
+    rest = {
+        "format": FORMAT,
+        "window_start": memory.window.start.isoformat(),
+        "window_end": memory.window.end.isoformat(),
+        "mixing": memory.mixing,
+        "stay": memory.stay,
+        "next_id": memory.next_id,
+        "believed": memory.believed,
+    }
+    return write_table(table.replace_schema_metadata({METADATA: json.dumps(rest)}))
+
+
+def decode_memory(value: bytes, limits: Limits = DEFAULT_LIMITS) -> Memory:
+    """The memory that `encode_memory` wrote, equal in every bit.
+
+    Raises:
+        BadMemory: these bytes are no memory, or that of a later version.
+        LimitExceeded: it is above `limits`.
+    """
+    with refusing(BadMemory, "the memory cannot be read"):
+        table = read_table(value, COLUMNS, limits, BadMemory)
+        rest = _metadata(table)
+        nodes = table["node"].combine_chunks()
+        if not is_id_type(nodes.type) or nodes.null_count:
+            raise BadMemory(f"node has type {nodes.type}; ids are integers or strings, none null")
+        return Memory(
+            window=Window(*(datetime.fromisoformat(rest[f"window_{e}"]) for e in ("start", "end"))),
+            nodes=nodes,
+            communities=_columns(table, "community", pa.int64()),
+            beliefs=_columns(table, "belief", pa.float32()),
+            mixing=float(rest["mixing"]),
+            stay=float(rest["stay"]),
+            next_id=int(rest["next_id"]),
+            believed=bool(rest["believed"]),
+        )
+
+
+def _metadata(table: pa.Table) -> dict[str, Any]:
+    found = (table.schema.metadata or {}).get(METADATA)
+    if found is None:
+        raise BadMemory("the table is no memory: its schema's metadata does not say so")
+    rest: dict[str, Any] = json.loads(found)
+    if rest["format"] > FORMAT:
+        raise BadMemory(
+            f"the memory has format {rest['format']} and this version reads up to {FORMAT}; "
+            "upgrade stream-icd"
+        )
+    return rest
+
+
+def _columns(table: pa.Table, name: str, kind: pa.DataType) -> NDArray[Any]:
+    """Columns name_0, name_1, ... side by side, `(n_nodes, N_BELIEFS)`."""
+    columns = [table[f"{name}_{rank}"] for rank in range(N_BELIEFS)]
+    for column in columns:
+        if column.type != kind or column.null_count:
+            raise BadMemory(f"{name} has type {column.type}; it must be {kind}, none null")
+    return np.stack([column.to_numpy() for column in columns], axis=1)

@@ -1,0 +1,152 @@
+"""Each way in which communities change, on graphs small enough to check by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.sparse import block_diag, csr_array
+
+from stream_icd.bp.births import born_communities
+from stream_icd.bp.breaks import living_communities, mixing_beyond_chance
+from stream_icd.bp.ghosts import move_with_ghosts
+from stream_icd.bp.level_graph import LevelGraph, finest_level
+from stream_icd.bp.merges import merged_communities
+from stream_icd.bp.naming import NOBODY, names_by_most, renamed, successors
+from stream_icd.bp.splits import split_communities
+from stream_icd.quality.description_length import description_length
+from stream_icd.synthetic.lfr import generate_lfr
+
+
+def cliques(*sizes: int) -> csr_array:
+    adjacency = csr_array(block_diag([np.ones((size, size)) - np.eye(size) for size in sizes]))
+    adjacency.eliminate_zeros()
+    return adjacency
+
+
+def labels_of(*sizes: int) -> np.ndarray:
+    return np.repeat(np.arange(len(sizes)), sizes).astype(np.int32)
+
+
+def graph_of(*sizes: int) -> LevelGraph:
+    return finest_level(cliques(*sizes))
+
+
+def rng() -> np.random.Generator:
+    return np.random.default_rng(0)
+
+
+def test_a_heavy_ghost_holds_its_members_and_a_light_one_does_not() -> None:
+    remembered = np.array([0] * 3 + [1] * 9, np.int32)  # three of four nodes left their clique
+    for weight, alone in ((20.0, True), (0.1, False)):
+        found = move_with_ghosts(graph_of(4, 8), remembered, 2, weight, 1.0, rng(), 3)
+        names = found.remembered[found.labels]
+        assert names[:3].tolist() == [0] * 3
+        assert (names[3] == 1) == alone
+
+
+def test_a_ghost_without_members_today_continues_nothing() -> None:
+    found = move_with_ghosts(graph_of(4, 4), labels_of(4, 4) * 2, 3, 0.5, 1.0, rng(), 3)
+    assert found.remembered[found.labels].tolist() == [0] * 4 + [2] * 4
+
+
+def test_a_community_without_a_ghost_is_nobodys() -> None:
+    remembered = np.array([0] * 4 + [NOBODY] * 4, np.int32)
+    found = move_with_ghosts(graph_of(4, 4), remembered, 1, 0.5, 1.0, rng(), 3)
+    assert found.remembered[found.labels].tolist() == [0] * 4 + [NOBODY] * 4
+
+
+def test_communities_split_only_where_it_shortens_the_description() -> None:
+    split = split_communities(graph_of(9, 5, 8), labels_of(14, 8), 2, 4.0, 0.1, rng())
+    assert split.tolist() == [0] * 9 + [2] * 5 + [1] * 8
+    whole = split_communities(graph_of(9, 8), labels_of(9, 8), 2, 4.0, 0.1, rng())
+    assert whole.tolist() == labels_of(9, 8).tolist()
+
+
+def test_the_communities_of_a_random_graph_do_not_split() -> None:
+    planted = generate_lfr(np.random.default_rng(1), n_nodes=2000, mixing=0.4)
+    graph, k = finest_level(planted.adjacency()), planted.n_communities
+    labels = split_communities(graph, planted.communities, k, 8.0, 0.4, rng())
+    assert np.array_equal(labels, planted.communities)
+    halves = (planted.communities // 2).astype(np.int32)  # pairs of communities taken for one
+    found = split_communities(graph, halves, int(halves.max()) + 1, 8.0, 0.4, rng())
+    adjacency = planted.adjacency()
+    assert found.max() + 1 > 0.8 * k
+    assert description_length(adjacency, found) < description_length(adjacency, halves)
+
+
+def test_halves_of_a_community_merge_and_communities_do_not() -> None:
+    labels = labels_of(5, 4, 9)
+    into = merged_communities(graph_of(9, 9), labels, 3, 3, 0.1)
+    assert into.tolist() == [0, 0, 2]
+    assert merged_communities(graph_of(9, 9), labels_of(9, 9), 2, 2, 0.1).tolist() == [0, 1]
+
+
+def test_a_remembered_community_gives_the_name_to_a_larger_new_one() -> None:
+    into = merged_communities(
+        graph_of(9, 9), labels_of(4, 9, 5)[[0] * 4 + [17] * 5 + [8] * 9], 3, 1, 0.1
+    )
+    assert into[2] == 0
+
+
+def test_a_birth_needs_more_evidence_than_a_few_edges() -> None:
+    remembered = labels_of(30, 30)
+    founders = np.array([0, 1, 2, 3, 30, 31, 32, 33])
+    proposed = np.full(60, -1, np.int32)
+    proposed[founders] = 0
+    adjacency = cliques(30, 30).tolil()
+    assert (
+        born_communities(finest_level(csr_array(adjacency)), proposed, 1, remembered, 0.2) < 0
+    ).all()
+    adjacency[founders, :] = adjacency[:, founders] = 0
+    adjacency[np.ix_(founders, founders)] = 1 - np.eye(8)
+    born = born_communities(finest_level(csr_array(adjacency)), proposed, 1, remembered, 0.2)
+    assert np.array_equal(np.flatnonzero(born == 0), founders)
+
+
+def test_nodes_never_seen_before_are_born_without_evidence() -> None:
+    remembered = np.array([0] * 5 + [NOBODY] * 2, np.int32)
+    proposed = np.array([-1] * 5 + [0] * 2, np.int32)
+    born = born_communities(graph_of(5, 2), proposed, 1, remembered, 0.3)
+    assert born.tolist() == proposed.tolist()
+
+
+def test_communities_live_while_their_edges_are_more_than_chance() -> None:
+    assert living_communities(graph_of(9, 9, 9), labels_of(9, 9, 9), 3, 0.2).all()
+    mixed = (np.arange(27) % 3).astype(np.int32)
+    assert not living_communities(graph_of(9, 9, 9), mixed, 3, 0.2).any()
+
+
+def test_one_community_can_break_alone() -> None:
+    sizes = [10] * 10
+    remembered = labels_of(*sizes)
+    remembered[:20:2], remembered[1:20:2] = 0, 1  # the first two are neither one nor the other
+    graph = graph_of(*sizes)
+    half = np.where(np.arange(100) < 30, np.arange(100) % 3, remembered).astype(np.int32)
+    assert living_communities(graph, half, 10, 0.1)[3:].all()
+
+
+@pytest.mark.parametrize("mixing", [0.2, 0.6])
+def test_the_mixing_beyond_chance_is_the_planted_one(mixing: float) -> None:
+    planted = generate_lfr(np.random.default_rng(3), n_nodes=2000, mixing=mixing)
+    graph = finest_level(planted.adjacency())
+    found = mixing_beyond_chance(graph, planted.communities, planted.n_communities)
+    assert found == pytest.approx(mixing, abs=0.04)
+    assert mixing_beyond_chance(graph, np.zeros(2000, np.int32), 1) == 1.0
+
+
+def test_names_go_to_those_who_hold_most_nodes_of_a_name() -> None:
+    labels = np.array([0, 0, 0, 1, 1, 2, 2], np.int32)
+    names = np.array([4, 4, 1, 4, 1, NOBODY, NOBODY], np.int32)
+    assert names_by_most(labels, names, 3, 5).tolist() == [4, 1, NOBODY]
+
+
+def test_communities_that_swapped_their_numbers_get_them_back() -> None:
+    remembered = labels_of(6, 3, 4)
+    labels = np.array([1] * 9 + [2] * 3 + [5], np.int32)  # 0 and 1 are one now, named after 1
+    assert renamed(labels, remembered, 3, 6).tolist() == [1, 0, 2, 3, 4, 5]
+
+
+def test_a_community_that_is_gone_is_followed_where_most_of_its_nodes_are() -> None:
+    remembered = np.array([0] * 4 + [1] * 4 + [2] * 4, np.int32)
+    labels = np.array([2, 2, 2, 3, 2, 3, 3, 2, 2, 2, 2, 2], np.int32)
+    assert successors(labels, remembered, 4).tolist() == [2, NOBODY, 2, 3]

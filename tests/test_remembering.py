@@ -1,0 +1,177 @@
+"""Detection on a stream: nodes that come and go, gaps, late windows, models that change."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from itertools import combinations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from stream_icd.bp.parameters import BpParameters
+from stream_icd.icd.presets import preset
+from stream_icd.registry.model import Model
+from stream_icd.remembering import (
+    FORGOTTEN,
+    Remembered,
+    detect_remembering,
+    missed_windows,
+)
+from stream_icd.snapshot import Snapshot, Window, snapshot_from_pairs
+from stream_icd.wire.memory import decode_memory, encode_memory
+
+HOUR = timedelta(hours=1)
+START = datetime(2026, 1, 1, tzinfo=UTC)
+BELIEFS = BpParameters(resolution=2.0, mixing=0.3, iterations=1)
+BOTH = pytest.mark.parametrize(
+    "parameters", [BELIEFS, BpParameters()], ids=["beliefs", "modularity"]
+)
+
+
+def model(parameters: BpParameters) -> Model:
+    return Model(preset("L(f,0.3)"), {}, parameters)
+
+
+def window(number: float) -> Window:
+    return Window(START + number * HOUR, START + (number + 1) * HOUR)
+
+
+def snapshot(number: float, *groups: Sequence[int] | Sequence[str]) -> Snapshot:
+    """Each group of nodes a clique, in window `number`."""
+    pairs = [pair for group in groups for pair in combinations(group, 2)]
+    src, dst = zip(*pairs, strict=True)
+    return snapshot_from_pairs(src, dst, graph="g", id=f"g/{number}", window=window(number))
+
+
+def seen(parameters: BpParameters, *snapshots: Snapshot) -> list[Remembered]:
+    found: list[Remembered] = []
+    for one in snapshots:
+        memory = decode_memory(encode_memory(found[-1].memory)) if found else None
+        found.append(detect_remembering(one, model(parameters), memory))
+    return found
+
+
+def id_of(one: Remembered, snapshot: Snapshot, node: object) -> int:
+    place = snapshot.nodes.to_pylist().index(node)
+    return int(one.community_ids[one.communities[place]])
+
+
+@BOTH
+def test_ids_belong_to_nodes_whatever_their_places(parameters: BpParameters) -> None:
+    one = snapshot(0, range(10, 20), range(20, 30))
+    two = snapshot(1, range(1, 5), range(20, 30), range(10, 20))  # new nodes come first now
+    first, second = seen(parameters, one, two)
+    assert id_of(second, two, 10) == id_of(first, one, 10)
+    assert id_of(second, two, 20) == id_of(first, one, 20)
+    assert id_of(second, two, 1) >= first.memory.next_id
+    assert second.n_continued == 2
+
+
+@BOTH
+def test_a_new_node_joins_the_community_that_it_is_linked_to(
+    parameters: BpParameters,
+) -> None:
+    one, two = snapshot(0, range(10), range(20, 30)), snapshot(1, range(11), range(20, 30))
+    first, second = seen(parameters, one, two)
+    assert id_of(second, two, 10) == id_of(first, one, 0)
+
+
+@BOTH
+def test_a_community_that_was_away_comes_back_with_its_id(parameters: BpParameters) -> None:
+    both, half = (range(10), range(20, 30)), (range(20, 30),)
+    snapshots = [snapshot(0, *both), snapshot(1, *both), snapshot(2, *half), snapshot(3, *both)]
+    first, _, third, fourth = seen(parameters, *snapshots)
+    assert third.memory.n_nodes == 20
+    assert id_of(fourth, snapshots[3], 0) == id_of(first, snapshots[0], 0)
+
+
+@BOTH
+def test_nodes_that_stay_away_are_forgotten(parameters: BpParameters) -> None:
+    both, half = (range(10), range(20, 30)), (range(20, 30),)
+    windows = [snapshot(0, *both)] + [snapshot(number, *half) for number in range(1, 100)]
+    kept = [one.memory.n_nodes for one in seen(parameters, *windows)]
+    assert kept[1] == 20
+    assert kept[-1] == 10
+    assert sorted(kept, reverse=True) == kept
+
+
+def test_a_gap_makes_what_is_remembered_count_less() -> None:
+    groups = (range(20, 30), range(30, 40), range(40, 50))
+    *_, before = seen(BELIEFS, *(snapshot(number, range(10), *groups) for number in range(3)))
+    away = [
+        detect_remembering(snapshot(number, *groups), model(BELIEFS), before.memory).memory
+        for number in (3, 5, 1000)
+    ]
+    weights = [one.beliefs[:10].sum() if one.n_nodes == 40 else 0.0 for one in away]
+    assert weights[0] > weights[1] > 10 * FORGOTTEN > weights[2] == 0
+
+
+def test_missed_windows_are_counted_in_lengths_of_the_present_one() -> None:
+    assert missed_windows(window(0), window(1)) == 0
+    assert missed_windows(window(0), window(4)) == 3
+    assert missed_windows(window(4), window(0)) == 0
+    instant = Window(START + 9 * HOUR, START + 9 * HOUR)
+    assert missed_windows(window(0), instant) == 0
+
+
+@BOTH
+def test_a_late_window_is_found_with_memory_and_leaves_it_unchanged(
+    parameters: BpParameters,
+) -> None:
+    groups = (range(10), range(20, 30))
+    first, second = seen(parameters, snapshot(0, *groups), snapshot(1, *groups))
+    late = snapshot(0.5, *groups)
+    found = detect_remembering(late, model(parameters), second.memory)
+    assert id_of(found, late, 0) == id_of(first, snapshot(0, *groups), 0)
+    assert encode_memory(found.memory) != encode_memory(first.memory)
+    again = detect_remembering(snapshot(-5, *groups), model(parameters), second.memory)
+    assert again.memory is second.memory
+
+
+@BOTH
+def test_another_model_goes_on_with_the_memory(parameters: BpParameters) -> None:
+    groups = (range(10), range(20, 30))
+    one, two = snapshot(0, *groups), snapshot(1, *groups)
+    first = detect_remembering(one, model(BELIEFS), None)
+    second = detect_remembering(two, model(parameters), first.memory)
+    assert id_of(second, two, 20) == id_of(first, one, 20)
+
+
+def test_ids_of_another_type_are_other_nodes() -> None:
+    one = snapshot(0, range(10), range(20, 30))
+    two = snapshot(1, [str(node) for node in range(10)], [str(node) for node in range(20, 30)])
+    first, second = seen(BELIEFS, one, two)
+    assert second.n_continued == 0
+    assert second.community_ids.min() >= first.memory.next_id
+    assert second.memory.nodes.type == pa.string()
+
+
+def test_away_nodes_follow_a_community_that_merged() -> None:
+    others = (range(100, 110), range(200, 210), range(300, 310))
+    apart = (range(8), range(20, 30), *others)
+    joined = (tuple(range(1, 8)) + tuple(range(20, 30)), *others)
+    snapshots = [snapshot(0, *apart), snapshot(1, *joined), snapshot(2, *joined, (0, 40))]
+    first, second, _ = seen(BELIEFS, *snapshots)
+    into = id_of(second, snapshots[1], 20)
+    assert into == id_of(first, snapshots[0], 20)
+    assert second.memory.nodes[0].as_py() == 0
+    assert second.memory.communities[0, 0] == into
+
+
+def test_given_k_is_kept_with_memory() -> None:
+    one = snapshot(0, range(10), range(20, 30), range(40, 50))
+    first = detect_remembering(one, model(BELIEFS), None, 3)
+    two = snapshot(1, range(10), range(20, 30), range(40, 50))
+    assert detect_remembering(two, model(BELIEFS), first.memory, 2).communities.max() == 1
+    assert detect_remembering(two, model(BELIEFS), first.memory, 5).communities.max() == 4
+
+
+def test_memory_off_gives_the_answer_of_a_single_window() -> None:
+    off = replace(BELIEFS, stay=0.0)
+    groups = (range(10), range(20, 30))
+    first, second = seen(off, snapshot(0, *groups), snapshot(1, *groups))
+    assert second.n_continued == 0
+    assert np.array_equal(first.communities, second.communities)

@@ -1,0 +1,93 @@
+"""A detector's memory survives as bytes, exactly, and nothing else passes for one."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from stream_icd.errors import BadMemory
+from stream_icd.memory import Memory
+from stream_icd.snapshot import Window
+from stream_icd.wire.arrow_stream import write_table
+from stream_icd.wire.memory import decode_memory, encode_memory
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+WINDOW = Window(START, START + timedelta(hours=1))
+
+
+def memory_of(nodes: pa.Array, seed: int = 0, **values: float) -> Memory:
+    rng = np.random.default_rng(seed)
+    shape = (len(nodes), 4)
+    communities = rng.integers(0, 9, shape)
+    beliefs = rng.dirichlet(np.ones(5), len(nodes))[:, :4].astype(np.float32)
+    communities[beliefs < 0.1] = -1
+    rest = {"mixing": 0.1 + 0.2, "stay": 1 / 3, "next_id": 9, **values}
+    return Memory(WINDOW, nodes, communities, beliefs.reshape(shape), **rest)
+
+
+@settings(max_examples=30)
+@given(
+    ids=st.one_of(st.sets(st.integers(-(2**63), 2**63 - 1)), st.sets(st.text(max_size=5))),
+    seed=st.integers(0, 9),
+)
+def test_a_memory_comes_back_bit_by_bit(ids: set[int] | set[str], seed: int) -> None:
+    kind = pa.string() if any(isinstance(one, str) for one in ids) else pa.int64()
+    memory = memory_of(pa.array(sorted(ids), kind), seed)
+    value = encode_memory(memory)
+    back = decode_memory(value)
+    assert back.nodes.equals(memory.nodes)
+    assert back.communities.tobytes() == memory.communities.tobytes()
+    assert back.beliefs.tobytes() == memory.beliefs.tobytes()
+    assert (back.mixing, back.stay, back.next_id) == (memory.mixing, memory.stay, memory.next_id)
+    assert back.window == memory.window
+    assert encode_memory(back) == value
+
+
+@pytest.mark.parametrize(
+    "value",
+    [b"", b"no table", write_table(pa.table({"node": [1], "community": [0]}))],
+    ids=["empty", "foreign", "communities"],
+)
+def test_other_bytes_are_refused(value: bytes) -> None:
+    with pytest.raises(BadMemory):
+        decode_memory(value)
+
+
+def test_truncated_and_altered_bytes_are_refused_or_whole() -> None:
+    value = encode_memory(memory_of(pa.array(range(50))))
+    for end in range(0, len(value) - 8, 97):
+        with pytest.raises(BadMemory):
+            decode_memory(value[:end])
+
+
+def test_the_memory_of_a_later_version_is_refused() -> None:
+    value = encode_memory(memory_of(pa.array([1, 2])))
+    assert value.count(b'"format": 1') == 1
+    with pytest.raises(BadMemory, match="upgrade"):
+        decode_memory(value.replace(b'"format": 1', b'"format": 2'))
+
+
+@pytest.mark.parametrize(
+    ("values", "match"),
+    [
+        ({"mixing": 1.5}, "mixing"),
+        ({"stay": float("nan")}, "stay"),
+        ({"next_id": 3}, "community ids"),
+    ],
+)
+def test_values_out_of_range_are_refused(values: dict[str, float], match: str) -> None:
+    with pytest.raises(BadMemory, match=match):
+        memory_of(pa.array(range(30)), **values)
+
+
+def test_arrays_that_do_not_fit_are_refused() -> None:
+    good = memory_of(pa.array([1, 2, 3]))
+    with pytest.raises(BadMemory, match="shape"):
+        Memory(WINDOW, pa.array([1]), good.communities, good.beliefs, 0.1, 0.1, 9)
+    with pytest.raises(BadMemory, match="probabilities"):
+        Memory(WINDOW, good.nodes, good.communities, good.beliefs * np.nan, 0.1, 0.1, 9)
