@@ -1,6 +1,6 @@
 """Communities of one window of a stream, found with what is remembered of the window before.
 
-`find_communities` sees one graph. Here beliefs of the last window are the prior of this one's: local
+`find_communities` sees one graph. Here beliefs of the last window are the prior of this one: local
 moves start with ghosts, belief propagation with what is recalled (`belief_propagation`). Then
 communities merge and split where today's edges say so. Where modularity decides, there are ghosts
 only. A community that nothing of today's graph speaks for is forgotten (`breaks`); where the graph
