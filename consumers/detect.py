@@ -28,7 +28,7 @@ app = typer.Typer()
 def main(
     model: Annotated[
         str, typer.Option(help="Name of a shipped model, or a folder made by stream-icd train.")
-    ] = "as",
+    ] = "default",
     graph: OnlyGraph = None,
     k: Annotated[
         int | None,
@@ -88,7 +88,7 @@ def main(
 
       stream-icd consume detect --model lfr
 
-      stream-icd consume detect --model as --processes 4
+      stream-icd consume detect --processes 4
     """
     import structlog
 

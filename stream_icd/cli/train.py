@@ -48,6 +48,14 @@ def train(
             show_default=False,
         ),
     ] = None,
+    every_kind: Annotated[
+        bool,
+        typer.Option(
+            "--every-kind",
+            help="Learn for graphs of every kind, from a mixture of kinds in --data: each graph "
+            "then decides how finely to look. By default, learn what suits one kind best.",
+        ),
+    ] = False,
     variant: Annotated[
         Literal["ICD-M", "ICD-C"], typer.Option(help="Of --encoder: X is Q, or M.")
     ] = "ICD-M",
@@ -94,7 +102,7 @@ def train(
         raise BadSettings(f"{out} holds a model already; give --out a new folder")
     chosen = _recipe(recipe, encoder, variant, out.resolve().name)
     chosen = _scheduled(chosen, epochs, samples)
-    chosen = chosen.changed(data=data or chosen.data)
+    chosen = chosen.changed(data=data or chosen.data, every_kind=every_kind or chosen.every_kind)
     if not chosen.data:
         raise BadSettings("no graphs to learn from: give --data, such as --data graphs/")
     console.print(f"reading {chosen.data}", markup=False)

@@ -133,6 +133,7 @@ class Recipe(_Settings):
         seed: of every random choice.
         split: shares of the graphs for training, validation and test, in order.
         data: where the graphs come from, for the reader.
+        every_kind: learn a scale that suits graphs of every kind, not the resolution of one kind.
 
     Raises:
         BadSettings: a value out of range, an unknown name, widths that do not fit together.
@@ -149,6 +150,7 @@ class Recipe(_Settings):
     seed: Annotated[int, Field(ge=0)] = 0
     split: tuple[float, float, float] = (0.8, 0.1, 0.1)
     data: str = ""
+    every_kind: bool = False
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:

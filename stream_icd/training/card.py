@@ -74,6 +74,8 @@ def _purpose(trained: TrainedModel) -> str:
 def _learned_on(trained: TrainedModel) -> str:
     n, encoder = trained.graphs.n_learned, trained.graphs.n_encoder
     how = "by their known communities"
+    if trained.fit.learned_from == "a mixture":
+        how = "by known communities where there are any, else by description length"
     if trained.fit.learned_from == "hidden edges":
         how = "without labels, by hidden edges and description length"
     trains = f"; the encoder from {encoder:,} others" if encoder else ""
@@ -122,7 +124,13 @@ def _test_row(row: Comparison) -> str:
 
 def _learned(fit: Fit) -> str:
     rows = "\n".join(f"| {_resolution(tried, fit)} | {_criteria(tried)} |" for tried in fit.curve)
-    if fit.learned_from == "labels":
+    if fit.learned_from == "a mixture":
+        head = "| scale | mean of NMI and of bits saved |\n|---|---|"
+        how = (
+            "The scale is the best on the mixture: by NMI, K unknown, where the communities are\n"
+            "known, else by the bits an edge that the communities save."
+        )
+    elif fit.learned_from == "labels":
         head = "| resolution | NMI, % |\n|---|---|"
         how = "The resolution is the coarsest that is as good as the best by the labels, K given."
     else:
@@ -139,6 +147,12 @@ def _learned(fit: Fit) -> str:
 
 
 def _numbers(parameters: BpParameters) -> str:
+    if parameters.scale is not None:
+        return (
+            f"Each graph of n nodes decides by its description length between modularity at "
+            f"resolution\n{parameters.resolution:.3g} and belief propagation that starts at the "
+            f"resolution n / {parameters.scale:g}, with size\nspread {parameters.size_spread:g}."
+        )
     beliefs = "no belief propagation: modularity decides"
     if parameters.mixing is not None:
         beliefs = (
@@ -149,12 +163,16 @@ def _numbers(parameters: BpParameters) -> str:
 
 
 def _resolution(tried: Tried, fit: Fit) -> str:
+    if tried.parameters.scale is not None:
+        return f"{tried.parameters.scale:g}" + " (taken)" * (tried.parameters == fit.parameters)
     resolution = tried.parameters.resolution
     taken = " (taken)" if resolution == fit.parameters.resolution else ""
     return f"{resolution:.3g}{taken}"
 
 
 def _criteria(tried: Tried) -> str:
+    if tried.score is not None:
+        return f"{tried.score:.4f}"
     if tried.nmi is not None:
         return f"{100 * tried.nmi:.2f}"
     return f"{tried.hidden_edges:.3f} | {tried.description_length:.3f}"

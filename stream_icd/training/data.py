@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from datetime import datetime
-from itertools import count, islice
+from itertools import count, islice, zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -38,12 +38,16 @@ FORMS = """\
   gn:p_in=0.3,graphs=100,seed=1000          simulated Girvan-Newman graphs, communities known
   lfr:mixing=0.3,graphs=100,seed=1000       simulated LFR graphs; nodes=5000-6000 varies N
 A folder alone is files: or archive:, whichever it holds. Every form takes graphs=N for the first N
-(100). The first five take labels=FILE, a table of known communities with the columns node and
-community, and snapshot or window_start where they change. files: takes ids=string; events: takes
-hop, time, src, dst, weight (a column, or count), columns=src;dst;t for files without a header,
-zone, and sort=yes; archive: takes from and to, and path may be a URI such as s3://bucket/history"""
+(100). Forms joined by " + " are a mixture. The first five take labels=FILE, a table of known
+communities with the columns node and community, and snapshot or window_start where they change.
+files: takes ids=string; events: takes hop, time, src, dst, weight (a column, or count),
+columns=src;dst;t for files without a header, zone, and sort=yes; archive: takes from and to, and
+path may be a URI such as s3://bucket/history"""
 
 DEFAULT_GRAPHS = 100
+
+MORE = " + "
+"""Between the descriptions of a mixture."""
 
 Options = dict[str, str]
 Labelled = Iterator[LabelledGraph]
@@ -51,6 +55,8 @@ Labelled = Iterator[LabelledGraph]
 
 def training_graphs(description: str) -> list[LabelledGraph]:
     """The graphs of a description such as `lfr:mixing=0.6,graphs=100,seed=1000`.
+
+    Of several, joined by ` + `: the first graph of each, then the second of each, and so on.
 
     Raises:
         BadSettings: no such form or option; the message shows the forms there are.
@@ -60,6 +66,10 @@ def training_graphs(description: str) -> list[LabelledGraph]:
     >>> [graph.n_communities for graph in training_graphs("gn:graphs=2,nodes=100,communities=4")]
     [4, 4]
     """
+    if MORE in description:
+        parts = map(training_graphs, description.split(MORE))
+        turns = zip_longest(*parts)
+        return [graph for turn in turns for graph in turn if graph is not None]
     kind, options = _parsed(description)
     try:
         limit = int(options.pop("graphs", str(DEFAULT_GRAPHS)))

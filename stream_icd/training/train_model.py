@@ -21,6 +21,7 @@ from stream_icd.quality.modularity import modularity
 from stream_icd.quality.nmi import nmi
 from stream_icd.registry.model import Model, initial_model
 from stream_icd.training.bp.fit import fit_parameters
+from stream_icd.training.bp.fit_scale import fit_scale
 from stream_icd.training.bp.fitted import Fit
 from stream_icd.training.icd.epochs import Epoch, History
 from stream_icd.training.pseudo_labels import pseudo_labelled
@@ -117,7 +118,7 @@ def train_model(
     bp's numbers are learned from labels, or without any from the edges alone. The
     encoder is trained where the recipe has epochs; graphs without labels then learn from a
     teacher, the communities that maximise modularity. Where some graphs have labels, only those
-    are used.
+    are used, unless the recipe is for graphs of every kind.
 
     Args:
         checkpoints: a folder from which a killed training of the encoder goes on.
@@ -128,7 +129,9 @@ def train_model(
             checkpoints.
         MissingExtra: the encoder is to be trained, and torch is not installed.
     """
-    used = [graph for graph in graphs if graph.labels is not None] or list(graphs)
+    used = list(graphs)
+    if not recipe.every_kind:
+        used = [graph for graph in graphs if graph.labels is not None] or used
     first, second, third = _split(used, recipe)
     untrained = initial_model(recipe)
     best, last = untrained, untrained
@@ -147,15 +150,22 @@ def train_model(
             on_step=lambda done, total: on_step("train the encoder", done, total),
         )
         best, last, history = training.model, training.last, training.history
-    learned_from = _spread(second)
-    fit = fit_parameters(
+    fit_what, learned_from = fit_parameters, _spread(second)
+    if recipe.every_kind:
+        fit_what, learned_from = fit_scale, list(second)
+    fit = fit_what(
         learned_from,
         recipe.seed,
         threads,
         progress=lambda done, total: on_step("learn", done, total),
     )
     model = Model(recipe, best.weights, fit.parameters)
-    tests = _tests(model, untrained, last if history else None, known=used[0].labels is not None)
+    tests = _tests(
+        model,
+        untrained,
+        last if history else None,
+        known=all(one.labels is not None for one in third),
+    )
     return TrainedModel(
         model=model,
         fit=fit,

@@ -68,8 +68,8 @@ class FitCheck:
         if (graph, model.version) in self._checked or len(self._checked) >= MOST_GRAPHS:
             return
         self._checked.add((graph, model.version))
-        if model.model.bp == BpParameters():
-            return
+        if model.model.bp == BpParameters() or model.model.bp.scale is not None:
+            return  # no model, or one that has made the comparison itself
         reason = misfit(adjacency, communities, n_communities, seed)
         if reason is not None:
             structlog.get_logger().warning(

@@ -95,7 +95,7 @@ def topic(
         "icd.snapshots.v1"
     ),
     graph: Graph = None,
-    model: Model = "as",
+    model: Model = "default",
     method: Method = "bp",
     k: K = None,
     seed: Seed = 0,
@@ -169,7 +169,7 @@ def history(
     first: First = None,
     last: Last = None,
     graph: Graph = None,
-    model: Model = "as",
+    model: Model = "default",
     method: Method = "bp",
     k: K = None,
     seed: Seed = 0,

@@ -20,12 +20,14 @@ class Tried:
         nmi: mean NMI with the labels, in 0..1; None without labels.
         hidden_edges: mean of `quality.hidden_edge_score`, bits an edge; None with labels.
         description_length: mean of `quality.description_length`, bits an edge; None with labels.
+        score: on a mixture: mean NMI of the graphs with labels and bits saved of those without.
     """
 
     parameters: BpParameters
     nmi: float | None = None
     hidden_edges: float | None = None
     description_length: float | None = None
+    score: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,14 +36,13 @@ class Fit:
 
     Attributes:
         parameters: those to detect with.
-        learned_from: "labels", or "hidden edges" where no graph had labels.
+        learned_from: "labels", "hidden edges" where no graph had labels, or "a mixture" of kinds.
         n_graphs: how many graphs were of use.
-        curve: the choices that differ from the one taken in their resolution only, from coarse
-            to fine.
+        curve: the choices that differ from the one taken in their resolution or scale only.
     """
 
     parameters: BpParameters
-    learned_from: Literal["labels", "hidden edges"]
+    learned_from: Literal["labels", "hidden edges", "a mixture"]
     n_graphs: int
     curve: tuple[Tried, ...]
 
