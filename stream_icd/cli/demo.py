@@ -87,8 +87,9 @@ def _programs(
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Arguments of the producer and of the detector."""
     detect = (*DETECT, "--method", method)
+    icd = method == "icd"  # the encoder is a model's own, what bp needs suits any graph
     at_most = () if limit is None else ("--limit", str(limit))
     if data is None:
         at_most = at_most or ("--limit", "120")
-        return ("produce", "lfr", *at_most), (*detect, "--model", "lfr")
-    return ("produce", "as", str(data), *at_most), (*detect, "--model", "as")
+        return ("produce", "lfr", *at_most), (*detect, "--model", "lfr" if icd else "default")
+    return ("produce", "as", str(data), *at_most), (*detect, "--model", "as" if icd else "default")

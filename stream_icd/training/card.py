@@ -64,6 +64,8 @@ bytes.
 
 def _purpose(trained: TrainedModel) -> str:
     graphs = trained.graphs
+    if trained.model.recipe.every_kind:
+        return "graphs of any kind: each graph decides how finely to look"
     known = "" if graphs.n_communities is None else f", {graphs.n_communities:,} communities"
     return (
         f"graphs like {trained.model.recipe.data or 'those it learned from'}: {graphs.n_nodes:,} "

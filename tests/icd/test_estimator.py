@@ -137,7 +137,7 @@ def test_labels_may_be_strings_and_any_other_names(history: list[LabelledGraph])
     assert fits[0] == fits[1] == fits[2]
 
 
-@pytest.mark.parametrize("name", ["as", "gn", "lfr", "taxi"])
+@pytest.mark.parametrize("name", ["as", "default", "gn", "lfr", "taxi"])
 def test_a_shipped_model_is_loaded_by_its_name(name: str, graph: LabelledGraph) -> None:
     icd = ICD.load(name)
     assert icd.model_.recipe.name == name
