@@ -17,7 +17,7 @@ from stream_icd.programs.options import (
 )
 
 if TYPE_CHECKING:
-    from stream_icd.programs.worker import Run
+    from stream_icd.programs import WorkerRun
     from stream_icd.workers.archive import Archiver
 
 app = typer.Typer()
@@ -61,13 +61,13 @@ def main(
     """
     from stream_icd.history.archive import Archive
     from stream_icd.history.layout import KINDS
-    from stream_icd.programs.worker import WorkerOptions, run_worker
+    from stream_icd.programs import WorkerOptions, run_worker
     from stream_icd.store import open_store
     from stream_icd.workers.archive import TOPICS, Archiver
 
     kinds = [one for one in KINDS if kind is None or one in kind]
 
-    def archivers(_: Run) -> dict[str, Archiver]:
+    def archivers(_: WorkerRun) -> dict[str, Archiver]:
         archive = Archive(open_store(uri))
         return {TOPICS[one]: Archiver(archive, one) for one in kinds}
 

@@ -18,7 +18,7 @@ from stream_icd.programs.options import (
 )
 
 if TYPE_CHECKING:
-    from stream_icd.programs.worker import Run
+    from stream_icd.programs import WorkerRun
     from stream_icd.workers.detect import Detector
 
 app = typer.Typer()
@@ -94,7 +94,7 @@ def main(
 
     from stream_icd.execution.engines import IN_HAND, ProcessPool
     from stream_icd.kafka.topics import SNAPSHOTS
-    from stream_icd.programs.worker import WorkerOptions, run_worker
+    from stream_icd.programs import WorkerOptions, run_worker
     from stream_icd.registry.shipped import open_model
     from stream_icd.workers.detect import Detector, DetectSettings, RecordDetection
 
@@ -105,7 +105,7 @@ def main(
         seed=seed,
     )
 
-    def detector(run: Run) -> dict[str, Detector]:
+    def detector(run: WorkerRun) -> dict[str, Detector]:
         opened = open_model(model)
         work = RecordDetection(opened, settings)
         run.metrics.model(work.version)

@@ -17,7 +17,7 @@ from stream_icd.programs.options import (
 )
 
 if TYPE_CHECKING:
-    from stream_icd.programs.worker import Run
+    from stream_icd.programs import WorkerRun
     from stream_icd.workers.track import Tracker
 
 app = typer.Typer()
@@ -73,14 +73,14 @@ def main(
       stream-icd consume track --graph as733
     """
     from stream_icd.kafka.topics import COMMUNITIES
-    from stream_icd.programs.worker import WorkerOptions, run_worker
+    from stream_icd.programs import WorkerOptions, run_worker
     from stream_icd.sources.durations import parse_duration
     from stream_icd.tracking.settings import TrackSettings
     from stream_icd.workers.track import Tracker
 
     thresholds = TrackSettings(match, part, change, smallest, memory, parse_duration(ahead))
 
-    def tracker(run: Run) -> dict[str, Tracker]:
+    def tracker(run: WorkerRun) -> dict[str, Tracker]:
         return {COMMUNITIES: Tracker(run.settings, thresholds, graph=graph)}
 
     options = WorkerOptions(

@@ -77,7 +77,7 @@ def main(
 
       stream-icd produce as rib.20080101.0000.txt --graph routes
     """
-    from stream_icd.programs.producer import run_producer
+    from stream_icd.programs import SendOptions, run_producer
     from stream_icd.sources.as_topology import read_as_topology
     from stream_icd.sources.spacing import parse_window
 
@@ -93,13 +93,15 @@ def main(
             source=source,
             on_bad_row=run.bad_rows,
         ),
-        bootstrap_servers=bootstrap_servers,
-        rate=rate,
-        limit=limit,
-        strict=strict,
-        again=again,
-        correct=correct,
-        partition_by=partition_by,
+        SendOptions(
+            bootstrap_servers=bootstrap_servers,
+            rate=rate,
+            limit=limit,
+            strict=strict,
+            again=again,
+            correct=correct,
+            partition_by=partition_by,
+        ),
     )
 
 

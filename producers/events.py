@@ -115,11 +115,10 @@ def main(
     """
     from urllib.parse import quote
 
-    from stream_icd.programs.open_rows import RowOptions, open_rows
-    from stream_icd.programs.producer import Run, run_producer
+    from stream_icd.programs import ProducerRun, SendOptions, run_producer
+    from stream_icd.programs.windowed import RowOptions, open_rows, windowed_source
     from stream_icd.sources.durations import parse_duration
     from stream_icd.sources.events import EventSettings, event_snapshots
-    from stream_icd.sources.late_rows import LateRows
     from stream_icd.sources.source import Source
     from stream_icd.sources.timed_rows import Columns
     from stream_icd.sources.windows import Hopping, Rule, Session
@@ -142,25 +141,20 @@ def main(
         source="urn:stream_icd:events" + (f"?weight={quote(weight)}" if weight else ""),
     )
 
-    def open_source(run: Run) -> Source:
+    def open_source(run: ProducerRun) -> Source:
         rows = open_rows(options, wanted, run, graph, size + settings.lateness)
-        return event_snapshots(
-            rows.arrivals,
-            settings,
-            n_streams=rows.n_streams,
-            after=rows.after,
-            on_late=LateRows(late or Path(f"{graph}.late.jsonl"), run.count),
-            count=run.count,
-            stop=run.stop,
-        )
+        late_rows = late or Path(f"{graph}.late.jsonl")
+        return windowed_source(event_snapshots, settings, rows, run, late_rows)
 
     run_producer(
         open_source,
-        bootstrap_servers=bootstrap_servers,
-        rate=rate,
-        limit=limit,
-        strict=strict,
-        again=again,
-        correct=correct,
-        partition_by=partition_by,
+        SendOptions(
+            bootstrap_servers=bootstrap_servers,
+            rate=rate,
+            limit=limit,
+            strict=strict,
+            again=again,
+            correct=correct,
+            partition_by=partition_by,
+        ),
     )

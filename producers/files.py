@@ -65,7 +65,7 @@ def main(
 
       stream-icd produce files /var/spool/graphs --watch --every 10s
     """
-    from stream_icd.programs.producer import run_producer
+    from stream_icd.programs import SendOptions, run_producer
     from stream_icd.sources.durations import parse_duration
     from stream_icd.sources.edge_files import watch_edge_files
     from stream_icd.sources.spacing import parse_window
@@ -82,11 +82,13 @@ def main(
             on_bad_row=run.bad_rows,
             stop=run.stop,
         ),
-        bootstrap_servers=bootstrap_servers,
-        rate=rate,
-        limit=limit,
-        strict=strict,
-        again=again,
-        correct=correct or watch,
-        partition_by=partition_by,
+        SendOptions(
+            bootstrap_servers=bootstrap_servers,
+            rate=rate,
+            limit=limit,
+            strict=strict,
+            again=again,
+            correct=correct or watch,
+            partition_by=partition_by,
+        ),
     )

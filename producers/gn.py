@@ -52,7 +52,7 @@ def main(
 
       stream-icd produce gn --drift gradual --p-in 0.4 --p-in-after 0.2
     """
-    from stream_icd.programs.producer import run_producer
+    from stream_icd.programs import SendOptions, run_producer
     from stream_icd.sources.gn import independent_gn
 
     run_producer(
@@ -66,9 +66,11 @@ def main(
             p_in_after=p_in_after,
             graph=graph,
         ),
-        bootstrap_servers=bootstrap_servers,
-        rate=rate,
-        again=again,
-        correct=correct,
-        partition_by=partition_by,
+        SendOptions(
+            bootstrap_servers=bootstrap_servers,
+            rate=rate,
+            again=again,
+            correct=correct,
+            partition_by=partition_by,
+        ),
     )

@@ -78,7 +78,7 @@ def main(
       stream-icd produce lfr --drift sudden --mixing-after 0.6 --rate 1
     """
     from stream_icd.errors import BadSettings
-    from stream_icd.programs.producer import Run, run_producer
+    from stream_icd.programs import ProducerRun, SendOptions, run_producer
     from stream_icd.sources.lfr import drifting_lfr, independent_lfr
     from stream_icd.sources.source import Source
     from stream_icd.synthetic.lfr import LfrSettings
@@ -87,7 +87,7 @@ def main(
     if drift == "communities" and most_nodes is not None:
         raise BadSettings("--most-nodes needs --drift none, sudden or gradual: nodes live on here")
 
-    def open_source(_run: Run) -> Source:
+    def open_source(_run: ProducerRun) -> Source:
         if drift == "communities":
             return drifting_lfr(
                 seed, limit, settings, churn=churn, event_rate=event_rate, graph=graph
@@ -104,9 +104,11 @@ def main(
 
     run_producer(
         open_source,
-        bootstrap_servers=bootstrap_servers,
-        rate=rate,
-        again=again,
-        correct=correct,
-        partition_by=partition_by,
+        SendOptions(
+            bootstrap_servers=bootstrap_servers,
+            rate=rate,
+            again=again,
+            correct=correct,
+            partition_by=partition_by,
+        ),
     )

@@ -51,9 +51,10 @@ def main(
     import time
 
     from stream_icd.history.archive import Selection
+    from stream_icd.programs import SendOptions, run_producer
     from stream_icd.programs.past import parse_time
-    from stream_icd.programs.producer import run_producer
     from stream_icd.replay.archived_source import archived_source
+    from stream_icd.replay.paced_source import paced_source
     from stream_icd.replay.pacing import parse_tempo
     from stream_icd.store import open_store
 
@@ -63,15 +64,21 @@ def main(
     )
     store = open_store(uri)
     run_producer(
-        lambda run: archived_source(
-            store, selection, tempo, time.monotonic, run.stop.wait, run.sent_before, as_graph
+        lambda run: paced_source(
+            archived_source(store, selection, as_graph),
+            tempo,
+            time.monotonic,
+            run.stop.wait,
+            run.sent_before,
         ),
-        bootstrap_servers=bootstrap_servers,
-        limit=limit,
-        again=again,
-        correct=correct,
-        partition_by=partition_by,
-        topic=topic,
-        way_out="--as-graph NAME sends them as another graph, --topic NAME to another topic, "
-        "--again once more",
+        SendOptions(
+            bootstrap_servers=bootstrap_servers,
+            limit=limit,
+            again=again,
+            correct=correct,
+            partition_by=partition_by,
+            topic=topic,
+            way_out="--as-graph NAME sends them as another graph, --topic NAME to another topic, "
+            "--again once more",
+        ),
     )

@@ -115,10 +115,9 @@ def main(
 
       stream-icd produce taxi --topic fixes --radius 300 --tick 30s --stale 2m
     """
-    from stream_icd.programs.open_rows import RowOptions, open_rows
-    from stream_icd.programs.producer import Run, run_producer
+    from stream_icd.programs import ProducerRun, SendOptions, run_producer
+    from stream_icd.programs.windowed import RowOptions, open_rows, windowed_source
     from stream_icd.sources.durations import parse_duration
-    from stream_icd.sources.late_rows import LateRows
     from stream_icd.sources.source import Source
     from stream_icd.sources.taxi import TaxiSettings, taxi_columns, taxi_snapshots
 
@@ -137,25 +136,20 @@ def main(
         graph=graph,
     )
 
-    def open_source(run: Run) -> Source:
+    def open_source(run: ProducerRun) -> Source:
         rows = open_rows(options, wanted, run, graph, settings.stale + settings.lateness)
-        return taxi_snapshots(
-            rows.arrivals,
-            settings,
-            n_streams=rows.n_streams,
-            after=rows.after,
-            on_late=LateRows(late or Path(f"{graph}.late.jsonl"), run.count),
-            count=run.count,
-            stop=run.stop,
-        )
+        late_rows = late or Path(f"{graph}.late.jsonl")
+        return windowed_source(taxi_snapshots, settings, rows, run, late_rows)
 
     run_producer(
         open_source,
-        bootstrap_servers=bootstrap_servers,
-        rate=rate,
-        limit=limit,
-        strict=strict,
-        again=again,
-        correct=correct,
-        partition_by=partition_by,
+        SendOptions(
+            bootstrap_servers=bootstrap_servers,
+            rate=rate,
+            limit=limit,
+            strict=strict,
+            again=again,
+            correct=correct,
+            partition_by=partition_by,
+        ),
     )

@@ -1,1 +1,54 @@
-"""What producers and consumers are made of, yours too."""
+"""What producers and consumers are made of, yours too: all that a program of another package needs.
+
+Each name is imported when it is first used. The options that commands share, as typer knows them,
+are in `stream_icd.programs.options`.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from stream_icd.messages.outcome import Outcome, Processed, Refused
+    from stream_icd.messages.reader import MessageReader
+    from stream_icd.programs.producer import ProducerRun, SendOptions, run_producer
+    from stream_icd.programs.worker import WorkerOptions, WorkerRun, run_worker
+    from stream_icd.sources.source import Source
+    from stream_icd.workers.step import Step
+
+__all__ = [
+    "MessageReader",
+    "Outcome",
+    "Processed",
+    "ProducerRun",
+    "Refused",
+    "SendOptions",
+    "Source",
+    "Step",
+    "WorkerOptions",
+    "WorkerRun",
+    "run_producer",
+    "run_worker",
+]
+
+_HOMES = {
+    "MessageReader": "stream_icd.messages.reader",
+    "Outcome": "stream_icd.messages.outcome",
+    "Processed": "stream_icd.messages.outcome",
+    "ProducerRun": "stream_icd.programs.producer",
+    "Refused": "stream_icd.messages.outcome",
+    "SendOptions": "stream_icd.programs.producer",
+    "Source": "stream_icd.sources.source",
+    "Step": "stream_icd.workers.step",
+    "WorkerOptions": "stream_icd.programs.worker",
+    "WorkerRun": "stream_icd.programs.worker",
+    "run_producer": "stream_icd.programs.producer",
+    "run_worker": "stream_icd.programs.worker",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'stream_icd.programs' has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)

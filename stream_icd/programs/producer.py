@@ -34,7 +34,7 @@ from stream_icd.messages.partitioning import PartitionBy, partitioning
 from stream_icd.messages.publish import Pace, Published, publish_source
 from stream_icd.messages.sent_before import SentBefore, read_sent_before
 from stream_icd.programs.options import kafka_settings
-from stream_icd.programs.running import stop_on_signals
+from stream_icd.programs.signals import stop_on_signals
 from stream_icd.snapshot import Snapshot
 from stream_icd.sources.source import Source, stop_at_bad_row
 from stream_icd.suggest import listed
@@ -42,6 +42,33 @@ from stream_icd.suggest import listed
 SHOWN_BAD_ROWS = 5
 INTERRUPTED = 130
 """Exit status of a program that was asked to stop, as shells give it for Ctrl-C."""
+
+
+@dataclass(frozen=True, slots=True)
+class SendOptions:
+    """The options that all producer programs share.
+
+    Attributes:
+        bootstrap_servers: Kafka; by default from the environment.
+        rate: snapshots a second at most; None: as fast as they come.
+        limit: stop after so many; None: never.
+        strict: stop at the first bad row.
+        again: send also what is in the topic already.
+        correct: send also what is in the topic with other content.
+        partition_by: what chooses the partition; by snapshot, a graph's order is not kept.
+        topic: where snapshots go; labels go only with those of the live topic.
+        way_out: what to do where the topic holds everything already.
+    """
+
+    bootstrap_servers: str | None = None
+    rate: float | None = None
+    limit: int | None = None
+    strict: bool = False
+    again: bool = False
+    correct: bool = False
+    partition_by: PartitionBy = "graph"
+    topic: str = SNAPSHOTS
+    way_out: str = "--again sends them once more"
 
 
 class BadRows:
@@ -67,64 +94,42 @@ class BadRows:
 
 
 @dataclass(frozen=True)
-class Run:
+class ProducerRun:
     """What a producer's source may need to know of the run that it is opened for.
 
     Attributes:
         settings: how Kafka is reached.
+        options: what to send, and how.
         bad_rows: to be called with each row that cannot be read.
         stop: set when somebody has asked the program to end.
-        again: whether to send what is in the topic already.
-        correct: whether to send what is in the topic with other content.
-        topic: where snapshots go.
         left_out: what was left out for a good reason, and how many of it.
     """
 
     settings: KafkaSettings
+    options: SendOptions
     bad_rows: BadRows
     stop: Event
-    again: bool = False
-    correct: bool = False
-    topic: str = SNAPSHOTS
     left_out: Counter[str] = field(default_factory=Counter)
 
     @cached_property
     def sent_before(self) -> SentBefore:
         """What is in the topic already, and will not be sent again; looked up once."""
-        own = [] if self.topic == SNAPSHOTS else TopicSpec(self.topic).with_dead_letters()
+        topic = self.options.topic
+        own = [] if topic == SNAPSHOTS else TopicSpec(topic).with_dead_letters()
         create_topics(self.settings, [*DEFAULT_TOPICS, *own])
-        if self.again:
+        if self.options.again:
             return SentBefore()
-        return read_sent_before(self.settings, self.topic, correct=self.correct)
+        return read_sent_before(self.settings, topic, correct=self.options.correct)
 
     def count(self, what: str, how_many: int) -> None:
         """Note what was left out; it is shown at the end."""
         self.left_out[what] += how_many
 
 
-def run_producer(
-    open_source: Callable[[Run], Source],
-    *,
-    bootstrap_servers: str | None,
-    rate: float | None = None,
-    limit: int | None = None,
-    strict: bool = False,
-    again: bool = False,
-    correct: bool = False,
-    partition_by: PartitionBy = "graph",
-    topic: str = SNAPSHOTS,
-    way_out: str = "--again sends them once more",
-) -> Published:
+def run_producer(open_source: Callable[[ProducerRun], Source], options: SendOptions) -> Published:
     """Send those of a source's snapshots that the topic lacks, and report what was sent.
 
     Ctrl-C or SIGTERM ends it between two snapshots; what was sent is whole and acknowledged.
-
-    Args:
-        again: send also what is in the topic already.
-        correct: send also what is in the topic with other content.
-        topic: where snapshots go; labels go only with those of the live topic.
-        way_out: what to do where the topic holds everything already.
-        partition_by: what chooses the partition; by snapshot, a graph's order is not kept.
 
     Raises:
         ContentChanged: the topic holds some of the snapshots with other content; raised when all
@@ -134,10 +139,11 @@ def run_producer(
     """
     configure_logging()
     stop = stop_on_signals()
-    pace = Pace(rate, time.monotonic, stop.wait)
-    settings = kafka_settings(bootstrap_servers)
-    run = Run(settings, BadRows(strict=strict), stop, again, correct, topic)
+    pace = Pace(options.rate, time.monotonic, stop.wait)
+    settings = kafka_settings(options.bootstrap_servers)
+    run = ProducerRun(settings, options, BadRows(strict=options.strict), stop)
     source = open_source(run)
+    limit, topic = options.limit, options.topic
     total = source.total if limit is None else min(limit, source.total or limit)
     sent_before, changed = run.sent_before, Changed(run.sent_before)
     with Publisher(run.settings) as publisher, progress_bar() as progress:
@@ -156,12 +162,12 @@ def run_producer(
             stop=stop,
             snapshots_topic=topic,
             labels_topic=LABELS if topic == SNAPSHOTS else None,
-            partition_of=partitioning(run.settings, partition_by, topic),
+            partition_of=partitioning(run.settings, options.partition_by, topic),
             claim_check=ClaimCheck(run.settings),
             on_sent=lambda _: progress.advance(task),
             on_already=on_already,
         )
-    _sum_up(sent, run, way_out)
+    _sum_up(sent, run)
     if stop.is_set():
         raise typer.Exit(INTERRUPTED)
     _refuse_nothing_but_bad_rows(sent, run)
@@ -201,7 +207,7 @@ class Changed:
             )
 
 
-def _refuse_nothing_but_bad_rows(sent: Published, run: Run) -> None:
+def _refuse_nothing_but_bad_rows(sent: Published, run: ProducerRun) -> None:
     if run.bad_rows.count and not sent.snapshots and not sent.already_sent:
         raise NoGoodRows(
             f"no snapshot was sent: nothing could be made of the input, which has "
@@ -209,7 +215,7 @@ def _refuse_nothing_but_bad_rows(sent: Published, run: Run) -> None:
         )
 
 
-def _sum_up(sent: Published, run: Run, way_out: str) -> None:
+def _sum_up(sent: Published, run: ProducerRun) -> None:
     structlog.get_logger().info(
         "stopped" if run.stop.is_set() else "finished",
         snapshots=sent.snapshots,
@@ -225,9 +231,9 @@ def _sum_up(sent: Published, run: Run, way_out: str) -> None:
         which = "some" if sent.snapshots else "nothing was sent: all"
         structlog.get_logger().log(
             logging.INFO if sent.snapshots else logging.WARNING,
-            f"{which} of these snapshots are in the topic already ({way_out})",
+            f"{which} of these snapshots are in the topic already ({run.options.way_out})",
             already_sent=sent.already_sent,
-            topic=run.topic,
+            topic=run.options.topic,
         )
 
 

@@ -17,13 +17,10 @@ from stream_icd.kafka.delivery import Delivery
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.log import configure_logging
 from stream_icd.messages.claim_check import ClaimCheck
+from stream_icd.programs.memory import freeze_what_stays, share_one_heap
 from stream_icd.programs.options import kafka_settings
-from stream_icd.programs.running import (
-    freeze_what_stays,
-    share_one_heap,
-    shown_on,
-    stop_on_signals,
-)
+from stream_icd.programs.served_metrics import shown_on
+from stream_icd.programs.signals import stop_on_signals
 from stream_icd.workers.runner import Runner
 from stream_icd.workers.step import Step
 from stream_icd.workers.streams import Stream, run_streams
@@ -76,7 +73,7 @@ class WorkerOptions:
 
 
 @dataclass(frozen=True)
-class Run:
+class WorkerRun:
     """What a step may need to know of the run that it is opened for.
 
     Attributes:
@@ -93,7 +90,7 @@ class Run:
 
 
 def run_worker(
-    open_steps: Callable[[Run], Mapping[str, Step]],
+    open_steps: Callable[[WorkerRun], Mapping[str, Step]],
     options: WorkerOptions,
     **said: object,
 ) -> None:
@@ -115,7 +112,7 @@ def run_worker(
     settings = kafka_settings(options.bootstrap_servers)
     with ExitStack() as until_the_end:
         shown = shown_on(options.metrics_port, options.metrics_host, settings)
-        run = Run(settings, until_the_end.enter_context(shown), until_the_end, stop)
+        run = WorkerRun(settings, until_the_end.enter_context(shown), until_the_end, stop)
         steps = open_steps(run)
         streams = _streams(run, steps, options)
         context = {name: text for step in steps.values() for name, text in step.context.items()}
@@ -130,7 +127,7 @@ def run_worker(
         )
 
 
-def _streams(run: Run, steps: Mapping[str, Step], options: WorkerOptions) -> list[Stream]:
+def _streams(run: WorkerRun, steps: Mapping[str, Step], options: WorkerOptions) -> list[Stream]:
     claim_check = ClaimCheck(run.settings, pause=partial(time.sleep, LIMIT_EVERY_S))
     return [
         Stream(

@@ -1,8 +1,7 @@
-"""The archive as a producer's source."""
+"""The archive as a source of snapshots."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
 from stream_icd.communities import Labels
@@ -10,8 +9,6 @@ from stream_icd.errors import BadSettings
 from stream_icd.history.archive import Selection, read_message, read_snapshot, windows
 from stream_icd.history.nothing import nothing_selected
 from stream_icd.history.parquet import ArchivedWindow
-from stream_icd.messages.sent_before import SentBefore
-from stream_icd.replay.pacing import Tempo, paced
 from stream_icd.snapshot import Snapshot
 from stream_icd.sources.source import Source
 from stream_icd.store import Store
@@ -19,19 +16,10 @@ from stream_icd.wire.communities import decode_labels
 from stream_icd.wire.limits import Limits
 
 
-def archived_source(
-    store: Store,
-    selection: Selection,
-    tempo: Tempo,
-    monotonic: Callable[[], float],
-    sleep: Callable[[float], object],
-    already: SentBefore,
-    as_graph: str | None = None,
-) -> Source:
+def archived_source(store: Store, selection: Selection, as_graph: str | None = None) -> Source:
     """Archived snapshots in the order of their windows, with the labels that were kept of them.
 
     Args:
-        tempo: when each is given; nobody waits for those that are sent `already`.
         as_graph: gives the graph another name, in the snapshots' ids too where they begin with it.
 
     Raises:
@@ -53,14 +41,7 @@ def archived_source(
         for noted in windows(store, replace(selection, kind="labels"))
     }
     limits = Limits()
-    snapshots = paced(
-        (_renamed(read_snapshot(store, noted, limits), as_graph) for noted in chosen),
-        lambda snapshot: snapshot.window.end,
-        tempo,
-        monotonic,
-        sleep,
-        at_once=lambda snapshot: snapshot in already,
-    )
+    snapshots = (_renamed(read_snapshot(store, noted, limits), as_graph) for noted in chosen)
     labels = {
         _new_id(graph, snapshot_id, as_graph): noted
         for (graph, snapshot_id), noted in known.items()

@@ -187,12 +187,9 @@ def _taxi(options: Options) -> Labelled:
 
 
 def _archive(options: Options) -> Labelled:
-    import time
 
     from stream_icd.history.archive import Selection
-    from stream_icd.messages.sent_before import SentBefore
     from stream_icd.replay.archived_source import archived_source
-    from stream_icd.replay.pacing import Tempo
     from stream_icd.store import open_store
 
     source = archived_source(
@@ -202,10 +199,6 @@ def _archive(options: Options) -> Labelled:
             start=_time(options.pop("from", None)),
             end=_time(options.pop("to", None)),
         ),
-        Tempo(),
-        time.monotonic,
-        time.sleep,
-        SentBefore(),
     )
     return _from_source(source, options)
 

@@ -26,7 +26,7 @@ from stream_icd.log import configure_logging
 from stream_icd.messages.publish import Pace
 from stream_icd.printable import printable
 from stream_icd.programs.producer import INTERRUPTED, progress_bar
-from stream_icd.programs.running import stop_on_signals
+from stream_icd.programs.signals import stop_on_signals
 from stream_icd.sources.source import Stop
 
 

@@ -28,7 +28,7 @@ from stream_icd.messages.reader import MessageReader
 from stream_icd.messages.topic_range import TopicRange, read_range
 from stream_icd.printable import printable
 from stream_icd.programs.producer import INTERRUPTED, progress_bar
-from stream_icd.programs.running import stop_on_signals
+from stream_icd.programs.signals import stop_on_signals
 from stream_icd.registry.shipped import VersionedModel, open_model
 from stream_icd.replay.compare import compare
 from stream_icd.replay.pacing import Tempo

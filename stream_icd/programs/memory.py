@@ -1,42 +1,17 @@
-"""What every consumer program does: run a loop until a signal asks it to stop, and be seen."""
+"""What keeps the memory of a worker that runs for months from growing."""
 
 from __future__ import annotations
 
-import _thread
 import ctypes
 import gc
 import os
-import signal
-import sys
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from stream_icd.kafka.batch_done import BatchDone
-    from stream_icd.kafka.settings import KafkaSettings
-    from stream_icd.metrics.metrics import Metrics
 
 M_ARENA_MAX = -8  # of malloc.h
-
-
-def stop_on_signals() -> threading.Event:
-    """An event that SIGINT and SIGTERM set; a second one of them ends the program at once."""
-    stop = threading.Event()
-    asked = False
-
-    def on_signal(number: int, _frame: object) -> None:
-        nonlocal asked
-        if asked:
-            sys.exit(128 + number)
-        asked = True
-        # Not here: the main thread, in whose midst we are, may hold the event's lock.
-        _thread.start_new_thread(stop.set, ())
-
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, on_signal)
-    return stop
 
 
 def share_one_heap() -> None:
@@ -72,22 +47,3 @@ def freeze_what_stays(
         on_done(batch)
 
     return freeze_and_pass_on
-
-
-@contextmanager
-def shown_on(port: int | None, host: str, settings: KafkaSettings) -> Iterator[Metrics]:
-    """What this worker counts, shown on that port, if there is one, while the block lasts.
-
-    Raises:
-        BadSettings: nothing can be served there.
-    """
-    from stream_icd.metrics.health import Health
-    from stream_icd.metrics.metrics import Metrics
-    from stream_icd.metrics.server import serving
-
-    metrics = Metrics(Health(settings.max_poll_interval_s, settings.session_timeout_s))
-    if port is None:
-        yield metrics
-        return
-    with serving(metrics, port, host):
-        yield metrics

@@ -1,4 +1,4 @@
-"""Where a producer's rows come from, as its options say: files, or a topic."""
+"""Snapshots out of timed rows: from files or a topic, as a producer's options say."""
 
 from __future__ import annotations
 
@@ -6,15 +6,17 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Protocol, TypeVar
 
 from stream_icd.errors import BadSettings
-from stream_icd.programs.producer import Run
+from stream_icd.programs.producer import ProducerRun
 from stream_icd.programs.topic_rows import count_partitions, read_topic_rows
 from stream_icd.sources.durations import EPOCH, parse_duration
+from stream_icd.sources.late_rows import LateRows
+from stream_icd.sources.source import Count, Source, Stop
 from stream_icd.sources.tables import read_rows
 from stream_icd.sources.timed_rows import Columns, sorted_by_time, timed_rows
-from stream_icd.sources.windows import Quiet, TimedRows
+from stream_icd.sources.windows import OnLate, Quiet, TimedRows
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +39,45 @@ class RowOptions:
             raise BadSettings("give either a path to read from, or a topic with --topic")
 
 
+Settings = TypeVar("Settings", contravariant=True)
+
+
+class Windows(Protocol[Settings]):
+    """Makes windows of rows: `event_snapshots`, `taxi_snapshots`."""
+
+    def __call__(
+        self,
+        arrivals: Iterable[TimedRows | Quiet],
+        settings: Settings,
+        /,
+        *,
+        n_streams: int,
+        after: datetime | None,
+        on_late: OnLate,
+        count: Count,
+        stop: Stop,
+    ) -> Source: ...
+
+
+def windowed_source(
+    windows: Windows[Settings],
+    settings: Settings,
+    rows: OpenRows,
+    run: ProducerRun,
+    late_rows: Path,
+) -> Source:
+    """The snapshots of a run: rows that come too late are counted, and written to a file."""
+    return windows(
+        rows.arrivals,
+        settings,
+        n_streams=rows.n_streams,
+        after=rows.after,
+        on_late=LateRows(late_rows, run.count),
+        count=run.count,
+        stop=run.stop,
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class OpenRows:
     """Rows, how many streams they come in, and until when there is nothing left to make."""
@@ -47,7 +88,7 @@ class OpenRows:
 
 
 def open_rows(
-    options: RowOptions, columns: Columns, run: Run, graph: str, reach: timedelta
+    options: RowOptions, columns: Columns, run: ProducerRun, graph: str, reach: timedelta
 ) -> OpenRows:
     """Open them.
 

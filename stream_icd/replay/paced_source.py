@@ -1,0 +1,35 @@
+"""A source whose snapshots come when they are due."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container
+
+from stream_icd.replay.pacing import Tempo, paced
+from stream_icd.snapshot import Snapshot
+from stream_icd.sources.source import Source
+
+
+def paced_source(
+    source: Source,
+    tempo: Tempo,
+    monotonic: Callable[[], float],
+    sleep: Callable[[float], object],
+    already: Container[Snapshot] = (),
+) -> Source:
+    """The same snapshots and labels, none before its time.
+
+    Args:
+        tempo: when each is due, by the end of its window.
+        already: those that nobody waits for: they were sent before.
+    """
+    return Source(
+        source.total,
+        paced(
+            source.snapshots,
+            lambda one: one[0].window.end,
+            tempo,
+            monotonic,
+            sleep,
+            at_once=lambda one: one[0] in already,
+        ),
+    )
