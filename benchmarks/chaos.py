@@ -31,9 +31,9 @@ from pathlib import Path
 
 from benchmarks.sections import write_section
 from stream_icd.kafka.topics import COMMUNITIES
-from tests.faults.ground import Ground, open_ground
-from tests.faults.outcome import Outcome, by_graph
-from tests.faults.play import Play, Program, held, result
+from testbed.faults.ground import Ground, open_ground
+from testbed.faults.outcome import Outcome, by_graph
+from testbed.faults.play import Play, Program, held, result
 
 GRAPHS = 12
 # Of a run, while snapshots are sent: the rest is for the last faults to come.

@@ -3,7 +3,7 @@
     python -m benchmarks.guarantees
     python -m benchmarks.guarantees --only network --rounds 1
 
-Plays the scenarios of tests/faults on Apache Kafka, as the tests do, but with the settings that
+Plays the scenarios of testbed/faults on Apache Kafka, as the tests do, but with the settings that
 programs have when nobody sets any. Writes the table in docs/guarantees.md, unless only some were
 played; the exit status is 1 when a promise was not kept.
 """
@@ -21,9 +21,9 @@ from pathlib import Path
 from statistics import median
 
 from benchmarks.sections import write_section
-from tests.faults.ground import Ground, open_ground
-from tests.faults.outcome import Outcome
-from tests.faults.scenarios import SCENARIOS, Scenario
+from testbed.faults.ground import Ground, open_ground
+from testbed.faults.outcome import Outcome
+from testbed.faults.scenarios import SCENARIOS, Scenario
 
 PRODUCTION: Mapping[str, float] = {}
 

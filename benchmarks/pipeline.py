@@ -57,7 +57,7 @@ from stream_icd.wire.communities import decode_communities
 from stream_icd.wire.snapshots import decode_snapshot, encode_snapshot
 from stream_icd.workers.detect import Detector, DetectSettings, RecordDetection, detect_snapshot
 from stream_icd.workers.runner import Runner
-from tests.brokers import OPENERS
+from testbed.brokers import OPENERS
 
 PAGE = Path(__file__).parents[1] / "docs" / "pipeline.md"
 MODEL = "as"

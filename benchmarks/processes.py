@@ -39,7 +39,7 @@ from stream_icd.sources.lfr import independent_lfr
 from stream_icd.synthetic.lfr import LfrSettings
 from stream_icd.wire.message import Message
 from stream_icd.wire.snapshots import encode_snapshot
-from tests.brokers import apache_kafka, wait_until
+from testbed.brokers import apache_kafka, wait_until
 
 COUNTS = (1, 2)
 FIRST_BATCH_MS = 20  # a batch's results are sent within so long

@@ -37,7 +37,7 @@ from stream_icd.replay.redetect import fingerprint
 from stream_icd.snapshot import Snapshot
 from stream_icd.wire.message import Message
 from stream_icd.wire.snapshots import encode_snapshot
-from tests.brokers import Broker, apache_kafka, wait_until
+from testbed.brokers import Broker, apache_kafka, wait_until
 
 PARTITIONS = 6
 JOIN_MS = 3000  # Kafka's own default for how long a new group waits for more members

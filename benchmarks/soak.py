@@ -37,7 +37,7 @@ from scipy.stats import theilslopes
 from benchmarks.soak_ends import CATCH_UP_S, Offer, Plan, count, rows, run_sender, run_subscriber
 from stream_icd.child_process import start_child, stop_child, tail
 from stream_icd.kafka.topics import create_topics
-from tests.brokers import apache_kafka, wait_until
+from testbed.brokers import apache_kafka, wait_until
 
 PAGE = Path(__file__).parents[1] / "docs" / "soak.md"
 PICTURE = PAGE.with_suffix(".png")

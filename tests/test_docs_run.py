@@ -41,7 +41,7 @@ from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.topics import EVENTS, SNAPSHOTS, create_topics
 from stream_icd.registry.shipped import open_model
 from stream_icd.store import open_store
-from tests import brokers
+from testbed import brokers
 from tests.command_lines import arguments_of
 from tests.documents import DOCUMENTS, ROOT, fences, name, shell_lines
 
@@ -51,7 +51,7 @@ DEAD_LETTERS = 10
 
 NOT_RUN = {
     r"^make ": "CI runs them",
-    r"^python -m benchmarks\.": "takes minutes; tests/wire/test_fuzz.py runs its parts",
+    r"^python -m benchmarks\.": "takes minutes; benchmarks/tests/test_fuzz.py runs its parts",
     r"^pip ": "test_install_lines_are_accepted_in_a_fresh_environment",
     r"^export ": "test_settings_shown_exist",
     r"stream-icd demo": "tests/demo",

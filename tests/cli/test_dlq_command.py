@@ -32,7 +32,7 @@ from stream_icd.kafka.topics import create_topics
 from stream_icd.messages.publish import Pace
 from stream_icd.messages.topic_range import TopicRange
 from stream_icd.sources.source import NeverStop
-from tests.brokers import Broker, wait_until
+from testbed.brokers import Broker, wait_until
 
 Dlq = Callable[..., Result]
 N = 200

@@ -23,7 +23,7 @@ from stream_icd.kafka.topics import COMMUNITIES, create_topics
 from stream_icd.snapshot import Window
 from stream_icd.subscribers.subscription import Subscription
 from stream_icd.wire.communities import encode_communities
-from tests.brokers import Broker
+from testbed.brokers import Broker
 from tests.run_here import Done, run_here
 
 START = datetime(2026, 1, 1, tzinfo=UTC)

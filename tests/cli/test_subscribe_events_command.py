@@ -22,7 +22,7 @@ from stream_icd.kafka.embedded import embedded_broker
 from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.topics import COMMUNITIES, EVENTS, create_topics
 from stream_icd.wire.events import encode_events
-from tests.brokers import Broker
+from testbed.brokers import Broker
 from tests.run_here import Done, run_here
 from tests.workers.tracked import outgoing, publish, unbroken, window
 

@@ -31,7 +31,7 @@ from stream_icd.sources.source import NeverStop
 from stream_icd.wire.limits import Limits
 from stream_icd.workers.detect import Detector, DetectSettings
 from stream_icd.workers.runner import Runner
-from tests.brokers import Broker, wait_until
+from testbed.brokers import Broker, wait_until
 
 pytestmark = pytest.mark.brokers("memory")
 

@@ -32,7 +32,7 @@ from stream_icd.wire.limits import DEFAULT_LIMITS, Limits
 from stream_icd.wire.snapshots import encode_snapshot
 from stream_icd.workers.detect import Detector, DetectSettings, RecordDetection
 from stream_icd.workers.runner import Runner
-from tests.brokers import Broker, wait_until
+from testbed.brokers import Broker, wait_until
 
 pytestmark = pytest.mark.brokers("memory")
 

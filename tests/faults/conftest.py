@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests import brokers
-from tests.faults.ground import QUICK_WAITS, Ground, open_ground
+from testbed import brokers
+from testbed.faults.ground import QUICK_WAITS, Ground, open_ground
 
 
 @pytest.fixture(scope="session")

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.faults.ground import CannotPlay, Ground
-from tests.faults.scenarios import SCENARIOS, Scenario
+from testbed.faults.ground import CannotPlay, Ground
+from testbed.faults.scenarios import SCENARIOS, Scenario
 
 pytestmark = pytest.mark.kafka
 

@@ -31,7 +31,7 @@ from stream_icd.wire.snapshots import encode_snapshot
 from stream_icd.workers.archive import Archiver
 from stream_icd.workers.runner import Runner
 from stream_icd.workers.streams import Stream, run_streams
-from tests.brokers import Broker, wait_until
+from testbed.brokers import Broker, wait_until
 
 MakeSnapshot = Callable[..., Snapshot]
 N_KILLED = 40

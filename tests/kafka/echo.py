@@ -18,8 +18,8 @@ from stream_icd.kafka.reader import Until, open_reader
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.watcher import Watcher
-from tests.brokers import wait_until
-from tests.faults.crash_points import die_while_publishing
+from testbed.brokers import wait_until
+from testbed.faults.crash_points import die_while_publishing
 
 
 def publish(settings: KafkaSettings, topic: str, count: int, keys: int = 3, start: int = 0) -> None:

@@ -12,7 +12,7 @@ from stream_icd.kafka.clock import Clock
 from stream_icd.kafka.consumer import run_consumer
 from stream_icd.kafka.delivery import AtLeastOnce, Delivery, ExactlyOnce
 from stream_icd.kafka.record import OutgoingRecord, Record
-from tests.brokers import Broker
+from testbed.brokers import Broker
 from tests.kafka.echo import echoed, publish, values
 
 pytestmark = pytest.mark.brokers("memory")

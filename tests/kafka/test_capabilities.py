@@ -8,7 +8,7 @@ from stream_icd.kafka.capabilities import probe, recognise
 from stream_icd.kafka.port.capabilities import KAFKA, MEMORY, TANSU
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import topic_names
-from tests.brokers import Broker, wait_until
+from testbed.brokers import Broker, wait_until
 
 pytestmark = pytest.mark.brokers("memory", "embedded", "kafka")
 

@@ -14,7 +14,7 @@ from kafka import errors as client
 from stream_icd.kafka.client.connections import open_consumer
 from stream_icd.kafka.port.topic import TopicSpec
 from stream_icd.kafka.topics import create_topics
-from tests.brokers import Broker, KafkaNode, wait_until
+from testbed.brokers import Broker, KafkaNode, wait_until
 from tests.kafka.echo import publish
 
 

@@ -17,7 +17,7 @@ from stream_icd.kafka.groups import Skipped, skip_what_is_gone
 from stream_icd.kafka.port.topic import TopicSpec
 from stream_icd.kafka.record import Record
 from stream_icd.kafka.topics import create_topics
-from tests.brokers import Broker, wait_until
+from testbed.brokers import Broker, wait_until
 from tests.kafka.echo import Echo, killed_before_committing, publish, publish_until, values
 
 pytestmark = pytest.mark.brokers("memory", "embedded", "kafka")

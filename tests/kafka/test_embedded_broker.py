@@ -16,8 +16,8 @@ from stream_icd.kafka.embedded import embedded_broker
 from stream_icd.kafka.port.topic import TopicSpec
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import create_topics
-from tests.brokers import Broker, wait_until
-from tests.children import alive
+from testbed.brokers import Broker, wait_until
+from testbed.children import alive
 
 
 def listening_addresses(pid: int) -> set[str]:

@@ -27,7 +27,7 @@ from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import create_topics
-from tests.brokers import Broker, wait_until
+from testbed.brokers import Broker, wait_until
 from tests.kafka.echo import Echo, publish, publish_until, values
 
 pytestmark = pytest.mark.brokers("kafka")

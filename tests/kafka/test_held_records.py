@@ -15,7 +15,7 @@ from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import create_topics
-from tests.brokers import Broker, wait_until
+from testbed.brokers import Broker, wait_until
 
 PARTITION = TopicPartition("topic", 3)
 

@@ -7,7 +7,7 @@ import pytest
 from stream_icd.errors import BadSettings
 from stream_icd.kafka.client.options import client_options
 from stream_icd.kafka.settings import KafkaSettings
-from tests.certificates import certificate_with_key
+from testbed.certificates import certificate_with_key
 
 SECRET = "correct-horse-battery"
 

@@ -6,7 +6,7 @@ from kafka import TopicPartition
 from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
 
 from stream_icd.kafka.client.connections import open_consumer
-from tests.brokers import Broker
+from testbed.brokers import Broker
 
 
 def test_a_join_that_is_refused_is_prepared_again_and_claims_nothing(broker: Broker) -> None:

@@ -10,7 +10,7 @@ from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.settings import KafkaSettings
-from tests.brokers import Broker, wait_until
+from testbed.brokers import Broker, wait_until
 from tests.kafka.echo import Echo, publish
 
 TOO_LARGE = 60_000_000

@@ -20,7 +20,7 @@ from stream_icd.kafka.port.producer import Producer, TransactionalProducer
 from stream_icd.kafka.port.reader import Reader
 from stream_icd.kafka.port.topic import TopicSpec
 from stream_icd.kafka.record import OutgoingRecord, Record
-from tests.brokers import Broker, wait_until
+from testbed.brokers import Broker, wait_until
 
 pytestmark = pytest.mark.brokers("memory", "embedded", "kafka")
 

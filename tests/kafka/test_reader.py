@@ -14,7 +14,7 @@ from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.topics import create_topics
-from tests.brokers import Broker
+from testbed.brokers import Broker
 from tests.kafka.echo import publish, values
 
 pytestmark = pytest.mark.brokers("memory", "embedded", "kafka")

@@ -32,9 +32,9 @@ from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import COMMUNITIES, LABELS, SNAPSHOTS, create_topics
 from stream_icd.subscribers.subscribe import subscribe, subscribe_events
-from tests import brokers
-from tests.brokers import wait_until
-from tests.secure_kafka import CERTIFIED, Right, SecureKafka, secure_kafka
+from testbed import brokers
+from testbed.brokers import wait_until
+from testbed.secure_kafka import CERTIFIED, Right, SecureKafka, secure_kafka
 
 pytestmark = pytest.mark.kafka
 

@@ -7,7 +7,7 @@ import pytest
 from stream_icd.errors import BadSettings, TopicMissing
 from stream_icd.kafka.port.topic import TopicSpec, dead_letter_topic
 from stream_icd.kafka.topics import DEFAULT_TOPICS, SNAPSHOTS, create_topics, describe_topic
-from tests.brokers import Broker
+from testbed.brokers import Broker
 
 pytestmark = pytest.mark.brokers("memory", "embedded", "kafka")
 

@@ -10,7 +10,7 @@ from kafka.structs import ConsumerGroupMetadata
 from stream_icd.kafka.client.connections import open_admin, open_producer
 from stream_icd.kafka.port.topic import TopicSpec
 from stream_icd.kafka.topics import create_topics
-from tests.brokers import Broker
+from testbed.brokers import Broker
 
 
 @pytest.mark.kafka

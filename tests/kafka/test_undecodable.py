@@ -21,7 +21,7 @@ from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.topics import create_topics
-from tests.brokers import Broker, wait_until
+from testbed.brokers import Broker, wait_until
 from tests.kafka.echo import Echo, publish, values
 
 LATIN_1 = b"caf\xe9".decode(errors="surrogateescape")

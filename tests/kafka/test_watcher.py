@@ -11,7 +11,7 @@ import pytest
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.watcher import Watcher
-from tests.brokers import Broker, wait_until
+from testbed.brokers import Broker, wait_until
 from tests.kafka.echo import Echo, publish
 
 pytestmark = pytest.mark.brokers("memory", "embedded", "kafka")

@@ -52,8 +52,8 @@ from stream_icd.workers.archive import Archiver
 from stream_icd.workers.detect import Detector, DetectSettings, RecordDetection
 from stream_icd.workers.runner import Runner
 from stream_icd.workers.track import Tracker
-from tests.brokers import Broker, wait_until
-from tests.object_store import new_folder
+from testbed.brokers import Broker, wait_until
+from testbed.object_store import new_folder
 from tests.workers.tracked import held, same, stream, unbroken
 from tests.workers.tracked import outgoing as communities_record
 

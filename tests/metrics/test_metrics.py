@@ -14,7 +14,7 @@ from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.metrics.health import Health
 from stream_icd.metrics.metrics import MOST_GRAPHS, Metrics
 from stream_icd.metrics.server import serving
-from tests.scraping import asked
+from testbed.scraping import asked
 
 SENT_MS = 1_000_000
 RESULT = OutgoingRecord(

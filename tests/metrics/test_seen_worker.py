@@ -24,8 +24,8 @@ from stream_icd.registry.shipped import open_model
 from stream_icd.sources.lfr import independent_lfr
 from stream_icd.synthetic.lfr import LfrSettings
 from stream_icd.wire.snapshots import encode_snapshot
-from tests.brokers import Broker, wait_until
-from tests.scraping import Samples, asked, lines, scraped, value
+from testbed.brokers import Broker, wait_until
+from testbed.scraping import Samples, asked, lines, scraped, value
 
 RECIPE = Recipe(name="test", encoder={"widths": (32, 16, 8)}, discriminator_widths=(8, 1))
 N_GOOD, N_BAD = 6, 2

@@ -176,7 +176,7 @@ def test_only_this_machine_reaches_a_broker_without_passwords() -> None:
 
 
 def test_it_is_the_kafka_that_the_tests_run_on() -> None:
-    pom = ElementTree.parse(ROOT / "tests" / "kafka_pom.xml")
+    pom = ElementTree.parse(ROOT / "testbed" / "kafka_pom.xml")
     tested = pom.findtext(".//{*}dependency/{*}version")
     assert SERVICES["kafka"]["image"] == f"apache/kafka:{tested}"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -40,3 +41,25 @@ def test_the_workflow_runs_what_ci_runs_with_the_python_that_is_supported() -> N
     assert steps[-1]["run"] == ".ci/run"
     versions = [step["with"]["python-version"] for step in steps if "setup-python" in str(step)]
     assert [f">={version}" for version in versions] == [PROJECT["requires-python"]]
+
+
+def test_tests_and_benchmarks_do_not_import_each_other() -> None:
+    """What both need is in testbed/."""
+    for room, others in (
+        ("tests", ["benchmarks"]),
+        ("benchmarks", ["tests"]),
+        ("testbed", ["tests", "benchmarks"]),
+    ):
+        for file in (ROOT / room).rglob("*.py"):
+            imported = {
+                name.partition(".")[0]
+                for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+                for name in _modules(node)
+            }
+            assert not imported & set(others), f"{file.relative_to(ROOT)} imports {others}"
+
+
+def _modules(node: ast.AST) -> list[str]:
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    return [node.module or ""] if isinstance(node, ast.ImportFrom) and not node.level else []

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests import brokers
+from testbed import brokers
 
 
 def produce_as(broker: brokers.Broker, *arguments: str) -> subprocess.CompletedProcess[str]:

@@ -18,7 +18,7 @@ from stream_icd.sources.gn import independent_gn
 from stream_icd.store import open_store
 from stream_icd.wire.communities import decode_labels, encode_labels
 from stream_icd.wire.snapshots import decode_snapshot, encode_snapshot
-from tests.brokers import Broker
+from testbed.brokers import Broker
 
 pytestmark = pytest.mark.brokers("memory")
 

@@ -22,7 +22,7 @@ from stream_icd.registry.model import initial_model
 from stream_icd.registry.shipped import VersionedModel
 from stream_icd.workers.detect import Detector, DetectSettings
 from stream_icd.workers.runner import Runner
-from tests.brokers import Broker, wait_until
+from testbed.brokers import Broker, wait_until
 
 N_PARTITIONS = 6
 N_SNAPSHOTS = 100  # a partition has none of them once in ten million graphs

@@ -28,7 +28,7 @@ from stream_icd.sources.gn import independent_gn
 from stream_icd.store import open_store
 from stream_icd.wire.communities import decode_labels, encode_labels
 from stream_icd.wire.snapshots import decode_snapshot, encode_snapshot
-from tests import brokers
+from testbed import brokers
 
 PRODUCERS = sorted(entry.name for entry in entry_points(group="stream_icd.producers"))
 

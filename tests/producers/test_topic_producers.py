@@ -26,7 +26,7 @@ from stream_icd.programs.topic_rows import read_topic_rows
 from stream_icd.snapshot import Snapshot, Window, snapshot_from_pairs
 from stream_icd.sources.windows import Quiet
 from stream_icd.wire.snapshots import decode_snapshot, encode_snapshot
-from tests import brokers
+from testbed import brokers
 
 
 @pytest.fixture

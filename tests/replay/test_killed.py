@@ -10,8 +10,8 @@ from stream_icd.history.archive import Selection, read_message, windows
 from stream_icd.replay.redetect import ArchivedJob, Redetection, fingerprint
 from stream_icd.store import Store, open_store
 from stream_icd.wire.message import Message
-from tests.brokers import wait_until
-from tests.children import alive, children
+from testbed.brokers import wait_until
+from testbed.children import alive, children
 
 ROOT = Path(__file__).parents[2]
 N_SNAPSHOTS = 6

@@ -24,8 +24,8 @@ from stream_icd.snapshot import Snapshot
 from stream_icd.store import Store, open_store
 from stream_icd.wire.message import Message
 from stream_icd.wire.snapshots import encode_snapshot
-from tests.brokers import Broker
-from tests.object_store import new_folder
+from testbed.brokers import Broker
+from testbed.object_store import new_folder
 from tests.replay.conftest import N_SNAPSHOTS, filled
 
 

@@ -37,7 +37,7 @@ from stream_icd.wire.message import Message
 from stream_icd.wire.snapshots import encode_snapshot
 from stream_icd.workers.detect import Detector, DetectSettings
 from stream_icd.workers.runner import Runner
-from tests.brokers import Broker
+from testbed.brokers import Broker
 
 pytestmark = pytest.mark.brokers("memory")
 

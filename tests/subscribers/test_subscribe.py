@@ -17,7 +17,7 @@ from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.snapshot import Window
 from stream_icd.wire.communities import encode_communities
-from tests.brokers import Broker
+from testbed.brokers import Broker
 
 pytestmark = pytest.mark.brokers("memory")
 

@@ -21,7 +21,7 @@ from stream_icd.snapshot import Window
 from stream_icd.subscribers.group_reader import LOOK_EVERY_S, group_of, open_group_reader
 from stream_icd.tracking.gaps import Gap
 from stream_icd.wire.events import encode_events
-from tests.brokers import Broker
+from testbed.brokers import Broker
 from tests.workers.tracked import outgoing, publish, stream, unbroken, window
 
 pytestmark = pytest.mark.brokers("memory")

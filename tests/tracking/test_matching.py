@@ -14,7 +14,7 @@ from stream_icd.communities import Communities
 from stream_icd.events import CommunityEvents
 from stream_icd.tracking.matching import NOBODY, match, overlaps
 from stream_icd.tracking.partition import by_first_node, by_name
-from tests.tracking.conftest import follow, window
+from testbed.windows import follow, window
 
 STREAMS = st.integers(1, 24).flatmap(
     lambda n: st.lists(

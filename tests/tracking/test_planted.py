@@ -16,7 +16,7 @@ from stream_icd.synthetic.drift import Drift, generate_drifting_lfr
 from stream_icd.synthetic.lfr import LfrSettings
 from stream_icd.tracking.planted import Key, Score, found_events, overlaid, planted_events
 from stream_icd.tracking.track import remember, track
-from tests.tracking.conftest import window
+from testbed.windows import window
 
 Truth = NDArray[np.int64]
 Step = tuple[Drift, CommunityEvents, CommunityEvents, Truth, Truth]

@@ -20,7 +20,7 @@ from stream_icd.registry.model import save_model
 from stream_icd.registry.shipped import VersionedModel
 from stream_icd.snapshot import Snapshot
 from stream_icd.subscribers.subscribe import subscribe
-from tests.brokers import QUICK, Broker
+from testbed.brokers import QUICK, Broker
 from tests.workers.tracked import publish
 
 N_SNAPSHOTS = 60

@@ -17,7 +17,7 @@ from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.topics import create_topics
-from tests.brokers import Broker
+from testbed.brokers import Broker
 from tests.workers.crashing import copy
 
 Topics = tuple[str, str]

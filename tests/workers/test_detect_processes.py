@@ -36,8 +36,8 @@ from stream_icd.wire.message import Message
 from stream_icd.wire.snapshots import encode_snapshot
 from stream_icd.workers.detect import Detector, DetectSettings, RecordDetection
 from stream_icd.workers.runner import Runner
-from tests.brokers import Broker, wait_until
-from tests.children import alive, children
+from testbed.brokers import Broker, wait_until
+from testbed.children import alive, children
 
 Outgoing = Callable[[Snapshot, str], OutgoingRecord]
 N_SNAPSHOTS = 60

@@ -21,7 +21,7 @@ from stream_icd.snapshot import Snapshot
 from stream_icd.subscribers.subscribe import subscribe
 from stream_icd.workers.detect import Detector, DetectSettings
 from stream_icd.workers.runner import Runner
-from tests.brokers import Broker, wait_until
+from testbed.brokers import Broker, wait_until
 
 Outgoing = Callable[[Snapshot, str], OutgoingRecord]
 Topics = tuple[str, str]

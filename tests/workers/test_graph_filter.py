@@ -22,7 +22,7 @@ from stream_icd.snapshot import Snapshot
 from stream_icd.subscribers.subscribe import subscribe
 from stream_icd.workers.runner import Runner
 from stream_icd.workers.streams import Stream, run_streams
-from tests.brokers import Broker
+from testbed.brokers import Broker
 from tests.workers.crashing import Copy
 
 Topics = tuple[str, str]

@@ -19,7 +19,7 @@ from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.topics import SNAPSHOTS, create_topics
 from stream_icd.snapshot import Snapshot
 from stream_icd.subscribers.subscribe import subscribe
-from tests.brokers import Broker
+from testbed.brokers import Broker
 
 LIMIT = 10**6
 ROWS, BATCHES = 10**6, 40  # 640 MB, and less than a megabyte on the wire

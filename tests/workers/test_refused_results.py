@@ -20,7 +20,7 @@ from stream_icd.messages.claim_settings import ClaimSettings
 from stream_icd.messages.claims import redeem
 from stream_icd.workers.runner import Runner
 from stream_icd.workers.streams import Stream, run_streams
-from tests.brokers import Broker
+from testbed.brokers import Broker
 from tests.workers.crashing import Copy
 from tests.workers.tracked import held
 

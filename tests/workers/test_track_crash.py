@@ -11,7 +11,7 @@ import pytest
 from stream_icd.child_process import start_child
 from stream_icd.kafka.topics import COMMUNITIES, EVENTS, create_topics
 from stream_icd.subscribers.subscribe import subscribe_events
-from tests.brokers import Broker
+from testbed.brokers import Broker
 from tests.workers.tracked import held, outgoing, publish, same, stream, unbroken
 
 N_WINDOWS = 40

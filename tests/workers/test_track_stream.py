@@ -29,7 +29,7 @@ from stream_icd.tracking.track import track
 from stream_icd.wire.events import decode_events, encode_events
 from stream_icd.workers.runner import Runner
 from stream_icd.workers.track import Tracker
-from tests.brokers import Broker
+from testbed.brokers import Broker
 from tests.workers.tracked import (
     events_in,
     held,

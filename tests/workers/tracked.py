@@ -20,7 +20,7 @@ from stream_icd.synthetic.lfr import LfrSettings
 from stream_icd.tracking.track import remember, track
 from stream_icd.wire.communities import encode_communities
 from stream_icd.wire.events import decode_events, encode_events
-from tests.brokers import Broker
+from testbed.brokers import Broker
 
 START = datetime(2020, 1, 1, tzinfo=UTC)
 SETTINGS = LfrSettings(n_nodes=300, max_degree=30, max_community=60)

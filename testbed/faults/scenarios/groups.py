@@ -5,10 +5,10 @@ from __future__ import annotations
 import signal
 import time
 
-from tests.brokers import wait_until
-from tests.faults.ground import Ground
-from tests.faults.outcome import Outcome
-from tests.faults.play import Play, Program
+from testbed.brokers import wait_until
+from testbed.faults.ground import Ground
+from testbed.faults.outcome import Outcome
+from testbed.faults.play import Play, Program
 
 SHUTDOWN_S = 10.0
 

@@ -30,7 +30,7 @@ from kafka.admin import (
 
 from stream_icd.kafka.client.connections import open_admin
 from stream_icd.kafka.settings import KafkaSettings
-from tests.brokers import (
+from testbed.brokers import (
     Broker,
     KafkaNode,
     free_ports,
@@ -38,7 +38,7 @@ from tests.brokers import (
     node_properties,
     wait_until,
 )
-from tests.certificates import pem
+from testbed.certificates import pem
 
 ADMIN = "admin"
 USERS = (

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 
-from tests.faults.ground import Ground
-from tests.faults.outcome import Outcome
-from tests.faults.play import Play
+from testbed.faults.ground import Ground
+from testbed.faults.outcome import Outcome
+from testbed.faults.play import Play
 
 
 def killed(ground: Ground) -> Outcome:

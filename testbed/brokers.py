@@ -4,7 +4,7 @@ Apache Kafka is looked for in this order:
 
 1. `STREAM_ICD_TEST_KAFKA`: bootstrap servers of one that runs already (crash tests are skipped);
 2. `KAFKA_HOME`: an unpacked distribution, whose jars we start;
-3. Maven: the jars of tests/kafka_pom.xml, fetched once into a cache (`STREAM_ICD_TEST_CACHE`,
+3. Maven: the jars of testbed/kafka_pom.xml, fetched once into a cache (`STREAM_ICD_TEST_CACHE`,
    default ~/.cache/stream_icd).
 
 It runs as a single KRaft node on loopback, on free ports, with its data in a temporary folder,

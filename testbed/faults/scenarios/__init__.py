@@ -6,10 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from tests.faults.ground import Ground
-from tests.faults.outcome import Outcome
-from tests.faults.proxy import Proxy
-from tests.faults.scenarios import broker, clocks, disk, groups, kills, network, producers, topics
+from testbed.faults.ground import Ground
+from testbed.faults.outcome import Outcome
+from testbed.faults.proxy import Proxy
+from testbed.faults.scenarios import broker, clocks, disk, groups, kills, network, producers, topics
 
 TWO_PROCESSES = ("--processes", "2")
 AT_LEAST_ONCE = ("--delivery", "at-least-once")

@@ -25,7 +25,7 @@ from benchmarks.cdlib_peer import (
 from benchmarks.tracking_page import write_comparison, write_findings
 from stream_icd.communities import Communities
 from stream_icd.tracking.settings import TrackSettings
-from tests.tracking.conftest import follow, window
+from testbed.windows import follow, window
 
 NOBODY: frozenset[int] = frozenset()
 # Labels of two windows' communities, by CDlib's names.

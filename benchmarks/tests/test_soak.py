@@ -13,7 +13,7 @@ import pytest
 from benchmarks.soak import SAMPLE, Soaked, draw, soak, write_samples
 from benchmarks.soak_ends import ROW, Offer, Plan
 from stream_icd.synthetic.lfr import generate_lfr
-from tests.brokers import Broker
+from testbed.brokers import Broker
 
 GROWTH_MIB = 32.0
 

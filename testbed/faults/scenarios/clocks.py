@@ -8,11 +8,11 @@ from stream_icd.history.archive import Selection, windows
 from stream_icd.kafka.topics import COMMUNITIES, EVENTS
 from stream_icd.store import open_store
 from stream_icd.wire.events import decode_events
-from tests.brokers import wait_until
-from tests.faults.ground import Ground
-from tests.faults.injected import Fault
-from tests.faults.outcome import Outcome
-from tests.faults.play import Play, held
+from testbed.brokers import wait_until
+from testbed.faults.ground import Ground
+from testbed.faults.injected import Fault
+from testbed.faults.outcome import Outcome
+from testbed.faults.play import Play, held
 
 HOUR_S = 3600
 

@@ -1,4 +1,4 @@
-"""`python -m tests.faults.injected consume detect …`: the real program, with a fault in it.
+"""`python -m testbed.faults.injected consume detect …`: the real program, with a fault in it.
 
 The fault comes in the environment. Processes that the program starts by `spawn` or `forkserver`
 import the main module, under another name: so they have it too.
@@ -17,7 +17,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
-from tests.faults.crash_points import die_while_publishing
+from testbed.faults.crash_points import die_while_publishing
 
 VARIABLE = "TEST_FAULT"
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import signal
 
-from tests.faults.ground import Ground
-from tests.faults.injected import Fault
-from tests.faults.outcome import Outcome
-from tests.faults.play import Play
+from testbed.faults.ground import Ground
+from testbed.faults.injected import Fault
+from testbed.faults.outcome import Outcome
+from testbed.faults.play import Play
 
 KILLED = -signal.SIGKILL
 Options = tuple[str, ...]

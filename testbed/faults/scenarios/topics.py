@@ -13,10 +13,10 @@ from kafka import TopicPartition
 from stream_icd.kafka.client.connections import open_admin
 from stream_icd.kafka.topics import COMMUNITIES, SNAPSHOTS, create_topics
 from stream_icd.wire.snapshots import decode_snapshot
-from tests.brokers import wait_until
-from tests.faults.ground import Ground
-from tests.faults.outcome import Item, Outcome
-from tests.faults.play import TOPICS, Play, delete_topics, held, result
+from testbed.brokers import wait_until
+from testbed.faults.ground import Ground
+from testbed.faults.outcome import Item, Outcome
+from testbed.faults.play import TOPICS, Play, delete_topics, held, result
 
 N_GONE = 2
 

@@ -6,10 +6,10 @@ import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 
-from tests.faults.ground import Ground
-from tests.faults.outcome import Outcome
-from tests.faults.play import Play
-from tests.faults.proxy import Proxy
+from testbed.faults.ground import Ground
+from testbed.faults.outcome import Outcome
+from testbed.faults.play import Play
+from testbed.faults.proxy import Proxy
 
 CutBy = Callable[[Proxy], AbstractContextManager[None]]
 

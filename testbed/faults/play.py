@@ -29,10 +29,10 @@ from stream_icd.snapshot import Snapshot, Window, snapshot_from_pairs
 from stream_icd.synthetic.lfr import generate_lfr
 from stream_icd.wire.communities import decode_communities
 from stream_icd.wire.snapshots import encode_snapshot
-from tests.brokers import wait_until
-from tests.faults.ground import Ground
-from tests.faults.injected import Fault
-from tests.faults.outcome import Item, Outcome
+from testbed.brokers import wait_until
+from testbed.faults.ground import Ground
+from testbed.faults.injected import Fault
+from testbed.faults.outcome import Item, Outcome
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 TOPICS = (
@@ -171,7 +171,7 @@ class Play:
 
         `settings` are some of `KafkaSettings`.
         """
-        module = "stream_icd.cli" if fault is None else "tests.faults.injected"
+        module = "stream_icd.cli" if fault is None else "testbed.faults.injected"
         direct = {"bootstrap_servers": self.ground.broker.bootstrap_servers}
         chosen = direct | dict(self.ground.waits) | settings
         environment = os.environ | {f"STREAM_ICD_{k.upper()}": str(v) for k, v in chosen.items()}

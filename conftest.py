@@ -13,8 +13,8 @@ from hypothesis import HealthCheck, settings
 from stream_icd.kafka.port.topic import TopicSpec
 from stream_icd.kafka.topics import create_topics
 from stream_icd.store import Store, open_store
-from tests import brokers
-from tests.object_store import new_folder, object_store
+from testbed import brokers
+from testbed.object_store import new_folder, object_store
 
 pytest_plugins = ("tests.fixtures.history", "tests.fixtures.stream")
 
@@ -93,7 +93,7 @@ def make_topic(broker: brokers.Broker) -> Callable[..., str]:
 
 @pytest.fixture(scope="module")
 def s3() -> Iterator[str]:
-    """The options of URIs in an object store, which has one bucket (tests/object_store.py)."""
+    """The options of URIs in an object store, which has one bucket (testbed/object_store.py)."""
     with object_store() as options:
         yield options
 

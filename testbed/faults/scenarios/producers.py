@@ -7,9 +7,9 @@ from threading import Thread
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.topics import COMMUNITIES
 from stream_icd.subscribers.subscribe import subscribe
-from tests.faults.ground import Ground
-from tests.faults.outcome import Item, Outcome
-from tests.faults.play import Play, record_of, snapshot
+from testbed.faults.ground import Ground
+from testbed.faults.outcome import Item, Outcome
+from testbed.faults.play import Play, record_of, snapshot
 
 N_SNAPSHOTS = 20
 

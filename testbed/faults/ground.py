@@ -10,8 +10,8 @@ from pathlib import Path
 from stream_icd.icd.recipe import Recipe
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.registry.model import initial_model, save_model
-from tests.brokers import QUICK, Broker, KafkaNode, apache_kafka, free_ports
-from tests.faults.proxy import HOST, Proxy
+from testbed.brokers import QUICK, Broker, KafkaNode, apache_kafka, free_ports
+from testbed.faults.proxy import HOST, Proxy
 
 # A detector's settings in tests: shorter than in production, and so more often up. It answers
 # SIGTERM so soon that a machine that stands still meanwhile does not make it break its promise.

@@ -11,10 +11,10 @@ from pathlib import Path
 
 from stream_icd.history.archive import Selection, read_snapshot, windows
 from stream_icd.store import Store, open_store
-from tests.brokers import wait_until
-from tests.faults.ground import CannotPlay, Ground
-from tests.faults.outcome import Item, Outcome
-from tests.faults.play import Play
+from testbed.brokers import wait_until
+from testbed.faults.ground import CannotPlay, Ground
+from testbed.faults.outcome import Item, Outcome
+from testbed.faults.play import Play
 
 DISK = "16m"
 ROOM_BYTES = 96 * 1024

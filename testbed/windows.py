@@ -1,0 +1,49 @@
+"""Windows of communities, as a tracker gets them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+import pyarrow as pa
+
+from stream_icd.communities import STAGES, Communities
+from stream_icd.events import CommunityEvents
+from stream_icd.snapshot import Window
+from stream_icd.tracking.settings import TrackSettings
+from stream_icd.tracking.track import remember, track
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+HOUR = timedelta(hours=1)
+
+
+def window(hour: int, labels: object, nodes: object = None, model: str = "m@1") -> Communities:
+    """The communities of one hour; nodes are 0, 1, 2, … unless given."""
+    found = np.asarray(labels, np.int32)
+    return Communities(
+        graph="g",
+        snapshot_id=f"g/{hour}",
+        window=Window(START + hour * HOUR, START + (hour + 1) * HOUR),
+        nodes=pa.array(np.arange(len(found)) if nodes is None else nodes),
+        labels=found,
+        n_edges=1,
+        model=model,
+        modularity=0.0,
+        ncut=0.0,
+        milliseconds=dict.fromkeys(STAGES, 0.0),
+        detected_at=START,
+    )
+
+
+def follow(
+    windows: Iterable[Communities], settings: TrackSettings | None = None
+) -> list[CommunityEvents]:
+    """What a tracker says of one window after the other."""
+    settings = settings or TrackSettings()
+    recent: tuple[CommunityEvents, ...] = ()
+    told = []
+    for one in windows:
+        told.append(track(recent, one, settings))
+        recent = remember(recent, told[-1], settings)
+    return told
