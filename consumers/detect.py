@@ -27,7 +27,11 @@ app = typer.Typer()
 @app.command("detect")
 def main(
     model: Annotated[
-        str, typer.Option(help="Name of a shipped model, or a folder made by stream-icd train.")
+        str,
+        typer.Option(
+            help="Name of a shipped model, or the folder of one: a path, or a URI such as "
+            "s3://bucket/mine."
+        ),
     ] = "default",
     graph: OnlyGraph = None,
     k: Annotated[

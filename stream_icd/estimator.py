@@ -146,7 +146,7 @@ class ICD(BaseEstimator):  # type: ignore[misc]
 
         Args:
             name: of a shipped model, such as "as" (`stream-icd models list` shows all), or a
-                model's folder.
+                model's folder, a path or a URI.
             parameters: of the estimator, such as `method`; recipe and seed are the model's.
 
         Raises:

@@ -40,6 +40,18 @@ class Store:
         """How messages and logs name it."""
         return place_of(self.uri)
 
+    def below(self, folder: str) -> Store:
+        """The store that a folder of this one is."""
+        return self._at(self._full(folder), f"{self.place}/{folder}")
+
+    def above(self) -> Store:
+        """The store that the folder above this one is."""
+        return self._at(self.root.rpartition("/")[0], self.place.rpartition("/")[0])
+
+    def _at(self, root: str, place: str) -> Store:
+        _, mark, options = self.uri.partition("?") if "://" in self.uri else ("", "", "")
+        return Store(self.filesystem, root, f"{place}{mark}{options}")
+
     def files(self, folder: str = "") -> list[str]:
         """Paths of all files below `folder`, ascending; none where there is no such folder."""
         selector = fs.FileSelector(self._full(folder), recursive=True, allow_not_found=True)

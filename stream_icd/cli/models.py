@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -18,9 +17,10 @@ def _models() -> None:
 @app.command("list")
 def list_models(
     folder: Annotated[
-        Path | None,
+        str | None,
         typer.Argument(
-            help="List the models in this folder; by default the shipped ones.", show_default=False
+            help="List the models in this folder, a path or a URI; by default the shipped ones.",
+            show_default=False,
         ),
     ] = None,
 ) -> None:
@@ -32,9 +32,11 @@ def list_models(
     """
     from stream_icd.errors import ModelNotFound
     from stream_icd.registry.about import read_about
-    from stream_icd.registry.shipped import models_in, shipped_models, version_of
+    from stream_icd.registry.model import models_in, version_of
+    from stream_icd.registry.shipped import shipped_models
+    from stream_icd.store import open_store
 
-    found = shipped_models() if folder is None else models_in(folder)
+    found = shipped_models() if folder is None else models_in(open_store(folder))
     if not found:
         raise ModelNotFound(f"no model in {folder}; stream-icd train --out makes one")
     for name, place in found.items():
@@ -53,6 +55,7 @@ def show(
 
     stream-icd models show as
     """
+    from stream_icd.registry.about import read_card
     from stream_icd.registry.shipped import folder_of
 
-    typer.echo((folder_of(name) / "card.md").read_text(encoding="utf-8"), nl=False)
+    typer.echo(read_card(folder_of(name)), nl=False)

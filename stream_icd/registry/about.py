@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import tomllib
 from dataclasses import asdict, dataclass
-from pathlib import Path
 
+import pyarrow as pa
 import tomli_w
 
 from stream_icd.errors import ModelDamaged
+from stream_icd.store import Store
 
-ABOUT_FILE = "about.toml"
+ABOUT_FILE, CARD_FILE = "about.toml", "card.md"
 UNSAID = "not said"
 
 
@@ -30,21 +30,33 @@ class About:
     figures: str = UNSAID
 
 
-def write_about(about: About, folder: str | os.PathLike[str]) -> None:
+def write_about(about: About, store: Store) -> None:
     """Write it to a model's folder."""
-    Path(folder, ABOUT_FILE).write_text(tomli_w.dumps(asdict(about)), encoding="utf-8")
+    store.put(ABOUT_FILE, pa.py_buffer(tomli_w.dumps(asdict(about)).encode()))
 
 
-def read_about(folder: str | os.PathLike[str]) -> About:
+def read_about(store: Store) -> About:
     """Read it back; a model without it says nothing.
 
     Raises:
         ModelDamaged: the file is not TOML, or holds something else.
     """
-    path = Path(folder, ABOUT_FILE)
-    if not path.is_file():
+    if not store.exists(ABOUT_FILE):
         return About()
     try:
-        return About(**tomllib.loads(path.read_text(encoding="utf-8")))
+        content = store.read(ABOUT_FILE, store.size(ABOUT_FILE)) or b""
+        return About(**tomllib.loads(content.decode()))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, TypeError) as error:
-        raise ModelDamaged(f"{path}: {error}") from error
+        raise ModelDamaged(f"{store.place}/{ABOUT_FILE}: {error}") from error
+
+
+def read_card(store: Store) -> str:
+    """The card for people of the model in a folder, as Markdown.
+
+    Raises:
+        ModelDamaged: there is none.
+    """
+    try:
+        return (store.read(CARD_FILE, store.size(CARD_FILE)) or b"").decode()
+    except FileNotFoundError as error:
+        raise ModelDamaged(f"{store.place} holds no {CARD_FILE}") from error

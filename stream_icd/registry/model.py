@@ -1,4 +1,4 @@
-"""A model on disk: weights as safetensors or by a seed, everything else as TOML, no pickle."""
+"""A model as bytes: weights as safetensors or by a seed, everything else as TOML, no pickle."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import os
 import tomllib
 from dataclasses import asdict, dataclass, field
 from math import prod
-from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import tomli_w
 from numpy.typing import NDArray
 from safetensors import SafetensorError, deserialize
@@ -29,7 +29,7 @@ from stream_icd.icd.encoder.registry import encoder
 from stream_icd.icd.recipe import Recipe
 from stream_icd.icd.scripts import deviations
 from stream_icd.icd.seeded_weights import can_be_made_again, digest, initial_weights
-from stream_icd.whole_file import whole_file
+from stream_icd.store import Store, open_store
 
 STORED, SEEDED = 1, 2
 """Versions of the layout on disk: weights in a file, or made by the recipe's seed. A reader refuses
@@ -67,7 +67,7 @@ def initial_model(recipe: Recipe) -> Model:
 
 
 def save_model(model: Model, folder: str | os.PathLike[str]) -> None:
-    """Write `model.safetensors` and `recipe.toml` to a folder, made if it is missing.
+    """Write `model.safetensors` and `recipe.toml` to a folder on any disk or object store.
 
     Weights that the recipe's seed makes again are not written: the recipe says `weights = "seed"`.
     It is written last and names the weights' SHA-256, so a reader takes a half-written folder for
@@ -75,22 +75,22 @@ def save_model(model: Model, folder: str | os.PathLike[str]) -> None:
 
     Raises:
         BadSettings: the folder holds a model already; a model never changes once written.
+        StoreUnwritable: such as a full disk.
     """
-    target = Path(folder)
-    if (target / RECIPE_FILE).exists():
-        raise BadSettings(f"{target} holds a model already; save this one to a new folder")
-    target.mkdir(parents=True, exist_ok=True)
+    target = open_store(os.fspath(folder))
+    if target.exists(RECIPE_FILE):
+        raise BadSettings(f"{target.place} holds a model already; save this one to a new folder")
     head: dict[str, Any]
     if can_be_made_again(model.recipe, model.weights):
         head = {"format": SEEDED, "weights": "seed", "sha256": digest(model.weights)}
     else:
         weights = save({name: np.ascontiguousarray(w) for name, w in model.weights.items()})
         head = {"format": STORED, "sha256": hashlib.sha256(weights).hexdigest()}
-        _write(target / WEIGHTS_FILE, weights)
+        target.put(WEIGHTS_FILE, pa.py_buffer(weights))
     head["recipe"] = model.recipe.model_dump(mode="json", exclude_none=True)
     head["deviations"] = deviations(model.recipe)  # for the reader: from the paper, and whose
     head["bp"] = {name: v for name, v in asdict(model.bp).items() if v is not None}
-    _write(target / RECIPE_FILE, tomli_w.dumps(head).encode())
+    target.put(RECIPE_FILE, pa.py_buffer(tomli_w.dumps(head).encode()))
 
 
 def load_model(folder: str | os.PathLike[str]) -> Model:
@@ -102,25 +102,55 @@ def load_model(folder: str | os.PathLike[str]) -> Model:
         ModelTooNew: written by a later version of this library.
         ModelDamaged: truncated, altered, a value out of its range, or weights that do not fit the
             recipe. Sizes are checked before anything is read.
+        StoreUnreachable: nobody answers there; try again.
     """
-    target = Path(folder)
-    head = _read_head(target)
-    recipe, bp = _read_settings(target, head)
-    return Model(recipe, _read_weights(target, head, recipe), bp)
+    return read_model(open_store(os.fspath(folder)))[0]
 
 
-def _write(path: Path, content: bytes) -> None:
-    with whole_file(path) as aside:
-        aside.write_bytes(content)
+def read_model(store: Store) -> tuple[Model, str]:
+    """The model in a folder, and its version; see `load_model` and `version_of`."""
+    content = _read_recipe(store)
+    head = _head(store, content)
+    recipe, bp = _read_settings(store, head)
+    return Model(recipe, _read_weights(store, head, recipe), bp), _version(recipe, content)
 
 
-def _read_head(folder: Path) -> dict[str, Any]:
-    path = folder / RECIPE_FILE
-    if not path.is_file():
-        others = sorted(p.parent.name for p in folder.parent.glob(f"*/{RECIPE_FILE}"))
-        raise ModelNotFound(f"no model in {folder}; beside it: {', '.join(others) or 'none'}")
+def version_of(store: Store) -> str:
+    """The version of the model in a folder; its weights are not read.
+
+    It is the name that the recipe says and the beginning of the recipe's SHA-256, such as
+    `as@8168f91e`. The recipe holds the weights' own, so models that differ anywhere differ in
+    version, and where a model lies changes nothing.
+
+    Raises:
+        ModelNotFound, ModelForeign, ModelTooNew, ModelDamaged: as `load_model`.
+    """
+    content = _read_recipe(store)
+    recipe, _ = _read_settings(store, _head(store, content))
+    return _version(recipe, content)
+
+
+def models_in(store: Store) -> dict[str, Store]:
+    """Name of each folder in a store that holds a model, and that folder."""
+    names = (name for name in store.folders() if store.exists(f"{name}/{RECIPE_FILE}"))
+    return {name: store.below(name) for name in names}
+
+
+def _version(recipe: Recipe, content: bytes) -> str:
+    return f"{recipe.name}@{hashlib.sha256(content).hexdigest()[:8]}"
+
+
+def _read_recipe(store: Store) -> bytes:
+    if not store.exists(RECIPE_FILE):
+        others = ", ".join(models_in(store.above())) or "none"
+        raise ModelNotFound(f"no model in {store.place}; beside it: {others}")
+    return _read(store, RECIPE_FILE, MOST_RECIPE_BYTES)
+
+
+def _head(store: Store, content: bytes) -> dict[str, Any]:
+    path = f"{store.place}/{RECIPE_FILE}"
     try:
-        head = tomllib.loads(_read(path, MOST_RECIPE_BYTES).decode())
+        head = tomllib.loads(content.decode())
     except (ValueError, RecursionError) as error:  # of both decoders, and of endless numbers
         raise ModelDamaged(f"{path} is no TOML: {error}") from error
     version = head.get("format")
@@ -135,39 +165,40 @@ def _read_head(folder: Path) -> dict[str, Any]:
     return head
 
 
-def _read_settings(folder: Path, head: dict[str, Any]) -> tuple[Recipe, BpParameters]:
+def _read_settings(store: Store, head: dict[str, Any]) -> tuple[Recipe, BpParameters]:
     try:
         recipe = Recipe.model_validate(head["recipe"])
         encoder(recipe.encoder.kind)
         return recipe, BpParameters(**head["bp"])
     except (BadSettings, TypeError) as error:
-        raise ModelDamaged(f"{folder / RECIPE_FILE}: {error}") from error
+        raise ModelDamaged(f"{store.place}/{RECIPE_FILE}: {error}") from error
 
 
-def _read(path: Path, most_bytes: int) -> bytes:
+def _read(store: Store, name: str, most_bytes: int) -> bytes:
+    path, size = f"{store.place}/{name}", store.size(name)
+    if size > most_bytes:
+        raise ModelDamaged(f"{path} has {size} bytes; at most {most_bytes} fit this model")
     try:
-        size = path.stat().st_size
-        if size > most_bytes:
-            raise ModelDamaged(f"{path} has {size} bytes; at most {most_bytes} fit this model")
-        return path.read_bytes()
-    except OSError as error:
-        raise ModelDamaged(f"{path} cannot be read: {error}") from error
+        content = store.read(name, size)
+    except FileNotFoundError as error:
+        raise ModelDamaged(f"{path} is missing; the model was not copied whole") from error
+    if content is None:
+        raise ModelDamaged(f"{path} changed while it was read")
+    return content
 
 
-def _read_weights(folder: Path, head: dict[str, Any], recipe: Recipe) -> Weights:
+def _read_weights(store: Store, head: dict[str, Any], recipe: Recipe) -> Weights:
     shapes = encoder(recipe.encoder.kind).weight_shapes(recipe.encoder)
     n_weights = sum(map(prod, shapes.values()))
     if n_weights > MOST_WEIGHTS:
         raise ModelDamaged(
-            f"{folder / RECIPE_FILE}: widths {recipe.encoder.widths} make {n_weights} weights; "
-            f"at most {MOST_WEIGHTS} are read"
+            f"{store.place}/{RECIPE_FILE}: widths {recipe.encoder.widths} make {n_weights} "
+            f"weights; at most {MOST_WEIGHTS} are read"
         )
     if head["format"] == SEEDED:
-        return _made_by_seed(folder / RECIPE_FILE, head, recipe)
-    path = folder / WEIGHTS_FILE
-    if not path.is_file():
-        raise ModelDamaged(f"{path} is missing; the model was not copied whole")
-    content = _read(path, 4 * n_weights + MOST_RECIPE_BYTES)  # its header is small, too
+        return _made_by_seed(f"{store.place}/{RECIPE_FILE}", head, recipe)
+    path = f"{store.place}/{WEIGHTS_FILE}"
+    content = _read(store, WEIGHTS_FILE, 4 * n_weights + MOST_RECIPE_BYTES)  # its header is small
     found = hashlib.sha256(content).hexdigest()
     if found != head["sha256"]:
         raise ModelDamaged(f"{path} has SHA-256 {found}; its recipe says {head['sha256']}")
@@ -182,7 +213,7 @@ def _read_weights(folder: Path, head: dict[str, Any], recipe: Recipe) -> Weights
     return {name: _weight(path, name, shapes[name], one) for name, one in tensors.items()}
 
 
-def _made_by_seed(path: Path, head: dict[str, Any], recipe: Recipe) -> Weights:
+def _made_by_seed(path: str, head: dict[str, Any], recipe: Recipe) -> Weights:
     source = head.get("weights")
     if source != "seed":
         raise ModelDamaged(f'{path}: weights = {source!r}; of format {SEEDED} it must be "seed"')
@@ -197,7 +228,7 @@ def _made_by_seed(path: Path, head: dict[str, Any], recipe: Recipe) -> Weights:
 
 
 def _weight(
-    path: Path, name: str, shape: tuple[int, ...], tensor: dict[str, Any]
+    path: str, name: str, shape: tuple[int, ...], tensor: dict[str, Any]
 ) -> NDArray[np.float32]:
     weight = np.frombuffer(tensor["data"], "<f4").reshape(shape).astype(np.float32, copy=False)
     if not (abs(weight) <= MOST_MAGNITUDE).all():  # NaN is not, either

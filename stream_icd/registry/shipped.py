@@ -1,14 +1,14 @@
-"""Finding a model: by the name of one that is shipped, or by its folder."""
+"""Finding a model: by the name of one that is shipped, or by its folder, wherever that is."""
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 
 from stream_icd.errors import ModelNotFound
-from stream_icd.registry.model import RECIPE_FILE, Model, load_model
+from stream_icd.registry.model import Model, models_in, read_model
+from stream_icd.store import Store, open_store
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -16,8 +16,7 @@ class VersionedModel:
     """A model and the name under which its results are published.
 
     Attributes:
-        version: folder name and the beginning of the recipe's SHA-256, such as `as@8168f91e`.
-            The recipe holds the weights' own, so models that differ anywhere differ in version.
+        version: what the model is, wherever it lies; see `registry.model.version_of`.
     """
 
     version: str
@@ -31,26 +30,23 @@ def models_folder() -> Path:
     return installed if installed.is_dir() else package.parent / "models"
 
 
-def shipped_models() -> dict[str, Path]:
+def shipped_models() -> dict[str, Store]:
     """Name of each shipped model, and its folder."""
-    return models_in(models_folder())
+    return models_in(open_store(str(models_folder())))
 
 
-def models_in(folder: Path) -> dict[str, Path]:
-    """Name of each model in a folder, and its own folder."""
-    recipes = sorted(folder.glob(f"*/{RECIPE_FILE}"))
-    return {recipe.parent.name: recipe.parent for recipe in recipes}
-
-
-def folder_of(name: str) -> Path:
-    """The folder of a shipped model, by its name, or of any model, by its path.
+def folder_of(name: str) -> Store:
+    """The folder of a shipped model, by its name, or of any model, by its path or URI.
 
     Raises:
         ModelNotFound: neither a shipped model nor a folder; the message lists the shipped ones.
+        BadSettings, StoreUnreachable: as `open_store`.
     """
     shipped = shipped_models()
-    folder = shipped.get(name, Path(name))
-    if not folder.is_dir():
+    if name in shipped:
+        return shipped[name]
+    folder = open_store(name)
+    if not folder.is_there():
         raise ModelNotFound(
             f"no model {name!r}: give a folder, or one of the shipped: {', '.join(shipped)}; "
             f"stream-icd models list says what each is for"
@@ -58,19 +54,13 @@ def folder_of(name: str) -> Path:
     return folder
 
 
-def version_of(folder: Path) -> str:
-    """Folder name and the beginning of the recipe's SHA-256; see `VersionedModel`."""
-    digest = hashlib.sha256((folder / RECIPE_FILE).read_bytes()).hexdigest()
-    return f"{folder.resolve().name}@{digest[:8]}"
-
-
 def open_model(name: str) -> VersionedModel:
-    """Load a model by the name of a shipped one, or by the path of its folder.
+    """Load a model by the name of a shipped one, or by its folder: a path, or a URI.
 
     Raises:
         ModelNotFound: neither a shipped model nor a folder; the message lists the shipped ones.
         ModelDamaged, ModelForeign, ModelTooNew: the files cannot be used.
+        BadSettings, StoreUnreachable: as `open_store`.
     """
-    folder = folder_of(name)
-    model = load_model(folder)
-    return VersionedModel(version_of(folder), model)
+    model, version = read_model(folder_of(name))
+    return VersionedModel(version, model)

@@ -2,28 +2,35 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+import os
+from io import BytesIO
+
+import pyarrow as pa
 
 from stream_icd.bp.parameters import BpParameters
-from stream_icd.registry.about import About, write_about
+from stream_icd.registry.about import CARD_FILE, About, write_about
 from stream_icd.registry.model import save_model
+from stream_icd.store import open_store
 from stream_icd.training.bp.fitted import Fit, Tried
 from stream_icd.training.icd.epochs import best_epoch
 from stream_icd.training.icd.training_plot import draw_training
 from stream_icd.training.train_model import Comparison, TrainedModel
 
 
-def write_model(trained: TrainedModel, folder: Path) -> None:
+def write_model(trained: TrainedModel, folder: str | os.PathLike[str]) -> None:
     """Weights, recipe, `about.toml` and `card.md`; `training.png` where an encoder was trained.
 
     Raises:
         BadSettings: the folder holds a model already.
     """
     save_model(trained.model, folder)
+    store = open_store(os.fspath(folder))
     if trained.history:
-        draw_training(trained.history, folder / "training.png", trained.model.recipe.name)
-    write_about(about(trained), folder)
-    (folder / "card.md").write_text(card(trained), encoding="utf-8")
+        picture = BytesIO()
+        draw_training(trained.history, picture, trained.model.recipe.name)
+        store.put("training.png", pa.py_buffer(picture.getvalue()))
+    write_about(about(trained), store)
+    store.put(CARD_FILE, pa.py_buffer(card(trained).encode()))
 
 
 def about(trained: TrainedModel) -> About:

@@ -12,7 +12,8 @@ from stream_icd.errors import ModelDamaged, ModelNotFound
 from stream_icd.icd.recipe import Recipe
 from stream_icd.registry.about import UNSAID, About, read_about, write_about
 from stream_icd.registry.model import initial_model, save_model
-from stream_icd.registry.shipped import open_model, shipped_models
+from stream_icd.registry.shipped import models_folder, open_model, shipped_models
+from stream_icd.store import open_store
 
 SMALL = Recipe(name="small", encoder={"widths": (32, 16, 8)}, discriminator_widths=(8, 1))
 
@@ -34,17 +35,18 @@ def test_every_shipped_model_says_what_it_is_for_and_how_good_it_is() -> None:
 
 
 def test_models_of_a_folder_are_listed_too(tmp_path: Path) -> None:
+    store = open_store(str(tmp_path / "mine"))
     save_model(initial_model(SMALL), tmp_path / "mine")
     assert f"for      {UNSAID}" in models("list", str(tmp_path))
-    write_about(About("mails of one office", "3 weeks", "modularity 70 %"), tmp_path / "mine")
-    assert "mine  (mine@" in models("list", str(tmp_path))
+    write_about(About("mails of one office", "3 weeks", "modularity 70 %"), store)
+    assert "mine  (small@" in models("list", str(tmp_path))
     assert "mails of one office" in models("list", str(tmp_path))
     with pytest.raises(ModelNotFound, match="no model in"):
         models("list", str(tmp_path / "mine"))
 
 
 def test_a_card_is_shown() -> None:
-    assert models("show", "lfr") == (shipped_models()["lfr"] / "card.md").read_text("utf-8")
+    assert models("show", "lfr") == (models_folder() / "lfr" / "card.md").read_text("utf-8")
     with pytest.raises(ModelNotFound, match="models list says what each is for"):
         models("show", "internet")
 
@@ -53,4 +55,4 @@ def test_a_card_is_shown() -> None:
 def test_a_spoilt_description_is_said_to_be_one(text: str, tmp_path: Path) -> None:
     (tmp_path / "about.toml").write_text(text)
     with pytest.raises(ModelDamaged, match="about.toml"):
-        read_about(tmp_path)
+        read_about(open_store(str(tmp_path)))

@@ -5,10 +5,13 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from stream_icd.errors import ModelNotFound
-from stream_icd.registry.shipped import open_model, shipped_models
+from stream_icd.errors import BadSettings, ModelNotFound
+from stream_icd.registry.model import load_model, models_in, save_model
+from stream_icd.registry.shipped import models_folder, open_model, shipped_models
+from stream_icd.store import Store
 
 MOST_BYTES = 6 * 1000 * 1000
 
@@ -21,7 +24,7 @@ def test_a_wrong_name_lists_the_right_ones() -> None:
 def test_models_that_differ_anywhere_differ_in_version(tmp_path: Path) -> None:
     original = open_model("lfr")
     copy = tmp_path / "lfr"
-    shutil.copytree(shipped_models()["lfr"], copy)
+    shutil.copytree(models_folder() / "lfr", copy)
     assert open_model(str(copy)).version == original.version
     recipe = (copy / "recipe.toml").read_text()
     changed = recipe.replace("resolution = ", "resolution = 1")
@@ -30,9 +33,38 @@ def test_models_that_differ_anywhere_differ_in_version(tmp_path: Path) -> None:
     assert open_model(str(copy)).version != original.version
 
 
+def test_where_a_model_lies_changes_no_version(tmp_path: Path) -> None:
+    shutil.copytree(models_folder() / "lfr", tmp_path / "renamed")
+    assert open_model(str(tmp_path / "renamed")).version == open_model("lfr").version
+
+
+def test_one_byte_of_a_recipe_changes_the_version(tmp_path: Path) -> None:
+    shutil.copytree(models_folder() / "lfr", tmp_path / "lfr")
+    with (tmp_path / "lfr" / "recipe.toml").open("ab") as recipe:
+        recipe.write(b"\n")
+    name, _, digest = open_model(str(tmp_path / "lfr")).version.partition("@")
+    before = open_model("lfr").version.partition("@")
+    assert (name, digest != before[2]) == (before[0], True)
+
+
+def test_a_model_comes_back_from_any_store(store: Store) -> None:
+    model = open_model("lfr").model
+    place = store.below("mine").uri
+    save_model(model, place)
+    opened = open_model(place)
+    assert opened.version.startswith("lfr@")
+    assert opened.model.bp == model.bp
+    assert all(np.array_equal(opened.model.weights[n], w) for n, w in model.weights.items())
+    assert list(models_in(store)) == ["mine"]
+    with pytest.raises(ModelNotFound, match="beside it: mine"):
+        load_model(store.below("yours").uri)
+    with pytest.raises(BadSettings, match="new folder"):
+        save_model(model, place)
+
+
 @pytest.mark.parametrize("name", shipped_models())
 def test_every_shipped_model_opens_is_small_and_has_a_card(name: str) -> None:
-    folder = shipped_models()[name]
+    folder = models_folder() / name
     assert open_model(name).model.recipe.name
     assert sum(file.stat().st_size for file in folder.iterdir()) <= MOST_BYTES
     card = (folder / "card.md").read_text()

@@ -17,6 +17,7 @@ from stream_icd.icd.presets import default_recipe
 from stream_icd.icd.recipe import Recipe
 from stream_icd.registry.about import read_about
 from stream_icd.registry.shipped import open_model
+from stream_icd.store import open_store
 from stream_icd.training.card import about, card, write_model
 from stream_icd.training.data import training_graphs
 from stream_icd.training.train_model import TrainedModel, train_model
@@ -134,7 +135,7 @@ def test_a_written_model_detects_as_the_trained_one_did(
         found = detect(graph.adjacency, opened.model, 8, method=method).communities
         assert np.array_equal(found, expected)
     assert opened.version.startswith("small@")
-    assert read_about(tmp_path / "small") == about(trained)
+    assert read_about(open_store(str(tmp_path / "small"))) == about(trained)
     assert (tmp_path / "small" / "training.png").read_bytes().startswith(b"\x89PNG")
 
 

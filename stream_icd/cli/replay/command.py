@@ -18,7 +18,7 @@ Model = Annotated[
     str,
     typer.Option(
         help="Name of a shipped model, a version such as as@8168f91e (an error if it has changed), "
-        "or a folder made by stream-icd train."
+        "or the folder of a model: a path, or a URI."
     ),
 ]
 Method = Annotated[

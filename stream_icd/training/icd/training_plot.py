@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import Any, BinaryIO
 
 from stream_icd.training.icd.epochs import History, best_epoch
 
@@ -15,14 +15,16 @@ _TITLES = {
 }
 
 
-def draw_training(history: History, path: str | os.PathLike[str], title: str = "") -> None:
-    """Draw loss and validation curves to a file; its ending names the format.
+def draw_training(
+    history: History, file: str | os.PathLike[str] | BinaryIO, title: str = ""
+) -> None:
+    """Draw loss and validation curves to a file, as PNG unless its name says another format.
 
     The untrained model is the dotted line: training that stays under it has added nothing.
 
     Args:
         history: epochs, the untrained model first; see `Training`.
-        path: such as "training.png".
+        file: its path, such as "training.png", or where its bytes go.
         title: above the picture.
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -35,7 +37,7 @@ def draw_training(history: History, path: str | os.PathLike[str], title: str = "
     _draw_validation(figure.add_subplot(grid[0, :]), history)
     for column, name in enumerate(_TITLES):
         _draw_loss(figure.add_subplot(grid[1, column]), history, name)
-    figure.savefig(path, dpi=120)
+    figure.savefig(file, dpi=120)
 
 
 def _draw_validation(axes: Any, history: History) -> None:
