@@ -1,0 +1,147 @@
+"""The core of every subscription: each result once, in order, with what is missing reported."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from datetime import datetime
+from threading import Event
+from typing import Protocol, TypeVar
+
+from stream_icd.errors import BadInput
+from stream_icd.kafka.reader import open_reader
+from stream_icd.kafka.record import Record
+from stream_icd.kafka.stop import Stop
+from stream_icd.messages.clock import utc_now
+from stream_icd.messages.reader import Decode
+from stream_icd.snapshot import Window
+from stream_icd.subscribers.group_reader import group_of, open_group_reader
+from stream_icd.subscribers.mixed_models import MixedModels
+from stream_icd.subscribers.read_options import ReadOptions
+from stream_icd.subscribers.seen_results import SeenResults, Superseded, result_of
+from stream_icd.subscribers.subscription import Subscription
+from stream_icd.tracking.ahead import too_far_ahead
+from stream_icd.tracking.gaps import Gap, missed_windows
+
+
+class Result(Protocol):
+    """What can be followed: a result of one window."""
+
+    @property
+    def graph(self) -> str: ...
+    @property
+    def window(self) -> Window: ...
+    @property
+    def model(self) -> str: ...
+
+
+Item = TypeVar("Item")
+Published = TypeVar("Published", bound=Result)
+
+
+def following(
+    options: ReadOptions,
+    decode: Decode[Published],
+    items: Callable[[Iterator[Published]], Iterator[Item]],
+    **filters: object,
+) -> Subscription[Item]:
+    """A subscription to the results that are asked for.
+
+    Args:
+        decode: of the messages of this topic.
+        items: what to make of the results, such as leaving some out.
+        filters: by which `items` leaves results out: readers with others need another group.
+    """
+    group = group_of(options.group, options.graph, model=options.model, **filters)
+
+    def open_items(stop: Event) -> Generator[Item, None, None]:
+        found = _Following(options, group).results(decode, stop)
+        return _limited(items(found), options.limit, stop)
+
+    return Subscription(open_items)
+
+
+@dataclass(frozen=True, slots=True)
+class _Following:
+    """One subscription at work.
+
+    Attributes:
+        group: the consumer group's name in Kafka; None: nobody shares the stream.
+        last: the latest window of each graph.
+    """
+
+    options: ReadOptions
+    group: str | None
+    clock: Callable[[], datetime] = utc_now
+    last: dict[str, Window] = field(default_factory=dict)
+    models: MixedModels = field(default_factory=MixedModels)
+
+    def results(self, decode: Decode[Published], stop: Stop) -> Iterator[Published]:
+        """Each result once, gaps reported."""
+        options, seen = self.options, SeenResults()
+        superseded = self._superseded(stop)
+        with self._open(stop) as records:
+            for record in filter(options.want, records):
+                if record.value is None:  # an operator made the graph start anew
+                    self.last.pop((record.key or b"").decode(errors="replace"), None)
+                    seen.forget(record.key)
+                    continue
+                try:
+                    found = options.reader.decoded(record, decode)
+                except BadInput as error:
+                    options.on_bad(record, error)
+                    continue
+                if seen.is_new(result_of(record)) and not superseded(record):
+                    self._report_gap(found)
+                    self._report_models(found)
+                    yield found
+
+    def _open(self, stop: Stop) -> AbstractContextManager[Iterator[Record]]:
+        options = self.options
+        if self.group is not None:
+            return open_group_reader(options.settings, options.topic, self.group, stop)
+        start = "latest" if options.start is None else options.start
+        return open_reader(
+            options.settings, options.topic, start=start, until=options.until, stop=stop
+        )
+
+    def _superseded(self, stop: Stop) -> Callable[[Record], bool]:
+        """Tells of a record that was there already whether it is an older revision, not asked for.
+
+        Only headers tell, so the past is read twice: a correction comes after what it corrects.
+        """
+        options = self.options
+        start = options.start
+        if options.revisions == "all" or self.group is not None or start in (None, "latest"):
+            return lambda _: False
+        assert start is not None
+        with open_reader(
+            options.settings, options.topic, start=start, until="end", stop=stop
+        ) as records:
+            return Superseded(filter(options.want, records)).holds
+
+    def _report_gap(self, found: Result) -> None:
+        before = self.last.get(found.graph)
+        if too_far_ahead(found.window, self.clock()):
+            return  # the gap before it is no gap, and those after it would not be seen
+        if before is not None and found.window.end <= before.end:
+            return  # late, or the same window by another model
+        if before is not None and (missed := missed_windows(before, found.window)):
+            self.options.on_gap(Gap(found.graph, before, found.window, missed))
+        self.last[found.graph] = found.window
+
+    def _report_models(self, found: Result) -> None:
+        """Warn of a graph that two models take turns in."""
+        if said := self.models.look_at(found.graph, found.model):
+            import structlog
+
+            structlog.get_logger().warning(f"{said}; choose one with model= (--model)")
+
+
+def _limited(items: Iterator[Item], limit: int | None, stop: Event) -> Generator[Item, None, None]:
+    """At most `limit`; the last one counts as received, too, once another is asked for."""
+    for taken, item in enumerate(items, start=1):
+        yield item
+        if taken == limit:
+            stop.set()
