@@ -34,7 +34,7 @@ def test_there_is_a_page_for_each_command(site: Path) -> None:
 
 def test_what_programs_import_is_described(site: Path) -> None:
     import stream_icd
-from stream_icd import programs
+    from stream_icd import programs
 
     page = (site / "api.html").read_text(encoding="utf-8")
     for name in (*stream_icd.__all__, *programs.__all__):
