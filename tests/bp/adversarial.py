@@ -63,6 +63,7 @@ def check(adjacency: csr_array) -> None:
             labels = find_communities(adjacency, parameters, k)
             assert set(labels) == set(range(k or labels.max() + 1)), (mixing, k, labels)
         check_memory(adjacency, parameters)
+    find_communities(adjacency, BpParameters(mixing=0.5, scale=4.0))
     structure = structure_matrix(adjacency, "ICD-C")
     coarsening_matrix(structure, adjacency, n_nodes // 3)
 
