@@ -150,3 +150,14 @@ def test_a_community_that_is_gone_is_followed_where_most_of_its_nodes_are() -> N
     remembered = np.array([0] * 4 + [1] * 4 + [2] * 4, np.int32)
     labels = np.array([2, 2, 2, 3, 2, 3, 3, 2, 2, 2, 2, 2], np.int32)
     assert successors(labels, remembered, 4).tolist() == [2, NOBODY, 2, 3]
+
+
+def test_one_edge_between_two_strays_is_no_community() -> None:
+    adjacency = cliques(30, 30).tolil()
+    strays = [0, 30]
+    adjacency[strays, :] = adjacency[:, strays] = 0
+    adjacency[0, 30] = adjacency[30, 0] = 1
+    proposed = np.full(60, -1, np.int32)
+    proposed[strays] = 0
+    graph = finest_level(csr_array(adjacency))
+    assert (born_communities(graph, proposed, 1, labels_of(30, 30), 0.5) < 0).all()
