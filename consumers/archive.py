@@ -1,4 +1,4 @@
-"""`stream-icd consume archive`: keep what goes over the topics."""
+"""`stream-icd consume archive`: store the messages of the topics."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ class Kinds(StrEnum):
 @app.command("archive")
 def main(
     uri: Annotated[
-        str, typer.Argument(help="Where to: a folder, or a URI such as s3://bucket/history.")
+        str, typer.Argument(help="The archive: a folder, or a URI such as s3://bucket/history.")
     ],
     kind: Annotated[
         list[Kinds] | None,
         typer.Option(
-            help="Only this kind; may be given again. By default all.", show_default=False
+            help="Only this kind; may be repeated. Default: all kinds.", show_default=False
         ),
     ] = None,
     graph: OnlyGraph = None,
@@ -49,11 +49,11 @@ def main(
     metrics_host: MetricsHost = "127.0.0.1",
     bootstrap_servers: BootstrapServers = None,
 ) -> None:
-    """Keep snapshots, labels and communities as Parquet files, each once.
+    """Store snapshots, labels and communities as Parquet files, each once.
 
-    A record's file is whole and safe before its offset is committed, and has the same place
-    whenever it comes: a crash loses nothing and doubles nothing. What breaks the contract goes to
-    the topic's dead letters.
+    Offsets are committed after the files are safe, and a message always has the same file, so a
+    crash neither loses nor repeats a message. A message that breaks the contract becomes a dead
+    letter.
 
       stream-icd consume archive history/
 

@@ -39,8 +39,8 @@ def main(
         typer.Option(
             "--k",
             min=1,
-            help="Number of communities for snapshots that do not say theirs, at most that of "
-            "their nodes; by default it is found out from each snapshot.",
+            help="Number of communities for snapshots that do not state it, at most the number of "
+            "nodes. Default: determine it for each snapshot.",
             show_default=False,
         ),
     ] = None,
@@ -57,7 +57,7 @@ def main(
         int | None,
         typer.Option(
             min=1,
-            help="Snapshots published together when many are waiting; by default 8 a process.",
+            help="Maximum number of snapshots published together. Default: 8 per process.",
             show_default=False,
         ),
     ] = None,
@@ -66,29 +66,31 @@ def main(
         int,
         typer.Option(
             min=1,
-            help="Worker processes, each of which works on one snapshot at a time; give as many "
-            "as there are cores. Results keep their order, also of one graph.",
+            help="Number of worker processes; each works on one snapshot at a time. Use one per "
+            "core. Results keep their order.",
         ),
     ] = 1,
     threads: Annotated[
         int | None,
         typer.Option(
             min=1,
-            help="Cores that one snapshot may use with --method icd; by default 2, and 1 with "
-            "several processes. The method bp uses one: give it --processes.",
+            help="Cores per snapshot, with --method icd only. Default: 2, or 1 with several "
+            "processes. (The method bp uses one core per snapshot: give --processes.)",
             show_default=False,
         ),
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Same seed, same communities.")] = 0,
+    seed: Annotated[
+        int, typer.Option(min=0, help="Random seed; the same seed gives the same communities.")
+    ] = 0,
     metrics_port: MetricsPort = None,
     metrics_host: MetricsHost = "127.0.0.1",
     bootstrap_servers: BootstrapServers = None,
 ) -> None:
     """Detect communities: read icd.snapshots.v1, write icd.communities.v1.
 
-    A snapshot that breaks the contract, or takes more time or memory than its budget, goes to
-    icd.snapshots.v1.dlq with the reason, and the stream goes on. Start as many as you like: the
-    group shares the topic's partitions.
+    A snapshot that breaks the contract, or exceeds its budget of time or memory, goes to
+    icd.snapshots.v1.dlq with the reason, and the detector continues. You can start several: they
+    share the topic's partitions.
 
       stream-icd consume detect --model lfr
 
@@ -139,7 +141,7 @@ def _threads(method: str, threads: int | None, processes: int) -> int:
     """Cores of one snapshot; an option that would do nothing is refused."""
     if threads is not None and method == "bp":
         raise BadSettings(
-            f"--threads {threads} would do nothing: the method bp works on a snapshot on one core; "
-            f"give --processes, or --method icd"
+            f"--threads {threads} has no effect: the method bp uses one core per snapshot; give "
+            f"--processes instead, or --method icd"
         )
     return threads or (2 if processes == 1 else 1)

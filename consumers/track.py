@@ -28,35 +28,44 @@ def main(
     graph: OnlyGraph = None,
     match: Annotated[
         float,
-        typer.Option(help="A community is the same one from this Jaccard overlap with itself on."),
+        typer.Option(
+            help="A community keeps its id if its Jaccard index with its earlier self is at least "
+            "this."
+        ),
     ] = 0.3,
     part: Annotated[
         float,
         typer.Option(
-            help="Going into, or coming out of, a community takes more than this share; 1: only "
-            "being alike counts."
+            help="A community merges into another, or splits from it, with more than this fraction "
+            "of its members; 1: only similarity (--match) counts."
         ),
     ] = 0.5,
     change: Annotated[
-        float, typer.Option(help="Grown or shrunk is who changed size by at least this share.")
+        float,
+        typer.Option(
+            help="Report growth or shrinkage if the size changes by at least this fraction."
+        ),
     ] = 0.1,
     smallest: Annotated[
-        int, typer.Option(help="Communities with fewer members merge and split without a word.")
+        int,
+        typer.Option(
+            help="Do not report mergers or splits of communities with fewer members than this."
+        ),
     ] = 3,
     memory: Annotated[
-        int, typer.Option(help="Windows for which a community that is not seen keeps its id.")
+        int, typer.Option(help="Number of windows for which an absent community keeps its id.")
     ] = 5,
     ahead: Annotated[
         str,
         typer.Option(
-            help="Refuse a window that ends further ahead of the clock than this: all that follow "
-            "would be late."
+            help="Refuse windows that end further in the future than this; otherwise all later "
+            "windows would be too late."
         ),
     ] = "31d",
     group: Group = None,
     delivery: Delivery = "auto",
     batch: Annotated[
-        int, typer.Option(min=1, help="Windows published together when many are waiting.")
+        int, typer.Option(min=1, help="Maximum number of windows published together.")
     ] = 16,
     max_dead_letters: MaxDeadLetters = 0.5,
     metrics_port: MetricsPort = None,
@@ -65,10 +74,10 @@ def main(
 ) -> None:
     """Track communities: read icd.communities.v1, write icd.events.v1.
 
-    Communities get ids that stay from window to window, and what happens to them is told: born,
-    grown, shrunk, merged, split, continued, died. Run one, or several: each graph is tracked by
-    one of them, in order. It keeps nothing of its own: after a restart it reads in
-    icd.events.v1 where it was.
+    Each community gets an id that it keeps from window to window, and lifecycle events: born,
+    grown, shrunk, merged, split, continued, died. You can start several trackers: each graph is
+    tracked by one of them. A tracker has no state of its own; after a restart it continues from
+    icd.events.v1.
 
       stream-icd consume track --graph as733
     """

@@ -41,7 +41,7 @@ def main(
         str | None,
         typer.Option(
             help="Window length, such as 2h, 1d or month; files of the same window become one "
-            "snapshot. By default a window lasts until the next file.",
+            "snapshot. Default: a window lasts until the next file.",
             show_default=False,
         ),
     ] = None,
@@ -49,7 +49,7 @@ def main(
     graph: Annotated[
         str | None,
         typer.Option(
-            help="Name of the graph, the key of its messages; by default the name of the file or "
+            help="Name of the graph, the key of its messages. Default: the name of the file or "
             "folder.",
             show_default=False,
         ),

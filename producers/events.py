@@ -43,7 +43,7 @@ def main(
     hop: Annotated[
         str | None,
         typer.Option(
-            help="Start a window at this interval, such as 5m (windows overlap); by default at the "
+            help="Start a window at this interval, such as 5m (windows overlap). Default: at the "
             "end of the previous one.",
             show_default=False,
         ),
@@ -69,7 +69,7 @@ def main(
     weight: Annotated[
         str | None,
         typer.Option(
-            help="Column to sum for edge weights, or count for the number of events; by default "
+            help="Column to sum for edge weights, or count for the number of events. Default: "
             "edges have no weight.",
             show_default=False,
         ),

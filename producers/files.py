@@ -36,7 +36,7 @@ def main(
     window: Annotated[
         str | None,
         typer.Option(
-            help="Window length, such as 2h, 1d or month. By default a window lasts until the next "
+            help="Window length, such as 2h, 1d or month. Default: a window lasts until the next "
             "file.",
             show_default=False,
         ),

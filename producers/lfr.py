@@ -85,7 +85,10 @@ def main(
 
     settings = LfrSettings(n_nodes=nodes, mixing=mixing)
     if drift == "communities" and most_nodes is not None:
-        raise BadSettings("--most-nodes needs --drift none, sudden or gradual: nodes live on here")
+        raise BadSettings(
+            "--most-nodes needs --drift none, sudden or gradual: with --drift "
+            "communities, all snapshots have the same nodes"
+        )
 
     def open_source(_run: ProducerRun) -> Source:
         if drift == "communities":

@@ -43,7 +43,7 @@ def main(
     stale: Annotated[
         str | None,
         typer.Option(
-            help="Ignore positions older than this; by default --tick.",
+            help="Ignore positions older than this. Default: --tick.",
             show_default=False,
         ),
     ] = None,
@@ -51,7 +51,7 @@ def main(
         int | None,
         typer.Option(
             min=0,
-            help="Link a taxi with this number of nearest taxis; by default 50, with --radius 0.",
+            help="Link a taxi with this number of nearest taxis. Default: 50, with --radius 0.",
             show_default=False,
         ),
     ] = None,

@@ -105,7 +105,7 @@ def detect_canonical(
 def check_method(method: str) -> None:
     """Raise BadSettings where there is no such method."""
     if method not in get_args(Method):
-        raise BadSettings(f"no method {method!r}; there are {', '.join(get_args(Method))}")
+        raise BadSettings(f"no method {method!r}: choose from {', '.join(get_args(Method))}")
 
 
 def _detect_by_icd(

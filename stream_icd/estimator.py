@@ -163,7 +163,7 @@ class ICD(BaseEstimator):  # type: ignore[misc]
 
     def _fitted(self) -> Model:
         if not hasattr(self, "model_"):
-            raise BadSettings("this ICD has not learned anything; call fit, or use ICD.load")
+            raise BadSettings("this ICD is not fitted: call fit, or use ICD.load")
         model: Model = self.model_
         return model
 
@@ -191,7 +191,7 @@ def _with_labels(graphs: Sequence[Any], labels: Sequence[ArrayLike] | None) -> l
         )
     adjacencies = [as_adjacency(graph) for graph in graphs]
     if not adjacencies:
-        raise BadSettings("there is nothing to learn from: give at least one graph")
+        raise BadSettings("there are no graphs to learn from: give at least one")
     if labels is None:
         return [LabelledGraph(adjacency) for adjacency in adjacencies]
     if len(labels) != len(adjacencies):

@@ -90,8 +90,8 @@ def _refuse_readable_by_others(path: Path, secrets: Sequence[str]) -> None:
     forbidden = 0o077 if status.st_uid == os.getuid() else 0o007
     if status.st_mode & forbidden:
         raise BadSettings(
-            f"the settings file {path} holds {' and '.join(secrets)}, and others may read it "
-            f"(mode {status.st_mode & 0o777:04o}): chmod 600 {path}, or name a file with the "
+            f"the settings file {path} holds {' and '.join(secrets)}, and other users may read "
+            f"it (mode {status.st_mode & 0o777:04o}): chmod 600 {path}, or name a file with the "
             f"secret alone ({secrets[0]}_file)"
         )
 

@@ -215,7 +215,7 @@ def _ids(name: str, values: Any) -> pa.Array:
     except MemoryError:
         raise
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
-        raise BadSnapshot(f"{name} is no column of integers or strings: {error}") from error
+        raise BadSnapshot(f"{name} is not a column of integers or strings: {error}") from error
     if isinstance(ids, pa.ChunkedArray):  # a single chunk needs no copy
         return ids.chunk(0) if ids.num_chunks == 1 else ids.combine_chunks()
     return ids
@@ -230,7 +230,7 @@ def check_id_types(src: pa.DataType, dst: pa.DataType) -> None:
     if not is_id_type(src):
         raise BadSnapshot(f"src has type {src}; ids are integers or strings")
     if dst not in (src, pa.null()):
-        raise BadSnapshot(f"src has type {src} and dst {dst}; give both one type")
+        raise BadSnapshot(f"src has type {src} and dst {dst}; give both the same type")
 
 
 def _check_ends(src: pa.Array, dst: pa.Array) -> None:
@@ -305,7 +305,7 @@ def _weights(values: Any, n_pairs: int) -> NDArray[np.float64]:
     try:
         weights = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise BadSnapshot(f"weight is no column of numbers: {error}") from error
+        raise BadSnapshot(f"weight is not a column of numbers: {error}") from error
     if weights.shape != (n_pairs,):
         raise BadSnapshot(f"weight has shape {weights.shape}; {n_pairs} pairs need one each")
     return weights

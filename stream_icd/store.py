@@ -146,7 +146,7 @@ class Store:
         whole = self.root if is_local else self.root.partition("/")[0]  # a bucket
         (info,) = self._look_up([whole])
         if info.type != fs.FileType.Directory:
-            raise StoreUnreachable(f"there is no {whole}, where {self.place} should be")
+            raise StoreUnreachable(f"{whole} does not exist; {self.place} should be there")
 
     def _look_up(self, what: fs.FileSelector | list[str]) -> list[fs.FileInfo]:
         try:
@@ -194,6 +194,6 @@ def _unwritable(what: str) -> Iterator[None]:
         yield
     except OSError as error:
         raise StoreUnwritable(
-            f"cannot write {what}: {error.strerror or error}. Nothing of it is visible; make "
-            f"room, or mend what is wrong, and start again: it goes on where it was"
+            f"cannot write {what}: {error.strerror or error}. Nothing of it is visible. Make "
+            "room or fix the cause, then start again: it continues where it stopped"
         ) from error

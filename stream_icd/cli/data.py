@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-app = typer.Typer(no_args_is_help=True, help="Download public data for trials.")
+app = typer.Typer(no_args_is_help=True, help="Download public data sets.")
 
 
 @app.callback()
@@ -17,7 +17,7 @@ def _data() -> None:
 
 @app.command("list")
 def list_data() -> None:
-    """List the data that can be downloaded.
+    """List the data sets that can be downloaded.
 
     stream-icd data list
     """
@@ -29,10 +29,10 @@ def list_data() -> None:
 
 @app.command()
 def fetch(
-    name: Annotated[str, typer.Argument(help="Name of the data, as in stream-icd data list.")],
+    name: Annotated[str, typer.Argument(help="Name of the data set, see stream-icd data list.")],
     to: Annotated[Path, typer.Option(help="Folder for the data.")] = Path("data"),
 ) -> None:
-    """Download public data from its owner; resumes interrupted downloads.
+    """Download a public data set from its owner; resumes interrupted downloads.
 
     Prints the owner's terms and the citation. Without a network, it says which address to download
     by hand and where to put the file.

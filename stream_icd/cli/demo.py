@@ -18,7 +18,7 @@ def demo(
     data: Annotated[
         Path | None,
         typer.Option(
-            help="Internet topologies: as-733.tar.gz, its folder, or Parquet; by default a "
+            help="Internet topologies: as-733.tar.gz, its folder, or Parquet. Default: a "
             "simulated stream with drifting communities.",
             show_default=False,
         ),
@@ -27,7 +27,7 @@ def demo(
         int | None,
         typer.Option(
             min=1,
-            help="Number of snapshots; by default all of the data, or 120 simulated ones.",
+            help="Number of snapshots. Default: all of --data, or 120 simulated ones.",
             show_default=False,
         ),
     ] = None,
@@ -40,10 +40,10 @@ def demo(
     ] = "bp",
     out: Annotated[Path, typer.Option(help="Folder for picture, results and logs.")] = Path("out"),
 ) -> None:
-    """Run broker, producer, detector and subscriber here, and show the results.
+    """Run broker, producer, detector and subscriber on this machine; show the results.
 
     Starts four processes that speak the Kafka protocol on 127.0.0.1. Prints how many snapshots
-    were sent and received, what was found and how long each stage took, and draws a picture. The
+    were sent and received, the communities, and the time of each stage, and draws a picture. The
     exit status is not 0 if a result was lost.
 
       stream-icd demo --data as-733.tar.gz --limit 120

@@ -23,15 +23,16 @@ EXIT_CODES = {
 }
 
 HELP = """
-Communities of a stream of graphs, seconds after each snapshot.
+Find communities in a stream of graphs.
 
-Producers send one graph per time window to Kafka, detectors find its communities and publish
-them, and subscribers follow them.
+Producers send one graph per time window to Kafka (a snapshot). Detectors find the communities of
+each snapshot and publish them. Subscribers receive them seconds later.
 
   stream-icd demo    # start here
 
-Kafka is at --bootstrap-servers, else at STREAM_ICD_BOOTSTRAP_SERVERS, else at 127.0.0.1:9092.
-Messages too large for Kafka go to the folder or bucket STREAM_ICD_CLAIMS_URI.
+Set Kafka's address with --bootstrap-servers or STREAM_ICD_BOOTSTRAP_SERVERS (default:
+127.0.0.1:9092). Set STREAM_ICD_CLAIMS_URI to a folder or bucket for messages that are too large
+for Kafka.
 """
 
 app = typer.Typer(cls=BuiltIn, help=flowing(HELP), no_args_is_help=True)
@@ -64,7 +65,7 @@ def _root(
 
 
 def main() -> None:
-    """Run the command line; errors of ours become one line of advice and an exit status."""
+    """Run the command line. An expected error becomes one line of advice and an exit status."""
     try:
         app()
     except StreamIcdError as error:

@@ -1,4 +1,4 @@
-"""`stream-icd models`: which models there are, and what each is for."""
+"""`stream-icd models`: list the models, and show what each is for."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-app = typer.Typer(no_args_is_help=True, help="Show which models there are, and what each is for.")
+app = typer.Typer(no_args_is_help=True, help="List the models, and show what each is for.")
 
 
 @app.callback()
@@ -19,12 +19,12 @@ def list_models(
     folder: Annotated[
         str | None,
         typer.Argument(
-            help="List the models in this folder, a path or a URI; by default the shipped ones.",
+            help="Folder of models to list: a path or a URI. Default: the shipped models.",
             show_default=False,
         ),
     ] = None,
 ) -> None:
-    """List models: name, version, what for, learned on what, how good.
+    """List models: name, version, purpose, training data and quality.
 
     stream-icd models list
 
@@ -38,7 +38,7 @@ def list_models(
 
     found = shipped_models() if folder is None else models_in(open_store(folder))
     if not found:
-        raise ModelNotFound(f"no model in {folder}; stream-icd train --out makes one")
+        raise ModelNotFound(f"no model in {folder}; make one with stream-icd train")
     for name, place in found.items():
         about = read_about(place)
         typer.echo(f"{name}  ({version_of(place)})")

@@ -1,4 +1,4 @@
-"""`stream-icd topics`: create them, skip what cannot be read, track a graph anew."""
+"""`stream-icd topics`: create them, skip unreadable records, track a graph anew."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from stream_icd.programs.options import BootstrapServers, kafka_settings
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="Create the topics; skip records that cannot be read; track a graph anew.",
+    help="Create the topics, skip unreadable records, or restart tracking of a graph.",
 )
 
 
@@ -39,16 +39,16 @@ def create(bootstrap_servers: BootstrapServers = None) -> None:
 
 @app.command("track-anew")
 def track_anew(
-    graph: Annotated[str, typer.Argument(help="Graph whose tracked windows are forgotten.")],
-    topic: Annotated[str, typer.Option(help="Topic that the trackers write.")] = "icd.events.v1",
+    graph: Annotated[str, typer.Argument(help="Name of the graph.")],
+    topic: Annotated[str, typer.Option(help="Topic that the trackers write to.")] = "icd.events.v1",
     bootstrap_servers: BootstrapServers = None,
 ) -> None:
     """Make trackers start a graph anew, as if its next window were the first.
 
-    For a graph whose windows are all too late: its source began again at an earlier time, or one
-    window was far ahead. Stop the trackers, run this, and start them. All communities are then
-    born; no stable id is given a second time. Results that were tracked before are tracked again
-    if they are sent again.
+    Use this if all windows of a graph are too late, because its source started again at an earlier
+    time or one window was far in the future. Stop the trackers, run this command, and start them
+    again. All communities are then born; no stable id is used again. Results that were tracked
+    before are tracked again if they are sent again.
 
       stream-icd topics track-anew as733
     """
@@ -56,10 +56,10 @@ def track_anew(
     from stream_icd.subscribers.events_topic import forget_graph
 
     if not graph:
-        raise BadSettings("the name of the graph is empty; give one, such as as733")
+        raise BadSettings("the name of the graph is empty: give one, such as as733")
     with Publisher(kafka_settings(bootstrap_servers)) as publisher:
         publisher.send(forget_graph(graph, topic))
-    typer.echo(f"trackers start {printable(graph)} anew when they are started again")
+    typer.echo(f"trackers will start {printable(graph)} anew after their restart")
 
 
 @app.command()
@@ -77,12 +77,11 @@ def skip(
     ] = None,
     bootstrap_servers: BootstrapServers = None,
 ) -> None:
-    """Let a group go on after records that it cannot read.
+    """Move a group past records that it cannot read.
 
-    By default, these are the records that retention removed before the group had read them;
-    partitions of which nothing is gone stay where they are. With --to, the group continues at that
-    offset of that partition, as the error names it where records cannot be decoded. Prints which
-    records the group will never read: from one offset up to, not including, another.
+    By default, skips the records that retention removed before the group had read them, and leaves
+    all other partitions unchanged. With --to, skips up to an offset; the error about records that
+    cannot be decoded names it. Prints the skipped offsets; the last one is not included.
 
       stream-icd topics skip --group stream-icd-detect
 
@@ -100,4 +99,4 @@ def skip(
     for one in skipped:
         typer.echo(f"skipped   {topic}[{one.partition}] from {one.start} to {one.end}")
     if not skipped:
-        typer.echo(f"nothing of {topic} is gone: group {group} stays where it is")
+        typer.echo(f"{topic} has lost no records: group {group} keeps its position")

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from stream_icd.icd.recipe import Recipe
 
-app = typer.Typer(help="Learn a model from past graphs.")
+app = typer.Typer(help="Train a model on past graphs.")
 
 
 @app.command()
@@ -23,28 +23,26 @@ def train(
     recipe: Annotated[
         Path | None,
         typer.Argument(
-            help="A model's recipe.toml, to make that model again; by default a new model.",
+            help="Recipe (recipe.toml) of a model to make again. Default: train a new model.",
             show_default=False,
         ),
     ] = None,
-    out: Annotated[Path, typer.Option(help="Folder for the model; it must not hold one.")] = Path(
-        "model"
-    ),
+    out: Annotated[Path, typer.Option(help="New folder for the model.")] = Path("model"),
     data: Annotated[
         str | None,
         typer.Option(
-            help="The graphs: a folder of edge lists or an archive, or a source such as "
-            "events:path=mails.csv,window=1d or as:path=as-733.tar.gz; labels=FILE adds known "
-            "communities. A wrong value lists all forms. By default the recipe's.",
+            help="The graphs: a folder of edge lists, an archive, or a source such as "
+            "events:path=mails.csv,window=1d or as:path=as-733.tar.gz. labels=FILE adds known "
+            "communities. A wrong value lists all forms. Default: the data of the recipe.",
             show_default=False,
         ),
     ] = None,
     encoder: Annotated[
         str | None,
         typer.Option(
-            help="Train the paper's encoder too, as for this data set of the paper: GN-0.3, "
-            "GN-0.4, 'L(f,0.3)', 'L(f,0.6)', 'L(n,0.3)', 'L(n,0.6)', Taxi, Reddit, AS, Enron. "
-            "Only the method icd uses it. Takes minutes to hours, and the extra train.",
+            help="Also train the paper's encoder, with the paper's settings for this data set: "
+            "GN-0.3, GN-0.4, 'L(f,0.3)', 'L(f,0.6)', 'L(n,0.3)', 'L(n,0.6)', Taxi, Reddit, AS or "
+            "Enron. Only the method icd uses it. Takes minutes to hours; needs the extra train.",
             show_default=False,
         ),
     ] = None,
@@ -57,26 +55,29 @@ def train(
         ),
     ] = False,
     variant: Annotated[
-        Literal["ICD-M", "ICD-C"], typer.Option(help="Of --encoder: X is Q, or M.")
+        Literal["ICD-M", "ICD-C"],
+        typer.Option(
+            help="Input of the encoder: modularity matrix (ICD-M) or normalised adjacency (ICD-C)."
+        ),
     ] = "ICD-M",
     epochs: Annotated[
         int | None,
-        typer.Option(min=1, help="Epochs of the encoder's training, instead of the paper's 100."),
+        typer.Option(min=1, help="Epochs of the encoder's training. Default: the paper's 100."),
     ] = None,
     samples: Annotated[
         int | None,
-        typer.Option(min=1, help="Graphs drawn in an epoch, instead of the paper's."),
+        typer.Option(min=1, help="Graphs per epoch. Default: the paper's number."),
     ] = None,
     device: Annotated[
-        Literal["cpu", "cuda"], typer.Option(help="Where to train the encoder.")
+        Literal["cpu", "cuda"], typer.Option(help="Device to train the encoder on.")
     ] = "cpu",
     threads: Annotated[int, typer.Option(min=1, help="Cores to use.")] = 2,
 ) -> None:
-    """Learn a model from past graphs, and test it on graphs that it did not learn from.
+    """Train a model on past graphs, and test it on graphs that were not used for training.
 
-    What the method bp needs is learned in seconds, with labels or without. OUT gets the
-    weights, the recipe, and a card that says what the model is for and how good it is. Read it
-    before you rely on the model.
+    Training for the default method takes seconds, with labels or without. The folder --out gets
+    the weights, the recipe, and a card that says what the model is for and how good it is. Read
+    the card before you rely on the model.
 
       stream-icd train --data graphs/ --out my-model
 
@@ -84,8 +85,8 @@ def train(
 
       stream-icd train my-model/recipe.toml --out again
 
-    The paper's encoder, for detect --method icd (pip install 'stream-icd[train]'). A killed
-    training continues from its last epoch when the command is run again:
+    Train the paper's encoder, which only --method icd uses (pip install 'stream-icd[train]'). If
+    training is killed, run the command again: it continues from the last epoch:
 
       stream-icd train --encoder 'L(f,0.6)' --data lfr:mixing=0.6 --out my-encoder
     """
@@ -99,12 +100,12 @@ def train(
 
     console = Console()
     if (out / RECIPE_FILE).exists():
-        raise BadSettings(f"{out} holds a model already; give --out a new folder")
+        raise BadSettings(f"{out} already holds a model; give --out a new folder")
     chosen = _recipe(recipe, encoder, variant, out.resolve().name)
     chosen = _scheduled(chosen, epochs, samples)
     chosen = chosen.changed(data=data or chosen.data, every_kind=every_kind or chosen.every_kind)
     if not chosen.data:
-        raise BadSettings("no graphs to learn from: give --data, such as --data graphs/")
+        raise BadSettings("no graphs to train on: give --data, such as --data graphs/")
     console.print(f"reading {chosen.data}", markup=False)
     graphs = training_graphs(chosen.data)
 
@@ -172,14 +173,14 @@ def _recipe(
     from stream_icd.icd.recipe import recipe_from_toml
 
     if path is not None and encoder is not None:
-        raise BadSettings("a recipe says which encoder it trains; leave out --encoder")
+        raise BadSettings("a recipe names the encoder that it trains: leave out --encoder")
     if encoder is not None:
         return preset(encoder, variant)
     if path is None:
         return default_recipe(name)
     if not path.is_file():
         raise SourceNotFound(
-            f"no recipe at {path}; to learn a new model: stream-icd train --data DATA --out FOLDER"
+            f"no recipe at {path}; to train a new model: stream-icd train --data DATA --out FOLDER"
         )
     return recipe_from_toml(path.read_text(encoding="utf-8"))
 
@@ -188,6 +189,6 @@ def _scheduled(recipe: Recipe, epochs: int | None, samples: int | None) -> Recip
     changes = {k: v for k, v in {"epochs": epochs, "samples": samples}.items() if v is not None}
     if changes and not recipe.schedule.epochs:
         raise BadSettings(
-            f"--{next(iter(changes))} is for the encoder's training; ask for it with --encoder"
+            f"--{next(iter(changes))} applies to the training of the encoder: give --encoder too"
         )
     return recipe.changed(schedule=changes)

@@ -97,7 +97,10 @@ def parse_places(texts: Collection[str], topic: str) -> tuple[str, frozenset[str
     """
     named = {dead_letters_of(found["topic"]) for found in map(_WHOLE.fullmatch, texts) if found}
     if len(named) > 1:
-        raise BadSettings(f"places of several topics ({', '.join(sorted(named))}): name one")
+        raise BadSettings(
+            f"these positions are in several topics ({', '.join(sorted(named))}): "
+            "give those of one topic"
+        )
     dead_letters = named.pop() if named else dead_letters_of(topic)
     return dead_letters, frozenset(_whole_place(text, dead_letters) for text in texts)
 
@@ -113,5 +116,5 @@ def _whole_place(text: str, dead_letters: str) -> str:
     if found := _SHORT.fullmatch(text):
         return f"{dead_letters}[{found['partition']}]@{found['offset']}"
     raise BadSettings(
-        f"{text!r} is no place: give PARTITION:OFFSET, or {dead_letters}[PARTITION]@OFFSET"
+        f"{text!r} is not a position: give PARTITION:OFFSET, or {dead_letters}[PARTITION]@OFFSET"
     )

@@ -115,8 +115,8 @@ class DeadLetterLimit:
     def __init__(self, share: float = 0.5, window: int = 50) -> None:
         if not 0 < share <= 1 or window < 1:
             raise BadSettings(
-                f"dead-letter limit {share} of {window}; the share must be above 0 and at most 1, "
-                f"the window at least 1"
+                f"dead-letter limit {share} of {window}: the fraction must be above 0 and at "
+                "most 1, the window at least 1"
             )
         self._share = share
         self._recent: deque[bool] = deque(maxlen=window)
@@ -132,6 +132,6 @@ class DeadLetterLimit:
         full = len(self._recent) == self._recent.maxlen
         if full and n_dead > self._share * len(self._recent):
             raise TooManyDeadLetters(
-                f"{n_dead} of the last {len(self._recent)} records were dead letters, the last one "
-                f"because: {reason}. Mend the producer, or raise --max-dead-letters."
+                f"{n_dead} of the last {len(self._recent)} records became dead letters; the "
+                f"last one because: {reason}. Fix the producer, or raise --max-dead-letters."
             )

@@ -65,8 +65,8 @@ def plan_retry(
     chosen = choice.records(box)
     if box.letters and not chosen:
         raise BadSettings(
-            f"{choice.part.topic} holds {len(box.letters):,} dead letters, and none that fits all "
-            "of --graph, --exception, --from and --to"
+            f"{choice.part.topic} holds {len(box.letters):,} dead letters, but none that "
+            "matches all of --graph, --exception, --from and --to"
         )
     fresh = [one for one in chosen if again or not one.was_sent_again]
     return Plan([(one, to or _origin(one.first)) for one in fresh], len(chosen) - len(fresh))
@@ -195,7 +195,9 @@ def _publish(outlet: Outlet, batch: Sequence[_Sendable], at: datetime) -> None:
             f"another retry of {batch[0].letter.topic} has taken over, and sends the rest"
         ) from error
     except DeliveryFailed as error:
-        raise DeliveryFailed(f"{error}. What was sent is marked: run it again") from error
+        raise DeliveryFailed(
+            f"{error}. What was sent is marked: run the command again to send the rest"
+        ) from error
 
 
 def _origin(letter: DeadLetter) -> str:
@@ -203,5 +205,5 @@ def _origin(letter: DeadLetter) -> str:
         return letter.added["icd_dlq_topic"]
     except KeyError as error:
         raise BadSettings(
-            f"{letter.place} does not say which topic it came from: say where to (--to-topic)"
+            f"{letter.place} does not name the topic it came from: give one with --to-topic"
         ) from error

@@ -175,8 +175,8 @@ class Processes(Generic[Job, Result]):
                 reason = "it ended before it was open"
                 process = self._replaced(process, reason, attempt=attempt)
         raise WorkersLost(
-            f"{ATTEMPTS} worker processes in a row ended before they were open: their log says "
-            f"why, or memory is short; give more, or fewer than {self.count} processes"
+            f"{ATTEMPTS} worker processes in a row ended before they were ready: see their log. "
+            f"If memory is short, give more memory, or fewer than {self.count} processes"
         )
 
     def _done(self, job: Job) -> Result:
@@ -200,9 +200,9 @@ class Processes(Generic[Job, Result]):
                 raise result
             return result  # type: ignore[no-any-return]
         raise Overloaded(
-            f"{name}: {ATTEMPTS} worker processes were ended from outside while "
-            f"they were at it, as the system does when memory runs out: give more memory, or fewer "
-            f"than {self.count} processes; what was done stays done"
+            f"{name}: {ATTEMPTS} worker processes were killed while they worked on it, as the "
+            f"system does when memory runs out: give more memory, or fewer than {self.count} "
+            "processes. Completed work is kept"
         )
 
     @contextmanager

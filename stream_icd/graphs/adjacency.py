@@ -67,7 +67,7 @@ def _as_matrix(graph: Any) -> coo_array:
         return _from_edge_index(np.asarray(graph[0]), graph[1], None)
     if hasattr(graph, "__array__") or isinstance(graph, list | tuple):
         return _from_array(_as_array(graph), type(graph).__name__)
-    raise BadSettings(f"a {type(graph).__name__} is no graph known here; give {ACCEPTED}")
+    raise BadSettings(f"a {type(graph).__name__} is not a supported graph; give {ACCEPTED}")
 
 
 def _is_whole_number(value: Any) -> bool:
@@ -78,19 +78,19 @@ def _as_array(graph: Any) -> NDArray[Any]:
     try:
         return np.asarray(graph)
     except ValueError as error:  # such as rows of different lengths
-        raise BadInput(f"a {type(graph).__name__} that is no array: {error}") from error
+        raise BadInput(f"a {type(graph).__name__} is not an array: {error}") from error
 
 
 def _from_array(array: NDArray[Any], kind: str) -> coo_array:
     """A dense adjacency matrix, or pairs."""
     what = f"a {kind} of {array.dtype} of shape {array.shape}"
     if array.dtype.kind not in "biuf" or array.ndim != 2:
-        raise BadInput(f"{what} is no graph known here; give {ACCEPTED}")
+        raise BadInput(f"{what} is not a supported graph; give {ACCEPTED}")
     whole = array.dtype.kind in "iu"
     if array.shape == (2, 2) and whole and array.tolist() != [[0, 1], [1, 0]]:
         raise BadInput(
-            f"{what} may be two pairs or the adjacency of two nodes; give (edge_index, num_nodes), "
-            f"or a scipy sparse matrix"
+            f"{what} may be two pairs or the adjacency of two nodes: give (edge_index, "
+            "num_nodes), or a scipy sparse matrix"
         )
     if array.shape[0] == array.shape[1]:
         return coo_array(array.astype(np.float64))

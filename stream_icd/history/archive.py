@@ -196,7 +196,9 @@ def read_partition(store: Store, partition: Partition) -> list[ArchivedWindow]:
             continue
         found.sort(key=lambda noted: noted.received)
         return list({noted.identity: noted for noted in found}.values())
-    raise HistoryDamaged(f"{store.place}/{partition.folder} changed all the time; try again")
+    raise HistoryDamaged(
+        f"{store.place}/{partition.folder} kept changing while it was read: try again"
+    )
 
 
 def data_files(store: Store, partition: Partition) -> list[str]:
@@ -220,7 +222,7 @@ def read_window(store: Store, noted: ArchivedWindow) -> pa.Table:
         except FileNotFoundError:
             moved = read_partition(store, noted.partition)
             noted = next((one for one in moved if one.identity == noted.identity), noted)
-    raise HistoryDamaged(f"{store.place}/{noted.path} is gone")
+    raise HistoryDamaged(f"{store.place}/{noted.path} no longer exists")
 
 
 def read_message(store: Store, noted: ArchivedWindow) -> Message:

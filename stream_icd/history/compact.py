@@ -98,7 +98,7 @@ def _merge(store: Store, path: str, part: list[ArchivedWindow]) -> None:
     store.put(path, to_parquet(part, (read_window(store, noted) for noted in part)))
     merged = {(noted.identity, noted.rows) for noted in read_footer(store, path)}
     if merged != {(noted.identity, noted.rows) for noted in part}:
-        raise HistoryDamaged(f"{store.place}/{path} does not hold what was written to it")
+        raise HistoryDamaged(f"{store.place}/{path} does not contain what was written to it")
 
 
 def _parts(found: list[ArchivedWindow], most_rows: int) -> Iterator[list[ArchivedWindow]]:

@@ -86,8 +86,8 @@ def _write(tables: Iterator[pa.Table], kind: Format, sink: object) -> int:
         for table in tables:
             if table.schema != first.schema:
                 raise BadSettings(
-                    f"graph {table['graph'][0].as_py()!r} has other types of ids than the ones "
-                    f"before it: one file has one type; choose one graph with --graph"
+                    f"graph {table['graph'][0].as_py()!r} has other types of ids than the "
+                    "graphs before it, and a file has one type: choose one graph with --graph"
                 )
             writer.write_table(table)
             rows += table.num_rows

@@ -71,8 +71,8 @@ def partition_of(kind: Kind, graph: str, window: Window) -> Partition:
     """
     if len(quote(graph, safe="")) > MOST_GRAPH_BYTES:
         raise LimitExceeded(
-            f"graph {graph:.40}… has a name of {len(quote(graph, safe=''))} bytes as in a URL; "
-            f"the archive takes {MOST_GRAPH_BYTES}"
+            f"the name of graph {graph:.40}… has {len(quote(graph, safe=''))} bytes when "
+            f"written as in a URL; the archive allows {MOST_GRAPH_BYTES}"
         )
     return Partition(window.start.astimezone(UTC).date(), graph, kind)
 

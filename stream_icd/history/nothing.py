@@ -28,14 +28,14 @@ def nothing_selected(store: Store, selection: Selection) -> StreamIcdError:
     """The error for a selection that holds no window: names what the archive has instead."""
     if not store.is_there():
         return SourceNotFound(
-            f"there is no {store.place}: give the folder or URI of an archive, which "
-            f"`stream-icd consume archive` fills"
+            f"there is no archive at {store.place}: give a folder or URI that `stream-icd "
+            "consume archive` writes to"
         )
     days = partitions(store, Selection(selection.kind))
     if not days:
         return SourceNotFound(
-            f"{store.place} holds no archived {selection.kind}; "
-            f"to fill it from the topics: stream-icd consume archive {store.place}"
+            f"{store.place} holds no archived {selection.kind}; to archive them: stream-icd "
+            f"consume archive {store.place}"
         )
     graphs = sorted({day.graph for day in days})
     if selection.graph is not None and selection.graph not in graphs:
@@ -57,6 +57,7 @@ def _nothing_of_that_model_or_time(store: Store, selection: Selection) -> Stream
     of_model = [one for one in found if replace(selection, start=None, end=None).holds(one)]
     start, end = selection.start or "the beginning", selection.end or "the end"
     return BadSettings(
-        f"{store.place} holds no {selection.kind} whose windows begin from {start} to {end}; its "
-        f"windows begin from {of_model[0].window.start} to {of_model[-1].window.start}"
+        f"{store.place} holds no {selection.kind} with windows that start from {start} to "
+        f"{end}; its windows start from {of_model[0].window.start} to "
+        f"{of_model[-1].window.start}"
     )

@@ -179,8 +179,8 @@ def read_footer(store: Store, path: str) -> list[ArchivedWindow]:
         raise
     except (pa.ArrowException, OSError, KeyError, ValueError, TypeError) as error:
         raise HistoryDamaged(
-            f"{store.place}/{path} is no file of an archive ({type(error).__name__}: {error}); "
-            f"move it away"
+            f"{store.place}/{path} is not a file of an archive ({type(error).__name__}: "
+            f"{error}): move it away"
         ) from error
 
 

@@ -105,7 +105,7 @@ def preset(data_set: str, variant: Variant = "ICD-M") -> Recipe:
     (2048, 1024, 512)
     """
     if data_set not in _DATA_SETS:
-        raise BadSettings(f"no recipe for {data_set!r}; there are {', '.join(PRESETS)}")
+        raise BadSettings(f"no recipe for {data_set!r}: choose from {', '.join(PRESETS)}")
     shape, tuning = _DATA_SETS[data_set], _TUNINGS[variant][data_set]
     return Recipe(
         name=data_set,

@@ -156,15 +156,15 @@ class Recipe(_Settings):
     def _fits_together(self) -> Self:
         if self.discriminator_widths[0] != self.encoder.widths[-1]:
             raise BadSettings(
-                f"the discriminator reads {self.discriminator_widths[0]} columns and the encoder "
-                f"writes {self.encoder.widths[-1]}; make the two equal"
+                f"the discriminator reads {self.discriminator_widths[0]} columns, but the "
+                f"encoder writes {self.encoder.widths[-1]}: make both equal"
             )
         if self.discriminator_widths[-1] != 1:
             raise BadSettings(
                 f"the discriminator's last width is {self.discriminator_widths[-1]}; it must be 1"
             )
         if min(self.split) < 0 or abs(sum(self.split) - 1) > 1e-9:
-            raise BadSettings(f"split {self.split} must be shares that add to 1")
+            raise BadSettings(f"split {self.split} must be fractions that add up to 1")
         return self
 
     def changed(self, **changes: Any) -> Recipe:

@@ -93,7 +93,7 @@ def as_scripts(recipe: Recipe, *names: str) -> Recipe:
     """
     for name in names or OPTIONS:
         if name not in OPTIONS:
-            raise BadSettings(f"no option {name!r}; there are {', '.join(OPTIONS)}")
+            raise BadSettings(f"no option {name!r}: choose from {', '.join(OPTIONS)}")
         recipe = recipe.changed(**OPTIONS[name].change_to(OPTIONS[name].scripts))
     return recipe
 

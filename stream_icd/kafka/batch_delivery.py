@@ -169,9 +169,9 @@ class BatchDelivery:
             return
         if isinstance(failure, NameTaken) or self._member.wait_for(self._has_namesake):
             raise NameTaken(
-                f"another worker of group {self._group} has started under the name of this one "
-                f"(STREAM_ICD_INSTANCE_ID={name}) and has taken its place. If both are meant to "
-                "work, give each a name of its own"
+                f"another worker of group {self._group} has started with the same name "
+                f"(STREAM_ICD_INSTANCE_ID={name}) and has replaced this one. To run both, give "
+                "each its own name"
             ) from failure
 
     def _has_namesake(self) -> bool:

@@ -63,9 +63,9 @@ def resolve(settings: KafkaSettings, wanted: Delivery) -> Delivery:
         return Delivery.EXACTLY_ONCE
     if wanted is Delivery.EXACTLY_ONCE:
         raise NotSupported(
-            f"exactly-once was asked for, and the broker at {settings.bootstrap_servers} "
-            f"({found.software}) shows aborted records to its readers: use at-least-once, or "
-            "Apache Kafka"
+            f"exactly-once is not possible: the broker at {settings.bootstrap_servers} "
+            f"({found.software}) shows aborted records to readers. Use at-least-once, or Apache "
+            "Kafka"
         )
     log.warning(
         "delivery is at-least-once: the broker at %s (%s) shows aborted records",
@@ -175,7 +175,7 @@ class ExactlyOnce:
         except DeliveryFailed as error:
             if is_fenced(error) and self._clock.now() - began < CERTAIN * self._timeout_s:
                 raise NameTaken(
-                    f"another program has begun transactions as {self._name}"
+                    f"another program has started transactions as {self._name}"
                 ) from error
             raise
 

@@ -75,8 +75,8 @@ def _loopback(host: str) -> str:
         parsed = None
     if parsed is None or not parsed.is_loopback:
         raise BadSettings(
-            f"the embedded broker listens on loopback only, not on {host!r}: "
-            f"use {LOOPBACK}, or run Apache Kafka for other machines to reach"
+            f"the embedded broker listens on loopback only, not on {host!r}: use {LOOPBACK}, or "
+            "run Apache Kafka to serve other machines"
         )
     return address
 
@@ -110,8 +110,8 @@ def _held_port(address: str, port: int) -> Iterator[int]:
             held.bind((address, port))
         except OSError as error:
             raise BadSettings(
-                f"no broker can listen on {address}:{port} ({error.strerror}): stop what does, or "
-                f"take another port (--port; 0 is a free one)"
+                f"cannot listen on {address}:{port} ({error.strerror}): stop the program that "
+                "uses this port, or give another one (--port; 0 chooses a free one)"
             ) from error
         port = int(held.getsockname()[1])
         if sys.platform != "linux":

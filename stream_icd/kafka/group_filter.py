@@ -24,9 +24,9 @@ def keep_to_filter(settings: KafkaSettings, topic: str, group: str, graph: str |
     if noted != {"graph": graph}:
         theirs = None if noted is None else noted["graph"]
         raise BadSettings(
-            f"group {group} reads {_named(theirs)} of {topic}, and this worker wants "
+            f"group {group} reads {_named(theirs)} of {topic}, but this worker wants "
             f"{_named(graph)}: they would lose each other's records. Give this worker another "
-            "--group, or none: its default group is named after --graph"
+            "--group, or none (the default group is named after --graph)"
         )
 
 

@@ -72,8 +72,8 @@ def skip_to(
         end = admin.ends([at])[at]
         if offset <= start or (exact_ends and offset > end):
             raise BadSettings(
-                f"group {group} is to read {topic}[{partition}] from offset {start}, and the topic "
-                f"ends at {end}: {offset} skips nothing, or what is not there yet"
+                f"group {group} would read {topic}[{partition}] from offset {start}, and the "
+                f"topic ends at {end}: {offset} skips nothing, or is after the end"
             )
         admin.move_group(group, {at: offset})
     return Skipped(partition, start, offset)

@@ -49,11 +49,12 @@ class HeldOffsets:
         held, since = min(self._since.items(), key=lambda item: item[1])
         if now - since > self._patience_s:
             raise OffsetHeld(
-                f"group {self._group}: for {now - since:.0f} s the broker has kept its position in "
-                f"{held.topic}[{held.partition}] back for a transaction, which should have ended "
-                f"after {self._settings.transaction_timeout_s:g} s (transaction_timeout_s). Find "
-                "it and end it with Kafka's own `kafka-transactions.sh find-hanging` and "
-                "`… abort`, then start again; see docs/guarantees.md"
+                f"group {self._group}: for {now - since:.0f} s the broker has held back its "
+                f"position in {held.topic}[{held.partition}] because of a transaction that "
+                f"should have ended after {self._settings.transaction_timeout_s:g} s "
+                "(transaction_timeout_s). Find and end the transaction with Kafka's own "
+                "`kafka-transactions.sh find-hanging` and `… abort`, then start again; see "
+                "docs/guarantees.md"
             )
 
     def _broker_answers(self) -> bool:

@@ -210,13 +210,13 @@ class Membership:
             return self._member.poll(timeout_s, max_records)
         except OffsetGone as error:
             raise OffsetGone(
-                f"group {self._group}: {error}; {what_is_left(self._member)}. To go on there, "
+                f"group {self._group}: {error}; {what_is_left(self._member)}. To continue there, "
                 f"{self._skip}"
             ) from error
         except Undecodable as error:
             raise RecordUndecodable(
-                f"group {self._group}: {error}. To go on after them, {self._skip} "
-                f"--to {error.partition.partition}:{error.end}"
+                f"group {self._group}: {error}. To continue after them, {self._skip} --to "
+                f"{error.partition.partition}:{error.end}"
             ) from error
         except ClientStuck as error:
             if self._stop.is_set():

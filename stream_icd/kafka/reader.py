@@ -121,7 +121,7 @@ def _at_offsets(start: Mapping[int, int], begins: Offsets, ends: Offsets) -> Off
         if not begins[p] <= offset <= ends[p]:
             raise OffsetGone(
                 f"{p.topic}[{p.partition}] holds the offsets from {begins[p]} up to, not "
-                f"including, {ends[p]}: {offset} is not among them"
+                f"including, {ends[p]}; it does not hold {offset}"
             )
     return positions
 
@@ -190,7 +190,7 @@ def _poll(reader: Reader) -> Polled:
     except OffsetGone as error:
         raise OffsetGone(f"{error}; {what_is_left(reader)}") from error
     except RecordUndecodable as error:
-        raise RecordUndecodable(f"{error}. To read on, start after them") from error
+        raise RecordUndecodable(f"{error}. To continue, start after them") from error
 
 
 def what_is_left(reader: Reader) -> str:

@@ -79,7 +79,7 @@ class KafkaSettings(Settings):
         for name in ("ssl_password", "sasl_password"):
             file = given.get(f"{name}_file")
             if file is not None and given.get(name) is not None:
-                raise ValueError(f"both {name} and {name}_file are given: leave out one")
+                raise ValueError(f"both {name} and {name}_file are set: leave out one")
             if file is not None:
                 read[name] = _secret_of(Path(str(file)), f"{name}_file")
         return given | read

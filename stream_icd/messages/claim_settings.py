@@ -42,7 +42,7 @@ class ClaimSettings(Settings):
             return None
         if "://" not in value:
             if not value.strip():
-                raise ValueError("it is empty: give a folder or a URI, or leave it out")
+                raise ValueError("it is empty: give a folder or a URI, or omit it")
             return Path(value).expanduser().absolute().as_uri()
         refuse_password(value)
         return value

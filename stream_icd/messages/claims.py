@@ -50,11 +50,14 @@ def redeem(record: Record, claims: ClaimSettings, limits: Limits = DEFAULT_LIMIT
     if claim is None:
         return record
     if record.value:
-        raise BadClaim(f"a value of {len(record.value)} bytes, and a claim on {claim.uri!r:.200}")
+        raise BadClaim(
+            f"the message has both a value of {len(record.value)} bytes and a claim "
+            f"on {claim.uri!r:.200}"
+        )
     if claim.n_bytes > limits.decoded_bytes:
         raise LimitExceeded(
-            f"{claim.uri!r:.200} is said to be {claim.n_bytes} bytes; "
-            f"the limit is {limits.decoded_bytes}"
+            f"the claimed object {claim.uri!r:.200} has {claim.n_bytes} bytes; the limit is "
+            f"{limits.decoded_bytes}"
         )
     path = _path(claim, claims)
     value = _fetch(claim, path, _opened(claims))
@@ -84,14 +87,14 @@ def _path(claim: Claim, claims: ClaimSettings) -> str:
     """
     if claims.place is None:
         raise ClaimRefused(
-            f"the bytes are said to be at {claim.uri!r:.200}; {SETTING} is not set here: set it "
-            f"to what the sender has it set to"
+            f"the message claims {claim.uri!r:.200}, but {SETTING} is not set here: set it to "
+            "the value that the sender uses"
         )
     place, path = f"{claims.place}/", claim.uri.removeprefix(f"{claims.place}/")
     if not claim.uri.startswith(place) or not _PATH.fullmatch(path):
         raise ClaimRefused(
-            f"the bytes are said to be at {claim.uri!r:.200}; only plain names below {place} "
-            f"({SETTING}) are read"
+            f"the message claims {claim.uri!r:.200}; only plain names below {place} ({SETTING}) "
+            "are read"
         )
     return path
 
@@ -105,8 +108,8 @@ def _fetch(claim: Claim, path: str, store: Store) -> bytes:
         ) from error
     if value is None or sha256(value) != claim.sha256:
         raise ClaimedObjectAltered(
-            f"{claim.uri} holds other bytes than the message says "
-            f"({claim.n_bytes}, SHA-256 {claim.sha256})"
+            f"{claim.uri} does not have the size and SHA-256 of the message ({claim.n_bytes} "
+            f"bytes, {claim.sha256})"
         )
     return value
 

@@ -50,7 +50,7 @@ class TopicRange:
     def __post_init__(self) -> None:
         named = [set(one) for one in (self.start, self.end) if isinstance(one, dict)]
         if any(one != named[0] for one in named):
-            raise BadSettings("--from and --to name different partitions: name the same ones")
+            raise BadSettings("--from and --to name different partitions: give the same ones")
 
     def holds(self, record: Placed) -> bool:
         """Whether a record of the topic is one of them."""
@@ -92,7 +92,7 @@ def parse_position(option: str, text: str | None, n_partitions: int) -> Position
     if re.fullmatch(r"\d+", text):
         if n_partitions > 1:
             raise BadSettings(
-                f"{option} {text}: the topic has {n_partitions} partitions; say which, such as "
+                f"{option} {text}: the topic has {n_partitions} partitions; name them, such as "
                 f"0:{text},1:{text}"
             )
         return {0: int(text)}

@@ -100,6 +100,6 @@ def _server(host: str, port: int) -> _Server:
         return kind((host, port), _Handler)
     except OSError as error:
         raise BadSettings(
-            f"nothing can be served on {host} port {port}: {error.strerror}; choose another "
-            "--metrics-port, or --metrics-host"
+            f"cannot serve metrics on {host} port {port}: {error.strerror}; give another "
+            "--metrics-port or --metrics-host"
         ) from error

@@ -1,4 +1,4 @@
-"""Options that several commands share, said once."""
+"""Options that several commands share."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ BootstrapServers = Annotated[
     typer.Option(
         "--bootstrap-servers",
         "-b",
-        help="Kafka bootstrap servers, HOST:PORT[,HOST:PORT]; by default those of "
-        "STREAM_ICD_BOOTSTRAP_SERVERS, else 127.0.0.1:9092.",
+        help="Kafka bootstrap servers, HOST:PORT[,HOST:PORT]. Default: those set in the "
+        "environment, otherwise 127.0.0.1:9092.",
         show_default=False,
     ),
 ]
@@ -40,8 +40,8 @@ MetricsPort = Annotated[
     typer.Option(
         min=0,
         max=65535,
-        help="Serve Prometheus metrics, /healthz and /readyz on this port, such as 9464; by "
-        "default none are served.",
+        help="Serve Prometheus metrics, /healthz and /readyz on this port, such as 9464. "
+        "Default: do not serve them.",
         show_default=False,
     ),
 ]
@@ -49,38 +49,43 @@ MetricsPort = Annotated[
 MetricsHost = Annotated[
     str,
     typer.Option(
-        help="Address to serve metrics on; 0.0.0.0 serves other machines too, without protection."
+        help="Address to serve metrics on. 0.0.0.0 serves other machines too, without a password."
     ),
 ]
 
 OnlyGraph = Annotated[
     str | None,
-    typer.Option("--graph", help="Only this graph; by default all.", show_default=False),
+    typer.Option("--graph", help="Only this graph. Default: all graphs.", show_default=False),
 ]
 
 Group = Annotated[
     str | None,
     typer.Option(
-        help="Consumer group, whose members share the work. By default stream-icd- and the name "
-        "of this program, and the graph if --graph is given; archive adds the topic to any group.",
+        help="Consumer group; its members share the work. Default: stream-icd-NAME, where NAME is "
+        "that of this command, or stream-icd-NAME-GRAPH with --graph. archive appends the topic.",
         show_default=False,
     ),
 ]
 
 Delivery = Annotated[
     Literal["auto", "exactly-once", "at-least-once"],
-    typer.Option(help="What is promised after a failure; auto: the best this broker can keep."),
+    typer.Option(
+        help="Delivery guarantee after a failure; auto: the strongest that the broker supports."
+    ),
 ]
 
 MaxDeadLetters = Annotated[
     float,
-    typer.Option(help="Stop if more than this fraction of the last 50 records were bad."),
+    typer.Option(
+        help="Stop if more than this fraction of the last 50 records became dead letters; "
+        "1: never stop."
+    ),
 ]
 
 Rate = Annotated[
     float | None,
     typer.Option(
-        help="Maximum rate, snapshots per second; by default unlimited.", show_default=False
+        help="Maximum rate, in snapshots per second. Default: unlimited.", show_default=False
     ),
 ]
 
@@ -96,7 +101,7 @@ Again = Annotated[
     bool,
     typer.Option(
         "--again",
-        help="Also send snapshots that the topic already holds; by default they are skipped.",
+        help="Also send snapshots that the topic already holds. Default: skip them.",
     ),
 ]
 
@@ -104,7 +109,7 @@ Correct = Annotated[
     bool,
     typer.Option(
         "--correct",
-        help="Also send snapshots that the topic holds with other content: corrections.",
+        help="Send corrections: snapshots that the topic holds with other content.",
     ),
 ]
 
@@ -123,8 +128,8 @@ Late = Annotated[
     typer.Option(
         "--late-rows",
         metavar="FILE",
-        help="Write rows that arrive after their window has closed to this file, as JSON lines; by "
-        "default GRAPH.late.jsonl.",
+        help="Write rows that arrive after their window has closed to this file, as JSON lines. "
+        "Default: GRAPH.late.jsonl.",
         show_default=False,
     ),
 ]
@@ -132,7 +137,7 @@ Late = Annotated[
 Lateness = Annotated[
     str,
     typer.Option(
-        help="How late rows may arrive, such as 30s; windows stay open this long after their end."
+        help="Keep windows open for rows that arrive this long after their end, such as 30s."
     ),
 ]
 
@@ -167,7 +172,7 @@ QuietAfter = Annotated[
     str | None,
     typer.Option(
         help="With --topic: stop waiting for partitions without records for this long, such as "
-        "30s; by default, windows wait for all partitions.",
+        "30s. Default: windows wait for all partitions.",
         show_default=False,
     ),
 ]

@@ -23,7 +23,7 @@ Last = Annotated[
 ]
 
 Graph = Annotated[
-    str | None, typer.Option(help="Only this graph; by default all.", show_default=False)
+    str | None, typer.Option(help="Only this graph. Default: all graphs.", show_default=False)
 ]
 
 Speed = Annotated[

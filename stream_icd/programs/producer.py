@@ -201,17 +201,17 @@ class Changed:
         """
         if self._ids:
             raise ContentChanged(
-                f"{topic} holds {len(self._ids):,} of the snapshots with other content, and they "
-                f"were not sent: {listed(self._ids)}. --correct sends the changed ones as "
-                "corrections, --again sends everything once more"
+                f"{len(self._ids):,} snapshots were not sent, because {topic} holds them with "
+                f"other content: {listed(self._ids)}. Send them as corrections with --correct, "
+                "or send everything again with --again"
             )
 
 
 def _refuse_nothing_but_bad_rows(sent: Published, run: ProducerRun) -> None:
     if run.bad_rows.count and not sent.snapshots and not sent.already_sent:
         raise NoGoodRows(
-            f"no snapshot was sent: nothing could be made of the input, which has "
-            f"{run.bad_rows.count:,} bad rows; the first of them: {run.bad_rows.first}"
+            f"no snapshot was sent: the input has {run.bad_rows.count:,} bad rows and no good "
+            f"ones; the first bad row: {run.bad_rows.first}"
         )
 
 

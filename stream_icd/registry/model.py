@@ -79,7 +79,7 @@ def save_model(model: Model, folder: str | os.PathLike[str]) -> None:
     """
     target = open_store(os.fspath(folder))
     if target.exists(RECIPE_FILE):
-        raise BadSettings(f"{target.place} holds a model already; save this one to a new folder")
+        raise BadSettings(f"{target.place} already holds a model; save this one to a new folder")
     head: dict[str, Any]
     if can_be_made_again(model.recipe, model.weights):
         head = {"format": SEEDED, "weights": "seed", "sha256": digest(model.weights)}
@@ -152,7 +152,7 @@ def _head(store: Store, content: bytes) -> dict[str, Any]:
     try:
         head = tomllib.loads(content.decode())
     except (ValueError, RecursionError) as error:  # of both decoders, and of endless numbers
-        raise ModelDamaged(f"{path} is no TOML: {error}") from error
+        raise ModelDamaged(f"{path} is not TOML: {error}") from error
     version = head.get("format")
     if "refined" in head:  # what bp was called before
         head["bp"] = head.pop("refined")
@@ -205,7 +205,7 @@ def _read_weights(store: Store, head: dict[str, Any], recipe: Recipe) -> Weights
     try:
         tensors = dict(deserialize(content))  # type: ignore[no-untyped-call]
     except SafetensorError as error:
-        raise ModelDamaged(f"{path} is no safetensors file: {error}") from error
+        raise ModelDamaged(f"{path} is not a safetensors file: {error}") from error
     kinds = {name: (one["dtype"], tuple(one["shape"])) for name, one in tensors.items()}
     expected = {name: ("F32", shape) for name, shape in shapes.items()}
     if kinds != expected:

@@ -48,8 +48,8 @@ def folder_of(name: str) -> Store:
     folder = open_store(name)
     if not folder.is_there():
         raise ModelNotFound(
-            f"no model {name!r}: give a folder, or one of the shipped: {', '.join(shipped)}; "
-            f"stream-icd models list says what each is for"
+            f"no model {name!r}: give a folder, or one of the shipped models: "
+            f"{', '.join(shipped)}; stream-icd models list shows what each is for"
         )
     return folder
 

@@ -54,7 +54,9 @@ def parse_tempo(speed: str | None, rate: str | None, *, fastest: bool = False) -
     (Tempo(speed=10.0, rate=None), Tempo(speed=None, rate=50.0))
     """
     if fastest and (speed or rate):
-        raise BadSettings("--as-fast-as-possible goes with neither --speed nor --rate")
+        raise BadSettings(
+            "--as-fast-as-possible excludes --speed and --rate: leave it out, or leave them out"
+        )
     return Tempo(_number("--speed", speed, "x"), _number("--rate", rate, "/s"))
 
 

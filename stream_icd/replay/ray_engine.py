@@ -63,9 +63,9 @@ class RayActors:
             return ray.get(actor.detect.remote(job))
         except died as error:
             raise Overloaded(
-                f"{self.redetection.name(job)}: {ATTEMPTS} actors died while they were at it, as "
-                f"they do when memory runs out: give more memory, or fewer than {self.workers} "
-                f"workers; what was done stays done"
+                f"{self.redetection.name(job)}: {ATTEMPTS} actors died while they worked on it, "
+                "as they do when memory runs out: give more memory, or fewer than "
+                f"{self.workers} workers. Completed work is kept"
             ) from error
 
 

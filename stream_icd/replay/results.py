@@ -154,7 +154,7 @@ def results_topic(
     """
     if topic == COMMUNITIES and not into_live:
         raise BadSettings(
-            f"{topic} is the live topic: its subscribers would take results of the past for new "
-            f"ones. Give another --out-topic, or say --into-live"
+            f"{topic} is the live topic: its subscribers would take past results for new ones. "
+            "Give another --out-topic, or confirm with --into-live"
         )
     return TopicResults(settings, topic, partitions)

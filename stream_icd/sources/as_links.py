@@ -75,11 +75,11 @@ def _links_of_pairs(content: bytes, delimiter: str, name: str, on_bad_row: OnBad
     )
     for line in invalid:
         if not line.startswith("#"):
-            on_bad_row(BadRow(f"{name}: {line!r:.80} is no pair of AS numbers"))
+            on_bad_row(BadRow(f"{name}: {line!r:.80} is not a pair of AS numbers"))
     good = pc.and_(_is_as_number(text["src"]), _is_as_number(text["dst"]))
     for row in text.filter(pc.invert(good)).to_pylist():
         if not row["src"].startswith(b"#"):
-            on_bad_row(BadRow(f"{name}: {row['src']!r:.40}, {row['dst']!r:.40} are no AS numbers"))
+            on_bad_row(BadRow(f"{name}: {row['src']!r:.40}, {row['dst']!r:.40} are not AS numbers"))
     return text.filter(good).cast(pa.schema({"src": pa.string(), "dst": pa.string()})).cast(PAIRS)
 
 
@@ -94,7 +94,7 @@ def _links_of_routes(lines: Iterable[bytes], name: str, on_bad_row: OnBadRow) ->
         try:
             links.update(links_of_path(path.decode()))
         except ValueError:
-            on_bad_row(BadRow(f"{name}: {path!r:.80} is no AS path"))
+            on_bad_row(BadRow(f"{name}: {path!r:.80} is not an AS path"))
     src, dst = zip(*sorted(links), strict=True) if links else ((), ())
     return pa.table([pa.array(src, pa.int64()), pa.array(dst, pa.int64())], schema=PAIRS)
 
@@ -105,7 +105,7 @@ def _paths(lines: Iterable[bytes], name: str, on_bad_row: OnBadRow) -> Iterator[
         if len(fields) > PATH_FIELD + 1:
             yield fields[PATH_FIELD]
         elif line.strip() and not _says_nothing_of_links(line, fields):
-            on_bad_row(BadRow(f"{name}: {line!r:.80} is no route of bgpdump -m"))
+            on_bad_row(BadRow(f"{name}: {line!r:.80} is not a route of bgpdump -m"))
 
 
 def _says_nothing_of_links(line: bytes, fields: list[bytes]) -> bool:

@@ -68,7 +68,9 @@ def read_as_topology(
     """
     times = _times(path)
     if not times:
-        raise SourceNotFound(f"{path} holds no date; expected files named as19971108.txt or so")
+        raise SourceNotFound(
+            f"{path} holds no date: expected files with names such as as19971108.txt"
+        )
     windows = _windows(sorted(times), window)
     wanted = {
         one: [times[time] for time in members]
@@ -204,7 +206,7 @@ def _members(path: Path) -> Mapping[str, OpenFile]:
         archive = tarfile.open(path)  # noqa: SIM115 - the readers below outlive this function
         members = [member for member in archive.getmembers() if member.isfile()]
     except DAMAGED as error:
-        raise BadSettings(f"{path} is no tar archive, or a damaged one: {error}") from error
+        raise BadSettings(f"{path} is not a tar archive, or is damaged: {error}") from error
 
     def opens(member: tarfile.TarInfo) -> OpenFile:
         return lambda: cast(IO[bytes], archive.extractfile(member))

@@ -62,7 +62,7 @@ def _refuse_header(rows: pa.Table) -> None:
     )
     if is_header:
         names = ", ".join(str(first[name][0]) for name in ("src", "dst"))
-        raise BadInput(f"the first line ({names}) is a header that names no edges; {EXPECTED}")
+        raise BadInput(f"the first line ({names}) is a header without columns of edges; {EXPECTED}")
 
 
 def _all_match(column: pa.ChunkedArray, pattern: str) -> bool:

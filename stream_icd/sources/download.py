@@ -53,7 +53,7 @@ def fetch(
 
 def _file(data: PublicData, url: str, folder: Path, on_progress: OnProgress) -> Path:
     if urlsplit(url).scheme not in ("http", "https"):
-        raise BadSettings(f"{url} is no web address")
+        raise BadSettings(f"{url} is not a web address")
     name = url.rpartition("/")[2]
     whole, part = folder / name, folder / f"{name}.part"
     if not whole.exists():
@@ -101,8 +101,8 @@ def _check(file: Path, sha256: str | None) -> None:
     if found != sha256:
         file.unlink()
         raise BadSettings(
-            f"{file.name} has SHA-256 {found}, expected {sha256}; it was thrown away. Try again; "
-            f"if it stays so, its owner has changed it"
+            f"{file.name} has SHA-256 {found}, expected {sha256}; the file was deleted. Try "
+            "again; if the error repeats, its owner has changed it"
         )
 
 
@@ -116,7 +116,7 @@ def _unpack(archive: Path, folder: Path) -> None:
             content.extractall(unpacking)  # which keeps every name inside the folder
     except zipfile.BadZipFile as error:
         archive.unlink()
-        raise BadSettings(f"{archive.name} is damaged ({error}) and was thrown away") from error
+        raise BadSettings(f"{archive.name} is damaged ({error}) and was deleted") from error
     unpacking.rename(unpacked)
 
 

@@ -25,11 +25,11 @@ def parse_duration(text: str) -> timedelta:
     """
     parts = ONE.findall(text)
     if not parts or "".join(number + unit for number, unit in parts) != text:
-        raise BadSettings(f"{text!r} is no duration; write 90s, 1h30m or 3d (ms, s, m, h, d, w)")
+        raise BadSettings(f"{text!r} is not a duration: write 90s, 1h30m or 3d (ms, s, m, h, d, w)")
     try:
         return timedelta(seconds=sum(float(number) * SECONDS[unit] for number, unit in parts))
     except OverflowError as error:
-        raise BadSettings(f"{text!r} is too long a duration") from error
+        raise BadSettings(f"the duration {text!r} is too long") from error
 
 
 def microseconds(span: timedelta) -> int:

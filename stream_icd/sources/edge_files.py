@@ -56,11 +56,11 @@ def watch_edge_files(
         BadSettings: it is no folder, or `every_s` is not positive.
     """
     if not folder.exists():
-        raise SourceNotFound(f"nothing at {folder}; make the folder, then put edge lists there")
+        raise SourceNotFound(f"nothing at {folder}: create the folder and put edge lists there")
     if not folder.is_dir():
-        raise BadSettings(f"{folder} is no folder; give the folder that the file is in")
+        raise BadSettings(f"{folder} is not a folder: give the folder that contains the file")
     if every_s is not None and every_s <= 0:
-        raise BadSettings(f"looking every {every_s:g} s; give a span above 0")
+        raise BadSettings(f"every {every_s:g} s: the interval must be above 0")
     reading = _Reading(graph, id_kind, window, on_bad_row)
     if every_s is not None:
         return Source(None, _watch(folder, reading, every_s, stop))
@@ -126,7 +126,7 @@ def _read_all(
 
 def _snapshot(file: Path, window: Window, reading: _Reading) -> Snapshot:
     if file.suffix in PICKLES:
-        raise BadInput("a pickle runs whatever program it holds when it is opened; save GraphML")
+        raise BadInput("opening a pickle can run any code: save GraphML instead")
     edges = read_edge_list(file, reading.id_kind, reading.on_bad_row)
     return snapshot_from_pairs(
         edges["src"],

@@ -47,7 +47,9 @@ def read_edge_list(file: Path, id_kind: IdKind, on_bad_row: OnBadRow) -> pa.Tabl
     except MemoryError:
         raise
     except (*DAMAGED, pa.ArrowException, ElementTree.ParseError) as error:
-        raise BadInput(f"it is damaged, or of another form than its name says: {error}") from error
+        raise BadInput(
+            f"it is damaged, or has another format than its name says: {error}"
+        ) from error
     if not batches:
         raise BadInput("it is empty")
     kind = kind_of_ids(batches[0].rows["src"]) if id_kind == "auto" else id_kind
@@ -103,8 +105,8 @@ def _named(table: pa.Table) -> pa.Table:
     if ends is None:
         refuse_labels(table.column_names)
         raise BadInput(
-            f"it has the columns {', '.join(table.column_names)}; "
-            f"expected src, dst and perhaps weight"
+            f"it has the columns {', '.join(table.column_names)}; expected src, dst and "
+            "optionally weight"
         )
     names = {"src": ends[0], "dst": ends[1]}
     for weight in _weight_column(table.column_names):
@@ -125,7 +127,7 @@ def _checked(batch: RawRows, kind: IdKind, on_bad_row: OnBadRow) -> pa.Table:
     for index in np.flatnonzero(~good):
         values = batch.rows.slice(int(index), 1).to_pylist()[0]
         shown = ", ".join(f"{name} {value!r:.40}" for name, value in values.items())
-        on_bad_row(BadRow(f"{batch.origin}:{batch.place[index]}: {shown} is no edge"))
+        on_bad_row(BadRow(f"{batch.origin}:{batch.place[index]}: {shown} is not an edge"))
     table = pa.table(columns)
     return table if good.all() else table.filter(pa.array(good))
 
@@ -143,7 +145,7 @@ def _graphml(content: IO[bytes]) -> pa.Table:
     """Nodes, edges and the edges' attribute `weight`; its first graph."""
     text = content.read()
     if b"<!ENTITY" in text:
-        raise BadInput("its XML defines entities, which may expand without end; it needs none")
+        raise BadInput("its XML defines entities, which can expand without limit: remove them")
     src: list[str | None] = []
     dst: list[str | None] = []
     weights: list[str | None] = []

@@ -41,7 +41,7 @@ class LabelTable:
         if "node" not in columns or name is None:
             raise BadSettings(
                 f"{path} has the columns {', '.join(columns) or 'none'}; a table of labels has "
-                f"node and community, and perhaps snapshot or window_start"
+                "node and community, and optionally snapshot or window_start"
             )
         self._of = next((one for one in OF if one in columns), None)
         wanted = ["node", name, *([self._of] if self._of else [])]
@@ -79,7 +79,9 @@ class LabelTable:
             return list(batch["snapshot"].cast(pa.string()).to_pylist())
         times, good = read_times(batch["window_start"], "s", "UTC")
         if not good.all():
-            raise BadSettings(f"{self._path}: a window_start is no time; give ISO 8601 or seconds")
+            raise BadSettings(
+                f"{self._path}: a window_start is not a time; give ISO 8601 or seconds"
+            )
         return list(times.tolist())
 
     def _names(self, snapshot: Snapshot) -> list[object]:

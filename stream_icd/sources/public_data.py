@@ -107,4 +107,4 @@ def public_data(name: str) -> PublicData:
     for data in CATALOGUE:
         if data.name == name:
             return data
-    raise BadSettings(f"no data {name!r}; there are {', '.join(d.name for d in CATALOGUE)}")
+    raise BadSettings(f"no data set {name!r}: choose from {', '.join(d.name for d in CATALOGUE)}")

@@ -91,7 +91,7 @@ def _read_files(
         except MemoryError:
             raise
         except (*DAMAGED, pa.ArrowException) as error:
-            on_bad_row(BadRow(f"{file.name} is damaged, the rest of it was not used: {error}"))
+            on_bad_row(BadRow(f"{file.name} is damaged; the rest of it was not used: {error}"))
 
 
 def _form(file: Path) -> Read | None:
@@ -133,7 +133,7 @@ def _read_text(
     if missing or len(set(header)) < len(header):
         raise BadSettings(
             f"{name} has the columns {', '.join(header)}; expected {', '.join(columns)}. Name "
-            f"them, or give --columns where the first line is a row"
+            "them, or give --columns if the first line is a row"
         )
     for batch in _batches(first.encode(), content):
         if batch.strip():
@@ -184,7 +184,7 @@ def _parse(
     )
     for number, text in sorted(bad.items()):
         if text.strip():
-            on_bad_row(BadRow(f"{name}:{lines_before + number}: {text!r:.80} is no row"))
+            on_bad_row(BadRow(f"{name}:{lines_before + number}: {text!r:.80} is not a row"))
     texts = lines.split("\n")
     skipped = [number - 1 for number in bad if texts[number - 1]]
     numbers = np.delete(np.arange(len(texts)), skipped)

@@ -62,7 +62,8 @@ class TaxiSettings:
             raise BadSettings(f"sample={self.sample}; an edge needs two taxis")
         if self.stale < self.tick:
             raise BadSettings(
-                f"stale ({self.stale}) is below tick ({self.tick}): some fixes would never count"
+                f"stale ({self.stale}) is below tick ({self.tick}): some positions would never "
+                "be used"
             )
 
     @property

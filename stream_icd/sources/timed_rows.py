@@ -90,18 +90,18 @@ def _checked(batch: RawRows, columns: Columns, kind: IdKind, on_bad_row: OnBadRo
     values: dict[str, pa.Array | Floats] = {}
     for name, column in columns.ids.items():
         values[name], readable = read_ids(batch.rows[column], kind)
-        _report(batch, column, good & ~readable, f"no {kind} id (--ids)", on_bad_row)
+        _report(batch, column, good & ~readable, f"not of type {kind} (--ids)", on_bad_row)
         good &= readable
     for name, (column, is_good) in columns.numbers.items():
         values[name], readable = read_numbers(batch.rows[column], is_good)
-        _report(batch, column, good & ~readable, "out of range or no number", on_bad_row)
+        _report(batch, column, good & ~readable, "out of range or not a number", on_bad_row)
         good &= readable
     rows = TimedRows(batch.origin, batch.stream, batch.place, time, pa.table(values))
     return rows if good.all() else rows.where(good)
 
 
 def _no_time(columns: Columns) -> str:
-    return f"no time: neither ISO 8601 nor {columns.time_unit} since 1970 (--time-unit)"
+    return f"not a time: neither ISO 8601 nor {columns.time_unit} since 1970 (--time-unit)"
 
 
 def _report(batch: RawRows, column: str, bad: Mask, why: str, on_bad_row: OnBadRow) -> None:

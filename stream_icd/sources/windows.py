@@ -112,8 +112,8 @@ class Hopping:
     def __post_init__(self) -> None:
         if not timedelta(0) < self.hop <= self.size:
             raise BadSettings(
-                f"windows of {self.size} every {self.hop}: both must be above 0, and the second at "
-                f"most the first, so that no row falls between two windows"
+                f"windows of {self.size} every {self.hop}: both must be above 0, and the "
+                "interval at most the length, so that no row falls between two windows"
             )
 
     def late(self, time: Times, watermark: Times) -> NDArray[np.bool_]:
@@ -173,7 +173,7 @@ class Session:
 
     def __post_init__(self) -> None:
         if self.gap <= timedelta(0):
-            raise BadSettings(f"a gap of {self.gap} ends no session; give a span above 0")
+            raise BadSettings(f"session gap {self.gap}: it must be above 0")
 
     def late(self, time: Times, watermark: Times) -> NDArray[np.bool_]:
         mask: NDArray[np.bool_] = time < watermark

@@ -224,7 +224,7 @@ def _kinds(event: str | Collection[str] | None) -> frozenset[str] | None:
         return None
     kinds = frozenset([event] if isinstance(event, str) else event)
     if unknown := kinds - set(KINDS):
-        raise BadSettings(f"there is no event {min(unknown)!r}; there are {', '.join(KINDS)}")
+        raise BadSettings(f"unknown event {min(unknown)!r}: choose from {', '.join(KINDS)}")
     return kinds
 
 

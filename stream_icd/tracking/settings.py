@@ -43,4 +43,4 @@ class TrackSettings:
 
     def _check(self, name: str, good: bool, rule: str) -> None:
         if not good:
-            raise BadSettings(f"{name}={getattr(self, name)}; it must be {rule}")
+            raise BadSettings(f"{name}={getattr(self, name)}: it must be {rule}")

@@ -96,7 +96,9 @@ def _options(description: str, rest: str) -> Options:
     for part in filter(None, rest.split(",")):
         name, given, value = part.partition("=")
         if not given or not value:
-            raise BadSettings(f"{description!r}: {part!r} is no name=value; the forms are\n{FORMS}")
+            raise BadSettings(
+                f"{description!r}: {part!r} is not name=value; the forms are\n{FORMS}"
+            )
         options[name] = value
     return options
 

@@ -27,6 +27,6 @@ def split_in_order(graphs: Sequence[Graph], shares: tuple[float, float, float]) 
     parts = graphs[:first], graphs[first:second], graphs[second:]
     if any(share > 0 and not part for share, part in zip(shares, parts, strict=True)):
         raise BadSettings(
-            f"{len(graphs)} graphs are too few for shares {shares}; one each is least"
+            f"{len(graphs)} graphs are too few to split by {shares}: each part needs at least one"
         )
     return parts

@@ -65,8 +65,8 @@ class Runner:
         self.step.begin([record])
         if self._is_ours(record):
             error = CrashedWorker(
-                f"work on it ended {GIVEN_UP_AFTER} workers in a row, the last time so: {how}. The "
-                "logs of these workers say more. Fix the cause, then run `stream-icd dlq retry`"
+                f"it ended {GIVEN_UP_AFTER} workers in a row, the last time like this: {how}. "
+                "See the logs of these workers. Fix the cause, then run `stream-icd dlq retry`"
             )
             yield from self._published(record, Refused("crashed", error))
 

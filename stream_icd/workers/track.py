@@ -150,6 +150,6 @@ class Tracker(Step):
 
 def _ahead(found: Communities, settings: TrackSettings) -> LimitExceeded:
     return LimitExceeded(
-        f"the window ends at {found.window.end}, too far ahead of the clock; the limit is "
-        f"{settings.ahead}: if the source's times are right, raise --ahead of the tracker"
+        f"the window ends at {found.window.end}, too far in the future; the limit is "
+        f"{settings.ahead}. If the source's times are right, raise --ahead of the tracker"
     )

@@ -13,5 +13,5 @@ from stream_icd.errors import BadSettings
 def test_threads_are_refused_where_they_would_do_nothing(threads: str) -> None:
     done = CliRunner().invoke(app, ["--threads", threads])
     assert isinstance(done.exception, BadSettings)
-    assert f"--threads {threads} would do nothing" in str(done.exception)
+    assert f"--threads {threads} has no effect" in str(done.exception)
     assert "--processes" in str(done.exception)

@@ -196,9 +196,9 @@ def test_only_what_is_chosen_is_sent_and_only_if_it_is_meant(
     dry = dlq("retry", "--topic", topic_name, "--graph", "g0", "--dry-run").stderr
     assert f"2 records to {topic_name}" in dry
     assert "2 LimitExceeded" in dry
-    with pytest.raises(BadSettings, match="say which"):
+    with pytest.raises(BadSettings, match="choose dead letters"):
         dlq("retry", "--topic", topic_name)
-    with pytest.raises(BadSettings, match="either places, or --all"):
+    with pytest.raises(BadSettings, match="either positions, or --all"):
         dlq("retry", "0:1", "--topic", topic_name, "--all")
     with pytest.raises(BadSettings, match=r"holds no dead letter .*\[0\]@77"):
         dlq("retry", "0:1", "0:77", "--topic", topic_name)

@@ -227,10 +227,10 @@ def test_a_group_goes_on_where_it_was(
 @pytest.mark.parametrize(
     ("options", "advice"),
     [
-        (("--event", "eaten"), "there are born, grown, shrunk, merged, split, continued, died"),
+        (("--event", "eaten"), "choose from born, grown, shrunk, merged, split, continued, died"),
         (("--node", "1", "--event", "born"), "leave out --event"),
         (("--format", "parquet"), "--out FILE.parquet or --out FOLDER go together"),
-        (("--members",), "say which with --community or --node"),
+        (("--members",), "name it with --community or --node"),
         (("--out", "x"), "--out FILE.parquet or --out FOLDER go together"),
         (("--group", "g", "--from", "beginning"), "leave out start (--from)"),
     ],

@@ -126,7 +126,7 @@ def test_weights_of_a_repeated_pair_add() -> None:
         (PAIRS.T, "ndarray.*shape (3, 2).*transpose"),
         (np.ones((3, 4, 4)), "ndarray of float64 of shape (3, 4, 4).*networkx"),
         (np.array([["a", "b"], ["b", "c"]]), "ndarray of <U1"),
-        ([[0, 1], [1]], "list that is no array"),
+        ([[0, 1], [1]], "list is not an array"),
         ([[-1, 3, 4], [0, 1, 2]], "-1..4"),
     ],
 )
@@ -138,5 +138,7 @@ def test_a_graph_that_is_none_is_refused_with_its_fault(graph: object, words: st
 
 @pytest.mark.parametrize(("graph", "kind"), [("a graph", "str"), (3, "int"), ({0: [1]}, "dict")])
 def test_an_unknown_kind_is_named_and_told_what_to_give(graph: object, kind: str) -> None:
-    with pytest.raises(BadSettings, match=f"a {kind} is no graph.*NetworkX.*adjacency()"):
+    with pytest.raises(
+        BadSettings, match=f"a {kind} is not a supported graph.*NetworkX.*adjacency()"
+    ):
         as_adjacency(graph)

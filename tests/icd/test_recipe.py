@@ -44,7 +44,7 @@ def test_an_unknown_preset_is_told_which_there_are() -> None:
         ({"unheard_of": 1}, "unheard_of"),
         ({"encoder": {"widths": (128,)}}, "widths"),
         ({"encoder": {"widths": (128, 0, 32)}}, "widths"),
-        ({"encoder": {"widths": (128, 64)}}, "make the two equal"),
+        ({"encoder": {"widths": (128, 64)}}, "make both equal"),
         ({"discriminator_widths": (32, 16)}, "must be 1"),
         ({"losses": {"alpha": -1}}, "alpha"),
         ({"losses": {"rows": 0}}, "rows"),

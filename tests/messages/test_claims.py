@@ -398,7 +398,9 @@ def test_an_object_that_was_altered_is_named(
     record, path = claimed(0), the_object(claims)
     whole = path.read_bytes()
     path.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]) if altered is None else altered)
-    with pytest.raises(ClaimedObjectAltered, match=f"{path.name} holds other bytes"):
+    with pytest.raises(
+        ClaimedObjectAltered, match=f"{path.name} does not have the size and SHA-256"
+    ):
         redeem(record, claims)
 
 
@@ -463,7 +465,7 @@ def test_an_announced_size_above_the_limit_is_refused_unread(
     record, path = claimed(0), the_object(claims)
     size = path.stat().st_size
     path.unlink()  # it is not even looked for
-    with pytest.raises(LimitExceeded, match=f"said to be {size} bytes; the limit is {size - 1}"):
+    with pytest.raises(LimitExceeded, match=f"has {size} bytes; the limit is {size - 1}"):
         redeem(record, claims, Limits(decoded_bytes=size - 1))
 
 

@@ -44,7 +44,7 @@ def test_strict_stops_at_the_first_bad_row(
     folder = day_with_bad_rows(tmp_path)
     done = produce_as(embedded, str(folder), "--graph", topic_name, "--strict")
     assert done.returncode == 65
-    assert "BadRow: as19971108.txt: 'bad0' is no pair of AS numbers" in done.stderr
+    assert "BadRow: as19971108.txt: 'bad0' is not a pair of AS numbers" in done.stderr
     assert "Traceback" not in done.stderr
 
 

@@ -238,7 +238,7 @@ def test_nothing_but_bad_rows_is_a_failure(produce: Produce, tmp_path: Path) -> 
         status, said = produce(example, *arguments)
         assert (status, summary(said)["snapshots"]) == (65, 0), example
         assert said.splitlines()[-1].startswith("NoGoodRows: no snapshot was sent: "), example
-        assert "bad rows; the first of them: " in said
+        assert "bad rows and no good ones; the first bad row: " in said
 
 
 @pytest.mark.parametrize("name", PRODUCERS)

@@ -143,7 +143,7 @@ def test_a_page_that_is_gone_is_told_alike(server: str, tmp_path: Path) -> None:
 
 
 def test_only_web_addresses_are_fetched(tmp_path: Path) -> None:
-    with pytest.raises(BadSettings, match="no web address"):
+    with pytest.raises(BadSettings, match="not a web address"):
         fetch(offered("file:///etc/passwd"), tmp_path)
 
 

@@ -90,8 +90,8 @@ BAD_FILES: dict[str, tuple[bytes, str]] = {
     "torn.csv.gz": (gzip.compress(b"1,2\n" * 99)[:20], "damaged"),
     "bomb.graphml": (b'<!DOCTYPE g [<!ENTITY a "b">]><graphml/>', "entities"),
     "other.parquet": (b"", "expected src, dst"),
-    "graph.pickle": (pickle.dumps(EDGES), "pickle runs"),
-    "graph.gpickle": (b"", "pickle runs"),
+    "graph.pickle": (pickle.dumps(EDGES), "pickle can run any code"),
+    "graph.gpickle": (b"", "pickle can run any code"),
 }
 
 
@@ -277,7 +277,7 @@ def test_a_folder_that_is_not_there_or_empty_is_told(tmp_path: Path) -> None:
     with pytest.raises(SourceNotFound, match="holds no edge list"):
         watch_edge_files(tmp_path)
     (tmp_path / "a.csv").write_text("1,2\n")
-    with pytest.raises(BadSettings, match="is no folder"):
+    with pytest.raises(BadSettings, match="is not a folder"):
         watch_edge_files(tmp_path / "a.csv")
     with pytest.raises(BadSettings, match="above 0"):
         watch_edge_files(tmp_path, every_s=0)

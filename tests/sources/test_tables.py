@@ -104,19 +104,19 @@ def test_a_file_larger_than_a_batch_is_read_whole(
 
 
 BAD_ROWS = {
-    "10,1": "rows.csv:3: '10,1' is no row",
-    "10,1,2,3": "is no row",
-    "yesterday,1,2": "rows.csv:3: t 'yesterday' is no time",
-    "1e300,1,2": "no time",
-    "nan,1,2": "no time",
-    "2020-13-01,1,2": "no time",
-    "10,x,2": "src 'x' is no integer id",
-    "10,1,": "dst '' is no integer id",
-    "10,1,007": "no integer id",
-    "10,1,99999999999999999999": "no integer id",
-    '10,"1,2': "is no row",
-    '10,1,"2" x': "is no row",
-    "10,1,\udcff": "no integer id",
+    "10,1": "rows.csv:3: '10,1' is not a row",
+    "10,1,2,3": "is not a row",
+    "yesterday,1,2": "rows.csv:3: t 'yesterday' is not a time",
+    "1e300,1,2": "not a time",
+    "nan,1,2": "not a time",
+    "2020-13-01,1,2": "not a time",
+    "10,x,2": "src 'x' is not of type integer",
+    "10,1,": "dst '' is not of type integer",
+    "10,1,007": "not of type integer",
+    "10,1,99999999999999999999": "not of type integer",
+    '10,"1,2': "is not a row",
+    '10,1,"2" x': "is not a row",
+    "10,1,\udcff": "not of type integer",
 }
 
 

@@ -27,7 +27,7 @@ from stream_icd.wire.snapshots import encode_snapshot
         ("sbm:nodes=3", "no graphs at or of kind 'sbm'"),
         ("no/such/folder", "no graphs at"),
         ("gn:mixing=0.3", "unknown mixing"),
-        ("gn:p_in", "'p_in' is no name=value"),
+        ("gn:p_in", "'p_in' is not name=value"),
         ("gn:p_in=high", "could not convert"),
         ("as:graphs=3", "'path'"),
         ("events:path=rows.csv,sort=maybe", "maybe"),

@@ -107,7 +107,7 @@ def test_a_window_made_in_a_program_is_in_the_calendar_too() -> None:
 )
 def test_ends_have_one_type_even_where_one_is_null(dst: pa.Array) -> None:
     value = write_table(pa.table({"src": [1], "dst": dst}))
-    with pytest.raises(BadSnapshot, match="give both one type"):
+    with pytest.raises(BadSnapshot, match="give both the same type"):
         decode_snapshot(SNAPSHOT.key, value, SNAPSHOT.headers)
 
 

@@ -1,4 +1,4 @@
-"""`stream-icd dlq`: look at dead letters, and send them again."""
+"""`stream-icd dlq`: list and show dead letters, and send them again."""
 
 from __future__ import annotations
 
@@ -23,9 +23,7 @@ app = typer.Typer(
 
 SNAPSHOTS = "icd.snapshots.v1"
 
-Topic = Annotated[
-    str, typer.Option(help="Topic whose dead letters are meant, if no place names it.")
-]
+Topic = Annotated[str, typer.Option(help="Topic of the dead letters, if no position names it.")]
 Exception_ = Annotated[
     str | None,
     typer.Option(
@@ -38,7 +36,7 @@ First = Annotated[
     str | None,
     typer.Option(
         "--from",
-        help="Start: a time, an offset, or PARTITION:OFFSET,… in the dead-letter topic; by default "
+        help="Start: a time, an offset, or PARTITION:OFFSET,… in the dead-letter topic. Default: "
         "the beginning.",
         show_default=False,
     ),
@@ -46,14 +44,14 @@ First = Annotated[
 Last = Annotated[
     str | None,
     typer.Option(
-        "--to", help="End (not included), as --from; by default the end.", show_default=False
+        "--to", help="End (not included), see --from. Default: the end.", show_default=False
     ),
 ]
 
 
 @app.command("list")
 def list_(
-    topic: Annotated[str, typer.Argument(help="Topic whose dead letters are listed.")] = SNAPSHOTS,
+    topic: Annotated[str, typer.Argument(help="Topic to list the dead letters of.")] = SNAPSHOTS,
     everywhere: Annotated[
         bool, typer.Option("--all", help="List the dead letters of all topics.")
     ] = False,
@@ -63,13 +61,13 @@ def list_(
     last: Last = None,
     format: Annotated[
         Literal["table", "json"],
-        typer.Option(help="Table, or JSON lines with everything but the value."),
+        typer.Option(help="table: for people; json: JSON lines with everything except the value."),
     ] = "table",
     bootstrap_servers: BootstrapServers = None,
 ) -> None:
-    """List dead letters: which records, when, why, and whether they were retried.
+    """List dead letters: which records, when, why, and whether they were sent again.
 
-    A record that several workers dead-lettered, or that failed again, is listed once.
+    One line per record, even if several workers could not read it or it failed again.
 
     stream-icd dlq list
 
@@ -105,7 +103,10 @@ def list_(
 def show(
     place: Annotated[
         str,
-        typer.Argument(help="PARTITION:OFFSET, or TOPIC[PARTITION]@OFFSET as in lists and logs."),
+        typer.Argument(
+            metavar="POSITION",
+            help="PARTITION:OFFSET, or TOPIC[PARTITION]@OFFSET as in lists and logs.",
+        ),
     ],
     topic: Topic = SNAPSHOTS,
     out: Annotated[
@@ -143,6 +144,7 @@ def retry(
     places: Annotated[
         list[str] | None,
         typer.Argument(
+            metavar="POSITION",
             help="PARTITION:OFFSET, or TOPIC[PARTITION]@OFFSET as in lists and logs.",
             show_default=False,
         ),
@@ -159,17 +161,20 @@ def retry(
         str | None,
         typer.Option(
             "--to-topic",
-            help="Topic to send them to; by default the topic that each came from.",
+            help="Topic to send them to. Default: the topic that each came from.",
             show_default=False,
         ),
     ] = None,
     again: Annotated[
-        bool, typer.Option("--again", help="Also those that have been retried before, once each.")
+        bool,
+        typer.Option(
+            "--again", help="Also send those that have been sent again before, once each."
+        ),
     ] = False,
     rate: Annotated[
         float | None,
         typer.Option(
-            help="Maximum rate, records per second; by default unlimited.", show_default=False
+            help="Maximum rate, in records per second. Default: unlimited.", show_default=False
         ),
     ] = None,
     dry_run: Annotated[
@@ -179,9 +184,9 @@ def retry(
 ) -> None:
     """Send dead letters again, each once, to the topic that they came from.
 
-    Key, value and headers are unchanged. What was sent is marked in the dead-letter topic: after an
-    interruption, run the command again to send the rest. A record that fails again becomes another
-    dead letter, which counts the attempts.
+    Key, value and headers are unchanged. The command marks in the dead-letter topic what it has
+    sent: after an interruption, run it again to send the rest. If a record fails again, its new
+    dead letter counts the attempts.
 
       stream-icd dlq retry --graph as733 --exception LimitExceeded --dry-run
 
@@ -191,9 +196,11 @@ def retry(
     from stream_icd.dead_letters.choice import parse_places
 
     if everything and places:
-        raise BadSettings("give either places, or --all")
+        raise BadSettings("give either positions, or --all")
     if not (everything or places or graph or exception or first or last):
-        raise BadSettings("say which: places, --graph, --exception, --from, --to, or --all")
+        raise BadSettings(
+            "choose dead letters: give positions, --graph, --exception, --from, --to, or --all"
+        )
     settings = kafka_settings(bootstrap_servers)
     dead_letters, wanted = parse_places(places or [], topic)
     choice = _choice(settings, dead_letters, wanted, graph, exception, first, last)

@@ -1,4 +1,4 @@
-"""`stream-icd history`: look into the archive, take rows out, merge small files."""
+"""`stream-icd history`: inspect, export and compact the archive."""
 
 from __future__ import annotations
 
@@ -119,10 +119,10 @@ def export(
     last: Last = None,
     revisions: Annotated[
         Literal["newest", "all"],
-        typer.Option(help="Of corrected windows: the newest revision, or all of them."),
+        typer.Option(help="Corrected windows: export the newest revision only, or all."),
     ] = "newest",
 ) -> None:
-    """Write archived rows into one file: edges of snapshots, or communities of nodes.
+    """Write archived rows to one file: edges of snapshots, or communities of nodes.
 
     stream-icd history export history/ --kind communities --out result.csv
 
@@ -145,7 +145,7 @@ def compact(
     graph: Graph = None,
     before: Annotated[
         str | None,
-        typer.Option(help="Merge files of days before this one; by default today, UTC."),
+        typer.Option(help="Merge files of days before this one. Default: today, UTC."),
     ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print what would be merged, and change nothing.")

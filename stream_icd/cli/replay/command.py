@@ -1,4 +1,4 @@
-"""`stream-icd replay`: detect snapshots of the past again."""
+"""`stream-icd replay`: run detection again on past snapshots."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ EngineName = Literal["serial", "pool", "ray"]
 Model = Annotated[
     str,
     typer.Option(
-        help="Name of a shipped model, a version such as as@8168f91e (an error if it has changed), "
-        "or the folder of a model: a path, or a URI."
+        help="Name of a shipped model, a version such as as@8168f91e (an error if the model has "
+        "another one), or the folder of a model: a path or a URI."
     ),
 ]
 Method = Annotated[
@@ -47,13 +47,13 @@ WhichEngine = Annotated[
 Workers = Annotated[
     int | None,
     typer.Option(
-        min=1, help="Number of processes or actors; by default one per core.", show_default=False
+        min=1, help="Number of processes or actors. Default: one per core.", show_default=False
     ),
 ]
 RayAddress = Annotated[
     str | None,
     typer.Option(
-        help="Address of a Ray cluster, such as auto; by default one is started here.",
+        help="Address of a Ray cluster, such as auto. Default: a local cluster is started.",
         show_default=False,
     ),
 ]
@@ -81,14 +81,14 @@ def topic(
         str | None,
         typer.Option(
             "--from",
-            help="Start: a time, an offset, or PARTITION:OFFSET,…; by default the beginning.",
+            help="Start: a time, an offset, or PARTITION:OFFSET,…. Default: the beginning.",
             show_default=False,
         ),
     ] = None,
     last: Annotated[
         str | None,
         typer.Option(
-            "--to", help="End (not included), as --from; by default the end.", show_default=False
+            "--to", help="End (not included), see --from. Default: the end.", show_default=False
         ),
     ] = None,
     source: Annotated[str, typer.Option("--topic", help="Topic that holds the snapshots.")] = (
@@ -202,7 +202,7 @@ def history(
     from stream_icd.store import open_store
 
     if (out is None) == (out_topic is None):
-        raise BadSettings("say where results go: either --out or --out-topic")
+        raise BadSettings("give either --out or --out-topic for the results")
     options = Options(
         model,
         method,

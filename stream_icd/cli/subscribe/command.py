@@ -1,4 +1,4 @@
-"""`stream-icd subscribe`: follow communities, their events, or one node."""
+"""`stream-icd subscribe`: receive communities, their events, or those of one node."""
 
 from __future__ import annotations
 
@@ -21,112 +21,116 @@ if TYPE_CHECKING:
     from stream_icd.subscribers.subscription import Subscription
     from stream_icd.tracking.gaps import Gap
 
-app = typer.Typer(help="Follow communities as they are found.")
+app = typer.Typer(help="Receive communities or their events.")
 
 
 @app.command()
 def subscribe(
     graph: Annotated[
-        str | None, typer.Option(help="Only this graph; by default all.", show_default=False)
+        str | None, typer.Option(help="Only this graph. Default: all graphs.", show_default=False)
     ] = None,
     events: Annotated[
-        bool, typer.Option("--events", help="Follow what happens to communities (icd.events.v1).")
+        bool, typer.Option("--events", help="Receive lifecycle events (icd.events.v1).")
     ] = False,
     event: Annotated[
         list[str] | None,
         typer.Option(
-            help="Only events of this kind; may be repeated: born, grown, shrunk, merged, split, "
-            "continued, died.",
+            help="Only this kind of event: born, grown, shrunk, merged, split, continued or died. "
+            "May be repeated.",
             show_default=False,
         ),
     ] = None,
     community: Annotated[
         int | None,
         typer.Option(
-            help="Only events that this community took part in, by its stable id.",
+            help="Only events of the community with this stable id.",
             show_default=False,
         ),
     ] = None,
     node: Annotated[
         str | None,
         typer.Option(
-            help="Tell when this node changes community, such as 701.", show_default=False
+            help="Report when this node, such as 701, changes community.", show_default=False
         ),
     ] = None,
     members: Annotated[
         bool,
-        typer.Option("--members", help="With --community or --node: the members of the community."),
+        typer.Option(
+            "--members", help="With --community or --node: show the members of the community."
+        ),
     ] = False,
     model: Annotated[
         str | None,
         typer.Option(
-            help="Only results of this model: its name, such as as, or its version.",
+            help="Only results of this model: a name, such as lfr, or a version.",
             show_default=False,
         ),
     ] = None,
     revisions: Annotated[
         Literal["newest", "all"],
         typer.Option(
-            help="Of past results that were corrected: the newest revision, or all of them."
+            help="Past results that were corrected: return the newest revision only, or all."
         ),
     ] = "newest",
     start: Annotated[
         str | None,
         typer.Option(
             "--from",
-            help="beginning, latest, or a time such as 2026-01-31T12:00:00Z; by default latest, "
-            "or where --group was.",
+            help="Start at beginning, at latest, or at a time such as 2026-01-31T12:00:00Z. "
+            "Default: latest, or the position of --group.",
             show_default=False,
         ),
     ] = None,
     until: Annotated[
-        Literal["forever", "end"], typer.Option(help="end: stop after what is there now.")
+        Literal["forever", "end"],
+        typer.Option(help="end: stop after the results that the topic holds now."),
     ] = "forever",
     limit: Annotated[
-        int | None, typer.Option(min=1, help="Stop after so many.", show_default=False)
+        int | None,
+        typer.Option(min=1, help="Stop after this number of results.", show_default=False),
     ] = None,
     group: Annotated[
         str | None,
         typer.Option(
-            help="Share the stream with this consumer group's other members, and go on after a "
-            "restart; by default everybody gets everything. With filters, Kafka's name of the "
-            "group has them too, such as GROUP-as733 with --graph as733.",
+            help="Consumer group: its members share the results, and a restarted one continues. "
+            "Filters are added to its name, such as GROUP-as733 with --graph as733. Default: no "
+            "group; each subscriber gets all results.",
             show_default=False,
         ),
     ] = None,
     format: Annotated[
         Literal["table", "json", "csv", "arrow", "parquet"],
         typer.Option(
-            help="A table for people, JSON lines for programs, CSV for spreadsheets, an Arrow "
-            "stream, or Parquet files."
+            help="table: for people; json: JSON lines; csv: for spreadsheets; arrow: an Arrow "
+            "stream; parquet: files, see --out."
         ),
     ] = "table",
     out: Annotated[
         Path | None,
         typer.Option(
-            help="Of --format parquet: FILE.parquet, whole when the stream ends, or a folder that "
-            "gets a file a result.",
+            help="With --format parquet: FILE.parquet, complete when the stream ends, or a folder "
+            "with one file per result.",
             show_default=False,
         ),
     ] = None,
     bootstrap_servers: BootstrapServers = None,
 ) -> None:
-    """Follow communities: one line per snapshot, until Ctrl-C or SIGTERM.
+    """Receive communities: one line per snapshot, until Ctrl-C or SIGTERM.
 
-    With --format json each line holds the whole result, its nodes and their communities too:
+    With --format json, each line is a complete result, with all nodes and their communities:
 
       stream-icd subscribe --from beginning --format json | jq '.n_communities'
 
-    With --format arrow standard output is one Arrow IPC stream, a row per node:
+    With --format arrow, standard output is one Arrow IPC stream, one row per node:
 
       stream-icd subscribe --from beginning --until end --format arrow > c.arrows
 
-    With --format parquet, a file that grows into FILE.parquet, or a folder of files:
+    With --format parquet, results are written to one file or to a folder:
 
       stream-icd subscribe --until end --format parquet --out c.parquet
 
-    Where `stream-icd consume track` runs, communities keep their ids from window to window, and
-    what happens to them can be followed: all of it, mergers and splits, one community, one node:
+    If `stream-icd consume track` runs, communities have stable ids and lifecycle events. Follow
+    all events, mergers and splits only, one community, or one node:
 
       stream-icd subscribe --events --graph as733
 
@@ -146,12 +150,12 @@ def subscribe(
     from stream_icd.subscribers import subscribe as following
 
     if node is not None and (event or community is not None):
-        raise BadSettings("--node follows one node through all events: leave out --event and "
+        raise BadSettings("--node reports all events of one node: leave out --event and "
                           "--community")  # fmt: skip
     if (format == "parquet") != (out is not None):
         raise BadSettings("--format parquet and --out FILE.parquet or --out FOLDER go together")
     if members and node is None and community is None:
-        raise BadSettings("--members shows one community: say which with --community or --node")
+        raise BadSettings("--members shows one community: name it with --community or --node")
     settings = kafka_settings(bootstrap_servers)
     topic = EVENTS if node is not None or events or event or community is not None else COMMUNITIES
     nothing_there = Emptiness(settings, topic, graph)

@@ -19,5 +19,5 @@ def encoder(kind: str) -> Encoder:
         BadSettings: no such encoder.
     """
     if kind not in ENCODERS:
-        raise BadSettings(f"no encoder {kind!r}; there are {', '.join(sorted(ENCODERS))}")
+        raise BadSettings(f"no encoder {kind!r}: choose from {', '.join(sorted(ENCODERS))}")
     return ENCODERS[kind]

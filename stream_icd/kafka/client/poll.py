@@ -102,8 +102,8 @@ class Poller:
             for p, offset in reads_next(self._consumer).items()
         )
         return ClientStuck(
-            f"the Kafka client has not returned for {waited_s:.0f} s; it was to read {places}. "
-            "Start again. If it stops at the same offset again, pass over that record"
+            f"the Kafka client has not returned for {waited_s:.0f} s while reading {places}. "
+            "Start again. If it stops at the same offset again, skip that record"
         )
 
 
@@ -123,8 +123,8 @@ def _check_room(consumer: Any) -> None:
     if isinstance(failure, client.InvalidReceiveError) and not consumer.paused():
         ours = ", ".join(f"{p.topic}[{p.partition}]" for p in sorted(consumer.assignment()))
         raise MessageTooLarge(
-            f"the next record of {ours} is too large: at most "
-            f"{consumer.config['receive_message_max_bytes']} bytes are taken as one answer "
-            f"({failure.args[0]}). Set STREAM_ICD_MAX_MESSAGE_BYTES to that length here, and a "
-            "store of claims where large snapshots are sent (docs/big_snapshots.md)"
+            f"the next record of {ours} is too large: a response may have at most "
+            f"{consumer.config['receive_message_max_bytes']} bytes ({failure.args[0]}). Set "
+            "STREAM_ICD_MAX_MESSAGE_BYTES to that length here, and a claim store where large "
+            "snapshots are sent (docs/big_snapshots.md)"
         )

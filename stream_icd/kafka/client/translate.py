@@ -57,8 +57,8 @@ def translate(error: Exception, doing: str) -> Exception:
     """The error of ours that says what `error` means for the caller of `doing`."""
     if lacks_right(error):
         return NotAllowed(
-            f"{doing}: {error}; the user that we logged in as lacks a right on it, and "
-            "docs/security.md lists what each program needs"
+            f"{doing}: {error}; the user of this program lacks a right. docs/security.md lists "
+            "what each program needs"
         )
     for theirs, ours in _MEANINGS:
         if isinstance(error, theirs):

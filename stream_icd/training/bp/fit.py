@@ -31,7 +31,9 @@ def fit_parameters(
     """
     linked = [graph for graph in graphs if graph.adjacency.nnz]
     if not linked:
-        raise BadSettings("there is nothing to learn from: give at least one graph that has edges")
+        raise BadSettings(
+            "there are no graphs to learn from: give at least one graph that has edges"
+        )
     if any(graph.labels is not None for graph in linked):
         return fit_labelled(linked, seed, threads, progress)
     return fit_unlabelled([graph.adjacency for graph in linked], seed, threads, progress)

@@ -60,9 +60,9 @@ def load_checkpoint(recipe: Recipe, folder: Path) -> Checkpoint | None:
             head = file.metadata() or {}
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except SafetensorError as error:
-        raise ModelDamaged(f"{path} cannot be read ({error}); remove it to start anew") from error
+        raise ModelDamaged(f"{path} cannot be read ({error}): delete it to start again") from error
     if head.get("recipe") != _digest(recipe):
-        raise BadSettings(f"{path} belongs to another recipe; give this run a folder of its own")
+        raise BadSettings(f"{path} belongs to another recipe: give this run its own folder")
     best = {
         name.removeprefix("best."): np.asarray(tensor)
         for name, tensor in tensors.items()
