@@ -114,7 +114,7 @@ def test_what_was_dead_lettered_is_listed_with_place_reason_and_counts(
     for command in (["list", topic_name], ["retry", "--dry-run", "--topic", topic_name]):
         with pytest.raises(BadSettings, match="no dead letter of graph h1; it holds those of g0"):
             dlq(*command, "--graph", "h1")
-    with pytest.raises(BadSettings, match="4 dead letters, and none that fits"):
+    with pytest.raises(BadSettings, match="4 dead letters, but none that matches"):
         dlq("retry", "--topic", topic_name, "--exception", "BadSnapshot", "--dry-run")
     assert len(listed(dlq, topic_name, "--from", "2020-01-01")) == 4
     assert {f"{topic_name}.dlq"} <= {one["topic"] for one in listed(dlq, "--all")}

@@ -179,7 +179,7 @@ def test_a_uri_that_nobody_knows_is_refused() -> None:
 def test_a_graph_whose_name_no_folder_can_have_is_bad_input(
     store: Store, snapshot: MakeSnapshot
 ) -> None:
-    with pytest.raises(BadInput, match="the archive takes 200"):
+    with pytest.raises(BadInput, match="the archive allows 200"):
         Archive(store).add("snapshots", encode_snapshot(snapshot(0, graph="g" * 201)))
 
 

@@ -56,7 +56,9 @@ def test_a_folder_that_is_not_there_is_named(command: str, tmp_path: Path) -> No
 
 
 def test_an_empty_folder_says_how_to_fill_it(tmp_path: Path) -> None:
-    with pytest.raises(SourceNotFound, match="holds no archived snapshots; to fill it .*archive"):
+    with pytest.raises(
+        SourceNotFound, match="holds no archived snapshots; to archive them: .*archive"
+    ):
         history("list", str(tmp_path))
 
 
@@ -69,7 +71,7 @@ def test_a_graph_that_matches_nothing_is_an_error(command: str, filled: Store) -
 
 
 def test_a_time_that_matches_nothing_names_the_times_there_are(filled: Store) -> None:
-    with pytest.raises(BadSettings, match="windows begin from 2026-01-01 .* to 2026-01-02 "):
+    with pytest.raises(BadSettings, match="windows start from 2026-01-01 .* to 2026-01-02 "):
         history("list", filled.uri, "--from", "2027-01-01")
 
 

@@ -455,7 +455,7 @@ def test_where_no_place_is_set_a_claim_is_refused_and_says_what_to_set(
 def test_a_message_cannot_both_hold_and_claim(
     claims: ClaimSettings, claimed: Callable[..., Record]
 ) -> None:
-    with pytest.raises(BadClaim, match="a value of 4 bytes, and a claim on"):
+    with pytest.raises(BadClaim, match="a value of 4 bytes and a claim on"):
         redeem(replace(claimed(0), value=b"both"), claims)
 
 

@@ -17,7 +17,7 @@ MOST_BYTES = 6 * 1000 * 1000
 
 
 def test_a_wrong_name_lists_the_right_ones() -> None:
-    with pytest.raises(ModelNotFound, match="one of the shipped: as, "):
+    with pytest.raises(ModelNotFound, match="one of the shipped models: as, "):
         open_model("nonesuch")
 
 

@@ -59,7 +59,8 @@ def test_a_record_that_kills_its_process_each_time_is_given_up_at_the_third_rest
     assert letter.value == b"kill"
     assert (said["icd_dlq_stage"], said["icd_dlq_exception"]) == (b"crashed", b"CrashedWorker")
     assert (
-        b"ended 3 workers in a row, the last time so: the process died" in said["icd_dlq_message"]
+        b"ended 3 workers in a row, the last time like this: the process died"
+        in said["icd_dlq_message"]
     )
 
 

@@ -91,7 +91,7 @@ class ClientAdmin:
             answers = self._admin.alter_group_offsets(group, positions(offsets))
         for partition, answer in sorted(answers.items()):
             if answer in (client.UnknownMemberIdError, client.RebalanceInProgressError):
-                raise BrokerError(f"group {group} is still at work: stop its members first")
+                raise BrokerError(f"group {group} still has running members: stop them first")
             if answer is not client.NoError:
                 place = f"partition {partition.partition}"
                 raise translate(answer(), f"move group {group} on in {place}")

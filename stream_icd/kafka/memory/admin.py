@@ -63,7 +63,7 @@ class MemoryAdmin:
             self._state.look()
             moved = self._state.group(group)
             if moved.members:
-                raise BrokerError(f"group {group} is still at work: stop its members first")
+                raise BrokerError(f"group {group} still has running members: stop them first")
             moved.committed |= offsets
 
     def members(self, group: str) -> dict[str, str]:
