@@ -181,7 +181,7 @@ def _read(store: Store, name: str, most_bytes: int) -> bytes:
     try:
         content = store.read(name, size)
     except FileNotFoundError as error:
-        raise ModelDamaged(f"{path} is missing; the model was not copied whole") from error
+        raise ModelDamaged(f"{path} is missing: copy the whole folder of the model") from error
     if content is None:
         raise ModelDamaged(f"{path} changed while it was read")
     return content

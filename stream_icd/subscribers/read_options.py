@@ -64,7 +64,7 @@ class ReadOptions:
     def __post_init__(self) -> None:
         if self.group is not None and (self.start is not None or self.until == "end"):
             raise BadSettings(
-                f"group {self.group!r} reads on from where it was, without end: leave out start "
+                f"group {self.group!r} continues at its position and does not end: leave out start "
                 f"(--from) and until (--until), or the group"
             )
 

@@ -47,7 +47,7 @@ def test_models_of_a_folder_are_listed_too(tmp_path: Path) -> None:
 
 def test_a_card_is_shown() -> None:
     assert models("show", "lfr") == (models_folder() / "lfr" / "card.md").read_text("utf-8")
-    with pytest.raises(ModelNotFound, match="models list says what each is for"):
+    with pytest.raises(ModelNotFound, match="models list shows what each is for"):
         models("show", "internet")
 
 
