@@ -15,6 +15,8 @@ help: ## List these commands
 demo: $(VENV)/.demo ## Producer, detector and subscriber on one machine; DATA=as733.parquet for real graphs
 	$(BIN)/stream-icd demo $(if $(DATA),--data '$(DATA)')
 
+# Three processes whose threads spin for each other's cores take five times as long.
+test: export OMP_NUM_THREADS ?= 1
 test: $(VENV)/.dev ## All tests, three at a time: most of them wait for brokers
 	$(BIN)/python -m pytest --numprocesses 3 --dist loadfile
 
