@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from time import perf_counter
+from time import perf_counter, process_time
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,11 +25,13 @@ class Results:
 
     nmi, accuracy: in percent, against the truth; None where there is none.
     modularity: in percent. excess: communities found less those asked for. seconds: of the run.
+    cpu_seconds: of all threads of this process during the run.
     """
 
     modularity: Floats
     excess: Floats
     seconds: Floats
+    cpu_seconds: Floats
     nmi: Floats | None
     accuracy: Floats | None
 
@@ -66,19 +68,19 @@ def compare(graphs: Iterable[BenchmarkGraph], methods: Mapping[str, Method]) -> 
 
 def _measure(method: Method, graph: BenchmarkGraph, n_communities: int, seed: int) -> list[float]:
     prepared = method.prepare(graph.adjacency)
-    start = perf_counter()
+    start, cpu_start = perf_counter(), process_time()
     found = method.run(prepared, n_communities, seed)
-    seconds = perf_counter() - start
+    seconds, cpu_seconds = perf_counter() - start, process_time() - cpu_start
     excess = len(np.unique(found)) - n_communities
-    row = [100 * modularity(graph.adjacency, found), excess, seconds]
+    row = [100 * modularity(graph.adjacency, found), excess, seconds, cpu_seconds]
     if graph.truth is not None:
         row += [100 * nmi(graph.truth, found), 100 * accuracy(graph.truth, found)]
     return row
 
 
 def _results(rows: Floats) -> Results:
-    against_truth = list(rows[:, 3:].T) or [None, None]
-    return Results(rows[:, 0], rows[:, 1], rows[:, 2], *against_truth)
+    against_truth = list(rows[:, 4:].T) or [None, None]
+    return Results(*rows[:, :4].T, *against_truth)
 
 
 def _count(graph: BenchmarkGraph) -> int:

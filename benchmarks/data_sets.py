@@ -44,6 +44,8 @@ class DataSet:
     name: str
     test_graphs: Callable[[], Iterator[BenchmarkGraph]]
     training_graphs: Callable[[], Iterator[BenchmarkGraph]] | None = None
+    draw: Callable[[np.random.Generator], PlantedGraph] | None = None
+    """Makes another graph of the family, where they are planted."""
 
 
 def data_sets(folder: Path) -> dict[str, DataSet]:
@@ -61,6 +63,7 @@ def data_sets(folder: Path) -> dict[str, DataSet]:
             name,
             partial(planted_graphs, draw, TEST_SEED),
             partial(planted_graphs, draw, TRAINING_SEED),
+            draw,
         )
         for name, draw in planted.items()
     ]

@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from stream_icd.detection import detect
 from stream_icd.errors import BadSettings, ModelNotFound
+from stream_icd.quality.nmi import nmi
 from stream_icd.registry.model import load_model, models_in, save_model
 from stream_icd.registry.shipped import models_folder, open_model, shipped_models
 from stream_icd.store import Store
+from stream_icd.synthetic.gn import generate_gn
+from stream_icd.synthetic.lfr import generate_lfr
+from stream_icd.synthetic.planted_graph import PlantedGraph
 
-MOST_BYTES = 6 * 1000 * 1000
+MOST_BYTES = 100_000
+"""Of a shipped model: a recipe, a card and a few lines; its weights come from a seed."""
 
 
 def test_a_wrong_name_lists_the_right_ones() -> None:
@@ -69,3 +77,22 @@ def test_every_shipped_model_opens_is_small_and_has_a_card(name: str) -> None:
     assert sum(file.stat().st_size for file in folder.iterdir()) <= MOST_BYTES
     card = (folder / "card.md").read_text()
     assert "untrained control" in card
+
+
+@pytest.mark.parametrize(
+    ("name", "generate", "least_nmi"),
+    [
+        ("gn", partial(generate_gn, p_in=0.3), 0.9626),
+        ("lfr", partial(generate_lfr, mixing=0.3), 0.9721),
+        ("lfr", partial(generate_lfr, mixing=0.6), 0.5607),
+    ],
+)
+def test_the_encoder_of_a_shipped_model_is_as_good_as_the_papers(
+    name: str, generate: Callable[[np.random.Generator], PlantedGraph], least_nmi: float
+) -> None:
+    """The paper's ICD-M, means of 200 graphs: table "NMI and AC" of its appendix."""
+    planted = generate(np.random.default_rng(7))
+    model = open_model(name).model
+    n_communities = len(np.unique(planted.communities))
+    found = detect(planted.adjacency(), model, n_communities, method="icd").communities
+    assert nmi(planted.communities, found) >= least_nmi
