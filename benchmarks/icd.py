@@ -1,9 +1,10 @@
 """The paper's way, measured: encoder and K-means beside the default method and the best peer.
 
     python -m benchmarks.icd --data FOLDER
-    python -m benchmarks.icd --graphs 3 --restarts 1 --only GN.3
+    python -m benchmarks.icd --graphs 3 --only GN.3 --methods shipped
 
-Writes the sections of docs/icd.md, each when its data set is done. The graphs are the test
+Writes the sections of docs/icd.md, each when its data set is done; rows of methods that are not
+measured this time stay. The graphs are the test
 graphs of `benchmarks.data_sets`; recipes and models were chosen on others
 (`benchmarks.encoder_choice`).
 """
@@ -11,7 +12,7 @@ graphs of `benchmarks.data_sets`; recipes and models were chosen on others
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
@@ -25,7 +26,7 @@ from benchmarks.comparison import Results, compare, mean_and_error
 from benchmarks.data_sets import BenchmarkGraph, DataSet, data_sets
 from benchmarks.igraph_peers import build_graph, louvain_count
 from benchmarks.methods import METHODS, STRONGEST_PEER, Labels, Method
-from benchmarks.sections import write_section
+from benchmarks.sections import read_section, write_section
 from stream_icd.detection import Method as DetectionMethod
 from stream_icd.detection import detect
 from stream_icd.icd.presets import preset
@@ -52,6 +53,9 @@ PAPER = {
 }
 """Quality is NMI, and modularity on AS."""
 
+WIDE, RESTARTS = "paper's widths, fast", "paper's widths, 10 restarts"
+METHOD_NAMES = ("shipped", "bp", WIDE, RESTARTS, STRONGEST_PEER)
+
 OTHER_SEEDS = (1, 2, 3, 4)
 """Seeds of the weights, besides the shipped models' own."""
 
@@ -67,20 +71,20 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", metavar="NAME", choices=PAPER)
     parser.add_argument("--graphs", type=int, default=20, help="test graphs a data set")
     parser.add_argument("--restarts", type=int, default=2, help="of them with 10 restarts")
+    parser.add_argument("--methods", nargs="+", choices=METHOD_NAMES, default=METHOD_NAMES)
     options = parser.parse_args()
-    console = Console()
     chosen = options.only or [name for name in PAPER if options.data or name != "AS"]
     for name in chosen:
         data_set = data_sets(options.data or Path())[name]
         graphs = list(_evenly(data_set, options.graphs))
-        results = compare(graphs, _methods(data_set))
-        slow = {"paper's widths, 10 restarts": _untrained(PAPER[name].preset, "scikit-learn")}
-        if options.restarts:
+        results = compare(graphs, _methods(data_set, options.methods))
+        if RESTARTS in options.methods:
+            slow = {RESTARTS: _untrained(PAPER[name].preset, "scikit-learn")}
             results |= compare(graphs[: options.restarts], slow)
-        section = _section(name, results)
+        section = _section(name, results, read_section("icd.md", f"icd.py {name}"))
         if name == "AS":
             section += _loops(graphs)
-        console.print(section, markup=False, soft_wrap=True)
+        Console().print(section, markup=False, soft_wrap=True)
         write_section("icd.md", f"icd.py {name}", section)
 
 
@@ -92,20 +96,22 @@ def _evenly(data_set: DataSet, n: int) -> Iterator[BenchmarkGraph]:
     return (days[index * len(days) // n] for index in range(min(n, len(days))))
 
 
-def _methods(data_set: DataSet) -> dict[str, Method]:
+def _methods(data_set: DataSet, names: Collection[str]) -> dict[str, Method]:
     paper = PAPER[data_set.name]
     model = open_model(paper.model).model
-    others = {
-        f"seed {seed}": _by_icd(initial_model(model.recipe.changed(seed=seed)))
-        for seed in OTHER_SEEDS
-    }
-    return {
-        f"shipped `{paper.model}`": _by_icd(model),
-        **others,
-        "paper's widths, fast": _untrained(paper.preset, "fast"),
-        "bp": Method(_by(model, "bp"), lambda graph: graph),
-        STRONGEST_PEER: METHODS[STRONGEST_PEER](data_set, 10),
-    }
+    methods: dict[str, Method] = {}
+    if "shipped" in names:
+        methods["shipped"] = _by_icd(model)
+        for seed in OTHER_SEEDS:
+            other = initial_model(model.recipe.changed(seed=seed))
+            methods[f"seed {seed}"] = _by_icd(other)
+    if "bp" in names:
+        methods["bp"] = Method(_by(model, "bp"), lambda graph: graph)
+    if WIDE in names:
+        methods[WIDE] = _untrained(paper.preset, "fast")
+    if STRONGEST_PEER in names:
+        methods[STRONGEST_PEER] = METHODS[STRONGEST_PEER](data_set, 10)
+    return methods
 
 
 def _untrained(recipe: str, clustering: str) -> Method:
@@ -120,29 +126,41 @@ def _by(model: Model, method: DetectionMethod) -> Callable[[csr_array, int, int]
     return lambda graph, k, seed: detect(graph, model, k, method=method, seed=seed).communities
 
 
-def _section(name: str, results: Mapping[str, Results]) -> str:
-    rows = "\n".join(
-        f"| {method} | {len(found.seconds)} | {_mean(found.quality)} | {_mean(found.accuracy)} "
-        f"| {np.median(found.seconds):.3f} | {np.median(found.cpu_seconds):.3f} |"
-        for method, found in results.items()
-        if not method.startswith("seed ")
-    )
+def _section(name: str, results: Mapping[str, Results], before: str) -> str:
+    """The table and the spread over seeds; what was not measured now is as it was before."""
+    rows = {method: _row(method, found) for method, found in results.items()}
+    for line in before.splitlines():
+        rows.setdefault(line.strip("| ").split(" | ")[0], line)
     means = [
         float(found.quality.mean())
         for method, found in results.items()
-        if method.startswith(("seed ", "shipped "))
+        if method == "shipped" or method.startswith("seed ")
     ]
     measure = "modularity" if name == "AS" else "NMI"
-    spread = f"{np.mean(means):.2f}, from {min(means):.2f} to {max(means):.2f}"
+    (spread,) = [line for line in before.splitlines() if line.startswith("Weights of")] or [""]
+    if means:
+        low, high = min(means), max(means)
+        spread = (
+            f"Weights of {len(means)} seeds: {measure} {np.mean(means):.2f}, from {low:.2f} to "
+            f"{high:.2f}."
+        )
+    table = "\n".join(rows[method] for method in METHOD_NAMES if method in rows)
     return f"""
 | method | graphs | {measure} | AC | seconds | CPU s |
 | --- | --- | --- | --- | --- | --- |
 | the paper's ICD-M | | {PAPER[name].quality:.2f} | | | |
-{rows}
+{table}
 
-Weights of {len(means)} seeds: {measure} {spread}.
+{spread}
 
 """
+
+
+def _row(method: str, found: Results) -> str:
+    return (
+        f"| {method} | {len(found.seconds)} | {_mean(found.quality)} | {_mean(found.accuracy)} "
+        f"| {np.median(found.seconds):.3f} | {np.median(found.cpu_seconds):.3f} |"
+    )
 
 
 def _mean(values: NDArray[np.float64] | None) -> str:

@@ -16,3 +16,9 @@ def write_section(page: str, program: str, text: str) -> None:
     if not end:
         raise ValueError(f"{path} has no section of {program}")
     path.write_text(before + begin + text + end + after)
+
+
+def read_section(page: str, program: str) -> str:
+    """What `write_section` put there last."""
+    _, _, rest = (DOCS / page).read_text().partition(f"<!-- benchmarks/{program} -->\n")
+    return rest.partition(END)[0]
