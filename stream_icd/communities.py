@@ -1,4 +1,4 @@
-"""What a partition of a snapshot's nodes is: found by a detector, or known as ground truth."""
+"""The communities of a snapshot: found by a detector, or known as ground truth."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ STAGES = ("decode", "features", "encode", "cluster")
 """The stages that a detector times, in the order it runs them."""
 
 EvidenceStrength = Literal["none", "weak", "strong"]
-"""How sure it is that a graph has communities at all (docs/evidence.md)."""
+"""How strong the evidence is that a graph has communities at all (docs/evidence.md)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Labels:
-    """The known communities of a snapshot: ground truth, or a teacher's.
+    """The known communities of a snapshot: ground truth, or pseudo-labels.
 
     Attributes:
         graph, snapshot_id, window: the snapshot these belong to.
         nodes: the source's own ids, `(n_nodes,)`.
         labels: community of each node, `(n_nodes,)` int32, in 0..K-1.
-        source: who says so, a URI reference.
+        source: source of the labels, a URI reference.
     """
 
     graph: str
@@ -47,8 +47,8 @@ class Labels:
 class Communities:
     """The communities that a detector found in one snapshot.
 
-    `(graph, snapshot_id, model, revision)` identifies a result: whoever sees one twice keeps one.
-    Of two revisions the one that comes later replaces the other.
+    `(graph, snapshot_id, model, revision)` identifies a result: drop it if it is repeated. Of two
+    revisions, the later one replaces the other.
 
     Attributes:
         graph, snapshot_id, window: the snapshot these belong to.
@@ -60,17 +60,17 @@ class Communities:
         ncut: the paper's NCut (eq. 1), from 0 to K/2; lower is better.
         milliseconds: time in each of `STAGES`.
         detected_at: when the result was ready, UTC.
-        revision: changes with the snapshot's content and with what the detector was given
-            (`revision_of`); empty where the message does not say it.
-        content: hash of the snapshot's content; empty where the message does not say it.
-        k_given: number of communities that was asked for; None where the detector found it out.
-        seed: of the clustering; None where the message does not say it.
-        snapshot_place: `PARTITION@OFFSET` that the snapshot was read from; empty where it came
-            from elsewhere.
-        evidence: how sure it is that the snapshot has communities at all; None where the message
-            does not say it.
-        bits_saved: bits an edge that these communities, or the best merger of them, save in
-            describing the snapshot, 0 or above; None where the message does not say it.
+        revision: changes with the content of the snapshot and the settings of the detector
+            (`revision_of`); empty if the message has none.
+        content: hash of the content of the snapshot; empty if the message has none.
+        k_given: number of communities that the detector was given; None if it determined it.
+        seed: random seed of the detection; None if the message has none.
+        snapshot_place: `PARTITION@OFFSET` of the snapshot's message; empty if it did not come
+            from a topic.
+        evidence: how strong the evidence is that the snapshot has communities at all; None if the
+            message has none.
+        bits_saved: bits per edge that these communities, or the best merger of them, save in
+            describing the snapshot, 0 or more; None if the message has none.
     """
 
     graph: str

@@ -1,20 +1,20 @@
 """Every error that stream_icd raises on purpose, and what the caller should do about it.
 
 StreamIcdError
-├── BadInput                 dead-letter   this record can never succeed; set it aside and go on
+├── BadInput                 dead-letter   this record can never succeed; dead-letter it and go on
 │   ├── BadSnapshot                        an edge table or its headers break the wire contract
 │   ├── BadCommunities                     a communities message breaks the wire contract
 │   ├── BadEvents                          an events message breaks the wire contract
 │   ├── BadMemory                          what a detector remembers cannot be read
-│   ├── BadClaim                           a message says wrongly where its bytes are
-│   │   ├── ClaimRefused                   in a place that is not ours to read from
-│   │   ├── ClaimedObjectMissing           nothing is there (any more)
-│   │   └── ClaimedObjectAltered           other bytes are there
+│   ├── BadClaim                           the headers of a claim break the wire contract
+│   │   ├── ClaimRefused                   the object is outside the reader's claim store
+│   │   ├── ClaimedObjectMissing           the object does not exist (any more)
+│   │   └── ClaimedObjectAltered           the object has another size or SHA-256
 │   ├── BadRow                             a row of a source file or stream cannot be read
 │   ├── NoGoodRows                         no row of a source can be read
 │   ├── LimitExceeded                      a count or size is above a configured limit
-│   ├── OverBudget                         work on it took more time or memory than is allowed
-│   └── CrashedWorker                      work on it ended its worker, time after time
+│   ├── OverBudget                         it took more time or memory than its budget
+│   └── CrashedWorker                      it ended its worker three times in a row
 ├── ContentChanged           stop          snapshots were sent before with other content
 ├── BadSettings              stop          an option, a setting or an argument is wrong
 ├── MissingExtra             stop          an optional dependency is not installed
@@ -29,21 +29,21 @@ StreamIcdError
 │   └── StoreUnwritable      retry         a disk is full, or may not be written
 ├── HistoryDamaged           stop          a file of the archive cannot be read
 ├── BrokerError
-│   ├── BrokerUnavailable    retry         nobody answers at the bootstrap address
+│   ├── BrokerUnavailable    retry         no broker answers at the bootstrap address
 │   ├── DeliveryFailed       retry         the broker did not acknowledge a record
 │   │   └── NameTaken        stop          another program works under the same name
 │   ├── MessageTooLarge      stop          a record is above the topic's limit, or ours
 │   │   └── RecordTooLarge                 one of ours, which was not published
 │   ├── TopicMissing         stop          the topic does not exist
 │   ├── OffsetGone           stop          the position asked for was removed by retention
-│   ├── OffsetHeld           stop          the broker never ends the transaction that holds it
+│   ├── OffsetHeld           stop          the broker holds a position for an open transaction
 │   ├── RecordUndecodable    stop          the client cannot decode what the broker holds
 │   ├── ClientStuck          retry         a call into the client does not return
-│   ├── NotAllowed           stop          the broker lets this user not do it
-│   └── NotSupported         stop          this broker cannot keep the promise asked for
-├── TooManyDeadLetters       stop          a worker was setting nearly everything aside
-├── Overloaded               slow down     more work was offered than may be held
-└── WorkersLost              retry         worker processes end before they are open
+│   ├── NotAllowed           stop          the user lacks a right on the broker
+│   └── NotSupported         stop          the broker does not support the delivery guarantee
+├── TooManyDeadLetters       stop          a worker was dead-lettering nearly everything
+├── Overloaded               slow down     there is more work than memory or limits allow
+└── WorkersLost              retry         worker processes end before they are ready
 """
 
 from __future__ import annotations
@@ -90,19 +90,19 @@ class BadMemory(BadInput):
 
 
 class BadClaim(BadInput):
-    """Headers that say where a message's bytes are break the contract (docs/wire.md)."""
+    """The headers of a claim break the contract (docs/wire.md)."""
 
 
 class ClaimRefused(BadClaim):
-    """The bytes are not below the place that was set for them, or none was set."""
+    """The claimed object is outside the reader's claim store, or no claim store is set."""
 
 
 class ClaimedObjectMissing(BadClaim):
-    """There is no object of that name (any more); the message names it."""
+    """The claimed object does not exist (any more); the message names it."""
 
 
 class ClaimedObjectAltered(BadClaim):
-    """The object has another size or other bytes than the message says; the message names it."""
+    """The claimed object has another size or SHA-256 than its claim; the message names it."""
 
 
 class BadRow(BadInput):
@@ -110,7 +110,7 @@ class BadRow(BadInput):
 
 
 class NoGoodRows(BadInput):
-    """A source has rows, and none of them can be read; the message says how many."""
+    """None of a source's rows can be read; the message says how many there are."""
 
 
 class LimitExceeded(BadInput):
@@ -118,19 +118,19 @@ class LimitExceeded(BadInput):
 
 
 class OverBudget(BadInput):
-    """Work on it took more time or memory than its size allows; the message names both."""
+    """A record took more time or memory than its budget; the message names both."""
 
 
 class CrashedWorker(BadInput):
-    """Work on it ended its worker, by a crash or the same error, time after time."""
+    """A record ended its worker, by a crash or the same error, three times in a row."""
 
 
 class ContentChanged(StreamIcdError):
-    """Snapshots are in the topic with other content and were not sent; the message names them."""
+    """Snapshots were not sent because the topic holds them with other content; lists them."""
 
 
 class BadSettings(StreamIcdError):
-    """An option, a setting or an argument is wrong; the message names value and way out."""
+    """An option, a setting or an argument is wrong; the message names the value and the way out."""
 
 
 class MissingExtra(StreamIcdError):
@@ -178,15 +178,15 @@ class StoreUnwritable(StoreError):
 
 
 class HistoryDamaged(StreamIcdError):
-    """A file of the archive cannot be read, or is no file of one; the message names it."""
+    """A file of the archive cannot be read, or is not one; the message names it."""
 
 
 class BrokerError(StreamIcdError):
-    """Something between us and Kafka went wrong."""
+    """Communication with Kafka failed."""
 
 
 class BrokerUnavailable(BrokerError):
-    """Nobody answers at the bootstrap address."""
+    """No broker answers at the bootstrap address."""
 
     action = Action.RETRY
 
@@ -198,7 +198,7 @@ class DeliveryFailed(BrokerError):
 
 
 class NameTaken(DeliveryFailed):
-    """Another program has begun transactions under the name of this one, which cannot any more."""
+    """Another program with the same name has started transactions and replaced this one."""
 
     action = Action.STOP
 
@@ -230,11 +230,11 @@ class OffsetGone(BrokerError):
 
 
 class OffsetHeld(BrokerError):
-    """The broker keeps a group's position back, for a transaction that it should have ended."""
+    """The broker holds a group's position for a transaction that should have ended."""
 
 
 class RecordUndecodable(BrokerError):
-    """The client cannot decode records; the message names them, and how to pass over them."""
+    """The client cannot decode records; the message names them, and how to skip them."""
 
 
 class ClientStuck(BrokerError):
@@ -244,24 +244,24 @@ class ClientStuck(BrokerError):
 
 
 class NotAllowed(BrokerError):
-    """The user that we logged in as lacks a right; the message names what it was for."""
+    """The user of this program lacks a right; the message names the operation."""
 
 
 class NotSupported(BrokerError):
-    """The broker cannot keep the promise that was asked for."""
+    """The broker does not support the delivery guarantee that was requested."""
 
 
 class TooManyDeadLetters(StreamIcdError):
-    """A worker was setting nearly all of its input aside, so it stopped instead."""
+    """A worker stopped because too many of its records became dead letters."""
 
 
 class Overloaded(StreamIcdError):
-    """More work was offered than may be held at once."""
+    """There is more work than memory or limits allow."""
 
     action = Action.SLOW_DOWN
 
 
 class WorkersLost(StreamIcdError):
-    """Worker processes end before they are open, which is no record's fault."""
+    """Worker processes end before they are ready; no record causes this."""
 
     action = Action.RETRY

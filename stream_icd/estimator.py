@@ -1,4 +1,4 @@
-"""ICD in scikit-learn's manner: fit on past graphs, predict the communities of a new one."""
+"""ICD as a scikit-learn estimator: fit on past graphs, predict the communities of a new one."""
 
 from __future__ import annotations
 
@@ -24,27 +24,27 @@ from stream_icd.training.pseudo_labels import pseudo_labelled
 
 
 class ICD(BaseEstimator):  # type: ignore[misc]
-    """Inductive community detection: learn from a system's past graphs, answer for new ones.
+    """Inductive community detection: learn from past graphs, find communities of new graphs.
 
-    Graphs are whatever `as_adjacency` takes: scipy sparse or dense matrices, an `edge_index`,
-    NetworkX graphs, PyG `Data`, snapshots. The same seed gives the same answer, on any number of
-    threads, and the order of the nodes does not matter where nothing is tied.
+    A graph can be a scipy sparse or dense matrix, an `edge_index`, a NetworkX graph, a PyG `Data`
+    or a `Snapshot` (see `as_adjacency`). The same seed gives the same result on any number of
+    threads. Without ties, the order of the nodes does not matter.
 
     Args:
-        method: "bp" learns a few numbers and finds communities by local moves and beliefs;
-            "icd" is the paper's way: it trains the recipe's encoder (which needs the extra
-            `train`) and clusters the embedding by K-means. In bp the encoder stays
-            untrained: an embedding it gives is an orthogonal projection of the features.
+        method: "bp" learns a few numbers and finds communities by local moves and belief
+            propagation. "icd" is the method of the paper: it trains the recipe's encoder (needs
+            the extra `train`) and clusters the embedding with K-means. With "bp" the encoder
+            stays untrained, so `embed` returns an orthogonal projection of the features.
         recipe: how to train, or the name of one of the paper's data sets (`PRESETS`).
-        seed: of every random choice, instead of the recipe's.
-        threads: cores to use.
-        device: "cpu" or "cuda", to train the encoder on.
+        seed: seed of every random choice; replaces that of the recipe.
+        threads: number of cores to use.
+        device: device to train the encoder on, "cpu" or "cuda".
 
     Attributes:
         model_: the fitted `Model`.
-        learned_: the `Fit`: what was learned in bp, and how each choice did; None in
+        learned_: with bp, the `Fit`: what was learned, and the score of each candidate. None with
             icd and for a loaded model.
-        history_: the epochs of a training by icd; empty with bp.
+        history_: with icd, the epochs of the training. Empty with bp.
 
     >>> from stream_icd.synthetic.gn import generate_gn
     >>> past = [generate_gn(np.random.default_rng(s), 120, 6, 0.6, 0.02) for s in range(3)]
@@ -70,17 +70,17 @@ class ICD(BaseEstimator):  # type: ignore[misc]
         self.device = device
 
     def fit(self, graphs: Sequence[Any], labels: Sequence[ArrayLike] | None = None) -> Self:
-        """Learn from graphs, and from their communities where they are known.
+        """Learn from graphs, and from their true communities if these are known.
 
-        Without labels, bp takes the numbers that best foretell hidden edges (see
-        `fit_unlabelled`); some seconds for three graphs of 5,000 nodes. The method icd then takes a
-        teacher's labels: the communities that maximise modularity.
+        Without labels, bp takes the numbers that best predict hidden edges (see `fit_unlabelled`);
+        this takes some seconds for three graphs of 5,000 nodes. icd then uses pseudo-labels: the
+        communities that maximise modularity.
 
         Args:
-            graphs: a list of at least one; of two for icd. The last tenth, one at
-                least, validates the encoder's training.
-            labels: one array `(n,)` of communities for each graph; integers, strings, or
-                anything else that can be sorted.
+            graphs: a list of at least one graph; for icd, of at least two. The last tenth, at
+                least one graph, validates the training of the encoder.
+            labels: for each graph, one array `(n,)` with the community of each node: integers,
+                strings, or anything else that can be sorted.
 
         Raises:
             BadInput: a graph or its labels cannot be used.
@@ -100,10 +100,10 @@ class ICD(BaseEstimator):  # type: ignore[misc]
         return self
 
     def predict(self, graph: Any, n_communities: int | None = None) -> NDArray[np.int32]:
-        """The community of each node, `(n,)` int32 in 0..K-1.
+        """Return the community of each node, `(n,)` int32 in 0..K-1.
 
         Args:
-            n_communities: K, where it is known; None to find it out.
+            n_communities: K, if it is known; None to determine it.
 
         Raises:
             BadInput: the graph cannot be used.
@@ -120,15 +120,15 @@ class ICD(BaseEstimator):  # type: ignore[misc]
         return found.communities
 
     def fit_predict(self, graph: Any, n_communities: int | None = None) -> NDArray[np.int32]:
-        """Learn from one graph, without labels, and find its own communities, `(n,)` int32.
+        """Learn from one graph, without labels, and return its communities, `(n,)` int32.
 
         Raises:
-            As `fit` and `predict`; icd needs two graphs, so call those there.
+            As `fit` and `predict`. icd needs two graphs: call `fit` and `predict` instead.
         """
         return self.fit([graph]).predict(graph, n_communities)
 
     def embed(self, graph: Any) -> NDArray[np.float32]:
-        """The embedding U of a graph, `(n, d)`.
+        """Return the embedding U of a graph, `(n, d)`.
 
         Raises:
             BadInput: the graph cannot be used.
@@ -142,12 +142,13 @@ class ICD(BaseEstimator):  # type: ignore[misc]
 
     @classmethod
     def load(cls, name: str | os.PathLike[str], **parameters: Any) -> ICD:
-        """A fitted estimator from a model.
+        """Return a fitted estimator with a saved model.
 
         Args:
-            name: of a shipped model, such as "as" (`stream-icd models list` shows all), or a
-                model's folder, a path or a URI.
-            parameters: of the estimator, such as `method`; recipe and seed are the model's.
+            name: name of a shipped model, such as "as" (`stream-icd models list` shows all), or
+                the folder of a model: a path or a URI.
+            parameters: arguments of the estimator, such as `method`. Recipe and seed are those of
+                the model.
 
         Raises:
             ModelNotFound, ModelDamaged, ModelForeign, ModelTooNew: see `open_model`.

@@ -65,7 +65,7 @@ def demo(
         with Progress(*columns, TimeElapsedColumn(), console=console) as progress:
             run = run_demo(settings, Programs(*_programs(data, limit, method)), folder, progress)
         if not run.arrivals:
-            console.print(f"[red]nothing arrived of {run.sent} snapshots; see {folder}[/red]")
+            console.print(f"[red]none of {run.sent} snapshots arrived; see {folder}[/red]")
             raise typer.Exit(1)
         agreement = agreement_with_truth(settings, run)
         last = read_snapshot(settings, run.arrivals[-1].result["snapshot_id"])
@@ -78,7 +78,7 @@ def demo(
     )
     console.print(f"picture: {folder / 'demo.png'}", soft_wrap=True)
     if run.lost:
-        console.print(f"[red]lost: {run.lost}; the logs in {folder} say more[/red]")
+        console.print(f"[red]lost: {run.lost}; see the logs in {folder}[/red]")
         raise typer.Exit(1)
 
 

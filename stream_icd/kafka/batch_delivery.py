@@ -102,7 +102,7 @@ class BatchDelivery:
             except RecordTooLarge as error:
                 if self._learn is None:
                     raise
-                log.warning("handling the batch again: %s", error)
+                log.warning("processing the batch again: %s", error)
                 self._member.insist(partial(self._learn, error))
                 return False
             except BrokerUnavailable as error:

@@ -114,7 +114,7 @@ class BatchFlow:
             self._crashed.done(batch.first)
             self._on_done(BatchDone(batch.records, outgoing, handled - begun.since, published))
         else:
-            log.warning("%d records in hand were not committed", len(batch.records))
+            log.warning("%d records of the current batch were not committed", len(batch.records))
             if following is not None:  # it comes after what is read again
                 self._read_again(following.batch)
             self._read_again(batch)

@@ -85,4 +85,4 @@ class CrashedRecords:
         ours = self._member.assignments.ours()
         noting = self._member.begin(partial(self._attempts.end, ours, self._crash))
         if not concurrent.futures.wait([noting], NOTE_TIMEOUT_S).done or noting.exception():
-            log.warning("it could not be noted how this worker ended: %s", noting)
+            log.warning("cannot note how this worker ended: %s", noting)

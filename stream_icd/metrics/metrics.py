@@ -44,19 +44,19 @@ class Metrics:
         self._graphs: set[str] = set()
         self.snapshots = Counter(
             "stream_icd_snapshots",
-            "Snapshots of the topic worked off: what came of them is published and committed.",
+            "Snapshots of the topic processed: their results are published and committed.",
             ("topic", "graph"),
             registry=registry,
         )
         self.dead_letters = Counter(
             "stream_icd_dead_letters",
-            "Records of the topic that were dead-lettered, by stage and exception.",
+            "Dead letters of the topic, by stage and exception.",
             ("topic", "stage", "exception"),
             registry=registry,
         )
         self.skipped = Counter(
             "stream_icd_skipped",
-            "Records of the topic that were skipped: they are of other graphs than --graph.",
+            "Records of the topic skipped because they are of other graphs than --graph.",
             ("topic",),
             registry=registry,
         )
@@ -68,59 +68,59 @@ class Metrics:
         )
         self.stage_seconds = Histogram(
             "stream_icd_stage_seconds",
-            "Time in each stage: of a snapshot; publish: of a batch, publishing and committing.",
+            "Seconds in each stage of a snapshot; publish: of a batch, with its commit.",
             ("stage",),
             buckets=SECONDS,
             registry=registry,
         )
         self.age_seconds = Histogram(
             "stream_icd_age_seconds",
-            "From when Kafka got a record to when what came of it was committed.",
+            "Seconds from Kafka's receipt of a record to the commit of its result.",
             ("topic",),
             buckets=AGES,
             registry=registry,
         )
         self.lag = Gauge(
             "stream_icd_lag_records",
-            "Records of a partition of ours that wait or are in hand.",
+            "Records of an assigned partition that wait or are being processed.",
             ("topic", "partition"),
             registry=registry,
         )
         self.rebalances = Counter(
             "stream_icd_rebalances",
-            "Times that the group gave out its partitions anew since we joined it.",
+            "Rebalances of the group since this worker joined it.",
             ("topic",),
             registry=registry,
         )
         self._processes = Gauge(
-            "stream_icd_processes", "Processes that are there to detect.", registry=registry
+            "stream_icd_processes", "Worker processes that run.", registry=registry
         )
         self._processes_memory = Gauge(
             "stream_icd_processes_resident_memory_bytes",
-            "Resident memory of the worker processes together.",
+            "Resident memory of all worker processes, in bytes.",
             registry=registry,
         )
         self._in_hand = Gauge(
             "stream_icd_in_hand_seconds",
-            "How long the snapshot that takes longest has been worked on; 0 when there is none.",
+            "Seconds since the start of the snapshot that is taking longest; 0 if there is none.",
             registry=registry,
         )
         self._model = Info(
-            "stream_icd_model", "The model that results are published under.", registry=registry
+            "stream_icd_model", "The model version of the published results.", registry=registry
         )
         ProcessCollector(registry=registry)
 
     def model(self, version: str) -> None:
-        """This model is at work from now on."""
+        """Report the version of the model in use."""
         self._model.info({"version": version})
 
     def processes(self, count: Callable[[], int], resident_bytes: Callable[[], int]) -> None:
-        """Whom to ask how many worker processes are there, and how much memory they take."""
+        """Set the functions that return the number of worker processes and their memory."""
         self._processes.set_function(count)
         self._processes_memory.set_function(resident_bytes)
 
     def in_hand(self, jobs: Callable[[], Sequence[InHand]]) -> None:
-        """Whom to ask what is worked on."""
+        """Set the function that returns the jobs being processed."""
         self.health.in_hand = jobs
         self._in_hand.set_function(lambda: max((job.seconds for job in jobs()), default=0.0))
 

@@ -33,7 +33,7 @@ class LateRows:
         self._count("late_rows", len(late.place))
         if not self._reported:
             structlog.get_logger().warning(
-                "rows came too late for their windows", file=str(self._path)
+                "rows arrived too late for their windows", file=str(self._path)
             )
             self._reported = True
         rows = late.rows.to_pylist()

@@ -1,4 +1,4 @@
-"""Following what is published: communities, their events, and one node's way through them."""
+"""Subscribe to communities, to their events, or to the changes of one node."""
 
 from __future__ import annotations
 
@@ -46,38 +46,38 @@ def subscribe(
     on_bad: OnBad | None = None,
     on_gap: OnGap | None = None,
 ) -> Subscription[Communities]:
-    """Communities as detectors publish them, each result once.
+    """Yield the communities that detectors publish, each result once.
 
-    A result that was published twice (a detector restarted) is yielded once. A correction is
-    yielded as well: the same graph, snapshot and model with another `revision`, which replaces the
-    one before. Windows that did not come are reported by `on_gap`, before the window that did.
+    A result that was published twice, because a detector restarted, is yielded once. A correction
+    is yielded too: it has the same graph, snapshot and model and another `revision`, and replaces
+    the previous result. Missing windows are reported with `on_gap`, before the next window.
 
     Args:
-        graph: only this graph's; None for all.
-        model: only results of this model, by its version (`as@8168f91e`) or its name (`as`).
-        start: `beginning`, `latest` (what comes from now on, the default), or a time with its
-            zone. Not with a group, which goes on where it was, at first from the beginning.
-        until: `forever`, or `end` for what is there now (not with a group).
-        limit: stop after so many.
-        group: share the stream with the other members of this consumer group, and go on after a
-            restart; a result counts as received when the next one is asked for. Without a group
-            everybody gets everything. Only readers with the same filters share a group: the
-            group's name in Kafka is this one and the filters, such as `NAME-as733` with the graph
-            `as733`, or `NAME-as733-model=as` with a model too.
-        revisions: of what the topic holds already, `newest` leaves out what was corrected since;
-            `all` yields each revision. What comes from now on is yielded in any case, and with a
-            group everything is.
-        settings: how to reach Kafka; by default from the environment (`STREAM_ICD_…`).
-        limits: what a message may make us allocate; by default from the environment.
-        claims: where results too big for a message are kept; by default from the environment.
-        on_bad: called with a message that is no communities message; by default it is logged.
-        on_gap: called with the windows that are missing; by default they are logged.
+        graph: only results of this graph. Default: all graphs.
+        model: only results of this model: its version (`as@8168f91e`) or its name (`as`).
+        start: `beginning`, `latest` (new results only, the default), or a time with a zone. Not
+            with a group: a group continues at its position, and a new group at the beginning.
+        until: `forever`, or `end` to stop after the results that the topic holds now (not with a
+            group).
+        limit: stop after this number of results.
+        group: name of a consumer group. Its members share the results, and a restarted member
+            continues; a result counts as received when the next one is requested. Default: no
+            group; each subscriber gets all results. Only subscribers with the same filters share
+            a group: the filters are added to its name in Kafka, such as `NAME-as733` with the
+            graph `as733`, or `NAME-as733-model=as` with a model too.
+        revisions: past results that were corrected: `newest` yields the newest revision only,
+            `all` yields each. New results are always yielded, and with a group all results.
+        settings: connection to Kafka. Default: from the environment (`STREAM_ICD_…`).
+        limits: sizes that a message may have. Default: from the environment.
+        claims: the claim store. Default: from the environment.
+        on_bad: called with each message that is not a communities message. Default: log it.
+        on_gap: called with missing windows. Default: log them.
 
     Raises:
-        BadSettings: options that exclude each other.
-        BrokerUnavailable: nobody answers; try again. This and what follows when the first item
-            is asked for.
-        TopicMissing, OffsetGone: as their texts say.
+        BadSettings: the options exclude each other.
+        BrokerUnavailable: no broker answers; try again. This error and the following ones are
+            raised when the first item is requested.
+        TopicMissing, OffsetGone: see these classes.
 
     Example:
         ```python
@@ -124,16 +124,16 @@ def subscribe_events(
     on_bad: OnBad | None = None,
     on_gap: OnGap | None = None,
 ) -> Subscription[CommunityEvents]:
-    """What happened to communities, as trackers publish it, each snapshot once.
+    """Yield the lifecycle events that trackers publish, each snapshot once.
 
     Args:
-        community: only events that this community, by its stable id, took part in.
-        event: only events of this kind, or of these.
+        community: only events of the community with this stable id.
+        event: only events of this kind, or of these kinds.
 
     The other arguments are those of `subscribe`.
 
-    With a filter, `events` holds only what passes it, and snapshots of which nothing passes are
-    left out; `nodes` and `communities` are whole in any case.
+    With a filter, `events` holds only matching events, and snapshots without any are left out.
+    `nodes` and `communities` are always complete.
 
     Example:
         ```python
@@ -185,12 +185,12 @@ def subscribe_node(
     on_bad: OnBad | None = None,
     on_gap: OnGap | None = None,
 ) -> Subscription[NodeChange]:
-    """Where a node is at first, then each time that it is in another community, or in none.
+    """Yield the first community of a node, then each change: to another community, or to none.
 
-    Communities are followed by their stable ids: a mere change of labels is no change.
+    Communities are compared by their stable ids, so another label alone is not a change.
 
     Args:
-        node: the source's own id, such as 701; integers may be given as text.
+        node: the source's own id of the node, such as 701; integers may be given as text.
 
     The other arguments are those of `subscribe`.
 

@@ -242,8 +242,8 @@ class Detector(Step):
             self._small_graphs.add(record.key)
             with about(record):
                 structlog.get_logger().warning(
-                    "--k is above the number of nodes of this graph's snapshot: each node gets a "
-                    "community of its own (said once a graph)",
+                    "--k is above the number of nodes of this graph's snapshot: each node becomes "
+                    "its own community (logged once per graph)",
                     k=outcome.facts[TOO_LARGE],
                 )
 

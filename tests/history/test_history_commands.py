@@ -107,7 +107,7 @@ def test_show_gives_the_headers_of_all_that_is_known_of_a_snapshot(filled: Store
 def test_show_of_nothing_fails(filled: Store) -> None:
     result = history("show", filled.uri, "test/77")
     assert result.exit_code == 1
-    assert "nothing is archived of snapshot test/77" in result.stderr
+    assert "holds no snapshot test/77" in result.stderr
 
 
 def test_export_writes_what_was_asked_for(filled: Store, tmp_path: Path) -> None:

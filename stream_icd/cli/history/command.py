@@ -99,7 +99,7 @@ def show(
             typer.echo(shown(noted, is_newest=noted in newest(revisions)))
         found += len(revisions)
     if not found:
-        typer.echo(f"nothing is archived of snapshot {snapshot} in {store.place}", err=True)
+        typer.echo(f"{store.place} holds no snapshot {snapshot}", err=True)
         raise typer.Exit(1)
 
 

@@ -90,7 +90,7 @@ class Poller:
         if concurrent.futures.wait([closing], patience_s).done:
             _log_failure(closing)
         else:
-            log.warning("the Kafka client does not close: it is left behind")
+            log.warning("the Kafka client does not close; ending without closing it")
 
     def _patience_s(self) -> float:
         asked_to_stop = self._stop is not None and self._stop.is_set()
