@@ -17,7 +17,7 @@ from stream_icd.dead_letters.box import (
 from stream_icd.dead_letters.choice import Choice
 from stream_icd.dead_letters.letters import ATTEMPT, ORIGIN
 from stream_icd.errors import BadSettings, DeliveryFailed, MessageTooLarge, NameTaken, TopicMissing
-from stream_icd.kafka.delivery import Delivery, Outlet, open_outlet, resolve
+from stream_icd.kafka.delivery import Delivery, Sink, open_sink, resolve
 from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import describe_topic
@@ -88,7 +88,7 @@ def check_targets(settings: KafkaSettings, plan: Plan) -> None:
             ) from error
 
 
-def open_retry_outlet(settings: KafkaSettings, topic: str) -> Outlet:
+def open_retry_sink(settings: KafkaSettings, topic: str) -> Sink:
     """What a retry of the dead-letter topic `topic` publishes with, one retry at a time.
 
     Where the broker keeps transactions, whatever another retry of this topic has begun and not
@@ -98,7 +98,7 @@ def open_retry_outlet(settings: KafkaSettings, topic: str) -> Outlet:
     Raises:
         BrokerUnavailable: nobody answers.
     """
-    return open_outlet(settings, resolve(settings, Delivery.AUTO), "stream-icd-retry", topic)
+    return open_sink(settings, resolve(settings, Delivery.AUTO), "stream-icd-retry", topic)
 
 
 @dataclass(slots=True)
@@ -112,7 +112,7 @@ class Retry:
 def retry(
     settings: KafkaSettings,
     plan: Plan,
-    outlet: Outlet,
+    sink: Sink,
     pace: Pace,
     clock: Callable[[], datetime],
     stop: Stop,
@@ -135,11 +135,11 @@ def retry(
     done = Retry()
     most = TOGETHER if pace.rate is None else max(1, min(TOGETHER, int(pace.rate)))
     started = pace.monotonic()
-    for batch in _together(_sendable(settings, plan, outlet, done, stop), most):
+    for batch in _together(_sendable(settings, plan, sink, done, stop), most):
         pace.wait(started, done.sent)
         if stop.is_set():
             break
-        _publish(outlet, batch, clock())
+        _publish(sink, batch, clock())
         done.sent += len(batch)
         on_sent(len(batch))
     return done
@@ -152,7 +152,7 @@ class _Sendable:
 
 
 def _sendable(
-    settings: KafkaSettings, plan: Plan, outlet: Outlet, done: Retry, stop: Stop
+    settings: KafkaSettings, plan: Plan, sink: Sink, done: Retry, stop: Stop
 ) -> Iterator[_Sendable]:
     """Each record as it will be sent; one that its topic does not take is noted and left."""
     planned, claim_check = (
@@ -166,7 +166,7 @@ def _sendable(
             record = claim_check(
                 OutgoingRecord(target, came.value, came.key, (*came.headers, *said))
             )
-            outlet.check(record)
+            sink.check(record)
         except MessageTooLarge as error:
             done.refused[letter.place] = str(error)
         else:
@@ -184,12 +184,12 @@ def _together(sendable: Iterable[_Sendable], most: int) -> Iterator[list[_Sendab
         yield batch
 
 
-def _publish(outlet: Outlet, batch: Sequence[_Sendable], at: datetime) -> None:
+def _publish(sink: Sink, batch: Sequence[_Sendable], at: datetime) -> None:
     records = [one.record for one in batch]
     markers = [retried_marker(one.letter, one.record.topic, at) for one in batch]
     try:
-        for step in [[*records, *markers]] if outlet.atomic else [records, markers]:
-            outlet.publish(step, {}, None)
+        for step in [[*records, *markers]] if sink.atomic else [records, markers]:
+            sink.publish(step, {}, None)
     except NameTaken as error:
         raise NameTaken(
             f"another retry of {batch[0].letter.topic} has taken over, and sends the rest"

@@ -12,9 +12,9 @@ from stream_icd.kafka.batch import Batch
 from stream_icd.kafka.clock import Clock
 from stream_icd.kafka.delivery import (
     Delivery,
-    Outlet,
+    Sink,
     is_fenced,
-    open_outlet,
+    open_sink,
 )
 from stream_icd.kafka.groups import members_of
 from stream_icd.kafka.held_offsets import HeldOffsets
@@ -61,18 +61,18 @@ class BatchDelivery:
         self._look_at_topic = look_at_topic
         self._clock = clock
         self._instance = settings.instance_id or uuid.uuid4().hex
-        self._outlet: Outlet | None = None
+        self._sink: Sink | None = None
 
     def open(self) -> None:
         """Make ready to publish, and end what a former worker of our name left open."""
-        self._outlet = open_outlet(
+        self._sink = open_sink(
             self._settings, self._delivery, self._group, self._instance, self._clock
         )
 
     def close(self) -> None:
         """Publish no more."""
-        if self._outlet is not None:
-            self._outlet.close()
+        if self._sink is not None:
+            self._sink.close()
 
     def deliver(self, batch: Batch, outgoing: Sequence[OutgoingRecord]) -> bool:
         """Publish and commit; False where the batch must be read again, or a part of it.
@@ -89,7 +89,7 @@ class BatchDelivery:
         while True:
             generation = self._member.settled()
             try:
-                if self._outlet is None:  # opening one ends what a failed attempt left open
+                if self._sink is None:  # opening one ends what a failed attempt left open
                     self._member.wait_for(self.open)
                 if failures and self._is_committed(batch):
                     return True  # the attempt whose outcome was unknown had succeeded
@@ -118,13 +118,13 @@ class BatchDelivery:
     def _publish(
         self, outgoing: Sequence[OutgoingRecord], offsets: Offsets, group: GroupMetadata
     ) -> None:
-        outlet = self._outlet
-        assert outlet is not None, "opened before"
+        sink = self._sink
+        assert sink is not None, "opened before"
         try:
-            outlet.publish(outgoing, offsets, group)
+            sink.publish(outgoing, offsets, group)
         except (DeliveryFailed, BrokerUnavailable, RecordTooLarge):
-            self._outlet = None
-            outlet.close()
+            self._sink = None
+            sink.close()
             raise
 
     def _commit(self, batch: Batch) -> bool:

@@ -75,7 +75,7 @@ def resolve(settings: KafkaSettings, wanted: Delivery) -> Delivery:
     return Delivery.AT_LEAST_ONCE
 
 
-class Outlet(Protocol):
+class Sink(Protocol):
     """Publishes the results of one batch; may be closed and opened again after a failure.
 
     `atomic`: readers of committed records see all records of a batch, or none.
@@ -98,8 +98,8 @@ class Outlet(Protocol):
         Raises:
             GroupMovedOn: nothing of it is visible; the group has a new generation.
             NameTaken: nothing of it is visible; another program has our name now.
-            RecordTooLarge: a topic does not take one of them; open another outlet.
-            BrokerError: what is visible is not known; open another outlet before the next try.
+            RecordTooLarge: a topic does not take one of them; open another sink.
+            BrokerError: what is visible is not known; open another sink before the next try.
         """
 
     def close(self) -> None: ...
@@ -212,10 +212,10 @@ def is_fenced(error: BaseException) -> bool:
     return isinstance(error, Fenced) or isinstance(error.__cause__, Fenced)
 
 
-def open_outlet(
+def open_sink(
     settings: KafkaSettings, delivery: Delivery, group: str, instance: str, clock: Clock = Clock()
-) -> Outlet:
-    """The outlet for a delivery that `resolve` gave; no two workers may share an `instance`."""
+) -> Sink:
+    """The sink for a delivery that `resolve` gave; no two workers may share an `instance`."""
     if delivery is Delivery.EXACTLY_ONCE:
         return ExactlyOnce(settings, group, instance, clock)
     return AtLeastOnce(settings)

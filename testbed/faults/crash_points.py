@@ -36,8 +36,8 @@ def die_while_publishing(crash_point: str, batch: int = 1) -> None:
 
         return armed
 
-    for outlet in (ExactlyOnce, AtLeastOnce):
-        outlet.publish = arm_before(outlet.publish)  # type: ignore[method-assign]
+    for sink in (ExactlyOnce, AtLeastOnce):
+        sink.publish = arm_before(sink.publish)  # type: ignore[method-assign]
 
 
 def _die(*_: object, **__: object) -> None:

@@ -21,7 +21,7 @@ from stream_icd.cli.main import app
 from stream_icd.dead_letters.box import DeadLetterBox, read_dead_letters
 from stream_icd.dead_letters.choice import Choice
 from stream_icd.dead_letters.letters import dead_letter
-from stream_icd.dead_letters.retry import open_retry_outlet, plan_retry, retry
+from stream_icd.dead_letters.retry import open_retry_sink, plan_retry, retry
 from stream_icd.errors import BadSettings, LimitExceeded, TopicMissing
 from stream_icd.kafka.client.connections import open_admin, open_producer
 from stream_icd.kafka.port.topic import TopicSpec
@@ -342,10 +342,10 @@ def test_what_an_open_transaction_hides_from_a_retry_is_waited_for(
     detector.init_transactions()
     detector.begin_transaction()
     detector.send(dead_letters, b"aborted").get(60)
-    outlet = open_retry_outlet(settings, dead_letters)
+    sink = open_retry_sink(settings, dead_letters)
     pace = Pace(None, lambda: 0.0, lambda _: None)
-    retry(settings, plan, outlet, pace, lambda: datetime.now(UTC), NeverStop())
-    outlet.close()
+    retry(settings, plan, sink, pace, lambda: datetime.now(UTC), NeverStop())
+    sink.close()
 
     def read_for_a_while(*arguments: Any, **named: Any) -> DeadLetterBox:
         threading.Timer(3.0, detector.abort_transaction).start()

@@ -14,7 +14,7 @@ from stream_icd.dead_letters.box import DeadLetterBox, read_dead_letters
 from stream_icd.dead_letters.choice import Choice
 from stream_icd.dead_letters.contents import verdict
 from stream_icd.dead_letters.letters import DeadLetterLimit, dead_letter, split_headers
-from stream_icd.dead_letters.retry import Retry, open_retry_outlet, plan_retry, retry
+from stream_icd.dead_letters.retry import Retry, open_retry_sink, plan_retry, retry
 from stream_icd.errors import LimitExceeded
 from stream_icd.kafka.consumer import run_consumer
 from stream_icd.kafka.publisher import Publisher
@@ -60,13 +60,13 @@ def detecting(
 
 
 def retry_all(broker: Broker, topic: str, again: bool = False) -> Retry:
-    outlet = open_retry_outlet(broker.steady(), f"{topic}.dlq")
+    sink = open_retry_sink(broker.steady(), f"{topic}.dlq")
     try:
         plan = plan_retry(box(broker, topic), Choice(TopicRange(f"{topic}.dlq")), again=again)
         pace = Pace(None, lambda: 0.0, lambda _: None)
-        return retry(broker.settings(), plan, outlet, pace, lambda: AT, NeverStop())
+        return retry(broker.settings(), plan, sink, pace, lambda: AT, NeverStop())
     finally:
-        outlet.close()
+        sink.close()
 
 
 def box(broker: Broker, topic: str) -> DeadLetterBox:

@@ -145,7 +145,7 @@ def test_a_shipped_model_is_loaded_by_its_name(name: str, graph: LabelledGraph) 
 
 
 def test_a_name_that_is_no_model_lists_those_that_are() -> None:
-    with pytest.raises(ModelNotFound, match="as, gn, lfr, taxi"):
+    with pytest.raises(ModelNotFound, match="as, default, gn, lfr, taxi"):
         ICD.load("internet")
 
 

@@ -26,8 +26,8 @@ def fail(monkeypatch: pytest.MonkeyPatch) -> Failing:
 
     def make(error: Exception, times: int) -> None:
         left = times
-        for outlet in (AtLeastOnce, ExactlyOnce):
-            real = outlet.publish
+        for sink in (AtLeastOnce, ExactlyOnce):
+            real = sink.publish
 
             def publish(self: object, *arguments: object, real: object = real) -> None:
                 nonlocal left
@@ -36,7 +36,7 @@ def fail(monkeypatch: pytest.MonkeyPatch) -> Failing:
                     raise error
                 real(self, *arguments)  # type: ignore[operator]
 
-            monkeypatch.setattr(outlet, "publish", publish)
+            monkeypatch.setattr(sink, "publish", publish)
 
     return make
 

@@ -111,10 +111,10 @@ def test_the_next_batch_is_worked_on_while_one_is_published(
     echo = Echo(broker.steady(), *pipe, ahead=True)
     real = AtLeastOnce.publish
 
-    def slow(outlet: AtLeastOnce, *arguments: Any) -> None:
+    def slow(sink: AtLeastOnce, *arguments: Any) -> None:
         time.sleep(0.3)
         handled_before_published.append(len(echo.handled) - echo.committed)
-        real(outlet, *arguments)
+        real(sink, *arguments)
 
     monkeypatch.setattr(AtLeastOnce, "publish", slow)
     with echo:

@@ -262,16 +262,16 @@ def test_a_right_that_is_taken_from_a_worker_at_work_ends_it_and_is_named(
 def test_a_right_that_is_taken_while_a_transaction_is_undone_hides_no_error(
     secure: SecureKafka,
 ) -> None:
-    from stream_icd.kafka.delivery import open_outlet
+    from stream_icd.kafka.delivery import open_sink
 
     rights = [("Topic", LABELS, "Write"), ("TransactionalId", "undone-*", "Write")]
     secure.grant("worker", rights)
-    outlet = open_outlet(secure.settings("worker"), Delivery.EXACTLY_ONCE, "undone", "1")
+    sink = open_sink(secure.settings("worker"), Delivery.EXACTLY_ONCE, "undone", "1")
     secure.revoke("worker", "TransactionalId", "undone-")
     records = [OutgoingRecord(LABELS, b"x"), OutgoingRecord("nowhere", b"x")]
     with pytest.raises((NotAllowed, TopicMissing)):
-        outlet.publish(records, {}, None)
-    outlet.close()
+        sink.publish(records, {}, None)
+    sink.close()
 
 
 def test_reading_is_not_writing(secure: SecureKafka) -> None:

@@ -17,7 +17,7 @@ from stream_icd.dead_letters.retry import (
     Plan,
     Retry,
     check_targets,
-    open_retry_outlet,
+    open_retry_sink,
     plan_retry,
     retry,
 )
@@ -52,7 +52,7 @@ def run_retry(
         _say(plan_retry(box, choice, to=to_topic, again=again))
         return
     pace = Pace(rate, time.monotonic, (stop := stop_on_signals()).wait)
-    outlet = open_retry_outlet(settings, topic)
+    sink = open_retry_sink(settings, topic)
     try:
         box = read_dead_letters(settings, topic, until="settled", stop=stop)
         if stop.is_set():  # what was read by then is not all
@@ -65,14 +65,14 @@ def run_retry(
             done = retry(
                 settings,
                 plan,
-                outlet,
+                sink,
                 pace,
                 lambda: datetime.now(UTC),
                 stop,
                 on_sent=lambda count: progress.advance(task, count),
             )
     finally:
-        outlet.close()
+        sink.close()
     _sum_up(plan, done, stop)
 
 
