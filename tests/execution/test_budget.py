@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -117,8 +118,13 @@ def test_what_works_without_end_is_a_dead_letter_after_one_attempt(
     first, bad, *rest = outcomes(work, model_folder, records)
     assert [first, *rest] == ["found"] * 3
     size = len(records[1].value or b"")
-    assert bad.startswith("t.dlq budget OverBudget took 2.")
-    assert f"of processor time; the limit for a message of {size} bytes is 2.0" in bad
+    # On a busy machine the limit by the clock, ten times as long, may be reached first.
+    limit = rf"the limit for a message of {size} bytes is"
+    allowed = (
+        rf"2\.\d s of processor time; {limit} 2\.0",
+        rf"20\.\d s by the clock; {limit} 20\.0",
+    )
+    assert re.match(rf"t.dlq budget OverBudget took ({'|'.join(allowed)})", bad)
     assert "STREAM_ICD_BUDGET_SECONDS" in bad
     assert "dlq retry" in bad
     assert len(list(tmp_path.iterdir())) == 1
