@@ -107,7 +107,7 @@ def test_an_offset_that_is_not_there_is_an_error_that_says_what_is(
     broker: Broker, topic: str
 ) -> None:
     with (
-        pytest.raises(OffsetGone, match=r"from 0 up to, not including, 10: 11"),
+        pytest.raises(OffsetGone, match=r"from 0 up to, not including, 10; .* 11$"),
         open_reader(broker.settings(), topic, start={1: 11}),
     ):
         pass
@@ -171,7 +171,7 @@ def test_a_start_that_retention_removed_is_an_error(kafka: Broker, kafka_topic: 
     remove_before(kafka, kafka_topic, 20)
     assert values(kafka.settings(), kafka_topic) == list(range(20, 30))
     with (
-        pytest.raises(OffsetGone, match="from 20 up to, not including, 30: 5"),
+        pytest.raises(OffsetGone, match="from 20 up to, not including, 30; .* 5$"),
         open_reader(kafka.settings(), kafka_topic, start={0: 5}),
     ):
         pass

@@ -72,15 +72,13 @@ class Log:
         return self._settled
 
     def read(self, position: int, most: int) -> tuple[list[Record], int]:
-        """At most so many visible records from `position` on, and the position after them."""
+        """At most so many visible records from `position` on, and where to read on."""
         found: list[Record] = []
         stop = self.stable_end()
         while position < stop and len(found) < most:
             entry = self._at(position)
             if entry.record is not None and entry.counts:
                 found.append(entry.record)
-            position += 1
-        while position < stop and not self._is_visible(position):
             position += 1
         return found, position
 
@@ -95,10 +93,6 @@ class Log:
         """Remove the entries before that offset."""
         del self._entries[: max(0, offset - self.begin)]
         self.begin = max(self.begin, offset)
-
-    def _is_visible(self, offset: int) -> bool:
-        entry = self._at(offset)
-        return entry.record is not None and entry.counts
 
     def _at(self, offset: int) -> Entry:
         return self._entries[offset - self.begin]
