@@ -33,7 +33,7 @@ from stream_icd.synthetic.gn import generate_gn
 from stream_icd.synthetic.lfr import generate_lfr
 
 N_GRAPHS, N_PLANTED = 100, 20
-MODEL = "as"
+MODEL = "default"
 
 Draw = Callable[[int], csr_array]
 

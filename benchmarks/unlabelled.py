@@ -130,7 +130,7 @@ def _real_rows(folder: Path) -> Iterator[str]:
     for path in sorted((folder / "edges").glob("*.parquet")):
         labels = folder / "labels" / path.name
         if "src" in (names := pq.read_schema(path).names) and "time" not in names:
-            yield _real_row(path.stem, list(islice(_labelled_graphs(path, labels), N_LEARNED)))
+            yield _real_row(path.stem, list(islice(labelled_graphs(path, labels), N_LEARNED)))
 
 
 def _real_row(name: str, graphs: list[BenchmarkGraph]) -> str:
@@ -155,7 +155,7 @@ def _real_row(name: str, graphs: list[BenchmarkGraph]) -> str:
     return row
 
 
-def _labelled_graphs(edges: Path, labels: Path) -> Iterator[BenchmarkGraph]:
+def labelled_graphs(edges: Path, labels: Path) -> Iterator[BenchmarkGraph]:
     """One graph, or one for each `window_start`; nodes without a label are left out."""
     pairs, known = pq.read_table(edges).to_pandas(), pq.read_table(labels).to_pandas()
     if "window_start" not in pairs:

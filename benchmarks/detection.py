@@ -1,0 +1,197 @@
+"""What is found on many kinds of graphs, by us and by peers, with K given and without.
+
+    python -m benchmarks.detection --data FOLDER
+    python -m benchmarks.detection --data FOLDER --only "L(f,.6)" cora --graph-tool 1
+
+Simulated graphs: a model learns from three training graphs and is tested on others. Graphs with
+known communities: it learns from the graph itself, without its labels. Writes its section of
+docs/detection.md; with --graph-tool also runs Debian's python3-graph-tool on the first graphs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from itertools import islice
+from pathlib import Path
+
+import networkx as nx
+import numpy as np
+from numpy.typing import NDArray
+from rich.console import Console
+from scipy.sparse import csr_array, triu
+from sklearn.metrics import adjusted_mutual_info_score
+
+from benchmarks import graph_tool_peer, igraph_peers
+from benchmarks.data_sets import TEST_SEED, TRAINING_SEED, BenchmarkGraph, data_sets
+from benchmarks.sections import write_section
+from benchmarks.unlabelled import labelled_graphs
+from stream_icd.bp.find import find_communities
+from stream_icd.bp.parameters import BpParameters
+from stream_icd.graphs.adjacency import as_adjacency
+from stream_icd.graphs.labelled_graph import LabelledGraph
+from stream_icd.quality.accuracy import accuracy
+from stream_icd.quality.modularity import modularity
+from stream_icd.quality.nmi import nmi
+from stream_icd.registry.shipped import open_model
+from stream_icd.training.bp.fit import fit_parameters
+
+Labels = NDArray[np.int32]
+Find = Callable[[BenchmarkGraph, int], tuple[Labels, float]]
+"""Labels of a graph for a seed, and the seconds that finding them took."""
+
+N_LEARNED = 3
+
+HEAD = """\
+| graphs | method | K given | NMI | AC | AMI | modularity | K found | seconds |
+|---|---|---|---|---|---|---|---|---|
+"""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """Graphs of a kind: those to test on, and those to learn from."""
+
+    name: str
+    test: list[BenchmarkGraph]
+    past: list[BenchmarkGraph]
+
+
+def main() -> None:
+    """Measure all, and write the section."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--data", type=Path, required=True, help="folder of the real data")
+    parser.add_argument("--only", nargs="+", metavar="NAME", help="these kinds only")
+    parser.add_argument("--graphs", type=int, default=5, help="test graphs of a kind, at most")
+    parser.add_argument("--graph-tool", type=int, default=0, help="of them, for graph-tool")
+    parser.add_argument("--no-learning", action="store_true", help="shipped model and peers only")
+    options = parser.parse_args()
+    rows = []
+    small = _networkx_lfr(0.3, 0)
+    for given in (False, True):  # compiles
+        _ours(open_model("default").model.bp, small, 0, given=given)
+    for kind in _kinds(options.data, options.graphs):
+        if options.only and kind.name not in options.only:
+            continue
+        for row in _rows(kind, options.graph_tool, learn=not options.no_learning):
+            rows.append(row)
+            Console().print(row, end="", markup=False, soft_wrap=True)
+    write_section("detection.md", "detection.py", HEAD + "".join(rows))
+
+
+def _kinds(folder: Path, n_graphs: int) -> Iterator[Kind]:
+    for data_set in data_sets(folder).values():
+        past = [] if data_set.training_graphs is None else data_set.training_graphs()
+        test = list(islice(data_set.test_graphs(), n_graphs))
+        yield Kind(data_set.name, test, list(islice(past, N_LEARNED)))
+    for mixing in (0.3, 0.6):
+        draws = (
+            [_networkx_lfr(mixing, seed) for seed in range(first, first + n)]
+            for first, n in ((TEST_SEED, n_graphs), (TRAINING_SEED, N_LEARNED))
+        )
+        yield Kind(f"networkx LFR, μ = {mixing}", *draws)
+    for path in sorted((folder / "labelled" / "edges").glob("*.parquet")):
+        if not path.name.startswith("events"):
+            labels = folder / "labelled" / "labels" / path.name
+            graphs = list(islice(labelled_graphs(path, labels), n_graphs))
+            yield Kind(path.stem, graphs, [BenchmarkGraph(one.adjacency) for one in graphs])
+
+
+def _networkx_lfr(mixing: float, seed: int) -> BenchmarkGraph:
+    """networkx's generator; it may fail for a seed, so the next ones are tried."""
+    for attempt in range(100):
+        try:
+            graph = nx.LFR_benchmark_graph(
+                1000, 3, 1.5, mixing, average_degree=10, min_community=20, max_community=100,
+                seed=seed + 10_000 * attempt, max_iters=1000,
+            )  # fmt: skip
+        except nx.ExceededMaxIterations:
+            continue
+        truth = np.empty(len(graph), np.int32)
+        communities = {frozenset(graph.nodes[node]["community"]) for node in graph}
+        for number, members in enumerate(sorted(communities, key=min)):
+            truth[list(members)] = number
+        return BenchmarkGraph(as_adjacency((np.array(graph.edges).T, len(graph))), truth)
+    raise ValueError(f"networkx makes no LFR graph of mixing {mixing} from seed {seed}")
+
+
+def _rows(kind: Kind, n_graph_tool: int, *, learn: bool) -> Iterator[str]:
+    known = kind.test[0].truth is not None
+    methods: dict[str, tuple[Find, int]] = {}
+    ours = {"bp, model `default`": open_model("default").model.bp}
+    if learn and kind.past:
+        unlabelled = [LabelledGraph(one.adjacency) for one in kind.past]
+        ours["bp, learned without labels"] = fit_parameters(unlabelled).parameters
+        if kind.past[0].truth is not None:
+            labelled = [LabelledGraph(one.adjacency, one.truth) for one in kind.past]
+            ours["bp, learned with labels"] = fit_parameters(labelled).parameters
+    for name, parameters in ours.items():
+        methods[f"{name} | no"] = partial(_ours, parameters, given=False), len(kind.test)
+        if known:
+            methods[f"{name} | yes"] = partial(_ours, parameters, given=True), len(kind.test)
+    peers = {"Leiden": igraph_peers.leiden, "Infomap": igraph_peers.infomap,
+             "label propagation": igraph_peers.label_propagation}  # fmt: skip
+    for name, find in peers.items():
+        methods[f"{name} | no"] = partial(_peer, find), len(kind.test)
+    if known:
+        converged = partial(_peer, igraph_peers.converged_leiden)
+        methods["Leiden, converged | yes"] = converged, len(kind.test)
+    for model in ("nested", "planted"):
+        if n_graph_tool:
+            name = f"graph-tool, {model} | no"
+            methods[name] = partial(_graph_tool, model), n_graph_tool
+    for name, (find, n_graphs) in methods.items():
+        yield _row(kind, name, find, n_graphs)
+
+
+def _row(kind: Kind, name: str, find: Find, n_graphs: int) -> str:
+    scores = []
+    for seed, graph in enumerate(kind.test[:n_graphs]):
+        labels, seconds = find(graph, seed)
+        against = [np.nan] * 3
+        if graph.truth is not None:
+            against = [
+                nmi(graph.truth, labels),
+                accuracy(graph.truth, labels),
+                adjusted_mutual_info_score(graph.truth, labels),
+            ]
+        quality = [*against, modularity(graph.adjacency, labels)]
+        scores.append([*(100 * np.array(quality)), len(np.unique(labels)), seconds])
+    means = np.mean(scores, axis=0)
+    cells = ["" if np.isnan(value) else f"{value:.2f}" for value in means[:4]]
+    seconds = float(np.median(np.array(scores)[:, 5]))
+    return f"| {kind.name} | {name} | {' | '.join(cells)} | {means[4]:.0f} | {seconds:.3f} |\n"
+
+
+def _ours(
+    parameters: BpParameters, graph: BenchmarkGraph, seed: int, *, given: bool
+) -> tuple[Labels, float]:
+    n_communities = len(np.unique(graph.truth)) if given else None
+    started = time.perf_counter()
+    labels = find_communities(graph.adjacency, parameters, n_communities, seed=seed)
+    return labels, time.perf_counter() - started
+
+
+def _peer(find: Callable[..., Labels], graph: BenchmarkGraph, seed: int) -> tuple[Labels, float]:
+    built = igraph_peers.build_graph(graph.adjacency)
+    n_communities = 0 if graph.truth is None else len(np.unique(graph.truth))
+    started = time.perf_counter()
+    labels = find(built, n_communities, seed)
+    return labels, time.perf_counter() - started
+
+
+def _graph_tool(
+    model: graph_tool_peer.Model, graph: BenchmarkGraph, seed: int
+) -> tuple[Labels, float]:
+    return graph_tool_peer.find(_edges(graph.adjacency), graph.adjacency.shape[0], model, seed)
+
+
+def _edges(adjacency: csr_array) -> NDArray[np.int32]:
+    return np.stack(triu(adjacency).tocoo().coords).astype(np.int32)
+
+
+if __name__ == "__main__":
+    main()

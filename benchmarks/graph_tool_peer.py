@@ -1,0 +1,63 @@
+"""graph-tool (LGPL, Debian's python3-graph-tool) in a process of its own, on Debian's own Python.
+
+    /usr/bin/python3 benchmarks/graph_tool_peer.py nested < edges.npz > labels.npy
+
+The project never imports it. `find` runs this file with the system's interpreter.
+"""
+
+from __future__ import annotations
+
+import io
+import subprocess
+import sys
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+PYTHON = "/usr/bin/python3"
+Model = Literal["nested", "planted"]
+
+
+def is_there() -> bool:
+    """Whether the system's Python has graph-tool."""
+    command = [PYTHON, "-c", "import graph_tool"]
+    return Path(PYTHON).exists() and not subprocess.run(command, capture_output=True).returncode
+
+
+def find(edges: np.ndarray, n_nodes: int, model: Model, seed: int) -> tuple[np.ndarray, float]:
+    """Labels (n,) by least description length, and the seconds that the search itself took."""
+    sent = io.BytesIO()
+    np.savez(sent, edges=edges, n_nodes=n_nodes, seed=seed)
+    command = [PYTHON, str(Path(__file__).resolve()), model]
+    done = subprocess.run(command, input=sent.getvalue(), capture_output=True, check=True)
+    found = np.load(io.BytesIO(done.stdout))
+    return found["labels"], float(found["seconds"])
+
+
+def _main(model: Model) -> None:
+    import time
+
+    import graph_tool.all as gt  # type: ignore[import-not-found]
+
+    given = np.load(io.BytesIO(sys.stdin.buffer.read()))
+    gt.seed_rng(int(given["seed"]) + 1)
+    np.random.seed(int(given["seed"]))  # noqa: NPY002  # graph-tool's own randomness
+    graph = gt.Graph(directed=False)
+    graph.add_vertex(int(given["n_nodes"]))
+    graph.add_edge_list(given["edges"].T)
+    started = time.perf_counter()
+    if model == "nested":
+        state = gt.minimize_nested_blockmodel_dl(graph, state_args={"deg_corr": True})
+        labels = state.get_levels()[0].get_blocks().a
+    else:
+        state = gt.minimize_blockmodel_dl(graph, state=gt.PPBlockState)
+        labels = state.get_blocks().a
+    seconds = time.perf_counter() - started
+    out = io.BytesIO()
+    np.savez(out, labels=np.asarray(labels, np.int32), seconds=seconds)
+    sys.stdout.buffer.write(out.getvalue())
+
+
+if __name__ == "__main__":
+    _main("planted" if sys.argv[1] == "planted" else "nested")
