@@ -165,5 +165,5 @@ def test_a_model_that_changed_meanwhile_is_said(
     archive: Store, redetection: Redetection, model_folder: Path
 ) -> None:
     other = Redetection(VersionedModel("small@0", redetection.model.model), redetection.settings)
-    with pytest.raises(ModelDamaged, match="was small@0 and is now small@"):
+    with pytest.raises(ModelDamaged, match="was small@0 and is now test@"):
         list(ProcessPool(other, str(model_folder), workers=1)(jobs(archive)))
