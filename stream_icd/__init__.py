@@ -1,7 +1,7 @@
-"""stream_icd: which communities the nodes of a stream of graphs form, seconds after each one.
+"""stream_icd: detect communities in a stream of graphs, within seconds of each graph.
 
-The names below are what a program of yours needs; each is imported when it is first used, so
-that `from stream_icd import subscribe` does not load the machinery of detection.
+The names below are the public API. Each is imported on first use, so that
+`from stream_icd import subscribe` does not load the detection code.
 """
 
 from __future__ import annotations

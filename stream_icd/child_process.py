@@ -1,4 +1,4 @@
-"""Child processes that never outlive us: started in a session of their own, stopped in order."""
+"""Child processes that never outlive their parent: each runs in its own session."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ def start_child(
     env: Mapping[str, str] | None = None,
     stdout: int | IO[bytes] | None = None,
 ) -> subprocess.Popen[bytes]:
-    """Start `command`, its standard error (and output, unless `stdout` is given) going to `log`.
+    """Start `command`; write its standard error (and output, unless `stdout` is given) to `log`.
 
-    Ctrl-C does not reach it: whoever started it stops it. On Linux it also dies with the thread
+    Ctrl-C does not reach the child: the caller must stop it. On Linux it also dies with the thread
     that started it, even on `kill -9`.
     """
     with log.open("wb") as errors:
@@ -39,7 +39,7 @@ def start_child(
 
 
 def stop_child(process: subprocess.Popen[bytes], timeout_s: float) -> int:
-    """Ask it to end, insist after `timeout_s` seconds; its exit status."""
+    """Terminate the process, kill it after `timeout_s` seconds, and return its exit status."""
     process.terminate()
     try:
         return process.wait(timeout_s)
@@ -49,19 +49,19 @@ def stop_child(process: subprocess.Popen[bytes], timeout_s: float) -> int:
 
 
 def tail(log: Path, length: int = 2000) -> str:
-    """The end of a log, to say in an error what a child said last."""
+    """Return the end of a log, for the message of an error about a child process."""
     return log.read_bytes()[-length:].decode(errors="replace").strip()
 
 
 def _dies_with(parent: int) -> Callable[[], None] | None:
-    """What the child does before it becomes `command`, so that it never outlives us."""
+    """Return what the child runs before `command`, so that it dies with its parent."""
     if not sys.platform.startswith("linux"):
         return None
     libc = ctypes.CDLL(None)
 
     def tie() -> None:
         libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-        if os.getppid() != parent:  # it died in between
+        if os.getppid() != parent:  # the parent died in between
             os._exit(1)
 
     return tie

@@ -111,17 +111,17 @@ class Communities:
         return np.bincount(self.labels, minlength=self.n_communities)
 
     def identity(self) -> tuple[str, str, str, str]:
-        """What makes two results the same result: `(graph, snapshot_id, model, revision)`."""
+        """The identity of a result: `(graph, snapshot_id, model, revision)`."""
         return self.graph, self.snapshot_id, self.model, self.revision
 
 
 def revision_of(content: str, k_given: int | None, seed: int) -> str:
-    """The revision of a model's result: 12 hexadecimal digits, by all that changes the answer.
+    """Return the revision of a result: 12 hexadecimal digits that depend on content, K and seed.
 
     Args:
         content: hash of the snapshot's content.
-        k_given: number of communities asked for, by the snapshot or else by the settings.
-        seed: of the clustering.
+        k_given: number of communities that the snapshot, or else the settings, ask for.
+        seed: random seed of the clustering.
     """
     given = f"content {content}\nk {k_given or 0}\nseed {seed}\n"
     return hashlib.sha256(given.encode()).hexdigest()[:12]

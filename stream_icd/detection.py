@@ -1,4 +1,4 @@
-"""A frozen model on one new graph: features, embedding, communities (paper, algorithm 4)."""
+"""Apply a frozen model to one new graph: features, embedding, communities (paper, algorithm 4)."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ STAGES = ("features", "encode", "cluster")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Detection:
-    """Communities of one graph, and what finding them took.
+    """Communities of one graph, and the time of each stage.
 
     Attributes:
         communities: community of each node, `(n,)` int32, in 0..K-1.
-        milliseconds: time in each of `STAGES`; method bp only clusters.
+        milliseconds: time in each of `STAGES`; method bp has only the clustering stage.
     """
 
     communities: NDArray[np.int32]
@@ -56,18 +56,18 @@ def detect(
 
     Args:
         graph: whatever `graphs.adjacency.as_adjacency` takes.
-        n_communities: K; None to find it out: then each isolated node is a community of its own.
-            With K given, the encoder's method makes one community of all isolated nodes, and
-            K − 1 of the others.
-        method: "bp" for local moves and beliefs with what the model learned (`find_communities`);
-            "icd" for the paper's way, the embedding clustered by K-means.
-        seed: of every random choice; the same seed gives the same answer, on any number of
+        n_communities: K; None to determine it: then each isolated node is its own community.
+            With K given, method "icd" puts all isolated nodes into one community and makes
+            K − 1 communities of the others.
+        method: "bp" for local moves and belief propagation with the learned parameters
+            (`find_communities`); "icd" for the paper's method, K-means on the embedding.
+        seed: seed of every random choice; the same seed gives the same result on any number of
             threads.
-        clock: seconds, rising; for the stage timings.
+        clock: monotonic clock in seconds, for the stage timings.
 
     Raises:
         BadInput: the graph cannot be used.
-        BadSettings: K is not from 1 to n, no such method, or no kind of graph known here.
+        BadSettings: K is not from 1 to n, or the method or the kind of graph is unknown.
     """
     return detect_canonical(
         as_adjacency(graph),
@@ -90,9 +90,9 @@ def detect_canonical(
     threads: int = 2,
     clock: Callable[[], float] = time.perf_counter,
 ) -> Detection:
-    """`detect` for callers whose adjacency is canonical already: see `as_adjacency`.
+    """As `detect`, for an adjacency that is already canonical (see `as_adjacency`).
 
-    A stream of snapshots is: bringing each into that form again would take a tenth of the time.
+    The adjacency of a snapshot is canonical; converting it again would take a tenth of the time.
     """
     check_method(method)
     if method == "icd":
@@ -103,7 +103,7 @@ def detect_canonical(
 
 
 def check_method(method: str) -> None:
-    """Raise BadSettings where there is no such method."""
+    """Raise BadSettings if the method is unknown."""
     if method not in get_args(Method):
         raise BadSettings(f"no method {method!r}: choose from {', '.join(get_args(Method))}")
 
@@ -140,7 +140,7 @@ def _detect_by_icd(
 def _n_linked_communities(
     graph: csr_array, n_communities: int | None, n_nodes: int, seed: int
 ) -> int:
-    """K of the nodes with edges: one less than K of all where there are others, if it can be."""
+    """Return K for the nodes with edges: K − 1, if possible, when there are isolated nodes."""
     n_linked = int(graph.shape[0])
     if n_communities is None:
         return estimate_n_communities(graph, seed) if n_linked else 0
@@ -156,10 +156,10 @@ def _with_isolated(
     n_found: int,
     n_communities: int | None,
 ) -> NDArray[np.int32]:
-    """Labels of all nodes, `(n,)`: the isolated ones take the labels from `n_found` on.
+    """Return the labels of all nodes, `(n,)`; labels from `n_found` on are for isolated nodes.
 
-    Each gets one of its own where K is unknown. Else they share what is left of K: one label,
-    as a rule, and more only where the others are too few for the rest.
+    If K is unknown, each isolated node gets its own label. Otherwise they share the labels left
+    of K: usually one, and more only if the other nodes are too few for K − 1 communities.
     """
     if len(linked) == n_nodes:
         return found
@@ -168,13 +168,13 @@ def _with_isolated(
     communities = np.zeros(n_nodes, np.int32)
     communities[linked] = found
     isolated = np.setdiff1d(np.arange(n_nodes), linked, assume_unique=True)
-    if n_left:  # none is left where all nodes are one community
+    if n_left:  # no label is left if all nodes are one community
         communities[isolated] = n_found + np.arange(n_alone) % n_left
     return communities
 
 
 def embed(adjacency: csr_array, model: Model, threads: int = 2) -> NDArray[np.float32]:
-    """U, `(n, d)` float32: the embedding of a graph under a frozen model.
+    """Return U, `(n, d)` float32: the embedding of a graph under a frozen model.
 
     The unit of the weights does not matter; see `comparable`. The row of an isolated node is zero.
     """

@@ -5,7 +5,7 @@ StreamIcdError
 │   ├── BadSnapshot                        an edge table or its headers break the wire contract
 │   ├── BadCommunities                     a communities message breaks the wire contract
 │   ├── BadEvents                          an events message breaks the wire contract
-│   ├── BadMemory                          what a detector remembers cannot be read
+│   ├── BadMemory                          a detector's memory cannot be read
 │   ├── BadClaim                           the headers of a claim break the wire contract
 │   │   ├── ClaimRefused                   the object is outside the reader's claim store
 │   │   ├── ClaimedObjectMissing           the object does not exist (any more)
@@ -13,35 +13,35 @@ StreamIcdError
 │   ├── BadRow                             a row of a source file or stream cannot be read
 │   ├── NoGoodRows                         no row of a source can be read
 │   ├── LimitExceeded                      a count or size is above a configured limit
-│   ├── OverBudget                         it took more time or memory than its budget
-│   └── CrashedWorker                      it ended its worker three times in a row
-├── ContentChanged           stop          snapshots were sent before with other content
+│   ├── OverBudget                         a record took more time or memory than its budget
+│   └── CrashedWorker                      a record ended its worker three times in a row
+├── ContentChanged           stop          snapshots were sent before with different content
 ├── BadSettings              stop          an option, a setting or an argument is wrong
 ├── MissingExtra             stop          an optional dependency is not installed
 ├── ModelError               stop          a saved model cannot be used
 │   ├── ModelNotFound
-│   ├── ModelDamaged                       truncated, altered, or not what its recipe declares
-│   ├── ModelForeign                       not one of our models at all
+│   ├── ModelDamaged                       truncated, altered, or different from its recipe
+│   ├── ModelForeign                       not a model of this library
 │   └── ModelTooNew                        written by a later version of this library
 ├── SourceNotFound           stop          the file or folder to read from does not exist
 ├── StoreError
 │   ├── StoreUnreachable     retry         a file system does not answer
-│   └── StoreUnwritable      retry         a disk is full, or may not be written
+│   └── StoreUnwritable      retry         a disk is full, or write permission is missing
 ├── HistoryDamaged           stop          a file of the archive cannot be read
 ├── BrokerError
 │   ├── BrokerUnavailable    retry         no broker answers at the bootstrap address
 │   ├── DeliveryFailed       retry         the broker did not acknowledge a record
-│   │   └── NameTaken        stop          another program works under the same name
-│   ├── MessageTooLarge      stop          a record is above the topic's limit, or ours
-│   │   └── RecordTooLarge                 one of ours, which was not published
+│   │   └── NameTaken        stop          another program uses the same name
+│   ├── MessageTooLarge      stop          a record is above the limit of the topic or the reader
+│   │   └── RecordTooLarge                 a record of this program was not published
 │   ├── TopicMissing         stop          the topic does not exist
-│   ├── OffsetGone           stop          the position asked for was removed by retention
-│   ├── OffsetHeld           stop          the broker holds a position for an open transaction
-│   ├── RecordUndecodable    stop          the client cannot decode what the broker holds
+│   ├── OffsetGone           stop          retention removed the requested offset
+│   ├── OffsetHeld           stop          an open transaction holds a group's offset
+│   ├── RecordUndecodable    stop          the client cannot decode a record
 │   ├── ClientStuck          retry         a call into the client does not return
 │   ├── NotAllowed           stop          the user lacks a right on the broker
 │   └── NotSupported         stop          the broker does not support the delivery guarantee
-├── TooManyDeadLetters       stop          a worker was dead-lettering nearly everything
+├── TooManyDeadLetters       stop          a worker dead-lettered nearly every record
 ├── Overloaded               slow down     there is more work than memory or limits allow
 └── WorkersLost              retry         worker processes end before they are ready
 """
@@ -86,7 +86,7 @@ class BadEvents(BadInput):
 
 
 class BadMemory(BadInput):
-    """What a detector remembers of a graph breaks its contract."""
+    """A detector's memory of a graph breaks its contract."""
 
 
 class BadClaim(BadInput):
@@ -102,7 +102,7 @@ class ClaimedObjectMissing(BadClaim):
 
 
 class ClaimedObjectAltered(BadClaim):
-    """The claimed object has another size or SHA-256 than its claim; the message names it."""
+    """The claimed object differs from its claim in size or SHA-256; the message names it."""
 
 
 class BadRow(BadInput):
@@ -110,7 +110,7 @@ class BadRow(BadInput):
 
 
 class NoGoodRows(BadInput):
-    """None of a source's rows can be read; the message says how many there are."""
+    """No row of a source can be read; the message says how many rows there are."""
 
 
 class LimitExceeded(BadInput):
@@ -126,7 +126,7 @@ class CrashedWorker(BadInput):
 
 
 class ContentChanged(StreamIcdError):
-    """Snapshots were not sent because the topic holds them with other content; lists them."""
+    """Snapshots were not sent: the topic holds them with different content. Lists them."""
 
 
 class BadSettings(StreamIcdError):
@@ -142,7 +142,7 @@ class ModelError(StreamIcdError):
 
 
 class ModelNotFound(ModelError):
-    """No model of that name or path; the message lists the ones there are."""
+    """No model has that name or path; the message lists the available models."""
 
 
 class ModelDamaged(ModelError):
@@ -158,11 +158,11 @@ class ModelTooNew(ModelError):
 
 
 class SourceNotFound(StreamIcdError):
-    """The file or folder to read from does not exist; the message says where to get it."""
+    """The input file or folder does not exist; the message says where to get it."""
 
 
 class StoreError(StreamIcdError):
-    """Something is wrong with a file system."""
+    """A file system failed."""
 
 
 class StoreUnreachable(StoreError):
@@ -172,13 +172,13 @@ class StoreUnreachable(StoreError):
 
 
 class StoreUnwritable(StoreError):
-    """A file could not be written; nothing of it is visible, and the message says why."""
+    """A file could not be written; no partial file is visible, and the message says why."""
 
     action = Action.RETRY
 
 
 class HistoryDamaged(StreamIcdError):
-    """A file of the archive cannot be read, or is not one; the message names it."""
+    """A file cannot be read, or is not an archive file; the message names it."""
 
 
 class BrokerError(StreamIcdError):
@@ -192,7 +192,7 @@ class BrokerUnavailable(BrokerError):
 
 
 class DeliveryFailed(BrokerError):
-    """A record was not acknowledged; it may be sent again (readers keep one of two)."""
+    """A record was not acknowledged; it may be sent again (readers drop duplicates)."""
 
     action = Action.RETRY
 
@@ -204,15 +204,15 @@ class NameTaken(DeliveryFailed):
 
 
 class MessageTooLarge(BrokerError):
-    """A record is larger than its topic accepts, or its reader; the message names both sizes."""
+    """A record is larger than its topic or its reader accepts; the message names both sizes."""
 
 
 class RecordTooLarge(MessageTooLarge):
     """A record was not published because it is too large for its topic.
 
     Attributes:
-        topic: the topic that it was for.
-        size: bytes that it would have taken there.
+        topic: the topic of the record.
+        size: size of the record in the topic, bytes.
     """
 
     def __init__(self, message: str, topic: str, size: int) -> None:
@@ -226,15 +226,15 @@ class TopicMissing(BrokerError):
 
 
 class OffsetGone(BrokerError):
-    """Retention has removed the position asked for; the message names what is left."""
+    """Retention has removed the requested offset; the message names the offsets left."""
 
 
 class OffsetHeld(BrokerError):
-    """The broker holds a group's position for a transaction that should have ended."""
+    """A transaction that should have ended still holds a group's offset on the broker."""
 
 
 class RecordUndecodable(BrokerError):
-    """The client cannot decode records; the message names them, and how to skip them."""
+    """The client cannot decode records; the message names them and says how to skip them."""
 
 
 class ClientStuck(BrokerError):
@@ -244,7 +244,7 @@ class ClientStuck(BrokerError):
 
 
 class NotAllowed(BrokerError):
-    """The user of this program lacks a right; the message names the operation."""
+    """The user of this program lacks a permission; the message names the operation."""
 
 
 class NotSupported(BrokerError):

@@ -1,4 +1,4 @@
-"""What happened to a graph's communities from one window to the next, and who they are now."""
+"""Lifecycle events of a graph's communities between two windows, and their stable ids."""
 
 from __future__ import annotations
 
@@ -18,21 +18,22 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 
 @dataclass(frozen=True, slots=True)
 class CommunityEvent:
-    """One thing that happened to one community; communities are named by stable ids.
+    """One lifecycle event of one community; communities are named by stable ids.
 
     Attributes:
         kind: one of `KINDS`. A community of the window was born, merged, split, or else has
             grown, shrunk or continued; one that merged and split in one window has both events.
-        community: who it happened to. Of a merger, the community that came of it; of a split,
+        community: the affected community. For a merger, the resulting community; for a split,
             the community that was split.
-        label: its label in the communities message of the window; None when it is not there.
-        size: members now; 0 when it is not there any more.
-        size_before: members when it was last seen; 0 when it is new.
+        label: its label in the communities message of the window; None if it is absent.
+        size: members now; 0 if it no longer exists.
+        size_before: members when it was last seen; 0 if it is new.
         overlap: Jaccard index with itself as last seen, on the nodes present both times; None
-            where it is new or gone.
-        parents: of a merger, who went into it; of a birth, whom it came out of, if anybody.
-        children: of a split, who came out of it.
-        away: for how many windows it had not been seen; 0 when it was there in the last one.
+            if it is new or gone.
+        parents: for a merger, the merged communities; for a birth, the communities it came from,
+            if any.
+        children: for a split, the resulting communities.
+        away: number of windows it was absent before; 0 if it was in the last window.
     """
 
     kind: Kind
@@ -46,7 +47,7 @@ class CommunityEvent:
     away: int = 0
 
     def concerns(self, community: int) -> bool:
-        """Whether it happened to that community, or it took part."""
+        """Whether that community is affected or took part."""
         return community in (self.community, *self.parents, *self.children)
 
 
@@ -54,20 +55,20 @@ class CommunityEvent:
 class CommunityEvents:
     """The events of one snapshot, and the stable community of each of its nodes.
 
-    `(graph, snapshot_id, model, revision)` identifies it: whoever sees one twice keeps one. Of two
-    revisions the one that comes later replaces the other, unless it is `late`.
+    `(graph, snapshot_id, model, revision)` identifies it: drop it if it is repeated. Of two
+    revisions, the later one replaces the other, unless it is `late`.
 
     Attributes:
-        graph, snapshot_id, window, model, revision, snapshot_place: those of the detector's result
-            that this was made from.
-        nodes: the source's own ids, `(n_nodes,)`; none when `late`.
+        graph, snapshot_id, window, model, revision, snapshot_place: as in the detector's result
+            that the events were made from.
+        nodes: the source's own ids, `(n_nodes,)`; empty when `late`.
         communities: stable id of each node's community, `(n_nodes,)` int64.
         events: at least one for each community of the window, then those of communities that
-            ended; none when `late`.
-        next_community: the first stable id that was never given in this graph.
-        missed: windows that are missing between the last one that was tracked and this one.
-        late: the window is not after the last one that was tracked, so it was not tracked.
-        model_before: the model of the last window, where it is another.
+            ended; empty when `late`.
+        next_community: the first stable id not yet used in this graph.
+        missed: number of windows missing between the last tracked window and this one.
+        late: the window is not after the last tracked window, so it was not tracked.
+        model_before: the model of the last window, if it was a different one.
     """
 
     graph: str
@@ -92,18 +93,18 @@ class CommunityEvents:
             )
 
     def identity(self) -> tuple[str, str, str, str]:
-        """What makes two of them the same: `(graph, snapshot_id, model, revision)`."""
+        """The identity of the message: `(graph, snapshot_id, model, revision)`."""
         return self.graph, self.snapshot_id, self.model, self.revision
 
     def members_of(self, community: int | None) -> pa.Array:
-        """The nodes of a community, ascending; none where it is not in the window, or None."""
+        """The nodes of a community, ascending; empty if it is None or not in the window."""
         sought = -1 if community is None else community
         return self.nodes.take(pa.array(np.flatnonzero(self.communities == sought)))
 
     def community_of(self, node: int | str) -> int | None:
-        """Stable id of the node's community; None where the node is not in the snapshot.
+        """Stable id of the node's community; None if the node is not in the snapshot.
 
-        A node whose ids are integers may be asked for by text, too: `"701"`.
+        An integer id may also be given as text: `"701"`.
         """
         try:
             sought = pa.scalar(node, self.nodes.type)

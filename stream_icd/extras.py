@@ -10,7 +10,7 @@ from stream_icd.errors import MissingExtra
 
 @contextmanager
 def needs_extra(extra: str, library: str) -> Iterator[None]:
-    """Around imports that need `library`, which `pip install 'stream-icd[extra]'` brings.
+    """Wrap imports that need `library`, which `pip install 'stream-icd[extra]'` installs.
 
     Raises:
         MissingExtra: it is not installed; the message says how to install it.

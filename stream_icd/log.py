@@ -1,4 +1,4 @@
-"""What programs say of themselves: JSON lines on standard error, or text for a person."""
+"""Logging: JSON lines on standard error, or text on a terminal."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from stream_icd.settings import Settings
 
 
 class LogSettings(Settings):
-    """What is worth a line: `STREAM_ICD_LOG_LEVEL`, or `log_level` in the table `[log]`."""
+    """The log level: `STREAM_ICD_LOG_LEVEL`, or `log_level` in the table `[log]`."""
 
     table: ClassVar[str] = "log"
 
@@ -32,10 +32,10 @@ def configure_logging(stream: TextIO | None = None, *, json: bool | None = None)
 
     Args:
         stream: standard error when None.
-        json: None chooses text where a person reads (a terminal), else JSON lines.
+        json: None chooses text on a terminal, else JSON lines.
 
     Raises:
-        BadSettings: there is no such level.
+        BadSettings: the level is unknown.
     """
     level = LogSettings().log_level.upper()
     target = stream or sys.stderr
@@ -55,12 +55,12 @@ def configure_logging(stream: TextIO | None = None, *, json: bool | None = None)
     handler = logging.StreamHandler(target)
     handler.setFormatter(_formatter(shared, as_json=as_json))
     logging.basicConfig(handlers=[handler], level=level, force=True)
-    # The Kafka client tells of every connection it makes, at INFO, and of every byte at DEBUG.
+    # The Kafka client logs every connection at INFO, and every byte at DEBUG.
     logging.getLogger("kafka").setLevel(logging.WARNING)
 
 
 def _printable_values(_logger: object, _method: str, event: EventDict) -> EventDict:
-    """For a terminal: a name in a line does not move the cursor, and forges no line."""
+    """Escape values for a terminal, so that no name can move the cursor or forge a line."""
     return {
         name: printable(value) if isinstance(value, str) else value for name, value in event.items()
     }

@@ -1,4 +1,4 @@
-"""What a detector remembers of a graph between windows: who was believed to be where."""
+"""A detector's memory of a graph between windows: the believed community of each node."""
 
 from __future__ import annotations
 
@@ -12,31 +12,31 @@ from stream_icd.errors import BadMemory
 from stream_icd.snapshot import Window
 
 N_BELIEFS = 4
-"""Communities that are remembered of each node, the likeliest ones."""
+"""How many communities are remembered of each node: the likeliest ones."""
 
 NO_COMMUNITY = -1
-"""In the place of a community id where a node has fewer than `N_BELIEFS`."""
+"""Fills the place of a community id if a node has fewer than `N_BELIEFS`."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Memory:
     """The beliefs of a graph's last window.
 
-    Communities have ids that last: 0, 1, 2, ... over the life of the graph, none given twice.
+    Communities have stable ids: 0, 1, 2, ... over the life of the graph, never reused.
 
     Attributes:
-        window: the window that was seen last.
-        nodes: the source's own ids, `(n_nodes,)`, ascending; of that window, and of earlier ones
-            whose nodes are not forgotten yet.
+        window: the last window.
+        nodes: the source's own ids, `(n_nodes,)`, ascending: nodes of that window, and nodes of
+            earlier windows that are not yet forgotten.
         communities: ids, `(n_nodes, N_BELIEFS)` int64, likeliest first, then `NO_COMMUNITY`.
         beliefs: their probabilities, `(n_nodes, N_BELIEFS)` float32; they add up to 1 at most.
         mixing: μ, share of the edge weight between communities in the last window.
         stay: η, share of the nodes that stayed in their community; 0 after the first window.
-        next_id: the first community id that was never given.
-        believed: whether belief propagation had the last word in that window, or modularity.
+        next_id: the first community id not yet used.
+        believed: whether belief propagation, not modularity, decided the result of that window.
 
     Raises:
-        BadMemory: a value out of its range, or arrays that do not fit each other.
+        BadMemory: a value is out of range, or the arrays do not match.
     """
 
     window: Window
@@ -69,5 +69,5 @@ class Memory:
 
     @property
     def n_nodes(self) -> int:
-        """Number of nodes that something is remembered of."""
+        """Number of remembered nodes."""
         return len(self.nodes)

@@ -1,7 +1,7 @@
-"""Names and texts from outside, made fit to be shown: on a terminal, and in a line of a log.
+"""Make names and texts from outside safe to show on a terminal and in a line of a log.
 
-A name on the wire is any text (docs/wire.md). Everything that shows one to a person escapes it
-here, so that no name moves the cursor, ends a line, or fills the screen.
+A name on the wire can be any text (docs/wire.md). All code that shows a name escapes it here, so
+that no name can move the cursor, end a line, or fill the screen.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ SHORT = 120
 
 
 def printable(text: str) -> str:
-    r"""The text with whatever does not print written as an escape, as in a Python string.
+    r"""Return the text with non-printable characters escaped, as in a Python string.
 
     >>> printable("as733\n\x1b[31mforged")
     'as733\\n\\x1b[31mforged'
@@ -21,10 +21,10 @@ def printable(text: str) -> str:
 
 
 def shortened(text: str | bytes, most: int = SHORT) -> str:
-    """At most so many characters of a text, and a sign that some are missing.
+    """Return at most `most` characters of a text, with `…` if some are missing.
 
     Args:
-        text: bytes are taken for UTF-8; only as many as are needed are decoded.
+        text: text, or bytes in UTF-8, of which only as many as needed are decoded.
 
     >>> shortened("as733"), shortened(b"x" * 1_000_000, 5)
     ('as733', 'xxxx…')

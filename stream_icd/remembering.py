@@ -1,17 +1,17 @@
-"""Detection on a stream: what is known of a graph's last window helps to understand this one.
+"""Detection on a stream: the memory of a graph's last window improves the result for the next.
 
-A pure function from a window and the memory before it to communities and the memory after it. The
-rules, for what a stream can do:
+A pure function from a window and the memory before it to communities and the memory after it.
+The rules for each case:
 
-- *The first window, and one that has nothing to do with the last*: found alone; all ids are new.
-- *A gap*: every window that is missing lets what is remembered count less, by η each.
-- *Nodes that come*: nothing is recalled of them, and they join what their edges say.
-- *Nodes that go*: remembered, by η less each window, until less than `FORGOTTEN` is left.
+- *The first window, or one unrelated to the last*: detected without memory; all ids are new.
+- *A gap*: each missing window multiplies the weight of the memory by η.
+- *New nodes*: they have no memory; their edges alone decide their communities.
+- *Absent nodes*: remembered, with a factor η for each window, until less than `FORGOTTEN` is left.
 - *K given*: exactly K communities result; ids go to those that hold most of the nodes.
-- *A window that is not after the last one*: found with the memory that there is, which it leaves
+- *A window that is not after the last one*: detected with the present memory, which stays
   unchanged.
-- *Another model*: goes on with the memory, which says nothing of the model that made it.
-- *Ids of another type*: other nodes; the graph starts anew.
+- *A different model*: continues with the memory, which does not depend on the model.
+- *Node ids of a different type*: these are different nodes; the graph starts again.
 """
 
 from __future__ import annotations
@@ -31,22 +31,22 @@ from stream_icd.registry.model import Model
 from stream_icd.snapshot import Snapshot, Window
 
 FORGOTTEN = 0.25
-"""A node that is away is forgotten when its beliefs add up to less than this."""
+"""An absent node is forgotten when its beliefs add up to less than this."""
 
 LONGEST_STAY = 0.98
-"""Most of η that what is not seen keeps each window, so that all is forgotten some day."""
+"""Upper limit of η for absent nodes, so that each is forgotten eventually."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Remembered:
-    """Communities of one window, and what to remember of it.
+    """Communities of one window, and the memory after it.
 
     Attributes:
         communities: community of each node, `(n,)` int32, in 0..K-1.
-        community_ids: the lasting id of each community, `(K,)` int64.
-        memory: for the graph's next window.
-        n_continued: how many communities continue one of the last window.
-        milliseconds: how long it took.
+        community_ids: the stable id of each community, `(K,)` int64.
+        memory: memory for the graph's next window.
+        n_continued: number of communities that continue one of the last window.
+        milliseconds: how long detection took.
     """
 
     communities: NDArray[np.int32]
@@ -65,14 +65,14 @@ def detect_remembering(
     seed: int = 0,
     clock: Callable[[], float] = time.perf_counter,
 ) -> Remembered:
-    """The communities of a window, found with the memory of the same graph's last one.
+    """Find the communities of a window, with the memory of the same graph's last window.
 
-    The same arguments give the same answer, whatever ran before. Without memory, or where the
-    model's `stay` is 0, the communities are those of `detection.detect`.
+    The result depends only on the arguments. Without memory, or if the model's `stay` is 0, the
+    communities are those of `detection.detect`.
 
     Args:
         memory: None for the first window.
-        n_communities: K, or None to find it out.
+        n_communities: K, or None to determine it.
 
     Raises:
         BadInput: the graph cannot be used.
@@ -92,9 +92,9 @@ def detect_remembering(
 
 
 def recall(memory: Memory | None, nodes: pa.Array, window: Window, stay: float) -> Recalled:
-    """What is remembered of these nodes in this window.
+    """Return what the memory holds about these nodes in this window.
 
-    stay: η that a memory of a single window goes by.
+    stay: η to use with a memory of a single window.
     """
     if memory is None:
         return nothing_recalled(len(nodes))
@@ -108,7 +108,7 @@ def recall(memory: Memory | None, nodes: pa.Array, window: Window, stay: float) 
 
 
 def remember(memory: Memory | None, nodes: pa.Array, window: Window, found: Identified) -> Memory:
-    """What is to be remembered after a window in which this was found."""
+    """Return the memory after a window with these communities."""
     believed = found.believed
     if memory is not None and window.end <= memory.window.end:
         return memory
@@ -128,7 +128,7 @@ def remember(memory: Memory | None, nodes: pa.Array, window: Window, found: Iden
 
 
 def missed_windows(last: Window, window: Window) -> int:
-    """How many windows of the present one's length lie between the last one and it."""
+    """Return how many windows of the length of `window` lie between `last` and `window`."""
     length = window.end - window.start
     return max(round((window.start - last.end) / length), 0) if length else 0
 
@@ -138,7 +138,7 @@ def _kept_a_window(stay: float) -> float:
 
 
 def _places(nodes: pa.Array, among: pa.Array) -> NDArray[np.int64]:
-    """Where each of the nodes stands among others; -1 for none."""
+    """Return the position of each node in `among`; -1 if absent."""
     import pyarrow.compute as pc
 
     if nodes.type != among.type:
@@ -149,7 +149,7 @@ def _places(nodes: pa.Array, among: pa.Array) -> NDArray[np.int64]:
 
 
 def _with_absent(new: Memory, old: Memory, found: Identified) -> Memory:
-    """The nodes of the window, and those that are away and not forgotten yet."""
+    """Return `new` with the absent nodes of `old` that are not forgotten yet."""
     import pyarrow.compute as pc
 
     kept = _kept_a_window(new.stay) ** (1 + missed_windows(old.window, new.window))
@@ -172,7 +172,7 @@ def _with_absent(new: Memory, old: Memory, found: Identified) -> Memory:
 
 
 def _replaced(ids: NDArray[np.int64], found: Identified) -> NDArray[np.int64]:
-    """The ids as they are after the window, `NO_ID` for communities that were forgotten."""
+    """Return the ids after the window, `NO_ID` for communities that were forgotten."""
     if not len(found.replaced):
         return ids.copy()
     before, after = found.replaced.T

@@ -1,4 +1,4 @@
-"""Settings from arguments, the environment and a TOML file, checked before anything uses them."""
+"""Settings from arguments, the environment and a TOML file, checked before use."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Settings(BaseSettings):
 
     Every field can be an argument, an environment variable (the prefix and the field's name in
     capitals), or a line in that table of the file (argument `config_file`, or the environment's
-    `STREAM_ICD_CONFIG_FILE`); the first that is given wins, in this order.
+    `STREAM_ICD_CONFIG_FILE`). The first one given, in this order, takes precedence.
 
     Raises:
         BadSettings: a value, a combination of values or the TOML file is wrong.
@@ -82,9 +82,10 @@ def _is_secret(settings: type[BaseSettings], name: str) -> bool:
 
 
 def _refuse_readable_by_others(path: Path, secrets: Sequence[str]) -> None:
-    """Refuse secrets in a file that is not for us alone, as ssh refuses such a key.
+    """Refuse secrets in a file that other users can read, as ssh does for keys.
 
-    A group may read it where it is somebody else's, root's for one, who gave us leave so.
+    Group read permission is accepted if another user, such as root, owns the file: the owner uses
+    it to give this program access.
     """
     status = path.stat()
     forbidden = 0o077 if status.st_uid == os.getuid() else 0o007

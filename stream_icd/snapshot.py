@@ -1,4 +1,4 @@
-"""A snapshot: the undirected graph of one time window, with its source's own node ids."""
+"""A snapshot: the undirected graph of one time window, with the node ids of its source."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 
 LEAST_WEIGHT, MOST_WEIGHT = 1e-150, 1e150
-"""Of one edge at least, and of all edges together at most. Modularity and the planted model
-multiply two sums of weights, and divide by them: within these bounds the result is finite."""
+"""Least weight of one edge, and most weight of all edges together. Modularity and the planted
+model multiply and divide by sums of weights: within these bounds the results are finite."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +67,11 @@ class Snapshot:
         edges: positions in `nodes`, `(2, n_edges)`, row 0 < row 1, each pair once, ascending.
         weights: `(n_edges,)` at least `LEAST_WEIGHT` each and at most `MOST_WEIGHT` in all, or
             None for an unweighted graph.
-        n_communities: K, where the source knows it.
-        source: who made it, a URI reference (`ce_source`).
-        n_self_loops: how many self loops were dropped on the way here.
-        content: hash of all but its names (graph, id, source): another one under the same id is
-            a correction (`content_hash`).
+        n_communities: K, if the source knows it.
+        source: source of the snapshot, a URI reference (`ce_source`).
+        n_self_loops: number of self loops that were dropped.
+        content: hash of everything except the names (graph, id, source): a different hash under
+            the same id is a correction (`content_hash`).
     """
 
     graph: str
@@ -115,7 +115,7 @@ class Snapshot:
 
         row, column = self.edges
         weights = np.ones(self.n_edges) if self.weights is None else self.weights
-        # In their order the edges are the rows of the upper triangle already.
+        # The edges are sorted, so they are already the rows of the upper triangle.
         starts = np.zeros(self.n_nodes + 1, np.int64)
         np.cumsum(np.bincount(row, minlength=self.n_nodes), out=starts[1:])
         index = _index_type(2 * self.n_edges)
@@ -158,15 +158,16 @@ def snapshot_from_pairs(
     """Bring a list of pairs into the canonical form of a `Snapshot`.
 
     A pair given twice or in both directions is one edge (weights add), self loops are dropped
-    and counted, and a null `dst` declares `src` as a node without asking for an edge.
+    and counted, and a null `dst` declares `src` as a node without an edge.
 
     Args:
         src, dst: ids of the two ends, `(n_pairs,)` each, of one integer or string type.
         weights: `(n_pairs,)`, positive and finite; ignored where `dst` is null.
 
     Raises:
-        BadSnapshot: no edge at all, ids of another type, a null `src`, a bad weight, or weights
-            that add up to more than `MOST_WEIGHT`, or on one edge to less than `LEAST_WEIGHT`.
+        BadSnapshot: there is no edge, ids have the wrong type, a `src` is null, a weight is bad,
+            or weights add up to more than `MOST_WEIGHT`, or on one edge to less than
+            `LEAST_WEIGHT`.
 
     >>> day = Window(datetime(1999, 4, 2, tzinfo=UTC), datetime(1999, 4, 3, tzinfo=UTC))
     >>> snapshot = snapshot_from_pairs(
@@ -187,7 +188,7 @@ def snapshot_from_pairs(
         row, column = row[~loops], column[~loops]
         kept = None if kept is None else kept[~loops]
     pairs = _numbered(row, column, len(nodes))
-    del row, column, loops  # of a large graph, what is next needs their room
+    del row, column, loops  # frees memory for the next step, for large graphs
     edges, merged = _merge(pairs, kept, len(nodes))
     return Snapshot(
         graph=graph,
@@ -222,10 +223,10 @@ def _ids(name: str, values: Any) -> pa.Array:
 
 
 def check_id_types(src: pa.DataType, dst: pa.DataType) -> None:
-    """Check that two columns of these types can be the ends of pairs; `dst` may be all null.
+    """Check that columns of these types can be the ends of pairs; `dst` may be all null.
 
     Raises:
-        BadSnapshot: ids of another type, or of two types.
+        BadSnapshot: ids have an unsupported type, or two different types.
     """
     if not is_id_type(src):
         raise BadSnapshot(f"src has type {src}; ids are integers or strings")
@@ -242,14 +243,14 @@ def _check_ends(src: pa.Array, dst: pa.Array) -> None:
 
 
 def _paired(dst: pa.Array) -> NDArray[np.bool_] | slice:
-    """Which rows are pairs; all, or those whose dst is not null."""
+    """Select the rows that are pairs: all, or those whose dst is not null."""
     return dst.is_valid().to_numpy(zero_copy_only=False) if dst.null_count else slice(None)
 
 
 def _positions(
     src: pa.Array, dst: pa.Array
 ) -> tuple[pa.Array, NDArray[np.integer], NDArray[np.integer]]:
-    """Ascending node ids, and both positions of each pair (the rows whose dst is not null)."""
+    """Return ascending node ids, and both positions of each pair (rows with a non-null dst)."""
     whole = dst if dst.type == src.type else dst.cast(src.type)
     ends = src, whole.drop_null() if whole.null_count else whole
     span = _span(ends)
@@ -258,8 +259,8 @@ def _positions(
 
 
 def _span(ends: tuple[pa.Array, pa.Array]) -> range | None:
-    """The integers from the smallest to the largest id, where they are not many more than ids."""
-    import pyarrow.compute as pc  # a tenth of a subscriber's start, which makes no snapshots
+    """Return the range from the smallest to the largest id, if not much longer than the ids."""
+    import pyarrow.compute as pc  # a tenth of a subscriber's start, which does not use it
 
     if not pa.types.is_integer(ends[0].type):
         return None
@@ -274,7 +275,7 @@ def _span(ends: tuple[pa.Array, pa.Array]) -> range | None:
 def _ranked_in(
     span: range, ends: tuple[pa.Array, pa.Array]
 ) -> tuple[pa.Array, list[NDArray[np.integer]]]:
-    """By a table of all integers of the span: a tenth of the time and of the memory of hashing."""
+    """Rank ids by a table of the whole span: a tenth of the time and memory of hashing."""
     columns = [one.cast(pa.int64()).to_numpy() for one in ends]
     present = np.zeros(span.stop - span.start, np.bool_)
     for ids in columns:
@@ -286,7 +287,7 @@ def _ranked_in(
 
 
 def _ranked(ends: tuple[pa.Array, pa.Array]) -> tuple[pa.Array, list[NDArray[np.integer]]]:
-    """By hashing, whatever the ids are."""
+    """Rank ids of any type by hashing."""
     import pyarrow.compute as pc
 
     encoded = pc.dictionary_encode(pa.concat_arrays(ends))
@@ -312,7 +313,7 @@ def _weights(values: Any, n_pairs: int) -> NDArray[np.float64]:
 
 
 def _numbered(row: NDArray[np.integer], column: NDArray[np.integer], n: int) -> NDArray[np.int64]:
-    """Each pair as one number, its lower end first: ascending numbers are ascending pairs."""
+    """Encode each pair as one number, lower end first: numbers sort as the pairs do."""
     pairs: NDArray[np.int64] = np.minimum(row, column).astype(np.int64)
     pairs *= n
     pairs += np.maximum(row, column)
@@ -322,7 +323,7 @@ def _numbered(row: NDArray[np.integer], column: NDArray[np.integer], n: int) -> 
 def _merge(
     pairs: NDArray[np.int64], weights: NDArray[np.float64] | None, n: int
 ) -> tuple[NDArray[np.int64], NDArray[np.float64] | None]:
-    """Each pair once, ascending; the weights of repeats added. Sorts `pairs` in place."""
+    """Return each pair once, ascending, with weights of repeats added. Sorts `pairs` in place."""
     if weights is None:
         pairs.sort()  # sorting and dropping repeats takes a fifth of np.unique's time
         return _split(pairs, _first(pairs), n), None
@@ -356,7 +357,7 @@ def _check_sums(weights: NDArray[np.float64]) -> None:
 
 
 def _first(ascending: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """True where a value is not a repetition of the one before."""
+    """Return True where a value differs from the one before."""
     first = np.empty(len(ascending), np.bool_)
     first[0] = True
     np.not_equal(ascending[1:], ascending[:-1], out=first[1:])
@@ -364,7 +365,7 @@ def _first(ascending: NDArray[np.int64]) -> NDArray[np.bool_]:
 
 
 def _split(pairs: NDArray[np.int64], kept: NDArray[np.bool_], n: int) -> NDArray[np.int64]:
-    """Both ends, `(2, n_kept)`, of those numbered pairs that are kept."""
+    """Return both ends, `(2, n_kept)`, of the numbered pairs in `kept`."""
     if not kept.all():
         pairs = pairs[kept]
     ends = np.empty((2, len(pairs)), np.int64)

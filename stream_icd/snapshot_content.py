@@ -1,8 +1,8 @@
-"""The content of a snapshot as one hash: what tells a correction from a repetition.
+"""The hash of a snapshot's content, which tells a correction from a repetition.
 
-Graph, id and source name a snapshot; everything else is its content. The same content has the same
-hash in any order and direction of the pairs, whatever the width of the ids' type: it is taken of
-the canonical form. docs/wire.md describes it for programs in other languages.
+Graph, id and source name a snapshot; everything else is its content. The hash is computed from the
+canonical form, so it does not depend on the order and direction of the pairs or on the width of
+the ids' type. docs/wire.md describes it for programs in other languages.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ def content_hash(
     weights: NDArray[np.floating] | None,
     n_communities: int | None,
 ) -> str:
-    """SHA-256 of a snapshot in canonical form, 64 lower-case hexadecimal digits.
+    """Return the SHA-256 of a snapshot in canonical form, 64 lower-case hexadecimal digits.
 
     Args:
-        start, end: of the window.
+        start, end: start and end of the window.
         nodes, edges, weights, n_communities: as the attributes of `Snapshot`.
     """
     kind, ids = _ids(nodes)
@@ -54,7 +54,7 @@ def _microseconds(time: datetime) -> int:
 
 
 def _ids(nodes: pa.Array) -> tuple[str, tuple[Any, ...]]:
-    """The kind of the ids, and their bytes."""
+    """Return the kind of the ids, and their bytes."""
     if not pa.types.is_integer(nodes.type):
         return "utf8", _texts(nodes.cast(pa.large_utf8()))
     values = nodes.to_numpy()
@@ -64,7 +64,7 @@ def _ids(nodes: pa.Array) -> tuple[str, tuple[Any, ...]]:
 
 
 def _texts(nodes: pa.LargeStringArray) -> tuple[Any, ...]:
-    """Their lengths in bytes, then the bytes of all."""
+    """Return the lengths in bytes, then all bytes."""
     _, offsets, data = nodes.buffers()
     starts = np.frombuffer(offsets, "<i8")[nodes.offset : nodes.offset + len(nodes) + 1]
     return np.diff(starts), memoryview(data)[starts[0] : starts[-1]]

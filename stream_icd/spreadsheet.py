@@ -1,18 +1,18 @@
-"""Cells that a spreadsheet shows as they are, where it would otherwise run them as a formula."""
+"""Prevent spreadsheets from running text cells as formulas."""
 
 from __future__ import annotations
 
 import pyarrow as pa
 
 FORMULA = r"^([=+\-@\t\r])"
-"""How a cell begins that spreadsheets take for a formula (OWASP, *CSV Injection*)."""
+"""First characters of a cell that spreadsheets treat as a formula (OWASP, *CSV Injection*)."""
 
 
 def safe_cells(table: pa.Table) -> pa.Table:
-    """The table with an apostrophe before each text that begins like a formula.
+    """Return the table with an apostrophe before each text that begins like a formula.
 
-    Numbers stay as they are. For rows that end in a file of comma-separated values: a node called
-    `=HYPERLINK(…)` must not become a link on the desk of whoever opens it.
+    Numbers are unchanged. Use it for rows written to CSV: a node called `=HYPERLINK(…)` must not
+    become a link in the spreadsheet of a reader.
 
     >>> safe_cells(pa.table({"node": ["=1+1", "AS701"], "size": [-1, 2]})).to_pylist()
     [{'node': "'=1+1", 'size': -1}, {'node': 'AS701', 'size': 2}]

@@ -1,4 +1,4 @@
-"""Files on a disk or in an object store, of which nobody ever sees half of one."""
+"""Files on a disk or in an object store; readers never see a partial file."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from stream_icd.errors import BadSettings, StoreUnreachable, StoreUnwritable
 from stream_icd.store_uri import place_of, refuse_password
 from stream_icd.whole_file import ASIDE_PREFIX, ASIDE_SUFFIX, whole_file
 
-# Object stores, as pyarrow names them: they have no folders, and making some is a request each.
+# Object stores, as pyarrow names them: they have no folders, and creating one costs a request.
 WITHOUT_FOLDERS = {"s3", "gcs", "abfs"}
 
 
@@ -23,12 +23,12 @@ WITHOUT_FOLDERS = {"s3", "gcs", "abfs"}
 class Store:
     """A folder of a `pyarrow.fs` file system; paths are relative to it, with `/`.
 
-    What asks for files raises `StoreUnreachable` where it gets no answer.
+    Methods that look up files raise `StoreUnreachable` if the file system does not answer.
 
     Attributes:
-        filesystem: local disk, S3, GCS, Azure, HDFS, or one of your own.
+        filesystem: local disk, S3, GCS, Azure, HDFS, or your own.
         root: the folder, as the file system names it.
-        uri: opens it again.
+        uri: the URI that opens the same store again.
     """
 
     filesystem: fs.FileSystem
@@ -37,15 +37,15 @@ class Store:
 
     @property
     def place(self) -> str:
-        """How messages and logs name it."""
+        """The name of the store in messages and logs."""
         return place_of(self.uri)
 
     def below(self, folder: str) -> Store:
-        """The store that a folder of this one is."""
+        """Return the store of a folder in this one."""
         return self._at(self._full(folder), f"{self.place}/{folder}")
 
     def above(self) -> Store:
-        """The store that the folder above this one is."""
+        """Return the store of the parent folder."""
         return self._at(self.root.rpartition("/")[0], self.place.rpartition("/")[0])
 
     def _at(self, root: str, place: str) -> Store:
@@ -53,52 +53,52 @@ class Store:
         return Store(self.filesystem, root, f"{place}{mark}{options}")
 
     def files(self, folder: str = "") -> list[str]:
-        """Paths of all files below `folder`, ascending; none where there is no such folder."""
+        """Return the paths of all files below `folder`, ascending; empty if it does not exist."""
         selector = fs.FileSelector(self._full(folder), recursive=True, allow_not_found=True)
         prefix = len(self.root) + 1
         found = self._look_up(selector)
         return sorted(one.path[prefix:] for one in found if one.type == fs.FileType.File)
 
     def folders(self, folder: str = "") -> list[str]:
-        """Names of the folders that are directly in `folder`, ascending."""
+        """Return the names of the folders directly in `folder`, ascending."""
         selector = fs.FileSelector(self._full(folder), allow_not_found=True)
         found = self._look_up(selector)
         return sorted(one.base_name for one in found if one.type == fs.FileType.Directory)
 
     def is_there(self) -> bool:
-        """Whether the folder exists; in an object store, whether anything is in it."""
+        """Whether the folder exists; in an object store, whether it contains anything."""
         (info,) = self._look_up([self.root])
         return bool(info.type != fs.FileType.NotFound)
 
     def exists(self, path: str) -> bool:
-        """Whether there is such a file."""
+        """Whether the file exists."""
         (info,) = self._look_up([self._full(path)])
         return bool(info.type == fs.FileType.File)
 
     def size(self, path: str) -> int:
-        """Bytes of a file; 0 where it is gone."""
+        """Size of a file in bytes; 0 if it does not exist."""
         (info,) = self._look_up([self._full(path)])
         return info.size or 0
 
     def modified(self, path: str) -> datetime:
-        """When a file was last written, UTC; the beginning of time where it is gone."""
+        """When a file was last written, UTC; the earliest time if it does not exist."""
         (info,) = self._look_up([self._full(path)])
         return info.mtime or datetime.min.replace(tzinfo=UTC)
 
     def open(self, path: str) -> pa.NativeFile:
-        """A file for reading at any position.
+        """Open a file for reading at any position.
 
         Raises:
-            FileNotFoundError: there is none.
+            FileNotFoundError: the file does not exist.
         """
         return self.filesystem.open_input_file(self._full(path))
 
     def read(self, path: str, n_bytes: int) -> bytes | None:
-        """What is in a file of this size; None where it has another one, and nothing was read.
+        """Return the content of a file of `n_bytes`; None, without reading, if the size differs.
 
         Raises:
-            FileNotFoundError: there is no such file.
-            StoreUnreachable: no answer, or the whole store is gone, as a disk that is not mounted.
+            FileNotFoundError: the file does not exist.
+            StoreUnreachable: the store does not answer or is missing, such as an unmounted disk.
         """
         (info,) = self._look_up([self._full(path)])
         if info.type != fs.FileType.File:
@@ -115,13 +115,13 @@ class Store:
             raise StoreUnreachable(f"cannot read {self.place}/{path}: {error}") from error
 
     def put(self, path: str, content: pa.Buffer) -> None:
-        """Make a file with this content, replacing one of that name; when this returns, it lasts.
+        """Write a file durably with this content, replacing any file at `path`.
 
-        On a local disk it is written aside, synchronised and renamed: whenever the process or the
-        machine stops, there is the whole file or none. An object store's PUT is as atomic itself.
+        On a local disk, a temporary file is written, synchronised and renamed: even if the process
+        or the machine stops, there is the whole file or none. An object store's PUT is atomic.
 
         Raises:
-            StoreUnwritable: the disk is full, or may not be written; no file is left.
+            StoreUnwritable: the disk is full or not writable; no partial file is left.
         """
         with _unwritable(f"{self.place}/{path}"):
             if isinstance(self.filesystem, fs.LocalFileSystem):
@@ -134,7 +134,7 @@ class Store:
                 sink.write(content)
 
     def delete(self, path: str) -> None:
-        """Remove a file; one that is gone already is as well."""
+        """Delete a file; do nothing if it does not exist."""
         with _unwritable(f"{self.place}/{path}"):
             try:
                 self.filesystem.delete_file(self._full(path))
@@ -160,11 +160,11 @@ class Store:
 
 
 def open_store(uri: str) -> Store:
-    """The store at a URI such as `s3://bucket/folder` or `file:///folder`, or at a local path.
+    """Open the store at a URI such as `s3://bucket/folder`, `file:///folder`, or a local path.
 
     Raises:
-        BadSettings: no file system is known for the URI, or there is a password in it.
-        StoreUnreachable: it does not answer.
+        BadSettings: no file system is known for the URI, or the URI contains a password.
+        StoreUnreachable: the store does not answer.
     """
     if "://" not in uri:
         path = Path(uri).expanduser().absolute()
@@ -183,7 +183,7 @@ def open_store(uri: str) -> Store:
 
 
 def is_aside(path: str) -> bool:
-    """Whether a file is one that was being written when its writer was killed."""
+    """Whether a file is temporary: left by a writer that was killed."""
     name = path.rpartition("/")[2]
     return name.startswith(ASIDE_PREFIX) and name.endswith(ASIDE_SUFFIX)
 

@@ -1,10 +1,10 @@
-"""URIs of file stores, as people give them and as they are shown."""
+"""URIs of file stores: how to show them, and what they must not contain."""
 
 from __future__ import annotations
 
 
 def place_of(uri: str) -> str:
-    """A URI, or a local path, as messages and logs name it: no options, no slash at its end.
+    """Return a URI or local path for messages and logs: without options or trailing slash.
 
     >>> place_of("s3://bucket/history/?region=eu-central-1")
     's3://bucket/history'
@@ -13,10 +13,10 @@ def place_of(uri: str) -> str:
 
 
 def refuse_password(uri: str) -> None:
-    """See that a URI holds none, for logs and the command line would show it.
+    """Refuse a URI that contains a password, because logs and the command line would show it.
 
     Raises:
-        ValueError: it does.
+        ValueError: the URI contains a password.
     """
     who, at, _ = uri.partition("?")[0].partition("://")[2].rpartition("@")
     if at and ":" in who:

@@ -1,4 +1,4 @@
-"""The known names, in an error message: the first ones, and the one that was probably meant."""
+"""Known names for error messages: the first ones, and the one that was probably meant."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ SHOWN = 10
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
-    """The known name that is most similar to `name`, or None when none is similar.
+    """Return the known name that is most similar to `name`, or None when none is similar.
 
     >>> nearest("as773", ["as733", "taxi"])
     'as733'
@@ -21,7 +21,7 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """The end of an error message: `; did you mean X?`, or nothing when no name is similar.
+    """Return the end of an error message: `; did you mean X?`, or "" if no name is similar.
 
     >>> did_you_mean("as773", ["as733", "taxi"])
     '; did you mean as733?'
@@ -31,7 +31,7 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 
 
 def listed(names: Sequence[str]) -> str:
-    """The first names, and how many more there are.
+    """Return the first names, and how many more there are.
 
     >>> listed(["as733", "taxi"])
     'as733, taxi'

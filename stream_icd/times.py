@@ -1,4 +1,4 @@
-"""Times as people write them."""
+"""Parse times as people write them."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from datetime import UTC, datetime
 
 
 def parse_utc(text: str) -> datetime:
-    """A day (its beginning) or a time in ISO 8601; without a zone it is UTC.
+    """Parse an ISO 8601 day (its start) or time; without a zone it is UTC.
 
     >>> parse_utc("2026-01-31").isoformat()
     '2026-01-31T00:00:00+00:00'
 
     Raises:
-        ValueError: it is neither.
+        ValueError: the text is neither.
     """
     time = datetime.fromisoformat(text)
     return time if time.tzinfo else time.replace(tzinfo=UTC)

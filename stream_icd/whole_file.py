@@ -1,4 +1,4 @@
-"""Files that are there whole or not at all, whatever ends the program that writes them."""
+"""Write files atomically: a file is complete or absent, however the writer ends."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-# Readers of datasets pass over names that begin with `_`, and over other endings.
+# Readers of datasets skip names that begin with `_`, and unknown file endings.
 ASIDE_PREFIX, ASIDE_SUFFIX = "_", ".part"
 
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[Path]:
-    """A file to write in the block; when the block ends it has the name `path`, and lasts.
+    """Yield a temporary file to write; when the block ends, rename it to `path`, durably.
 
-    It is written aside in the same folder, synchronised and renamed. When the block raises, nothing
-    is left, and a file that has the name already stays as it is. Folders are made.
+    The file is written in the same folder, synchronised and renamed. If the block raises, the
+    temporary file is removed, and an existing file at `path` is unchanged. Creates missing folders.
 
     Raises:
-        OSError: such as a full disk; nothing is left.
+        OSError: such as a full disk; no temporary file is left.
     """
     make_folder(path.parent)
     aside = path.with_name(f"{ASIDE_PREFIX}{uuid.uuid4().hex}{ASIDE_SUFFIX}")
@@ -34,7 +34,7 @@ def whole_file(path: Path) -> Iterator[Path]:
 
 
 def make_folder(folder: Path) -> None:
-    """Make a folder and those above it, so that they outlast a power cut."""
+    """Create a folder and its parents durably, so that they survive a power cut."""
     if not folder.is_dir():
         make_folder(folder.parent)
         folder.mkdir(exist_ok=True)
