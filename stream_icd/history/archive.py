@@ -1,4 +1,4 @@
-"""The archive: messages in, each kept once; and out again, the same."""
+"""The archive: stores each message once, and returns the same bytes when read."""
 
 from __future__ import annotations
 
@@ -37,20 +37,20 @@ from stream_icd.wire.message import Message
 from stream_icd.wire.snapshots import decode_snapshot
 
 ATTEMPTS = 5
-"""How often a day is listed anew because its files were merged while they were read."""
+"""How often to list a day again because its files were merged during the read."""
 MERGED_CHECK_EVERY_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Which windows are meant.
+    """The windows to select.
 
     Attributes:
         kind: snapshots, labels or communities.
-        graph: only this one's; None for all.
+        graph: only this graph; None for all.
         model: only communities of this model version; None for all.
         start, end: windows that begin at `start` or later, and before `end`.
-        revisions: of a window that was corrected the `newest`, or `all`.
+        revisions: of a corrected window, the `newest` revision or `all`.
     """
 
     kind: Kind = "snapshots"
@@ -61,7 +61,7 @@ class Selection:
     revisions: Literal["newest", "all"] = "newest"
 
     def holds(self, noted: ArchivedWindow) -> bool:
-        """Whether this window is one of them."""
+        """Whether this window is selected."""
         begins = noted.window.start
         return (
             (self.model is None or noted.identity.model == self.model)
@@ -70,7 +70,7 @@ class Selection:
         )
 
     def may_hold(self, partition: Partition) -> bool:
-        """Whether windows of that day can be among them."""
+        """Whether windows of that day can be selected."""
         first = None if self.start is None else self.start.astimezone(UTC).date()
         last = None if self.end is None else self.end.astimezone(UTC).date()
         return (self.graph is None or partition.graph == self.graph) and (
@@ -80,7 +80,7 @@ class Selection:
 
 @dataclass(frozen=True, slots=True)
 class _Merged:
-    """What is in the merged files of a day, and when that was looked up."""
+    """The content of a day's merged files, and when it was looked up."""
 
     looked_at: float
     received: dict[Identity, Received]
@@ -88,11 +88,11 @@ class _Merged:
 
 @dataclass(frozen=True, slots=True)
 class Archive:
-    """Writes to a store; several may write to the same one, whatever they write.
+    """Writes messages to a store; several archives may write to the same store at once.
 
     Attributes:
-        store: where.
-        monotonic: seconds, rising.
+        store: where the files are.
+        monotonic: monotonic clock in seconds.
     """
 
     store: Store
@@ -100,18 +100,18 @@ class Archive:
     _merged: dict[Partition, _Merged] = field(default_factory=dict)
 
     def add(self, kind: Kind, message: Message, received: Received = (0, 0)) -> bool:
-        """Keep a message; False where it was there already.
+        """Store a message durably; return False if it was already stored.
 
-        When this returns, it lasts. Each revision is kept once, with the latest time at which it
-        was received: sent again after another one, it is the newest again.
+        Each revision is kept once, with the latest time at which it was received: if it is sent
+        again after another revision, it becomes the newest again.
 
         Args:
-            message: of the wire contract (decoded once, so that it is known to be good), in the
-                form that `encode_snapshot` and the others give; further headers are kept too.
-            received: when and where Kafka got it.
+            message: a valid message of the wire contract (the caller has decoded it once), as
+                `encode_snapshot` and the other encoders make it; extra headers are kept too.
+            received: when and where Kafka received it.
 
         Raises:
-            StoreUnwritable: such as a full disk; nothing of it is visible.
+            StoreUnwritable: such as a full disk; no partial file is visible.
             BadInput: a header is missing, or the graph's name is too long.
         """
         table = pa.ipc.open_stream(message.value).read_all()
@@ -123,7 +123,7 @@ class Archive:
         return before is None
 
     def _received(self, path: str, noted: ArchivedWindow) -> Received | None:
-        """When the same message was received that is kept already; None where there is none."""
+        """When the stored copy of this message was received; None if there is none."""
         try:
             found = [one.received for one in read_footer(self.store, path)]
         except FileNotFoundError:
@@ -142,7 +142,7 @@ class Archive:
 
 
 def partitions(store: Store, selection: Selection) -> list[Partition]:
-    """The days that may hold what is selected, in the order of time."""
+    """Return the days that may hold selected windows, in time order."""
     found = []
     for graph_name in store.folders(selection.kind):
         graph = graph_of_folder(graph_name)
@@ -154,12 +154,12 @@ def partitions(store: Store, selection: Selection) -> list[Partition]:
 
 
 def windows(store: Store, selection: Selection) -> Iterator[ArchivedWindow]:
-    """What is selected, in the order of the windows' time, each identity once.
+    """Yield the selected windows in time order, each identity once.
 
     A correction that moves a window to another day does not replace the older revision.
 
     Raises:
-        HistoryDamaged: a file is none of an archive's.
+        HistoryDamaged: a file is not an archive file.
     """
     days: dict[object, list[Partition]] = {}
     for partition in partitions(store, selection):
@@ -171,7 +171,7 @@ def windows(store: Store, selection: Selection) -> Iterator[ArchivedWindow]:
 
 
 def newest(found: Iterable[ArchivedWindow]) -> list[ArchivedWindow]:
-    """The newest revision of each window of one kind, in the order in which they come."""
+    """Return the newest revision of each window of one kind, in input order."""
     last: dict[tuple[str, str, str], ArchivedWindow] = {}
     for noted in found:
         name = noted.partition.graph, *noted.identity.name
@@ -182,17 +182,17 @@ def newest(found: Iterable[ArchivedWindow]) -> list[ArchivedWindow]:
 
 
 def read_partition(store: Store, partition: Partition) -> list[ArchivedWindow]:
-    """The windows of a day, each identity once, whatever is being merged meanwhile.
+    """Return the windows of a day, each identity once, even while files are being merged.
 
     Raises:
-        HistoryDamaged: a file is none of an archive's.
+        HistoryDamaged: a file is not an archive file.
     """
     for _ in range(ATTEMPTS):
         try:
             found = [
                 noted for path in data_files(store, partition) for noted in read_footer(store, path)
             ]
-        except FileNotFoundError:  # merged into another one meanwhile: that one has them all
+        except FileNotFoundError:  # merged meanwhile: the merged file has all its windows
             continue
         found.sort(key=lambda noted: noted.received)
         return list({noted.identity: noted for noted in found}.values())
@@ -202,7 +202,7 @@ def read_partition(store: Store, partition: Partition) -> list[ArchivedWindow]:
 
 
 def data_files(store: Store, partition: Partition) -> list[str]:
-    """The files of a day."""
+    """Return the data files of a day."""
     return [
         path
         for path in store.files(partition.folder)
@@ -211,10 +211,10 @@ def data_files(store: Store, partition: Partition) -> list[str]:
 
 
 def read_window(store: Store, noted: ArchivedWindow) -> pa.Table:
-    """The rows of a window, also where its file was merged into another one meanwhile.
+    """Return the rows of a window, even if its file was merged into another one meanwhile.
 
     Raises:
-        HistoryDamaged: they cannot be read, or are gone.
+        HistoryDamaged: the rows cannot be read, or are gone.
     """
     for _ in range(ATTEMPTS):
         try:
@@ -226,16 +226,16 @@ def read_window(store: Store, noted: ArchivedWindow) -> pa.Table:
 
 
 def read_message(store: Store, noted: ArchivedWindow) -> Message:
-    """The message that was archived: the same headers, the same table, the same bytes again.
+    """Return the archived message, with the same headers, table and bytes.
 
     Raises:
-        HistoryDamaged: it cannot be read, or is gone.
+        HistoryDamaged: the message cannot be read, or is gone.
     """
     return message_of(noted, read_window(store, noted))
 
 
 def read_snapshot(store: Store, noted: ArchivedWindow, limits: Limits = DEFAULT_LIMITS) -> Snapshot:
-    """The snapshot that was archived.
+    """Return the archived snapshot.
 
     Raises:
         HistoryDamaged, BadSnapshot: it cannot be read.

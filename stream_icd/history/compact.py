@@ -1,9 +1,9 @@
-"""Merge the small files of days that are over: the same windows in fewer files.
+"""Merge the small files of past days: the same windows in fewer files.
 
-The merged file is named by the windows in it, and becomes visible whole; only then are the files
-that it was made of deleted. Stopped anywhere, the next run finds the same merged file and goes on.
-Readers of ours see every window once throughout. Readers of plain Parquet see those of the day in
-hand twice between the two steps, and until the next run after a crash there.
+The merged file is named by its windows and appears atomically; only then are the original files
+deleted. After an interruption, the next run finds the same merged file and continues. Readers in
+this library always see each window once. Plain Parquet readers see the windows of the current day
+twice between the two steps, and after a crash there until the next run.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from stream_icd.history.parquet import ArchivedWindow, read_footer, to_parquet
 from stream_icd.store import Store, is_aside
 
 MOST_ROWS = 5_000_000
-"""Rows of a merged file: some 20 to 60 MB."""
+"""Maximum rows of a merged file: about 20 to 60 MB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,13 +47,13 @@ def compact(
     most_rows: int = MOST_ROWS,
     dry_run: bool = False,
 ) -> Iterator[Compaction]:
-    """Merge the files of each day before `before`; yields the days that needed it, one by one.
+    """Merge the files of each day before `before`; yield each day that needed it.
 
-    A window that came late to a merged day is merged in by the next run.
+    The next run also merges windows that arrived after their day was merged.
 
     Raises:
         StoreUnwritable: such as a full disk; nothing is lost.
-        HistoryDamaged: a file is none of an archive's; nothing of its day was touched.
+        HistoryDamaged: a file is not an archive file; its day is unchanged.
     """
     for kind in kinds:
         for partition in partitions(store, Selection(kind, graph)):
@@ -87,14 +87,14 @@ def _merged_name(part: list[ArchivedWindow]) -> str:
 
 
 def _clean(store: Store, partition: Partition, before: date) -> None:
-    """Remove what a killed writer left, but nothing that somebody may be writing now."""
+    """Delete temporary files of killed writers, but none that may still be in use."""
     for path in filter(is_aside, store.files(partition.folder)):
         if store.modified(path).date() < before:
             store.delete(path)
 
 
 def _merge(store: Store, path: str, part: list[ArchivedWindow]) -> None:
-    """Make the merged file, and see that it holds everything before anything is deleted."""
+    """Write the merged file, and check that it is complete before anything is deleted."""
     store.put(path, to_parquet(part, (read_window(store, noted) for noted in part)))
     merged = {(noted.identity, noted.rows) for noted in read_footer(store, path)}
     if merged != {(noted.identity, noted.rows) for noted in part}:
@@ -102,7 +102,7 @@ def _merge(store: Store, path: str, part: list[ArchivedWindow]) -> None:
 
 
 def _parts(found: list[ArchivedWindow], most_rows: int) -> Iterator[list[ArchivedWindow]]:
-    """The windows of each merged file: of one schema, and up to `most_rows` rows."""
+    """Yield the windows of each merged file: one schema, up to `most_rows` rows."""
     of_schema: dict[str, list[ArchivedWindow]] = {}
     for noted in found:
         of_schema.setdefault(noted.schema, []).append(noted)

@@ -1,4 +1,4 @@
-"""Archived rows into one file, for programs that want just that."""
+"""Export archived rows to one file."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ SUFFIXES: dict[str, Format] = {".parquet": "parquet", ".csv": "csv", ".arrow": "
 
 
 def format_of(path: Path) -> Format:
-    """The format that a file's name asks for.
+    """Return the format for the ending of a file's name.
 
     Raises:
-        BadSettings: none that is known.
+        BadSettings: the ending is unknown.
     """
     try:
         return SUFFIXES[path.suffix]
@@ -43,10 +43,10 @@ def export(
     out: Path,
     on_window: Callable[[ArchivedWindow], None] = lambda _: None,
 ) -> int:
-    """Write what is selected to `out`, in the order of time; how many rows that were.
+    """Write the selected rows to `out` in time order; return the number of rows.
 
-    The columns are the archive's with `graph` before them. In CSV, texts that a spreadsheet would
-    take for formulas get an apostrophe before them. The file appears when it is whole.
+    The columns are `graph` and then those of the archive. In CSV, text that a spreadsheet would
+    treat as a formula gets an apostrophe before it. The file appears when it is complete.
 
     Raises:
         SourceNotFound, BadSettings: nothing is selected; the message says why.

@@ -1,6 +1,6 @@
-"""Where a message is kept: `KIND/graph=NAME/date=DAY/FILE.parquet`, by what it is and nothing else.
+"""The path of a message: `KIND/graph=NAME/date=DAY/FILE.parquet`, from its identity alone.
 
-So a message that arrives twice, or is archived again after a crash, has one place.
+So a message that arrives twice, or is archived again after a crash, has one path.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 
 COMPACTED = "compacted-"
 MOST_GRAPH_BYTES = 200
-"""File systems take names of 255 bytes; `graph=` is before it."""
+"""File systems allow names of 255 bytes, and `graph=` precedes the graph's name."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Identity:
-    """What makes two messages of a kind and graph the same: they are kept once.
+    """The identity of a message within its kind and graph: each identity is kept once.
 
     Attributes:
-        model: of communities; empty for snapshots and labels, which do not depend on one.
-        revision: changes with the content, and with what a detector was told; empty where the
-            message does not say it.
+        model: the model of communities; empty for snapshots and labels.
+        revision: changes with the content and with the settings of the detector; empty if the
+            message has none.
     """
 
     snapshot_id: str
@@ -40,18 +40,18 @@ class Identity:
 
     @property
     def name(self) -> tuple[str, str]:
-        """What its revisions share: snapshot and model."""
+        """Snapshot and model, which all its revisions share."""
         return self.snapshot_id, self.model
 
 
 Received = tuple[int, int]
-"""When Kafka got a message, milliseconds since 1970 UTC, and its offset: of two revisions the one
-that was received later is the newest."""
+"""When Kafka received a message, milliseconds since 1970 UTC, and its offset: the revision received
+last is the newest."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Partition:
-    """One day of one graph: the windows that begin on it, UTC."""
+    """One day of one graph: the windows that begin on that day, UTC."""
 
     day: date
     graph: str
@@ -59,12 +59,12 @@ class Partition:
 
     @property
     def folder(self) -> str:
-        """Its folder in the store; the graph is written as in a URL, as readers expect."""
+        """Its folder in the store; the graph's name is URL-encoded, as readers expect."""
         return f"{self.kind}/{graph_folder(self.graph)}/date={self.day.isoformat()}"
 
 
 def partition_of(kind: Kind, graph: str, window: Window) -> Partition:
-    """Where a window belongs.
+    """Return the partition of a window.
 
     Raises:
         LimitExceeded: the graph's name is too long for the name of a folder.
@@ -78,17 +78,17 @@ def partition_of(kind: Kind, graph: str, window: Window) -> Partition:
 
 
 def graph_folder(graph: str) -> str:
-    """The name of a graph's folder."""
+    """Return the folder name of a graph."""
     return f"graph={quote(graph, safe='')}"
 
 
 def graph_of_folder(name: str) -> str | None:
-    """The graph of a folder's name, or None where it is no such folder."""
+    """Return the graph of a folder name, or None if it is not a graph folder."""
     return unquote(name.removeprefix("graph=")) if name.startswith("graph=") else None
 
 
 def day_of_folder(name: str) -> date | None:
-    """The day of a folder's name, or None where it is no such folder."""
+    """Return the day of a folder name, or None if it is not a day folder."""
     try:
         return date.fromisoformat(name.removeprefix("date=")) if name[:5] == "date=" else None
     except ValueError:
@@ -96,19 +96,19 @@ def day_of_folder(name: str) -> date | None:
 
 
 def window_file(identity: Identity) -> str:
-    """The name of the file of one window: readable, and unique by a digest."""
+    """Return the file name of one window: readable, and unique by a digest."""
     readable = re.sub(r"[^A-Za-z0-9.-]+", "-", identity.snapshot_id.rpartition("/")[2])[:60]
     return f"w-{readable}-{_digest(_text(identity))}.parquet"
 
 
 def compacted_file(windows: Iterable[tuple[Identity, Received]]) -> str:
-    """The name of the file that holds these windows: the same for the same ones."""
+    """Return the name of the merged file of these windows; equal windows give equal names."""
     text = "\n".join(f"{_text(one)} {received}" for one, received in sorted(windows))
     return f"{COMPACTED}{_digest(text)}.parquet"
 
 
 def is_compacted(path: str) -> bool:
-    """Whether a file is a merged one."""
+    """Whether a file is a merged file."""
     return path.rpartition("/")[2].startswith(COMPACTED)
 
 

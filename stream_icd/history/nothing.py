@@ -1,4 +1,4 @@
-"""Why a selection holds nothing: for the error that says so."""
+"""Errors that explain why a selection is empty."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from stream_icd.suggest import did_you_mean, listed
 
 
 def refuse_nothing(store: Store, selections: Iterable[Selection]) -> None:
-    """Check that one of the selections, of different kinds, holds a window.
+    """Check that at least one of the selections, of different kinds, holds a window.
 
     Raises:
         SourceNotFound: there is no archive, or it is empty.
-        BadSettings: it holds other graphs, models or times.
+        BadSettings: the archive holds only other graphs, models or times.
     """
     chosen = list(selections)
     if all(next(windows(store, one), None) is None for one in chosen):
@@ -25,7 +25,7 @@ def refuse_nothing(store: Store, selections: Iterable[Selection]) -> None:
 
 
 def nothing_selected(store: Store, selection: Selection) -> StreamIcdError:
-    """The error for a selection that holds no window: names what the archive has instead."""
+    """Return the error for an empty selection; its message names what the archive holds."""
     if not store.is_there():
         return SourceNotFound(
             f"there is no archive at {store.place}: give a folder or URI that `stream-icd "

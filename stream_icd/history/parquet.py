@@ -1,8 +1,8 @@
-"""One Parquet file: windows, a row group each, and in its footer the headers of their messages.
+"""The format of a Parquet file: one row group per window; message headers are in the footer.
 
-The rows are those of the message's Arrow table (docs/wire.md) with the snapshot's id and window
-before them, so that any reader of Parquet understands them; the footer's key `stream_icd` makes
-the message again.
+The rows are those of the message's Arrow table (docs/wire.md), preceded by columns for the
+snapshot's id and window, so any Parquet reader can use them. The footer's key `stream_icd` holds
+what is needed to rebuild the message.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ REVISION_DIGITS = 12
 
 @dataclass(frozen=True, slots=True)
 class ArchivedWindow:
-    """A message in the archive, as the footer of its file tells.
+    """A message in the archive, as described by the footer of its file.
 
     Attributes:
         partition: kind, graph and day.
@@ -50,10 +50,10 @@ class ArchivedWindow:
         window: the span of event time.
         rows: pairs of a snapshot, nodes of communities and labels.
         columns: those of the message's table.
-        headers: the message's, as they came.
+        headers: headers of the message, unchanged.
         path, row_group: where its rows are.
-        schema: of its rows as they are kept, as text.
-        received: tells which of its revisions is the newest.
+        schema: schema of its archived rows, as text.
+        received: when it was received; determines which revision is the newest.
     """
 
     partition: Partition
@@ -69,7 +69,7 @@ class ArchivedWindow:
 
     @property
     def order(self) -> tuple[Any, ...]:
-        """Windows are read in the order of time, revisions from the oldest to the newest."""
+        """Sort key: windows in time order, revisions from the oldest to the newest."""
         window = self.window.start, self.window.end
         return (*window, self.partition.graph, *self.identity.name, self.received, self.identity)
 
@@ -77,7 +77,7 @@ class ArchivedWindow:
 def describe(
     kind: Kind, message: Message, table: pa.Table, received: Received = (0, 0)
 ) -> ArchivedWindow:
-    """What is noted of a message, from its headers.
+    """Return the archive's description of a message, from its headers.
 
     Raises:
         BadInput: a header is missing or wrong.
@@ -107,9 +107,10 @@ def _revision(kind: Kind, fields: EventHeaders, message: Message) -> str:
 
 
 def rows_of(noted: ArchivedWindow, table: pa.Table) -> pa.Table:
-    """The message's table as it is kept: snapshot, revision, window, model, then its own columns.
+    """Return the table to archive: snapshot, revision, window, model, then the message's columns.
 
-    Snapshots always have a `weight`, null where the graph has none: so files of one graph agree.
+    Snapshots always have a `weight` column, null for unweighted graphs, so that all files of a
+    graph have the same schema.
     """
     kind, n = noted.partition.kind, table.num_rows
     columns = {
@@ -129,7 +130,7 @@ def rows_of(noted: ArchivedWindow, table: pa.Table) -> pa.Table:
 
 
 def _evidence_columns(headers: Headers, n: int) -> dict[str, pa.Array]:
-    """What a result's headers say of the evidence for it; null where they do not."""
+    """Return the evidence from a result's headers; null if the headers have none."""
     said = dict(headers)
     evidence, bits = said.get("icd_evidence"), said.get("icd_bits_saved")
     return {
@@ -139,7 +140,7 @@ def _evidence_columns(headers: Headers, n: int) -> dict[str, pa.Array]:
 
 
 def _with_evidence(noted: ArchivedWindow, rows: pa.Table) -> pa.Table:
-    """The rows with the columns that files of earlier versions lack."""
+    """Add the columns that files of earlier versions lack."""
     if noted.partition.kind == "communities" and "evidence" not in rows.column_names:
         after = rows.column_names.index("model") + 1
         for name, column in reversed(_evidence_columns(noted.headers, rows.num_rows).items()):
@@ -148,7 +149,7 @@ def _with_evidence(noted: ArchivedWindow, rows: pa.Table) -> pa.Table:
 
 
 def to_parquet(windows: Sequence[ArchivedWindow], rows: Iterable[pa.Table]) -> pa.Buffer:
-    """The bytes of a file of these windows, whose rows (`rows_of`) have one schema.
+    """Return the bytes of a file of these windows, whose rows (`rows_of`) have one schema.
 
     The same windows give the same bytes. Rows are taken one window at a time.
     """
@@ -163,11 +164,11 @@ def to_parquet(windows: Sequence[ArchivedWindow], rows: Iterable[pa.Table]) -> p
 
 
 def read_footer(store: Store, path: str) -> list[ArchivedWindow]:
-    """The windows of a file; reads its footer only.
+    """Return the windows of a file; reads only its footer.
 
     Raises:
-        FileNotFoundError: there is no such file.
-        HistoryDamaged: it is no file of an archive.
+        FileNotFoundError: the file does not exist.
+        HistoryDamaged: the file is not an archive file.
     """
     try:
         with store.open(path) as file:
@@ -185,11 +186,11 @@ def read_footer(store: Store, path: str) -> list[ArchivedWindow]:
 
 
 def read_rows(store: Store, noted: ArchivedWindow) -> pa.Table:
-    """The rows of a window, as `rows_of` made them.
+    """Return the rows of a window, as `rows_of` made them.
 
     Raises:
         FileNotFoundError: the file is gone (merged into another one).
-        HistoryDamaged: its rows cannot be read.
+        HistoryDamaged: the rows cannot be read.
     """
     try:
         with store.open(noted.path) as file:
@@ -202,7 +203,7 @@ def read_rows(store: Store, noted: ArchivedWindow) -> pa.Table:
 
 
 def message_of(noted: ArchivedWindow, rows: pa.Table) -> Message:
-    """The message that was archived, its value encoded as `encode_snapshot` and others do."""
+    """Return the archived message; its value is encoded as by `encode_snapshot` and others."""
     return Message(
         key=noted.partition.graph.encode(),
         value=write_table(rows.select(list(noted.columns))),
@@ -221,7 +222,7 @@ def _to_json(noted: ArchivedWindow) -> dict[str, Any]:
         "window_end": noted.window.end.isoformat(),
         "rows": noted.rows,
         "columns": noted.columns,
-        # Any bytes survive; nearly all of them are text, and stay readable.
+        # Lossless for any bytes; text, the usual case, stays readable.
         "headers": [
             [name, value.decode("utf-8", "surrogateescape")] for name, value in noted.headers
         ],
@@ -235,7 +236,7 @@ def _from_json(one: dict[str, Any], path: str, row_group: int, schema: str) -> A
     headers = ((name, value.encode("utf-8", "surrogateescape")) for name, value in one["headers"])
     return ArchivedWindow(
         partition=partition_of(cast(Kind, path.split("/")[0]), one["graph"], window),
-        # Files of the first layout have neither revisions nor times.
+        # Files of the first version have neither revisions nor times.
         identity=Identity(one["snapshot_id"], one["model"], one.get("revision", "")),
         window=window,
         rows=one["rows"],

@@ -1,1 +1,1 @@
-"""The contract on the wire (docs/wire.md): Arrow tables in Kafka values, CloudEvents in headers."""
+"""The wire contract (docs/wire.md): Arrow tables in Kafka values, CloudEvents in headers."""

@@ -1,8 +1,8 @@
-"""A table as an Arrow IPC stream: written compressed, read with every size checked first.
+"""Write a table as a compressed Arrow IPC stream; check every size before reading one.
 
-pyarrow allocates what a compressed buffer *says* it will expand to, so a message of one
-megabyte could ask for a terabyte. `read_table` therefore looks at the schema, the number of
-rows and each buffer's announced length before it lets pyarrow decompress anything.
+pyarrow allocates the decompressed size that a buffer declares, so a message of one megabyte could
+request a terabyte. `read_table` therefore checks the schema, the number of rows and the declared
+length of each buffer before pyarrow decompresses anything.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from stream_icd.wire.boundary import refusing
 from stream_icd.wire.limits import ANY_RATIO_BYTES, Limits
 
 CONTENT_TYPE = "application/vnd.apache.arrow.stream"
-# Arrow would hand each buffer to its pool of threads: for messages of some kilobytes that costs
-# more than it gains, and much more where the machine is busy.
+# Arrow would use its thread pool for each buffer. For messages of a few kilobytes that costs more
+# than it gains, and much more on a busy machine.
 WRITING = pa.ipc.IpcWriteOptions(compression="zstd", use_threads=False)
 READING = pa.ipc.IpcReadOptions(use_threads=False)
 
 
 def write_table(table: pa.Table) -> bytes:
-    """The table as an Arrow IPC stream of one batch, its buffers compressed with zstd.
+    """Return the table as an Arrow IPC stream of one batch, compressed with zstd.
 
     The same table gives the same bytes.
     """
@@ -39,16 +39,17 @@ def write_table(table: pa.Table) -> bytes:
 def read_table(
     value: bytes, columns: Mapping[str, bool] | None, limits: Limits, error: type[BadInput]
 ) -> pa.Table:
-    """The table of an Arrow IPC stream with exactly the known columns.
+    """Read the table of an Arrow IPC stream that has only known columns.
 
     Args:
         columns: allowed column names, and whether each is required; None for any.
-        error: raised when the bytes are no such table.
+        error: raised if the bytes are not such a table.
 
     Raises:
         LimitExceeded: the table is above `limits`; nothing of that size was allocated.
-        BadInput: as `error`: truncated, foreign or inconsistent bytes, unknown columns.
-        MemoryError: there is not enough memory for it now.
+        BadInput: as `error`: the bytes are truncated, foreign or inconsistent, or have unknown
+            columns.
+        MemoryError: there is not enough memory at the moment.
     """
     with refusing(error, f"not an Arrow IPC stream of {len(value)} bytes"):
         _check_stream(value, columns, limits, error)
@@ -108,7 +109,7 @@ def _messages(value: bytes) -> Iterator[Any]:
 
 
 def _announced(message: Any) -> tuple[int, int]:
-    """Rows of a record batch, and the bytes that its buffers will take when decompressed.
+    """Return the rows of a record batch, and the decompressed size of its buffers in bytes.
 
     Reads the flatbuffer of Arrow's Message.fbs: Message.header is field 2; RecordBatch.length,
     .buffers and .compression are fields 0, 2 and 3; a Buffer is two int64, offset and length.

@@ -1,4 +1,4 @@
-"""The boundary of every decoder: whatever a message from outside makes it raise is bad input."""
+"""The error boundary of every decoder: any error that a message causes becomes bad input."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from contextlib import contextmanager
 from stream_icd.errors import BadInput
 
 MOST_REASON = 300
-"""Characters of another library's error that are quoted: it may repeat what came, at any length."""
+"""Maximum characters quoted from another library's error, which may repeat the whole input."""
 
 
 @contextmanager
 def refusing(error: type[BadInput], what: str) -> Iterator[None]:
-    """Raise whatever the block raises as `error`: the message is at fault, and can never succeed.
+    """Convert any exception of the block to `error`: the message is bad and can never succeed.
 
-    Lack of memory is the exception: it says nothing about the message, so it passes as the
-    `MemoryError` that it is (Arrow's is one, too), and the message can be tried again.
+    `MemoryError` (Arrow's included) is not converted: it says nothing about the message, which can
+    be tried again.
 
     Args:
-        what: begins the text of the error, such as "not an Arrow IPC stream".
+        what: start of the error message, such as "not an Arrow IPC stream".
     """
     try:
         yield

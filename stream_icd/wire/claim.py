@@ -1,4 +1,4 @@
-"""A claim: a message that says where its bytes are, instead of holding them (docs/wire.md)."""
+"""Claim checks: messages that refer to their bytes instead of holding them (docs/wire.md)."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ _DIGEST = re.compile(r"[0-9a-f]{64}", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """Where the bytes of a message are, and what tells that they are the right ones.
+    """Where the bytes of a message are, and how to verify them.
 
     Attributes:
-        uri: of the object that holds them.
-        n_bytes: how many, at least one.
-        sha256: of them, 64 lower-case hexadecimal digits.
+        uri: URI of the object that holds the bytes.
+        n_bytes: size of the object, at least 1.
+        sha256: SHA-256 of the bytes, 64 lower-case hexadecimal digits.
 
     Raises:
-        BadClaim: one of them is of another form.
+        BadClaim: an attribute is malformed.
     """
 
     uri: str
@@ -43,26 +43,26 @@ class Claim:
             )
 
     def headers(self) -> Headers:
-        """The headers that a message needs besides its usual ones; its value is then empty."""
+        """The headers to add to a message whose value is empty because of this claim."""
         texts = self.uri, str(self.n_bytes), self.sha256
         return tuple((name, text.encode()) for name, text in zip(NAMES, texts, strict=True))
 
 
 def claim_on(uri: str, value: bytes) -> Claim:
-    """The claim on an object that holds `value`."""
+    """Return the claim for an object that holds `value`."""
     return Claim(uri, len(value), sha256(value))
 
 
 def sha256(value: bytes) -> str:
-    """Digest in lower-case hexadecimal digits."""
+    """Return the digest in lower-case hexadecimal digits."""
     return hashlib.sha256(value).hexdigest()
 
 
 def read_claim(headers: Headers) -> Claim | None:
-    """The claim among a message's headers, or None: the message holds its bytes itself.
+    """Return the claim in a message's headers, or None if the message holds its own bytes.
 
     Raises:
-        BadClaim: a header of it is missing, given twice, or of another form.
+        BadClaim: a header of the claim is missing, repeated or malformed.
     """
     found = [(name, value) for name, value in headers if name in NAMES]
     if not found:
@@ -77,7 +77,7 @@ def read_claim(headers: Headers) -> Claim | None:
 
 
 def without_claim(headers: Headers) -> Headers:
-    """The headers that the message would have if it held its bytes itself."""
+    """Return the headers without those of the claim."""
     return tuple((name, value) for name, value in headers if name not in NAMES)
 
 

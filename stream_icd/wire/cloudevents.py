@@ -16,7 +16,7 @@ from stream_icd.wire.message import Headers
 def event_headers(
     *, type: str, source: str, id: str, time: datetime, extra: Mapping[str, str]
 ) -> Headers:
-    """The headers of one event, in a fixed order; `extra` are our own, named `icd_…`."""
+    """Return the headers of one event, in a fixed order; names in `extra` begin with `icd_`."""
     attributes = {
         "ce_specversion": "1.0",
         "ce_type": type,
@@ -30,7 +30,7 @@ def event_headers(
 
 
 def window_headers(window: Window) -> dict[str, str]:
-    """`icd_window_start` and `icd_window_end`, RFC 3339 in UTC."""
+    """Return `icd_window_start` and `icd_window_end`, RFC 3339 in UTC."""
     return {
         "icd_window_start": window.start.isoformat().replace("+00:00", "Z"),
         "icd_window_end": window.end.isoformat().replace("+00:00", "Z"),
@@ -38,29 +38,29 @@ def window_headers(window: Window) -> dict[str, str]:
 
 
 def result_id(snapshot_id: str, model: str, revision: str) -> str:
-    """`ce_id` of a result: communities, and the events made from them."""
+    """Return the `ce_id` of a result: of communities, and of the events made from them."""
     return "@".join(part for part in (snapshot_id, model, revision) if part)
 
 
 def revision_headers(revision: str, snapshot_place: str) -> dict[str, str]:
-    """`icd_revision` and `icd_snapshot_place`, as far as they are known."""
+    """Return `icd_revision` and `icd_snapshot_place`, if they are known."""
     known = {"icd_revision": revision, "icd_snapshot_place": snapshot_place}
     return {name: text for name, text in known.items() if text}
 
 
 OURS = ("ce_", "icd_", "content-type")
 NAMES_IN_AN_ID = 4
-"""So many names can make up a `ce_id`: that of a result is a snapshot's, a model's, and more."""
+"""Maximum number of names in a `ce_id`: that of a result has a snapshot's, a model's, and more."""
 
 
 class EventHeaders:
-    """The headers of a message from outside, read by name, each with a clear complaint.
+    """The headers of a message from outside, read by name, with clear error messages.
 
     Raises:
-        BadInput: as `error`: a header is missing, given twice, or of another form, or its name or
-            value is not UTF-8.
-        LimitExceeded: the headers are larger than `limits.header_bytes`, or one of them than
-            `limits.name_bytes`; an id of the event that is made of several names may be larger.
+        BadInput: as `error`: a header is missing, repeated or malformed, or its name or value is
+            not UTF-8.
+        LimitExceeded: the headers are larger than `limits.header_bytes`, or one of them is larger
+            than `limits.name_bytes`; an event id made of several names may be larger.
     """
 
     def __init__(self, headers: Headers, type: str, limits: Limits, error: type[BadInput]) -> None:
@@ -82,14 +82,14 @@ class EventHeaders:
         self._expect("content-type", CONTENT_TYPE)
 
     def text(self, name: str) -> str:
-        """A required header, as text that is not empty."""
+        """A required header, as non-empty text."""
         value = self.optional(name)
         if not value:
             raise self._error(f"header {name} is missing or empty")
         return value
 
     def optional(self, name: str) -> str | None:
-        """A header as text, or None where it is not given."""
+        """A header as text, or None if it is absent."""
         value = self._values.get(name)
         try:
             return None if value is None else value.decode()
@@ -97,7 +97,7 @@ class EventHeaders:
             raise self._error(f"header {name} is not UTF-8 text: {value!r:.80}") from cause
 
     def time(self, name: str) -> datetime:
-        """A required header as a time, RFC 3339 with its zone."""
+        """A required header as a time, RFC 3339 with a zone."""
         text = self.text(name)
         try:
             time = datetime.fromisoformat(text)
@@ -124,7 +124,7 @@ class EventHeaders:
         return number
 
     def count(self, name: str) -> int | None:
-        """A header as a whole number of at least one, or None where it is not given."""
+        """A header as an integer of at least 1, or None if it is absent."""
         text = self.optional(name)
         if text is None:
             return None
@@ -133,7 +133,7 @@ class EventHeaders:
         return int(text)
 
     def whole(self, name: str) -> int | None:
-        """A header as a whole number, 0 included, or None where it is not given."""
+        """A header as a non-negative integer, or None if it is absent."""
         text = self.optional(name)
         if text is None:
             return None
@@ -142,7 +142,7 @@ class EventHeaders:
         return int(text)
 
     def window(self) -> Window:
-        """The window of `icd_window_start` and `icd_window_end`."""
+        """The window from `icd_window_start` to `icd_window_end`."""
         start, end = self.time("icd_window_start"), self.time("icd_window_end")
         if end < start:
             raise self._error(f"the window ends ({end}) before it starts ({start})")
@@ -163,11 +163,11 @@ def _check_utf_8(name: str, error: type[BadInput]) -> None:
 
 
 def graph_of(key: bytes | None, limits: Limits, error: type[BadInput]) -> str:
-    """The graph's name from a message key.
+    """Return the graph's name from a message key.
 
     Raises:
-        BadInput: as `error`: there is none, or it is not UTF-8.
-        LimitExceeded: it is larger than `limits.name_bytes`.
+        BadInput: as `error`: the key is missing or not UTF-8.
+        LimitExceeded: the key is larger than `limits.name_bytes`.
     """
     _check_size("the key", key, limits.name_bytes)
     try:

@@ -1,4 +1,4 @@
-"""Communities and labels on the wire: a table of nodes, one message a snapshot (docs/wire.md)."""
+"""Communities and labels on the wire: a table of nodes, one message per snapshot (docs/wire.md)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ COLUMNS = {"node": True, "community": True}
 
 
 def encode_communities(communities: Communities) -> Message:
-    """The communities as a message, its headers enough to judge it without the table."""
+    """Encode communities as a message; its headers summarise the result without the table."""
     extra = {
         "icd_snapshot_id": communities.snapshot_id,
         **window_headers(communities.window),
@@ -61,7 +61,7 @@ def encode_communities(communities: Communities) -> Message:
 def decode_communities(
     key: bytes | None, value: bytes | None, headers: Headers, limits: Limits = DEFAULT_LIMITS
 ) -> Communities:
-    """The communities of a message from outside.
+    """Decode the communities of a message from outside.
 
     Raises:
         BadCommunities: the message breaks the contract; the text says how.
@@ -99,7 +99,7 @@ def decode_communities(
 
 
 def _made_from(communities: Communities) -> dict[str, str]:
-    """Headers that say what else the answer depends on, as far as it is known."""
+    """Return the headers for K, seed and other inputs of the result, if they are known."""
     known = {
         "icd_content": communities.content or None,
         "icd_k_given": communities.k_given,
@@ -109,7 +109,7 @@ def _made_from(communities: Communities) -> dict[str, str]:
 
 
 def _evidence(communities: Communities) -> dict[str, str]:
-    """Headers that say how sure it is that there are communities, as far as it is known."""
+    """Return the headers for the evidence that there are communities, if it is known."""
     known: dict[str, str] = {}
     if communities.evidence is not None:
         known["icd_evidence"] = communities.evidence
@@ -138,7 +138,7 @@ def _read_bits_saved(fields: EventHeaders) -> float | None:
 
 
 def encode_labels(labels: Labels) -> Message:
-    """Known communities of a snapshot as a message."""
+    """Encode the known communities of a snapshot as a message."""
     extra = {"icd_snapshot_id": labels.snapshot_id, **window_headers(labels.window)}
     headers = event_headers(
         type=LABELS_TYPE,
@@ -154,7 +154,7 @@ def encode_labels(labels: Labels) -> Message:
 def decode_labels(
     key: bytes | None, value: bytes | None, headers: Headers, limits: Limits = DEFAULT_LIMITS
 ) -> Labels:
-    """The labels of a message from outside.
+    """Decode the labels of a message from outside.
 
     Raises:
         BadCommunities: the message breaks the contract; the text says how.

@@ -1,4 +1,4 @@
-"""Community events on the wire: a table of events, one message a snapshot (docs/wire.md)."""
+"""Community events on the wire: a table of events, one message per snapshot (docs/wire.md)."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ COLUMNS = dict.fromkeys([*FIELDS, "members"], True)
 
 
 def encode_events(tracked: CommunityEvents) -> Message:
-    """The events as a message; the same events give the same bytes."""
+    """Encode events as a message; the same events give the same bytes."""
     extra = {
         "icd_snapshot_id": tracked.snapshot_id,
         **window_headers(tracked.window),
@@ -70,7 +70,7 @@ def encode_events(tracked: CommunityEvents) -> Message:
 
 
 def event_table(tracked: CommunityEvents) -> pa.Table:
-    """A row an event; the first row of each community that is there lists its members."""
+    """Return one row per event; the first row of each present community lists its members."""
     rows = tracked.events
     plain = {
         name: pa.array([getattr(row, _attribute(name)) for row in rows], kind)
@@ -82,7 +82,7 @@ def event_table(tracked: CommunityEvents) -> pa.Table:
 def decode_events(
     key: bytes | None, value: bytes | None, headers: Headers, limits: Limits = DEFAULT_LIMITS
 ) -> CommunityEvents:
-    """The events of a message from outside; nodes come in ascending order.
+    """Decode the events of a message from outside; nodes are in ascending order.
 
     Raises:
         BadEvents: the message breaks the contract; the text says how.
@@ -115,7 +115,7 @@ def decode_events(
 
 
 def is_late(headers: Headers) -> bool:
-    """Whether the message only says that its window came too late."""
+    """Whether the message only reports that its window was late."""
     return dict(headers).get("icd_late") == b"true"
 
 
@@ -124,7 +124,7 @@ def _attribute(column: str) -> str:
 
 
 def _members(tracked: CommunityEvents) -> pa.Array:
-    """`(n_events,)` lists of nodes, null but in the first row of each community there is."""
+    """Return `(n_events,)` lists of nodes, null except in the first row of each community."""
     order = np.argsort(tracked.communities, kind="stable")
     ids, starts, counts = np.unique(
         tracked.communities[order], return_index=True, return_counts=True
@@ -156,7 +156,7 @@ def _check(table: pa.Table) -> None:
 
 
 def _check_numbers(table: pa.Table, next_community: int) -> None:
-    """Counts are not negative, overlaps are shares, and stable ids are some that were given."""
+    """Check that counts are not negative, overlaps are in 0..1, and stable ids are in use."""
     for name in ("label", "size", "size_before", "away"):
         _check_range(name, _one(table[name]), np.inf)
     _check_range("overlap", _one(table["overlap"]), 1)
@@ -169,7 +169,7 @@ def _check_range(name: str, column: pa.Array, most: float) -> None:
     if column.null_count and name not in NULLABLE:
         raise BadEvents(f"there are nulls in {name}")
     values = column.drop_null().to_numpy()
-    good = (values >= 0) & (values <= most)  # a number that is none is not good
+    good = (values >= 0) & (values <= most)  # False for NaN
     if not good.all():
         raise BadEvents(f"{name} is {values[~good][0]}; expected a number from 0 to {most}")
 
@@ -188,7 +188,7 @@ def _nodes(table: pa.Table) -> tuple[pa.Array, NDArray[np.int64]]:
 
 
 def _one(column: pa.ChunkedArray) -> Any:
-    """The column as one array, also when it has no rows."""
+    """Return the column as one array, even if it has no rows."""
     return column.chunk(0) if column.num_chunks else pa.array([], column.type)
 
 

@@ -1,4 +1,4 @@
-"""What a message from outside may make us allocate."""
+"""Limits on the memory that a message from outside can make a reader allocate."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pydantic_settings import SettingsConfigDict
 from stream_icd.settings import ENV_PREFIX, Settings
 
 ANY_RATIO_BYTES = 16 << 20
-"""A table of this size may come from a message of any size."""
+"""Tables up to this size may have any compression ratio."""
 
 
 class Limits(Settings):
@@ -21,15 +21,15 @@ class Limits(Settings):
 
     Attributes:
         decoded_bytes: size of a message's table, decompressed.
-        decoded_ratio: that size, as a multiple of the message's; a table of up to `ANY_RATIO_BYTES`
-            may have any ratio. Sorted integer ids compress up to 25 times.
+        decoded_ratio: that size, as a multiple of the message size; a table of up to
+            `ANY_RATIO_BYTES` may have any ratio. Sorted integer ids compress up to 25 times.
         rows: rows of a table (pairs of a snapshot, nodes of a communities message).
         header_bytes: size of all headers of a message together.
-        name_bytes: size of the key and of each header: of the name of a graph, a snapshot, a
+        name_bytes: size of the key and of each header, such as the name of a graph, a snapshot, a
             model or a source.
 
     Raises:
-        BadSettings: a limit is no whole number above 0, or has a name that there is not.
+        BadSettings: a limit is not a positive integer, or its name is unknown.
 
     >>> Limits(rows=1000).rows
     1000
@@ -47,4 +47,4 @@ class Limits(Settings):
 
 
 DEFAULT_LIMITS = Limits.model_construct()
-"""Those of the contract (docs/wire.md), whatever the environment says."""
+"""The limits of the contract (docs/wire.md), independent of the environment."""

@@ -1,4 +1,4 @@
-"""A detector's memory as bytes: an Arrow table of nodes, the rest in the schema's metadata."""
+"""A detector's memory as bytes: an Arrow table of nodes, with metadata in its schema."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ COLUMNS = {
 
 
 def encode_memory(memory: Memory) -> bytes:
-    """The memory as an Arrow IPC stream; the same memory gives the same bytes."""
+    """Encode the memory as an Arrow IPC stream; the same memory gives the same bytes."""
     columns = [memory.nodes]
     columns += [pa.array(np.ascontiguousarray(one)) for one in memory.communities.T]
     columns += [pa.array(np.ascontiguousarray(one)) for one in memory.beliefs.T]
@@ -44,11 +44,11 @@ def encode_memory(memory: Memory) -> bytes:
 
 
 def decode_memory(value: bytes, limits: Limits = DEFAULT_LIMITS) -> Memory:
-    """The memory that `encode_memory` wrote, equal in every bit.
+    """Decode the memory that `encode_memory` wrote, bit for bit.
 
     Raises:
-        BadMemory: these bytes are no memory, or that of a later version.
-        LimitExceeded: it is above `limits`.
+        BadMemory: the bytes are not a memory, or are from a later version.
+        LimitExceeded: the memory is above `limits`.
     """
     with refusing(BadMemory, "the memory cannot be read"):
         table = read_table(value, COLUMNS, limits, BadMemory)
@@ -82,7 +82,7 @@ def _metadata(table: pa.Table) -> dict[str, Any]:
 
 
 def _columns(table: pa.Table, name: str, kind: pa.DataType) -> NDArray[Any]:
-    """Columns name_0, name_1, ... side by side, `(n_nodes, N_BELIEFS)`."""
+    """Return columns name_0, name_1, ... as one array, `(n_nodes, N_BELIEFS)`."""
     columns = [table[f"{name}_{rank}"] for rank in range(N_BELIEFS)]
     for column in columns:
         if column.type != kind or column.null_count:

@@ -1,4 +1,4 @@
-"""A message as the wire contract speaks of it, before any Kafka client is involved."""
+"""A message of the wire contract, independent of any Kafka client."""
 
 from __future__ import annotations
 

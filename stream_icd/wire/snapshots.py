@@ -1,4 +1,4 @@
-"""Snapshots on the wire: an edge table, one message a snapshot (docs/wire.md)."""
+"""Snapshots on the wire: an edge table, one message per snapshot (docs/wire.md)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ COLUMNS = {"src": True, "dst": True, "weight": False}
 
 
 def encode_snapshot(snapshot: Snapshot) -> Message:
-    """The snapshot as a message; the same snapshot gives the same bytes."""
+    """Encode the snapshot as a message; the same snapshot gives the same bytes."""
     extra = {**window_headers(snapshot.window), "icd_content": snapshot.content}
     if snapshot.n_communities is not None:
         extra["icd_k"] = str(snapshot.n_communities)
@@ -38,7 +38,7 @@ def encode_snapshot(snapshot: Snapshot) -> Message:
 def decode_snapshot(
     key: bytes | None, value: bytes | None, headers: Headers, limits: Limits = DEFAULT_LIMITS
 ) -> Snapshot:
-    """The snapshot of a message from outside, which is trusted in nothing.
+    """Decode the snapshot of an untrusted message.
 
     Raises:
         BadSnapshot: the message breaks the contract; the text says how.
@@ -74,7 +74,7 @@ def _edge_table(snapshot: Snapshot) -> pa.Table:
     only_declares[len(low) :] = True
     src = pa.array(np.concatenate([low, isolated]))
     columns = {"src": snapshot.nodes.take(src)}
-    del src  # of a large graph, the next one needs its room
+    del src  # frees memory for the next column, for large graphs
     dst = pa.array(np.concatenate([high, isolated]), mask=only_declares)
     columns["dst"] = snapshot.nodes.take(dst)
     if snapshot.weights is not None:
