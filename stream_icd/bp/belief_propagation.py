@@ -1,28 +1,28 @@
-"""Belief propagation: each node's most probable community, instead of the one best partition.
+"""Belief propagation: each node's most probable community, not the single best partition.
 
-The model has communities of volume vol_c (strengths added up; 2E in all) and a mixing μ: a pair
-of nodes i, j has on average μ d_i d_j / 2E edges, and if both are in community c, 1 + a_c times as
-many, with a_c = (1 − μ)/μ · 2E / v̂_c. The volume v̂_c = vol_c^s · (2E/K)^(1 − s) is the one that
-the model expects; with s = 1 communities have any size, which is the independent LFR model of
-Prokhorenkova and Tikhonov (WWW 2019), and with s = 0 all are equal, which is the planted partition
+The model has communities of volume vol_c (the sum of their strengths; 2E in total) and a mixing μ.
+A pair of nodes i, j has on average μ d_i d_j / 2E edges. If both are in community c, it has
+1 + a_c times as many, with a_c = (1 − μ)/μ · 2E / v̂_c. The expected volume under the model is
+v̂_c = vol_c^s · (2E/K)^(1 − s). With s = 1 communities have any size: the independent LFR model of
+Prokhorenkova and Tikhonov (WWW 2019). With s = 0 all have the same size: the planted partition
 whose likelihood is modularity (Newman 2016).
 
 A node's message to its neighbour j is its belief without j's own influence (Decelle, Krzakala,
-Moore and Zdeborová 2011), here for sparse beliefs: each node keeps its few likeliest communities.
+Moore and Zdeborová 2011). Beliefs are sparse: each node keeps only its most probable communities.
 
     ψ_{i→j}(c) ∝ n_c^s · exp(−(1 − μ) d_i vol_c / v̂_c) · Π_{k ∈ N(i) \\ j} (1 + a_c ψ_{k→i}(c))
 
-The mixing is learned from the graph itself by expectation maximisation, as Decelle et al. learn
-their parameters. After each sweep 1 − μ is the share of the edge weight that exists because both
-ends share a community: the mean of x / (1 + x) with x = Σ_c a_c ψ_{i→j}(c) ψ_{j→i}(c).
+The mixing is learned from the graph by expectation maximisation, as in Decelle et al. After each
+sweep, 1 − μ is the fraction of the edge weight that exists because both ends share a community:
+the mean of x / (1 + x) with x = Σ_c a_c ψ_{i→j}(c) ψ_{j→i}(c).
 
-What a stream remembers of its last window is a prior of each node (the dynamic model of Ghasemian,
-Zhang, Clauset, Moore and Peel, Physical Review X 6, 031005, forward in time): of n_c^s above,
-scaled to add up to 1, node i takes (1 − η) and of its remembered belief b_i(c) it takes η. The stay
-probability η is learned as the mixing is: the share of what is remembered that is still believed.
+In a stream, the beliefs of the last window are each node's prior (the dynamic model of Ghasemian,
+Zhang, Clauset, Moore and Peel, Physical Review X 6, 031005, forward in time). The prior of node i
+is (1 − η) times n_c^s, normalised to sum to 1, plus η times its remembered belief b_i(c). The stay
+probability η is learned like the mixing: the fraction of remembered belief that still holds.
 
-An edge of weight w counts as w edges: a_c becomes (1 + a_c)^w − 1. `find_communities`
-makes the weights 1 in the mean first: in another unit they would count as more or fewer edges.
+An edge of weight w counts as w edges: a_c becomes (1 + a_c)^w − 1. `find_communities` first scales
+the weights to mean 1; in another unit they would count as more or fewer edges.
 """
 
 from __future__ import annotations
@@ -38,23 +38,23 @@ from stream_icd.bp.mixing import MIXING_RANGE
 from stream_icd.graphs.compiled import compiled
 
 N_KEPT = 4
-"""Communities kept of each node's belief; eight took twice as long and found nothing better."""
+"""Communities kept per node. Eight took twice as long and gave no better result."""
 
 START_BELIEF = 0.9
-"""How much each node believes in the community it starts in."""
+"""Initial belief of each node in its start community."""
 
 MOST_EVIDENCE = 50.0
-"""Log odds above which one edge counts no further, so that heavy weights do not overflow."""
+"""Cap on the log odds of one edge, so that heavy weights do not overflow."""
 
 MOST_PULL = 600.0
-"""Log of the prior's factor beyond which it grows no further, so that hubs do not overflow."""
+"""Cap on the absolute log of the prior's factor, so that hubs do not overflow."""
 
 SETTLED = 5e-3
-"""Sweeps end when a smaller share of the nodes than this changes its likeliest community."""
+"""Sweeps end when less than this fraction of the nodes changes its most probable community."""
 
 MOST_STAY = 0.9
-"""Of the stay probability at most this much is trusted. Beliefs are surer than they should be, and
-with more trust in the remembered ones, nodes that moved are seen to move windows later."""
+"""Upper limit of the stay probability. Beliefs are overconfident: with a higher limit, moves of
+nodes are detected windows later."""
 
 LARGE, TINY = 1e200, 1e-300
 
@@ -62,7 +62,7 @@ LARGE, TINY = 1e200, 1e-300
 class Model(NamedTuple):
     """The planted model: mixing μ in (0, 1), size spread s in [0, 1], number of communities K.
 
-    The mixing is where the first sweep starts; the graph decides where it ends.
+    The mixing is the initial value; the sweeps learn the final one from the graph.
     """
 
     mixing: float
@@ -71,10 +71,10 @@ class Model(NamedTuple):
 
 
 class Beliefs(NamedTuple):
-    """What is believed of each node: `communities` (n, N_KEPT), likeliest first, -1 for none.
+    """Beliefs about each node: `communities` (n, N_KEPT), most probable first, -1 for none.
 
-    `shares` (n, N_KEPT) are their probabilities. `messages` (2E, N_KEPT) hold for each entry
-    (i, k) of the adjacency the probabilities that k tells i, of k's communities.
+    `shares` (n, N_KEPT) are their probabilities. For each entry (i, k) of the adjacency,
+    `messages` (2E, N_KEPT) holds the probabilities of k's communities that k sends to i.
     """
 
     communities: NDArray[np.int32]
@@ -83,9 +83,9 @@ class Beliefs(NamedTuple):
 
 
 class Recollection(NamedTuple):
-    """What is remembered of each node: `communities` (n, N_KEPT), -1 from the first unused on.
+    """Remembered beliefs of each node: `communities` (n, N_KEPT), unused places last and -1.
 
-    `shares` (n, N_KEPT) are their probabilities, which add up to 1 at most.
+    `shares` (n, N_KEPT) are their probabilities; their sum is at most 1.
     """
 
     communities: NDArray[np.int32]
@@ -93,9 +93,9 @@ class Recollection(NamedTuple):
 
 
 class Believed(NamedTuple):
-    """What belief propagation ends with: `communities` and `shares` as in `Beliefs`.
+    """The result of belief propagation: `communities` and `shares` as in `Beliefs`.
 
-    `mixing` and `stay` are those that it learned, μ and η.
+    `mixing` and `stay` are the learned μ and η.
     """
 
     communities: NDArray[np.int32]
@@ -105,7 +105,7 @@ class Believed(NamedTuple):
 
 
 class Field(NamedTuple):
-    """What a sweep knows of each community, all (K,)."""
+    """State of each community during a sweep, all (K,)."""
 
     volumes: NDArray[np.float64]
     sizes: NDArray[np.float64]
@@ -115,7 +115,7 @@ class Field(NamedTuple):
 
 
 class Scratch(NamedTuple):
-    """Room for one node's products over its neighbours, all (K,)."""
+    """Work arrays for one node's products over its neighbours, all (K,)."""
 
     products: NDArray[np.float64]
     factors: NDArray[np.float64]
@@ -123,14 +123,14 @@ class Scratch(NamedTuple):
 
 
 def nothing_remembered(n_nodes: int) -> Recollection:
-    """The recollection of a graph that is seen for the first time."""
+    """The empty recollection, for the first window."""
     return Recollection(
         np.full((n_nodes, N_KEPT), -1, np.int32), np.zeros((n_nodes, N_KEPT), np.float32)
     )
 
 
 def certainly(labels: Labels) -> Believed:
-    """Beliefs in one community for each node."""
+    """Beliefs that put each node in one community with certainty."""
     communities, shares = nothing_remembered(len(labels))
     communities[:, 0], shares[:, 0] = labels, 1.0
     return Believed(communities, shares, mixing=0.0, stay=0.0)
@@ -139,7 +139,7 @@ def certainly(labels: Labels) -> Believed:
 def likeliest_communities(
     graph: LevelGraph, start: Labels, n_communities: int, model: Model, max_sweeps: int
 ) -> Labels:
-    """The community of largest belief for each node, (n,): labels of `start`, some may vanish."""
+    """The most probable community of each node, (n,): labels of `start`; some may become empty."""
     return believe(graph, start, n_communities, model, max_sweeps).communities[:, 0].copy()
 
 
@@ -152,15 +152,15 @@ def believe(
     recalled: Recollection | None = None,
     stay: float = 0.0,
 ) -> Believed:
-    """The beliefs about each node; their communities are those of `start` and `recalled`.
+    """The beliefs about each node, over the communities of `start` and `recalled`.
 
-    A node without edges, or whose evidence is past the range of floating point, stays where it
-    starts.
+    A node stays in its start community if it has no edges, or if its evidence exceeds the range of
+    floating point.
 
-    Sweeps go from community to community. Nodes are sorted so in memory, too: on a large graph
-    that more than halves the time.
+    Sweeps visit the nodes community by community, and nodes are sorted this way in memory too. On a
+    large graph this more than halves the time.
 
-    stay: η in 0..1, where the first sweep starts; 0: nothing is recalled.
+    stay: initial η, in 0..1; with 0, `recalled` is not used.
     """
     recalled = nothing_remembered(len(start)) if recalled is None else recalled
     for labels, least in ((start, 0), (recalled.communities, -1)):
@@ -228,7 +228,7 @@ def _propagate(
 
 @compiled()
 def _remembered(graph: LevelGraph, recalled: Recollection) -> float:
-    """How many of the nodes that have edges are remembered, each by what its shares add up to."""
+    """Sum of the remembered shares over all nodes that have edges."""
     remembered = 0.0
     for node in range(len(recalled.shares)):
         if graph.indptr[node] < graph.indptr[node + 1]:
@@ -256,9 +256,9 @@ def _start(graph: LevelGraph, start: Labels, n_communities: int) -> tuple[Belief
 
 @compiled()
 def _opposite_entries(graph: LevelGraph) -> NDArray[np.int32]:
-    """For each entry (i, j) of a symmetric matrix with sorted rows, where (j, i) stands: (2E,).
+    """The position of (j, i) for each entry (i, j) of a symmetric matrix with sorted rows: (2E,).
 
-    Raises `ValueError` where the matrix is not such a one: messages would go past their array.
+    Raises `ValueError` for any other matrix: messages would be written outside their array.
     """
     free = graph.indptr[:-1].copy()
     opposite = np.empty(len(graph.indices), np.int32)
@@ -275,7 +275,7 @@ def _opposite_entries(graph: LevelGraph) -> NDArray[np.int32]:
 
 @compiled(error_model="numpy")
 def _expect(field: Field, total: float, mixing: float, model: Model) -> None:
-    """Prior and excess of each community from the volumes and sizes believed now."""
+    """Update prior and excess of each community from the current volumes and sizes."""
     n_communities = len(field.volumes)
     mean = (total / model.n_communities) ** (1 - model.size_spread)
     odds = (1 - mixing) / mixing
@@ -290,7 +290,7 @@ def _expect(field: Field, total: float, mixing: float, model: Model) -> None:
 
 @compiled(error_model="numpy")
 def _factor(excess: float, weight: float, message: float) -> float:
-    """How many times likelier an edge makes a community that the other end believes in."""
+    """The factor by which an edge raises the probability of the other end's community."""
     if weight != 1.0:
         excess = expm1(min(weight * log1p(excess), MOST_EVIDENCE))
     return 1.0 + excess * message
@@ -306,10 +306,10 @@ def _weigh(
     recalled: Recollection,
     stay: float,
 ) -> tuple[int, float]:
-    """Products of all factors for the communities that neighbours believe in, or that are recalled.
+    """Compute the products of all factors for communities of neighbours and recalled ones.
 
-    Returns how many communities were touched, and the sum of the products over all K: those
-    that nobody believes in have their prior.
+    Returns the number of touched communities, and the sum of the products over all K; an untouched
+    community contributes its prior.
     """
     products, touched = scratch.products, scratch.touched
     n_touched, touched_prior, scale, moved = 0, 0.0, 1.0, 1.0
@@ -354,7 +354,7 @@ def _weigh(
 
 @compiled(error_model="numpy")
 def _moved(recalled: Recollection, node: int, stay: float) -> float:
-    """The probability that the node is anywhere, whatever is remembered of it."""
+    """The probability that the node's community is independent of its remembered one."""
     moved = 1.0
     for kept in range(N_KEPT):
         moved -= stay * recalled.shares[node, kept]
@@ -371,7 +371,7 @@ def _pull(graph: LevelGraph, field: Field, node: int, community: int) -> float:
 def _stayed(
     beliefs: Beliefs, field: Field, recalled: Recollection, node: int, stay: float
 ) -> float:
-    """The probability that the node is where it is remembered because it has stayed there."""
+    """The probability that the node is in a remembered community because it stayed there."""
     moved, stayed = _moved(recalled, node, stay), 0.0
     for kept in range(N_KEPT):
         c = recalled.communities[node, kept]
@@ -389,12 +389,12 @@ def _stayed(
 def _take_largest(
     scratch: Scratch, n_touched: int, top: NDArray[np.int32], top_products: NDArray[np.float64]
 ) -> None:
-    """The touched communities of the N_KEPT largest products, descending, -1 where fewer."""
+    """The touched communities with the N_KEPT largest products, descending, padded with -1."""
     top[:] = -1
     top_products[:] = 0.0
     for c in scratch.touched[:n_touched]:
         product = scratch.products[c]
-        if not product > top_products[N_KEPT - 1]:  # NaN is not, either
+        if not product > top_products[N_KEPT - 1]:  # also rejects NaN
             continue
         rank = N_KEPT - 1
         while rank > 0 and top_products[rank - 1] < product:
@@ -415,10 +415,10 @@ def _send(
     top: NDArray[np.int32],
     top_products: NDArray[np.float64],
 ) -> float:
-    """Tell each neighbour the belief that its own message is divided out of.
+    """Send each neighbour the node's belief divided by that neighbour's own message.
 
-    Returns the weight of the node's edges that is there because both ends share a community, as
-    far as the two ends' messages say.
+    Returns the weight of the node's edges that exists because both ends share a community,
+    estimated from the messages of both ends.
     """
     factors, products, within = scratch.factors, scratch.products, 0.0
     for entry in range(graph.indptr[node], graph.indptr[node + 1]):
@@ -459,7 +459,7 @@ def _believe(
     top: NDArray[np.int32],
     top_products: NDArray[np.float64],
 ) -> None:
-    """The node's new belief, and with it the volumes and sizes of the communities."""
+    """Update the node's belief, and the volumes and sizes of the communities."""
     strength = graph.strengths[node]
     for kept in range(N_KEPT):
         c, share = beliefs.communities[node, kept], beliefs.shares[node, kept]

@@ -1,8 +1,8 @@
-"""Births: new communities of nodes that other communities are remembered of.
+"""Births: new communities formed by nodes that were in other communities.
 
-Local moves with ghosts propose them: communities without a ghost. Of each, those nodes are kept
-that have more evidence there than in the community they are remembered in, and the whole is
-believed if it explains more than it costs to say which nodes have left.
+Local moves with ghosts propose new communities: those without a ghost. A proposed community keeps
+the nodes that have more evidence there than in their remembered community. It is accepted if its
+gain in likelihood exceeds the cost of encoding which nodes have left.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from stream_icd.bp.lift import choices, groups_of, lift, naming
 from stream_icd.graphs.compiled import compiled
 
 ROUNDS = 3
-"""How often nodes are taken out whose evidence is elsewhere; the rest may lose some by it."""
+"""Rounds of removing nodes whose evidence is elsewhere; each removal may weaken the others."""
 
 
 def born_communities(
     graph: LevelGraph, proposed: Labels, n_proposed: int, remembered: Labels, mixing: float
 ) -> Labels:
-    """The proposed community of each node that is in one, else -1: (n,).
+    """The accepted new community of each node, -1 for none: (n,).
 
-    proposed, remembered: (n,) labels from 0 on, -1 for none. Nodes of which nothing is remembered
-    stay where they are proposed.
+    proposed, remembered: (n,) labels from 0 on, -1 for none. Nodes without a remembered community
+    stay in their proposed one.
     """
     born = proposed.copy()
     n_remembered = int(remembered.max(initial=-1)) + 1
@@ -49,7 +49,7 @@ def _leave(
     n_remembered: int,
     mixing: float,
 ) -> int:
-    """Take out of `born` what belongs where it is remembered; returns how many."""
+    """Remove from `born` nodes that belong to their remembered community; returns how many."""
     new, old = groups_of(graph, born, n_born), groups_of(graph, remembered, n_remembered)
     stays = np.zeros(len(born), np.bool_)
     for node in range(len(born)):
@@ -75,7 +75,7 @@ def _gains(
     n_remembered: int,
     mixing: float,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Nats that each community explains more, and how many nodes leave others for it."""
+    """The gain of each community in nats, and the number of nodes that leave others for it."""
     new, old = groups_of(graph, born, n_born), groups_of(graph, remembered, n_remembered)
     gains, leavers = np.empty(n_born), np.zeros(n_born)
     for community in range(n_born):
@@ -91,7 +91,7 @@ def _gains(
 
 @compiled()
 def _links(graph: LevelGraph, node: int, born: Labels, remembered: Labels) -> tuple[float, float]:
-    """The node's weight to its new community, and to its remembered one."""
+    """The weight of the node's edges to its new community, and to its remembered one."""
     to_new, to_old = 0.0, 0.0
     for entry in range(graph.indptr[node], graph.indptr[node + 1]):
         neighbour = graph.indices[entry]

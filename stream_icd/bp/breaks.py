@@ -1,8 +1,8 @@
-"""Breaks: remembered communities that today's graph shows nothing of any more.
+"""Breaks: remembered communities for which the current graph has no evidence.
 
-The edges that today has inside a remembered community are compared with what two Poisson
-distributions expect there: chance alone, which is vol_c²/4E, and a community that keeps half of its
-own, which is that and half of (1 − μ) (vol_c/2 − vol_c²/4E) more.
+The current number of edges inside a remembered community is compared under two Poisson
+distributions. Their means are that of chance alone, vol_c²/4E, and that of a community that keeps
+half of its own edges: chance plus half of (1 − μ) (vol_c/2 − vol_c²/4E).
 """
 
 from __future__ import annotations
@@ -14,23 +14,23 @@ from stream_icd.bp.level_graph import Labels, LevelGraph
 from stream_icd.bp.lift import Groups, groups_of
 
 STAYING = 0.5
-"""The part of its edges that a remembered community is expected to keep at least."""
+"""Minimum fraction of its edges that a remembered community is expected to keep."""
 
 ROUNDING = 1e-9
 
 DOUBT = 3.0
-"""Nats against a single community, above which it is forgotten: odds of 20 to 1."""
+"""A community is forgotten if the evidence against it exceeds this, in nats: odds of 20 to 1."""
 
 
 def living_communities(
     graph: LevelGraph, remembered: Labels, n_remembered: int, mixing: float
 ) -> NDArray[np.bool_]:
-    """Which remembered communities live on, (n_remembered,); none where the graph has broken.
+    """Which remembered communities continue, (n_remembered,); none after a break of the graph.
 
-    The graph has broken with its past if all communities together are likelier by chance.
+    A break: over all communities together, chance explains the edges better.
 
-    remembered: (n,) labels 0..n_remembered-1, -1 for nodes of which nothing is remembered.
-    mixing:     μ of the window that is remembered.
+    remembered: (n,) labels 0..n_remembered-1, -1 for nodes without a remembered community.
+    mixing:     μ of the remembered window.
     """
     groups = groups_of(graph, remembered, n_remembered)
     chance = chance_within(graph, groups)
@@ -46,9 +46,9 @@ def living_communities(
 
 
 def mixing_beyond_chance(graph: LevelGraph, labels: Labels, n_communities: int) -> float:
-    """μ of a partition by the planted model: edges that chance puts inside count as between.
+    """μ of a partition by the planted model: edges inside by chance count as edges between.
 
-    In 0..1; 1 for a graph without edges, or where chance puts all inside.
+    In 0..1; 1 for a graph without edges, or where chance puts all edges inside.
     """
     groups = groups_of(graph, labels, n_communities)
     chance = chance_within(graph, groups).sum()
@@ -59,6 +59,6 @@ def mixing_beyond_chance(graph: LevelGraph, labels: Labels, n_communities: int) 
 
 
 def chance_within(graph: LevelGraph, groups: Groups) -> NDArray[np.float64]:
-    """Weight of the edges that chance puts inside each group, (K,)."""
+    """Weight of the edges expected by chance inside each group, (K,)."""
     expected: NDArray[np.float64] = groups.volumes**2 / max(2 * graph.total, 1e-300)
     return expected

@@ -1,11 +1,11 @@
-"""Where nothing is known of a graph: it decides how finely to look, by description length.
+"""Choose the resolution for an unknown graph by description length.
 
-Two partitions are made. One is modularity's. It joins small communities, but never fails by much.
-The other comes from belief propagation that starts finely, with communities of some `scale` nodes,
-and is merged while that shortens the description (`merging`). Where the graph follows the planted
-model at all, it is the better one by far; on others, such as the topology of the Internet, it can
-make nearly everything one community. So it is taken where it describes the graph in fewer bits,
-and keeps most of the modularity.
+Two partitions are computed. The first maximises modularity. It joins small communities, but never
+fails by much. The second comes from belief propagation that starts with communities of about
+`scale` nodes; communities are merged while this shortens the description (`merging`). The second
+is far better on graphs that follow the planted model. On others, such as the topology of the
+Internet, it can put nearly all nodes into one community. So the second is chosen only if it
+describes the graph in fewer bits and keeps most of the modularity.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from stream_icd.quality.description_length import description_length
 from stream_icd.quality.modularity import modularity
 
 MODULARITY_KEPT = 0.9
-"""Of modularity's own partition, by the other one; on validation graphs of the planted model it
-keeps 0.94 and more, on topologies of the Internet 0.8 and less."""
+"""Fraction of the first partition's modularity that the second one must keep. On validation graphs
+of the planted model it keeps 0.94 or more, on topologies of the Internet 0.8 or less."""
 
 SWEEPS_AFTER = 3
-"""Of belief propagation after communities were merged."""
+"""Sweeps of belief propagation after communities were merged."""
 
 QUICK_ITERATIONS = 3
-"""Of modularity among the pieces of the fine partition, to compare with."""
+"""Iterations of modularity on the pieces of the fine partition, for the comparison."""
 
 
 def found_by_description(
@@ -39,14 +39,14 @@ def found_by_description(
     start: Labels | None,
     rng: np.random.Generator,
 ) -> Found:
-    """The better of the two partitions above; modularity's is the one that no model finds.
+    """The better of the two partitions above.
 
-    With K given nothing is merged here: `exact_k` does that.
+    If K is given, nothing is merged here: `exact_k` does that.
     """
     assert parameters.scale is not None
     n_linked = int(np.count_nonzero(np.diff(graph.indptr)))
     finer = max(n_linked / parameters.scale, parameters.resolution)
-    own = rng.spawn(1)[0]  # the graph's modularity does not depend on what was tried before it
+    own = rng.spawn(1)[0]  # so that the result of modularity does not depend on earlier draws
     pieces = maximise_modularity(graph, finer, own, start)
     fine = most_believed(graph, pieces, parameters, n_communities, parameters.sweeps)
     plain = _quick_modularity(graph, pieces, parameters.resolution, own)
@@ -62,7 +62,7 @@ def found_by_description(
 def _quick_modularity(
     graph: LevelGraph, pieces: Labels, resolution: float, rng: np.random.Generator
 ) -> Labels:
-    """Pieces joined to communities of high modularity; takes next to no time."""
+    """Join pieces to communities of high modularity; fast."""
     coarse = coarsen(graph, pieces, int(pieces.max()) + 1)
     joined: Labels = maximise_modularity(coarse, resolution, rng, iterations=QUICK_ITERATIONS)
     return joined[pieces]
@@ -71,7 +71,7 @@ def _quick_modularity(
 def _merged(
     graph: LevelGraph, adjacency: csr_array, believed: Labels, parameters: BpParameters
 ) -> Labels:
-    """Merged by description length, unless nothing but one community is left to describe."""
+    """Merge by description length; return the input if the merged communities save no bits."""
     believed, n_believed = compact(believed)
     merged = merge_to_shorter_description(graph, believed)
     if int(merged.max()) + 1 == n_believed:
