@@ -1,4 +1,4 @@
-"""K, where nobody knows it."""
+"""Estimate K, the number of communities."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from stream_icd.graphs.weights import comparable
 
 
 def estimate_n_communities(adjacency: csr_array, seed: int = 0) -> int:
-    """K as the number of communities that maximising modularity finds, by local moves.
+    """Estimate K as the number of communities found by maximising modularity with local moves.
 
-    Cheap, and sound where nothing is known. It inherits modularity's resolution limit:
-    communities of far fewer than √2E edges are counted together, so a graph of many small
-    communities gets too few. Where K is known, give it.
+    The estimate is fast and needs no prior knowledge. It has modularity's resolution limit:
+    communities of far fewer than √2E edges are counted together, so the estimate is too low for a
+    graph of many small communities. If you know K, give it.
 
     >>> triangle = np.ones((3, 3)) - np.eye(3)
     >>> estimate_n_communities(csr_array(np.kron(np.eye(2), triangle)))

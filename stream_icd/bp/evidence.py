@@ -1,15 +1,15 @@
-"""Evidence: whether a graph has communities at all, beyond what chance puts into any graph.
+"""Evidence: whether a graph has communities beyond those that chance produces.
 
-Every graph has partitions of some modularity, random ones too. What communities save in
-describing the graph (`quality.description_length`) tells structure from chance: a graph without
-communities lets no partition save b bits in all more often than once in 2^b times, since a code
-that is short for many graphs cannot exist (Kraft's inequality). Communities that are found may be
-too fine to save anything as they stand, so what counts is the best that merging some of them saves.
+Every graph has partitions of some modularity, even a random graph. The bits that communities save
+in describing the graph (`quality.description_length`) distinguish structure from chance. In a graph
+without communities, a partition saves b bits in total at most once in 2^b times, since no code is
+short for many graphs (Kraft's inequality). The communities found may be too fine to save bits, so
+the score is the best saving after merging some of them.
 
-Below some 40 nodes even clear communities hardly save as much as their description costs (Zachary's
-karate club saves nothing). So on a small graph, where it costs next to nothing, the communities'
-modularity is also compared with what chance gives: modularity's own best on graphs of the same
-degrees, rewired at random. Communities that are far above it are weak evidence.
+Below about 40 nodes, even clear communities hardly save the cost of their own description
+(Zachary's karate club saves nothing). So on a small graph, where it is cheap, modularity is also
+compared with the best modularity of random graphs with the same degrees. Communities far above
+that are weak evidence.
 """
 
 from __future__ import annotations
@@ -29,25 +29,25 @@ from stream_icd.quality.description_length import description_length
 from stream_icd.quality.labels import Communities, compact
 
 STRONG_BITS = 10.0
-"""Bits saved in all that are strong evidence: odds of a thousand to one."""
+"""Total bits saved for strong evidence: odds of a thousand to one."""
 
 FEW_EDGES = 200
-"""Up to so many edges a graph is small; the comparison takes 5 to 10 ms."""
+"""Maximum number of edges of a small graph; the comparison takes 5 to 10 ms."""
 
 ITERATIONS = 3
-"""Of modularity on each of the random graphs."""
+"""Iterations of modularity on each random graph."""
 
 REWIRINGS = 19
-"""Random graphs that a small graph is compared with."""
+"""Number of random graphs to compare a small graph with."""
 
 DEVIATIONS = 4.0
-"""Standard deviations above chance that are weak evidence in a small graph."""
+"""Standard deviations above chance for weak evidence in a small graph."""
 
 
 class Evidence(NamedTuple):
-    """How sure it is that the graph has communities.
+    """The evidence that the graph has communities.
 
-    bits_saved: bits an edge that the communities, or the best merger of them, save in describing
+    bits_saved: bits per edge that the communities, or the best merger of them, save in describing
         the graph; 0 or above.
     strength: "strong", "weak" or "none".
     """
@@ -57,7 +57,7 @@ class Evidence(NamedTuple):
 
 
 def evidence_for(adjacency: csr_array, communities: Communities, seed: int = 0) -> Evidence:
-    """What a graph's communities are evidence of; time and memory are O(E).
+    """The evidence for a graph's communities; time and memory are O(E).
 
     adjacency: canonical (`as_adjacency`); communities: integer labels (n,), any values.
 

@@ -1,4 +1,4 @@
-"""A partition with exactly K communities, from one that has more or fewer."""
+"""Change a partition so that it has exactly K communities."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ Floats = NDArray[np.float64]
 Ids = NDArray[np.int64]
 
 FINER = 2.0
-"""Factor between the resolutions at which communities are cut ever finer until there are K."""
+"""Factor by which the resolution grows at each step of the cutting, until there are K pieces."""
 
 FAR = 64.0
-"""So many times too few pieces, and the resolution grows by half as many times at once: pieces
-grow no faster than it."""
+"""If K is more than this many times the number of pieces, the resolution grows at once by half that
+ratio: the number of pieces grows no faster than the resolution."""
 
 FINEST = 2.0**12
-"""Where cutting by resolution is given up, and communities are cut into single nodes."""
+"""Maximum resolution; beyond it, communities are cut into single nodes."""
 
 
 def to_exactly_k(
@@ -36,10 +36,10 @@ def to_exactly_k(
     resolution: float,
     rng: np.random.Generator,
 ) -> Labels:
-    """The partition with exactly n_communities (1..n): merged where there are more, else cut.
+    """The partition with exactly n_communities (1..n): merge if there are more, otherwise cut.
 
-    Merging joins communities whose union loses least modularity. Cutting finds communities
-    inside each community and joins those again that lose least, until n_communities are left.
+    Merging joins the communities whose union loses least modularity. Cutting finds communities
+    inside each community, then joins those that lose least until n_communities are left.
     """
     labels, found = compact(labels)
     if found < n_communities:
@@ -54,7 +54,7 @@ def to_exactly_k(
 def _cut(
     graph: LevelGraph, labels: Labels, at_least: int, resolution: float, rng: np.random.Generator
 ) -> Labels:
-    """Pieces of the communities, at least that many of them."""
+    """Cut the communities into at least the requested number of pieces."""
     inside = within_groups(graph, labels)
     finer = resolution
     while finer < FINEST * resolution:
@@ -71,8 +71,8 @@ def _merge(
 ) -> Labels:
     """Merge communities of equal parent while there are more than n_communities.
 
-    parents (K,): a label for each community. Each round makes the better half of the merges that
-    are still needed, so that the last ones, where choice matters, are made one by one.
+    parents (K,): a label for each community. Each round makes the better half of the merges still
+    needed, so the last merges, where the choice matters most, are made one by one.
     """
     coarse = coarsen(graph, labels, len(parents))
     while (excess := coarse.n_nodes - n_communities) > 0:
@@ -92,7 +92,7 @@ def _merge(
 def _candidate_merges(
     coarse: LevelGraph, resolution: float, parents: Labels
 ) -> tuple[Ids, Ids, Floats]:
-    """For each community the linked one it gains most with, and unlinked ones of similar volume."""
+    """Pairs to merge: each community with its best linked one, and unlinked ones of like volume."""
     rows, columns, gains = _best_links(coarse, resolution, parents)
     by_volume = np.lexsort((coarse.strengths, parents))
     left, right = by_volume[:-1], by_volume[1:]
@@ -113,7 +113,7 @@ def _penalty(coarse: LevelGraph, resolution: float, rows: Ids, columns: Ids) -> 
 
 @compiled()
 def _best_links(coarse: LevelGraph, resolution: float, parents: Labels) -> tuple[Ids, Ids, Floats]:
-    """For each community that has links to others of its parent, the one it gains most with."""
+    """The best partner of each community that is linked to others of the same parent."""
     n_nodes, n_found, total = len(parents), 0, max(coarse.total, 1e-300)
     rows, columns = np.empty(n_nodes, np.int64), np.empty(n_nodes, np.int64)
     gains = np.empty(n_nodes)
@@ -135,7 +135,7 @@ def _best_links(coarse: LevelGraph, resolution: float, parents: Labels) -> tuple
 
 @compiled()
 def apply_merges(sources: Ids, targets: Ids, at_most: int, n_nodes: int) -> Ids:
-    """Where each community goes: in this order, no source twice, no target that went elsewhere."""
+    """The target of each community: in this order, no source twice, no target already merged."""
     into = np.arange(n_nodes)
     is_target = np.zeros(n_nodes, np.bool_)
     n_merged = 0

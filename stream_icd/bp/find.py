@@ -26,9 +26,9 @@ def find_communities(
 
     adjacency:     (n, n) symmetric, positive weights, zero diagonal, sorted rows. Their unit does
                    not matter; see `comparable`.
-    n_communities: K, 1..n: exactly that many come out. None: as many as are found.
-    start:         (n,) a partition to start from, such as one of an embedding; None: single nodes.
-    seed:          equal seeds give equal answers.
+    n_communities: K, 1..n: return exactly K communities. None: as many as are found.
+    start:         (n,) the initial partition, such as one of an embedding; None: single nodes.
+    seed:          equal seeds give equal results.
 
     Raises `BadSettings` for a K outside 1..n or a start of another length, and `BadInput` for a
     weight that is not positive and finite.
@@ -63,7 +63,7 @@ def communities_of(
     start: Labels | None,
     rng: np.random.Generator,
 ) -> Labels:
-    """`find_communities` on a graph of at least one node whose weights count as they are."""
+    """`find_communities` for a graph of at least one node, without rescaling its weights."""
     return compact(found_exactly(graph, parameters, n_communities, start, rng).labels)[0]
 
 
@@ -74,7 +74,7 @@ def found_exactly(
     start: Labels | None,
     rng: np.random.Generator,
 ) -> Found:
-    """What is found, with exactly K communities where K is given; some labels may be unused."""
+    """Find communities, exactly K of them if K is given; some labels may be unused."""
     if start is not None:
         start, _ = compact(np.unique(start, return_inverse=True)[1].astype(np.int32))
     find = found_by_model if parameters.scale is None else found_by_description
@@ -83,7 +83,7 @@ def found_exactly(
 
 
 def exactly(graph: LevelGraph, found: Found, n_communities: int, rng: np.random.Generator) -> Found:
-    """The same with exactly K communities."""
+    """Change the partition so that it has exactly K communities."""
     labels = to_exactly_k(graph, found.labels, n_communities, found.resolution, rng)
     if not found.believed:
         order = rng.permutation(graph.n_nodes).astype(np.int32)

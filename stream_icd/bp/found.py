@@ -1,4 +1,4 @@
-"""What a model finds in a graph: local moves, and belief propagation where it has a mixing."""
+"""Find communities by a model: local moves, then belief propagation if the model has a mixing."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from stream_icd.bp.parameters import BpParameters
 
 
 class Found(NamedTuple):
-    """A partition, as many communities as were found.
+    """A partition, before K is enforced.
 
     labels: (n,); some of 0..max may be empty.
-    resolution: at which it was found.
-    believed: whether belief propagation had the last word, or modularity.
+    resolution: the resolution at which it was found.
+    believed: True if belief propagation decided the result, False if modularity did.
     """
 
     labels: Labels
@@ -34,7 +34,7 @@ def found_by_model(
 ) -> Found:
     """Local moves at the model's resolution, from single nodes or from `start`, then beliefs.
 
-    n_communities: K where it is known: the sizes that the model expects depend on it.
+    n_communities: K, if known: the community sizes expected by the model depend on it.
     """
     resolution = parameters.resolution
     labels = maximise_modularity(graph, resolution, rng, start, parameters.iterations)
@@ -51,7 +51,7 @@ def most_believed(
     n_communities: int | None,
     sweeps: int,
 ) -> Labels:
-    """The communities that belief propagation ends with when it starts from `labels`."""
+    """The communities after belief propagation from the start partition `labels`."""
     n_found = int(labels.max()) + 1
     assert parameters.mixing is not None
     model = Model(parameters.mixing, parameters.size_spread, n_communities or n_found)

@@ -1,8 +1,8 @@
-"""Ghosts: yesterday's communities as nodes of today's graph, which pull their members together.
+"""Ghosts: nodes that stand for the last window's communities and pull their members together.
 
-Each remembered community is one node more, joined to its members present today by edges of weight
-w. Local moves find the communities of this larger graph, ghosts included: a community with a ghost
-in it is the one that the ghost remembers. With several ghosts, it is the one with most members.
+Each remembered community becomes an extra node, joined to its present members by edges of weight
+w. Local moves find the communities of this larger graph. A community that contains a ghost
+continues the ghost's community; with several ghosts, the one that has most members.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from stream_icd.graphs.compiled import compiled
 
 
 class Continued(NamedTuple):
-    """Communities of today's nodes, and which remembered one each continues.
+    """Communities of the present nodes, and the remembered community that each continues.
 
-    labels:      (n,) int32, 0..K-1, some without any node of today.
+    labels:      (n,) int32, 0..K-1; some may have no present node.
     remembered:  (K,) int32, the remembered community that each continues, or `NOBODY`.
     """
 
@@ -38,7 +38,7 @@ def move_with_ghosts(
     rng: np.random.Generator,
     iterations: int,
 ) -> Continued:
-    """Communities of high modularity at this resolution, in the company of ghosts.
+    """Find communities of high modularity at this resolution, in the graph with ghosts.
 
     remembered: (n,) the remembered community of each node, 0..n_remembered-1, or `NOBODY`.
     weight:     w, above 0, in the unit of the graph's weights.
@@ -48,7 +48,7 @@ def move_with_ghosts(
     labels = maximise_modularity(haunted, resolution, rng, None, iterations)
     of_ghost = labels[graph.n_nodes :]
     continues = np.full(int(labels.max()) + 1, NOBODY, np.int32)
-    by_size = np.argsort(members, kind="stable").astype(np.int32)  # the largest has the last word
+    by_size = np.argsort(members, kind="stable").astype(np.int32)  # the largest is written last
     continues[of_ghost[by_size]] = by_size
     return Continued(labels[: graph.n_nodes], continues)
 
@@ -57,7 +57,7 @@ def move_with_ghosts(
 def _with_ghosts(
     graph: LevelGraph, remembered: Labels, members: NDArray[np.int32], weight: float
 ) -> LevelGraph:
-    """The graph with a node for each remembered community behind its own nodes, rows sorted."""
+    """The graph with one extra node per remembered community after its own nodes, rows sorted."""
     n_nodes, n_ghosts = len(remembered), len(members)
     n_links = members.sum()
     indptr = np.zeros(n_nodes + n_ghosts + 1, np.int32)

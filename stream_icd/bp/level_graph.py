@@ -15,14 +15,14 @@ Labels = NDArray[np.int32]
 
 
 MOST_ENTRIES = 2**31 - 1
-"""Entries of an adjacency, two for each edge, that its 32-bit row pointers can count."""
+"""Maximum number of adjacency entries, two per edge, with 32-bit row pointers."""
 
 
 class LevelGraph(NamedTuple):
-    """An undirected weighted graph in CSR form; links inside its nodes are in `strengths` only.
+    """An undirected weighted graph in CSR form; edges inside its nodes count in `strengths` only.
 
-    indptr (n + 1,), indices (2E,) and weights (2E,): for each node its neighbours, never itself.
-    strengths (n,): weighted degrees of the original nodes that each node stands for, added up.
+    indptr (n + 1,), indices (2E,) and weights (2E,): the neighbours of each node, without itself.
+    strengths (n,): sum of the weighted degrees of the original nodes that each node stands for.
     total: sum of the strengths, 2E in an unweighted graph; the same on every level.
     """
 
@@ -42,7 +42,7 @@ def finest_level(adjacency: csr_array) -> LevelGraph:
     """The adjacency itself, (n, n) symmetric with zero diagonal; arrays are shared, not copied.
 
     Raises `LimitExceeded` above `MOST_ENTRIES` entries, and `BadInput` for a neighbour that is no
-    node: the compiled loops index by these numbers unchecked.
+    node: the compiled loops do not check these indices.
     """
     n_nodes, n_entries = adjacency.shape[0], len(adjacency.indices)
     if max(n_entries, n_nodes) > MOST_ENTRIES:
@@ -63,14 +63,14 @@ def finest_level(adjacency: csr_array) -> LevelGraph:
 
 
 def coarsen(graph: LevelGraph, labels: Labels, n_groups: int) -> LevelGraph:
-    """One node for each of the groups 0..n_groups-1, edges between two groups added up."""
+    """Merge each group 0..n_groups-1 to one node, and sum the edge weights between two groups."""
     indptr, indices, weights = _group_edges(graph, labels, n_groups)
     strengths = np.bincount(labels, graph.strengths, n_groups).astype(np.float64, copy=False)
     return LevelGraph(indptr, indices, weights, strengths, graph.total)
 
 
 def within_groups(graph: LevelGraph, labels: Labels) -> LevelGraph:
-    """The same nodes with the same strengths, and only the edges inside groups."""
+    """The same nodes and strengths with only the edges inside groups."""
     sources = np.repeat(labels, np.diff(graph.indptr))
     inside = sources == labels[graph.indices]
     indptr = np.concatenate([[0], np.cumsum(inside)])[graph.indptr].astype(np.int32)
@@ -81,7 +81,7 @@ def within_groups(graph: LevelGraph, labels: Labels) -> LevelGraph:
 
 @compiled()
 def compact(labels: Labels) -> tuple[Labels, int]:
-    """Labels as 0..K-1 in the order in which they first appear, and K."""
+    """Renumber labels to 0..K-1 in order of first appearance; returns them and K."""
     new_label = np.full(labels.max() + 1 if len(labels) else 0, -1, np.int32)
     compacted = np.empty(len(labels), np.int32)
     n_labels = 0
@@ -95,7 +95,7 @@ def compact(labels: Labels) -> tuple[Labels, int]:
 
 @compiled()
 def members_of(labels: Labels, n_groups: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Nodes sorted by group, and where each group starts among them: (n,), (n_groups + 1,)."""
+    """Nodes sorted by group, and the start of each group in that order: (n,), (n_groups + 1,)."""
     starts = np.zeros(n_groups + 1, np.int32)
     for label in labels:
         starts[label + 1] += 1
@@ -113,8 +113,8 @@ def members_of(labels: Labels, n_groups: int) -> tuple[NDArray[np.int32], NDArra
 def reordered(graph: LevelGraph, order: NDArray[np.int32]) -> LevelGraph:
     """The same graph with its nodes in this order, rows sorted.
 
-    Entries of a new row are met in ascending order when the rows are walked in the new order,
-    since the matrix is symmetric; `ValueError` where it is not.
+    Visiting the rows in the new order yields each new row's entries in ascending order, since the
+    matrix is symmetric; `ValueError` if it is not.
     """
     n_nodes = len(order)
     place = np.empty(n_nodes, np.int32)
@@ -144,7 +144,7 @@ def _group_edges(
     indptr = np.zeros(n_groups + 1, np.int32)
     indices = np.empty(len(graph.indices), np.int32)
     weights = np.empty(len(graph.indices))
-    slot = np.full(n_groups, -1, np.int32)  # where a neighbouring group stands in this row
+    slot = np.full(n_groups, -1, np.int32)  # position of a neighbouring group in this row
     n_edges = 0
     for group in range(n_groups):
         row = n_edges

@@ -1,8 +1,9 @@
-"""What communities explain of a graph's edges: the planted model's likelihood, a term at a time.
+"""The likelihood of a graph's edges under the planted model, one term per community.
 
-An edge inside community c is 1 + (1 − μ)/μ · 2E/vol_c times as likely as one between communities,
-so m_c edges there have Σ_c m_c log(1 + (1 − μ)/μ · 2E/vol_c) more log likelihood than if there
-were no communities (independent LFR model, Prokhorenkova and Tikhonov, WWW 2019).
+An edge inside community c is 1 + (1 − μ)/μ · 2E/vol_c times as likely as one between communities.
+With m_c edges inside each, communities raise the log likelihood by
+Σ_c m_c log(1 + (1 − μ)/μ · 2E/vol_c)
+(independent LFR model, Prokhorenkova and Tikhonov, WWW 2019).
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ Floats = NDArray[np.float64]
 
 
 class Groups(NamedTuple):
-    """What each group of nodes counts, all (K,): edge weight inside, strengths, nodes."""
+    """Totals of each group of nodes, all (K,): edge weight inside, strengths, nodes."""
 
     within: Floats
     volumes: Floats
@@ -29,7 +30,7 @@ class Groups(NamedTuple):
 
 @compiled()
 def groups_of(graph: LevelGraph, labels: Labels, n_groups: int) -> Groups:
-    """The groups of these labels, 0..n_groups-1; nodes of a negative label are in none."""
+    """The groups of these labels, 0..n_groups-1; nodes with a negative label are in no group."""
     within, volumes, sizes = np.zeros(n_groups), np.zeros(n_groups), np.zeros(n_groups)
     for node, label in enumerate(labels):
         if label < 0:
@@ -44,7 +45,7 @@ def groups_of(graph: LevelGraph, labels: Labels, n_groups: int) -> Groups:
 
 @compiled(error_model="numpy")
 def lift(volume: float, total: float, mixing: float) -> float:
-    """Log of how many times likelier an edge is inside a community of this volume."""
+    """Log of the factor by which an edge inside a community of this volume is more likely."""
     if volume <= 0:
         return 0.0
     return log1p((1 - mixing) / mixing * total / volume)
@@ -54,7 +55,7 @@ def lift(volume: float, total: float, mixing: float) -> float:
 def gain_of_union(
     groups: Groups, left: int, right: int, between: float, total: float, mixing: float
 ) -> float:
-    """Nats of likelihood that one community in the place of two explains more.
+    """The gain in log likelihood, in nats, of replacing two communities by their union.
 
     between: weight of the edges between the two.
     """
@@ -68,11 +69,11 @@ def gain_of_union(
 
 @compiled()
 def choices(n_of_one: float, n_of_other: float) -> float:
-    """Nats that say which of so many nodes are in one part and which in the other."""
+    """Nats to encode which nodes are in one part and which in the other."""
     return lgamma(n_of_one + n_of_other + 1) - lgamma(n_of_one + 1) - lgamma(n_of_other + 1)
 
 
 @compiled()
 def naming(n_groups: int) -> float:
-    """Nats that name one of so many communities."""
+    """Nats to name one of n_groups communities."""
     return log(max(n_groups, 2))

@@ -1,8 +1,8 @@
 """Moves of single nodes that raise modularity, and the refinement of a partition by them.
 
 Modularity at resolution γ (Reichardt and Bornholdt 2006), here without its constant factor:
-Q = Σ_c (w_c − γ vol_c² / 2 vol), w_c the weight of the edges inside community c, vol_c its
-strengths added up, vol all of them.
+Q = Σ_c (w_c − γ vol_c² / 2 vol), w_c the weight of the edges inside community c, vol_c the sum of
+its strengths, vol the sum of all strengths.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from stream_icd.bp.level_graph import Labels, LevelGraph
 from stream_icd.graphs.compiled import compiled
 
 SMALLEST_GAIN = 1e-10
-"""A gain below this share of an edge of weight 1 is a tie, not an improvement."""
+"""A gain below this fraction of an edge of weight 1 counts as a tie."""
 
 
 @compiled()
@@ -25,11 +25,11 @@ def move_nodes(
     resolution: float,
     may_empty: bool = True,
 ) -> int:
-    """Move nodes to the neighbouring community of largest gain until none gains; labels change.
+    """Move nodes to the neighbouring community of largest gain, in place, until none gains.
 
-    The queue of "fast local moving" (Traag, Waltman and van Eck 2019): all nodes in this order,
-    then only neighbours of what moved. Labels are below n; returns how many moves were made.
-    Unless communities may be emptied, the last node of each stays.
+    Uses the queue of "fast local moving" (Traag, Waltman and van Eck 2019): first all nodes in
+    this order, then only neighbours of moved nodes. Labels are below n; returns the number of
+    moves. Unless communities may be emptied, the last node of each stays.
     """
     n_nodes = len(labels)
     penalty = resolution / max(graph.total, 1e-300)
@@ -72,8 +72,8 @@ def connected_pieces(
     """Split each community into well-linked, connected pieces: labels (n,), below n.
 
     The refinement of Leiden (Traag, Waltman and van Eck 2019), greedy instead of random: every
-    node starts alone and, if still alone at its turn, joins the piece of its own community that
-    gains most. A piece is named after the node that it began with.
+    node starts alone and, if still alone at its turn, joins the piece of its own community with
+    the largest gain. The label of a piece is its first node.
     """
     n_nodes = len(labels)
     penalty = resolution / max(graph.total, 1e-300)
@@ -117,9 +117,9 @@ def _gather_links(
     links: NDArray[np.float64],
     touched: NDArray[np.int32],
 ) -> int:
-    """Add up in `links` (zero before) the node's weight into each group; list those in `touched`.
+    """Sum the node's edge weights into each group in `links`; list those groups in `touched`.
 
-    Returns how many groups there are. The caller sets `links` to zero again.
+    Returns the number of groups. `links` must be zero before; the caller resets it to zero.
     """
     n_touched = 0
     for entry in range(graph.indptr[node], graph.indptr[node + 1]):
@@ -141,7 +141,7 @@ def _wake_neighbours(
     head: int,
     n_waiting: int,
 ) -> int:
-    """Put neighbours in other communities back into the ring `queue`; returns how many wait."""
+    """Put neighbours in other communities back into the ring `queue`; returns its length."""
     for entry in range(graph.indptr[node], graph.indptr[node + 1]):
         neighbour = graph.indices[entry]
         if not waiting[neighbour] and labels[neighbour] != labels[node]:
