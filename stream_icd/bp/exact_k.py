@@ -26,7 +26,7 @@ FAR = 64.0
 ratio: the number of pieces grows no faster than the resolution."""
 
 FINEST = 2.0**12
-"""Maximum resolution; beyond it, communities are cut into single nodes."""
+"""Maximum resolution, in multiples of the initial one; beyond it, cut into single nodes."""
 
 
 def to_exactly_k(

@@ -1,4 +1,4 @@
-"""Merges: remembered communities that today's edges no longer tell apart."""
+"""Merges: remembered communities that the current edges no longer separate."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ one community of their size would have there."""
 def merged_communities(
     graph: LevelGraph, labels: Labels, n_communities: int, n_remembered: int, mixing: float
 ) -> Labels:
-    """The community that each of 0..n_communities-1 is part of now, (n_communities,).
+    """The community that each of 0..n_communities-1 is now part of, (n_communities,).
 
-    Pairs are merged, those first whose union explains most more; each community once at most. Of a
-    pair the remembered one, which is below n_remembered, gives its name, else the larger by nodes.
+    Pairs are merged in order of decreasing gain, each community at most once. A merged pair takes
+    the label of its remembered community (below n_remembered), else of the one with more nodes.
     """
     groups = groups_of(graph, labels, n_communities)
     coarse = coarsen(graph, labels, n_communities)
@@ -48,7 +48,7 @@ def _gains(
     total: float,
     mixing: float,
 ) -> Floats:
-    """Nats that the union of each pair explains more; 0 where the two are not alike."""
+    """The gain of merging each pair, in nats; 0 if the two are not alike."""
     gains = np.zeros(len(rows))
     for pair in range(len(rows)):
         left, right = rows[pair], columns[pair]

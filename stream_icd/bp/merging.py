@@ -1,4 +1,4 @@
-"""Communities merged where the graph is described in fewer bits without telling them apart."""
+"""Merge communities if this describes the graph in fewer bits."""
 
 from __future__ import annotations
 
@@ -13,21 +13,20 @@ from stream_icd.graphs.compiled import compiled
 Floats = NDArray[np.float64]
 
 SHARE_AT_ONCE = 4
-"""Of the communities that have a good partner, one in so many is merged before all look again."""
+"""Each round merges one in this many of the communities with a good partner."""
 
 LEAST_GAIN = 1e-9
-"""In nats; less is rounding."""
+"""Minimum gain in nats; smaller gains are rounding errors."""
 
 LEAST_MIXING = 1e-9
-"""Rounding must not make it 0 where communities are linked."""
+"""Minimum mixing: rounding must not make it 0 if communities are linked."""
 
 
 def merge_to_shorter_description(graph: LevelGraph, labels: Labels) -> Labels:
     """Merge linked communities while that shortens `quality.description_length`: (n,), 0..K-1.
 
-    Greedy: the pairs that gain most are merged first. The mixing is that of the partition before
-    each round, as if one merger did not change it. Time is O(E) and a few passes over the links
-    between communities.
+    Greedy: the pairs with the largest gain are merged first. Each round uses the mixing of the
+    partition before that round. Time is O(E) plus a few passes over the links between communities.
 
     labels: (n,), 0..K-1.
     """
@@ -49,7 +48,7 @@ def merge_to_shorter_description(graph: LevelGraph, labels: Labels) -> Labels:
 
 
 def _merged(partners: Labels, gains: Floats) -> Labels:
-    """Where each community goes, (K,): the best pairs first, none twice."""
+    """The new community of each one, (K,): the best pairs first, no community twice."""
     into = np.arange(len(partners), dtype=np.int32)
     gaining = np.flatnonzero(partners >= 0)
     best = gaining[np.argsort(-gains[gaining], kind="stable")]
@@ -67,7 +66,7 @@ def _merged(partners: Labels, gains: Floats) -> Labels:
 def _best_mergers(
     coarse: LevelGraph, sizes: Floats, n_edges: float, n_nodes: int
 ) -> tuple[Labels, Floats]:
-    """For each community the linked one to merge with, -1 for none, and the nats saved, both (K,).
+    """The best linked partner of each community, -1 for none, and the nats saved, both (K,).
 
     coarse: the communities as nodes; sizes: their nodes with edges.
     """
@@ -78,7 +77,7 @@ def _best_mergers(
             within[community] -= coarse.weights[entry]
     mixing = min(max(1 - within.sum() / total, LEAST_MIXING), 1.0)
     n_linked = (sizes > 0).sum()
-    fewer = log((n_nodes - n_linked + 1) / (n_linked - 1))  # sizes of one community less
+    fewer = log((n_nodes - n_linked + 1) / (n_linked - 1))  # cost of one community's size
     partners, gains = np.full(k, -1, np.int32), np.full(k, LEAST_GAIN)
     for one in range(k):
         for entry in range(coarse.indptr[one], coarse.indptr[one + 1]):
@@ -97,5 +96,5 @@ def _best_mergers(
 
 @compiled()
 def _log_rate(volume: float, mixing: float) -> float:
-    """Log of how many times likelier an edge inside a community of this share of 2E is."""
+    """Log of the factor by which an edge inside a community of this share of 2E is more likely."""
     return log(mixing + (1 - mixing) / volume)

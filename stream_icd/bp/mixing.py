@@ -1,4 +1,4 @@
-"""The mixing μ of a partition: the share of the edge weight that lies between communities."""
+"""The mixing μ of a partition: the fraction of the edge weight between communities."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from scipy.sparse import csr_array
 from stream_icd.bp.level_graph import Labels
 
 MIXING_RANGE = (0.01, 0.99)
-"""Belief propagation needs a mixing strictly inside 0..1, whatever a partition or a graph says."""
+"""Limits of the mixing for belief propagation, which needs a value strictly inside 0..1."""
 
 
 def mixing_of(adjacency: csr_array, labels: Labels) -> float:

@@ -1,4 +1,4 @@
-"""Modularity on all scales: local moves on the nodes, on pieces of communities, on pieces of those.
+"""Multi-level modularity: local moves of nodes, of pieces of communities, of merged pieces.
 
 The scheme of the Leiden algorithm (Traag, Waltman and van Eck, "From Louvain to Leiden", 2019).
 """
@@ -20,8 +20,8 @@ def maximise_modularity(
 ) -> Labels:
     """A partition of high modularity at this resolution: labels (n,) int32, 0..K-1.
 
-    Starts from single nodes, or from `start`; each iteration starts from what the last one found,
-    and the work ends early when one moves nothing.
+    Starts from single nodes, or from `start`. Each iteration starts from the last one's result; the
+    search ends early when an iteration moves nothing.
     """
     labels = np.arange(graph.n_nodes, dtype=np.int32) if start is None else start
     for _ in range(iterations):
@@ -34,7 +34,7 @@ def maximise_modularity(
 def _one_iteration(
     finest: LevelGraph, resolution: float, rng: np.random.Generator, labels: Labels
 ) -> tuple[Labels, bool]:
-    """Up through all levels once: the labels of the finest level, and whether anything moved."""
+    """One pass up all levels: returns labels of the finest level, and whether any node moved."""
     graph, piece_of_node, moved = finest, None, False
     while True:
         labels, _ = compact(labels)

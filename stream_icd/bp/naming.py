@@ -1,7 +1,7 @@
-"""Which community of today is which of yesterday's, where the numbers alone do not tell.
+"""Match the current communities to the last window's by their nodes.
 
-Belief propagation may move all nodes of one community into another, and keep the name of the
-smaller. So names are given once more at the end, by the nodes.
+Belief propagation may move all nodes of one community into another and keep the label of the
+smaller one. So labels are assigned again at the end, by the nodes.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from stream_icd.bp.level_graph import Labels
 from stream_icd.graphs.compiled import compiled
 
 NOBODY = -1
-"""The remembered community of a node that nothing is remembered of."""
+"""The remembered community of a node that has none."""
 
 
 def names_by_most(labels: Labels, names: Labels, n_labels: int, n_names: int) -> Labels:
-    """A name for each label, (n_labels,): the one that most of its nodes have had, or `NOBODY`.
+    """A name for each label, (n_labels,): the one that most of its nodes had, or `NOBODY`.
 
-    No name is given twice: the largest number of nodes with one label and one name goes first.
+    No name is given twice: pairs of label and name with the most common nodes go first.
 
     labels, names: (n,) of each node, 0..n_labels-1 and 0..n_names-1, or negative for none.
     """
@@ -44,8 +44,9 @@ def _first_come(pairs: NDArray[np.int64], n_labels: int, n_names: int) -> Labels
 def renamed(labels: Labels, remembered: Labels, n_remembered: int, n_labels: int) -> Labels:
     """New names of the labels 0..n_labels-1, (n_labels,), each given once.
 
-    Those below n_remembered exchange names among themselves, by the nodes that each remembered one
-    had; one without such nodes keeps its own name where that is free. The others keep theirs.
+    Labels below n_remembered exchange names among themselves, by the nodes of each remembered
+    community. A label without such nodes keeps its own name if that is free. Other labels keep
+    theirs.
     """
     continuing = np.where(labels < n_remembered, labels, NOBODY)
     names = np.append(
@@ -61,9 +62,9 @@ def renamed(labels: Labels, remembered: Labels, n_remembered: int, n_labels: int
 
 
 def successors(labels: Labels, remembered: Labels, n_remembered: int) -> Labels:
-    """Where each remembered community is now, (n_remembered,): a label, or `NOBODY`.
+    """The current label of each remembered community, (n_remembered,), or `NOBODY`.
 
-    Itself while it has nodes, or where none of its nodes is here to be asked; else the community
+    Its own label if it still has nodes, or if none of its nodes is present; else the community
     that has more than half of its nodes.
     """
     found = np.ones(n_remembered, np.bool_)

@@ -1,4 +1,4 @@
-"""The few numbers that bp learns from labelled graphs."""
+"""The parameters of bp, learned from labelled graphs."""
 
 from __future__ import annotations
 
@@ -8,32 +8,32 @@ from stream_icd.errors import BadSettings
 from stream_icd.graphs.weights import EXPONENT
 
 STAY = 0.5
-"""Of the stay probability, where nothing better was learned."""
+"""Default stay probability, if none was learned."""
 
 MOST_PASSES = 1000
-"""Above this, more of them find nothing, and a model would buy time without end."""
+"""Maximum number of iterations or sweeps: more find nothing, and time must stay bounded."""
 
 
 @dataclass(frozen=True)
 class BpParameters:
-    """Settings of `find_communities`; the defaults are for graphs of which nothing is known.
+    """Settings of `find_communities`; the defaults are for unknown graphs.
 
     resolution:  γ of the modularity that local moves maximise, above 0.
-    mixing:      μ, the share of edge weight between communities, in (0, 1): belief propagation
-                 follows the local moves, and corrects μ by what each graph shows. None: it does
-                 not follow, and modularity has the last word.
+    mixing:      μ, the fraction of edge weight between communities, in (0, 1): belief propagation
+                 follows the local moves and learns μ from each graph. None: no belief propagation;
+                 modularity decides.
     size_spread: s in [0, 1], how much the sizes of communities differ: 0 equal, 1 any size.
-    iterations:  passes of local moves over all levels at most, 1 to 1,000.
-    sweeps:      sweeps of belief propagation at most, 1 to 1,000.
+    iterations:  maximum passes of local moves over all levels, 1 to 1,000.
+    sweeps:      maximum sweeps of belief propagation, 1 to 1,000.
     weight_exponent: in [0, 1], of the edge weights (`comparable`): 0 ignores them, 1 keeps their
                  proportions.
-    scale:       nodes for each unit of resolution, above 0: each graph decides between modularity
-                 at `resolution` and belief propagation that starts at the resolution n / scale
-                 (`by_description`). None: the resolution is that of the model.
-    stay:        η in [0, 1), how probable it is that a node stays in its community from one window
-                 of a stream to the next; 0: each window is found alone. Where beliefs follow, it
-                 is where each stream starts, and corrected by what each window shows. Where
-                 modularity decides, its odds are the pull of the past (`remember`).
+    scale:       nodes per unit of resolution, above 0: description length chooses for each graph
+                 between modularity at `resolution` and belief propagation that starts at the
+                 resolution n / scale (`by_description`). None: use `resolution`.
+    stay:        η in [0, 1), the probability that a node stays in its community from one window of
+                 a stream to the next; 0: each window is clustered alone. With belief propagation,
+                 it is the initial value, which each window corrects. With modularity, its odds
+                 are the weight of the past (`remember`).
     """
 
     resolution: float = 1.0

@@ -1,8 +1,8 @@
-"""What is remembered of the nodes of one graph, and what is found with it, under lasting ids.
+"""Remembered beliefs about the nodes of a graph, and the communities found with them, by stable id.
 
-Ids number the communities of a stream from 0 on; a community keeps its id from window to window,
-and no id is given twice. Tables of beliefs are (n, N_KEPT): ids, likeliest first, `NO_ID` from the
-first unused place on, and their probabilities.
+Ids number the communities of a stream from 0 on. A community keeps its id from window to window,
+and no id is reused. Tables of beliefs are (n, N_KEPT): ids, most probable first, with `NO_ID` in
+unused places, and their probabilities.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ NO_ID = -1
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Recalled:
-    """What the last window tells of the nodes of this one.
+    """What is remembered from the last window about the nodes of this one.
 
     Attributes:
-        ids, shares: what was believed of each node, both (n, N_KEPT).
+        ids, shares: the beliefs about each node, both (n, N_KEPT).
         mixing: μ of the last window.
         stay: η of the last window.
-        next_id: the first id that was never given.
-        believed: whether belief propagation had the last word, or modularity.
+        next_id: the first unused id.
+        believed: True if belief propagation decided the result, False if modularity did.
     """
 
     ids: Ids
@@ -51,10 +51,10 @@ class Identified:
     Attributes:
         labels: community of each node, (n,) int32 in 0..K-1, none empty.
         community_ids: id of each community, (K,).
-        believed: what the next window recalls, of the same nodes.
-        n_continued: how many of the communities continue a remembered one.
-        replaced: (m, 2) remembered ids that are no more: each with the id of the community that it
-            is part of now, or `NO_ID` where it is forgotten; ascending.
+        believed: what the next window remembers of the same nodes.
+        n_continued: number of communities that continue a remembered one.
+        replaced: (m, 2) remembered ids that ended, ascending: each with the id of the community
+            that it is now part of, or `NO_ID` if it is forgotten.
     """
 
     labels: Labels
@@ -65,7 +65,7 @@ class Identified:
 
 
 def nothing_recalled(n_nodes: int, next_id: int = 0) -> Recalled:
-    """Of nodes never seen before."""
+    """The empty memory, for nodes never seen before."""
     return Recalled(
         np.full((n_nodes, N_KEPT), NO_ID, np.int64),
         np.zeros((n_nodes, N_KEPT), np.float32),
@@ -76,9 +76,9 @@ def nothing_recalled(n_nodes: int, next_id: int = 0) -> Recalled:
 
 
 def tidy(names: Names, shares: Shares) -> tuple[Names, Shares]:
-    """The same beliefs, each community once, likeliest first, unused places last.
+    """The same beliefs with each community once, most probable first, unused places last.
 
-    names: (n, N_KEPT), below 0 in places that do not count.
+    names: (n, N_KEPT), below 0 in unused places.
     """
     shares = np.where(names >= 0, shares, np.float32(0))
     names = np.maximum(names, NO_ID)

@@ -1,10 +1,11 @@
-"""Communities of one window of a stream, found with what is remembered of the window before.
+"""Find the communities of one window of a stream, with memory of the window before.
 
-`find_communities` sees one graph. Here beliefs of the last window are the prior of this one: local
-moves start with ghosts, belief propagation with what is recalled (`belief_propagation`). Then
-communities merge and split where today's edges say so. Where modularity decides, there are ghosts
-only. A community that nothing of today's graph speaks for is forgotten (`breaks`); where the graph
-has broken with its past altogether, the answer is that of `find_communities`, to the byte.
+`find_communities` uses one graph only. Here the beliefs of the last window are the prior of this
+one: local moves start with ghosts, belief propagation with the remembered beliefs
+(`belief_propagation`). Then communities merge and split if the current edges support it. With
+modularity, only ghosts are used. A community without evidence in the current graph is forgotten
+(`breaks`). If the whole graph has broken with its past, the result equals that of
+`find_communities`, to the byte.
 """
 
 from __future__ import annotations
@@ -38,14 +39,14 @@ from stream_icd.bp.splits import split_communities
 from stream_icd.graphs.weights import comparable
 
 GHOST_WEIGHT = 1.0
-"""Weight of a ghost's edges, in mean edge weights, where belief propagation has the last word."""
+"""Weight of a ghost's edges with belief propagation, in mean edge weights."""
 
 GHOST_PULL = 0.08
-"""Weight of a ghost's edges where modularity decides and nodes stay as often as not."""
+"""Weight of a ghost's edges with modularity, at a stay probability of one half."""
 
 
 class _Remembered(NamedTuple):
-    """The living part of what is recalled; communities are 0..len(ids)-1, nodes may have none."""
+    """The remembered communities that continue, 0..len(ids)-1; nodes may have none."""
 
     ids: Ids
     likeliest: Labels  # (n,)
@@ -68,7 +69,7 @@ def find_remembering(
 ) -> Identified:
     """The communities of a graph and their ids; see `find_communities` for the arguments.
 
-    Where nothing is recalled, or `parameters.stay` is 0, the labels are those that it gives.
+    If nothing is remembered, or `parameters.stay` is 0, the labels equal those of that function.
 
     Raises `BadSettings` and `BadInput` as `find_communities` does.
     """
@@ -98,7 +99,7 @@ def find_remembering(
 
 
 class _Kind(NamedTuple):
-    """How a graph is looked at; see `BpParameters`."""
+    """The method and resolution for a graph; see `BpParameters`."""
 
     believed: bool
     resolution: float
@@ -109,7 +110,7 @@ class _Kind(NamedTuple):
 
 
 def _kind(graph: LevelGraph, parameters: BpParameters, recalled: Recalled) -> _Kind:
-    """As in the last window where graphs decide for themselves, else as the parameters say."""
+    """As in the last window if each graph decides for itself, else as the parameters say."""
     believed, resolution = parameters.mixing is not None, parameters.resolution
     if parameters.scale is not None:
         believed = recalled.believed
@@ -129,7 +130,7 @@ def _kind(graph: LevelGraph, parameters: BpParameters, recalled: Recalled) -> _K
 def _beliefs_about(
     graph: LevelGraph, parameters: BpParameters, found: Found, n_communities: int | None
 ) -> Believed:
-    """Beliefs in communities that were found alone, the likeliest as they were found."""
+    """Beliefs in communities found without memory; the most probable ones are those found."""
     labels = compact(found.labels)[0]
     k = int(labels.max()) + 1
     if not found.believed or parameters.mixing is None:
@@ -143,9 +144,9 @@ def _beliefs_about(
 
 
 def _living(graph: LevelGraph, recalled: Recalled) -> _Remembered:
-    """What is recalled, without communities that today's graph shows nothing of any more.
+    """What is remembered, without communities that have no evidence in the current graph.
 
-    A node whose likeliest community is one of those is as if never seen.
+    A node whose most probable community is one of those counts as never seen.
     """
     known = recalled.ids >= 0
     ids = np.unique(recalled.ids[known])
@@ -183,7 +184,7 @@ def _with_ghosts(
     weight: float,
     rng: np.random.Generator,
 ) -> Labels:
-    """Remembered communities under their numbers, others from there on."""
+    """Communities found with ghosts: remembered ones keep their numbers, new ones follow."""
     n_remembered = len(remembered.ids)
     labels, continues = move_with_ghosts(
         graph,
@@ -207,7 +208,7 @@ def _by_beliefs(
     stay: float,
     rng: np.random.Generator,
 ) -> Believed:
-    """Nodes start in the communities that they are remembered in, or that are born."""
+    """Run belief propagation; nodes start in their remembered or newly born community."""
     likeliest, n_remembered = remembered.likeliest, len(remembered.ids)
     labels = _with_ghosts(graph, kind, remembered, GHOST_WEIGHT, rng)
     proposed = np.where(labels >= n_remembered, labels - n_remembered, NOBODY).astype(np.int32)
@@ -225,7 +226,7 @@ def _by_beliefs(
 
 
 def _new_ones_compact(labels: Labels, n_remembered: int) -> tuple[Labels, int]:
-    """Labels from n_remembered on without gaps, and one more than the largest there can be."""
+    """Renumber labels from n_remembered on without gaps; returns them and the next free label."""
     is_new = labels >= n_remembered
     labels = labels.copy()
     new, n_new = compact(labels[is_new])
@@ -240,11 +241,11 @@ def _merged_and_split(
     n_remembered: int,
     rng: np.random.Generator,
 ) -> Believed:
-    """The communities found, merged and split where today's edges say so."""
+    """Merge and split the communities found if the current edges support it."""
     n_found = max(int(found.communities.max()) + 1, n_remembered)
     labels = found.communities[:, 0].copy()
     into = merged_communities(graph, labels, n_found, n_remembered, found.mixing)
-    of_belief = np.append(into, np.int32(NO_ID))  # the last for places that do not count
+    of_belief = np.append(into, np.int32(NO_ID))  # the last for unused places
     communities, shares = tidy(of_belief[found.communities], found.shares)
     communities[:, 0] = split_communities(
         graph, into[labels], n_found, resolution, found.mixing, rng
@@ -255,7 +256,7 @@ def _merged_and_split(
 def _identified(
     found: Believed, remembered: _Remembered, next_id: int, believed: bool
 ) -> Identified:
-    """Ids in the place of labels."""
+    """Replace labels by ids."""
     old_ids, n_remembered = remembered.ids, len(remembered.ids)
     communities = found.communities
     if n_remembered:
@@ -276,7 +277,7 @@ def _identified(
 
 
 def _replaced(labels: Labels, ids: Ids, remembered: _Remembered) -> Ids:
-    """Remembered ids that are no more, and what they are part of now; see `Identified`."""
+    """Remembered ids that ended, and what they are now part of; see `Identified`."""
     merged = NONE_REPLACED
     if len(remembered.ids):
         now = successors(labels, remembered.likeliest, len(remembered.ids))
@@ -290,9 +291,9 @@ def _replaced(labels: Labels, ids: Ids, remembered: _Remembered) -> Ids:
 
 
 def _numbered(communities: NDArray[np.int32], remembered_ids: Ids, next_id: int) -> tuple[Ids, int]:
-    """Ids in the place of labels, and the next free one; new ones as they first appear."""
+    """Ids for labels, and the next free id; new ids are given in order of first appearance."""
     n_remembered = len(remembered_ids)
-    flat = communities.T.ravel()  # first the communities that are the likeliest of a node
+    flat = communities.T.ravel()  # the most probable communities of the nodes first
     used = flat[flat >= n_remembered]
     new, n_new = compact(used)
     table = np.full(flat.shape, NO_ID, np.int64)
@@ -309,7 +310,7 @@ def _exactly(
     n_communities: int,
     rng: np.random.Generator,
 ) -> Believed:
-    """Exactly K communities, under the labels of those found; new ones where there are more."""
+    """Exactly K communities, with the labels of those found; extra ones get new labels."""
     likeliest, n_labels = found.communities[:, 0].copy(), int(found.communities.max()) + 1
     one = Found(likeliest, kind.resolution, kind.believed)
     exact, n_exact = compact(exactly(graph, one, n_communities, rng).labels)

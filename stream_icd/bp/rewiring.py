@@ -1,4 +1,4 @@
-"""Random graphs with the degrees of a given one: what chance alone makes."""
+"""Random graphs with the degrees of a given graph: the null model."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from stream_icd.bp.level_graph import LevelGraph
 from stream_icd.graphs.compiled import compiled
 
 SWAPS = 10
-"""Swaps tried for each edge; enough to forget where they began."""
+"""Swaps tried per edge; enough to make the result independent of the given graph."""
 
 
 def rewired(graph: LevelGraph, rng: np.random.Generator) -> LevelGraph:
     """A random graph with the same degrees, by swapping the ends of pairs of edges.
 
-    A swap that would make a loop or a double edge is not made (Maslov and Sneppen, "Specificity
-    and stability in topology of protein networks", 2002). Edges keep their weights. Needs a table
-    of all pairs of nodes, so it is for small graphs.
+    Swaps that would make a loop or a double edge are skipped (Maslov and Sneppen, "Specificity
+    and stability in topology of protein networks", 2002). Edges keep their weights. The function
+    needs a table of all pairs of nodes, so use it for small graphs only.
     """
     n_nodes = graph.n_nodes
     rows = np.repeat(np.arange(n_nodes, dtype=np.int32), np.diff(graph.indptr))

@@ -1,8 +1,8 @@
-"""Splits: communities in which today's edges show two or more.
+"""Splits: communities that the current edges divide into two or more.
 
-Local moves cut each community into pieces, looking at the edges inside it only. Pieces of one
-community are joined again, those first that gain most, as long as joining them describes the graph
-in fewer bits: it loses likelihood, but saves saying which node is in which piece.
+Local moves cut each community into pieces, using only the edges inside it. Pieces of one community
+are joined again, in order of decreasing gain, while this describes the graph in fewer bits: it
+loses likelihood, but saves encoding which node is in which piece.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def split_communities(
     mixing: float,
     rng: np.random.Generator,
 ) -> Labels:
-    """The communities 0..n_communities-1 split where the edges show more: labels (n,).
+    """Split the communities 0..n_communities-1 if the edges support it: labels (n,).
 
     The largest piece of each keeps its label; the others are numbered from n_communities on.
     """
@@ -62,7 +62,7 @@ def split_communities(
 def _best_unions(
     coarse: LevelGraph, groups: Groups, parents: Labels, mixing: float, price: float
 ) -> tuple[NDArray[np.int64], Floats]:
-    """For each piece the one it gains most with, linked or the largest of the parent; -1: none."""
+    """The best partner of each piece, linked to it or the largest of its parent; -1: none."""
     n_pieces = len(parents)
     partners, gains = np.full(n_pieces, -1), np.zeros(n_pieces)
     largest = np.full(parents.max() + 1, -1)
@@ -88,7 +88,7 @@ def _best_unions(
 
 
 def _united(groups: Groups, coarse: LevelGraph, joined: Labels, n_joined: int) -> Groups:
-    """The groups after pieces were joined: what was between them is inside now."""
+    """The groups after pieces were joined: edges between them now count as inside."""
     between = groups_of(coarse, joined, n_joined).within
     within, volumes, sizes = (
         np.bincount(joined, counts, n_joined).astype(np.float64) for counts in groups
