@@ -1,1 +1,1 @@
-"""The method icd, the paper's, piece by piece: a frozen encoder embeds, K-means clusters."""
+"""The paper's method, icd: a frozen encoder embeds the graph, K-means clusters the embedding."""

@@ -1,4 +1,4 @@
-"""K-means: an embedding's rows to K communities."""
+"""K-means: cluster the rows of an embedding into K communities."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ from stream_icd.icd.row_blocks import Floats32, for_blocks, product, single_thre
 Labels = NDArray[np.int32]
 
 SEED_DIMENSIONS = 128
-"""Principal components that the fast method's seeds are chosen in. With 64, communities that are
-smaller than others go unseen: 97.3 instead of 98.1 NMI on LFR graphs."""
+"""Number of principal components in which the fast method chooses its seeds. With 64, it misses
+small communities: 97.3 instead of 98.1 NMI on LFR graphs."""
 
 TRIALS = 20
-"""Points drawn for each seed, of which the best is taken; scikit-learn draws 2 + ln K."""
+"""Candidate points per seed; the best one is used. scikit-learn draws 2 + ln K."""
 
 MAX_ITERATIONS, FEWEST_ITERATIONS, WORK = 100, 8, 10**11
-"""Lloyd's iterations: at most the first, and fewer, but never less than the second, where
-n K d times their number would be above the third. 5,000 nodes in 250 communities keep all 100."""
+"""Limits of Lloyd's iterations: at most MAX_ITERATIONS, and fewer if n K d times their number
+exceeds WORK, but at least FEWEST_ITERATIONS. 5,000 nodes in 250 communities get all 100."""
 
 FLAT, FEWEST = 2 * 10**7, 64
-"""Up to this many products n K, one K-means is made of all; above, K-means of at most FLAT / n
-clusters, or FEWEST if that is more, are made of parts of the rows."""
+"""If n K is at most FLAT, one K-means clusters all rows. Otherwise K-means runs on parts of the
+rows, with at most FLAT / n clusters at a time, or FEWEST if that is more."""
 
 SAMPLE = 64
-"""Rows for each part that the parts' centres are made from."""
+"""Sampled rows per part, from which the centres of the parts are computed."""
 
 PART_TRIALS, FEW_ROWS = 4, 8
-"""As `TRIALS`, for the clusters of a part; with fewer rows than the second for each cluster, seeds
-are random rows."""
+"""PART_TRIALS is `TRIALS` for the clusters of a part. With fewer than FEW_ROWS rows per cluster,
+seeds are random rows."""
 
 DEEPEST = 4
-"""Times that parts are cut into parts by K-means."""
+"""Maximum depth of recursive splitting by K-means."""
 
 
 def cluster(
@@ -48,12 +48,12 @@ def cluster(
 ) -> Labels:
     """K-means of the rows, `(n,)` int32 in 0..K-1 (paper, algorithm 4).
 
-    "scikit-learn" is what the authors' scripts call: `KMeans(n_init=10)` in float64. "fast"
-    is ours, tens of times faster at equal quality: greedy k-means++ seeds and a first descent
-    in the leading principal components, then Lloyd's iterations on the whole embedding. Its time
-    is bounded, see `FLAT` and `WORK`: what large graphs or a large K get is a good deal rougher.
+    "scikit-learn" is the method of the authors' scripts: `KMeans(n_init=10)` in float64. "fast"
+    is ours, tens of times faster at equal quality: greedy k-means++ seeds and first iterations in
+    the leading principal components, then Lloyd's iterations on the whole embedding. Its time is
+    bounded (see `FLAT` and `WORK`), so it is much less accurate for large graphs or a large K.
 
-    The same seed gives the same answer, for "fast" on any number of threads.
+    The same seed gives the same result, for "fast" on any number of threads.
 
     Args:
         embedding: U, `(n, d)` float32, finite.
@@ -108,8 +108,8 @@ def _in_parts(
 ) -> Labels:
     """K-means of at most `most` clusters at a time: parts first, then clusters in each part.
 
-    So the time grows with n log K instead of n K. Parts of very different sizes would need many
-    levels; after the deepest, the rows are cut in their order, which always ends.
+    The time grows with n log K instead of n K. Parts of very different sizes would need many
+    levels; beyond `DEEPEST`, rows are split in their order, which always ends.
     """
     if k <= most:
         return _lloyd(points, _part_seeds(points, k, rng), threads, work_per_row * len(points))
@@ -126,7 +126,7 @@ def _in_parts(
 
 
 def _part_seeds(points: Floats32, k: int, rng: np.random.Generator) -> Floats32:
-    """Greedy seeds from fewer draws; random rows where clusters are of a few rows only."""
+    """Greedy seeds from fewer candidates; random rows if clusters have only a few rows."""
     if len(points) < FEW_ROWS * k:
         return points[rng.choice(len(points), k, replace=False)]
     with single_threaded_blas():
@@ -134,7 +134,7 @@ def _part_seeds(points: Floats32, k: int, rng: np.random.Generator) -> Floats32:
 
 
 def _parts(points: Floats32, n_parts: int, rng: np.random.Generator, threads: int) -> Labels:
-    """The rows by their nearest of `n_parts` centres, which are those of a sample."""
+    """The part of each row: the nearest of `n_parts` centres, computed from a sample."""
     n_sampled = min(len(points), SAMPLE * n_parts)
     sample = points[rng.choice(len(points), n_sampled, replace=False)]
     seeds = _part_seeds(sample, n_parts, rng)
@@ -149,7 +149,7 @@ def _even(points: Floats32, n_parts: int) -> Labels:
 
 
 def _shares(sizes: NDArray[np.int64], k: int) -> NDArray[np.int64]:
-    """How many of K clusters each part gets: by its size, from 1 to its size, K in all."""
+    """The number of clusters for each part: by its size, from 1 to its size, K in total."""
     extra = (sizes - 1) * (k - len(sizes))
     rest = max(int(sizes.sum()) - len(sizes), 1)
     shares: NDArray[np.int64] = 1 + extra // rest
@@ -158,7 +158,7 @@ def _shares(sizes: NDArray[np.int64], k: int) -> NDArray[np.int64]:
 
 
 def principal_components(points: Floats32, n_components: int, threads: int = 1) -> Floats32:
-    """The points in their leading principal axes, `(n, n_components)`; as they are if fewer."""
+    """The leading principal components of the points, `(n, n_components)`; unchanged if fewer."""
     if points.shape[1] <= n_components:
         return points
     centred = points - points.mean(axis=0)
@@ -171,8 +171,8 @@ def greedy_seeds(
 ) -> Floats32:
     """K centres `(k, d)` by greedy k-means++ (Arthur and Vassilvitskii, SODA 2007).
 
-    Each next centre is the best of `trials` points drawn by their squared distance to the
-    centres so far.
+    Each next centre is the best of `trials` candidates, drawn with probability proportional to
+    the squared distance to the nearest centre so far.
     """
     squares = np.einsum("ij,ij->i", points, points)
     chosen = [int(rng.integers(len(points)))]
@@ -198,7 +198,7 @@ def _distances(
 
 
 def _lloyd(points: Floats32, centres: Floats32, threads: int, most_work: int = WORK) -> Labels:
-    """Lloyd's iterations until no label changes, or enough work was done."""
+    """Lloyd's iterations until no label changes, or the work limit is reached."""
     labels = np.full(len(points), -1, np.int32)
     work = points.size * len(centres)
     for _ in range(min(MAX_ITERATIONS, max(most_work // work, FEWEST_ITERATIONS))):
@@ -211,7 +211,7 @@ def _lloyd(points: Floats32, centres: Floats32, threads: int, most_work: int = W
 
 
 def _nearest(points: Floats32, centres: Floats32, threads: int) -> Labels:
-    """The nearest centre of each point; an empty cluster takes the point farthest from its."""
+    """The nearest centre of each point; an empty cluster takes the point farthest from its own."""
     labels = np.empty(len(points), np.int32)
     scores = np.empty(len(points), np.float32)
     offset = np.einsum("ij,ij->i", centres, centres) / 2
@@ -228,7 +228,7 @@ def _nearest(points: Floats32, centres: Floats32, threads: int) -> Labels:
     if len(empty):
         distances = np.einsum("ij,ij->i", points, points) / 2 - scores
         farthest = np.argsort(-distances, kind="stable")
-        # The last of each cluster, its nearest point, stays: a cluster filled empties no other.
+        # Each cluster keeps its nearest point, so filling one cluster never empties another.
         _, nearest = np.unique(labels[farthest[::-1]], return_index=True)
         leaving = np.delete(farthest, len(points) - 1 - nearest)
         labels[leaving[: len(empty)]] = empty

@@ -16,9 +16,9 @@ from stream_icd.icd.sparse_plus_rank_one import Floats, SparsePlusRankOne
 Ids = NDArray[np.int64]
 
 MAX_PASSES, FEWEST_PASSES, WORK = 64, 16, 10**7
-"""Matchings before the rest is merged by degree: on a star, each matching merges one pair only.
-At most the first; fewer, but not below the second, where they would look at more edges in all
-than the third. Each halves a path or a grid, so that 16 are enough for those."""
+"""Limits of the matching passes; afterwards the rest is merged by degree. At most MAX_PASSES, and
+fewer if the passes would visit more than WORK edges in total, but at least FEWEST_PASSES. On a
+star, each pass merges only one pair. A pass halves a path or a grid, so 16 are enough for those."""
 
 
 def coarsening_matrix(
@@ -29,7 +29,7 @@ def coarsening_matrix(
     With n ≤ size nothing is merged: C is the identity, padded with zero columns.
 
     Args:
-        structure: X; its entries at the edges are the weights that decide who merges first.
+        structure: X; its entries at the edges are the weights, and the heaviest edges merge first.
         adjacency: the graph, `(n, n)`.
         size: L, the number of supernodes.
         exponent: -0.5 in the paper; the authors' scripts multiply by |v*|^+0.5.
@@ -61,11 +61,11 @@ def edge_weights(structure: SparsePlusRankOne, adjacency: csr_array) -> tuple[Id
 def supernodes(i: Ids, j: Ids, weights: Floats, n: int, size: int) -> Ids:
     """The supernode of each of n nodes, `(n,)`, in 0..min(n, size)-1.
 
-    In each pass the heaviest edges (ties: the larger node pair first, as in the authors'
-    scripts) merge their two ends, each node at most once; the edges of the merged graph add
-    their weights. When no edge is left to merge, or after so many passes, the supernodes
-    with the fewest edges are merged with one another, isolated nodes first, so disconnected
-    graphs end too.
+    Each pass merges the two ends of the heaviest edges (ties: the larger node pair first, as in
+    the authors' scripts), each node at most once. Weights of parallel edges in the merged graph
+    are added. When no edge is left to merge, or at the limit of passes, the supernodes with the
+    fewest edges are merged with one another, isolated nodes first, so this also ends on
+    disconnected graphs.
     """
     supernode, count, passes = np.arange(n), n, 0
     n_edges = np.bincount(i, minlength=n) + np.bincount(j, minlength=n)
@@ -83,7 +83,7 @@ def supernodes(i: Ids, j: Ids, weights: Floats, n: int, size: int) -> Ids:
 
 @compiled()
 def _match(i: Any, j: Any, count: int, size: int) -> Any:
-    """One matching over edges sorted by weight: new id of each supernode, and how many."""
+    """One matching over edges sorted by weight: new id of each supernode, and their number."""
     mapping = np.full(count, -1, np.int64)
     merged = 0
     for edge in range(len(i)):
@@ -111,7 +111,7 @@ def _merge_smallest(n_edges: NDArray[Any], size: int) -> Ids:
 
 @compiled()
 def _merged_into(n_edges: Any, size: int) -> Any:
-    """The supernode that each is merged into; itself where it stays."""
+    """The supernode that each is merged into; itself if it is not merged."""
     heap = [(edges, node) for node, edges in enumerate(n_edges)]
     heapq.heapify(heap)
     into = np.arange(len(n_edges))
@@ -124,7 +124,7 @@ def _merged_into(n_edges: Any, size: int) -> Any:
 
 
 def _contract(i: Ids, j: Ids, weights: Floats, count: int) -> tuple[Ids, Ids, Floats]:
-    """Edges of the merged graph, ascending by (i, j): loops dropped, repeats added."""
+    """Edges of the merged graph, ascending by (i, j); drops loops and adds parallel edges."""
     low, high = np.minimum(i, j), np.maximum(i, j)
     apart = low != high
     merged = csr_array((weights[apart], (low[apart], high[apart])), shape=(count, count))

@@ -1,4 +1,4 @@
-"""Z: what the encoder reads of a graph it has never seen."""
+"""Z: the encoder's input features of a graph."""
 
 from __future__ import annotations
 
@@ -16,9 +16,8 @@ def reduced_features(
 ) -> SparsePlusRankOne:
     """Z = X C, `(n, size)` float32 (paper, eq. 5), never dense.
 
-    XC of ICD-C has at most 2E entries; that of ICD-M adds a rank-one term. So graphs of any
-    number of nodes are described by one number of columns, and the first layer of an encoder
-    is a sparse product.
+    XC of ICD-C has at most 2E entries; that of ICD-M adds a rank-one term. So graphs of any size
+    have the same number of columns, and the first layer of an encoder is a sparse product.
 
     Args:
         adjacency: the graph, `(n, n)`, canonical.
@@ -32,7 +31,7 @@ def reduced_features(
 
 
 def model_features(adjacency: csr_array, recipe: Recipe) -> SparsePlusRankOne:
-    """Z as a recipe's encoder reads it, `(n, L)` float32."""
+    """Z for a recipe's encoder, `(n, L)` float32."""
     settings = recipe.encoder
     return reduced_features(
         adjacency, recipe.variant, settings.n_features, settings.coarsening_exponent

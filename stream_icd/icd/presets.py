@@ -1,4 +1,4 @@
-"""A recipe for each of the paper's data sets: its own numbers, and our choices by validation."""
+"""A recipe for each of the paper's data sets: the paper's values, and our choices by validation."""
 
 from __future__ import annotations
 
@@ -85,8 +85,8 @@ PRESETS = tuple(_DATA_SETS)
 def default_recipe(name: str) -> Recipe:
     """The recipe of a model for the method bp, whose encoder stays untrained.
 
-    The encoder is the widest that any kind of graph on docs/icd.md asks for, and its weights
-    come from the seed. Four fifths of the graphs are learned from; the last fifth tests.
+    The encoder has the largest width used in docs/icd.md, and its weights come from the seed. The
+    model learns from the first four fifths of the graphs; the last fifth is the test set.
     """
     return preset("Enron").changed(
         name=name,
@@ -100,8 +100,8 @@ def default_recipe(name: str) -> Recipe:
 def preset(data_set: str, variant: Variant = "ICD-M") -> Recipe:
     """The recipe for one of the paper's data sets.
 
-    Widths, losses' weights, learning rate and schedule are the paper's. Chosen by validation
-    instead: orthogonal weights before training, whether rows are normalised, and smoothing;
+    Widths, loss weights, learning rate and schedule are the paper's. Three settings were chosen by
+    validation: orthogonal initial weights, whether rows are normalised, and smoothing;
     `scripts.as_paper` undoes these.
 
     Raises:

@@ -1,4 +1,4 @@
-"""A recipe: everything needed to train a model again, frozen, typed and checked at birth."""
+"""A recipe: everything needed to train a model again; frozen, typed and validated on creation."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Clustering = Literal["fast", "scikit-learn"]
 
 
 class _Settings(BaseModel):
-    """Frozen, no unknown names; a wrong value raises BadSettings that names it."""
+    """Frozen settings without unknown names; an invalid value raises BadSettings that names it."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
@@ -45,20 +45,20 @@ class _Settings(BaseModel):
 
 
 class EncoderSettings(_Settings):
-    """G: how a graph becomes an embedding.
+    """Settings of the encoder G, which embeds a graph.
 
     Attributes:
         kind: name of the encoder, one of `stream_icd.icd.encoder.registry.ENCODERS`.
         widths: L, the hidden widths, and the width d of the embedding.
-        initialisation: of the weights: "orthogonal" for orthonormal columns, up to 8 points of
-            NMI better on validation graphs before training; "hadamard" for columns as good as
-            those, of ±1/√width, which a seed makes again on every machine, so that an untrained
-            model stores no weights; or "xavier" for uniform ones as in the authors' scripts.
+        initialisation: initial weights. "orthogonal": orthonormal columns, up to 8 points of NMI
+            better on validation graphs before training. "hadamard": equally good columns of
+            ±1/√width; a seed reproduces them on every machine, so an untrained model stores no
+            weights. "xavier": uniform weights, as in the authors' scripts.
         normalise_rows: scale each row to length 1 after every layer. The authors' scripts do
-            (modules/layers.py); the paper does not say so.
-        smoothing: times the finished embedding is averaged over each node's neighbourhood once
-            more (U ← D̂^-½ Â D̂^-½ U, rows to length 1 where they are): more hops, no more weights.
-            0 in the paper.
+            (modules/layers.py); the paper does not mention it.
+        smoothing: number of extra averagings of the final embedding over each node's neighbourhood
+            (U ← D̂^-½ Â D̂^-½ U, rows to length 1 if `normalise_rows`): more hops without more
+            weights. 0 in the paper.
         coarsening_exponent: of |v*| in the coarsening matrix: -0.5 in the paper (eq. 4), +0.5
             in the authors' scripts (modules/feat_ext.py).
     """
@@ -77,16 +77,16 @@ class EncoderSettings(_Settings):
 
 
 class LossSettings(_Settings):
-    """What the training minimises (paper, section 4.3).
+    """The losses that training minimises (paper, section 4.3).
 
     Attributes:
-        adversarial: whether AL is part of G's loss; the paper's weight is 1, an ablation's 0.
+        adversarial: whether AL is part of G's loss; the weight is 1 in the paper, 0 in an ablation.
         alpha, beta: weights of feature reconstruction (FR) and clustering regularisation (CR).
         discriminator: D's loss. "paper": −mean log D(Uᵍ) − mean log(1 − D(U)). "scripts":
             mean log D(U) − mean log D(Uᵍ) (modules/loss.py).
         scaled_structure: min-max scale X to [-1, 1] for FR, as the authors' scripts do (m_norm).
-        rows: rows of X that FR and CR look at in one step, drawn anew each time and weighted
-            up to the whole; None for all of them.
+        rows: number of rows of X for FR and CR in one step, sampled anew each time and weighted to
+            represent all rows; None for all rows.
     """
 
     adversarial: bool = True
@@ -106,11 +106,11 @@ class OptimiserSettings(_Settings):
 
 
 class ScheduleSettings(_Settings):
-    """How long training lasts (paper, algorithm 3).
+    """The length of the training (paper, algorithm 3).
 
     Attributes:
         epochs: rounds of training, each followed by a validation.
-        samples: p, graphs drawn with replacement in an epoch, one a step.
+        samples: p, graphs drawn with replacement in an epoch, one per step.
         repeats: m, updates of D and G for each graph drawn.
         idle_first_epoch: update nothing in the first epoch, as the authors' scripts do.
     """
@@ -122,16 +122,16 @@ class ScheduleSettings(_Settings):
 
 
 class Recipe(_Settings):
-    """How a model is, or was, trained.
+    """How to train a model.
 
     Attributes:
         name: what the model is for, such as "GN-0.3".
-        variant: which X the features and the losses speak about.
-        encoder, losses, optimiser, schedule: see each.
+        variant: which X the features and the losses use.
+        encoder, losses, optimiser, schedule: see each class.
         discriminator_widths: D's, from the embedding's width down to 1.
         clustering: K-means: "fast", or "scikit-learn" (n_init=10, float64) as the scripts do.
-        seed: of every random choice.
-        split: shares of the graphs for training, validation and test, in order.
+        seed: seed of every random choice.
+        split: fractions of the graphs for training, validation and test, in order.
         data: where the graphs come from, for the reader.
         every_kind: learn a scale that suits graphs of every kind, not the resolution of one kind.
 
@@ -168,7 +168,7 @@ class Recipe(_Settings):
         return self
 
     def changed(self, **changes: Any) -> Recipe:
-        """This recipe with other values; a group takes a dict of what changes in it.
+        """This recipe with other values; for a group, give a dict of its changes.
 
         >>> recipe = Recipe(name="toy", encoder={"widths": (8, 4)}, discriminator_widths=(4, 1))
         >>> recipe.changed(losses={"alpha": 5}).losses.alpha
@@ -181,12 +181,12 @@ class Recipe(_Settings):
 
 
 def recipe_to_toml(recipe: Recipe) -> str:
-    """The recipe as TOML, every value written out; what is None is left out."""
+    """The recipe as TOML, with defaults written out; None values are omitted."""
     return tomli_w.dumps(recipe.model_dump(mode="json", exclude_none=True))
 
 
 def recipe_from_toml(text: str) -> Recipe:
-    """Read what `recipe_to_toml` wrote, or the recipe out of a saved model's `recipe.toml`.
+    """Read the output of `recipe_to_toml`, or the recipe in a saved model's `recipe.toml`.
 
     Raises:
         BadSettings: no TOML, or not a valid recipe.

@@ -14,14 +14,14 @@ from threadpoolctl import ThreadpoolController
 Floats32 = NDArray[np.float32]
 
 BLOCK = 1024
-"""Rows of a block. Fixed, because a BLAS may round differently for another shape."""
+"""Rows per block. The number is fixed because BLAS may round differently for other shapes."""
 
 
 def product(left: Floats32, right: Floats32, threads: int = 1) -> Floats32:
     """`left @ right`, `(n, k) × (k, m)`, the same to the last bit on any number of threads.
 
-    A BLAS that splits one product over threads rounds differently for each number of them.
-    Here each block of rows is one single-threaded product, and the blocks run side by side.
+    If BLAS splits one product over threads, its rounding depends on the number of threads. Here
+    each block of rows is one single-threaded product, and the blocks run in parallel.
     """
     result = np.empty((left.shape[0], right.shape[1]), np.float32)
 
@@ -33,7 +33,7 @@ def product(left: Floats32, right: Floats32, threads: int = 1) -> Floats32:
 
 
 def for_blocks(work: Callable[[slice], None], n_rows: int, threads: int = 1) -> None:
-    """Call `work` once for each block of rows, on `threads` threads, BLAS on one each."""
+    """Call `work` once per block of rows on `threads` threads; BLAS uses one thread per call."""
     blocks = [slice(start, start + BLOCK) for start in range(0, n_rows, BLOCK)]
     with single_threaded_blas():
         if threads == 1 or len(blocks) == 1:
@@ -45,7 +45,7 @@ def for_blocks(work: Callable[[slice], None], n_rows: int, threads: int = 1) -> 
 
 
 def single_threaded_blas() -> AbstractContextManager[object]:
-    """While it is entered, each BLAS call of the process runs on one thread."""
+    """A context in which each BLAS call of the process runs on one thread."""
     limit: AbstractContextManager[object] = _thread_pools().limit(limits=1, user_api="blas")
     return limit
 

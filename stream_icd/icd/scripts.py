@@ -1,9 +1,9 @@
-"""What the paper says, what its authors' scripts do, and what we do, option by option.
+"""Differences between the paper, its authors' scripts and this library, option by option.
 
-Paper: Qin, Zhang, Bai, Zhang, Yeung. Scripts: github.com/KuroginQin/ICD. Three of their rows
-need no option, since ours gives the same values: X and Z are dense there and sparse plus rank
-one here, A⁽ᵍ⁾ = R Rᵀ is dense there and implicit here, and heavy-edge matching would loop for
-ever there when edges run out. The two forms of NCut are in `stream_icd.quality.ncut`.
+Paper: Qin, Zhang, Bai, Zhang, Yeung. Scripts: github.com/KuroginQin/ICD. Three differences need no
+option, since the values are the same. X and Z are dense there, and sparse plus rank one here.
+A⁽ᵍ⁾ = R Rᵀ is dense there, and implicit here. Heavy-edge matching there loops forever when no edges
+are left. The two forms of NCut are in `stream_icd.quality.ncut`.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from stream_icd.icd.recipe import Recipe
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One thing that may be done otherwise than the paper says.
+    """One setting that may differ from the paper.
 
     Attributes:
-        group, name: where in a recipe it is said; group is "" at the top.
+        group, name: its place in a recipe; group is "" at the top level.
         paper: the value that the paper describes.
         scripts: the value that the scripts use.
-        source: the file of the scripts, and what is seen there.
+        source: the file of the scripts, and what it does.
     """
 
     group: str
@@ -33,12 +33,12 @@ class Option:
     source: str
 
     def value(self, recipe: Recipe) -> Any:
-        """What a recipe says."""
+        """The value in a recipe."""
         holder = getattr(recipe, self.group) if self.group else recipe
         return getattr(holder, self.name)
 
     def change_to(self, value: Any) -> dict[str, Any]:
-        """What to give `Recipe.changed` for this option to have a value."""
+        """The arguments of `Recipe.changed` that set this option to a value."""
         return {self.group: {self.name: value}} if self.group else {self.name: value}
 
 
@@ -71,18 +71,18 @@ OPTIONS: dict[str, Option] = {
         "", "clustering", "scikit-learn", "scikit-learn", "ICD_M_*_demo.py: KMeans(n_init=10)"
     ),
 }
-"""Every option for which the paper, the scripts or we have values of their own, by name."""
+"""Every option whose value differs between the paper, the scripts and this library, by name."""
 
 
 def as_paper(recipe: Recipe) -> Recipe:
-    """The recipe with every option as the paper describes it."""
+    """The recipe with every option set as in the paper."""
     for option in OPTIONS.values():
         recipe = recipe.changed(**option.change_to(option.paper))
     return recipe
 
 
 def as_scripts(recipe: Recipe, *names: str) -> Recipe:
-    """The recipe with these options as the authors' scripts have them; all if none is named.
+    """The recipe with these options set as in the authors' scripts; all options if none is named.
 
     Raises:
         BadSettings: no such option.
@@ -99,9 +99,9 @@ def as_scripts(recipe: Recipe, *names: str) -> Recipe:
 
 
 def deviations(recipe: Recipe) -> dict[str, str]:
-    """Each option of a recipe that is not the paper's, and whose it is.
+    """Options of a recipe that differ from the paper, and their origin.
 
-    The keys name the option, the values its value and source: the authors' scripts, or us.
+    The keys name the option; the values give its value and its origin: the authors' scripts, or us.
     """
     found: dict[str, str] = {}
     for option in OPTIONS.values():

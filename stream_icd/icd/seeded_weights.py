@@ -1,4 +1,4 @@
-"""Weights that need no file: those of an untrained encoder, which its recipe's seed makes again."""
+"""Weights of an untrained encoder, reproduced from the recipe's seed instead of a file."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from stream_icd.icd.recipe import Recipe
 
 
 def initial_weights(recipe: Recipe) -> Weights:
-    """The encoder's weights before training, by the recipe's seed.
+    """The encoder's weights before training, from the recipe's seed.
 
-    The bit generator is named, since numpy promises the bits of PCG64 for ever, but not that it
-    remains the default.
+    The bit generator is explicit: numpy guarantees the bits of PCG64, but not that it stays the
+    default.
     """
     settings = recipe.encoder
     rng = np.random.Generator(np.random.PCG64(recipe.seed))
@@ -23,9 +23,9 @@ def initial_weights(recipe: Recipe) -> Weights:
 
 
 def can_be_made_again(recipe: Recipe, weights: Weights) -> bool:
-    """Whether the recipe's seed makes these weights, bit for bit, on every machine.
+    """Whether the recipe's seed reproduces these weights, bit for bit, on every machine.
 
-    So it is for untrained Hadamard weights. Orthogonal ones come from a matrix factorisation,
+    This holds for untrained Hadamard weights. Orthogonal weights come from a matrix factorisation,
     whose last bits depend on the linear algebra library.
     """
     if recipe.encoder.initialisation != "hadamard":
@@ -35,7 +35,7 @@ def can_be_made_again(recipe: Recipe, weights: Weights) -> bool:
 
 
 def digest(weights: Weights) -> str:
-    """SHA-256 of names and values, in the order of the names, values as little-endian float32."""
+    """SHA-256 of names and values, sorted by name, with values as little-endian float32."""
     sha256 = hashlib.sha256()
     for name in sorted(weights):
         sha256.update(name.encode())

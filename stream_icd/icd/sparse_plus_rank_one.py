@@ -1,4 +1,4 @@
-"""A matrix that is dense on paper and small in memory: a sparse part and one outer product."""
+"""A dense matrix stored as a sparse part plus one outer product."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ Floats = NDArray[np.floating[Any]]
 
 
 ROWS = 4096
-"""Of an outer product that are added at a time."""
+"""Rows of an outer product to add at a time."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SparsePlusRankOne:
-    """`S + u vᵀ`, `(n, m)`: the modularity matrix, and the features made of it.
+    """`S + u vᵀ`, `(n, m)`: the modularity matrix, and the features computed from it.
 
     Attributes:
         sparse: S, `(n, m)`.
-        outer: `(u, v)`, of shapes `(n,)` and `(m,)`; None where the matrix is only sparse.
+        outer: `(u, v)`, of shapes `(n,)` and `(m,)`; None if the matrix is only sparse.
     """
 
     sparse: csr_array
@@ -33,7 +33,7 @@ class SparsePlusRankOne:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Shape of the whole, `(n, m)`."""
+        """Shape of the matrix, `(n, m)`."""
         n, m = self.sparse.shape
         return n, m
 
@@ -51,7 +51,7 @@ class SparsePlusRankOne:
         if self.outer is not None:
             u, v = self.outer
             row = v @ right
-            for start in range(0, len(u), ROWS):  # all at once would need as much memory again
+            for start in range(0, len(u), ROWS):  # all rows at once would double the memory
                 rows = slice(start, start + ROWS)
                 product[rows] += np.multiply.outer(u[rows], row)
         return product
@@ -62,6 +62,6 @@ class SparsePlusRankOne:
         return SparsePlusRankOne(self.sparse.astype(dtype), outer)  # type: ignore[arg-type]
 
     def toarray(self) -> Floats:
-        """The whole as a dense array `(n, m)`: for small graphs and tests."""
+        """The matrix as a dense array `(n, m)`: for small graphs and tests."""
         dense: Floats = self.sparse.toarray()
         return dense if self.outer is None else dense + np.multiply.outer(*self.outer)

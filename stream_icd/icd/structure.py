@@ -1,4 +1,4 @@
-"""X: the matrix of who is near whom, which the features are made of and the losses rebuild."""
+"""X: the structure matrix, from which features are computed and which the losses reconstruct."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def normalised_matrix(adjacency: csr_array) -> SparsePlusRankOne:
 
 
 def propagation_matrix(adjacency: csr_array) -> csr_array:
-    """D̂^-½ Â D̂^-½ with Â = A + I: what one graph convolution multiplies by, `(n, n)`."""
+    """D̂^-½ Â D̂^-½ with Â = A + I, `(n, n)`: the matrix of one graph convolution."""
     with_loops = (adjacency + _identity(adjacency.shape[0])).tocsr()
     with_loops.sort_indices()
     return _scaled_both_sides(with_loops, weighted_degrees(with_loops))
