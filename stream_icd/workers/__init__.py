@@ -1,1 +1,1 @@
-"""What runs as a member of a consumer group: a step for each record, and the loop around it."""
+"""Consumer group members: a step that processes each record, and the loop around it."""

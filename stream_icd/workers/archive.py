@@ -1,4 +1,4 @@
-"""Archiving a stream: what arrives on a topic is kept, once, before its offset is committed."""
+"""Archiving a stream: each record is stored once, before its offset is committed."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ TOPICS: dict[Kind, str] = {
     "labels": LABELS,
     "communities": COMMUNITIES,
 }
-"""Where each kind of message comes from."""
+"""The decoder of each kind of message."""
 
 CONTENT = "icd_content"
 
@@ -39,13 +39,13 @@ _CODECS: dict[Kind, tuple[Callable[..., Any], Callable[[Any], Message]]] = {
 
 
 class Archiver(Step):
-    """Keeps each record in the archive, once.
+    """Stores each record in the archive, once.
 
-    Once a batch is through, all of its records last: so its offsets may be committed, and a record
-    that comes again changes nothing.
+    All records of a batch are durable when the batch ends, so its offsets may be committed. A
+    record that is delivered again changes nothing.
 
     Raises:
-        StoreUnwritable: such as a full disk.
+        StoreUnwritable: for example, the disk is full.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class Archiver(Step):
         self._reader = reader or MessageReader()
 
     def process(self, record: Record) -> Outcome:
-        """Keep the record, unless it breaks the contract."""
+        """Store the record, unless it violates the contract."""
         try:
             received = record.timestamp_ms, record.offset
             new = self._archive.add(self._kind, self._checked(record), received)
@@ -68,10 +68,10 @@ class Archiver(Step):
         return Processed("archived" if new else "archived before", {"kind": self._kind})
 
     def _checked(self, record: Record) -> Message:
-        """The record as a message in canonical form, with the headers that it came with.
+        """Return the record as a message in canonical form, with its original headers.
 
-        What it claims is archived, not the claim: that outlasts the object. A snapshot always
-        says the hash of its content, which tells its revisions apart.
+        The claimed content is archived, not the claim, since the object may be deleted later. A
+        snapshot always gets the hash of its content, which distinguishes its revisions.
         """
         decode, encode = _CODECS[self._kind]
         whole = self._reader.whole(record)

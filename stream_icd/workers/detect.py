@@ -38,16 +38,16 @@ from stream_icd.workers.warm_up import first_messages
 
 @dataclass(frozen=True, slots=True)
 class DetectSettings:
-    """What a detector worker is told.
+    """Settings of a detector worker.
 
     Attributes:
-        topic: where communities go.
-        n_communities: K for snapshots that do not say theirs; None to find it out.
+        topic: where communities are published.
+        n_communities: K for snapshots without their own K; None: estimate it.
         method: bp (the default), or icd, the paper's: encode, then K-means.
         threads: cores that one snapshot may use in icd; bp uses one.
-        seed: of the clustering; the same seed gives the same communities.
-        reader: how messages are read; by default as the environment says.
-        budget: what work on a message may take; by default from the environment.
+        seed: random seed of the clustering; the same seed gives the same communities.
+        reader: how messages are read; default: from the environment.
+        budget: resource limits for each message; default: from the environment.
     """
 
     topic: str = COMMUNITIES
@@ -66,21 +66,21 @@ class DetectSettings:
 
 
 TOO_LARGE = "k_too_large"
-"""What the log says of a snapshot with fewer nodes than `--k`."""
+"""Log event for a snapshot with fewer nodes than `--k`."""
 
 MOST_WARNINGS = 1000
-"""Graphs that a warning is given for."""
+"""Maximum number of graphs that a warning is logged for."""
 
 
 @dataclass(frozen=True, slots=True)
 class Detected:
-    """What was found in a snapshot, ready to be published.
+    """The communities of a snapshot, ready to be published.
 
     Attributes:
         message: the communities.
-        n_communities: how many.
-        milliseconds: time in each of the stages.
-        k_too_large: the number of communities that was asked for, where there are fewer nodes.
+        n_communities: number of communities.
+        milliseconds: duration of each stage.
+        k_too_large: the requested number of communities, if the snapshot has fewer nodes.
     """
 
     message: Message
@@ -91,7 +91,7 @@ class Detected:
 
 @dataclass(frozen=True, slots=True)
 class RecordDetection:
-    """What is done to one record of the snapshots topic, in whatever process.
+    """Processes one record of the snapshots topic, in any process.
 
     The same model, settings and record give the same communities in any process.
     """
@@ -103,16 +103,16 @@ class RecordDetection:
 
     @property
     def version(self) -> str:
-        """Under what model version results are published."""
+        """The model version that results are published under."""
         return result_version(self.model, self.settings)
 
     def __call__(self, record: Record) -> Outcome:
-        """The outcome of the record; what is logged meanwhile names the record."""
+        """Return the outcome of the record; log lines meanwhile name the record."""
         with about(record, model=self.version):
             return self.outcome(record)
 
     def outcome(self, record: Record) -> Outcome:
-        """The communities of the record's snapshot, or why there are none."""
+        """Return the communities of the record's snapshot, or why there are none."""
         found = detected(
             lambda: _decoded(record, self.settings),
             self.model,
@@ -129,11 +129,11 @@ class RecordDetection:
         return Processed("detected", facts, (outgoing(self.settings.topic, found.message),))
 
     def name(self, record: Record) -> str:
-        """The record, in a sentence of an error."""
+        """Return the record's name for error messages."""
         return printable(", ".join(f"{name} {value}" for name, value in described(record).items()))
 
     def allowance(self, record: Record) -> Allowance:
-        """What work on the record may take."""
+        """Return the resource limits for the record."""
         return self.settings.budget.allowance(sent_bytes(record, self.settings.reader.limits))
 
     def warm_up(self) -> None:
@@ -153,11 +153,11 @@ def detected(
     place: str = "",
     fit_check: FitCheck | None = None,
 ) -> Detected | Refused:
-    """Fetch a snapshot, which counts as decoding, and find its communities.
+    """Fetch a snapshot (timed as decoding) and find its communities.
 
     Args:
-        place: `PARTITION@OFFSET` that it is read from, if it is from a topic.
-        fit_check: warns if the model does not fit the graph; None: nobody does.
+        place: `PARTITION@OFFSET` of the snapshot, if it was read from a topic.
+        fit_check: warns if the model does not fit the graph; None: no check.
     """
     stage = "decode"
     try:
@@ -175,7 +175,7 @@ def detected(
 
 
 def warm_up(model: VersionedModel, settings: DetectSettings) -> None:
-    """Detect small snapshots, so that all that is compiled at first use is compiled by then."""
+    """Detect small snapshots, so that all code compiled at first use is compiled now."""
     for message in first_messages():
         outcome = detected(
             partial(decode_snapshot, message.key, message.value, message.headers),
@@ -187,17 +187,17 @@ def warm_up(model: VersionedModel, settings: DetectSettings) -> None:
 
 
 ModelHandle = Callable[[], VersionedModel]
-"""Gives the model to detect with. It is asked when a batch begins, so the model may change between
-two batches."""
+"""Returns the model for detection. It is called at the start of each batch, so the model may
+change between batches."""
 
 
 class Detector(Step):
     """Finds the communities of each snapshot.
 
     Args:
-        model: the model at work.
-        engine: where several snapshots are detected at once, with the model that the engine was
-            opened with; None: here, one after the other, whatever each takes.
+        model: the current model.
+        engine: detects several snapshots in parallel, with the model that the engine was opened
+            with; None: detect sequentially in this process, without resource limits.
     """
 
     def __init__(
@@ -220,22 +220,22 @@ class Detector(Step):
         return {"model": self._detection.version}
 
     def begin(self, records: Sequence[Record]) -> None:  # noqa: ARG002
-        """Take the model that is at work now."""
+        """Take the current model."""
         self._detection = RecordDetection(self._model(), self._settings, fit_check=self._fit_check)
 
     def process(self, record: Record) -> Outcome:
-        """The communities of the record's snapshot, or why there are none."""
+        """Return the communities of the record's snapshot, or why there are none."""
         return self._detection.outcome(record)
 
     def work(self, records: Sequence[Record]) -> Iterator[tuple[Record, Outcome]]:
-        """Each record and its outcome, in the same order."""
+        """Yield each record and its outcome, in the same order."""
         engine = super().work if self._engine is None else self._engine
         for record, outcome in engine(records):
             self._warn_of_k(record, outcome)
             yield record, outcome
 
     def _warn_of_k(self, record: Record, outcome: Outcome) -> None:
-        """Say once a graph that it has fewer nodes than communities were asked for."""
+        """Log once for each graph that it has fewer nodes than the requested communities."""
         if not isinstance(outcome, Processed) or TOO_LARGE not in outcome.facts:
             return
         if record.key not in self._small_graphs and len(self._small_graphs) < MOST_WARNINGS:
@@ -249,7 +249,7 @@ class Detector(Step):
 
 
 def result_version(model: VersionedModel, settings: DetectSettings) -> str:
-    """Under what model version results are published: what the two modes find differs."""
+    """Return the version that results are published under; it differs between the two methods."""
     return f"{model.version}-icd" if settings.method == "icd" else model.version
 
 
@@ -260,13 +260,13 @@ def detect_snapshot(
     clock: Callable[[], datetime] = utc_now,
     fit_check: FitCheck | None = None,
 ) -> Communities:
-    """The communities of one snapshot (paper, algorithm 4), with their quality.
+    """Return the communities of one snapshot (paper, algorithm 4), with their quality.
 
-    K is the snapshot's own, else the settings' (at most the number of nodes), else found out from
+    K is the snapshot's own, else the settings' (at most the number of nodes), else estimated from
     the graph.
 
     Args:
-        fit_check: warns if the model does not fit the graph; None: nobody does.
+        fit_check: warns if the model does not fit the graph; None: no check.
     """
     started = perf_counter()
     adjacency = snapshot.adjacency()

@@ -1,4 +1,4 @@
-"""Whether a model fits a graph: its communities against those found without a model."""
+"""Checks whether a model fits a graph: compares its communities with those of the defaults."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from stream_icd.quality.modularity import modularity
 from stream_icd.registry.shipped import VersionedModel
 
 BITS_WORSE = 0.1
-"""A model is said not to fit when its description of a graph is longer by this, in bits an edge."""
+"""A model does not fit if its description of a graph is longer by this, in bits per edge."""
 
 MOST_GRAPHS = 100
-"""Graphs that are checked; where there are more, their kinds have been seen by then."""
+"""Maximum number of graphs that are checked; later graphs are rarely of a new kind."""
 
 
 def misfit(
@@ -29,13 +29,13 @@ def misfit(
     n_communities: int | None = None,
     seed: int = 0,
 ) -> str | None:
-    """Why these communities are worse than those that the defaults find; None if they are not.
+    """Return why these communities are worse than those of the defaults; None if they are not.
 
-    Description length decides (`quality.description_length`), since modularity prefers its own
-    communities also where a model's are right.
+    The comparison uses description length (`quality.description_length`), since modularity prefers
+    communities that maximise modularity even where a model's are right.
 
     Args:
-        n_communities: K, where the communities were told it.
+        n_communities: K, if the communities were found with a given K.
     """
     plain = find_communities(adjacency, BpParameters(), n_communities, seed=seed)
     weighed = comparable(adjacency)
@@ -51,7 +51,7 @@ def misfit(
 
 @dataclass(frozen=True, slots=True)
 class FitCheck:
-    """Warns in the log where a model does not fit: once a graph, at its first snapshot."""
+    """Logs a warning where a model does not fit: once per graph, at its first snapshot."""
 
     _checked: set[tuple[str, str]] = field(default_factory=set)
 
@@ -64,12 +64,12 @@ class FitCheck:
         n_communities: int | None,
         seed: int,
     ) -> None:
-        """Look at a graph that was not seen before; takes as long as detecting it once more."""
+        """Check a graph at its first snapshot; this takes as long as detecting it once more."""
         if (graph, model.version) in self._checked or len(self._checked) >= MOST_GRAPHS:
             return
         self._checked.add((graph, model.version))
         if model.model.bp == BpParameters() or model.model.bp.scale is not None:
-            return  # no model, or one that has made the comparison itself
+            return  # no model, or the model has already compared
         reason = misfit(adjacency, communities, n_communities, seed)
         if reason is not None:
             structlog.get_logger().warning(

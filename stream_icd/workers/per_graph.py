@@ -1,4 +1,4 @@
-"""What a step remembers of each graph, true to what was committed."""
+"""State of a step for each graph, consistent with the committed offsets."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ State = TypeVar("State")
 
 
 class PerGraph(Generic[State]):
-    """A state for each graph. A state that is put counts for good only after `keep`.
+    """A state for each graph. A new state becomes permanent with `keep`.
 
-    Call `drop` when a batch begins and `keep` when it is done: a batch that could not be
+    Call `drop` when a batch begins and `keep` when it is committed: a batch that could not be
     committed then leaves no trace.
 
     >>> seen = PerGraph[int]()
@@ -29,26 +29,26 @@ class PerGraph(Generic[State]):
         self._batch: dict[str, State] = {}
 
     def get(self, graph: str) -> State | None:
-        """The state of a graph, as the batch in hand left it; None if there is none."""
+        """Return a graph's state, including the current batch; None if there is none."""
         return self._batch.get(graph, self._kept.get(graph))
 
     def committed(self, graph: str) -> State | None:
-        """The state of a graph without the batch in hand; None if there is none."""
+        """Return a graph's state without the current batch; None if there is none."""
         return self._kept.get(graph)
 
     def put(self, graph: str, state: State) -> None:
-        """Note a graph's state; it counts if the batch in hand is committed."""
+        """Set a graph's state; it becomes permanent if the current batch is committed."""
         self._batch[graph] = state
 
     def learn(self, graph: str, state: State) -> None:
-        """Note a state that is committed already, whatever becomes of the batch in hand."""
+        """Set a state that is already committed, independent of the current batch."""
         self._kept[graph] = state
 
     def drop(self) -> None:
-        """Forget what was put since the last `keep`."""
+        """Discard the states set since the last `keep`."""
         self._batch = {}
 
     def keep(self) -> None:
-        """What was put is committed."""
+        """Make the current batch's states permanent: the batch is committed."""
         self._kept.update(self._batch)
         self._batch = {}

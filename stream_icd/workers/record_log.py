@@ -1,4 +1,4 @@
-"""What every line of the log says about the record that it is about."""
+"""Adds the record's fields to each log line about it."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from stream_icd.printable import shortened
 
 
 def described(record: Record) -> dict[str, str | int]:
-    """Topic, partition and offset; graph, snapshot and model, as far as the record says them.
+    """Return topic, partition and offset, and graph, snapshot and model if the record has them.
 
-    Names are shortened: this is called before anything has looked at how long they are.
+    Names are shortened, since their length has not been checked yet.
     """
     headers = dict(record.headers)
     said = {
@@ -32,6 +32,6 @@ def described(record: Record) -> dict[str, str | int]:
 
 @contextmanager
 def about(record: Record, **more: str) -> Iterator[None]:
-    """All that is logged in the block, by libraries too, says which record it is about."""
+    """Add the record's fields to all log lines in the block, including those of libraries."""
     with structlog.contextvars.bound_contextvars(**described(record), **more):
         yield

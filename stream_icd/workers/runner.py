@@ -19,15 +19,15 @@ from stream_icd.workers.step import Step
 
 
 class Runner:
-    """A step at work on the records of one topic.
+    """Runs a step on the records of one topic.
 
-    Give `handle`, `give_up`, `learn` and `done` to one `run_consumer`.
+    Pass `handle`, `give_up`, `learn` and `done` to one `run_consumer`.
 
     Args:
-        step: what is done to each record.
+        step: processes each record.
         dead_letters: stops the worker if too many records are bad.
         graph: process only this graph's records; None for all.
-        claim_check: makes each record fit its topic; None: records are published as they are.
+        claim_check: stores values too large for the topic; None: publish records unchanged.
     """
 
     def __init__(
@@ -46,10 +46,10 @@ class Runner:
         self._claim_check = claim_check
 
     def handle(self, records: Sequence[Record]) -> Iterator[OutgoingRecord]:
-        """The results and dead letters of the records, in the same order.
+        """Yield the results and dead letters of the records, in the same order.
 
         Raises:
-            TooManyDeadLetters: nearly all of the last records were bad.
+            TooManyDeadLetters: nearly all recent records were bad.
             RecordTooLarge: a dead letter is too large for its topic.
         """
         self.step.begin(records)
@@ -57,10 +57,10 @@ class Runner:
             yield from self._published(record, outcome)
 
     def give_up(self, record: Record, how: str) -> Iterator[OutgoingRecord]:
-        """The dead letter of a record that ended its workers, so that the stream goes on.
+        """Yield the dead letter of a record that ended its workers, so that the stream continues.
 
         Args:
-            how: the way it ended the last of them.
+            how: how the last worker ended.
         """
         self.step.begin([record])
         if self._is_ours(record):
@@ -71,10 +71,10 @@ class Runner:
             yield from self._published(record, Refused("crashed", error))
 
     def learn(self, refused: RecordTooLarge) -> None:
-        """The broker refused a result for its size: handled again, its batch has no such result.
+        """Note a result that the broker refused for its size, so that a retry does not send it.
 
         Raises:
-            RecordTooLarge: nothing makes records fit their topic.
+            RecordTooLarge: there is no claim check.
         """
         if self._claim_check is None:
             raise refused
@@ -117,7 +117,7 @@ class Runner:
         log = structlog.get_logger()
         if isinstance(outcome, Refused):
             log.warning("dead letter", stage=outcome.stage, reason=outcome.reason)
-            if not was_sent_again(record):  # whoever sent it knew that it might fail again
+            if not was_sent_again(record):  # its sender expects that it may fail again
                 self._dead_letters.count(dead=True, reason=outcome.reason)
             return (self._made_fit(dead_letter(record, outcome.stage, outcome.error)),)
         self._dead_letters.count(dead=False)

@@ -1,4 +1,4 @@
-"""The contract between a worker and the runner: what is done to each record of a stream."""
+"""The interface between a worker and the runner: how each record of a stream is processed."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from stream_icd.workers.record_log import about
 class Step(ABC):
     """What a worker does to the records of one topic. Subclass it and write `process`.
 
-    The runner (`stream_icd.workers.runner`) does the rest: it filters by graph, names the record
-    in every line of the log, sends bad records to the dead letters, and counts.
+    The runner (`stream_icd.workers.runner`) does the rest: it filters by graph, adds the record to
+    each log line, publishes dead letters for bad records, and counts.
 
     For each batch the runner calls `begin`, then `work`, and `done` once the results are published
-    and the offsets committed. A batch that could not be committed gets no `done`, and comes again
-    after another `begin`. So a step that remembers something keeps it apart until `done`:
-    `stream_icd.workers.per_graph.PerGraph` does that for each graph. A step that uses a model
-    asks for it in `begin`: the model may change between batches, never within one.
+    and the offsets committed. A batch that could not be committed gets no `done`, and is delivered
+    again after another `begin`. So a step with state keeps changes separate until `done`:
+    `stream_icd.workers.per_graph.PerGraph` does that for each graph. A step with a model gets it in
+    `begin`: the model may change between batches, never within one.
 
     Attributes:
         ahead: whether the next batch may begin before the `done` of this one.
@@ -31,28 +31,28 @@ class Step(ABC):
 
     @property
     def context(self) -> Mapping[str, str]:
-        """What each line of the log says beside the record, such as the model."""
+        """Fields of each log line in addition to the record's, such as the model."""
         return {}
 
     def begin(self, records: Sequence[Record]) -> None:  # noqa: B027
-        """A batch begins.
+        """Start a batch.
 
         Args:
-            records: all records of the batch, also those of graphs that are filtered out.
+            records: all records of the batch, including those of graphs that are filtered out.
         """
 
     @abstractmethod
     def process(self, record: Record) -> Outcome:
-        """The outcome of one record.
+        """Return the outcome of one record.
 
-        Bad input is an outcome (`Refused`). Any exception ends the worker: nothing of the batch
-        is published, and its records come again.
+        Return `Refused` for bad input. Any exception ends the worker: nothing of the batch is
+        published, and its records are delivered again.
         """
 
     def work(self, records: Sequence[Record]) -> Iterator[tuple[Record, Outcome]]:
-        """Each record and its outcome, in the same order.
+        """Yield each record and its outcome, in the same order.
 
-        Override this to work on several records at once.
+        Override this to process several records in parallel.
         """
         for record in records:
             with about(record, **self.context):
@@ -60,10 +60,10 @@ class Step(ABC):
             yield record, outcome
 
     def forget(self, record: Record) -> None:  # noqa: B027
-        """The record processed last becomes a dead letter: its result is too large to publish.
+        """Undo the last processed record: it becomes a dead letter, its result is too large.
 
-        A step that remembers results takes this one back, so that the record can be sent again.
+        A step that remembers results removes this one, so that the record can be sent again.
         """
 
     def done(self, batch: BatchDone) -> None:  # noqa: B027
-        """The results of the batch are published, and its offsets are committed."""
+        """Called when the batch's results are published and its offsets are committed."""

@@ -1,4 +1,4 @@
-"""Runs one step on each of several topics until somebody asks to stop."""
+"""Runs one step on each of several topics until a stop is requested."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from stream_icd.workers.runner import Runner
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """A topic, the group that reads it, and what its records go through.
+    """A topic, the consumer group that reads it, and the runner that processes its records.
 
     Attributes:
-        watcher: sees how the consumer is doing.
+        watcher: observes the consumer.
         on_done: called after the runner's own `done`.
     """
 
@@ -31,7 +31,7 @@ class Stream:
     on_done: Callable[[BatchDone], None] = lambda _: None
 
     def done(self, batch: BatchDone) -> None:
-        """The results of the batch are published, and its offsets are committed."""
+        """Called when the batch's results are published and its offsets are committed."""
         self.runner.done(batch)
         self.on_done(batch)
 
@@ -44,13 +44,13 @@ def run_streams(
     delivery: Delivery = Delivery.AUTO,
     max_records: int = 16,
 ) -> None:
-    """Run each stream until `stop`: a single one here, several in a thread each.
+    """Run each stream until `stop`: a single one in this thread, several in one thread each.
 
-    If one of several fails, all end, and its error is raised.
+    If one of several fails, all stop, and its error is raised.
 
     Raises:
-        BadSettings: a group reads another graph already.
-        What `run_consumer` and the steps raise.
+        BadSettings: a group already reads another graph.
+        Errors of `run_consumer` and of the steps.
     """
 
     def run(stream: Stream) -> None:

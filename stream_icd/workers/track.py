@@ -1,4 +1,4 @@
-"""Tracking on a stream: communities in, events out; the events topic is the memory."""
+"""Tracking a stream: reads communities, publishes events; the events topic is the only state."""
 
 from __future__ import annotations
 
@@ -35,17 +35,17 @@ Recent = tuple[CommunityEvents, ...]
 
 
 class Tracker(Step):
-    """Gives communities ids that stay, and tells what happens to them.
+    """Assigns stable ids to communities and publishes their lifecycle events.
 
-    The topic of events is the only memory. It is read at the start, and again, from where it was
-    left, whenever another worker may have tracked a graph: when a window follows neither the last
-    record in its partition nor the last window in time.
+    The events topic is the only state. The tracker reads it at the start. It reads the new records
+    whenever another worker may have tracked a graph: when a window follows neither the last record
+    in its partition nor the last window in time.
 
     Args:
         graph: remember only this graph; None for all.
 
     Raises:
-        TopicMissing, BrokerUnavailable: the events cannot be read.
+        TopicMissing, BrokerUnavailable: the events topic cannot be read.
     """
 
     def __init__(
@@ -70,11 +70,11 @@ class Tracker(Step):
         self._unbroken: set[int] = set()  # partitions where this batch follows the last one
         self._models = MixedModels()
         self._is_caught_up = False
-        self._first_ids: dict[str, int] = {}  # of graphs that an operator made start anew
-        self._before: tuple[str, Recent] = "", ()  # the last window's graph, as it was without it
+        self._first_ids: dict[str, int] = {}  # of graphs that an operator reset
+        self._before: tuple[str, Recent] = "", ()  # the last window's graph, and its state before
 
     def begin(self, records: Sequence[Record]) -> None:
-        """See which partitions go on where the last committed batch ended."""
+        """Find the partitions that continue where the last committed batch ended."""
         self._recent.drop()
         self._seen_in_batch = SeenResults(self._seen)
         self._is_caught_up = False
@@ -82,7 +82,7 @@ class Tracker(Step):
         self._unbroken = {p for p, offset in first.items() if self._following.get(p) == offset}
 
     def process(self, record: Record) -> Outcome:
-        """The events of a window, unless it was tracked before."""
+        """Return the events of a window, unless it was tracked before."""
         try:
             found = self._reader.decoded(record, decode_communities)
         except BadInput as error:
@@ -96,13 +96,13 @@ class Tracker(Step):
         return self._tracked(found)
 
     def forget(self, record: Record) -> None:
-        """Take back the window that was tracked last."""
+        """Undo the tracking of the last window."""
         self._seen_in_batch.take_back(result_of(record))
         graph, recent = self._before
         self._recent.put(graph, recent)
 
     def done(self, batch: BatchDone) -> None:
-        """Remember what was tracked."""
+        """Keep the state of the tracked windows."""
         self._recent.keep()
         self._following |= {record.partition: record.offset + 1 for record in batch.records}
         self._seen_in_batch.keep()
@@ -126,14 +126,14 @@ class Tracker(Step):
         )
 
     def _follows(self, record: Record, found: Communities) -> bool:
-        """Whether no other worker can have tracked anything of this graph since we did."""
+        """Return whether no other worker can have tracked this graph since this one did."""
         if record.partition in self._unbroken:
             return True
         recent = self._recent.get(found.graph) or ()
         return bool(recent) and recent[-1].window.end == found.window.start
 
     def _catch_up(self) -> None:
-        """Learn what was published since we looked; once a batch, since meanwhile it is ours."""
+        """Read the new events; once per batch, since no other worker tracks the graph meanwhile."""
         if self._is_caught_up:
             return
         for tracked in self._memory.news(self._seen):
@@ -141,7 +141,7 @@ class Tracker(Step):
                 self._first_ids[tracked.graph] = tracked.first_id
                 self._recent.learn(tracked.graph, ())
                 continue
-            if self._is_ahead(tracked.window):  # tracked when the limit was another, or none
+            if self._is_ahead(tracked.window):  # tracked with another limit, or without one
                 continue
             recent = self._recent.committed(tracked.graph) or ()
             self._recent.learn(tracked.graph, remember(recent, tracked, self._settings))

@@ -1,4 +1,4 @@
-"""What a process detects at its start, so that the first snapshot does not wait for a compiler."""
+"""Snapshots that a process detects at its start, so that all code is compiled beforehand."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ N_CLIQUES, SIZE = 20, 10
 
 
 def first_messages() -> list[Message]:
-    """Small snapshots of each kind: with weights or without, with K to be found out or given.
+    """Return small snapshots of each kind: weighted or not, with K estimated or given.
 
-    A K below or above the number of cliques has communities merged or split.
+    A K below or above the number of cliques makes detection merge or split communities.
     """
     few, many = N_CLIQUES // 2, 2 * N_CLIQUES
     kinds = ((weighted, k) for weighted in (False, True) for k in (None, few, many))
@@ -26,7 +26,7 @@ def first_messages() -> list[Message]:
 
 
 def _ring_of_cliques(*, weighted: bool, k: int | None) -> Snapshot:
-    """Communities on more than one scale, so that each loop has something to do."""
+    """Return a graph with communities on more than one scale, so that each loop runs."""
     starts = range(0, N_CLIQUES * SIZE, SIZE)
     inside = [(start + a, start + b) for start in starts for a, b in combinations(range(SIZE), 2)]
     between = [(start, (start + SIZE + 1) % (N_CLIQUES * SIZE)) for start in starts]
