@@ -1,1 +1,1 @@
-"""Where detection is done: in this process, or in processes with a budget for each job."""
+"""Runs detection: in this process, or in worker processes with a budget for each job."""

@@ -1,4 +1,4 @@
-"""What work on one message may take, in proportion to its size; see docs/security.md."""
+"""Limits on processor time and memory per message, in proportion to its size; docs/security.md."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from stream_icd.wire.limits import Limits
 MB = 10**6
 
 CLOCK_FACTOR = 10
-"""Work that waits, or runs on a busy machine, may take this many times its processor time."""
+"""Wall-clock limit, as a multiple of the processor time: a job may wait on a busy machine."""
 
 _TIME = f"{ENV_PREFIX}BUDGET_SECONDS, {ENV_PREFIX}BUDGET_SECONDS_PER_MB"
 _MEMORY = f"{ENV_PREFIX}BUDGET_MEMORY_BYTES, {ENV_PREFIX}BUDGET_MEMORY_PER_BYTE"
@@ -26,19 +26,19 @@ _WAY_OUT = "Send a smaller snapshot, or raise a setting and run `stream-icd dlq 
 
 
 class Budget(Settings):
-    """Processor time and memory for one snapshot: a base, and more for each byte sent.
+    """Processor time and memory for one snapshot: a base, and more for each byte of the message.
 
-    Each can be an argument, an environment variable (`STREAM_ICD_BUDGET_` and its name in
+    Set each value with an argument, an environment variable (`STREAM_ICD_BUDGET_` and the name in
     capitals), or a line in the `[budget]` table of the settings file.
 
     Attributes:
-        seconds: processor time, of all threads together, for a snapshot of any size.
-        seconds_per_mb: processor time on top, for each 10^6 bytes of the message.
+        seconds: processor time of all threads, for a snapshot of any size.
+        seconds_per_mb: additional processor time for each 10^6 bytes of the message.
         memory_bytes: growth of the process's resident memory, for a snapshot of any size.
-        memory_per_byte: growth on top, in bytes, for each byte of the message.
+        memory_per_byte: additional growth, in bytes, for each byte of the message.
 
     Raises:
-        BadSettings: a value is out of range, or there is no such setting.
+        BadSettings: a value is out of range, or the setting does not exist.
 
     >>> Budget(seconds=10, seconds_per_mb=5).allowance(2_000_000).seconds
     20.0
@@ -54,7 +54,7 @@ class Budget(Settings):
     memory_per_byte: int = Field(default=100, ge=0)
 
     def allowance(self, sent_bytes: int) -> Allowance:
-        """What work on a message of this size may take."""
+        """Return the limits for a message of this size."""
         return Allowance(
             sent_bytes,
             self.seconds + self.seconds_per_mb * sent_bytes / MB,
@@ -64,7 +64,7 @@ class Budget(Settings):
 
 @dataclass(frozen=True, slots=True)
 class Allowance:
-    """What work on one message may take.
+    """Resource limits for one message.
 
     Attributes:
         sent_bytes: size of the message.
@@ -78,14 +78,14 @@ class Allowance:
 
     @property
     def clock_seconds(self) -> float:
-        """Time by the clock."""
+        """Wall-clock limit in seconds."""
         return CLOCK_FACTOR * self.seconds
 
     def check(self, used: Usage) -> None:
-        """Compare with what was used.
+        """Compare the limits with the resources used.
 
         Raises:
-            OverBudget: it is more; the text names value, limit, settings and way out.
+            OverBudget: a limit is exceeded; the text names value, limit, settings and remedy.
         """
         for taken, limit, unit, settings in (
             (used.cpu_seconds, self.seconds, "s of processor time", _TIME),
@@ -100,10 +100,10 @@ class Allowance:
 
 
 def sent_bytes(record: Record, limits: Limits) -> int:
-    """Size of what a record holds, or claims; a claim counts up to the limit of what is read."""
+    """Return the size of a record's content; a claim counts up to the limit for reading."""
     try:
         claim = read_claim(record.headers)
-    except BadClaim:  # refused as soon as it is decoded
+    except BadClaim:  # decoding refuses it
         claim = None
     if claim is not None:
         return min(claim.n_bytes, limits.decoded_bytes)

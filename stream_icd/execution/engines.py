@@ -1,7 +1,7 @@
-"""Where detection is done: in processes on this machine, or in this very process.
+"""Engines that run detection: in worker processes on this machine, or in this process.
 
-An engine takes jobs as it has room for them and gives their outcomes in the same order. What is
-done to a job is a `Work`; streams and replays have theirs. The third engine, Ray, is in
+An engine takes jobs while it has capacity and yields their outcomes in the same order. A `Work`
+processes the jobs; streams and replays have their own. The third engine, Ray, is in
 `ray_engine`.
 """
 
@@ -32,11 +32,11 @@ O = TypeVar("O", covariant=True)  # noqa: E741
 Engine = Callable[[Iterable[Job]], Iterator[tuple[Job, Outcome]]]
 
 IN_HAND = 8
-"""Jobs given out for each worker: one that it is at, and those that wait."""
+"""Jobs submitted for each worker: one in progress, the others queued."""
 
 
 class Settings(Protocol):
-    """As far as an engine looks at them."""
+    """The settings that an engine uses."""
 
     @property
     def threads(self) -> int:
@@ -45,7 +45,7 @@ class Settings(Protocol):
 
 
 class Work(Protocol[J, O]):
-    """What is done to a job; made of a model and settings, in each process anew."""
+    """Processes jobs; each process creates its own, from a model and settings."""
 
     @property
     def model(self) -> VersionedModel: ...
@@ -56,21 +56,21 @@ class Work(Protocol[J, O]):
     def __call__(self, job: J, /) -> O: ...
 
     def name(self, job: J, /) -> str:
-        """What to call the job in an error."""
+        """Return the job's name for error messages."""
         ...
 
     def allowance(self, job: J, /) -> Allowance:
-        """What work on the job may take."""
+        """Return the resource limits for the job."""
         ...
 
     def warm_up(self) -> None:
-        """Make the first job as fast as the next ones."""
+        """Make the first job as fast as later ones."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class InProcess(Generic[Job, Outcome]):
-    """One after the other, here, whatever it takes: nobody is there to end it."""
+    """Runs jobs sequentially in this process, without resource limits."""
 
     work: Work[Job, Outcome]
 
@@ -81,16 +81,16 @@ class InProcess(Generic[Job, Outcome]):
 
 @dataclass(frozen=True, slots=True)
 class ProcessPool(Generic[Job, Outcome]):
-    """Worker processes on this machine, each of which opens the model once.
+    """Worker processes on this machine; each opens the model once.
 
-    They end with this process, even when it is killed. One that is killed is replaced, and what
-    it was at is done again; a job that takes more than its allowance is refused: see `Processes`.
+    They end with this process, even when it is killed. A killed worker is replaced, and its job
+    is run again; a job that exceeds its limits is refused: see `Processes`.
 
     Attributes:
-        work: what is done.
+        work: processes the jobs.
         model_name: where a worker finds its model.
-        workers: how many processes.
-        give_up: refuse a job that ended its processes, so that the stream goes on; else stop.
+        workers: number of processes.
+        give_up: refuse a job that ended its processes, so that the stream continues; else stop.
     """
 
     work: Work[Job, Outcome]
@@ -99,13 +99,13 @@ class ProcessPool(Generic[Job, Outcome]):
     give_up: bool = False
 
     def __call__(self, jobs: Iterable[Job]) -> Iterator[tuple[Job, Outcome | Refused]]:
-        """Open the processes for these jobs only."""
+        """Run the jobs in processes that are opened for this call only."""
         with self.opened() as processes:
             yield from processes(jobs)
 
     @contextmanager
     def opened(self) -> Iterator[PoolAtWork[Job, Outcome]]:
-        """The processes, for as long as the block lasts."""
+        """Keep the processes open for the duration of the block."""
         model, settings = self.work.model, self.work.settings
         opening = Opening(type(self.work), self.model_name, model.version, settings)
         with Processes[Job, Outcome](opening, self.workers, self.work) as processes:
@@ -114,19 +114,19 @@ class ProcessPool(Generic[Job, Outcome]):
 
 @dataclass(frozen=True, slots=True)
 class PoolAtWork(Generic[Job, Outcome]):
-    """The engine that open processes are."""
+    """An engine of open processes."""
 
     processes: Processes[Job, Outcome]
     give_up: bool = False
 
     @property
     def alive(self) -> int:
-        """How many processes are there to do jobs."""
+        """Number of live processes."""
         return self.processes.alive
 
     @property
     def in_hand(self) -> list[InHand]:
-        """The jobs that processes are at, the one that takes longest first."""
+        """The jobs in progress, the longest-running first."""
         return self.processes.in_hand
 
     @property
@@ -138,7 +138,7 @@ class PoolAtWork(Generic[Job, Outcome]):
         """Return when all processes are warm, or `stop` is set.
 
         Raises:
-            ModelError, BadInput: as their texts say.
+            ModelError, BadInput: see these classes.
         """
         while not self.processes.is_open(timeout_s=0.1) and not stop.is_set():
             pass
@@ -160,10 +160,10 @@ class PoolAtWork(Generic[Job, Outcome]):
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """Makes the work in a process of the pool.
+    """Creates the work in a process of the pool.
 
     Raises:
-        ModelDamaged: the model is another one by now.
+        ModelDamaged: the model has changed in the meantime.
     """
 
     kind: Callable[[VersionedModel, Any], Any]
@@ -189,7 +189,7 @@ def in_order(
     result: Callable[[Handle], Outcome],
     most: int,
 ) -> Iterator[tuple[Job, Outcome]]:
-    """Give out jobs, at most `most` at a time, and yield their outcomes in the jobs' order."""
+    """Submit jobs, at most `most` at a time, and yield their outcomes in the jobs' order."""
     waiting: deque[tuple[Job, Handle]] = deque()
     for job in jobs:
         waiting.append((job, submit(job)))

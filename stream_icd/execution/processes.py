@@ -1,6 +1,6 @@
-"""Processes that do one job at a time, on this machine, within its allowance.
+"""Local processes that run one job at a time, within its resource limits.
 
-A process that is killed, by the system or because its job took too much, is replaced.
+A process that is killed, by the system or because its job exceeded a limit, is replaced.
 """
 
 from __future__ import annotations
@@ -26,29 +26,29 @@ Job = TypeVar("Job")
 Result = TypeVar("Result")
 
 ATTEMPTS = 3
-"""How many processes a job may end before it is given up."""
+"""Maximum number of processes that a job may end before it is refused."""
 
 
 class Task(Protocol[Job]):  # type: ignore[misc]
-    """What is known of jobs outside the processes."""
+    """Information about jobs outside the processes."""
 
     def name(self, job: Job, /) -> str:
-        """What to call the job in an error."""
+        """Return the job's name for error messages."""
         ...
 
     def allowance(self, job: Job, /) -> Allowance:
-        """What work on the job may take."""
+        """Return the resource limits for the job."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class InHand:
-    """A job that a process is at.
+    """A job in progress.
 
     Attributes:
-        name: of the job.
-        seconds: how long the process has been at it, by the clock.
-        allowed_seconds: how long it may be.
+        name: name of the job.
+        seconds: wall-clock time since the process started it.
+        allowed_seconds: wall-clock limit.
     """
 
     name: str
@@ -62,19 +62,19 @@ class InHand:
 
 
 class Processes(Generic[Job, Result]):
-    """`count` processes that do jobs; a context manager, whose end is theirs.
+    """`count` processes that run jobs; a context manager that ends them on exit.
 
-    They never outlive this process, even when it is killed. Ctrl-C and SIGTERM, which a terminal
-    or a supervisor sends to all of us, are left to this one.
+    They never outlive this process, even when it is killed. They ignore Ctrl-C and SIGTERM, which a
+    terminal or a supervisor sends to the whole process group: this process handles them.
 
-    A process whose job takes more than its allowance is killed, and the job is given up. When
-    one of them is killed from outside, as the system does when memory runs out, its job is done
-    again. In both cases another process takes its place, and the other jobs notice nothing. So
-    jobs must be such that may be done twice.
+    A process whose job exceeds its limits is killed, and the job is refused. If a process is
+    killed from outside, for example when memory runs out, its job is run again. In both cases
+    another process replaces it, and other jobs are not affected. So a job must be safe to run
+    twice.
 
     Args:
-        opening: makes, in each process, the function that does a job; can be pickled.
-        task: names jobs, and says what work on them may take.
+        opening: creates, in each process, the function that runs a job; can be pickled.
+        task: gives the names of jobs and their resource limits.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class Processes(Generic[Job, Result]):
         self._all: set[WorkerProcess] = set()
         self._at: dict[WorkerProcess, tuple[Job, Allowance, float]] = {}
         self._idle: SimpleQueue[WorkerProcess] = SimpleQueue()
-        self._threads = ThreadPoolExecutor(count, "process")  # one waits for each process
+        self._threads = ThreadPoolExecutor(count, "process")  # one thread waits for each process
         self._open = [self._threads.submit(self._opened, self._start()) for _ in range(count)]
 
     def __enter__(self) -> Self:
@@ -111,21 +111,21 @@ class Processes(Generic[Job, Result]):
 
     @property
     def alive(self) -> int:
-        """How many of them are there at this moment."""
+        """Number of live processes."""
         with self._lock:
             return sum(process.is_alive for process in self._all)
 
     @property
     def resident_bytes(self) -> int:
-        """Resident memory of all of them together."""
+        """Resident memory of all processes together."""
         with self._lock:
             return sum(process.resident_bytes for process in self._all)
 
     def is_open(self, timeout_s: float) -> bool:
-        """Whether all of them are open, or will be within this time.
+        """Return whether all processes are open, or become so within this time.
 
         Raises:
-            WorkersLost: none can be opened; or what opening raised.
+            WorkersLost: no process can be opened. Errors of opening are raised as well.
         """
         done, waiting = futures.wait(self._open, timeout_s)
         for one in done:
@@ -134,7 +134,7 @@ class Processes(Generic[Job, Result]):
 
     @property
     def in_hand(self) -> list[InHand]:
-        """The jobs that processes are at, the one that takes longest first."""
+        """The jobs in progress, the longest-running first."""
         now = time.monotonic()
         with self._lock:
             at = sorted(self._at.values(), key=lambda one: one[2])
@@ -144,11 +144,11 @@ class Processes(Generic[Job, Result]):
         ]
 
     def submit(self, job: Job) -> Future[Result]:
-        """Have a job done when a process is free.
+        """Run a job when a process is free.
 
-        The future raises what the job raised; OverBudget where it took more than its allowance;
-        Overloaded where its process was ended from outside in each of 3 attempts; and WorkersLost
-        where no process could be opened for it.
+        The future raises the job's errors; OverBudget if the job exceeded its limits; Overloaded
+        if its process was ended from outside in each of 3 attempts; and WorkersLost if no process
+        could be opened for it.
         """
         return self._threads.submit(self._done, job)
 
@@ -162,10 +162,10 @@ class Processes(Generic[Job, Result]):
             raise error
 
     def _open_one(self, process: WorkerProcess) -> WorkerProcess:
-        """Wait until a process is open; where it ends before, try others in its place.
+        """Wait until a process is open; if it ends before, try others in its place.
 
         Raises:
-            WorkersLost: so did they.
+            WorkersLost: the others ended too.
         """
         for attempt in range(1, ATTEMPTS + 1):
             try:

@@ -1,4 +1,4 @@
-"""What a process uses, seen from outside it."""
+"""Resources that a process uses, measured from outside."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import psutil
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What a process has used since a moment.
+    """Resources that a process has used since the meter was reset.
 
     Attributes:
-        clock_seconds: by the clock.
+        clock_seconds: wall-clock time.
         cpu_seconds: processor time of all its threads.
         memory_bytes: growth of its resident memory.
     """
@@ -24,26 +24,26 @@ class Usage:
 
 
 class Meter:
-    """Reads what the process `pid` uses, from when the meter was made or last reset."""
+    """Measures the resources used by process `pid` since the meter was created or last reset."""
 
     def __init__(self, pid: int) -> None:
         self._process = psutil.Process(pid)
         self.reset()
 
     def reset(self) -> None:
-        """Begin anew."""
+        """Start measuring from zero."""
         self._since = time.monotonic()
         self._cpu, self._memory = self._now()
 
     def read(self) -> Usage:
-        """What it has used; of a process that has ended, the time by the clock only."""
+        """Return the resources used; for a process that has ended, the wall-clock time only."""
         cpu, memory = self._now()
         clock = time.monotonic() - self._since
         return Usage(clock, max(0.0, cpu - self._cpu), max(0, memory - self._memory))
 
     @property
     def resident_bytes(self) -> int:
-        """Its resident memory; 0 of a process that has ended."""
+        """Resident memory of the process; 0 if it has ended."""
         return self._now()[1]
 
     def _now(self) -> tuple[float, int]:

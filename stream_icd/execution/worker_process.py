@@ -1,4 +1,4 @@
-"""One process that does jobs for this one, watched from here while it is at one."""
+"""A worker process that runs jobs for this process, which monitors it during each job."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from stream_icd.execution.usage import Meter
 from stream_icd.log import configure_logging
 
 LOOK_EVERY_S = 0.05
-"""How often what the process uses is compared with its job's allowance."""
+"""Interval between checks of the process's resource usage against its job's limits."""
 
-# What a terminal or a supervisor sends to all of us.
+# A terminal or a supervisor sends these to the whole process group.
 _FOR_THE_PARENT = (signal.SIGINT, signal.SIGTERM)
 
-# Not by fork: threads of ours may hold locks, and numba's do not survive it.
+# Not fork: threads of this process may hold locks, and numba's do not survive a fork.
 _SPAWN = multiprocessing.get_context("spawn")
 
 
 class WorkerProcess:
-    """A process that does one job at a time, and our end of the line to it.
+    """A process that runs one job at a time, and this process's end of the connection.
 
     It never outlives this process, and ignores the signals that a terminal or a supervisor sends.
 
     Args:
-        opening: makes, in the process, the function that does a job; can be pickled.
+        opening: creates, in the process, the function that runs a job; can be pickled.
     """
 
     def __init__(self, opening: Callable[[], Callable[[Any], Any]]) -> None:
@@ -42,7 +42,7 @@ class WorkerProcess:
         self._process = _SPAWN.Process(target=_serve, args=(theirs, opening), daemon=True)
         with _deaf_from_the_start():
             self._process.start()
-        theirs.close()  # so that the line breaks when the process ends
+        theirs.close()  # so that the connection closes when the process ends
         self._opened: tuple[bool, Any] | None = None
         self._meter = Meter(self._process.pid or 0)
 
@@ -52,25 +52,25 @@ class WorkerProcess:
 
     @property
     def resident_bytes(self) -> int:
-        """Its resident memory."""
+        """Resident memory of the process."""
         return self._meter.resident_bytes
 
     def opened(self) -> tuple[bool, Any]:
-        """Whether it opened, and what that raised; waits until it is known.
+        """Wait until the process is open; return whether that succeeded, and what it raised.
 
         Raises:
-            EOFError, OSError: the process is no more.
+            EOFError, OSError: the process has ended.
         """
         if self._opened is None:
             self._opened = self._line.recv()
         return self._opened
 
     def do(self, job: Any, allowance: Allowance) -> tuple[bool, Any]:
-        """Whether it succeeded, and what it gave or raised.
+        """Run a job; return whether it succeeded, and its result or error.
 
         Raises:
-            OverBudget: it took more than its allowance, and is at it still.
-            EOFError, OSError: the process is no more.
+            OverBudget: the job exceeded its limits, and is still running.
+            EOFError, OSError: the process has ended.
         """
         opened = self.opened()
         if not opened[0]:
@@ -83,7 +83,7 @@ class WorkerProcess:
         return answer
 
     def end(self) -> int | None:
-        """Kill it, if it is still there; its exit status."""
+        """Kill the process if it is still running; return its exit status."""
         self._process.kill()
         self._process.join()
         return self._process.exitcode
@@ -91,11 +91,11 @@ class WorkerProcess:
 
 @contextmanager
 def _deaf_from_the_start() -> Iterator[None]:
-    """What is started meanwhile holds these signals back until it has said that it ignores them.
+    """Block these signals in processes started in the block, until they ignore them.
 
-    This process gets its own when the block ends.
+    This process receives its own when the block ends.
     """
-    resource_tracker.ensure_running()  # or `start` would do it, which lets them through again
+    resource_tracker.ensure_running()  # else `start` does it, which unblocks the signals
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _FOR_THE_PARENT)
     try:
         yield
@@ -104,11 +104,11 @@ def _deaf_from_the_start() -> Iterator[None]:
 
 
 def _serve(line: Connection, opening: Callable[[], Callable[[Any], Any]]) -> None:
-    """What a process does: jobs, one after the other."""
+    """Run jobs, one after the other; the main function of the process."""
     _live_no_longer_than_parent()
     configure_logging()
     opened, work = _attempted(opening)
-    with suppress(EOFError, BrokenPipeError):  # nobody is there any more
+    with suppress(EOFError, BrokenPipeError):  # the parent has ended
         line.send((opened, None if opened else work))
         while opened:
             line.send(_attempted(work, line.recv()))
@@ -118,13 +118,13 @@ def _attempted(work: Callable[..., Any], *arguments: Any) -> tuple[bool, Any]:
     try:
         return True, work(*arguments)
     except Exception as error:
-        if not isinstance(error, StreamIcdError):  # its trace does not travel by itself
+        if not isinstance(error, StreamIcdError):  # pickling drops its traceback
             error.add_note(f"In a worker process:\n{traceback.format_exc()}")
         return False, error
 
 
 def _live_no_longer_than_parent() -> None:
-    """Leave signals that stop a program to the parent, and end when it does, also by `kill -9`."""
+    """Ignore the signals that the parent handles, and end with the parent, even on `kill -9`."""
     for number in _FOR_THE_PARENT:
         signal.signal(number, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _FOR_THE_PARENT)
