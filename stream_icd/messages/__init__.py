@@ -1,1 +1,1 @@
-"""How snapshots and results become Kafka messages, and messages become them again."""
+"""Converts snapshots and results to Kafka messages and back."""

@@ -1,4 +1,4 @@
-"""Claim check: bytes too large for a topic are stored aside, and the record claims them."""
+"""Claim check: stores values too large for a topic; the record refers to the stored object."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from stream_icd.messages.claims import as_claim
 
 
 class ClaimCheck:
-    """Makes records fit their topics: what no message may hold is stored, and the record claims it.
+    """Makes records fit their topics: stores a value too large for a message, and claims it.
 
     Args:
-        pause: waits a moment, to ask again for a topic's limit while the broker is away; None:
-            the broker is not waited for.
+        pause: waits before the topic's limit is requested again while the broker is unavailable;
+            None: do not wait for the broker.
     """
 
     def __init__(
@@ -32,13 +32,13 @@ class ClaimCheck:
         self._limits: dict[str, int] = {}
 
     def __call__(self, record: OutgoingRecord) -> OutgoingRecord:
-        """The record, or one that claims its bytes, which are safe by then.
+        """Return the record, or one that claims its value, which is durable by then.
 
         Raises:
-            RecordTooLarge: there is no place for its bytes, or its headers alone are too large.
-            StoreUnreachable, StoreUnwritable: the bytes could not be kept; try again.
+            RecordTooLarge: there is no claim store, or the headers alone are too large.
+            StoreUnreachable, StoreUnwritable: the value could not be stored; try again.
             TopicMissing: its topic does not exist.
-            BrokerUnavailable: nobody answers, and `pause` is None.
+            BrokerUnavailable: no broker answers, and `pause` is None.
         """
         limit = self._limit(record.topic)
         if fits(record, limit):
@@ -50,13 +50,13 @@ class ClaimCheck:
         raise too_large(record, limit)
 
     def learn(self, refused: RecordTooLarge) -> None:
-        """Let no record pass any more that is as large as one that the broker refused.
+        """Claim values of all records that are as large as one that the broker refused.
 
-        The topic's limit is asked for again, since it may be lower now. A broker that does not
-        tell us the limit shows it only by what it refuses.
+        The topic's limit is requested again, since it may be lower now. Some brokers do not report
+        the limit; they only refuse records.
 
         Raises:
-            TopicMissing, BrokerUnavailable: as their texts say.
+            TopicMissing, BrokerUnavailable: see these classes.
         """
         limit = record_limit(self._settings, refused.topic)
         self._limits[refused.topic] = min(limit, refused.size - 1)

@@ -1,4 +1,4 @@
-"""Where the bytes are kept that are too big for a message."""
+"""Settings of the claim store, which holds values too large for a message."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from stream_icd.store_uri import place_of, refuse_password
 
 
 class ClaimSettings(Settings):
-    """The one place that large messages are written to, and that they are read from.
+    """The location where large values are written, and from which they are read.
 
-    From `STREAM_ICD_CLAIMS_URI`, or `uri` in the `[claims]` table of the TOML file. It never
-    holds a password: object stores have ways of their own for that, such as AWS_ACCESS_KEY_ID.
+    Set with `STREAM_ICD_CLAIMS_URI`, or `uri` in the `[claims]` table of the TOML file. It never
+    holds a password: object stores have their own settings for that, such as AWS_ACCESS_KEY_ID.
 
     Raises:
         BadSettings: the value or the TOML file is wrong.
@@ -49,5 +49,5 @@ class ClaimSettings(Settings):
 
     @property
     def place(self) -> str | None:
-        """The URI as messages and logs name it."""
+        """The URI as shown in messages and logs."""
         return None if self.uri is None else place_of(self.uri)

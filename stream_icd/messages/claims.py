@@ -1,11 +1,11 @@
-"""Claim check: bytes too big for a message go to a file store, and the message says where.
+"""Claim check: stores values too large for a message; the message names the stored object.
 
-An object is named by its content, so a retry writes the same one again (and makes it as young as
-its message, for whoever expires old ones). It is whole and safe before its message is sent: a
-crash in between leaves an object that nobody asks for. Nothing here deletes one.
+An object is named by its content, so a retry writes the same object again (which also renews its
+modification time, for expiry rules). It is complete and durable before its message is sent: a crash
+in between leaves an unreferenced object. Objects are never deleted here.
 
-A message from outside must not make us open whatever it names: only objects below our own place
-are read, and only where size and digest are as it says.
+A received message must not cause arbitrary files to be opened: only objects below the configured
+location are read, and only if size and digest match the claim.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ if TYPE_CHECKING:
 
 SETTING = "STREAM_ICD_CLAIMS_URI"
 
-# No `..`, nothing hidden, nothing that a file system would choke on.
+# No `..`, no hidden files, no characters that a file system rejects.
 _STEP = r"[A-Za-z0-9][A-Za-z0-9._=-]{0,254}"
 _PATH = re.compile(rf"(?=.{{1,512}}$){_STEP}(/{_STEP})*", re.ASCII)
 
 
 def redeem(record: Record, claims: ClaimSettings, limits: Limits = DEFAULT_LIMITS) -> Record:
-    """The record as if its message held its bytes itself; most do, and are given back as they are.
+    """Return the record with its claimed value; a record without a claim is returned unchanged.
 
     Raises:
-        BadClaim: it never can be: the claim is malformed, or refused; the object is missing, or
-            another one. The message names it.
-        LimitExceeded: the object is above `limits`; nothing of it was read.
+        BadClaim: permanent: the claim is malformed or refused; the object is missing, or has other
+            content. The message names it.
+        LimitExceeded: the object is larger than `limits`; nothing of it was read.
         StoreUnreachable: the file system does not answer; try again.
     """
     claim = read_claim(record.headers)
@@ -65,10 +65,10 @@ def redeem(record: Record, claims: ClaimSettings, limits: Limits = DEFAULT_LIMIT
 
 
 def as_claim(record: OutgoingRecord, claims: ClaimSettings) -> OutgoingRecord:
-    """Keep a record's bytes in the store, and give the record that claims them.
+    """Store a record's value, and return the record that claims it.
 
     Raises:
-        StoreUnreachable, StoreUnwritable: they could not be kept; try again.
+        StoreUnreachable, StoreUnwritable: the value could not be stored; try again.
     """
     import pyarrow as pa
 
@@ -80,10 +80,10 @@ def as_claim(record: OutgoingRecord, claims: ClaimSettings) -> OutgoingRecord:
 
 
 def _path(claim: Claim, claims: ClaimSettings) -> str:
-    """Where in our store the object is.
+    """Return the object's path in the claim store.
 
     Raises:
-        ClaimRefused: not there.
+        ClaimRefused: the object is not in the claim store.
     """
     if claims.place is None:
         raise ClaimRefused(

@@ -1,4 +1,4 @@
-"""The clock of workers, unless another is given."""
+"""The default clock of workers."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ from datetime import UTC, datetime
 
 
 def utc_now() -> datetime:
-    """The time, UTC."""
+    """Return the current time, UTC."""
     return datetime.now(UTC)

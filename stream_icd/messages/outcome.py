@@ -1,4 +1,4 @@
-"""What became of a record: a result to publish, or a reason to refuse it."""
+"""The outcome of a record: a result to publish, or a reason to refuse it."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ class Processed:
     """The result of a good record.
 
     Attributes:
-        event: the line that the log gets, such as `detected`.
-        facts: what that line says, by name.
+        event: name of the log event, such as `detected`.
+        facts: fields of the log line.
         outgoing: the records to publish; empty if there is nothing new.
     """
 
@@ -26,11 +26,11 @@ class Processed:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """The result of a bad record: it becomes a dead letter.
+    """The outcome of a bad record: it becomes a dead letter.
 
     Attributes:
-        stage: what was being done, such as `decode`.
-        error: what is wrong.
+        stage: the processing stage, such as `decode`.
+        error: the error.
     """
 
     stage: str
@@ -38,7 +38,7 @@ class Refused:
 
     @property
     def reason(self) -> str:
-        """What is wrong, as text."""
+        """The error's text."""
         return str(self.error)
 
 

@@ -1,4 +1,4 @@
-"""From a message of the wire contract to a record for Kafka."""
+"""Converts a message of the wire contract to a Kafka record."""
 
 from __future__ import annotations
 
@@ -7,5 +7,5 @@ from stream_icd.wire.message import Message
 
 
 def outgoing(topic: str, message: Message, partition: int | None = None) -> OutgoingRecord:
-    """The message as a record for a topic; its key chooses the partition where none is given."""
+    """Return the message as a record for a topic; by default its key selects the partition."""
     return OutgoingRecord(topic, message.value, message.key, message.headers, partition)

@@ -1,4 +1,4 @@
-"""Which partition a snapshot goes to: its graph's, where order is kept, or any."""
+"""Chooses the partition of a snapshot: by graph, which keeps order, or by snapshot."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from stream_icd.snapshot import Snapshot
 PartitionBy = Literal["graph", "snapshot"]
 
 PartitionOf = Callable[[Snapshot], int | None]
-"""The partition of a snapshot; None: the one that its key, the graph's name, chooses."""
+"""Returns a snapshot's partition; None: the key (the graph's name) selects it."""
 
 
 def by_graph(_snapshot: Snapshot) -> None:
-    """All snapshots of a graph in one partition, in order."""
+    """Send all snapshots of a graph to one partition, in order."""
 
 
 def by_snapshot(n_partitions: int) -> PartitionOf:
-    """The snapshots of a graph spread evenly, each always in the same place, by its id."""
+    """Spread a graph's snapshots evenly; a snapshot's id always selects the same partition."""
 
     def partition_of(snapshot: Snapshot) -> int:
         digest = blake2b(snapshot.id.encode(), digest_size=8).digest()
@@ -31,9 +31,9 @@ def by_snapshot(n_partitions: int) -> PartitionOf:
 
 
 def partitioning(settings: KafkaSettings, by: PartitionBy, topic: str = SNAPSHOTS) -> PartitionOf:
-    """How snapshots are spread over `topic`.
+    """Return how snapshots are distributed over the partitions of `topic`.
 
     Raises:
-        TopicMissing, BrokerUnavailable: as their texts say.
+        TopicMissing, BrokerUnavailable: see these classes.
     """
     return by_graph if by == "graph" else by_snapshot(describe_topic(settings, topic).partitions)

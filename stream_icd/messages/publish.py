@@ -1,4 +1,4 @@
-"""From a source to Kafka: each snapshot sent once, at a rate, and every send checked."""
+"""Publishes a source to Kafka: each snapshot once, at a limited rate; all deliveries checked."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from stream_icd.wire.snapshots import encode_snapshot
 
 
 class Sends(Protocol):
-    """Where records go: `stream_icd.kafka.publisher.Publisher`, or a list in a test."""
+    """Accepts records: `stream_icd.kafka.publisher.Publisher`, or a list in a test."""
 
     def send(self, record: OutgoingRecord) -> None: ...
 
@@ -27,7 +27,7 @@ class Sends(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """What was sent and acknowledged, and how many snapshots were there before."""
+    """Counts of what was sent and acknowledged, and of the snapshots that were already there."""
 
     snapshots: int
     labels: int
@@ -39,7 +39,7 @@ class Published:
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """At most `rate` snapshots a second (None: as fast as they come), by this clock."""
+    """At most `rate` snapshots per second (None: unlimited), by this clock."""
 
     rate: float | None
     monotonic: Callable[[], float]
@@ -70,22 +70,22 @@ def publish_source(
     on_sent: Callable[[Snapshot], None] = lambda _snapshot: None,
     on_already: Callable[[Snapshot], None] = lambda _snapshot: None,
 ) -> Published:
-    """Send a source's snapshots, and their labels where known; returns when all are acknowledged.
+    """Send a source's snapshots, and their labels if known; return when all are acknowledged.
 
-    Labels go first, so that whoever reads a snapshot finds its labels sent.
+    Labels are sent first, so that they are available when a reader gets the snapshot.
 
     Args:
-        limit: stop after so many snapshots were sent.
+        limit: stop after sending this number of snapshots.
         already: snapshots that are in the topic; they are not sent again.
-        stop: looked at before each snapshot; what was begun is sent whole.
-        labels_topic: None: labels are not sent.
-        partition_of: where each goes; labels go where their graph's do.
-        claim_check: makes a record fit its topic, as `ClaimCheck`; by default, what does not is
-            refused.
+        stop: checked before each snapshot; a started snapshot is sent completely.
+        labels_topic: topic of the labels; None: labels are not sent.
+        partition_of: returns a snapshot's partition; labels are partitioned by graph.
+        claim_check: makes a record fit its topic, as `ClaimCheck`; by default, a record that is
+            too large is refused.
         on_sent, on_already: called with each snapshot, for a progress bar.
 
     Raises:
-        DeliveryFailed, MessageTooLarge: a record was not acknowledged; nothing is passed over.
+        DeliveryFailed, MessageTooLarge: a record was not acknowledged; no record is skipped.
     """
     counts = dict.fromkeys(("snapshots", "labels", "nodes", "edges", "bytes", "already_sent"), 0)
     started = pace.monotonic()
@@ -104,8 +104,8 @@ def publish_source(
         partition = partition_of(snapshot)
         sends.send(claim_check(outgoing(snapshots_topic, message, partition)))
         if partition is not None:
-            # Partitions have no order among them: a crash must not leave a window in one while
-            # that before it, on its way to another, is lost. Who goes on goes on after the last.
+            # There is no order between partitions: a crash must not leave a window in one partition
+            # while an earlier window for another is lost: a restart continues after the last one.
             sends.flush()
         counts["snapshots"] += 1
         counts["nodes"] += snapshot.n_nodes

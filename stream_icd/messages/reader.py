@@ -1,4 +1,4 @@
-"""Reading a message of the wire contract: its bytes, wherever they are, within limits."""
+"""Reads messages of the wire contract, including claimed values, within size limits."""
 
 from __future__ import annotations
 
@@ -18,35 +18,35 @@ Decode = Callable[[bytes | None, bytes | None, Headers, Limits], Content]
 
 @dataclass(frozen=True, slots=True)
 class MessageReader:
-    """How to read what others sent.
+    """Reads messages of other programs.
 
     Attributes:
-        claims: where the bytes of large messages are; by default from the environment.
-        limits: what a message may make us allocate; by default from the environment.
+        claims: the claim store; by default from the environment.
+        limits: maximum sizes of a message; by default from the environment.
     """
 
     claims: ClaimSettings = field(default_factory=ClaimSettings)
     limits: Limits = field(default_factory=Limits)
 
     def whole(self, record: Record) -> Record:
-        """The record as if its message held its bytes itself; see `redeem`.
+        """Return the record with its claimed value; see `redeem`.
 
         Raises:
-            BadClaim, LimitExceeded, StoreUnreachable: as `redeem`.
+            BadClaim, LimitExceeded, StoreUnreachable: see `redeem`.
         """
         return redeem(record, self.claims, self.limits)
 
     def decoded(self, record: Record, decode: Decode[Content]) -> Content:
-        """What a record holds, or claims, by one of the wire contract's decoders.
+        """Decode a record's value, or the value that it claims.
 
         Raises:
-            BadInput: as `decode` and `redeem`.
-            StoreUnreachable: as `redeem`.
+            BadInput: see `decode` and `redeem`.
+            StoreUnreachable: see `redeem`.
         """
         whole = self.whole(record)
         return decode(whole.key, whole.value, whole.headers, self.limits)
 
 
 def reader_of(claims: ClaimSettings | None, limits: Limits | None) -> MessageReader:
-    """A reader with these settings; None: from the environment."""
+    """Return a reader with these settings; None: from the environment."""
     return MessageReader(claims or ClaimSettings(), limits or Limits())

@@ -1,7 +1,7 @@
-"""What a topic holds already, so that a producer that is started again goes on where it was.
+"""The snapshots that a topic already holds, so that a restarted producer continues.
 
-The topic itself is the state: it holds what was acknowledged, and nothing else, whatever became of
-the process that sent it.
+The topic itself is the only state: it holds exactly what was acknowledged, however the producer
+ended.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from stream_icd.wire.limits import Limits
 from stream_icd.wire.snapshots import SNAPSHOT_TYPE
 
 Name = tuple[str, str]
-"""Source and id: what identifies an event, says CloudEvents."""
+"""Source and id, which identify an event in CloudEvents."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +31,11 @@ class SentBefore:
     """The snapshots of a topic, by their headers.
 
     Attributes:
-        names: of the snapshots of each graph, and the hash of the content that each has now; empty
-            where its producer did not say it.
-        ends: the latest end of a window of each graph; none that is too far ahead of `now`.
+        names: source and id of each graph's snapshots, with the hash of the current content; empty
+            if the producer did not send it.
+        ends: the latest window end of each graph, except windows too far ahead of `now`.
         now: when the topic was read.
-        limits: what a message may hold.
+        limits: maximum sizes of a message.
         correct: whether a snapshot that is there with other content counts as missing.
     """
 
@@ -46,20 +46,20 @@ class SentBefore:
     correct: bool = False
 
     def __contains__(self, snapshot: object) -> bool:
-        """Whether this snapshot is there: of its graph, from its source, with its id."""
+        """Return whether the topic holds this snapshot: same graph, source and id."""
         if not isinstance(snapshot, Snapshot) or self._content(snapshot) is None:
             return False
         return not (self.correct and self.is_changed(snapshot))
 
     def is_changed(self, snapshot: Snapshot) -> bool:
-        """Whether the topic holds it with other content."""
+        """Return whether the topic holds the snapshot with other content."""
         return self._content(snapshot) not in (None, "", snapshot.content)
 
     def _content(self, snapshot: Snapshot) -> str | None:
         return self.names.get(snapshot.graph, {}).get((snapshot.source, snapshot.id))
 
     def add(self, record: Record) -> None:
-        """Take note of a record; one that is no snapshot says nothing."""
+        """Add a record; records that are not snapshots are ignored."""
         try:
             fields = EventHeaders(record.headers, SNAPSHOT_TYPE, self.limits, BadInput)
             graph = graph_of(record.key, self.limits, BadInput)
@@ -74,13 +74,13 @@ class SentBefore:
 def read_sent_before(
     settings: KafkaSettings, topic: str = SNAPSHOTS, *, correct: bool = False
 ) -> SentBefore:
-    """What `topic` holds now; reads all of it.
+    """Read all of `topic`; return the snapshots that it holds now.
 
     Args:
-        correct: as the attribute of `SentBefore`.
+        correct: see `SentBefore`.
 
     Raises:
-        TopicMissing, BrokerUnavailable: as their texts say.
+        TopicMissing, BrokerUnavailable: see these classes.
     """
     found = SentBefore(correct=correct)
     with open_reader(settings, topic, until="end") as records:

@@ -1,4 +1,4 @@
-"""A part of a topic: from a time or an offset to another."""
+"""A range of a topic, between two times or offsets."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from stream_icd.kafka.stop import Stop
 from stream_icd.times import parse_utc
 
 Position = datetime | dict[int, int] | None
-"""A time by the records' timestamps; the offset in each partition; None for the very end of it."""
+"""A time (record timestamps); an offset for each partition; None for the beginning or end."""
 
 
 class Placed(Protocol):
-    """What a record is, or what is known of one."""
+    """The position of a record in a topic."""
 
     @property
     def partition(self) -> int: ...
@@ -35,12 +35,12 @@ class Placed(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class TopicRange:
-    """The records from `start` up to, not including, `end`.
+    """The records from `start` to `end`, exclusive.
 
-    Where a position names partitions, only those are read.
+    If a position names partitions, only those are read.
 
     Raises:
-        BadSettings: both positions name partitions, and not the same ones.
+        BadSettings: both positions name partitions, and they differ.
     """
 
     topic: str
@@ -53,7 +53,7 @@ class TopicRange:
             raise BadSettings("--from and --to name different partitions: give the same ones")
 
     def holds(self, record: Placed) -> bool:
-        """Whether a record of the topic is one of them."""
+        """Return whether a record of the topic is in the range."""
         for position in (self.start, self.end):
             if isinstance(position, dict) and record.partition not in position:
                 return False
@@ -71,10 +71,10 @@ def _is_before(record: Placed, position: datetime | dict[int, int]) -> bool:
 def read_range(
     settings: KafkaSettings, part: TopicRange, stop: Stop | None = None
 ) -> Iterator[Iterator[Record]]:
-    """The records of a part of a topic, of what it holds now, until `stop`.
+    """Give the records of the range that the topic holds now, until `stop`.
 
     Raises:
-        TopicMissing, OffsetGone, BrokerUnavailable, BadSettings: as `open_reader`.
+        TopicMissing, OffsetGone, BrokerUnavailable, BadSettings: see `open_reader`.
     """
     start: Start = "beginning" if part.start is None else part.start
     with open_reader(settings, part.topic, start=start, until="end", stop=stop) as records:
@@ -82,10 +82,10 @@ def read_range(
 
 
 def parse_position(option: str, text: str | None, n_partitions: int) -> Position:
-    """`OFFSET`, `PARTITION:OFFSET,…`, or a day or a time (UTC, where it names no zone).
+    """Parse `OFFSET`, `PARTITION:OFFSET,…`, or a date or time (UTC by default).
 
     Raises:
-        BadSettings: it is none of these, or an offset alone where there are several partitions.
+        BadSettings: the text is none of these, or a single offset for several partitions.
     """
     if text is None:
         return None
