@@ -1,1 +1,1 @@
-"""Records that could not be processed: written, found, shown, sent again."""
+"""Records that could not be processed: write, find, show and resend them."""

@@ -1,9 +1,9 @@
-"""What a dead-letter topic holds: which records, why, and which of them were sent again.
+"""Contents of a dead-letter topic: which records, why, and which of them were resent.
 
-A record that several workers could not read, or one more than once, has several dead letters.
+A record has several dead letters if several workers could not read it, or one failed repeatedly.
 
-The topic is the only state. A dead letter that was sent again is marked in it by a record that
-comes after it in its partition, so all of a topic is read to know what was not.
+The topic is the only state. A resent dead letter is marked by a later record in its partition, so
+the whole topic must be read to find those that were not resent.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ RETRIED_AT = "icd_dlq_retried_at"
 RETRIED_TO = "icd_dlq_retried_to"
 
 CALENDAR = datetime(1, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, tzinfo=UTC)
-"""The first and the last day that a record's timestamp, any 64 bits, is shown as."""
+"""Range of days shown for a record's timestamp, which may be any 64-bit number."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """What is known of a record that was dead-lettered; all but its value.
+    """A dead-lettered record, without its value.
 
     Attributes:
-        headers: as its producer sent them.
-        added: why it was dead-lettered: the headers that were added, by name.
-        size: bytes of its value; None where that is null.
+        headers: the producer's headers.
+        added: the added headers, by name, which say why it was dead-lettered.
+        size: size of its value in bytes; None if the value is null.
     """
 
     topic: str
@@ -48,65 +48,65 @@ class DeadLetter:
 
     @property
     def place(self) -> str:
-        """Where it is, as lists and error messages say it."""
+        """Position of the dead letter, as in lists and error messages."""
         return f"{self.topic}[{self.partition}]@{self.offset}"
 
     @property
     def came_from(self) -> str | None:
-        """Where it was read before it was dead-lettered, as that reader's log says it."""
+        """Position of the dead-lettered record, as in its worker's log."""
         parts = (self.added.get(f"icd_dlq_{name}") for name in ("topic", "partition", "offset"))
         topic, partition, offset = parts
         return f"{topic}[{partition}]@{offset}" if topic else None
 
     @property
     def origin(self) -> str:
-        """Where the record lay when first dead-lettered: the same for all its dead letters."""
+        """Position of the record when first dead-lettered: the same for all its dead letters."""
         return self.added.get(ORIGIN) or self.came_from or self.place
 
     @property
     def at(self) -> datetime:
-        """When it was dead-lettered; a time that no calendar has is the first or last of ours."""
+        """When it was dead-lettered; a time out of range becomes the first or last valid time."""
         first, last = (round(one.timestamp() * 1000) for one in CALENDAR)
         return datetime.fromtimestamp(min(max(self.timestamp_ms, first), last) / 1000, UTC)
 
     @property
     def graph(self) -> str | None:
-        """The graph's name, where the key is one."""
+        """The graph's name, if the key is valid."""
         return _text(self.key)
 
     @property
     def snapshot_id(self) -> str | None:
-        """The id of its event, where there is one that can be read."""
+        """The CloudEvents id, if it can be read."""
         return _text(dict(self.headers).get("ce_id"))
 
     @property
     def stage(self) -> str:
-        """What was being done with it."""
+        """The processing stage that failed."""
         return self.added.get("icd_dlq_stage", "")
 
     @property
     def exception(self) -> str:
-        """The kind of error."""
+        """The type of the error."""
         return self.added.get("icd_dlq_exception", "")
 
     @property
     def message(self) -> str:
-        """What is wrong."""
+        """The error message."""
         return self.added.get("icd_dlq_message", "")
 
     @property
     def attempt(self) -> int:
-        """How many times it has been dead-lettered, this time included."""
+        """How many times it has been dead-lettered, including this one."""
         return max(1, count_of(self.added.get(ATTEMPT, "")))
 
 
 @dataclass(frozen=True, slots=True)
 class BadRecord:
-    """One record that was dead-lettered.
+    """A record that was dead-lettered.
 
     Attributes:
         letters: its dead letters, at least one, in the order in which they are read.
-        retried: each time that it was sent again.
+        retried: every time that it was resent.
     """
 
     letters: Sequence[DeadLetter]
@@ -114,42 +114,42 @@ class BadRecord:
 
     @property
     def origin(self) -> str:
-        """Where it lay when it was first dead-lettered."""
+        """Position of the record when it was first dead-lettered."""
         return self.letters[0].origin
 
     @property
     def first(self) -> DeadLetter:
-        """The dead letter to send again: one of the very record that lay there, if it is left.
+        """The dead letter to resend: one of the record at the origin itself, if there still is one.
 
-        Where a record lay, its worker says; that another was that record before, its producer may
-        say of anything.
+        The worker sets the position of a dead-lettered record. A producer can claim any
+        origin for its record.
         """
         return next((one for one in self.letters if one.came_from == self.origin), self.letters[0])
 
     @property
     def latest(self) -> DeadLetter:
-        """The last one."""
+        """The last dead letter."""
         return max(self.letters, key=lambda one: (one.attempt, one.timestamp_ms, one.offset))
 
     @property
     def attempt(self) -> int:
-        """How many times it has been tried and dead-lettered."""
+        """How many times it has been dead-lettered."""
         return self.latest.attempt
 
     @property
     def stages(self) -> tuple[str, ...]:
-        """What was being done with it, by any of its workers."""
+        """The processing stages that failed, for all of its workers."""
         return tuple(dict.fromkeys(one.stage for one in self.letters))
 
     @property
     def was_sent_again(self) -> bool:
-        """Whether it was, also where retention has removed the marker."""
+        """Whether it was resent, even if retention has deleted the marker."""
         return bool(self.retried) or self.attempt > 1
 
 
 @dataclass(frozen=True, slots=True)
 class Retried:
-    """When a dead letter was sent again, and to which topic."""
+    """When a dead letter was resent, and to which topic."""
 
     at: str
     to: str
@@ -157,10 +157,10 @@ class Retried:
 
 @dataclass(frozen=True, slots=True)
 class DeadLetterBox:
-    """The dead letters of a topic, in the order in which they are read, and what came of them.
+    """The dead letters of a topic, in the order in which they are read, and their retries.
 
     Attributes:
-        retried: for the origins of those that were sent again: each time.
+        retried: for each origin of a resent record, all times that it was resent.
     """
 
     letters: Sequence[DeadLetter]
@@ -168,7 +168,7 @@ class DeadLetterBox:
 
     @property
     def records(self) -> list[BadRecord]:
-        """The records that were dead-lettered, in the order of their first dead letters."""
+        """The dead-lettered records, in the order of their first dead letters."""
         by_origin: dict[str, list[DeadLetter]] = {}
         for letter in self.letters:
             by_origin.setdefault(letter.origin, []).append(letter)
@@ -176,7 +176,7 @@ class DeadLetterBox:
 
 
 def dead_letter_of(record: Record) -> DeadLetter:
-    """What is known of a record of a dead-letter topic."""
+    """Return the dead letter in a record of a dead-letter topic."""
     headers, added = split_headers(record.headers)
     size = None if record.value is None else len(record.value)
     stamp = record.timestamp_ms
@@ -186,7 +186,7 @@ def dead_letter_of(record: Record) -> DeadLetter:
 
 
 def retried_marker(letter: DeadLetter, to: str, at: datetime) -> OutgoingRecord:
-    """The record that says, in the dead letter's own partition, that it was sent again."""
+    """Return the marker for the dead letter's own partition, which says that it was resent."""
     said = {
         RETRIED: letter.origin,
         RETRIED_AT: at.astimezone(UTC).isoformat().replace("+00:00", "Z"),
@@ -195,7 +195,7 @@ def retried_marker(letter: DeadLetter, to: str, at: datetime) -> OutgoingRecord:
     return OutgoingRecord(
         topic=letter.topic,
         key=letter.key,
-        value=b"",  # not null: that would delete what has this key, were the topic compacted
+        value=b"",  # not null, which would delete records with this key in a compacted topic
         headers=tuple((name, text.encode()) for name, text in said.items()),
         partition=letter.partition,
     )
@@ -207,14 +207,14 @@ def read_dead_letters(
     until: Literal["end", "settled"] = "end",
     stop: Stop | None = None,
 ) -> DeadLetterBox:
-    """All that the dead-letter topic `topic` holds; their values are not kept.
+    """Read all dead letters of the dead-letter topic `topic`, without their values.
 
     Args:
-        until: as `open_reader`'s.
-        stop: read no further once it is set.
+        until: see `open_reader`.
+        stop: stop reading when it is set.
 
     Raises:
-        TopicMissing, BrokerUnavailable: as their texts say.
+        TopicMissing, BrokerUnavailable: see these classes.
     """
     letters: list[DeadLetter] = []
     retried: dict[str, list[Retried]] = {}
@@ -230,12 +230,12 @@ def read_dead_letters(
 def read_again(
     settings: KafkaSettings, letters: Collection[DeadLetter], stop: Stop | None = None
 ) -> Iterator[tuple[DeadLetter, Record]]:
-    """Some dead letters of one topic, one after the other, each as the record that came.
+    """Read some dead letters of one topic, in order, as the original records.
 
-    What retention has removed meanwhile is not among them, nor what comes after `stop` is set.
+    Records that retention has deleted are left out, as are those after `stop` is set.
 
     Raises:
-        TopicMissing, BrokerUnavailable: as their texts say.
+        TopicMissing, BrokerUnavailable: see these classes.
     """
     wanted = {letter.place: letter for letter in letters}
     if not wanted:
@@ -251,7 +251,7 @@ def read_again(
 
 
 def marked(record: Record) -> tuple[str, Retried] | None:
-    """What a marker says: of which record, by its origin, and what came of it."""
+    """Return the record (its origin) that a marker is about, and the retry; None: no marker."""
     headers = dict(record.headers)
     if record.value or RETRIED not in headers or split_headers(record.headers)[1]:
         return None

@@ -1,4 +1,4 @@
-"""Which dead letters are meant: by their places, or by what is known of them."""
+"""Selects dead letters: by position, or by their attributes."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _SHORT = re.compile(r"(?P<partition>\d+):(?P<offset>\d+)")
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Which dead letters of a topic are meant: those that all of these fit.
+    """A selection of dead letters of a topic: those that match all criteria.
 
     Attributes:
-        part: those in this part of the dead-letter topic.
-        places: where they are, where they came from, or where the record lay when it was first
-            dead-lettered; by default anywhere.
+        part: those in this range of the dead-letter topic.
+        places: positions of the dead letter, of the dead-lettered record, or of the record when it
+            was first dead-lettered; by default any.
     """
 
     part: TopicRange
@@ -32,7 +32,7 @@ class Choice:
     exception: str | None = None
 
     def holds(self, letter: DeadLetter) -> bool:
-        """Whether this one is meant."""
+        """Return whether a dead letter is selected."""
         return (
             self.part.holds(letter)
             and (not self.places or not self.places.isdisjoint(_places(letter)))
@@ -41,10 +41,10 @@ class Choice:
         )
 
     def records(self, box: DeadLetterBox) -> list[BadRecord]:
-        """The records of which any dead letter is meant.
+        """Return the records with a selected dead letter.
 
         Raises:
-            BadSettings: as `of`.
+            BadSettings: see `of`.
         """
         chosen = {letter.place for letter in self.of(box)}
         return [
@@ -54,11 +54,10 @@ class Choice:
         ]
 
     def of(self, box: DeadLetterBox) -> list[DeadLetter]:
-        """The dead letters that are meant.
+        """Return the selected dead letters.
 
         Raises:
-            BadSettings: there is nothing at one of the places, or dead letters of other graphs
-                only.
+            BadSettings: there is no dead letter at a position, or only those of other graphs.
         """
         chosen = [letter for letter in box.letters if self.holds(letter)]
         known = {place for letter in box.letters for place in _places(letter)}
@@ -82,15 +81,15 @@ def _places(letter: DeadLetter) -> set[str | None]:
 
 
 def parse_places(texts: Collection[str], topic: str) -> tuple[str, frozenset[str]]:
-    """The dead-letter topic, and the places in it, that are asked for.
+    """Return the dead-letter topic, and the requested positions in it.
 
     Args:
         texts: each `PARTITION:OFFSET` in the dead-letter topic, or `TOPIC[PARTITION]@OFFSET` in
-            it or in the topic whose records it takes, as lists and logs say it.
-        topic: whose dead letters, where a place does not say so.
+            it or in the topic that it belongs to, as in lists and logs.
+        topic: the topic of dead letters, for positions without one.
 
     Raises:
-        BadSettings: one is neither, or they are of several topics.
+        BadSettings: a text is neither, or the positions are in several topics.
 
     >>> parse_places(["0:7"], "icd.snapshots.v1")
     ('icd.snapshots.v1.dlq', frozenset({'icd.snapshots.v1.dlq[0]@7'}))
@@ -106,7 +105,7 @@ def parse_places(texts: Collection[str], topic: str) -> tuple[str, frozenset[str
 
 
 def dead_letters_of(topic: str) -> str:
-    """The dead-letter topic of a topic, or itself if it is one."""
+    """Return the dead-letter topic of a topic, or the topic itself if it is one."""
     return topic if is_dead_letter_topic(topic) else dead_letter_topic(topic)
 
 

@@ -1,4 +1,4 @@
-"""What a dead letter holds: whether it could be read today, and its table if it has one."""
+"""Contents of a dead letter: whether it is valid now, and its table if it has one."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ DECODERS: dict[str, Callable[..., Any]] = {
 
 
 def verdict(record: Record, reader: MessageReader) -> str:
-    """Whether it keeps the contract of its kind as it would be read here, or what is wrong."""
+    """Return whether it is a valid message with the current settings, or what is wrong."""
     kind = dict(record.headers).get("ce_type", b"").decode(errors="replace")
     decode = DECODERS.get(kind, decode_snapshot)
     try:
@@ -43,7 +43,7 @@ def verdict(record: Record, reader: MessageReader) -> str:
 
 
 def first_rows(record: Record, reader: MessageReader) -> Iterator[str]:
-    """Columns and first rows of what it holds or claims, if that is an Arrow stream of any kind."""
+    """Yield columns and first rows of its value (or claimed value), if it is an Arrow stream."""
     try:
         whole = reader.whole(record)
         table = read_table(whole.value or b"", None, reader.limits, BadInput)

@@ -1,4 +1,4 @@
-"""Setting a bad record aside, whole and labelled, so that the stream goes on."""
+"""Dead-letters bad records, complete and labelled, so that the stream continues."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from stream_icd.printable import shortened
 from stream_icd.wire.claim import NAMES as CLAIM_HEADERS
 
 ATTEMPT = "icd_dlq_attempt"
-"""How many times a record has been dead-lettered. It goes with one that is sent again, so that a
-record that goes round in circles is seen."""
+"""How many times a record has been dead-lettered. A resent record keeps this header, so that
+repeated failures are visible."""
 
 ORIGIN = "icd_dlq_origin"
-"""Where a record lay when it was first dead-lettered: `topic[partition]@offset`, the same for all
-its dead letters. It goes with one that is sent again, too."""
+"""Position of a record when first dead-lettered: `topic[partition]@offset`, the same for all
+its dead letters. A resent record keeps this header, too."""
 
 MOST_MESSAGE = 1000
-"""Characters of what is wrong that a dead letter carries."""
+"""Maximum length of the error message in a dead letter, in characters."""
 
 ADDED = (
     "icd_dlq_topic",
@@ -36,10 +36,10 @@ _PLACE = re.compile(r"[A-Za-z0-9._-]{1,249}\[\d{1,10}\]@\d{1,19}", re.ASCII)
 
 
 def dead_letter(record: Record, stage: str, error: BadInput) -> OutgoingRecord:
-    """The record for `<topic>.dlq`: raw bytes and headers untouched, ours added.
+    """Return the record for `<topic>.dlq`: value and headers unchanged, with headers added.
 
     Args:
-        stage: what was being done, such as `decode`.
+        stage: the processing stage, such as `decode`.
     """
     as_it_came = tuple(header for header in record.headers if header[0] not in (ATTEMPT, ORIGIN))
     why = (
@@ -65,9 +65,9 @@ def dead_letter(record: Record, stage: str, error: BadInput) -> OutgoingRecord:
 
 
 def split_headers(headers: Headers) -> tuple[Headers, dict[str, str]]:
-    """A dead letter's headers as they came, and what was added at their end.
+    """Return a dead letter's original headers, and the headers added at their end.
 
-    A claim behind that belongs to its value, and so to what came.
+    Claim headers after those belong to the value, and so to the original headers.
     """
     came, claim = list(headers), list[tuple[str, bytes]]()
     while came and came[-1][0] in CLAIM_HEADERS:
@@ -80,17 +80,17 @@ def split_headers(headers: Headers) -> tuple[Headers, dict[str, str]]:
 
 
 def count_of(text: str) -> int:
-    """A number of attempts; 0 for what is none."""
+    """Return a number of attempts; 0 if the text is not a number."""
     return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
 
 
 def was_sent_again(record: Record) -> bool:
-    """Whether a record was dead-lettered before, and sent again by somebody who looked at it."""
+    """Return whether a record was dead-lettered before, and an operator resent it."""
     return _attempts_before(record.headers) > 0
 
 
 def _attempts_before(headers: Headers) -> int:
-    """How often a record was dead-lettered before."""
+    """Return how many times a record was dead-lettered before."""
     return max(map(count_of, _texts(headers, ATTEMPT)), default=0)
 
 
@@ -104,12 +104,12 @@ def _texts(headers: Headers, wanted: str) -> list[str]:
 
 
 class DeadLetterLimit:
-    """Stops a worker that sets nearly everything aside: its input, or it, is wrong.
+    """Stops a worker that dead-letters nearly all records: its input or settings are wrong.
 
-    Looks at the last `window` records, once there are so many of them.
+    It checks the last `window` records, once there are that many.
 
     Args:
-        share: the largest share of dead letters among them that is still taken for bad luck.
+        share: the maximum fraction of dead letters among them.
     """
 
     def __init__(self, share: float = 0.5, window: int = 50) -> None:
@@ -122,7 +122,7 @@ class DeadLetterLimit:
         self._recent: deque[bool] = deque(maxlen=window)
 
     def count(self, *, dead: bool, reason: str = "") -> None:
-        """Note one record's fate.
+        """Count one record.
 
         Raises:
             TooManyDeadLetters: too many of the last `window` records were dead letters.

@@ -1,4 +1,4 @@
-"""Sending dead-lettered records again, each record once: what was sent is marked where it lies."""
+"""Resends dead-lettered records, each once: a marker in the topic records each retry."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ from stream_icd.messages.claim_check import ClaimCheck
 from stream_icd.messages.publish import Pace
 from stream_icd.sources.source import Stop
 
-# A transaction takes so many, or ends with the one that reaches so many bytes.
+# A transaction ends at this number of records, or with the record that reaches the byte limit.
 TOGETHER = 50
 TOGETHER_BYTES = 16 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a retry would do.
+    """The actions of a retry.
 
     Attributes:
-        records: those to send, with the topic that each goes to.
-        already: how many of those that were chosen have been sent again before.
+        records: the records to send, each with its target topic.
+        already: how many of the selected records have been resent before.
     """
 
     records: Sequence[tuple[BadRecord, str]]
@@ -44,23 +44,23 @@ class Plan:
 
     @property
     def targets(self) -> Counter[str]:
-        """How many go to each topic."""
+        """Number of records for each topic."""
         return Counter(target for _, target in self.records)
 
 
 def plan_retry(
     box: DeadLetterBox, choice: Choice, *, to: str | None = None, again: bool = False
 ) -> Plan:
-    """Which records are to be sent, and where; each once, however many dead letters it has.
+    """Return which records to send, and where; each once, however many dead letters it has.
 
     Args:
-        to: a topic for all of them; by default each goes where it came from.
-        again: also those that have been sent again before, whether they were dead-lettered anew or
-            not.
+        to: a topic for all of them; by default each is sent to the topic it came from.
+        again: include records that have been resent before, whether they were dead-lettered again
+            or not.
 
     Raises:
-        BadSettings: no dead letter is chosen, though there are some; or one does not say where
-            it came from.
+        BadSettings: dead letters exist, but none is selected; or one does not say where it came
+            from.
     """
     chosen = choice.records(box)
     if box.letters and not chosen:
@@ -73,10 +73,10 @@ def plan_retry(
 
 
 def check_targets(settings: KafkaSettings, plan: Plan) -> None:
-    """See that there is a topic for each record.
+    """Check that the target topic of each record exists.
 
     Raises:
-        TopicMissing: there is none; the message says how many would go there.
+        TopicMissing: one does not exist; the message says how many records would be sent there.
     """
     for target, count in plan.targets.items():
         try:
@@ -89,21 +89,21 @@ def check_targets(settings: KafkaSettings, plan: Plan) -> None:
 
 
 def open_retry_sink(settings: KafkaSettings, topic: str) -> Sink:
-    """What a retry of the dead-letter topic `topic` publishes with, one retry at a time.
+    """Return the sink for a retry of the dead-letter topic `topic`, one retry at a time.
 
-    Where the broker keeps transactions, whatever another retry of this topic has begun and not
-    finished is undone when this returns, and it can finish nothing any more. So read the topic
-    afterwards ("settled"), and what is not marked in it has not been sent.
+    On a broker with transactions, this call aborts unfinished transactions of other retries of this
+    topic, and those retries can commit nothing more. So read the topic afterwards ("settled");
+    records without a marker have not been sent.
 
     Raises:
-        BrokerUnavailable: nobody answers.
+        BrokerUnavailable: no broker answers.
     """
     return open_sink(settings, resolve(settings, Delivery.AUTO), "stream-icd-retry", topic)
 
 
 @dataclass(slots=True)
 class Retry:
-    """What a retry did: how many were sent, and, of those that could not be, why not."""
+    """Result of a retry: how many records were sent, and why others could not be sent."""
 
     sent: int = 0
     refused: dict[str, str] = field(default_factory=dict)
@@ -118,17 +118,17 @@ def retry(
     stop: Stop,
     on_sent: Callable[[int], None] = lambda _: None,
 ) -> Retry:
-    """Send the records of a plan, in the order in which they lie, each with its marker.
+    """Send the records of a plan, in the order of the topic, each with its marker.
 
-    On a broker with transactions both become visible together, or neither; on another the marker
-    follows, so that a retry that was killed in between sends up to `TOGETHER` of them twice.
+    On a broker with transactions both become visible together, or neither; on others the marker
+    follows, so that a killed retry may send up to `TOGETHER` records twice.
 
     Args:
-        stop: looked at between transactions.
-        on_sent: called with how many have been sent just now, for a progress bar.
+        stop: checked between transactions.
+        on_sent: called with the number of records just sent, for a progress bar.
 
     Raises:
-        DeliveryFailed, BrokerUnavailable, StoreUnreachable, StoreUnwritable: what was sent is
+        DeliveryFailed, BrokerUnavailable, StoreUnreachable, StoreUnwritable: sent records are
             marked; run it again.
         NameTaken: another retry of the topic has taken over.
     """
@@ -154,7 +154,7 @@ class _Sendable:
 def _sendable(
     settings: KafkaSettings, plan: Plan, sink: Sink, done: Retry, stop: Stop
 ) -> Iterator[_Sendable]:
-    """Each record as it will be sent; one that its topic does not take is noted and left."""
+    """Yield the records to send; note and skip those that their topic cannot take."""
     planned, claim_check = (
         {record.first.place: (record, to) for record, to in plan.records},
         ClaimCheck(settings),
