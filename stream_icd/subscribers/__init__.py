@@ -1,1 +1,1 @@
-"""Reading results: communities and events, once each, in order, and what is missing."""
+"""Read results: communities and events, each once, in order, with gaps reported."""

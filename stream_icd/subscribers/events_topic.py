@@ -1,4 +1,4 @@
-"""The topic of events, read as a tracker's memory."""
+"""Reads the events topic, which is the only state of a tracker."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from stream_icd.wire.events import decode_events, is_late
 
 @dataclass(frozen=True, slots=True)
 class Forgotten:
-    """An operator has made a graph start anew: a record of its key without a value says so.
+    """An operator has reset a graph, with a record that has the graph's key and no value.
 
     Attributes:
-        first_id: the first stable id that was never given in this graph before.
+        first_id: the first stable id that has never been used in this graph.
     """
 
     graph: str
@@ -31,16 +31,16 @@ class Forgotten:
 
 
 def forget_graph(graph: str, topic: str) -> OutgoingRecord:
-    """The record that makes trackers start a graph anew."""
+    """Return the record that makes trackers reset a graph."""
     return OutgoingRecord(topic, value=None, key=graph.encode())
 
 
 class EventsTopic:
-    """Reads what is new in the topic since it was read last; the first time, all there is.
+    """Reads the new records of the topic since the last read; the first time, all records.
 
     Args:
-        graph: look at this graph's only; None for all.
-        windows: how many of a graph's last windows are wanted.
+        graph: read only this graph's events; None for all.
+        windows: how many of a graph's last windows to return.
     """
 
     def __init__(
@@ -60,16 +60,16 @@ class EventsTopic:
         self._first_ids: dict[bytes | None, int] = {}
 
     def news(self, seen: SeenResults) -> Iterator[CommunityEvents | Forgotten]:
-        """The last tracked windows of each graph that has news, in order; `seen` learns all.
+        """Yield the last tracked windows of each graph with new events, in order; update `seen`.
 
-        Of a graph that was forgotten, `Forgotten` comes before the windows that followed.
+        If a graph was reset, `Forgotten` precedes its later windows.
 
         Raises:
-            TopicMissing, BrokerUnavailable: as their texts say.
+            TopicMissing, BrokerUnavailable: see these classes.
         """
         try:
             latest = self._read(seen)
-        except OffsetGone:  # retention overtook us; what is left is enough
+        except OffsetGone:  # retention deleted it; the remaining records suffice
             self._positions.clear()
             latest = self._read(seen)
         for records in latest.values():
@@ -101,7 +101,7 @@ class EventsTopic:
                 if not is_late(record.headers):
                     newest = latest.setdefault(record.key, deque(maxlen=self._windows + 1))
                     if newest and result_of(newest[-1]).name == result_of(record).name:
-                        newest.pop()  # it was revised
+                        newest.pop()  # replaced by this revision
                     newest.append(record)
         return latest
 

@@ -1,4 +1,4 @@
-"""The core of every subscription: each result once, in order, with what is missing reported."""
+"""The common part of all subscriptions: each result once, in order, with gaps reported."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from stream_icd.tracking.gaps import Gap, missed_windows
 
 
 class Result(Protocol):
-    """What can be followed: a result of one window."""
+    """A result of one window."""
 
     @property
     def graph(self) -> str: ...
@@ -46,12 +46,12 @@ def following(
     items: Callable[[Iterator[Published]], Iterator[Item]],
     **filters: object,
 ) -> Subscription[Item]:
-    """A subscription to the results that are asked for.
+    """Return a subscription to the requested results.
 
     Args:
-        decode: of the messages of this topic.
-        items: what to make of the results, such as leaving some out.
-        filters: by which `items` leaves results out: readers with others need another group.
+        decode: decodes the messages of this topic.
+        items: converts the results, and may filter them.
+        filters: the filters in `items`: readers with other filters need another group.
     """
     group = group_of(options.group, options.graph, model=options.model, **filters)
 
@@ -64,10 +64,10 @@ def following(
 
 @dataclass(frozen=True, slots=True)
 class _Following:
-    """One subscription at work.
+    """The state of one subscription.
 
     Attributes:
-        group: the consumer group's name in Kafka; None: nobody shares the stream.
+        group: the consumer group's name in Kafka; None: no group, every reader gets all results.
         last: the latest window of each graph.
     """
 
@@ -78,12 +78,12 @@ class _Following:
     models: MixedModels = field(default_factory=MixedModels)
 
     def results(self, decode: Decode[Published], stop: Stop) -> Iterator[Published]:
-        """Each result once, gaps reported."""
+        """Yield each result once; report gaps."""
         options, seen = self.options, SeenResults()
         superseded = self._superseded(stop)
         with self._open(stop) as records:
             for record in filter(options.want, records):
-                if record.value is None:  # an operator made the graph start anew
+                if record.value is None:  # an operator reset the graph
                     self.last.pop((record.key or b"").decode(errors="replace"), None)
                     seen.forget(record.key)
                     continue
@@ -107,9 +107,9 @@ class _Following:
         )
 
     def _superseded(self, stop: Stop) -> Callable[[Record], bool]:
-        """Tells of a record that was there already whether it is an older revision, not asked for.
+        """Return a test for past records that a newer revision replaces and that are not requested.
 
-        Only headers tell, so the past is read twice: a correction comes after what it corrects.
+        The past is read twice, headers only, because a correction follows what it corrects.
         """
         options = self.options
         start = options.start
@@ -124,7 +124,7 @@ class _Following:
     def _report_gap(self, found: Result) -> None:
         before = self.last.get(found.graph)
         if too_far_ahead(found.window, self.clock()):
-            return  # the gap before it is no gap, and those after it would not be seen
+            return  # else it would report a false gap, and hide later ones
         if before is not None and found.window.end <= before.end:
             return  # late, or the same window by another model
         if before is not None and (missed := missed_windows(before, found.window)):
@@ -132,7 +132,7 @@ class _Following:
         self.last[found.graph] = found.window
 
     def _report_models(self, found: Result) -> None:
-        """Warn of a graph that two models take turns in."""
+        """Warn of a graph with alternating results of two models."""
         if said := self.models.look_at(found.graph, found.model):
             import structlog
 
@@ -140,7 +140,7 @@ class _Following:
 
 
 def _limited(items: Iterator[Item], limit: int | None, stop: Event) -> Generator[Item, None, None]:
-    """At most `limit`; the last one counts as received, too, once another is asked for."""
+    """Yield at most `limit` items; the last is acknowledged when another one is requested."""
     for taken, item in enumerate(items, start=1):
         yield item
         if taken == limit:

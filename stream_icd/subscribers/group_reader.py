@@ -1,4 +1,4 @@
-"""Read a topic as one of a consumer group, one record after the other."""
+"""Reads a topic as a member of a consumer group, one record at a time."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ LOOK_EVERY_S = 0.2
 
 
 def group_of(name: str | None, graph: str | None, **filters: object) -> str | None:
-    """The consumer group of the readers that gave this name and these filters; None without a name.
+    """Return the consumer group of readers with this name and these filters; None without a name.
 
-    A group's position passes what one of its members leaves out. So readers with different
+    A group's position also passes records that a member filters out. So readers with different
     filters need different groups, or they would lose each other's records.
 
     >>> group_of("dashboard", "as733", model="as", event=None)
@@ -33,7 +33,7 @@ def group_of(name: str | None, graph: str | None, **filters: object) -> str | No
 
 
 class _LeftEarly(Exception):
-    """The reader went away with a record in hand, which therefore is not committed."""
+    """The reader stopped while processing a record, which therefore is not committed."""
 
 
 @contextmanager
@@ -42,11 +42,11 @@ def open_group_reader(
 ) -> Iterator[Iterator[Record]]:
     """Give an iterator over the group's next records.
 
-    A record is committed when the one after it is asked for, so one whose handling failed comes
-    again. A group that never read the topic begins at its beginning.
+    A record is committed when the next one is requested, so a record whose processing failed is
+    delivered again. A group without a committed position starts at the beginning.
 
     Raises:
-        As `run_consumer`.
+        See `run_consumer`.
     """
     reading = _Reading(settings, topic, group, stop)
     thread = threading.Thread(target=reading.run, name=f"{group}-reader", daemon=True)
@@ -70,8 +70,8 @@ class _Reading:
         self._taken: queue.SimpleQueue[None] = queue.SimpleQueue()
 
     def run(self) -> None:
-        """The thread: consume, and offer what comes."""
-        # Readers without a group start without these.
+        """Consume records and pass them to the reader; runs in a thread."""
+        # Readers without a group do not need this import.
         from stream_icd.kafka.consumer import run_consumer
         from stream_icd.kafka.delivery import Delivery
 
@@ -93,11 +93,11 @@ class _Reading:
         self._offered.put(outcome)
 
     def is_set(self) -> bool:
-        """Whether to consume no more; not while a record is out that may yet be acknowledged."""
+        """Return whether to stop; not while a delivered record may still be acknowledged."""
         return self.left.is_set() or (self._stop.is_set() and not self._in_hand)
 
     def records(self) -> Iterator[Record]:
-        """The reader's side; asking for the next record acknowledges the one before."""
+        """Yield records to the reader; requesting the next record acknowledges the previous one."""
         while True:
             offered = self._offered.get()
             if offered is None:

@@ -1,21 +1,21 @@
-"""Two models at work on one graph: something that somebody should know of."""
+"""Detects two models in use on one graph, which is usually a mistake."""
 
 from __future__ import annotations
 
 
 class MixedModels:
-    """Notices when results of two models take turns in a graph: two detectors work on it.
+    """Detects alternating results of two models for a graph: two detectors process it.
 
-    That is so when detectors of one group have different models, or two groups detect one graph.
-    A change from one model to another is none.
+    This happens if detectors of one group have different models, or two groups detect one graph.
+    A single change from one model to another is not reported.
     """
 
     def __init__(self) -> None:
-        self._models: dict[str, list[str]] = {}  # in the order in which they came, the last at last
+        self._models: dict[str, list[str]] = {}  # in order of arrival, the latest last
         self._reported: set[str] = set()
 
     def look_at(self, graph: str, model: str) -> str | None:
-        """What to say after this result; None if there is nothing to say, or it was said before."""
+        """Return a warning after this result; None if there is none, or it was given before."""
         models = self._models.setdefault(graph, [])
         takes_turns = model in models[:-1]
         if model in models:

@@ -1,4 +1,4 @@
-"""What a subscriber asks for: the options that all subscriptions share."""
+"""The options that all subscriptions share."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ OnGap = Callable[[Gap], None]
 
 def log_bad(record: Record, error: BadInput) -> None:
     """Log a message that does not belong in its topic."""
-    import structlog  # a tenth of the start, for what hardly ever happens
+    import structlog  # rarely needed, and a tenth of the startup time
 
     structlog.get_logger().warning(
         "not a message of this topic",
@@ -42,10 +42,10 @@ def log_gap(gap: Gap) -> None:
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """Which results to read, from where, and what to do with what is wrong; see `subscribe`.
+    """Which results to read, from where, and how to report errors; see `subscribe`.
 
     Raises:
-        BadSettings: options that exclude each other.
+        BadSettings: the options exclude each other.
     """
 
     topic: str
@@ -69,7 +69,7 @@ class ReadOptions:
             )
 
     def want(self, record: Record) -> bool:
-        """Whether a record is asked for, by its key and its headers."""
+        """Return whether a record is requested, by its key and its headers."""
         if self.graph is not None and record.key != self.graph.encode():
             return False
         if self.model is None:

@@ -1,11 +1,11 @@
-"""Which results were seen: a repetition is told from a correction, in the order of the topic.
+"""The results seen so far: distinguishes repetitions from corrections, in topic order.
 
-A *result* is what a model says of a snapshot: `(graph, snapshot id, model)`. It has *revisions*:
-the snapshot was corrected, or the detector was given another K or seed. The revision that comes
-later in the topic replaces the one before. A revision is a repetition when it is the newest one
-already, or when it was made from the same record of the snapshots topic as one that was seen: a
-detector that was restarted publishes old revisions once more, and the newest ones after them. A
-correction that is taken back comes from another record, so it is the newest again.
+A *result* is identified by `(graph, snapshot id, model)`. It has *revisions*: the snapshot was
+corrected, or the detector had another K or seed. A revision that is later in the topic replaces
+the previous one. A revision is a repetition if it is already the newest one, or if it was made
+from the same record of the snapshots topic as a seen one: a restarted detector publishes old
+revisions again, followed by the newest ones. When a correction is reverted, the revision comes
+from another record, so it is the newest again.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from stream_icd.kafka.record import Record
 from stream_icd.wire.events import is_late
 
 REMEMBERED = 100_000
-"""How many results back a repetition is recognised."""
+"""How many recent results are remembered to recognise repetitions."""
 
 Name = tuple[bytes, bytes, bytes]
 """Graph, snapshot id and model."""
@@ -28,11 +28,11 @@ Value = TypeVar("Value")
 
 
 class Result(NamedTuple):
-    """Which result a record holds, by its headers.
+    """Identifies a result, by the headers of its record.
 
     Attributes:
-        revision: empty where the message does not say it.
-        made_from: place of its snapshot in the snapshots topic; empty where it is not said.
+        revision: empty if the message has none.
+        made_from: position of its snapshot in the snapshots topic; empty if the message has none.
     """
 
     name: Name
@@ -41,7 +41,7 @@ class Result(NamedTuple):
 
 
 def result_of(record: Record) -> Result:
-    """Which result a record of communities or of events holds."""
+    """Return the result in a record of communities or events."""
     headers = dict(record.headers)
     named = headers.get("icd_snapshot_id", b""), headers.get("icd_model", b"")
     return Result(
@@ -52,10 +52,10 @@ def result_of(record: Record) -> Result:
 
 
 class SeenResults:
-    """The last `REMEMBERED` results that were seen.
+    """The last `REMEMBERED` results.
 
     Args:
-        before: what was seen earlier; it is looked at, and not changed.
+        before: results seen earlier; it is read, and changed only by `keep`.
     """
 
     def __init__(self, before: SeenResults | None = None) -> None:
@@ -64,35 +64,35 @@ class SeenResults:
         self._seen: OrderedDict[Result, None] = OrderedDict()
 
     def __contains__(self, result: Result) -> bool:
-        """Whether it is a repetition."""
+        """Return whether the result is a repetition."""
         return self._newest_of(result.name) == result.revision or self._has_seen(result)
 
     def add(self, result: Result) -> None:
-        """See a result: it is the newest revision now."""
+        """Add a result: its revision is now the newest."""
         _put(self._newest, result.name, result.revision)
         _put(self._seen, result, None)
 
     def take_back(self, result: Result) -> None:
-        """Forget a result that was added here, as if it had not been seen."""
+        """Remove a result that was added here, as if it had not been seen."""
         del self._seen[result], self._newest[result.name]
         self._newest |= {one.name: one.revision for one in self._seen if one.name == result.name}
 
     def is_new(self, result: Result) -> bool:
-        """Add a result; False where it is a repetition."""
+        """Add a result; return False if it is a repetition."""
         if result in self:
             return False
         self.add(result)
         return True
 
     def forget(self, key: bytes | None) -> None:
-        """Forget all results of a graph: those that come again are new."""
+        """Forget all results of a graph: if they are published again, they are new."""
         for name in [name for name in self._newest if name[0] == key]:
             del self._newest[name]
         for result in [result for result in self._seen if result.name[0] == key]:
             del self._seen[result]
 
     def keep(self) -> None:
-        """Add to what was seen before all that was added here since."""
+        """Add the results that were added here to the earlier ones."""
         assert self._before is not None, "there is somewhere to keep it"
         for result in self._seen:
             self._before.add(result)
@@ -109,7 +109,7 @@ class SeenResults:
 
 
 class Superseded:
-    """Records of a topic that a later revision replaces, of those that it holds now."""
+    """Records that a later revision replaces, among those that the topic holds now."""
 
     def __init__(self, records: Iterable[Record]) -> None:
         seen = SeenResults()
@@ -120,7 +120,7 @@ class Superseded:
                 self._newest[result.name] = record.partition, record.offset
 
     def holds(self, record: Record) -> bool:
-        """Whether a newer revision was there when the topic was read."""
+        """Return whether there was a newer revision when the topic was read."""
         partition, offset = self._newest.get(result_of(record).name, (-1, -1))
         return partition == record.partition and record.offset < offset
 

@@ -1,4 +1,4 @@
-"""Subscribe to communities, to their events, or to the changes of one node."""
+"""Subscribe to communities, to lifecycle events, or to the changes of one node."""
 
 from __future__ import annotations
 

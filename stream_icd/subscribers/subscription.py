@@ -1,4 +1,4 @@
-"""What the subscribe calls return: one iterator for `for` and for `async for`."""
+"""The return type of the subscribe functions: an iterator for `for` and for `async for`."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ _END: Any = object()
 
 
 class Subscription(Generic[Item]):
-    """Items as they come; iterate with `for` or with `async for`, not with both at a time.
+    """An iterator over new items, with `for` or with `async for`, but not both at a time.
 
-    It connects when the first item is asked for. Leaving the loop early leaves nothing behind
-    once the subscription is closed or garbage; a `with` block closes it at its end. In `async
-    for`, the waiting is done in a thread: the event loop goes on, and a wait that was cancelled
-    (a timeout) loses no item.
+    It connects when the first item is requested. If you leave the loop early, resources are freed
+    when the subscription is closed or garbage-collected; a `with` block closes it at its end.
+    `async for` waits in a thread: the event loop continues, and a cancelled wait (a timeout) loses
+    no item.
 
     Args:
-        open_items: gives the items, until `stop` is set.
+        open_items: yields the items, until `stop` is set.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class Subscription(Generic[Item]):
         try:
             return next(self._items)
         except ValueError:
-            if self._stop.is_set():  # another thread is just closing it
+            if self._stop.is_set():  # another thread is closing it
                 raise StopIteration from None
             raise
 
@@ -60,7 +60,7 @@ class Subscription(Generic[Item]):
         return item
 
     def close(self) -> None:
-        """End it: whoever waits for an item gets none, and the connection is given up."""
+        """Close the subscription: pending requests get no item, and the connection is closed."""
         self._stop.set()
         if self._worker is not None:
             self._worker.submit(self._end)
@@ -70,7 +70,7 @@ class Subscription(Generic[Item]):
             self._end()
 
     def _end(self) -> None:
-        with contextlib.suppress(ValueError):  # somebody waits in it, and `stop` ends that
+        with contextlib.suppress(ValueError):  # the generator is running; `stop` ends it
             self._items.close()
 
     def __enter__(self) -> Self:
