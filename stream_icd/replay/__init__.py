@@ -1,1 +1,1 @@
-"""The past once more: archived snapshots sent again, or detected again and compared."""
+"""Replays archived snapshots: publishes them again, or detects them again and compares."""

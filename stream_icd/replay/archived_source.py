@@ -17,14 +17,14 @@ from stream_icd.wire.limits import Limits
 
 
 def archived_source(store: Store, selection: Selection, as_graph: str | None = None) -> Source:
-    """Archived snapshots in the order of their windows, with the labels that were kept of them.
+    """Return archived snapshots in the order of their windows, with their archived labels.
 
     Args:
-        as_graph: gives the graph another name, in the snapshots' ids too where they begin with it.
+        as_graph: renames the graph, also in snapshot ids that begin with its name.
 
     Raises:
-        SourceNotFound, BadSettings: there are none; the message says why.
-        BadSettings: several graphs would get one name.
+        SourceNotFound, BadSettings: there are no snapshots; the message says why.
+        BadSettings: several graphs would get the same name.
         HistoryDamaged: a file cannot be read.
     """
     chosen = list(windows(store, selection))
@@ -53,7 +53,7 @@ def archived_source(store: Store, selection: Selection, as_graph: str | None = N
 
 
 def _new_id(graph: str, snapshot_id: str, as_graph: str | None) -> tuple[str, str]:
-    """The graph and the id of a snapshot when its graph is called `as_graph`."""
+    """Return the graph and the id of a snapshot when its graph is renamed to `as_graph`."""
     if as_graph is None:
         return graph, snapshot_id
     prefix = f"{graph}/"

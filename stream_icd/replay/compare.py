@@ -1,4 +1,4 @@
-"""Two versions of the same past, side by side: agreement, quality, and how much labels move."""
+"""Compares two versions of results: agreement, quality, and how often nodes change community."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ Version = tuple[str, str, str]
 
 @dataclass(frozen=True, slots=True)
 class VersionQuality:
-    """Means over a version's windows of one graph.
+    """Means over the windows of one graph in one version.
 
     Attributes:
-        churn: share of the nodes of two consecutive windows that are in another community under
-            the best matching of the communities; NaN where there is one window.
+        churn: fraction of the common nodes of two consecutive windows that change community, with
+            communities matched optimally; NaN if there is only one window.
     """
 
     version: Version
@@ -38,12 +38,12 @@ class VersionQuality:
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """How far two versions agree on the windows that both have.
+    """Agreement of two versions on their common windows.
 
     Attributes:
-        same: windows in which they are the same partition.
-        nmi, least_nmi: mean, and the least.
-        least_at: the snapshot where they agree least.
+        same: number of windows with the same partition.
+        nmi, least_nmi: mean and minimum.
+        least_at: the snapshot with the lowest NMI.
     """
 
     before: Version
@@ -57,14 +57,14 @@ class Agreement:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What `compare` finds."""
+    """The result of `compare`."""
 
     qualities: tuple[VersionQuality, ...]
     agreements: tuple[Agreement, ...]
 
 
 def compare(before: Iterable[Communities], replayed: Iterable[Communities]) -> Comparison:
-    """Compare results on the snapshots that were replayed; others do not count."""
+    """Compare results on the replayed snapshots; ignore others."""
     new = _by_version(replayed, "replayed")
     names = {name for found in new.values() for name in found}
     old = {
@@ -124,9 +124,9 @@ def _agreement(
 
 
 def churn(earlier: Communities, later: Communities) -> float:
-    """Share of the nodes in both that are in another community, communities matched at best.
+    """Return the fraction of common nodes that change community, with optimal matching.
 
-    0 where there are none.
+    0 if there are no common nodes.
     """
     labels = _common(earlier, later)
     return 1.0 - accuracy(*labels)
@@ -141,7 +141,7 @@ def _same(a: Communities, b: Communities) -> bool:
 
 
 def _common(a: Communities, b: Communities) -> tuple[np.ndarray, np.ndarray]:
-    """Labels of the nodes that both have, in one order."""
+    """Return the labels of the common nodes, in the same order."""
     if a.nodes.type != b.nodes.type:
         return np.empty(0, np.int32), np.empty(0, np.int32)
     at = pc.index_in(a.nodes, value_set=b.nodes)

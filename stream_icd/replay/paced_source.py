@@ -1,4 +1,4 @@
-"""A source whose snapshots come when they are due."""
+"""A source that yields each snapshot at its due time."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ def paced_source(
     sleep: Callable[[float], object],
     already: Container[Snapshot] = (),
 ) -> Source:
-    """The same snapshots and labels, none before its time.
+    """Return the same snapshots and labels, none before its due time.
 
     Args:
-        tempo: when each is due, by the end of its window.
-        already: those that nobody waits for: they were sent before.
+        tempo: determines when each is due, by the end of its window.
+        already: snapshots that were already sent; they are not delayed.
     """
     return Source(
         source.total,

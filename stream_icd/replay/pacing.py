@@ -1,4 +1,4 @@
-"""How fast the past goes by: as it did, faster, at a rate, or as fast as can be."""
+"""Speed of a replay: original, accelerated, at a fixed rate, or unlimited."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ Item = TypeVar("Item")
 
 @dataclass(frozen=True, slots=True)
 class Tempo:
-    """Neither is given: as fast as can be.
+    """The speed of a replay; without speed and rate it is unlimited.
 
     Attributes:
-        speed: how many seconds of event time go by in one; keeps the spacing of windows.
-        rate: windows a second.
+        speed: seconds of event time per second; keeps the relative spacing of windows.
+        rate: windows per second.
 
     Raises:
         BadSettings: both are given, or one is not above 0.
@@ -38,17 +38,17 @@ class Tempo:
                 raise BadSettings(f"{name} {value}; it must be above 0")
 
     def due_s(self, index: int, event_seconds: float) -> float:
-        """When number `index` (from 0), so long after the first in event time, is due."""
+        """Return when an item is due, from its index (from 0) or its event time since the first."""
         if self.speed is not None:
             return event_seconds / self.speed
         return 0.0 if self.rate is None else index / self.rate
 
 
 def parse_tempo(speed: str | None, rate: str | None, *, fastest: bool = False) -> Tempo:
-    """The tempo that options ask for: `--speed 10x`, `--rate 50/s`, or the fastest.
+    """Parse the options for the tempo: `--speed 10x`, `--rate 50/s`, or the fastest.
 
     Raises:
-        BadSettings: it is none of these, or more than one.
+        BadSettings: the options are none of these, or more than one.
 
     >>> parse_tempo("10x", None), parse_tempo(None, "50/s")
     (Tempo(speed=10.0, rate=None), Tempo(speed=None, rate=50.0))
@@ -68,10 +68,10 @@ def paced(
     sleep: Callable[[float], object],
     at_once: Callable[[Item], bool] = lambda _: False,
 ) -> Iterator[Item]:
-    """The items, each not before it is due. What comes late is not waited for.
+    """Yield the items, none before it is due. Late items are yielded at once.
 
     Args:
-        at_once: items for which nobody waits; they do not count.
+        at_once: returns whether an item is yielded without delay; such items do not count.
     """
     started, first, index = monotonic(), None, 0
     for item in items:

@@ -1,4 +1,4 @@
-"""A replay on a Ray cluster: actors that hold the model, windows as their tasks (Ray Core)."""
+"""Replays on a Ray cluster: actors hold the model and process windows (Ray Core)."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from stream_icd.replay.redetect import Job, Outcome, Redetection
 
 @dataclass(frozen=True, slots=True)
 class RayActors:
-    """Actors on a cluster, each with a core and the model, which travels to it.
+    """Actors on a cluster, each with one core and a copy of the model.
 
-    An actor reads its windows by itself: the archive's URI has to mean the same everywhere. One
-    that dies is started again, and its windows are detected again, which gives the same.
+    Each actor reads its windows itself: the archive's URI must be valid on all machines. An actor
+    that dies is restarted, and its windows are detected again, with the same results.
 
     Attributes:
-        redetection: what is done.
-        workers: how many actors.
-        address: of the cluster, such as `auto` or `ray://head:10001`; None starts one here.
+        redetection: processes the jobs.
+        workers: number of actors.
+        address: address of the cluster, such as `auto` or `ray://head:10001`; None starts one here.
 
     Raises:
         MissingExtra: Ray is not installed; the message says how to install it.
-        Overloaded: actors died again and again over one window; the message names it.
+        Overloaded: actors died repeatedly on one window; the message names it.
     """
 
     redetection: Redetection
@@ -43,7 +43,7 @@ class RayActors:
             detector, model = ray.remote(_Detector), ray.put(self.redetection)
             actor = detector.options(num_cpus=1, max_restarts=-1, max_task_retries=ATTEMPTS - 2)
             actors = cycle([actor.remote(model) for _ in range(self.workers)])
-            # Needs no free core: the others have them all.
+            # Needs no free core: the other actors use all cores.
             alone = partial(detector.options(num_cpus=0).remote, model)
             yield from in_order(
                 jobs,
@@ -56,8 +56,8 @@ class RayActors:
         died = (ray.exceptions.RayActorError, ray.exceptions.OutOfMemoryError)
         with suppress(*died):
             return ray.get(reference)
-        # An actor takes all its windows with it, whichever it was: the last attempt is in one that
-        # has no other.
+        # When an actor dies, all its windows fail, whichever caused it: the last attempt is in an
+        # actor that has no other window.
         actor = alone()
         try:
             return ray.get(actor.detect.remote(job))
@@ -76,13 +76,13 @@ class _Detector:
         self._redetection = redetection
 
     def detect(self, job: Job) -> Any:
-        """The outcome of a job."""
+        """Return the outcome of a job."""
         return self._redetection(job)
 
 
 @contextmanager
 def _connected(address: str | None, workers: int) -> Iterator[Any]:
-    # What it would tell others of how it is used, it does not.
+    # Disable Ray's usage statistics.
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     with needs_extra("ray", "ray"):
         import ray

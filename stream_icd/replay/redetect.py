@@ -1,4 +1,4 @@
-"""Detecting a snapshot of the past again: what one worker does, in this process or in another."""
+"""Detects a past snapshot again: the work of one worker, in this process or in another."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ from stream_icd.wire.snapshots import SNAPSHOT_TYPE, decode_snapshot
 from stream_icd.workers.detect import DetectSettings, detected, result_version, warm_up
 
 VARYING = ("icd_detected_at", "icd_ms_", "icd_snapshot_place")
-"""Headers of a result that tell when, how fast and from where it was found, not what."""
+"""Headers of a result about when, how fast and from where it was computed, not its content."""
 
 SENT_BYTES_A_ROW = 4
-"""What an edge takes in a message of integer ids, compressed: 1 to 4 bytes."""
+"""Estimated bytes per edge in a message of integer ids; compressed, it is 1 to 4 bytes."""
 
 
 class Job(Protocol):
@@ -49,26 +49,26 @@ class Job(Protocol):
 
     @property
     def sent_bytes(self) -> int:
-        """Size of the message that it came in, or about that."""
+        """Size of the snapshot's message, or an estimate."""
         ...
 
     @property
     def headers(self) -> Headers:
-        """Of the snapshot's message."""
+        """Headers of the snapshot's message."""
         ...
 
     def snapshot(self) -> Snapshot:
-        """Fetch it; called where it is detected.
+        """Fetch the snapshot; called in the process that detects it.
 
         Raises:
-            BadInput: it breaks the contract.
+            BadInput: the snapshot violates the contract.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class ArchivedJob:
-    """A snapshot in an archive, which the worker reads by itself."""
+    """An archived snapshot, which the worker reads itself."""
 
     uri: str
     noted: ArchivedWindow
@@ -76,37 +76,37 @@ class ArchivedJob:
 
     @property
     def graph(self) -> str:
-        """The graph it is one of."""
+        """The snapshot's graph."""
         return self.noted.partition.graph
 
     @property
     def snapshot_id(self) -> str:
-        """Its id."""
+        """The snapshot's id."""
         return self.noted.identity.snapshot_id
 
     @property
     def window_end(self) -> datetime:
-        """When its window ends."""
+        """The end of its window."""
         return self.noted.window.end
 
     @property
     def sent_bytes(self) -> int:
-        """An archive does not keep a message's size, so it is taken from its rows."""
+        """An estimate from the number of rows: an archive does not store message sizes."""
         return SENT_BYTES_A_ROW * self.noted.rows
 
     @property
     def headers(self) -> Headers:
-        """Of the message that was archived."""
+        """Headers of the archived message."""
         return self.noted.headers
 
     def snapshot(self) -> Snapshot:
-        """Read it from its file."""
+        """Read the snapshot from its file."""
         return read_snapshot(_opened_store(self.uri), self.noted, self.limits)
 
 
 @dataclass(frozen=True, slots=True)
 class RecordJob:
-    """A snapshot that came out of a topic."""
+    """A snapshot from a topic."""
 
     graph: str
     snapshot_id: str
@@ -116,24 +116,24 @@ class RecordJob:
 
     @property
     def sent_bytes(self) -> int:
-        """Of the record, or of what it claims."""
+        """Size of the record's value, or of the value that it claims."""
         return sent_bytes(self.record, self.reader.limits)
 
     @property
     def headers(self) -> Headers:
-        """Of the record."""
+        """Headers of the record."""
         return self.record.headers
 
     def snapshot(self) -> Snapshot:
-        """Decode it; where it is claimed, fetch it first."""
+        """Decode the snapshot; fetch it first if it is claimed."""
         return self.reader.decoded(self.record, decode_snapshot)
 
 
 def record_job(record: Record, reader: MessageReader) -> RecordJob:
-    """A record of the snapshots topic as a job; looks at its headers only.
+    """Return a record of the snapshots topic as a job; only its headers are read.
 
     Raises:
-        BadSnapshot: they break the contract.
+        BadSnapshot: the headers violate the contract.
     """
     with refusing(BadSnapshot, "the headers cannot be read"):
         limits = reader.limits
@@ -152,7 +152,7 @@ Outcome = Message | Refused
 
 @dataclass(frozen=True, slots=True)
 class Redetection:
-    """A model, and how it is run. Called with a job it gives the communities as a message.
+    """A model and its settings. Called with a job, it returns the communities as a message.
 
     The same model, settings and snapshot give the same communities in any process.
     """
@@ -162,33 +162,33 @@ class Redetection:
 
     @property
     def version(self) -> str:
-        """Under what model version results are published."""
+        """The model version that results are published under."""
         return result_version(self.model, self.settings)
 
     def revision(self, job: Job) -> str:
-        """The revision that the result of the job will have.
+        """Return the revision that the result of the job will have.
 
-        Headers tell; a snapshot that does not say the hash of its content is read for it.
+        It is computed from headers; a snapshot without a content hash in its headers is read.
         """
         headers = dict(job.headers)
         content = headers.get("icd_content", b"").decode(errors="replace")
         given = self.settings.n_communities
-        with suppress(BadInput, ValueError):  # it is refused when it is detected
+        with suppress(BadInput, ValueError):  # detection refuses it
             given = int(headers["icd_k"]) if "icd_k" in headers else given
             content = content or job.snapshot().content
         return revision_of(content, given, self.settings.seed)
 
     def __call__(self, job: Job) -> Outcome:
-        """The communities of the job's snapshot, or why there are none."""
+        """Return the communities of the job's snapshot, or why there are none."""
         outcome = detected(job.snapshot, self.model, self.settings)
         return outcome if isinstance(outcome, Refused) else outcome.message
 
     def name(self, job: Job) -> str:
-        """The job, in a sentence of an error."""
+        """Return the job's name for error messages."""
         return printable(f"graph {job.graph}, snapshot {job.snapshot_id}")
 
     def allowance(self, job: Job) -> Allowance:
-        """What work on the job may take."""
+        """Return the resource limits for the job."""
         return self.settings.budget.allowance(job.sent_bytes)
 
     def warm_up(self) -> None:
@@ -197,9 +197,9 @@ class Redetection:
 
 
 def fingerprint(result: Message) -> str:
-    """SHA-256 of what was found: graph, snapshot, window, model, quality, nodes, communities.
+    """Return the SHA-256 of a result: graph, snapshot, window, model, quality, nodes, communities.
 
-    Left out are only the times in the headers: when it was found, and how long that took.
+    Only the times in the headers are left out: when it was detected, and how long that took.
     """
     digest = hashlib.sha256(result.key + b"\0" + result.value)
     for name, value in result.headers:

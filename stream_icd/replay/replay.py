@@ -1,4 +1,4 @@
-"""Replaying the past: detect its snapshots again, keep the results, go on where one was killed."""
+"""Replays the past: detects snapshots again, stores the results, resumes after an interruption."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from stream_icd.sources.source import Stop
 
 @dataclass(slots=True)
 class Plan:
-    """What a replay would do, as far as it can be known beforehand.
+    """The work of a replay, as far as it is known beforehand.
 
     Attributes:
-        kept: the results that are there already.
-        revision: gives the revision that the result of a job will have.
-        newest: that of each snapshot's newest revision; older ones are not detected.
-        graphs: how many snapshots of each graph there are to detect.
-        already: how many are there already, and are passed over.
-        first, last: earliest and latest end of a window, of those to detect.
+        kept: the results that already exist.
+        revision: returns the revision that the result of a job will have.
+        newest: the newest revision of each snapshot's result; older ones are not detected.
+        graphs: the number of snapshots to detect, by graph.
+        already: how many results already exist, and are skipped.
+        first, last: earliest and latest window end of the snapshots to detect.
     """
 
     kept: set[Kept]
@@ -40,11 +40,11 @@ class Plan:
 
     @property
     def total(self) -> int:
-        """How many snapshots there are to detect."""
+        """Number of snapshots to detect."""
         return self.graphs.total()
 
     def wanted(self, jobs: Iterable[Job]) -> Iterator[Job]:
-        """Those to detect, each once: the newest revisions whose results are not there."""
+        """Yield the jobs to run, each once: the newest revisions without a result."""
         seen: set[Name] = set()
         for job in jobs:
             name, revision = (job.graph, job.snapshot_id), self.revision(job)
@@ -54,16 +54,16 @@ class Plan:
                 yield job
 
     def seconds(self, tempo: Tempo) -> float:
-        """How long the tempo makes it take, at the least."""
+        """Return the minimum duration at this tempo."""
         if self.first is None or self.last is None:
             return 0.0
         return tempo.due_s(self.total - 1, (self.last - self.first).total_seconds())
 
 
 def make_plan(jobs: Iterable[Job], results: Results, redetection: Redetection) -> Plan:
-    """Look at all jobs, and at the results that are there; nothing is written.
+    """Compare all jobs with the existing results; nothing is written.
 
-    Of a snapshot that comes more than once the last one is the newest.
+    If a snapshot occurs more than once, the last one is the newest.
     """
     plan, ends = Plan(results.kept(redetection.version), redetection.revision), {}
     for job in jobs:
@@ -80,7 +80,7 @@ def make_plan(jobs: Iterable[Job], results: Results, redetection: Redetection) -
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """What was detected and kept, and what could not be."""
+    """What was detected and stored, and what failed."""
 
     snapshots: int
     refused: int
@@ -96,16 +96,16 @@ def replay(
     stop: Stop,
     on_outcome: Callable[[Job], None] = lambda _: None,
 ) -> Replayed:
-    """Detect each snapshot whose result is not there, and keep the results, in the jobs' order.
+    """Detect each snapshot without a result, and store the results, in the jobs' order.
 
-    Killed at any moment, what was kept stays; the next replay detects the rest.
+    If it is killed, stored results remain; the next replay detects the rest.
 
     Args:
-        stop: looked at after each result.
-        on_outcome: called with each that is done, for a progress bar.
+        stop: checked after each result.
+        on_outcome: called after each job, for a progress bar.
 
     Raises:
-        BrokerError, StoreError, HistoryDamaged: as their texts say; what was kept stays.
+        BrokerError, StoreError, HistoryDamaged: see these classes; stored results remain.
     """
     counts = Counter[bool]()
     outcomes = engine(plan.wanted(jobs))

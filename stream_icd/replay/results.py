@@ -1,4 +1,4 @@
-"""Where a replay's results are kept, and which are there already."""
+"""Where a replay stores its results, and which results already exist."""
 
 from __future__ import annotations
 
@@ -36,37 +36,37 @@ Keep = Callable[[Message], object]
 
 
 class Results(Protocol):
-    """A place for communities; `name` is how a person calls it."""
+    """A store of communities; `name` is its name for people."""
 
     @property
     def name(self) -> str: ...
 
     def kept(self, version: str) -> set[Kept]:
-        """The results of this model version that are there."""
+        """Return the existing results of this model version."""
         ...
 
     def read(self) -> Iterator[Communities]:
-        """The newest revision of each result that is there."""
+        """Yield the newest revision of each existing result."""
         ...
 
     def writing(self) -> AbstractContextManager[Keep]:
-        """What keeps a result; when the block is left, all of them last."""
+        """Give a function that stores a result; all are durable at the end of the block."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class HistoryResults:
-    """In an archive, where each result is safe as soon as it is kept."""
+    """Results in an archive, where each is durable as soon as it is stored."""
 
     store: Store
 
     @property
     def name(self) -> str:
-        """Where it is."""
+        """The location of the archive."""
         return self.store.place
 
     def kept(self, version: str) -> set[Kept]:
-        """By the footers of its files."""
+        """Return the existing results, from the footers of the files."""
         chosen = Selection("communities", model=version, revisions="all")
         return {
             (noted.partition.graph, noted.identity.snapshot_id, noted.identity.revision)
@@ -74,7 +74,7 @@ class HistoryResults:
         }
 
     def read(self) -> Iterator[Communities]:
-        """In the order of the windows."""
+        """Yield the results in the order of the windows."""
         limits = Limits()
         for noted in windows(self.store, Selection("communities")):
             message = read_message(self.store, noted)
@@ -82,17 +82,17 @@ class HistoryResults:
 
     @contextmanager
     def writing(self) -> Iterator[Keep]:
-        """One file a result."""
+        """Write one file per result."""
         archive = Archive(self.store)
         yield lambda message: archive.add("communities", message, _detected(message))
 
 
 @dataclass(frozen=True, slots=True)
 class TopicResults:
-    """In a topic, which is made when it is first written to.
+    """Results in a topic, which is created on the first write.
 
     Attributes:
-        partitions: of the topic, where it has to be made.
+        partitions: number of partitions, if the topic must be created.
     """
 
     settings: KafkaSettings
@@ -101,11 +101,11 @@ class TopicResults:
 
     @property
     def name(self) -> str:
-        """Its name."""
+        """The topic's name."""
         return f"topic {self.topic}"
 
     def kept(self, version: str) -> set[Kept]:
-        """By the headers of its records; none where there is no such topic."""
+        """Return the existing results, from record headers; none if the topic does not exist."""
         found: set[Kept] = set()
         try:
             with open_reader(self.settings, self.topic, until="end") as records:
@@ -118,12 +118,12 @@ class TopicResults:
         return found
 
     def read(self) -> Iterator[Communities]:
-        """In the order of the topic."""
+        """Yield the results in the order of the topic."""
         return subscribe(start="beginning", until="end", settings=self.settings, topic=self.topic)
 
     @contextmanager
     def writing(self) -> Iterator[Keep]:
-        """One record a result; all are acknowledged when the block is left."""
+        """Write one record per result; all are acknowledged at the end of the block."""
         create_topics(self.settings, [TopicSpec(self.topic, partitions=self.partitions)])
         claim_check = ClaimCheck(self.settings)
         with Publisher(self.settings) as publisher:
@@ -135,7 +135,7 @@ class TopicResults:
 
 
 def _detected(message: Message) -> Received:
-    """When a result was found: a later replay's is the newest."""
+    """Return when a result was detected: that of a later replay is the newest."""
     text = dict(message.headers)["icd_detected_at"].decode()
     return round(datetime.fromisoformat(text).timestamp() * 1000), 0
 
@@ -147,10 +147,10 @@ def _text(name: bytes) -> str:
 def results_topic(
     settings: KafkaSettings, topic: str, *, into_live: bool, partitions: int = 1
 ) -> TopicResults:
-    """The topic as a place for results.
+    """Return the topic as a store of results.
 
     Raises:
-        BadSettings: it is the one that everybody follows, and nobody has said that it may be.
+        BadSettings: it is the live topic, and its use was not explicitly allowed.
     """
     if topic == COMMUNITIES and not into_live:
         raise BadSettings(
