@@ -1,1 +1,1 @@
-"""What a worker shows of itself: Prometheus metrics, and whether it is alive and ready."""
+"""Observability of a worker: Prometheus metrics, liveness and readiness."""

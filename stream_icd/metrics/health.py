@@ -1,4 +1,4 @@
-"""Whether a worker is alive and ready, as Kubernetes and compose ask it."""
+"""Liveness and readiness of a worker, for Kubernetes and compose."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 from stream_icd.execution.processes import InHand
 
 GRACE_S = 10.0
-"""Work is ended when its time is up; only where this fails does it go on for longer than that."""
+"""A job is ended at its time limit; it exceeds the limit by this only if ending it fails."""
 
 
 @dataclass(slots=True)
 class Standing:
-    """Where one consumer's loop stands, since `polled_at` on the clock."""
+    """State of one consumer's loop at `polled_at` on the clock."""
 
     polled_at: float
     generation: int | None = None
@@ -23,13 +23,13 @@ class Standing:
 
 @dataclass(slots=True)
 class Health:
-    """What the loops of this process told last, and what that means.
+    """The last reported states of this process's loops, and their meaning.
 
     Attributes:
-        max_poll_interval_s: a loop that has not polled for so long hangs, or its group took it
-            for dead.
-        session_timeout_s: a broker that has not answered for so long is away.
-        in_hand: the jobs that are worked on at this moment, the longest first.
+        max_poll_interval_s: after this time without a poll, a loop hangs, or its group has removed
+            it.
+        session_timeout_s: after this time without an answer, the broker is unavailable.
+        in_hand: returns the jobs in progress, the longest-running first.
     """
 
     max_poll_interval_s: float
@@ -39,15 +39,15 @@ class Health:
     in_hand: Callable[[], Sequence[InHand]] = tuple
 
     def expect(self, topic: str) -> None:
-        """There will be a loop on this topic; it counts as alive from now on."""
+        """Expect a loop on this topic; it counts as alive from now on."""
         self.loops[topic] = Standing(self.clock())
 
     def polled(self, topic: str, generation: int | None, silence_s: float) -> None:
-        """The loop on this topic went round; see `Watcher.polled`."""
+        """Note a poll of the loop on this topic; see `Watcher.polled`."""
         self.loops[topic] = Standing(self.clock(), generation, silence_s)
 
     def not_alive(self) -> list[str]:
-        """Why this process should be started again; empty where it should not."""
+        """Return why this process should be restarted; empty if it should not."""
         hanging = [
             f"{topic}: has not polled for {since:.0f} s, the limit is {self.max_poll_interval_s:g}"
             for topic, loop in self.loops.items()
@@ -58,13 +58,13 @@ class Health:
         ]
 
     def not_ready(self) -> list[str]:
-        """Why no results can be expected of it now; empty where they can."""
+        """Return why no results can be expected of it now; empty if they can."""
         if not self.loops:
             return ["starting: opening the model and warming up"]
         return [why for topic, loop in self.loops.items() for why in self._missing(topic, loop)]
 
     def in_hand_lines(self) -> list[str]:
-        """What is worked on, and for how long."""
+        """Return the jobs in progress, with their durations."""
         return [str(job) for job in self.in_hand()]
 
     def _missing(self, topic: str, loop: Standing) -> list[str]:

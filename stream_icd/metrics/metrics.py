@@ -1,4 +1,4 @@
-"""Numbers of a worker for Prometheus, counted from what was published and committed."""
+"""Prometheus metrics of a worker, based on what was published and committed."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from stream_icd.metrics.health import Health
 from stream_icd.printable import shortened
 
 MOST_GRAPHS = 100
-"""So many graphs have a time series of their own; those that come later share `other`."""
+"""Maximum number of graphs with their own time series; later graphs share `other`."""
 
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
 AGES = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3600, 6 * 3600, 24 * 3600)
 
 PUBLISH = "publish"
-"""The stage after a batch's work: its results are published, its offsets committed."""
+"""The stage after processing: results are published, offsets committed."""
 
 
 class Metrics:
-    """All metrics of this process; `watch` gives what a consumer's loop tells them.
+    """All metrics of this process; `watch` returns the watcher of a consumer's loop.
 
-    Nothing is counted before it is committed, so what is done again is counted once.
+    Only committed work is counted, so repeated work is counted once.
 
     Args:
         now: seconds since 1970, for the age of results.
@@ -133,17 +133,17 @@ class Metrics:
         return name
 
     def watch(self, topic: str, graph: str | None = None) -> Loop:
-        """What to give to the consumer of `topic`.
+        """Return the watcher for the consumer of `topic`.
 
         Args:
-            graph: the only one whose records are looked at; None: all are.
+            graph: the only graph whose records are processed; None: all.
         """
         self.health.expect(topic)
         return Loop(self, topic, None if graph is None else graph.encode())
 
 
 class Loop(Watcher):
-    """What the consumer of one topic tells: it is its watcher."""
+    """The watcher of one topic's consumer."""
 
     def __init__(self, metrics: Metrics, topic: str, key: bytes | None) -> None:
         self._metrics = metrics
@@ -153,14 +153,14 @@ class Loop(Watcher):
         self._partitions: set[int] = set()
 
     def polled(self, generation: int | None, silence_s: float) -> None:
-        """The loop went round."""
+        """Note a poll of the loop."""
         self._metrics.health.polled(self._topic, generation, silence_s)
         if generation not in (None, self._generation):
             self._generation = generation
             self._metrics.rebalances.labels(self._topic).inc()
 
     def lagged(self, lag: Mapping[int, int]) -> None:
-        """So many records wait."""
+        """Set the number of waiting records."""
         for partition in self._partitions - lag.keys():
             self._metrics.lag.remove(self._topic, str(partition))
         self._partitions = set(lag)
@@ -168,7 +168,7 @@ class Loop(Watcher):
             self._metrics.lag.labels(self._topic, str(partition)).set(records)
 
     def done(self, batch: BatchDone) -> None:
-        """A batch is published and committed."""
+        """Count a published and committed batch."""
         dead = [letter for one in batch.outgoing if (letter := _dead_letter(one))]
         dead_lettered = {letter.place for letter in dead}
         ours = [one for one in batch.records if self._key is None or one.key == self._key]
@@ -215,7 +215,7 @@ def _dead_letter(one: OutgoingRecord) -> _DeadLetter | None:
 
 
 def _evidence(one: OutgoingRecord) -> str | None:
-    """Of a result that says it; what is set aside may say anything."""
+    """Return the evidence of a result; that of a dead letter is not trusted."""
     if is_dead_letter_topic(one.topic):
         return None
     said = dict(one.headers).get("icd_evidence")
@@ -223,7 +223,7 @@ def _evidence(one: OutgoingRecord) -> str | None:
 
 
 def _stage_seconds(one: OutgoingRecord) -> dict[str, float]:
-    """Of a result that says them; what is dead-lettered may say anything."""
+    """Return the stage times of a result; those of a dead letter are not trusted."""
     said = {} if is_dead_letter_topic(one.topic) else dict(one.headers)
     named = {stage: said.get(f"icd_ms_{stage}") for stage in STAGES}
     return {stage: float(value) / 1000 for stage, value in named.items() if value is not None}

@@ -1,4 +1,4 @@
-"""The port on which a worker shows itself: /metrics, /healthz, /readyz."""
+"""The HTTP server of a worker: /metrics, /healthz, /readyz."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ REQUEST_TIMEOUT_S = 10.0
 
 @contextmanager
 def serving(metrics: Metrics, port: int, host: str = "127.0.0.1") -> Iterator[int]:
-    """Answer on that port while the block lasts; gives the port, which 0 leaves to the system.
+    """Serve on this port for the duration of the block; give the port (0: the system chooses).
 
     Raises:
-        BadSettings: nothing can be served there; such as when the port is taken.
+        BadSettings: the port cannot be served; for example, it is in use.
     """
     server = _server(host, port)
     server.set_app(responding(metrics))
@@ -41,9 +41,9 @@ def serving(metrics: Metrics, port: int, host: str = "127.0.0.1") -> Iterator[in
 
 
 def responding(metrics: Metrics) -> Respond:
-    """The answers: numbers, and whether it is alive and ready (503: what is amiss, a line each).
+    """Return the responses: metrics, liveness and readiness (503: one line for each problem).
 
-    `/healthz` also says what is in hand, a line each.
+    `/healthz` also lists the jobs in progress, one per line.
     """
     health = metrics.health
     answers: dict[str, Respond] = {
@@ -91,7 +91,7 @@ class _Handler(WSGIRequestHandler):
     timeout = REQUEST_TIMEOUT_S
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Say nothing of each request."""
+        """Do not log requests."""
 
 
 def _server(host: str, port: int) -> _Server:

@@ -1,7 +1,7 @@
-"""What producers and consumers are made of, yours too: all that a program of another package needs.
+"""The building blocks of producers and consumers, for programs in this and other packages.
 
-Each name is imported when it is first used. The options that commands share, as typer knows them,
-are in `stream_icd.programs.options`.
+Each name is imported when it is first used. The typer options that commands share are in
+`stream_icd.programs.options`.
 """
 
 from __future__ import annotations

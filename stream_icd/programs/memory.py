@@ -1,4 +1,4 @@
-"""What keeps the memory of a worker that runs for months from growing."""
+"""Limits the memory growth of long-running workers."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ M_ARENA_MAX = -8  # of malloc.h
 
 
 def share_one_heap() -> None:
-    """Have all threads take memory from one heap, where the C library is glibc.
+    """Make all threads allocate from one heap, if the C library is glibc.
 
-    It gives each thread a heap of its own. What one thread fetches another one lets go, and
-    between what stays the heaps of a worker keep growing for half an hour (docs/soak.md). Call
-    before threads are started. MALLOC_ARENA_MAX in the environment has its way.
+    By default glibc gives each thread its own heap. One thread frees what another allocated, and
+    fragmentation makes a worker's heaps grow for half an hour (docs/soak.md). Call this before
+    threads are started. MALLOC_ARENA_MAX in the environment takes precedence.
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None and "MALLOC_ARENA_MAX" not in os.environ:
@@ -29,11 +29,11 @@ def share_one_heap() -> None:
 def freeze_what_stays(
     on_done: Callable[[BatchDone], None] = lambda _: None,
 ) -> Callable[[BatchDone], None]:
-    """`on_done` that, after the first batch, hides from garbage collection what stays.
+    """Return an `on_done` that, after the first batch, freezes long-lived objects (`gc.freeze`).
 
-    Python looks through its old objects only once a quarter of their number has come on top, and
-    a worker loads so many that this takes half an hour. Until then the fetches that the Kafka
-    client (3.0.12) leaves in reference cycles, records and all, lie between what is in use.
+    Python collects its oldest generation only after it has grown by a quarter, which takes half an
+    hour, since a worker loads so many objects. Until then, fetches that the Kafka client (3.0.12)
+    leaves in reference cycles, with their records, fragment the memory in use.
     """
     first = True
 
@@ -42,7 +42,7 @@ def freeze_what_stays(
         if first:
             gc.collect()
             gc.freeze()
-            gc.collect()  # counts the old objects anew: there are next to none
+            gc.collect()  # resets the count of old objects to nearly none
         first = False
         on_done(batch)
 

@@ -23,7 +23,7 @@ BootstrapServers = Annotated[
 
 
 def kafka_settings(bootstrap_servers: str | None) -> KafkaSettings:
-    """Settings from the environment and the configuration file, with this address if given.
+    """Return settings from the environment and the configuration file, with this address if given.
 
     Raises:
         BadSettings: a setting is wrong.

@@ -1,4 +1,4 @@
-"""Options that the commands on past snapshots share."""
+"""Options that commands for archived snapshots share."""
 
 from __future__ import annotations
 
@@ -44,9 +44,10 @@ Fastest = Annotated[
 
 
 def parse_time(option: str, text: str | None) -> datetime | None:
-    """A time, or a day for its beginning; without a zone it is UTC.
+    """Parse a time, or a date, which means its beginning; the default zone is UTC.
 
     Raises:
+        BadSettings: the text is neither.
         BadSettings: it is neither.
     """
     if text is None:

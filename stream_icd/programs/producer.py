@@ -1,4 +1,4 @@
-"""What every producer program does with its source: send it, show progress, sum up."""
+"""The common part of producer programs: send the source, show progress, print a summary."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from stream_icd.suggest import listed
 
 SHOWN_BAD_ROWS = 5
 INTERRUPTED = 130
-"""Exit status of a program that was asked to stop, as shells give it for Ctrl-C."""
+"""Exit status after a requested stop, as shells use for Ctrl-C."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,14 +50,14 @@ class SendOptions:
 
     Attributes:
         bootstrap_servers: Kafka; by default from the environment.
-        rate: snapshots a second at most; None: as fast as they come.
-        limit: stop after so many; None: never.
+        rate: maximum snapshots per second; None: unlimited.
+        limit: stop after this number of snapshots; None: no limit.
         strict: stop at the first bad row.
-        again: send also what is in the topic already.
-        correct: send also what is in the topic with other content.
-        partition_by: what chooses the partition; by snapshot, a graph's order is not kept.
-        topic: where snapshots go; labels go only with those of the live topic.
-        way_out: what to do where the topic holds everything already.
+        again: also send snapshots that are already in the topic.
+        correct: also send snapshots that are in the topic with other content.
+        partition_by: what selects the partition; by snapshot, the order of a graph is lost.
+        topic: topic of the snapshots; labels are sent only with those of the live topic.
+        way_out: what to do if the topic already holds everything.
     """
 
     bootstrap_servers: str | None = None
@@ -95,14 +95,14 @@ class BadRows:
 
 @dataclass(frozen=True)
 class ProducerRun:
-    """What a producer's source may need to know of the run that it is opened for.
+    """Information about the run for a producer's source.
 
     Attributes:
-        settings: how Kafka is reached.
+        settings: connection to Kafka.
         options: what to send, and how.
-        bad_rows: to be called with each row that cannot be read.
-        stop: set when somebody has asked the program to end.
-        left_out: what was left out for a good reason, and how many of it.
+        bad_rows: called with each row that cannot be read.
+        stop: set when a stop is requested.
+        left_out: counts of data left out on purpose, by kind.
     """
 
     settings: KafkaSettings
@@ -113,7 +113,7 @@ class ProducerRun:
 
     @cached_property
     def sent_before(self) -> SentBefore:
-        """What is in the topic already, and will not be sent again; looked up once."""
+        """The snapshots already in the topic, which are not sent again; read once."""
         topic = self.options.topic
         own = [] if topic == SNAPSHOTS else TopicSpec(topic).with_dead_letters()
         create_topics(self.settings, [*DEFAULT_TOPICS, *own])
@@ -122,20 +122,20 @@ class ProducerRun:
         return read_sent_before(self.settings, topic, correct=self.options.correct)
 
     def count(self, what: str, how_many: int) -> None:
-        """Note what was left out; it is shown at the end."""
+        """Count data that was left out; the summary shows it."""
         self.left_out[what] += how_many
 
 
 def run_producer(open_source: Callable[[ProducerRun], Source], options: SendOptions) -> Published:
-    """Send those of a source's snapshots that the topic lacks, and report what was sent.
+    """Send a source's snapshots that are not in the topic, and report what was sent.
 
-    Ctrl-C or SIGTERM ends it between two snapshots; what was sent is whole and acknowledged.
+    Ctrl-C or SIGTERM ends it between two snapshots; all sent snapshots are acknowledged.
 
     Raises:
-        ContentChanged: the topic holds some of the snapshots with other content; raised when all
+        ContentChanged: the topic holds some of the snapshots with other content; raised after all
             others are sent.
-        NoGoodRows: there were bad rows, and nothing else.
-        BadSettings, SourceNotFound, BadRow, BrokerError: as their texts say.
+        NoGoodRows: all rows were bad.
+        BadSettings, SourceNotFound, BadRow, BrokerError: see these classes.
     """
     configure_logging()
     stop = stop_on_signals()
@@ -176,14 +176,14 @@ def run_producer(open_source: Callable[[ProducerRun], Source], options: SendOpti
 
 
 class Changed:
-    """Notes the snapshots that the topic holds with other content, and that were not sent."""
+    """Collects the snapshots that the topic holds with other content, and that were not sent."""
 
     def __init__(self, sent_before: SentBefore) -> None:
         self._sent_before = sent_before
         self._ids: list[str] = []
 
     def look_at(self, snapshot: Snapshot) -> None:
-        """Look at a snapshot that was not sent; the log names the first ones that changed."""
+        """Check a snapshot that was not sent; the first changed ones are logged."""
         if self._sent_before.is_changed(snapshot):
             self._ids.append(snapshot.id)
             if len(self._ids) <= SHOWN_BAD_ROWS:
@@ -194,10 +194,10 @@ class Changed:
                 )
 
     def refuse(self, topic: str) -> None:
-        """Check that there were none.
+        """Check that no snapshots have changed.
 
         Raises:
-            ContentChanged: there were.
+            ContentChanged: some have.
         """
         if self._ids:
             raise ContentChanged(
@@ -238,7 +238,7 @@ def _sum_up(sent: Published, run: ProducerRun) -> None:
 
 
 class _Rate(TextColumn):
-    """Snapshots a second."""
+    """Snapshots per second."""
 
     def __init__(self) -> None:
         super().__init__("")
@@ -248,7 +248,7 @@ class _Rate(TextColumn):
 
 
 def progress_bar() -> Progress:
-    """Count, rate and times on standard error; nothing where nobody reads it."""
+    """Show count, rate and times on standard error; nothing if it is not a terminal."""
     return Progress(
         *Progress.get_default_columns()[:2],
         MofNCompleteColumn(),

@@ -1,4 +1,4 @@
-"""What a worker shows of itself, while it runs."""
+"""Serves the metrics of a running worker."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
 @contextmanager
 def shown_on(port: int | None, host: str, settings: KafkaSettings) -> Iterator[Metrics]:
-    """What this worker counts, shown on that port, if there is one, while the block lasts.
+    """Serve this worker's metrics on the port, if one is given, for the duration of the block.
 
     Raises:
-        BadSettings: nothing can be served there.
+        BadSettings: the port cannot be served.
     """
     from stream_icd.metrics.health import Health
     from stream_icd.metrics.metrics import Metrics

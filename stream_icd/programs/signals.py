@@ -1,4 +1,4 @@
-"""How every program ends: a first signal asks it to, a second one makes it."""
+"""How every program stops: the first signal requests a stop, the second one forces it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import threading
 
 
 def stop_on_signals() -> threading.Event:
-    """An event that SIGINT and SIGTERM set; a second one of them ends the program at once."""
+    """Return an event that SIGINT and SIGTERM set; a second signal ends the program at once."""
     stop = threading.Event()
     asked = False
 
@@ -18,7 +18,7 @@ def stop_on_signals() -> threading.Event:
         if asked:
             sys.exit(128 + number)
         asked = True
-        # Not here: the main thread, in whose midst we are, may hold the event's lock.
+        # In another thread: the interrupted main thread may hold the event's lock.
         _thread.start_new_thread(stop.set, ())
 
     for number in (signal.SIGINT, signal.SIGTERM):

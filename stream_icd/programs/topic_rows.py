@@ -1,4 +1,4 @@
-"""Rows from a topic: a JSON object a record, such as a mail, a payment or a taxi's position."""
+"""Reads rows from a topic: one JSON object per record, such as a mail or a taxi's position."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ LOOK_EVERY_S = 0.2
 
 
 def count_partitions(settings: KafkaSettings, topic: str) -> int:
-    """How many streams, each in order, the topic has.
+    """Return the number of the topic's partitions, each of which is an ordered stream.
 
     Raises:
-        TopicMissing, BrokerUnavailable: as their texts say.
+        TopicMissing, BrokerUnavailable: see these classes.
     """
     return describe_topic(settings, topic).partitions
 
@@ -43,14 +43,14 @@ def read_topic_rows(
     stop: Stop,
     monotonic: Callable[[], float] = time.monotonic,
 ) -> Iterator[RawRows | Quiet]:
-    """The rows of a topic as they come, each batch from one partition.
+    """Yield the topic's rows as they arrive, each batch from one partition.
 
     Args:
         since: only records with this timestamp or a later one.
-        quiet_after_s: say which partitions have had nothing for so long; by default never.
+        quiet_after_s: report partitions without rows for this number of seconds; default: never.
 
     Raises:
-        TopicMissing, OffsetGone, BrokerUnavailable: as their texts say.
+        TopicMissing, OffsetGone, BrokerUnavailable: see these classes.
     """
     partitions = range(count_partitions(settings, topic))
     heard = dict.fromkeys(partitions, monotonic())
@@ -78,9 +78,9 @@ def _batches(
     until: Literal["forever", "end"],
     stop: Stop,
 ) -> Iterator[list[Record]]:
-    """What has come, at least every `LOOK_EVERY_S`, even if that is nothing.
+    """Yield what has arrived, at least every `LOOK_EVERY_S`, even if it is nothing.
 
-    A thread reads, since a reader waits for as long as nothing comes.
+    A thread reads, since the reader blocks until a record arrives.
     """
     arrived: queue.Queue[Record | BaseException | None] = queue.Queue(BATCH)
     enough = threading.Event()
@@ -93,7 +93,7 @@ def _batches(
                 for record in records:
                     _put(arrived, record, enough)
             _put(arrived, None, enough)
-        except BaseException as error:  # raised again by whoever waits
+        except BaseException as error:  # raised again in the waiting thread
             _put(arrived, error, enough)
 
     thread = threading.Thread(target=read, name=f"read {topic}", daemon=True)
@@ -125,7 +125,7 @@ def _put(
 def _take(
     arrived: queue.Queue[Record | BaseException | None],
 ) -> tuple[list[Record], bool]:
-    """What is there, and whether that was all that will come."""
+    """Return what is available, and whether the reader has ended."""
     taken: list[Record] = []
     try:
         item = arrived.get(timeout=LOOK_EVERY_S)

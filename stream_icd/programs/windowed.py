@@ -1,4 +1,4 @@
-"""Snapshots out of timed rows: from files or a topic, as a producer's options say."""
+"""Makes snapshots from timed rows, in files or a topic, by a producer's options."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from stream_icd.sources.windows import OnLate, Quiet, TimedRows
 
 @dataclass(frozen=True, slots=True)
 class RowOptions:
-    """The options that say where rows are.
+    """The options for the source of rows.
 
     Raises:
-        BadSettings: neither a path nor a topic is given, or both.
+        BadSettings: neither a path nor a topic is given, or both are.
     """
 
     path: Path | None
@@ -66,7 +66,7 @@ def windowed_source(
     run: ProducerRun,
     late_rows: Path,
 ) -> Source:
-    """The snapshots of a run: rows that come too late are counted, and written to a file."""
+    """Return the snapshots of a run; late rows are counted, and written to a file."""
     return windows(
         rows.arrivals,
         settings,
@@ -80,7 +80,7 @@ def windowed_source(
 
 @dataclass(frozen=True, slots=True)
 class OpenRows:
-    """Rows, how many streams they come in, and until when there is nothing left to make."""
+    """Rows, the number of ordered streams, and the time before which snapshots are complete."""
 
     arrivals: Iterable[TimedRows | Quiet]
     n_streams: int = 1
@@ -90,18 +90,18 @@ class OpenRows:
 def open_rows(
     options: RowOptions, columns: Columns, run: ProducerRun, graph: str, reach: timedelta
 ) -> OpenRows:
-    """Open them.
+    """Open the rows.
 
-    A file is read from its beginning: snapshots that were sent already are known by their names.
-    A topic is read from where the windows begin that come after the last one sent. Events happen
-    before they are recorded, so a record from before that time, by the broker's clock, has no
-    part in them.
+    A file is read from its beginning: snapshots that were already sent are recognised by name. A
+    topic is read from the beginning of the windows that follow the last one sent. Events happen
+    before they are recorded, so a record with an earlier broker timestamp is not part of those
+    windows.
 
     Args:
-        reach: how far before its end a window, and what it waits for, may begin.
+        reach: how long before its end a window, and the rows it waits for, may begin.
 
     Raises:
-        SourceNotFound, BadSettings, BrokerError: as their texts say.
+        SourceNotFound, BadSettings, BrokerError: see these classes.
     """
     if options.topic is None:
         assert options.path is not None

@@ -1,4 +1,4 @@
-"""What every consumer program does with its steps: run them until a signal asks it to stop."""
+"""The common part of consumer programs: run the steps until a signal requests a stop."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from stream_icd.metrics.metrics import Metrics
 
 LIMIT_EVERY_S = 1.0
-"""Pause between two questions for a topic's limit, while the broker is away."""
+"""Interval between requests for a topic's limit, while the broker is unavailable."""
 
 
 @dataclass(frozen=True)
@@ -37,11 +37,11 @@ class WorkerOptions:
     """The options that all consumer programs share.
 
     Attributes:
-        name: of the program, such as `detect`.
+        name: name of the program, such as `detect`.
         group: consumer group; None: `stream-icd-NAME`, and the graph if only one is processed.
         group_by_topic: read each topic in a group of its own, named GROUP-TOPIC.
         graph: process only this graph's records; None for all.
-        delivery: what is promised after a failure.
+        delivery: the guarantee after a failure.
         batch: records published together when many are waiting.
         max_dead_letters: stop if more than this fraction of the last 50 records were bad.
         metrics_port, metrics_host: where metrics and health are served; None: nowhere.
@@ -60,9 +60,9 @@ class WorkerOptions:
     bootstrap_servers: str | None = None
 
     def group_of(self, topic: str) -> str:
-        """The group that reads a topic.
+        """Return the group that reads a topic.
 
-        Members of a group share the work, so those who want different graphs need different ones.
+        Members of a group share the work, so members for different graphs need different groups.
 
         >>> WorkerOptions("detect", graph="as733").group_of("icd.snapshots.v1")
         'stream-icd-detect-as733'
@@ -74,11 +74,11 @@ class WorkerOptions:
 
 @dataclass(frozen=True)
 class WorkerRun:
-    """What a step may need to know of the run that it is opened for.
+    """Information about the run for a worker's step.
 
     Attributes:
-        settings: how Kafka is reached.
-        metrics: what the worker shows of itself.
+        settings: connection to Kafka.
+        metrics: the worker's metrics.
         until_the_end: closes what is entered here when the worker ends.
         stop: set by the first signal.
     """
@@ -96,15 +96,15 @@ def run_worker(
 ) -> None:
     """Run a step on each topic until SIGINT or SIGTERM.
 
-    Heap, signals, log, metrics, health, claims and dead letters are set up here, once for all
-    workers. After the first signal, the batch in hand is finished; a second one ends the program.
+    This sets up heap, signals, log, metrics, health, claims and dead letters, once for all workers.
+    After the first signal, the current batch is finished; a second one ends the program.
 
     Args:
-        open_steps: gives the step for each topic; called when metrics are served already.
-        said: what the log says of the worker when it starts.
+        open_steps: returns the step for each topic; called when metrics are already served.
+        said: additional fields of the log line at the start.
 
     Raises:
-        BadSettings, BrokerError: as their texts say; and what the steps raise.
+        BadSettings, BrokerError: see these classes. Errors of the steps are raised as well.
     """
     share_one_heap()
     stop = stop_on_signals()
