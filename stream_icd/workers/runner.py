@@ -71,7 +71,7 @@ class Runner:
             yield from self._published(record, Refused("crashed", error))
 
     def learn(self, refused: RecordTooLarge) -> None:
-        """Note a result that the broker refused for its size, so that a retry does not send it.
+        """Note a result that the broker refused for its size, so that a retry claims or refuses it.
 
         Raises:
             RecordTooLarge: there is no claim check.
