@@ -1,12 +1,13 @@
-"""Which record ended its worker, remembered across restarts.
+"""Remember across restarts which record crashed its worker.
 
-A worker that is killed can say nothing any more, so it says beforehand, in the topic of workers'
-notes, that it works on a partition. Whoever gets the partition next sees whether that worker ended
-in good order. If it did not, the records that it may have had in hand are worked on one by one,
-each noted before: so only the record that ends a worker is blamed, and not its neighbours.
+A killed worker cannot report anything, so each worker first writes a note to the topic of workers'
+notes: it works on this partition. The next worker of the partition sees from the note whether the
+previous one stopped cleanly. If not, it processes the records that were possibly in hand one by
+one, and writes a note before each. So only the record that crashes a worker is blamed, and not its
+neighbours.
 
-A note is written when a partition is taken over, and when its worker ends: nothing is written in
-between, unless there is a suspicion.
+A note is written when a worker takes over a partition and when it stops. In between, notes are
+written only while records are under suspicion.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.worker_notes import Key, read_notes, write_notes
 
 GIVEN_UP_AFTER = 3
-"""A record that ended so many workers in a row is given up."""
+"""A record that crashed this many workers in a row is given up."""
 
 DIED = "the process died"
 MOST_TEXT = 1000
@@ -34,11 +35,11 @@ class Attempt:
     """A note about one partition of a group.
 
     Attributes:
-        worker: the member of the group that works on it; "" if none does.
-        offset: the record that is in hand alone; -1 for a batch, or none.
-        ends: how many workers in a row this record ended before.
-        how: how it ended the last one; "" if nobody knows.
-        left: how many records, with this one, are to be worked on alone.
+        worker: the member of the group that works on the partition; "" if none does.
+        offset: the record that is processed alone; -1 for a batch, or none.
+        ends: how many workers in a row this record has crashed so far.
+        how: how it crashed the last one; "" if unknown.
+        left: how many records, including this one, must be processed alone.
     """
 
     worker: str = ""
@@ -48,7 +49,7 @@ class Attempt:
     left: int = 0
 
     def ended(self, how: str) -> Attempt:
-        """The note after the record ended another worker, the same way or another one."""
+        """The note after the record crashed one more worker, in the same or another way."""
         same = not self.how or _kind(self.how) == _kind(how)
         return replace(self, worker="", ends=self.ends + 1 if same else 1, how=how[:MOST_TEXT])
 
@@ -61,14 +62,15 @@ def _kind(how: str) -> str:
 
 
 def blames_record(error: BaseException) -> bool:
-    """Whether an error may be the record's fault: lack of memory and a request to retry are not."""
+    """Whether the record may have caused the error; lack of memory and retry requests do not
+    count."""
     if isinstance(error, StreamIcdError):
         return error.action is Action.DEAD_LETTER
     return isinstance(error, Exception) and not isinstance(error, MemoryError)
 
 
 class Attempts:
-    """What is known of the partitions that a worker has: which records to work on alone.
+    """The notes on a worker's partitions: which records it must process alone.
 
     Args:
         in_hand: how many records of a partition a worker may have had in hand.
@@ -84,11 +86,11 @@ class Attempts:
         self._written: set[TopicPartition] = set()
 
     def unknown(self, assignment: Assignment) -> Assignment:
-        """The partitions that came since, whose notes were not read yet."""
+        """The newly assigned partitions whose notes have not been read yet."""
         return {p: since for p, since in assignment.items() if self._since.get(p) != since}
 
     def take_over(self, assignment: Assignment) -> None:
-        """See how the last worker left each of these partitions.
+        """Read how the previous worker left each of these partitions.
 
         Raises:
             TopicMissing, BrokerUnavailable: the notes cannot be read.
@@ -107,15 +109,15 @@ class Attempts:
         return note.ended(DIED) if note.offset >= 0 else Attempt(left=self._in_hand)
 
     def suspicious(self, ours: Iterable[TopicPartition]) -> list[TopicPartition]:
-        """Those of our partitions whose next records are to be worked on alone."""
+        """Those of our partitions whose next records must be processed alone."""
         return [p for p in ours if p in self._notes and self._notes[p].left]
 
     def clear(self, partition: TopicPartition) -> None:
-        """There is no record there that a worker can have had in hand."""
+        """Clear the suspicion: no record of the partition can have been in hand."""
         self._notes[partition] = Attempt()
 
     def news(self, first: Mapping[TopicPartition, int], worker: str) -> Notes:
-        """What to `write` before these records are worked on; nothing, mostly.
+        """The notes to `write` before these records are processed; usually none.
 
         Args:
             first: the first offset in hand of each partition.
@@ -124,7 +126,7 @@ class Attempts:
         return {p: note for p, note in notes.items() if note.left or p not in self._written}
 
     def write(self, news: Notes) -> None:
-        """Note what is worked on from now on.
+        """Write the notes on what is processed from now on.
 
         Raises:
             BrokerError: it could not be written.
@@ -139,27 +141,27 @@ class Attempts:
             return Attempt(worker)
         if note.offset == offset:
             return replace(note, worker=worker)
-        # It was, perhaps, in hand when the first worker ended.
+        # It may have been in hand when the first worker crashed.
         return Attempt(worker, offset, ends=1, left=note.left)
 
     def given_up(self, partitions: Iterable[TopicPartition]) -> str | None:
-        """How the record in hand ended its workers, if it is not to be tried again."""
+        """How the record in hand crashed its workers, if it must not be tried again."""
         for note in (self._notes[p] for p in partitions):
             if note.ends >= GIVEN_UP_AFTER:
                 return note.how
         return None
 
     def done(self, partitions: Iterable[TopicPartition]) -> None:
-        """What was in hand there is published and committed."""
+        """Note that the results of the records in hand are published and committed."""
         for partition in partitions:
             note = self._notes[partition]
-            if note.left:  # where the culprit was found, nobody else is suspected
+            if note.left:  # once the culprit is found, no other record is suspected
                 left = 0 if note.ends >= GIVEN_UP_AFTER else note.left - 1
                 self._notes[partition] = Attempt(left=left)
                 self._written.discard(partition)
 
     def end(self, ours: Collection[TopicPartition], crash: BaseException | None) -> None:
-        """The worker ends: in good order, or by an error that a record in hand may have caused.
+        """Note that the worker stops: cleanly, or by an error that a record in hand may explain.
 
         Raises:
             BrokerError: it could not be noted.
@@ -167,7 +169,7 @@ class Attempts:
         notes = {p: self._notes[p] for p in self._written & set(ours)}
         alone = [p for p, note in notes.items() if note.offset >= 0]
         if crash is not None and not alone:
-            return  # what we noted at the beginning says that we did not end in good order
+            return  # the note from the start already says that we did not stop cleanly
         last = {p: replace(note, worker="") for p, note in notes.items()}
         if crash is not None:
             how = f"{type(crash).__name__}: {crash}"
@@ -192,10 +194,10 @@ class Attempts:
         return self._group, self._topic, partition.partition
 
     def _members(self) -> frozenset[str]:
-        """Who is in the group; nobody where the broker does not say so.
+        """The members of the group; empty where the broker does not report them.
 
-        The embedded broker's answer cannot be read by the client (3.0.12): there, a worker whose
-        partition went to another one by a rebalance counts as ended.
+        The client (3.0.12) cannot read the embedded broker's answer. There, a worker that lost its
+        partition in a rebalance counts as crashed.
         """
         try:
             return frozenset(members_of(self._settings, self._group))

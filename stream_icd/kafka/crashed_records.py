@@ -1,4 +1,4 @@
-"""Records that ended a worker: tried again alone, and at last given up."""
+"""Records that crashed a worker: retry them alone, and finally give them up."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ NOTE_TIMEOUT_S = 5.0
 
 
 class CrashedRecords:
-    """What a worker does about records that ended another one; `Attempts` remembers them.
+    """How a worker treats records that crashed another one; `Attempts` remembers them.
 
     Args:
-        give_up: what to publish for a record that ended three workers in a row, and how it did.
-            None: nothing is remembered, and such a record is tried for ever.
+        give_up: gets a record that crashed three workers in a row and how it did, and returns what
+            to publish for it. None: nothing is remembered, and such a record is retried forever.
     """
 
     def __init__(self, member: Membership, attempts: Attempts, give_up: GiveUp | None) -> None:
@@ -36,7 +36,7 @@ class CrashedRecords:
         self._crash: BaseException | None = None
 
     def take_over(self) -> Assignment:
-        """Our partitions, once it is known how those that came were left; records may come."""
+        """Read how new partitions were left, resume all our partitions, and return them."""
         assignment = self._member.assignments.begin()
         while self._give_up is not None and (unknown := self._attempts.unknown(assignment)):
             self._member.insist(partial(self._attempts.take_over, unknown))
@@ -44,7 +44,7 @@ class CrashedRecords:
         return assignment
 
     def come_alone(self) -> bool:
-        """Whether a record that comes next may have ended a worker: then it comes alone."""
+        """Whether one of the next records may have crashed a worker; if so, poll one at a time."""
         if self._give_up is None:
             return False
         suspicious = self._attempts.suspicious(self._member.assignments.ours())
@@ -54,9 +54,9 @@ class CrashedRecords:
         return bool(self._attempts.suspicious(suspicious))
 
     def given_up(self, batch: Batch) -> Callable[[], Iterable[OutgoingRecord]] | None:
-        """Makes what to publish in place of a batch whose only record is given up; else None.
+        """If the batch's only record is given up, a function that makes its replacement; else None.
 
-        Before it returns, it is noted that the batch is worked on.
+        Before this returns, a note says that the batch is being processed.
         """
         if self._give_up is None:
             return None
@@ -69,17 +69,17 @@ class CrashedRecords:
         return partial(self._give_up, record, how)
 
     def ended_by(self, error: BaseException) -> None:
-        """Work on a batch ended with that error, and so does the worker."""
+        """Note that processing a batch failed with that error, which stops the worker."""
         if blames_record(error):
             self._crash = error
 
     def done(self, partitions: Iterable[TopicPartition]) -> None:
-        """What was in hand there is published and committed."""
+        """Note that the results of the records in hand are published and committed."""
         if self._give_up is not None:
             self._attempts.done(partitions)
 
     def note_the_end(self) -> None:
-        """Note that we end in good order, unless a record has ended us; the broker may be away."""
+        """Note that we stop cleanly, unless a record crashed us; the broker may be unavailable."""
         if self._give_up is None:
             return
         ours = self._member.assignments.ours()
