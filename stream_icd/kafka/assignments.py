@@ -1,4 +1,4 @@
-"""Which partitions are ours, and since when."""
+"""The partitions assigned to this member, and since when."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ Assignment = dict[TopicPartition, int]
 
 
 class Assignments:
-    """Our partitions: each assignment of one has a number of its own.
+    """The partitions of this member; each assignment of a partition has its own number.
 
-    A partition that went to another worker and came back has another number, so that what was
-    read of it before counts no more. The client's I/O thread tells us at any time. A partition
-    that comes is paused until `begin`, so no poll in between brings records of it.
+    A partition that went to another worker and came back has a new number, so records read from
+    it before are no longer valid. The client's I/O thread may report changes at any time. A newly
+    assigned partition is paused until `begin`, so polls before then return no records from it.
     """
 
     def __init__(self, member: Member) -> None:
@@ -30,7 +30,7 @@ class Assignments:
         self._ours: Assignment = {}
 
     def assigned(self, partitions: Collection[TopicPartition]) -> None:
-        """They come; paused until `begin`."""
+        """Add newly assigned partitions, paused until `begin`."""
         with self._lock:
             for partition in partitions:
                 self._ours[partition] = next(self._numbers)
@@ -38,20 +38,20 @@ class Assignments:
         log.info("assigned: %s", ", ".join(map(str, sorted(partitions))))
 
     def revoked(self, partitions: Collection[TopicPartition]) -> None:
-        """They go; what was read of them counts no more."""
+        """Remove revoked partitions; records read from them are no longer valid."""
         with self._lock:
             for partition in partitions:
                 self._ours.pop(partition, None)
 
     def begin(self) -> Assignment:
-        """Let records of our partitions come, and say since when these are ours."""
+        """Resume all our partitions, and return the current assignment."""
         with self._lock:
             for partition in self._ours:
                 self._member.resume(partition)
             return dict(self._ours)
 
     def ours(self) -> frozenset[TopicPartition]:
-        """The partitions that are ours now."""
+        """The partitions that are assigned to us now."""
         with self._lock:
             return frozenset(self._ours)
 
@@ -61,16 +61,16 @@ class Assignments:
                 self._member.pause(partition)
 
     def kept(self, assignment: Assignment) -> frozenset[TopicPartition]:
-        """The partitions of `assignment` that have been ours ever since."""
+        """The partitions of `assignment` that we have held without a break since then."""
         with self._lock:
             return frozenset(partition for partition, _ in assignment.items() & self._ours.items())
 
     def holds(self, assignment: Assignment) -> bool:
-        """Whether all partitions of `assignment` have been ours ever since."""
+        """Whether we have held all partitions of `assignment` without a break since then."""
         return self.kept(assignment) == assignment.keys()
 
     def rewind(self, assignment: Assignment, offsets: dict[TopicPartition, int]) -> None:
-        """Read again from `offsets` what has been ours ever since; the rest is somebody else's,
-        or came back and is read from where it was committed."""
+        """Seek to `offsets` in the partitions of `assignment` that we still hold. The others
+        belong to another member, or came back and are read from their committed offset."""
         for partition in self.kept(assignment):
             self._member.seek(partition, offsets[partition])

@@ -1,4 +1,4 @@
-"""The records that one poll gave, of partitions that were ours then."""
+"""The records of one poll, from the partitions assigned to us at that time."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from stream_icd.kafka.record import Record
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """What is worked on, published and committed together.
+    """Records that are processed, published and committed together.
 
     Attributes:
-        assignment: of the partitions that the records came from.
+        assignment: the assignment of the partitions that the records came from.
         first: the offset of the first record of each partition.
-        next: the offset after the last one, which is committed when the batch is done.
+        next: the offset after the last record of each partition; committed when the batch is done.
     """
 
     records: tuple[Record, ...]
@@ -27,7 +27,7 @@ class Batch:
 
     @staticmethod
     def of(polled: Polled, assignment: Assignment) -> Batch:
-        """The batch of what a poll gave under this assignment."""
+        """The batch of the records that a poll returned under this assignment."""
         return Batch(
             records=tuple(record for records in polled.values() for record in records),
             assignment={p: assignment[p] for p in polled},
@@ -37,5 +37,5 @@ class Batch:
 
     @property
     def places(self) -> str:
-        """Its offsets, first and last: `topic[partition]@first..last` for each partition."""
+        """The first and last offsets: `topic[partition]@first..last` for each partition."""
         return ", ".join(f"{p}@{first}..{self.next[p] - 1}" for p, first in self.first.items())

@@ -1,4 +1,4 @@
-"""Deliver a batch: publish and commit, again where that failed, and never twice."""
+"""Deliver a batch: publish and commit it, retry failures, and never deliver it twice."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ class BatchDelivery:
     """Delivers the batches of one member, one after the other.
 
     Args:
-        held: told of positions that cannot be had, and of those that can.
+        held: is told which positions are available and which are not.
         learn: as for `run_consumer`.
-        look_at_topic: raises where the topic is gone; called after each failure.
+        look_at_topic: called after each failure; raises an error if the topic is gone.
     """
 
     def __init__(
@@ -64,35 +64,36 @@ class BatchDelivery:
         self._sink: Sink | None = None
 
     def open(self) -> None:
-        """Make ready to publish, and end what a former worker of our name left open."""
+        """Prepare to publish, and end the transaction that an earlier worker of our name left
+        open."""
         self._sink = open_sink(
             self._settings, self._delivery, self._group, self._instance, self._clock
         )
 
     def close(self) -> None:
-        """Publish no more."""
+        """Stop publishing."""
         if self._sink is not None:
             self._sink.close()
 
     def deliver(self, batch: Batch, outgoing: Sequence[OutgoingRecord]) -> bool:
-        """Publish and commit; False where the batch must be read again, or a part of it.
+        """Publish and commit; False if the batch, or a part of it, must be read again.
 
-        Somebody else has the rest of it; or its results must be other ones, as a topic does not
-        take them.
+        This happens if another member has the rest of the batch, or if the results must change
+        because a topic does not accept them.
 
         Raises:
             DeliveryFailed: it could not be published in 5 attempts.
-            RecordTooLarge: a result is larger than its topic takes, and nobody is there to learn.
+            RecordTooLarge: a result is larger than its topic accepts, and `learn` is None.
             NameTaken, OffsetHeld, TopicMissing, NotAllowed: as `run_consumer`.
         """
         failures = 0
         while True:
             generation = self._member.settled()
             try:
-                if self._sink is None:  # opening one ends what a failed attempt left open
+                if self._sink is None:  # opening one ends an open transaction
                     self._member.wait_for(self.open)
                 if failures and self._is_committed(batch):
-                    return True  # the attempt whose outcome was unknown had succeeded
+                    return True  # the attempt with the unknown outcome had succeeded
                 if not self._member.assignments.holds(batch.assignment):
                     return False
                 self._member.wait_for(partial(self._publish, outgoing, batch.next, generation))
@@ -113,7 +114,7 @@ class BatchDelivery:
                 if failures == PUBLISH_ATTEMPTS:
                     raise
                 log.warning("publishing again (attempt %d): %s", failures + 1, error)
-                self._look_at_topic()  # of one that is gone, the client asks for ever
+                self._look_at_topic()  # the client would retry forever for a topic that is gone
 
     def _publish(
         self, outgoing: Sequence[OutgoingRecord], offsets: Offsets, group: GroupMetadata
@@ -128,7 +129,7 @@ class BatchDelivery:
             raise
 
     def _commit(self, batch: Batch) -> bool:
-        """Commit what is published; False where a part of it went to somebody else."""
+        """Commit the published batch; False if a part of it went to another member."""
         while True:
             try:
                 if self._member.commit(batch):
@@ -139,9 +140,9 @@ class BatchDelivery:
                 return False
 
     def _is_committed(self, batch: Batch) -> bool:
-        """Whether what is still ours of the batch was committed, and so all of it was.
+        """Whether the part of the batch that is still ours was committed; if so, all of it was.
 
-        The broker answers only once no open transaction holds these offsets any more.
+        The broker answers only when no open transaction holds these offsets.
         """
         kept = self._member.assignments.kept(batch.assignment)
         return bool(kept) and all(self._next(p) == batch.next[p] for p in kept)
@@ -156,10 +157,11 @@ class BatchDelivery:
         return found
 
     def _see_who_has_our_name(self, failure: DeliveryFailed) -> None:
-        """Where a fence is the reason for a failure, see that it is not another worker's.
+        """If the failure is a fence, check that no other worker caused it.
 
-        A broker also fences who took too long, and that one may go on. A worker that stood still
-        until another one was started in its place has taken too long as well, and may not.
+        The broker also fences a worker whose transaction took too long; that worker may continue.
+        A worker that hung until another one was started in its place also took too long, but it
+        may not continue.
 
         Raises:
             NameTaken: another worker has the name that was set for this one.

@@ -1,4 +1,4 @@
-"""What a consumer tells of a batch when all of it is safe."""
+"""What a consumer reports about a batch after its commit."""
 
 from __future__ import annotations
 

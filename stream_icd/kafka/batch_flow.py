@@ -1,4 +1,4 @@
-"""Batches, one after the other: take records, have them handled, deliver the results."""
+"""Process batches one after the other: poll records, handle them, deliver the results."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Handle = Callable[[Sequence[Record]], Iterable[OutgoingRecord]]
 
 @dataclass(frozen=True, slots=True)
 class _Begun:
-    """A batch that is worked on, since a time of the clock."""
+    """A batch in processing, and when that began."""
 
     batch: Batch
     work: Future[tuple[OutgoingRecord, ...]]
@@ -37,10 +37,10 @@ class _Begun:
 
 
 class BatchFlow:
-    """The way of records through one member: polled, handled, delivered.
+    """The flow of records through one member: poll, handle, deliver.
 
     Args:
-        handle: gives what to publish; called by `worker`, one batch at a time.
+        handle: returns the records to publish; called by `worker`, one batch at a time.
         on_done: called after each commit.
         ahead: begin the next batch while the results of one are published.
     """
@@ -70,7 +70,7 @@ class BatchFlow:
         self._worker = worker
 
     def run(self, stop: Stop) -> None:
-        """Until `stop`; then the batch in hand is finished, or given back (`GiveBack`)."""
+        """Run until `stop`; then finish the batch in hand, or give it back (`GiveBack`)."""
         try:
             self._member.join()
             self._delivery.open()
@@ -88,7 +88,7 @@ class BatchFlow:
             self._delivery.close()
 
     def _begin(self, timeout_s: float) -> _Begun | None:
-        """Have the records that come within that time worked on, if any do."""
+        """Poll for up to `timeout_s`, and start processing the records, if there are any."""
         assignment = self._crashed.take_over()
         polled = self._member.fetch(timeout_s, 1 if self._crashed.come_alone() else None)
         if not polled:
@@ -98,14 +98,14 @@ class BatchFlow:
         return _Begun(batch, self._worker.submit(self._work_on(batch)), self._clock.now())
 
     def _work_on(self, batch: Batch) -> Callable[[], tuple[OutgoingRecord, ...]]:
-        """What to do with a batch: hand it over, or give up its only record."""
+        """The work for a batch: call the handler, or give up the batch's only record."""
         given_up = self._crashed.given_up(batch)
         if given_up is not None:
             return lambda: tuple(given_up())
         return lambda: tuple(self._handle(batch.records))
 
     def _finish(self, begun: _Begun) -> _Begun | None:
-        """Deliver a batch once it is worked on; the one after it, if that was begun meanwhile."""
+        """Wait for a batch and deliver it; return the next one if it was begun meanwhile."""
         batch, outgoing = begun.batch, self._result(begun.work)
         handled = self._clock.now()
         following = self._begin_ahead() if self._ahead and not self._crashed.come_alone() else None
@@ -115,7 +115,7 @@ class BatchFlow:
             self._on_done(BatchDone(batch.records, outgoing, handled - begun.since, published))
         else:
             log.warning("%d records of the current batch were not committed", len(batch.records))
-            if following is not None:  # it comes after what is read again
+            if following is not None:  # it follows the batch that is read again
                 self._read_again(following.batch)
             self._read_again(batch)
             following = None
@@ -135,7 +135,7 @@ class BatchFlow:
         try:
             return self._begin(BUSY_POLL_S)
         except RecordUndecodable:
-            return None  # it is raised again when what came before it is delivered
+            return None  # the error is raised again after the batch before is delivered
 
     def _read_again(self, batch: Batch) -> None:
         self._member.assignments.rewind(batch.assignment, batch.first)

@@ -1,8 +1,8 @@
-"""Consume a topic as one of a group: poll, process, publish, commit.
+"""Consume a topic as a group member: poll, process, publish, commit.
 
-The work is shared: `Membership` polls and answers rebalances, `BatchFlow` takes the records their
-way, `BatchDelivery` publishes and commits. A batch of which any partition went to somebody else
-meanwhile is not committed; what is still ours of it is read again.
+`Membership` polls and handles rebalances, `BatchFlow` moves batches from poll to delivery, and
+`BatchDelivery` publishes and commits. If another member gets a partition of a batch in processing,
+the batch is not committed, and the partitions that are still ours are read again.
 """
 
 from __future__ import annotations
@@ -44,45 +44,45 @@ def run_consumer(
     learn: Learn | None = None,
     clock: Clock = Clock(),
 ) -> Delivery:
-    """Consume `topic` in `group` until `stop`, and return the delivery that was kept.
+    """Consume `topic` in `group` until `stop`, and return the delivery guarantee that was used.
 
-    `handle` gets up to `max_records` records, in offset order within each partition, and gives
-    what to publish. It runs in a thread of its own, one batch at a time. When it raises, nothing
-    of its batch is published or committed, and the error is raised here: so it should set bad
-    records aside (publish them to the dead-letter topic) rather than raise.
+    `handle` gets up to `max_records` records, in offset order within each partition, and returns
+    the records to publish. It runs in its own thread, one batch at a time. If it raises, nothing
+    of its batch is published or committed, and the error is raised here. So it should dead-letter
+    bad records (publish them to the dead-letter topic) rather than raise.
 
-    A partition that the group never committed is read from its beginning. After `stop` is set the
-    batch in hand is finished, or given back when it takes longer than `shutdown_timeout_s`; then
-    the group is left.
+    A partition without a committed offset is read from its beginning. After `stop` is set, the
+    batch in hand is finished, or given back if it takes longer than `shutdown_timeout_s`; then
+    the member leaves the group.
 
     Args:
-        on_done: called after each commit: what `handle` remembers counts from then on.
-        watcher: told how the loop is doing; changes nothing.
-        ahead: have `handle` begin the next batch while the results of one are published, for work
-            that needs no memory of the batch before. What was begun after a batch that could not
-            be committed, or when `stop` is set, is dropped.
-        give_up: what to publish for a record that ended three workers in a row, and how it did:
-            by a `kill -9` of the process, or an error out of `handle` that may be its fault. It
-            is remembered across restarts in the topic `icd.workers.v1`. None: nothing is
-            remembered, and such a record is tried for ever.
-        learn: told of a result that its topic does not take. Nothing of its batch is committed,
-            and `handle` gets the batch again; it must not give a result of that size any more.
-            None: such a result ends the worker.
-        clock: tells when to look, to wait and to give up.
+        on_done: called after each commit; from then on, the state that `handle` keeps is valid.
+        watcher: is told how the loop is doing; has no effect on it.
+        ahead: let `handle` begin the next batch while the results of one are published, for work
+            that does not depend on the batch before. The next batch is dropped if the one before
+            cannot be committed, or if `stop` is set.
+        give_up: gets a record that crashed three workers in a row and how it did, and returns what
+            to publish for it. A crash is a `kill -9` of the process, or an error from `handle`
+            that the record may have caused. Crashes are remembered across restarts in the topic
+            `icd.workers.v1`. None: nothing is remembered, and such a record is retried forever.
+        learn: is told of a result that its topic does not accept. Nothing of its batch is
+            committed, and `handle` gets the batch again; it must not return a result of that size
+            again. None: such a result stops the worker.
+        clock: the source of time for checks, waits and timeouts.
 
     Raises:
         TopicMissing: there is no such topic (any more).
         OffsetGone: retention removed what the group would have read next.
-        MessageTooLarge: the next record is larger than what is taken as one answer (100 MB and
-            `max_message_bytes`).
-        RecordTooLarge: a result is larger than its topic takes, and nobody is there to `learn`.
-        OffsetHeld: the broker keeps the group's position back, longer than a transaction lasts.
-        RecordUndecodable: what the topic holds next cannot be decoded; all before it is done.
+        MessageTooLarge: the next record is larger than the largest accepted fetch response (100 MB
+            and `max_message_bytes`).
+        RecordTooLarge: a result is larger than its topic accepts, and `learn` is None.
+        OffsetHeld: the broker withholds the group's position for longer than a transaction lasts.
+        RecordUndecodable: the next records cannot be decoded; all records before are done.
         ClientStuck: the client has not returned for `max_poll_interval_s`.
         NameTaken: another worker has started under the `instance_id` of this one.
-        NotAllowed: the broker refuses, because of who we are.
-        NotSupported: exactly-once was asked for and this broker cannot.
-        BrokerUnavailable: nobody answers at the start. Later, the broker is waited for.
+        NotAllowed: the broker refuses because we lack a permission.
+        NotSupported: exactly-once was requested and this broker does not support it.
+        BrokerUnavailable: no broker answers at the start. Later, the worker waits for the broker.
         DeliveryFailed: results could not be published in 5 attempts.
     """
     describe_topic(settings, topic)
