@@ -1,4 +1,4 @@
-"""What the broker at hand can promise: not everything that speaks Kafka's protocol keeps it all."""
+"""Find out what the broker guarantees; not every Kafka-protocol broker gives all guarantees."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ READ_BACK_TIMEOUT_S = 10.0
 
 
 def recognise(settings: KafkaSettings) -> Capabilities:
-    """What is known of this kind of broker; asks for its protocol's versions, and writes nothing.
+    """The known capabilities of this kind of broker; reads its API versions and writes nothing.
 
     Raises:
         BrokerUnavailable: nobody answers.
@@ -32,10 +32,10 @@ def recognise(settings: KafkaSettings) -> Capabilities:
 
 
 def probe(settings: KafkaSettings) -> Capabilities:
-    """What `recognise` says, and whether aborted records are hidden by trying it.
+    """The result of `recognise`, plus a real test whether the broker hides aborted records.
 
-    Aborts a transaction on a throwaway topic, reads the topic back, and deletes it. Where topics
-    may not be created, what is known of the kind of broker stands.
+    Aborts a transaction on a temporary topic, reads the topic back, and deletes it. If topic
+    creation is not allowed, the result of `recognise` is returned unchanged.
 
     Raises:
         BrokerUnavailable: nobody answers.

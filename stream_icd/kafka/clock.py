@@ -1,4 +1,4 @@
-"""Where the time comes from: an argument, so that tests need not wait for it."""
+"""The source of time: an argument, so that tests do not have to wait."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """The machine's own, unless another one is given.
+    """The machine's clock by default.
 
     Attributes:
         now: seconds since some moment; never goes back.

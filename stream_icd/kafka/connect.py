@@ -1,4 +1,4 @@
-"""Choose the implementation of the port: the one place that knows them all."""
+"""Choose the implementation of the port; only this module knows them all."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from stream_icd.kafka.settings import MEMORY_SCHEME, KafkaSettings
 
 
 def connect(settings: KafkaSettings) -> Broker:
-    """The broker that the settings name; connects when something is opened there.
+    """The broker that the settings name; it connects when you open something on it.
 
     `memory://NAME` is the in-memory broker of that name; anything else is reached by kafka-python,
     which is loaded only then.
