@@ -1,4 +1,4 @@
-"""How results and positions become visible: together, or one after the other."""
+"""How results and offsets become visible: in one transaction, or one after the other."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ from stream_icd.kafka.worker import Worker
 
 log = logging.getLogger(__name__)
 
-# Of a transaction's time: who is fenced within this share of it was not fenced for taking too long.
-# The broker counts by a clock of its own.
+# A fraction of the transaction timeout: a producer fenced before that did not take too long.
+# The margin is for the broker, which measures with its own clock.
 CERTAIN = 0.9
 
 
 class Delivery(Enum):
-    """What is promised about results when a worker or the broker fails.
+    """The guarantee for results when a worker or the broker fails.
 
     AT_LEAST_ONCE: every result arrives; after a failure some arrive twice.
     EXACTLY_ONCE: readers of committed records see every result once.
@@ -50,11 +50,11 @@ class Delivery(Enum):
 
 
 def resolve(settings: KafkaSettings, wanted: Delivery) -> Delivery:
-    """The delivery that this broker can keep; says so in the log where it is the lesser one.
+    """The delivery guarantee that this broker supports; logs it if it is the weaker one.
 
     Raises:
-        NotSupported: exactly-once was asked for, and the broker shows aborted records.
-        BrokerUnavailable: nobody answers.
+        NotSupported: exactly-once was requested, and the broker shows aborted records.
+        BrokerUnavailable: no broker answers.
     """
     if wanted is Delivery.AT_LEAST_ONCE:
         return wanted
@@ -84,7 +84,7 @@ class Sink(Protocol):
     atomic: bool
 
     def check(self, record: OutgoingRecord) -> None:
-        """See that `record` can be published at all.
+        """Check that `record` can be published at all.
 
         Raises:
             RecordTooLarge, TopicMissing: it cannot.
@@ -93,13 +93,13 @@ class Sink(Protocol):
     def publish(
         self, records: Sequence[OutgoingRecord], offsets: Offsets, group: GroupMetadata | None
     ) -> None:
-        """Return when `records` are safe at the broker; without a `group` none are committed.
+        """Return when `records` are safe at the broker; without a `group`, commit no offsets.
 
         Raises:
-            GroupMovedOn: nothing of it is visible; the group has a new generation.
-            NameTaken: nothing of it is visible; another program has our name now.
-            RecordTooLarge: a topic does not take one of them; open another sink.
-            BrokerError: what is visible is not known; open another sink before the next try.
+            GroupMovedOn: no record is visible; the group has a new generation.
+            NameTaken: no record is visible; another program has our name now.
+            RecordTooLarge: a topic does not accept one of the records; open another sink.
+            BrokerError: it is unknown what is visible; open another sink before the next try.
         """
 
     def close(self) -> None: ...
@@ -133,18 +133,18 @@ class AtLeastOnce:
 class ExactlyOnce:
     """Results and offsets in one transaction, fenced by the group's generation (KIP-447).
 
-    With an `instance_id` in the settings, a restarted worker ends its former self's open
-    transaction at once; without, that waits for the broker's `transaction_timeout_s`.
+    With an `instance_id` in the settings, a restarted worker immediately ends the transaction that
+    it left open. Without one, the transaction stays open until `transaction_timeout_s`.
 
-    A broker fences a producer for two reasons that it does not tell apart: another one has begun
-    under the same name, or a transaction of its own took longer than `transaction_timeout_s`.
-    Where it took less, it is the former: `NameTaken`.
+    A broker fences a producer for one of two reasons and does not say which: another producer
+    started under the same name, or its own transaction took longer than `transaction_timeout_s`.
+    If the transaction took less, the reason is the first one: `NameTaken`.
     """
 
     atomic = True
 
     def __init__(self, settings: KafkaSettings, group: str, instance: str, clock: Clock) -> None:
-        self._timeout_s = settings.transaction_timeout_s  # then the broker has aborted it anyway
+        self._timeout_s = settings.transaction_timeout_s  # by then the broker has aborted it
         self._name = f"{group}-{instance}"
         self._clock = clock
         self._producer = connect(settings).transactional_producer(self._name)
@@ -169,8 +169,8 @@ class ExactlyOnce:
             self._abort()
             raise
         except (MessageTooLarge, TopicMissing, NotAllowed):
-            with contextlib.suppress(BrokerError):  # what went wrong before is what counts
-                self._abort()  # readers would wait for what we leave open
+            with contextlib.suppress(BrokerError):  # the earlier error is the one to report
+                self._abort()  # readers wait for an open transaction
             raise
         except DeliveryFailed as error:
             if is_fenced(error) and self._clock.now() - began < CERTAIN * self._timeout_s:
@@ -198,7 +198,7 @@ class ExactlyOnce:
         self._in_time("abort", self._producer.abort)
 
     def _in_time(self, name: str, call: Callable[[], None]) -> None:
-        """The client waits without end for the broker's answer; so let another thread wait."""
+        """Call the client in another thread, because it waits for the broker without a timeout."""
         try:
             self._caller.submit(call).result(self._timeout_s)
         except TimeoutError as error:
@@ -208,14 +208,14 @@ class ExactlyOnce:
 
 
 def is_fenced(error: BaseException) -> bool:
-    """Whether the broker refused because a producer's transactions are no longer its own."""
+    """Whether the broker refused because the producer is fenced."""
     return isinstance(error, Fenced) or isinstance(error.__cause__, Fenced)
 
 
 def open_sink(
     settings: KafkaSettings, delivery: Delivery, group: str, instance: str, clock: Clock = Clock()
 ) -> Sink:
-    """The sink for a delivery that `resolve` gave; no two workers may share an `instance`."""
+    """The sink for a delivery that `resolve` returned; no two workers may share an `instance`."""
     if delivery is Delivery.EXACTLY_ONCE:
         return ExactlyOnce(settings, group, instance, clock)
     return AtLeastOnce(settings)
