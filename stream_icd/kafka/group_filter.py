@@ -1,4 +1,4 @@
-"""Members of a group must want the same records: what one skips, no other member will read."""
+"""All members of a group must read the same graph: what one member skips, no other reads."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from stream_icd.kafka.worker_notes import read_notes, write_notes
 
 
 def keep_to_filter(settings: KafkaSettings, topic: str, group: str, graph: str | None) -> None:
-    """Note which graph a group reads of a topic, unless it is noted; None is all graphs.
+    """Note which graph a group reads from a topic, unless a note exists; None means all graphs.
 
-    If two workers start at the same time, the one whose note is the last one goes on.
+    If two workers start at the same time, the one that wrote the last note continues.
 
     Raises:
-        BadSettings: the group reads another graph; what it skipped is gone for this one.
+        BadSettings: the group reads another graph; records that it skipped are lost for this one.
         TopicMissing, BrokerUnavailable: the note cannot be read.
     """
     key = (group, topic, "graph")

@@ -1,4 +1,4 @@
-"""A group from outside: its members, and moving it on where it cannot read what comes next."""
+"""Inspect a group from outside, and skip records that it cannot read."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ class Skipped:
 
 
 def skip_what_is_gone(settings: KafkaSettings, topic: str, group: str) -> tuple[Skipped, ...]:
-    """Let `group` go on with what retention has left in the partitions where its offset is gone.
+    """Move `group` to the first remaining record in partitions where retention removed its offset.
 
-    Where its offset is still there, nothing changes. None of the group's members may be running.
+    Partitions that still hold the group's offset do not change. No member may be running.
 
     Raises:
-        BrokerUnavailable: nobody answers.
-        BrokerError: the group is still at work, or does not exist.
+        BrokerUnavailable: no broker answers.
+        BrokerError: the group has running members, or does not exist.
     """
     with connect(settings).admin() as admin:
         offsets = admin.group_offsets(group)
@@ -41,10 +41,10 @@ def skip_what_is_gone(settings: KafkaSettings, topic: str, group: str) -> tuple[
 
 
 def members_of(settings: KafkaSettings, group: str) -> dict[str, str]:
-    """What each member of a group is called (`client_name`), by the id that the broker gave it.
+    """The name (`client_name`) of each member of a group, by the member id from the broker.
 
     Raises:
-        BrokerUnavailable: nobody answers.
+        BrokerUnavailable: no broker answers.
     """
     with connect(settings).admin() as admin:
         return admin.members(group)
@@ -53,15 +53,15 @@ def members_of(settings: KafkaSettings, group: str) -> dict[str, str]:
 def skip_to(
     settings: KafkaSettings, topic: str, group: str, partition: int, offset: int
 ) -> Skipped:
-    """Let `group` read that offset next in one partition, whatever lies before it.
+    """Make `group` continue at `offset` in one partition, and skip everything before it.
 
-    None of the group's members may be running.
+    No member of the group may be running.
 
     Raises:
-        BadSettings: there is no such partition; the offset is behind the group's, or beyond the
+        BadSettings: the partition does not exist; the offset is behind the group's, or beyond the
             end.
         TopicMissing, BrokerUnavailable: as their texts say.
-        BrokerError: the group is still at work.
+        BrokerError: the group has running members.
     """
     if partition >= (count := describe_topic(settings, topic).partitions):
         raise BadSettings(f"no partition {partition} in {topic}: there are {count}, from 0")
@@ -80,6 +80,6 @@ def skip_to(
 
 
 def _position(admin: Admin, group: str, partition: TopicPartition) -> int:
-    """What the group reads next: from the beginning, where it never committed."""
+    """The group's next offset; the beginning of the partition if it never committed."""
     committed = admin.group_offsets(group).get(partition)
     return admin.begins([partition])[partition] if committed is None else committed

@@ -1,4 +1,4 @@
-"""A group's position that the broker keeps back while a transaction may still change it."""
+"""Detect a committed offset that the broker withholds because of a hanging transaction."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from stream_icd.kafka.connect import connect
 from stream_icd.kafka.port.partition import TopicPartition
 from stream_icd.kafka.settings import KafkaSettings
 
-# A broker looks every 10 s for transactions that are over; what lasts so much longer, hangs.
+# A broker checks every 10 s for expired transactions; one that lasts this much longer hangs.
 GRACE_S = 45.0
 
 
 class HeldOffsets:
-    """Sees that waiting for a partition's committed position has become pointless.
+    """Detects when waiting for a partition's committed position is pointless.
 
-    A transaction ends after its timeout at the latest, and waiting is right until then. Apache
-    Kafka 4.3.0 to 4.4.0 may forget to end one when it starts again after a crash (KAFKA-20734).
+    A transaction ends at its timeout at the latest, so waiting until then is correct. Apache Kafka
+    4.3.0 to 4.4.0 may fail to end a transaction when it restarts after a crash (KAFKA-20734).
     """
 
     def __init__(
@@ -31,18 +31,18 @@ class HeldOffsets:
         self._since: dict[TopicPartition, float] = {}
 
     def known(self, partitions: Iterable[TopicPartition]) -> None:
-        """The positions there could be had, or are of no interest any more."""
+        """Note that these partitions' positions are known, or no longer needed."""
         for partition in partitions:
             self._since.pop(partition, None)
 
     def unknown(self, partitions: Collection[TopicPartition]) -> None:
-        """The positions there, and only there, could not be had; returns while waiting makes sense.
+        """Note that exactly these positions are unknown; return until the timeout has passed.
 
         Raises:
-            OffsetHeld: it does not: the broker answers, and has kept one back for too long.
+            OffsetHeld: the broker answers, but has withheld a position for longer than the timeout.
         """
         if not self._broker_answers():
-            self._since = {}  # a transaction's time begins anew when its coordinator is back
+            self._since = {}  # a transaction's timeout restarts when its coordinator is back
             return
         now = self._clock()
         self._since = {partition: self._since.get(partition, now) for partition in partitions}
@@ -58,7 +58,7 @@ class HeldOffsets:
             )
 
     def _broker_answers(self) -> bool:
-        """Whether it tells the position to who does not ask for what is pending."""
+        """Whether the broker returns positions if pending transactions are ignored."""
         try:
             with connect(self._settings).admin() as admin:
                 admin.group_offsets(self._group)

@@ -1,4 +1,4 @@
-"""Records that an open transaction keeps from the readers of what is committed."""
+"""Warn about records that an open transaction hides from readers of committed records."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ ASK_TIMEOUT_S = 0.5
 
 
 class HeldRecords:
-    """Says so where a reader has waited for a transaction for longer than one lasts.
+    """Logs a warning if a reader waits for a transaction for longer than transactions last.
 
-    It waits where the first open transaction begins, and that is right until the transaction's
-    timeout. One that hangs stops the reader for ever (`HeldOffsets` says why there are such), and
-    looks like a stream on which nothing happens.
+    A reader stops at the start of the first open transaction, which is correct until the
+    transaction's timeout. A hanging transaction stops the reader forever (`HeldOffsets` says why
+    these exist), and looks like a stream without new records.
     """
 
     def __init__(
@@ -36,13 +36,13 @@ class HeldRecords:
         self._said: set[tuple[TopicPartition, int]] = set()
 
     def look(self, reader: Reader) -> None:
-        """Now and then see where the transactions in its partitions begin; changes nothing."""
+        """Check periodically where open transactions begin in the partitions; changes nothing."""
         if self._clock() - self._looked < LOOK_EVERY_S:
             return
         self._looked = self._clock()
         try:
             ends = reader.ends(reader.assigned(), ASK_TIMEOUT_S)
-        except StreamIcdError:  # also where a login is refused for a while
+        except StreamIcdError:  # also if a login is refused for a while
             self._held = {}  # while the broker is away, no transaction can end
             return
         for partition, end in ends.items():
@@ -53,7 +53,7 @@ class HeldRecords:
             self._held.pop(partition, None)
             return
         held_at, since = self._held.get(partition, (end, self._looked))
-        if held_at != end:  # that transaction is over, and this is another one
+        if held_at != end:  # that transaction has ended; this is another one
             since = self._looked
         self._held[partition] = (end, since)
         if self._looked - since > self._patience_s:

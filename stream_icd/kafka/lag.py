@@ -1,4 +1,4 @@
-"""How far a member of a group is behind the ends of its partitions."""
+"""How far a group member is behind the ends of its partitions."""
 
 from __future__ import annotations
 
@@ -15,17 +15,18 @@ ASK_TIMEOUT_S = 0.5
 
 
 def is_read(reader: Reader, partition: TopicPartition) -> bool:
-    """Whether everything is read that the last fetch told of; False before the first."""
+    """Whether everything up to the end seen by the last fetch is read; False before any fetch."""
     end, at = reader.fetched_end(partition), reader.position(partition)
     return end is not None and at is not None and at >= end
 
 
 class Lag:
-    """How many records wait, or are in hand: from the first that is not committed to the end.
+    """The number of records from the first uncommitted one to the end: waiting or in hand.
 
-    The end of a partition comes with what is fetched of it. While work is in hand nothing is
-    fetched, and of an empty partition that went away and came back Kafka says nothing once more
-    (KIP-227). So now and then the broker is asked; the embedded one may answer too little.
+    Each fetch from a partition reports the partition's end. Nothing is fetched while work is in
+    hand, and Kafka does not report again on an empty partition that was revoked and reassigned
+    (KIP-227). So the broker is also asked periodically; the embedded broker may report too low an
+    end.
     """
 
     def __init__(self, reader: Reader, clock: Callable[[], float] = time.monotonic) -> None:
@@ -35,16 +36,16 @@ class Lag:
         self._ends: dict[TopicPartition, int] = {}
 
     def fetched(self) -> None:
-        """A poll that fetches was made just now."""
+        """Note that a poll has just fetched."""
         self._fetched = self._clock()
 
     def look(
         self, ours: Collection[TopicPartition], in_hand: Mapping[TopicPartition, int]
     ) -> dict[int, int] | None:
-        """The lag of each of our partitions, as far as it is known; None: too early to look.
+        """The lag of each of our partitions, if known; None: too early to check again.
 
         Args:
-            in_hand: of partitions with records in hand, the offset of the first of them.
+            in_hand: the offset of the first record in hand, by partition.
         """
         now = self._clock()
         if now - self._looked < LOOK_EVERY_S:
@@ -62,7 +63,7 @@ class Lag:
         try:
             self._ends = self._reader.ends(ours, ASK_TIMEOUT_S)
         except StreamIcdError:
-            return  # it is looked at again soon, and who waits for the broker says so
+            return  # the next check is soon, and code that waits for the broker logs it
 
     def _of(self, partition: TopicPartition, first: int | None) -> int | None:
         known = (self._reader.fetched_end(partition), self._ends.get(partition))
