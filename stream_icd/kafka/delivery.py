@@ -50,7 +50,7 @@ class Delivery(Enum):
 
 
 def resolve(settings: KafkaSettings, wanted: Delivery) -> Delivery:
-    """The delivery guarantee that this broker supports; logs it if it is the weaker one.
+    """The guarantee to use on this broker; logs a warning if AUTO becomes at-least-once.
 
     Raises:
         NotSupported: exactly-once was requested, and the broker shows aborted records.

@@ -1,7 +1,7 @@
-"""Be a member of a consumer group: poll, however long the work takes, and answer rebalances.
+"""Be a group member: keep polling during long batches, and handle rebalances.
 
-While work is in hand its partitions are paused and the member keeps polling, so the group never
-throws it out for being slow. Everything that may take long is done in the background through here.
+During work on a batch, its partitions are paused and the member keeps polling, so long batches
+never trigger a rebalance. Slow operations run in a background thread through this module.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ log = logging.getLogger(__name__)
 Result = TypeVar("Result")
 
 POLL_S = 0.2
-# While work is in hand: how often to poll, and how long a poll may take from a result's latency.
+# During work: the interval between polls, and how long a poll may delay a finished result.
 BUSY_POLL_EVERY_S = 0.1
 BUSY_POLL_S = 0.01
 COMMIT_TIMEOUT_S = 2.0
@@ -48,16 +48,15 @@ BACKOFF_S = 1.0
 
 
 class GiveBack(Exception):
-    """We were asked to stop, and what is in hand would take too long: somebody else does it."""
+    """A stop was requested, and the batch in hand takes too long: another member will redo it."""
 
 
 class Membership:
     """A consumer as a member of its group.
 
     Attributes:
-        assignments: which partitions are ours now.
-        in_hand: of partitions with records in hand, the offset of the first: from there on they
-            count as lag.
+        assignments: the partitions that are assigned to us now.
+        in_hand: the offset of the first record in hand, by partition; lag is counted from there.
     """
 
     def __init__(
@@ -84,23 +83,23 @@ class Membership:
         self.in_hand: Mapping[TopicPartition, int] = {}
 
     def join(self) -> None:
-        """Begin to take part; partitions come with the polls that follow."""
+        """Join the group; later polls bring the assigned partitions."""
         self._member.subscribe(self._topic, self.assignments)
 
     def close(self) -> None:
-        """Start nothing in the background any more; what was started ends by itself."""
+        """Start no more background work; work that already began ends by itself."""
         self._errands.close()
 
     @property
     def id(self) -> str:
-        """What the group calls us now."""
+        """Our current member id in the group."""
         return self._member.group().member_id
 
     def fetch(self, timeout_s: float, max_records: int | None) -> Polled:
-        """Records of our partitions that come within that time.
+        """Poll records of our partitions for up to `timeout_s`.
 
         Raises:
-            GiveBack: the client is stuck, and we were asked to stop.
+            GiveBack: the client is stuck, and a stop was requested.
             OffsetGone, RecordUndecodable, MessageTooLarge, ClientStuck: as `run_consumer`.
         """
         polled = self._poll(timeout_s, max_records)
@@ -108,7 +107,7 @@ class Membership:
         return polled
 
     def insist(self, work: Callable[[], object]) -> None:
-        """Have `work` done in the background, again and again while the broker is away."""
+        """Run `work` in the background, and retry while the broker is unavailable."""
         while True:
             try:
                 self.wait_for(work)
@@ -117,23 +116,23 @@ class Membership:
                 self.back_off(error)
 
     def back_off(self, error: Exception) -> None:
-        """Wait a little for a broker that is away."""
+        """Wait briefly while the broker is unavailable."""
         log.warning("waiting for the broker: %s", error)
         self.wait_for(partial(self._clock.sleep, BACKOFF_S))
 
     def begin(self, work: Callable[[], Result]) -> Future[Result]:
-        """Have `work` done in the background after all that was begun before."""
+        """Run `work` in the background, after all earlier work."""
         return self._errands.submit(work)
 
     def wait_for(self, work: Callable[[], Result]) -> Result:
-        """Have `work` done in the background, and keep polling until it is."""
+        """Run `work` in the background, and keep polling until it is done."""
         return self.finished(self.begin(work))
 
     def finished(self, future: Future[Result]) -> Result:
-        """What the future gives; keeps polling until it does.
+        """The result of the future; keeps polling until it is done.
 
         Raises:
-            GiveBack: we were asked to stop, and that would take longer than
+            GiveBack: a stop was requested, and the work takes longer than
                 `shutdown_timeout_s`.
         """
         while not concurrent.futures.wait([future], timeout=self._pause_s()).done:
@@ -141,10 +140,10 @@ class Membership:
         return future.result()
 
     def settled(self) -> GroupMetadata:
-        """The group's current generation, once we are a member of it; polls until we are.
+        """The group's current generation; polls until we are a member of it.
 
-        To be taken before looking at the assignments: a generation that ends in between is then
-        refused by the broker. One without a member would not be fenced at all (KIP-447).
+        Call this before you read the assignments: if the generation ends in between, the broker
+        refuses it. Without a member id, the broker would not fence at all (KIP-447).
         """
         while True:
             known = self._member.group()
@@ -153,7 +152,7 @@ class Membership:
             self._poll_while_busy()
 
     def commit(self, batch: Batch) -> bool:
-        """Commit what comes after a batch; False: the broker cannot now, so try again.
+        """Commit the offsets after a batch; False if the broker is unavailable: try again.
 
         Raises:
             GroupMovedOn: the group has a new generation, or is about to have one.
@@ -167,23 +166,23 @@ class Membership:
             return False
 
     def committed(self, partition: TopicPartition) -> int | None:
-        """What the group has committed there, once no open transaction holds it any more.
+        """The group's committed offset, once no open transaction holds it.
 
         Raises:
-            BrokerUnavailable: it cannot be had now.
+            BrokerUnavailable: the offset is not available now.
         """
         return self._member.committed(partition, COMMIT_TIMEOUT_S)
 
     def without_position(self) -> list[TopicPartition]:
-        """Those of our partitions of which it is not known yet where to read on."""
+        """Those of our partitions whose next offset is not known yet."""
         return [p for p in self.assignments.ours() if self._member.position(p) is None]
 
     def is_read(self, partition: TopicPartition) -> bool:
-        """Whether everything is read there that the last fetch told of."""
+        """Whether everything up to the end seen by the last fetch is read."""
         return is_read(self._member, partition)
 
     def _poll_while_busy(self) -> None:
-        """Take part in the group without taking records."""
+        """Poll to stay in the group, without taking records."""
         if self._stop.is_set():
             self._stop_by = min(
                 self._stop_by, self._clock.now() + self._settings.shutdown_timeout_s
@@ -228,13 +227,13 @@ class Membership:
 
     @property
     def _skip(self) -> str:
-        """How to pass over records, in a sentence of an error."""
+        """How to skip records, as part of an error message."""
         return (
             f"stop the group and run: stream-icd topics skip --group {self._group} "
             f"--topic {self._topic}"
         )
 
     def _pause_s(self) -> float:
-        """Between two polls; none while joining, since the client (3.0.12) joins once more where
-        a join succeeds between two polls."""
+        """The pause between two polls. None while joining: the client (3.0.12) joins again if a
+        join succeeds between two polls."""
         return BUSY_POLL_EVERY_S if self._member.group().stable else 0.0

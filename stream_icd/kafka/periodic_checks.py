@@ -1,4 +1,4 @@
-"""What a running consumer looks at now and then, besides its records."""
+"""Periodic checks of a running consumer."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CHECK_EVERY_S = 30.0
 
 
 class PeriodicChecks:
-    """Sees that there is a topic, and in each of our partitions a place to read on."""
+    """Checks that the topic exists, and that each of our partitions has a known position."""
 
     def __init__(
         self,
@@ -34,11 +34,11 @@ class PeriodicChecks:
         self._topic_seen = clock.now()
 
     def look(self) -> None:
-        """Look, if the last time is half a minute ago.
+        """Run the checks, if the last time was half a minute ago.
 
         Raises:
             TopicMissing: the topic is gone.
-            OffsetHeld: the broker keeps the group's position back, longer than a transaction
+            OffsetHeld: the broker withholds the group's position for longer than a transaction
                 lasts.
         """
         if self._clock.now() - self._topic_seen > CHECK_EVERY_S:
@@ -46,10 +46,10 @@ class PeriodicChecks:
             self._look_at_positions()
 
     def look_at_topic(self) -> None:
-        """See that the topic is there, if the broker answers.
+        """Check that the topic exists, if the broker answers.
 
         Raises:
-            TopicMissing: it is not.
+            TopicMissing: it does not exist.
         """
         with contextlib.suppress(BrokerUnavailable):
             self._member.wait_for(partial(describe_topic, self._settings, self._topic))
