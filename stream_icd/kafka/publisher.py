@@ -1,4 +1,4 @@
-"""Publish records, and know of every single one whether it arrived."""
+"""Publish records, and check the acknowledgement of every record."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import describe_topic
 
-# What a batch of one record adds to it: the batch's own header, and lengths of the parts.
+# The overhead of a batch with one record: the batch header, and the lengths of the parts.
 _BATCH_BYTES = 128
 _HEADER_BYTES = 10
 
 
 @dataclass(frozen=True, slots=True)
 class _Refused:
-    """What is remembered of a record that the broker did not accept: not its value."""
+    """A record that the broker did not accept, without its value."""
 
     topic: str
     key: bytes | None
@@ -45,23 +45,23 @@ class _Refused:
 
 
 class Publisher:
-    """Sends records in order, checks every acknowledgement, and bounds what is under way.
+    """Sends records in order, checks every acknowledgement, and limits the bytes in flight.
 
-    A context manager: leaving the block flushes (unless an exception is under way) and closes.
+    A context manager: leaving the block flushes (unless an exception was raised) and closes.
     Safe to use from several threads. `sent` and `acknowledged` count records.
 
-    A publisher that lost a record says so at every later call: open another one, and send again
-    what was not flushed. (The client's idempotent producer, too, is of no use after a refusal.)
+    After a publisher lost a record, every later call raises: open another one, and send again
+    what was not flushed. (The client's idempotent producer is also unusable after a refusal.)
 
     Args:
-        producer: sends the records, and is closed with the publisher; None: one of its own.
+        producer: sends the records, and is closed with the publisher; None: open a new one.
 
     >>> with Publisher(KafkaSettings()) as publisher:  # doctest: +SKIP
     ...     publisher.send(OutgoingRecord("icd.snapshots.v1", b"...", key=b"as733"))
     ...     publisher.flush()
 
     Raises:
-        BrokerUnavailable: nobody answers at the bootstrap servers.
+        BrokerUnavailable: no bootstrap server answers.
     """
 
     def __init__(self, settings: KafkaSettings, producer: Producer | None = None) -> None:
@@ -91,10 +91,10 @@ class Publisher:
             self.close()
 
     def send(self, record: OutgoingRecord) -> None:
-        """Queue `record`, and return; wait only while `max_in_flight_bytes` are under way.
+        """Queue `record`, and return; wait only while `max_in_flight_bytes` are in flight.
 
         Raises:
-            RecordTooLarge: it is above `max_message_bytes`, or above what its topic accepts;
+            RecordTooLarge: it is above `max_message_bytes`, or above its topic's limit;
                 nothing was sent. Or the broker refused an *earlier* record for its size.
             TopicMissing: its topic does not exist; nothing was sent.
             DeliveryFailed: an *earlier* record was not accepted, or there was no room for this
@@ -113,7 +113,7 @@ class Publisher:
         self.sent += 1
 
     def check(self, record: OutgoingRecord) -> None:
-        """See that `record` may be sent at all; sends nothing.
+        """Check that `record` may be sent; sends nothing.
 
         Raises:
             RecordTooLarge, TopicMissing: as `send`.
@@ -130,8 +130,8 @@ class Publisher:
         Raises:
             DeliveryFailed: the broker did not acknowledge within `timeout_s` (default: a second
                 more than `delivery_timeout_s`), or refused a record.
-            NotAllowed: it refused one because we lack the right to write there.
-            RecordTooLarge: it refused one for its size; of several, the largest is named.
+            NotAllowed: it refused a record because we lack the permission to write there.
+            RecordTooLarge: it refused a record for its size; of several, the largest is named.
         """
         timeout_s = self._settings.delivery_timeout_s + 1 if timeout_s is None else timeout_s
         with self._changed:
@@ -144,7 +144,7 @@ class Publisher:
             )
 
     def close(self, timeout_s: float = 2.0) -> None:
-        """Stop; what was not acknowledged by now may or may not have arrived."""
+        """Stop; records that are not acknowledged yet may or may not have arrived."""
         self._producer.close(timeout_s)
 
     def _take_room(self, size: int) -> None:
@@ -182,9 +182,9 @@ class Publisher:
             self._changed.notify_all()
 
     def _raise_earlier_refusal(self) -> None:
-        """Raise the reason for which the client takes no more records, if there is one.
+        """Raise the reason why the client accepts no more records, if there is one.
 
-        In a transaction the client knows a moment before us that the broker refused a record.
+        In a transaction, the client learns of a refused record slightly before us.
         """
         with self._changed:
             self._changed.wait_for(
@@ -196,7 +196,7 @@ class Publisher:
         with self._changed:
             refused = list(self._refused)
         too_large = [one for one in refused if one.is_too_large]
-        if too_large:  # in a transaction, the others fail with it
+        if too_large:  # in a transaction, the other records fail with it
             largest = max(too_large, key=lambda one: one.size)
             raise RecordTooLarge(
                 f"the broker refused {largest}; set STREAM_ICD_MAX_MESSAGE_BYTES below the limit "
@@ -213,20 +213,20 @@ class Publisher:
 
 
 def record_limit(settings: KafkaSettings, topic: str) -> int:
-    """The most bytes that one record for `topic` may have: by our settings, and by the topic's.
+    """The maximum size in bytes of one record for `topic`, from our settings and the topic's.
 
     Raises:
         TopicMissing, BrokerUnavailable: as their texts say.
     """
     limit = describe_topic(settings, topic).max_message_bytes
     own = settings.max_message_bytes
-    if is_dead_letter_topic(topic):  # what came in must go aside, and its reason with it
+    if is_dead_letter_topic(topic):  # room for any input record and its reason
         own += DEAD_LETTER_ROOM
     return own if limit is None else min(own, limit - _BATCH_BYTES)
 
 
 def too_large(record: OutgoingRecord, limit: int) -> RecordTooLarge:
-    """The error for a record that is above a limit: a `record_limit`, or a learned one."""
+    """The error for a record above a limit: a `record_limit`, or a learned limit."""
     return RecordTooLarge(
         f"{record.size} bytes for {record.topic} with key {record.key!r:.200} are above the "
         f"limit of {limit} bytes (max_message_bytes, the topic's max.message.bytes, or less than "
@@ -238,10 +238,10 @@ def too_large(record: OutgoingRecord, limit: int) -> RecordTooLarge:
 
 
 def fits(record: OutgoingRecord, limit: int) -> bool:
-    """Whether a record, with what the client adds to it, is within a `record_limit`."""
+    """Whether a record, with the client's overhead, is within a `record_limit`."""
     return size_as_sent(record) <= limit
 
 
 def size_as_sent(record: OutgoingRecord) -> int:
-    """Size of a record with what the client adds to it."""
+    """The size of a record with the client's overhead."""
     return record.size + len(record.headers) * _HEADER_BYTES

@@ -1,4 +1,4 @@
-"""Read a topic without a group: to follow it, or to replay what it holds. Nothing is committed."""
+"""Read a topic without a group, to follow or to replay it. Nothing is committed."""
 
 from __future__ import annotations
 
@@ -42,30 +42,30 @@ def open_reader(
     limit: int | None = None,
     stop: Stop | None = None,
 ) -> Iterator[Iterator[Record]]:
-    """Give an iterator over the records of `topic`; offsets are in order within a partition.
+    """Open an iterator over the records of `topic`; offsets are in order within a partition.
 
-    Records of aborted transactions are not among them, where the broker can tell.
+    Records of aborted transactions are left out, if the broker can identify them.
 
     Args:
-        start: "beginning", "latest" (only what comes from now on), an aware datetime (only
-            records with that timestamp or a later one), or `{partition: offset}`, the offset of
-            the *next* record (other partitions: from the beginning). Fixed when the block is
-            entered, whenever the first record is taken.
-        until: "forever", or "end": what the topic holds when the block is entered; or "settled":
-            also what open transactions hold back then, once they have ended.
-        limit: at most so many records.
-        stop: looked at five times a second.
+        start: "beginning", "latest" (only new records), an aware datetime (only records with that
+            timestamp or a later one), or `{partition: offset}`, the offset of the *next* record
+            (other partitions: from the beginning). The position is fixed when the block is
+            entered, not when the first record is read.
+        until: "forever"; "end": the records in the topic when the block is entered; or "settled":
+            also the records of transactions that are open then, once they have ended.
+        limit: the maximum number of records.
+        stop: checked five times a second.
 
     Raises:
         TopicMissing: there is no such topic.
-        OffsetGone: the position was removed by retention, at the start or while reading;
-            the reader never jumps over a gap by itself.
-        MessageTooLarge: the next record is larger than what is taken as one answer (100 MB and
-            `max_message_bytes`).
-        RecordUndecodable: what the topic holds there cannot be decoded.
+        OffsetGone: retention removed the position, at the start or while reading; the reader
+            never skips a gap by itself.
+        MessageTooLarge: the next record is larger than the largest accepted fetch response (100 MB
+            and `max_message_bytes`).
+        RecordUndecodable: the next records cannot be decoded.
         ClientStuck: the client has not returned for `max_poll_interval_s`.
-        BrokerUnavailable: nobody answers within `connect_timeout_s`. While following "forever",
-            a broker that goes away is waited for instead.
+        BrokerUnavailable: no broker answers within `connect_timeout_s`. With "forever", the reader
+            waits for an unavailable broker instead.
         BadSettings: `start` is a naive datetime, or names a partition that does not exist.
 
     >>> with open_reader(KafkaSettings(), "t", until="end") as records:  # doctest: +SKIP
@@ -108,7 +108,7 @@ def _at_time(
     if start.tzinfo is None:
         raise BadSettings(f"the start {start.isoformat()} has no time zone: add one, such as Z")
     if not exact_times:
-        return begins  # every record's timestamp is compared while reading
+        return begins  # each record's timestamp is checked while reading
     return ends | reader.at_time(begins, max(0, round(start.timestamp() * 1000)))
 
 
@@ -127,10 +127,10 @@ def _at_offsets(start: Mapping[int, int], begins: Offsets, ends: Offsets) -> Off
 
 
 def _high_watermarks(reader: Reader, ends: Offsets, settings: KafkaSettings) -> Offsets:
-    """The real ends, where the broker gives the start of the last batch, or of the first open
-    transaction, for the end.
+    """The real ends, for brokers that report the start of the last batch, or of the first open
+    transaction, as the end.
 
-    Fetching there makes the broker tell; what is fetched is dropped by the seek that follows.
+    A fetch at that offset reveals the real end; the seek that follows drops the fetched records.
     """
     for partition, offset in ends.items():
         reader.seek(partition, offset)
@@ -153,7 +153,7 @@ def _records(
     stop: Stop | None,
     held: HeldRecords | None,
 ) -> Iterator[Record]:
-    """Poll until stopped or, where there are `ends`, until every partition has reached its own."""
+    """Poll until stopped or, if there are `ends`, until every partition has reached its end."""
     heard = time.monotonic()
     while not (stop and stop.is_set()) and not _reached(reader, ends):
         try:
@@ -167,7 +167,7 @@ def _records(
         if polled:
             heard = time.monotonic()
         elif ends and time.monotonic() - heard > settings.connect_timeout_s:
-            with connect(settings).admin():  # raises when it is the broker that is gone
+            with connect(settings).admin():  # raises if the broker is unavailable
                 heard = time.monotonic()
         for partition, records in polled.items():
             for record in records:
@@ -194,11 +194,11 @@ def _poll(reader: Reader) -> Polled:
 
 
 def what_is_left(reader: Reader) -> str:
-    """A sentence on the offsets that the reader's partitions still hold."""
+    """A sentence about the offsets that the reader's partitions still hold."""
     removed = "retention removed that position"
     try:
         begins = reader.begins(reader.assigned(), ANSWER_TIMEOUT_S)
-    except StreamIcdError:  # what is gone is the news; a broker that stands still is not
+    except StreamIcdError:  # report the removed offset, not the broker's silence
         return f"{removed}; what is left, the broker does not say now"
     return f"{removed}; what is left: " + ", ".join(
         f"{partition} from {offset}" for partition, offset in begins.items()

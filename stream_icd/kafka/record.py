@@ -1,19 +1,19 @@
-"""What goes over a topic, in our own words: the client's types never leave this room."""
+"""Records as types of this project: the Kafka client's types stay in `stream_icd.kafka.client`."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 Headers = tuple[tuple[str, bytes], ...]
-"""Names and values. Bytes of a name that are not UTF-8 are lone surrogates in it (PEP 383)."""
+"""Names and values. Non-UTF-8 bytes in a name become lone surrogates (PEP 383)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
     """One record as a broker holds it.
 
-    `timestamp_ms` counts milliseconds since 1970 UTC; it is the producer's clock, so it may
-    go backwards from one offset to the next.
+    `timestamp_ms` is in milliseconds since 1970 UTC, by the producer's clock, so it may go
+    backwards from one offset to the next.
     """
 
     topic: str
@@ -34,9 +34,9 @@ class Record:
 class OutgoingRecord:
     """One record to publish. Without a `partition`, equal keys go to the same partition.
 
-    `timestamp_ms` None is the time of publishing. Retention counts from it: a broker that keeps
-    records for a week removes one with a timestamp of 1998 at once, so the time that a snapshot
-    is *about* belongs into its headers.
+    If `timestamp_ms` is None, it is the time of publishing. Retention counts from the timestamp: a
+    broker that keeps records for a week removes one with a timestamp of 1998 at once. So put the
+    time that a snapshot is *about* into its headers.
     """
 
     topic: str
@@ -48,7 +48,7 @@ class OutgoingRecord:
 
     @property
     def size(self) -> int:
-        """Bytes of key, value and headers: what the size limits are compared with."""
+        """Bytes of key, value and headers, which the size limits apply to."""
         sizes = [
             len(name.encode(errors="surrogateescape")) + len(value) for name, value in self.headers
         ]
