@@ -1,5 +1,5 @@
-"""What the project needs of a broker, in its own words: types and contracts, no client.
+"""The project's own interface to a broker: types and contracts, independent of any client.
 
-`client` fulfils them with kafka-python, `memory` within the process. Every error that a method
-raises is one of `stream_icd.errors`, or of `port.errors` where only the flow can handle it.
+`client` implements it with kafka-python, `memory` within the process. Every error that a method
+raises is from `stream_icd.errors`, or from `port.errors` if only the calling code can handle it.
 """

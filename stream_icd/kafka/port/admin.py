@@ -1,4 +1,4 @@
-"""The topics and groups of a broker, looked at and changed from outside."""
+"""Inspect and change the topics and groups of a broker from outside."""
 
 from __future__ import annotations
 
@@ -11,48 +11,48 @@ from stream_icd.kafka.port.topic import ExistingTopic, TopicSpec
 
 
 class Admin(Protocol):
-    """One connection; nothing is remembered between two calls.
+    """One connection, without state between calls.
 
-    Each method raises BrokerUnavailable where nobody answers, NotAllowed where we lack the right,
-    and BrokerError for whatever else the broker refuses.
+    Each method raises BrokerUnavailable if no broker answers, NotAllowed if we lack the permission,
+    and BrokerError if the broker refuses for any other reason.
     """
 
     def known_capabilities(self) -> Capabilities:
-        """What is known of this kind of broker; writes nothing."""
+        """The known capabilities of this kind of broker; writes nothing."""
 
     def topic_names(self) -> list[str]:
-        """All topics that the broker shows us, in order of their names."""
+        """All topics that we may see, sorted by name."""
 
     def describe_topic(self, topic: str) -> ExistingTopic | None:
-        """What the broker says of a topic; None: there is none."""
+        """The broker's description of a topic; None if the topic does not exist."""
 
     def create_topics(self, specs: Sequence[TopicSpec]) -> frozenset[str]:
-        """Make the topics that do not exist, wait until all can be used; the names of those made.
+        """Create missing topics, wait until all are usable, and return the names of the new ones.
 
-        Who may not create topics is refused only where one is missing.
+        Without the permission to create topics, this fails only if one is missing.
         """
 
     def delete_topic(self, topic: str) -> None:
-        """Delete a topic and what it holds."""
+        """Delete a topic and its records."""
 
     def begins(self, partitions: Collection[TopicPartition]) -> Offsets:
-        """The first offset that each partition still holds."""
+        """The first offset that is still available, by partition."""
 
     def ends(self, partitions: Collection[TopicPartition]) -> Offsets:
-        """The offset after the last record of each partition."""
+        """The offset after the last record, by partition."""
 
     def group_offsets(self, group: str) -> Offsets:
-        """What a group has committed; transactions that may still change it are not waited for."""
+        """A group's committed offsets; does not wait for transactions that may change them."""
 
     def move_group(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
-        """Let a group without running members go on from other offsets.
+        """Change the committed offsets of a group that has no running members.
 
         Raises:
-            BrokerError: the group is still at work.
+            BrokerError: the group has running members.
         """
 
     def members(self, group: str) -> dict[str, str]:
-        """What each member of a group calls itself, by the id that the broker gave it.
+        """The name of each member of a group, by the member id from the broker.
 
         Raises:
             ValueError: the broker's answer cannot be read.

@@ -1,4 +1,4 @@
-"""A broker, as everything above the port reaches it."""
+"""The interface to a broker for all code above the port."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ from stream_icd.kafka.stop import Stop
 
 
 class Broker(Protocol):
-    """Opens connections, each by the same settings.
+    """Opens connections, all with the same settings.
 
     Raises:
-        BrokerUnavailable: nobody answered within `connect_timeout_s`.
-        BadSettings: somebody answered, and refuses what we log in with, or is not to be trusted.
+        BrokerUnavailable: no broker answered within `connect_timeout_s`.
+        BadSettings: a broker answered, but refuses our login or cannot be trusted.
     """
 
     def admin(self) -> AbstractContextManager[Admin]:
-        """Topics and groups, for the length of the block."""
+        """Access to topics and groups, for the length of the block."""
 
     def producer(self) -> Producer:
-        """Publishes record by record."""
+        """A producer that publishes record by record."""
 
     def transactional_producer(self, name: str) -> TransactionalProducer:
-        """Publishes in transactions; no two at the same time may share a name."""
+        """A producer that uses transactions; no two at the same time may share a name."""
 
     def reader(self, stop: Stop | None = None) -> Reader:
-        """Reads without a group.
+        """A reader without a group.
 
         Args:
-            stop: once it is set, a client that does not return is waited for no longer than
-                `shutdown_timeout_s`.
+            stop: once it is set, wait at most `shutdown_timeout_s` for a client that does not
+                return.
         """
 
     def member(self, group: str, max_records: int, stop: Stop) -> Member:
-        """Reads as a member of a group, at most so many records a poll."""
+        """A group member that reads at most `max_records` records per poll."""

@@ -1,4 +1,4 @@
-"""What may be relied on: not everything that speaks Kafka's protocol keeps all of it."""
+"""Broker guarantees; not every broker with Kafka's protocol gives all of them."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """What a broker can promise.
+    """The guarantees of a broker.
 
     Attributes:
         software: "kafka", "tansu" (the embedded broker), or "memory" (the in-memory one).
-        hides_aborted: readers of committed records never see an aborted transaction's, which is
-            what exactly-once rests on.
-        exact_end_offsets: asking for the end of a partition gives its end.
-        exact_times: asking for the offset of a time goes by the records' timestamps.
+        hides_aborted: readers of committed records never see those of aborted transactions;
+            exactly-once depends on this.
+        exact_end_offsets: a request for a partition's end offset returns the true end.
+        exact_times: a request for the offset of a time uses the records' timestamps.
         enforces_message_size: the broker itself refuses records above `max.message.bytes`.
         expires: retention removes old records, and compaction superseded ones.
         persistent: records survive a restart of the broker.

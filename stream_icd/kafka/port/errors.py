@@ -1,8 +1,8 @@
-"""What a broker or a client refuses, and only the code that asked can put right.
+"""Errors of a broker or client that only the calling code can handle.
 
-GroupMovedOn       the group has a new generation: ask again in that one
-Fenced             the producer's transactions are another one's: open another producer
-Undecodable        a batch cannot be decoded: say where it ends
+GroupMovedOn       the group has a new generation: try again in that one
+Fenced             another producer owns the transactions: open another producer
+Undecodable        a batch cannot be decoded: report where it ends
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from stream_icd.kafka.port.partition import TopicPartition
 
 
 class GroupMovedOn(Exception):
-    """The group gave our partitions to somebody else, or is about to: nothing of this counts."""
+    """The group gave our partitions to another member, or is about to: the call had no effect."""
 
 
 class Fenced(DeliveryFailed):
-    """The broker refused because a producer's transactions are no longer its own."""
+    """The broker refused because the producer is fenced: its transactions are not its own now."""
 
 
 class Undecodable(RecordUndecodable):
-    """Records that were fetched and cannot be decoded, up to, not including, the offset `end`."""
+    """Fetched records that cannot be decoded, up to, not including, the offset `end`."""
 
     def __init__(self, message: str, partition: TopicPartition, end: int) -> None:
         super().__init__(message)

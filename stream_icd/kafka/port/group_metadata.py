@@ -1,4 +1,4 @@
-"""What a member knows of its group, and shows to have a transaction fenced (KIP-447)."""
+"""A member's view of its group, which also lets the broker fence transactions (KIP-447)."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class GroupMetadata:
-    """A moment's view.
+    """A member's view of its group at one moment.
 
     Attributes:
         generation: grows with each rebalance; -1 before the first.
-        member_id: what the group calls the member; "" before it has joined.
-        stable: it is a member now, and no rebalance is under way.
+        member_id: the member's id in the group; "" before it has joined.
+        stable: it is a member now, and no rebalance is in progress.
     """
 
     group: str
@@ -22,5 +22,5 @@ class GroupMetadata:
 
     @property
     def is_settled(self) -> bool:
-        """Whether the member knows its group's generation, and nothing is about to change it."""
+        """Whether the member knows the group's generation and no rebalance is in progress."""
         return self.stable and self.generation >= 0

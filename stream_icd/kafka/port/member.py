@@ -1,4 +1,4 @@
-"""Reads partitions as a member of a group, which gives them to it and takes them away."""
+"""Read partitions as a member of a group, which assigns and revokes them."""
 
 from __future__ import annotations
 
@@ -11,30 +11,30 @@ from stream_icd.kafka.port.reader import Reader
 
 
 class Listener(Protocol):
-    """Told of partitions that come and go; by any thread, at any time."""
+    """Is told of assigned and revoked partitions, by any thread, at any time."""
 
     def assigned(self, partitions: Collection[TopicPartition]) -> None:
-        """These are ours from now on."""
+        """These partitions are ours from now on."""
 
     def revoked(self, partitions: Collection[TopicPartition]) -> None:
-        """These are not ours any more."""
+        """These partitions are no longer ours."""
 
 
 class Member(Reader, Protocol):
-    """Stays in its group as long as it polls. A partition that the group never committed is read
-    from its beginning."""
+    """Stays in its group as long as it polls. A partition without a committed offset is read from
+    its beginning."""
 
     def subscribe(self, topic: str, listener: Listener) -> None:
-        """Join with the polls that follow."""
+        """Subscribe to a topic; later polls join the group."""
 
     def pause(self, partition: TopicPartition) -> None:
-        """Give no records of it; nothing happens where the partition was taken away."""
+        """Stop returning its records; does nothing if the partition was revoked."""
 
     def resume(self, partition: TopicPartition) -> None:
-        """Give its records again; nothing happens where the partition was taken away."""
+        """Return its records again; does nothing if the partition was revoked."""
 
     def group(self) -> GroupMetadata:
-        """What is known of the group now; asks nobody."""
+        """The current view of the group; makes no request."""
 
     def silence_s(self) -> float:
         """Seconds since the broker last answered a heartbeat, or let us join."""
@@ -44,13 +44,13 @@ class Member(Reader, Protocol):
 
         Raises:
             GroupMovedOn: the group has a new generation, or is about to have one.
-            BrokerUnavailable: nobody answers now.
+            BrokerUnavailable: no broker answers now.
             BrokerError: the broker refuses.
         """
 
     def committed(self, partition: TopicPartition, timeout_s: float) -> int | None:
-        """The group's position, once no open transaction may change it any more; None: none.
+        """The group's position, once no open transaction may change it; None if there is none.
 
         Raises:
-            BrokerUnavailable: it cannot be had now.
+            BrokerUnavailable: the position is not available now.
         """

@@ -1,4 +1,4 @@
-"""One partition of a topic, and the positions in several."""
+"""One partition of a topic, and offsets in several partitions."""
 
 from __future__ import annotations
 
@@ -16,4 +16,4 @@ class TopicPartition(NamedTuple):
 
 
 Offsets = dict[TopicPartition, int]
-"""An offset in each of several partitions: that of the *next* record, where it is a position."""
+"""One offset for each partition; a position is the offset of the *next* record."""

@@ -1,4 +1,4 @@
-"""Sends records, and tells of each whether it arrived."""
+"""Send records, and report whether each one arrived."""
 
 from __future__ import annotations
 
@@ -10,49 +10,49 @@ from stream_icd.kafka.port.partition import TopicPartition
 from stream_icd.kafka.record import OutgoingRecord
 
 Settled = Callable[[Exception | None], None]
-"""Told once of a record: None, it is safe at the broker; else why the broker refused it."""
+"""Called once per record: with None if it is safe at the broker, else with the broker's refusal."""
 
 
 class Producer(Protocol):
-    """Sends in order, waits for all replicas, never repeats a record. Safe with several threads."""
+    """Sends in order, waits for all replicas, and never repeats a record. Thread-safe."""
 
     def send(self, record: OutgoingRecord, settled: Settled) -> None:
         """Queue a record; `settled` is called later, in any thread.
 
-        It is told of MessageTooLarge, NotAllowed, Fenced, or another BrokerError.
+        It gets None, MessageTooLarge, NotAllowed, Fenced, or another BrokerError.
 
         Raises:
-            BrokerUnavailable, BrokerError: it was not queued, and `settled` will not be called.
+            BrokerUnavailable, BrokerError: the record was not queued; `settled` is not called.
         """
 
     def close(self, timeout_s: float) -> None:
-        """Stop; what was not settled by now may or may not have arrived."""
+        """Stop; records that are not settled yet may or may not have arrived."""
 
 
 class TransactionalProducer(Producer, Protocol):
     """Also sends records and a group's positions in transactions, one after the other.
 
-    Its name makes it one with its former selves: only the last of them may go on.
+    Of all producers with the same name, only the last one may continue.
 
     `begin`, `send_offsets`, `commit` and `abort` raise GroupMovedOn, NotAllowed, Fenced, or
-    DeliveryFailed where it is not known what happened.
+    DeliveryFailed if the outcome is unknown.
     """
 
     def begin_transactions(self) -> None:
-        """Take the name over, and end what a former self left open; to be called first.
+        """Take over the name, and end the transaction left open under it. Call this first.
 
         Raises:
             NotAllowed, BrokerUnavailable, BrokerError: as their texts say.
         """
 
     def begin(self) -> None:
-        """Begin a transaction: what is sent from now on counts once it is committed."""
+        """Begin a transaction: records sent from now on become visible when it is committed."""
 
     def send_offsets(self, offsets: Mapping[TopicPartition, int], group: GroupMetadata) -> None:
-        """Let a group's positions be committed with the transaction."""
+        """Commit a group's positions together with the transaction."""
 
     def commit(self) -> None:
-        """Return when all of the transaction counts."""
+        """Commit the transaction; return when all of it is visible."""
 
     def abort(self) -> None:
-        """Return when nothing of the transaction ever counts."""
+        """Abort the transaction; return when none of it can become visible."""

@@ -1,4 +1,4 @@
-"""Reads partitions of its own choice, without a group."""
+"""Read chosen partitions, without a group."""
 
 from __future__ import annotations
 
@@ -13,49 +13,49 @@ Polled = dict[TopicPartition, list[Record]]
 
 
 class Reader(Protocol):
-    """Sees only what is committed, where the broker can tell. Never jumps to another offset."""
+    """Sees only committed records, if the broker can tell. Never jumps to another offset."""
 
     def assign(self, partitions: Collection[TopicPartition]) -> None:
-        """Read these and no others."""
+        """Read exactly these partitions."""
 
     def assigned(self) -> frozenset[TopicPartition]:
-        """What is read now."""
+        """The partitions that are read now."""
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
-        """Read from that offset next; nothing happens where the partition was taken away."""
+        """Read from `offset` next; does nothing if the partition was revoked."""
 
     def poll(self, timeout_s: float, max_records: int | None = None) -> Polled:
-        """What has come; where nothing has, wait so long for it.
+        """Return the available records; if there are none, wait up to `timeout_s` for some.
 
         Raises:
             OffsetGone: retention removed the position.
-            Undecodable: what the topic holds next cannot be decoded.
-            MessageTooLarge: the next record is larger than any answer that is taken.
+            Undecodable: the next records cannot be decoded.
+            MessageTooLarge: the next record is larger than any accepted fetch response.
             ClientStuck: the client does not return.
-            BrokerUnavailable: nobody answers now.
+            BrokerUnavailable: no broker answers now.
         """
 
     def position(self, partition: TopicPartition) -> int | None:
-        """The offset that is read next, as far as it is known now; asks nobody."""
+        """The offset of the next record to read, if known; makes no request."""
 
     def fetched_end(self, partition: TopicPartition) -> int | None:
-        """Where the partition ends, with what transactions hold back; None before the first poll.
+        """The partition's end, including open transactions; None before the first poll.
 
-        As the last poll found it; asks nobody.
+        This is the end seen by the last poll; makes no request.
         """
 
     def begins(
         self, partitions: Collection[TopicPartition], timeout_s: float | None = None
     ) -> Offsets:
-        """The first offset that each partition still holds."""
+        """The first offset that is still available, by partition."""
 
     def ends(
         self, partitions: Collection[TopicPartition], timeout_s: float | None = None
     ) -> Offsets:
-        """The offset after the last record that may be read now, in each partition."""
+        """The offset after the last record that can be read now, by partition."""
 
     def at_time(self, partitions: Collection[TopicPartition], timestamp_ms: int) -> Offsets:
-        """The first record with that timestamp or a later one; only partitions that have one."""
+        """The offset of the first record at or after a time, for partitions that have one."""
 
     def close(self) -> None:
-        """Stop reading; returns in any case, also where it was done before."""
+        """Stop reading; always returns, and may be called again."""

@@ -1,4 +1,4 @@
-"""What a topic is to be, and what a broker says that it is."""
+"""A topic's desired settings, and the broker's description of an existing topic."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ from stream_icd.kafka.settings import MEBIBYTE
 DAY_MS = 24 * 3600 * 1000
 # A record's frame also holds batch and partition headers.
 FRAME_ROOM = MEBIBYTE
-# A dead letter is a record that another program may have framed, and the reason with it.
+# A dead letter is a record, perhaps framed by another program, together with the reason.
 DEAD_LETTER_ROOM = 2 * FRAME_ROOM
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")
 
 
 def dead_letter_topic(topic: str) -> str:
-    """Where the records of `topic` go that can never succeed."""
+    """The name of the dead-letter topic of `topic`, for records that can never succeed."""
     return f"{topic}.dlq"
 
 
 def is_dead_letter_topic(topic: str) -> bool:
-    """Whether that is what a topic is for."""
+    """Whether `topic` is a dead-letter topic."""
     return topic.endswith(".dlq")
 
 
 @dataclass(frozen=True, slots=True)
 class TopicSpec:
-    """A topic's name and settings; what is None or -1 is left to the broker.
+    """A topic's name and settings; the broker chooses values that are None or -1.
 
-    `max_message_bytes` bounds what the broker takes as one batch: a record's own limit
-    (`KafkaSettings.max_message_bytes`) and 1 MiB for its framing.
+    `max_message_bytes` is the broker's limit for one batch: the limit for a record
+    (`KafkaSettings.max_message_bytes`) plus 1 MiB for its framing.
     """
 
     name: str
@@ -52,7 +52,7 @@ class TopicSpec:
             )
 
     def configs(self) -> dict[str, str]:
-        """The broker's names for these settings."""
+        """These settings under the broker's names."""
         configs = {
             "cleanup.policy": self.cleanup_policy,
             "max.message.bytes": str(self.max_message_bytes),
@@ -64,7 +64,7 @@ class TopicSpec:
     def with_dead_letters(self) -> tuple[TopicSpec, TopicSpec]:
         """This topic and its dead-letter topic, which keeps records for 30 days.
 
-        There is room in it for the largest record of this one, and the reason.
+        The dead-letter topic has room for this topic's largest record and the reason.
         """
         largest = self.max_message_bytes + DEAD_LETTER_ROOM
         dead_letters = dead_letter_topic(self.name)
@@ -73,7 +73,7 @@ class TopicSpec:
 
 @dataclass(frozen=True, slots=True)
 class ExistingTopic:
-    """What the broker says of a topic; `max_message_bytes` is None where it does not say."""
+    """The broker's description of a topic; `max_message_bytes` is None if not reported."""
 
     name: str
     partitions: int
