@@ -1,4 +1,4 @@
-"""How to reach a broker: typed, frozen, and checked before anything connects."""
+"""Broker connection settings: typed, frozen, and checked before anything connects."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ class KafkaSettings(Settings):
         return self
 
     def _check_certificates(self) -> None:
-        """Open the files once, so that a wrong one is found now, and never asks a terminal."""
+        """Open the files now, to find errors early and never prompt for a password."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         if self.ssl_cafile is not None:
             try:
@@ -146,17 +146,17 @@ class KafkaSettings(Settings):
 
     @property
     def servers(self) -> list[str]:
-        """The brokers to ask first, one `host:port` each."""
+        """The bootstrap servers, one `host:port` each."""
         return [server.strip() for server in self.bootstrap_servers.split(",")]
 
     @property
     def member_name(self) -> str:
-        """What a member of a group is called at the broker: with its own name, if it has one."""
+        """The name of a group member at the broker; includes the `instance_id`, if there is one."""
         return "-".join(filter(None, (self.client_id, self.instance_id)))
 
 
 def _secret_of(path: Path, name: str) -> str:
-    """What a file holds, without the newline that editors end it with."""
+    """The contents of a file, without the newline at the end."""
     try:
         secret = path.read_text(encoding="utf-8").rstrip("\r\n")
     except OSError as error:

@@ -1,4 +1,4 @@
-"""The topics of a stream: their names, and how they come to be."""
+"""Create, describe and list the topics of a stream."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ DEFAULT_TOPICS: tuple[TopicSpec, ...] = (
 
 @dataclass(frozen=True, slots=True)
 class CreatedTopics:
-    """Which of the wanted topics were made now, and which were there already (as they were)."""
+    """Which of the requested topics were created, and which existed already (left unchanged)."""
 
     created: tuple[str, ...]
     existing: tuple[str, ...]
@@ -38,12 +38,12 @@ class CreatedTopics:
 def create_topics(
     settings: KafkaSettings, specs: Iterable[TopicSpec] = DEFAULT_TOPICS
 ) -> CreatedTopics:
-    """Make the topics that do not exist yet, and wait until they can be used.
+    """Create the topics that do not exist yet, and wait until they are usable.
 
-    Topics that exist are left as they are, so it may be called any number of times.
+    Existing topics are left unchanged, so you can call this any number of times.
 
     Raises:
-        BrokerUnavailable: nobody answers.
+        BrokerUnavailable: no broker answers.
         BrokerError: the broker refused a topic; the message says which and why.
     """
     wanted = list(specs)
@@ -62,8 +62,8 @@ def describe_topic(settings: KafkaSettings, topic: str) -> ExistingTopic:
     """Look `topic` up.
 
     Raises:
-        TopicMissing: there is no such topic; the message says how to create it.
-        BrokerUnavailable: nobody answers.
+        TopicMissing: the topic does not exist; the message says how to create it.
+        BrokerUnavailable: no broker answers.
     """
     with connect(settings).admin() as admin:
         found = admin.describe_topic(topic)
@@ -76,10 +76,10 @@ def describe_topic(settings: KafkaSettings, topic: str) -> ExistingTopic:
 
 
 def topic_names(settings: KafkaSettings) -> list[str]:
-    """All topics that the broker shows us, in order of their names.
+    """All topics that we may see, sorted by name.
 
     Raises:
-        BrokerUnavailable: nobody answers.
+        BrokerUnavailable: no broker answers.
     """
     with connect(settings).admin() as admin:
         return admin.topic_names()

@@ -1,4 +1,4 @@
-"""Whoever wants to see how a consumer is doing: metrics, health checks, tests."""
+"""Observe how a consumer is doing: for metrics, health checks and tests."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from stream_icd.kafka.batch_done import BatchDone
 
 
 class Watcher:
-    """Told what a consumer's loop goes through; this one looks away.
+    """Is told the events of a consumer's loop; this base class ignores them.
 
-    Called in the loop's thread: each call must return at once, and raise nothing.
+    Methods are called in the loop's thread: each must return at once, and raise nothing.
     """
 
     def polled(self, generation: int | None, silence_s: float) -> None:
-        """The loop went round once, also while work is in hand.
+        """The loop has polled once; also called while work is in hand.
 
         Args:
-            generation: of the group, which grows with each rebalance; None while we are not a
-                settled member of it.
-            silence_s: how long the broker has not answered the group's heartbeats.
+            generation: the group's generation, which grows with each rebalance; None while we are
+                not a settled member.
+            silence_s: seconds since the broker last answered a heartbeat of the group.
         """
 
     def lagged(self, lag: Mapping[int, int]) -> None:
-        """So many records of each of our partitions wait, or are in hand; about once a second."""
+        """The number of waiting and in-hand records by partition; called about once a second."""
 
     def done(self, batch: BatchDone) -> None:
         """A batch was published and committed."""

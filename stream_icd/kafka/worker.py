@@ -1,4 +1,4 @@
-"""One background thread that does one thing at a time, and can be left behind."""
+"""One background thread that does one thing at a time, and that may be abandoned."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ Arguments = TypeVarTuple("Arguments")
 class Worker:
     """Runs what is submitted, in order, in one daemon thread.
 
-    Unlike an executor's, its thread keeps no process alive: work that does not end in time when
-    a consumer stops is left to die with the process, and its record is given back to the group.
+    Unlike an executor's thread, it does not keep the process alive. When a consumer stops, work
+    that does not end in time dies with the process, and its records go back to the group.
     """
 
     def __init__(self, name: str) -> None:
@@ -24,13 +24,13 @@ class Worker:
         threading.Thread(target=self._run, name=name, daemon=True).start()
 
     def close(self) -> None:
-        """Let the thread end once it has nothing left to do."""
+        """Let the thread end after all submitted work."""
         self._tasks.put(None)
 
     def submit(
         self, function: Callable[[*Arguments], Result], *arguments: *Arguments
     ) -> Future[Result]:
-        """Run `function(*arguments)` when everything submitted before has ended."""
+        """Run `function(*arguments)` after all work submitted before has ended."""
         future: Future[Result] = Future()
 
         def task() -> None:

@@ -1,4 +1,4 @@
-"""What workers note for those that come after them: the latest value of each key.
+"""Notes from workers to later workers: the latest value of each key.
 
 The notes are records of the topic `icd.workers.v1`. Keys and values are JSON.
 """
@@ -20,10 +20,10 @@ Value = Mapping[str, object]
 
 
 def write_notes(settings: KafkaSettings, notes: Mapping[Key, Value]) -> None:
-    """Note these values; they are safe at the broker when this returns.
+    """Write these notes; they are safe at the broker when this returns.
 
     Raises:
-        TopicMissing, BrokerUnavailable, DeliveryFailed: not all of them could be written.
+        TopicMissing, BrokerUnavailable, DeliveryFailed: not all notes could be written.
     """
     with Publisher(settings) as publisher:
         for key, value in notes.items():
@@ -32,10 +32,10 @@ def write_notes(settings: KafkaSettings, notes: Mapping[Key, Value]) -> None:
 
 
 def read_notes(settings: KafkaSettings) -> dict[Key, Value]:
-    """The latest value of each key; what is no note is passed over.
+    """The latest value of each key; records that are not notes are ignored.
 
     Raises:
-        TopicMissing, BrokerUnavailable: they cannot be read.
+        TopicMissing, BrokerUnavailable: the notes cannot be read.
     """
     found: dict[Key, Value] = {}
     with open_reader(settings, WORKERS, until="end") as records:
