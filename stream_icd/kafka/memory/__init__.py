@@ -1,5 +1,5 @@
-"""A broker within the process: for tests of steps, producers and programs, and for trials.
+"""A broker within the process, for trials and for tests of steps, producers and programs.
 
-It keeps the port's contracts as Apache Kafka does, transactions and rebalances among them; what it
-holds is gone with it. Nobody outside the process reaches it.
+It fulfils the port's contracts as Apache Kafka does, including transactions and rebalances. Its
+data is lost when it stops, and other processes cannot reach it.
 """

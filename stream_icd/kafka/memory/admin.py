@@ -12,7 +12,7 @@ from stream_icd.kafka.port.topic import ExistingTopic, TopicSpec
 
 
 class MemoryAdmin:
-    """The port's Admin."""
+    """Implements the port's Admin."""
 
     def __init__(self, state: State) -> None:
         self._state = state

@@ -1,4 +1,4 @@
-"""Run a broker within the process, and find it by its name."""
+"""Run a broker within the process, and find it by name."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ _lock = threading.Lock()
 
 
 class MemoryBroker:
-    """A running in-memory broker: programs of this process reach it by `bootstrap_servers`."""
+    """A running in-memory broker; code in this process reaches it by `bootstrap_servers`."""
 
     def __init__(self, state: State) -> None:
         self._state = state
 
     @property
     def bootstrap_servers(self) -> str:
-        """The address that settings and every `--bootstrap-servers` option take."""
+        """The address for the settings and every `--bootstrap-servers` option."""
         return f"{MEMORY_SCHEME}{self._state.name}"
 
     def remove_before(self, topic: str, partition: int, offset: int) -> None:
-        """Remove the records before that offset, as retention does in time.
+        """Remove the records before `offset`, as retention does over time.
 
         Raises:
-            TopicMissing, BrokerError: there is no such topic or partition.
+            TopicMissing, BrokerError: the topic or partition does not exist.
         """
         with self._state.changed:
             self._state.log(TopicPartition(topic, partition)).remove_before(offset)
@@ -54,14 +54,14 @@ def memory_broker(
 ) -> Iterator[MemoryBroker]:
     """Run a broker within this process for the length of the block.
 
-    It keeps what Apache Kafka keeps: order, offsets, groups that rebalance, transactions. Given
-    the same calls in the same order it does the same. Other processes do not reach it. What it
-    holds is in memory, and gone with it; retention and compaction are left out.
+    It has Apache Kafka's order, offsets, rebalancing groups and transactions, but no retention or
+    compaction. It is deterministic: the same calls in the same order give the same results. Other
+    processes cannot reach it. Its data is in memory and is lost when it stops.
 
     Args:
-        name: by which settings find it; None: one that no other broker has.
-        clock: ends transactions and memberships that last too long.
-        wall_clock: seconds since 1970, for the timestamps of records that come without one.
+        name: the name by which settings find it; None: a new unique name.
+        clock: the clock for the timeouts of transactions and memberships.
+        wall_clock: seconds since 1970, for the timestamps of records that have none.
 
     Raises:
         BadSettings: a broker of that name is running.
@@ -87,7 +87,7 @@ def memory_broker(
 
 
 class MemoryConnection:
-    """The port, to the running in-memory broker that the settings name."""
+    """Implements the port's Broker for the running in-memory broker that the settings name."""
 
     def __init__(self, settings: KafkaSettings) -> None:
         self._settings = settings

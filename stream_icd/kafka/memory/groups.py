@@ -1,4 +1,4 @@
-"""Groups: who is a member, who has which partition, and what is committed."""
+"""Groups: their members, partition assignments and committed offsets."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ Owned = frozenset[TopicPartition]
 
 @dataclass(eq=False, slots=True)
 class Membership:
-    """One member as its group sees it.
+    """One member, from its group's view.
 
     Attributes:
-        name: what it calls itself.
-        generation: the last one that it has taken part in; -1 before the first.
+        name: the member's own name.
+        generation: the last generation that it took part in; -1 before the first.
         owned: the partitions that it has not given back.
-        polled: when it polled last.
-        patience_s: how long it may go without polling.
+        polled: the time of its last poll.
+        patience_s: the maximum time between two polls.
     """
 
     id: str
@@ -36,10 +36,10 @@ class Membership:
 
 @dataclass(slots=True)
 class Group:
-    """Members share the partitions of their topic; each keeps what it has as far as that is fair.
+    """Members share their topic's partitions evenly; each keeps as many of its own as possible.
 
-    A partition goes to another member only once its former one has given it back, or was thrown
-    out. Each change is a generation, and whoever acts in an older one is refused.
+    A partition goes to another member only after its previous member gave it back or was removed.
+    Each change begins a new generation, and requests from an older generation are refused.
     """
 
     name: str
@@ -53,7 +53,7 @@ class Group:
     def join(
         self, name: str, topic: str, patience_s: float, now: float, there: Sequence[TopicPartition]
     ) -> Membership:
-        """Let somebody in, who will share the partitions that are `there`."""
+        """Add a member, and share the partitions in `there` among all members."""
         self._joined += 1
         member = Membership(f"{name}-{self._joined}", name, topic, patience_s, now)
         self.members[member.id] = member
@@ -61,32 +61,32 @@ class Group:
         return member
 
     def leave(self, member: Membership, there: Sequence[TopicPartition]) -> None:
-        """Let somebody go, or throw it out."""
+        """Remove a member, and share its partitions among the others."""
         if self.members.pop(member.id, None) is not None:
             self._wanted.pop(member.id, None)
             self.share(member.topic, there)
 
     def silent(self, now: float) -> list[Membership]:
-        """The members that have not polled for longer than they may."""
+        """The members whose last poll is too long ago."""
         return [one for one in self.members.values() if now - one.polled > one.patience_s]
 
     def share(self, topic: str, there: Sequence[TopicPartition]) -> None:
-        """Begin a generation in which the members of a topic share these partitions."""
+        """Begin a generation in which the topic's members share the partitions in `there`."""
         self.generation += 1
         who = [one for one in self.members.values() if one.topic == topic]
         self._wanted |= shared({one.id: one.owned for one in who}, there)
 
     def change(self, member: Membership) -> tuple[Owned, Owned]:
-        """What a member has to give back, and what is free for it to take."""
+        """The partitions that a member must give back, and those that it may take now."""
         wanted = self._wanted[member.id]
         taken = {p for one in self.members.values() if one is not member for p in one.owned}
         return member.owned - wanted, wanted - member.owned - taken
 
     def check(self, group: GroupMetadata) -> None:
-        """See that who acts for the group is a member in its current generation.
+        """Check that the caller is a member in the current generation.
 
         Raises:
-            GroupMovedOn: it is not.
+            GroupMovedOn: the caller is not.
         """
         if group.member_id not in self.members or group.generation != self.generation:
             raise GroupMovedOn(
@@ -95,22 +95,22 @@ class Group:
             )
 
     def hold(self, transaction: Transaction, offsets: Mapping[TopicPartition, int]) -> None:
-        """Note positions that a transaction will commit, or not."""
+        """Keep positions that become committed if the transaction commits."""
         self.pending.setdefault(transaction, {}).update(offsets)
 
     def settle(self, transaction: Transaction) -> None:
-        """A transaction has ended."""
+        """Apply or drop the positions of a transaction that has ended."""
         offsets = self.pending.pop(transaction, {})
         if transaction.committed:
             self.committed |= offsets
 
     def is_held(self, partition: TopicPartition) -> bool:
-        """Whether an open transaction may change the position there."""
+        """Whether an open transaction may change the partition's position."""
         return any(partition in offsets for offsets in self.pending.values())
 
 
 def shared(owned: Mapping[str, Owned], there: Collection[TopicPartition]) -> dict[str, Owned]:
-    """Partitions for each member: equally many, or one more, and as many as can be its old ones.
+    """Assign partitions to members: evenly (counts differ by at most one), with few moves.
 
     >>> a, b, c = (TopicPartition("t", number) for number in range(3))
     >>> found = shared({"one": frozenset({a, b, c}), "two": frozenset()}, [a, b, c])

@@ -1,4 +1,4 @@
-"""The records of one partition, and which of them a reader of committed ones may see."""
+"""The records of one partition, and which of them readers of committed records may see."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from stream_icd.kafka.record import OutgoingRecord, Record
 
 @dataclass(eq=False, slots=True)
 class Transaction:
-    """What becomes visible together, or never; None: it is open."""
+    """Records that become visible together, or never; `committed` is None while it is open."""
 
     committed: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What stands at one offset: a record, or (None) the mark that a transaction has ended."""
+    """The entry at one offset: a record, or None for the marker of a transaction's end."""
 
     record: Record | None
     transaction: Transaction | None
 
     @property
     def is_open(self) -> bool:
-        """Whether it is not known yet if the record counts."""
+        """Whether the entry belongs to an open transaction."""
         return self.transaction is not None and self.transaction.committed is None
 
     @property
@@ -35,7 +35,7 @@ class Entry:
 
 @dataclass(slots=True)
 class Log:
-    """Offsets count entries, marks too, from the first ever; `begin` is the first still there."""
+    """A partition's entries. Offsets also count markers; `begin` is the first offset available."""
 
     partition: TopicPartition
     begin: int = 0
@@ -61,18 +61,18 @@ class Log:
         self._entries.append(Entry(written, transaction))
 
     def mark_end(self) -> None:
-        """Write the mark of a transaction that has just ended."""
+        """Write the marker of a transaction that has just ended."""
         self._entries.append(Entry(None, None))
 
     def stable_end(self) -> int:
-        """Where readers stop: at the first record of an open transaction, or at the end."""
+        """The offset where readers stop: the first record of an open transaction, or the end."""
         self._settled = max(self._settled, self.begin)
         while self._settled < self.end and not self._at(self._settled).is_open:
             self._settled += 1
         return self._settled
 
     def read(self, position: int, most: int) -> tuple[list[Record], int]:
-        """At most so many visible records from `position` on, and where to read on."""
+        """Up to `most` visible records from `position` on, and the next position."""
         found: list[Record] = []
         stop = self.stable_end()
         while position < stop and len(found) < most:
@@ -90,7 +90,7 @@ class Log:
         return None
 
     def remove_before(self, offset: int) -> None:
-        """Remove the entries before that offset."""
+        """Remove the entries before `offset`."""
         del self._entries[: max(0, offset - self.begin)]
         self.begin = max(self.begin, offset)
 

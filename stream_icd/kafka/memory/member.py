@@ -14,7 +14,7 @@ from stream_icd.kafka.port.partition import TopicPartition
 
 
 class MemoryMember(MemoryReader):
-    """The port's Member. It takes part in its group while it polls, and only then."""
+    """Implements the port's Member. It takes part in its group only while it polls."""
 
     def __init__(
         self, state: State, group: str, name: str, max_records: int, patience_s: float
@@ -80,7 +80,7 @@ class MemoryMember(MemoryReader):
             raise BrokerError("nothing is subscribed to")
         now, there = self._state.clock.now(), self._state.partitions(self._topic)
         if self._member is None or self._member.id not in self._group.members:
-            self._lose(self.assigned())  # who was thrown out has nothing any more
+            self._lose(self.assigned())  # a removed member has no partitions
             self._member = self._group.join(self._name, self._topic, self._patience_s, now, there)
         self._member.polled = now
         back, free = self._group.change(self._member)
@@ -113,7 +113,7 @@ class MemoryMember(MemoryReader):
             self._member.owned = frozenset(partitions)
 
     def _find_position(self, partition: TopicPartition) -> None:
-        """Where to read on: once no transaction may change it, what the group committed."""
+        """Start at the committed offset, once no open transaction may change it."""
         if partition not in self._positions and not self._group.is_held(partition):
             begin = self._state.log(partition).begin
             self._positions[partition] = self._group.committed.get(partition, begin)

@@ -1,4 +1,4 @@
-"""Which partition a key belongs to, as the clients of Kafka see it."""
+"""Choose the partition of a key as Kafka clients do."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _ALL = 0xFFFFFFFF
 
 
 def partition_of(key: bytes, n_partitions: int) -> int:
-    """By murmur2 of the key, the default of Kafka's own client and of many others.
+    """The partition of a key by murmur2, the default of Kafka's own client and of many others.
 
     >>> [partition_of(b"key-%d" % number, 3) for number in range(3)]
     [1, 0, 2]
@@ -17,7 +17,7 @@ def partition_of(key: bytes, n_partitions: int) -> int:
 
 
 def murmur2(key: bytes) -> int:
-    """Austin Appleby's hash MurmurHash2 with 32 bits, with the seed that Kafka gives it."""
+    """Austin Appleby's 32-bit hash MurmurHash2, with Kafka's seed."""
     h = _SEED ^ len(key)
     whole = len(key) - len(key) % 4
     for start in range(0, whole, 4):

@@ -14,7 +14,7 @@ from stream_icd.kafka.record import OutgoingRecord
 
 
 class MemoryProducer:
-    """The port's Producer; each record is settled before `send` returns."""
+    """Implements the port's Producer; each record is settled before `send` returns."""
 
     def __init__(self, state: State) -> None:
         self._state = state
@@ -37,7 +37,7 @@ class MemoryProducer:
 
 
 class MemoryTransactionalProducer(MemoryProducer):
-    """The port's TransactionalProducer."""
+    """Implements the port's TransactionalProducer."""
 
     def __init__(self, state: State, name: str, timeout_s: float) -> None:
         super().__init__(state)

@@ -14,7 +14,7 @@ MAX_RECORDS = 500
 
 
 class MemoryReader:
-    """The port's Reader. Of several partitions with records, each is the first in its turn."""
+    """Implements the port's Reader. Polls serve partitions with records in turn (round robin)."""
 
     def __init__(self, state: State, max_records: int = MAX_RECORDS) -> None:
         self._state = state
@@ -39,7 +39,7 @@ class MemoryReader:
 
     def poll(self, timeout_s: float, max_records: int | None = None) -> Polled:
         most = self._max_records if max_records is None else max_records
-        ends_by = time.monotonic() + timeout_s  # of this machine: somebody waits for it
+        ends_by = time.monotonic() + timeout_s  # real time, because a caller waits
         with self._state.changed:
             while True:
                 self._look(ends_by)
@@ -86,7 +86,7 @@ class MemoryReader:
         return
 
     def _look(self, ends_by: float) -> None:
-        """See that the broker runs; who polls one that does not, waits as for any other."""
+        """Check that the broker runs; if it does not, wait as for any unavailable broker."""
         try:
             self._state.look()
         except BrokerUnavailable:
@@ -94,7 +94,7 @@ class MemoryReader:
             raise
 
     def _take_part(self) -> None:
-        """What is to be done before each look at the records."""
+        """Hook that runs before each look at the records."""
 
     def _readable(self) -> list[TopicPartition]:
         known = self._positions.keys() - self._paused

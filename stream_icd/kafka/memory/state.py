@@ -1,4 +1,4 @@
-"""What an in-memory broker holds: topics, groups, transactions; and the rules of changing them."""
+"""The state of an in-memory broker (topics, groups, transactions) and the rules to change it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class _Topic:
 
 @dataclass(slots=True)
 class _Name:
-    """A name of producers: the last that took it over, and its open transaction."""
+    """A producer name: the epoch of its latest owner, and the open transaction."""
 
     epoch: int = 0
     open: Transaction | None = None
@@ -36,7 +36,7 @@ class _Name:
 
 
 class State:
-    """Every method is to be called with `changed` held; it is notified of each change."""
+    """The broker's state. Hold `changed` to call any method; each change notifies it."""
 
     def __init__(self, name: str, clock: Clock, wall_clock: Callable[[], float]) -> None:
         self.name = name
@@ -49,22 +49,22 @@ class State:
         self._stopped = False
 
     def stop(self) -> None:
-        """From now on nobody answers."""
+        """Stop the broker: later calls raise BrokerUnavailable."""
         self._stopped = True
         self.changed.notify_all()
 
     def look(self) -> None:
-        """See that the broker runs, and end what has taken too long by now.
+        """Check that the broker runs, and end transactions and memberships that timed out.
 
         Raises:
-            BrokerUnavailable: it has stopped.
+            BrokerUnavailable: the broker has stopped.
         """
         if self._stopped:
             raise BrokerUnavailable(f"the in-memory broker {self.name} has stopped")
         now = self.clock.now()
         for name in self._names.values():
             if now > name.ends_by:
-                name.epoch += 1  # who took too long may not go on
+                name.epoch += 1  # fence a producer that took too long
                 self._end(name, committed=False)
         for group in self.groups.values():
             for member in group.silent(now):
@@ -72,7 +72,7 @@ class State:
                 self.changed.notify_all()
 
     def create(self, spec: TopicSpec) -> bool:
-        """Make a topic; False where it is there already."""
+        """Create a topic; False if it exists already."""
         if spec.name in self.topics:
             return False
         logs = [Log(TopicPartition(spec.name, number)) for number in range(spec.partitions)]
@@ -81,7 +81,7 @@ class State:
         return True
 
     def delete(self, topic: str) -> None:
-        """Delete a topic, and what groups have committed in it."""
+        """Delete a topic, and the offsets that groups committed in it."""
         if self.topics.pop(topic, None) is None:
             raise TopicMissing(f"delete topic {topic}: there is none")
         for group in self.groups.values():
@@ -95,15 +95,15 @@ class State:
         self.changed.notify_all()
 
     def partitions(self, topic: str) -> list[TopicPartition]:
-        """The partitions of a topic; none where there is no such topic."""
+        """The partitions of a topic; empty if the topic does not exist."""
         return [log.partition for log in self.topics[topic].logs] if topic in self.topics else []
 
     def log(self, partition: TopicPartition) -> Log:
         """The records of a partition.
 
         Raises:
-            TopicMissing: there is no such topic.
-            BrokerError: it has no such partition.
+            TopicMissing: the topic does not exist.
+            BrokerError: the topic has no such partition.
         """
         if partition.topic not in self.topics:
             raise TopicMissing(f"there is no topic {partition.topic}")
@@ -113,11 +113,11 @@ class State:
         return logs[partition.partition]
 
     def group(self, name: str) -> Group:
-        """A group; it comes to be when it is asked for."""
+        """The group with this name; created on first use."""
         return self.groups.setdefault(name, Group(name))
 
     def choose(self, record: OutgoingRecord) -> Log:
-        """Where a record goes: by its partition, else by its key, else in turn.
+        """Choose a record's partition: as given, else by its key, else round robin.
 
         Raises:
             TopicMissing, BrokerError: as `log`.
@@ -138,7 +138,7 @@ class State:
         """Write a record.
 
         Raises:
-            MessageTooLarge: it is larger than its topic takes.
+            MessageTooLarge: the record is larger than its topic accepts.
         """
         limit = self.topics[record.topic].spec.max_message_bytes
         if record.size > limit:
@@ -147,7 +147,7 @@ class State:
         self.changed.notify_all()
 
     def take_over(self, name: str) -> int:
-        """The epoch of a producer that begins under a name; its former self may not go on."""
+        """Return the epoch for a new producer under a name, and fence the previous one."""
         known = self._names.setdefault(name, _Name())
         self._end(known, committed=False)
         known.epoch += 1
@@ -177,7 +177,7 @@ class State:
     def hold_offsets(
         self, name: str, epoch: int, offsets: Mapping[TopicPartition, int], group: GroupMetadata
     ) -> None:
-        """Have the open transaction of a name commit a group's positions.
+        """Add a group's positions to the open transaction of a name.
 
         Raises:
             Fenced: as `begin`.
