@@ -1,7 +1,7 @@
-"""A producer that is closed while its broker is away.
+"""Close a producer while its broker is unavailable.
 
-Seen in kafka-python 3.0.12: `close` flushes first, and raises KafkaTimeoutError without closing
-where that takes too long.
+Seen in kafka-python 3.0.12: `close` flushes first, and if that takes too long it raises
+KafkaTimeoutError without closing.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from kafka import errors as client
 
 
 def close_producer(producer: Any, timeout_s: float) -> None:
-    """Close it, within about twice that time, whatever is not acknowledged."""
+    """Close the producer within about twice `timeout_s`, even with unacknowledged records."""
     try:
         producer.close(timeout=timeout_s)
     except client.KafkaTimeoutError:

@@ -1,10 +1,10 @@
-"""The offsets that a group has committed, asked of the broker.
+"""Fetch a group's committed offsets from the broker, without outdated responses.
 
-Seen in kafka-python 3.0.12: a request for committed offsets whose time is over stays in a table,
-and so does its answer, until the same partitions are asked for again, however much later. A member
-that got a partition back then began where the group had been the last time: what others had
-committed meanwhile was worked on twice. No issue was found upstream. Kafka's own client uses such
-an answer only within the generation of the group in which it asked.
+Seen in kafka-python 3.0.12: a request for committed offsets that timed out stays in a table with
+its response until the same partitions are requested again, however much later. A member that got a
+partition back then started at the old offset, and records that others had committed meanwhile were
+processed twice. No issue was found upstream. Kafka's own client uses such a response only within
+the group generation of the request.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from kafka import TopicPartition
 
 
 def forget_old_answers(consumer: Any) -> None:
-    """Have a consumer take no answer to a request that it gave up.
+    """Make a consumer ignore the response to a request that timed out.
 
-    Only where it needs a position to begin at, it takes one of the same generation of its group:
-    nobody else commits there meanwhile, and a poll may be shorter than the way to the broker.
+    Exception: to find a start position, it accepts a response from the same group generation. No
+    other member commits there meanwhile, and a poll may be shorter than the round trip.
     """
     coordinator = consumer._coordinator
-    if coordinator is None:  # it is in no group
+    if coordinator is None:  # the consumer has no group
         return
     ask = coordinator.fetch_committed_offsets_async
     requests = coordinator._offset_fetch_futures
@@ -50,11 +50,11 @@ def forget_old_answers(consumer: Any) -> None:
     ) -> Any:
         return coordinator._net.run(ask_now, partitions, timeout_ms)
 
-    coordinator.fetch_committed_offsets_async = ask_in_generation  # to begin to read
+    coordinator.fetch_committed_offsets_async = ask_in_generation  # for start positions
     coordinator.fetch_committed_offsets = ask_now_and_wait  # KafkaConsumer.committed
 
 
 def _generation(consumer: Any) -> tuple[int, str]:
-    """Of the group, and who we are in it; a member that is thrown out gets another id."""
+    """The group's generation and our member id; a removed member gets a new id."""
     membership = consumer.group_metadata()
     return membership.generation_id, membership.member_id

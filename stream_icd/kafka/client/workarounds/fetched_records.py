@@ -1,13 +1,13 @@
-"""Records of a fetch that the client cannot decode.
+"""Handle fetched records that the client cannot decode.
 
 Seen in kafka-python 3.0.12:
 
 - A header name that is not UTF-8 raises UnicodeDecodeError (`DefaultRecordBatch._read_msg`).
-  Brokers accept such names, so one record stops a partition for every reader. Here the bytes that
-  are not UTF-8 become lone surrogates (PEP 383), and come back as they were when they are sent.
-- After any error in the middle of a fetch the client loops for ever inside `poll`
-  (`PartitionRecords.take` goes on with an iterator that has ended). Here the error is raised
-  again at every poll, and names the partition and the offsets.
+  Brokers accept such names, so one record stops a partition for every reader. Here, non-UTF-8
+  bytes become lone surrogates (PEP 383), and become the same bytes again when sent.
+- After any error in the middle of a fetch the client loops forever inside `poll`
+  (`PartitionRecords.take` continues with an iterator that has ended). Here, every poll raises the
+  error again, with the partition and the offsets.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from kafka.record.default_records import DefaultRecordBatch
 
 
 class Undecodable(client.KafkaError):  # type: ignore[misc]
-    """Records that were fetched and cannot be decoded: from `offset` up to, not including, `end`.
+    """Fetched records that cannot be decoded: from `offset` up to, not including, `end`.
 
-    A batch is the unit: `end` is where the next batch begins.
+    The unit is a batch: `end` is where the next batch begins.
     """
 
     def __init__(self, partition: TopicPartition, offset: int, end: int, cause: Exception) -> None:
@@ -37,24 +37,24 @@ class Undecodable(client.KafkaError):  # type: ignore[misc]
 
 
 class HeaderName(str):
-    """A header's name, whose bytes are kept where they are not UTF-8."""
+    """A header's name that keeps non-UTF-8 bytes."""
 
     __slots__ = ()
 
     def encode(self, encoding: str = "utf-8", errors: str = "surrogateescape") -> bytes:
-        """The bytes that came; the client calls this to send them."""
+        """The original bytes; the client calls this to send them."""
         return super().encode(encoding, errors)
 
 
 def raise_what_cannot_be_decoded(consumer: Any) -> None:
-    """Have a consumer decode what it fetches as this file says."""
+    """Make a consumer decode fetched records as this file describes."""
     consumer._fetcher.PartitionRecords = _FetchedRecords
 
 
 def reads_next(consumer: Any) -> dict[TopicPartition, int]:
     """The offset of the next record of the partition that is decoded now, or of each partition.
 
-    Asks neither the broker nor any lock, so that it can be called while the client hangs.
+    Makes no request and takes no lock, so you can call it while the client hangs.
     """
     decoded = consumer._fetcher._next_partition_records
     if decoded is not None:
@@ -64,7 +64,7 @@ def reads_next(consumer: Any) -> dict[TopicPartition, int]:
 
 
 class _FetchedRecords(Fetcher.PartitionRecords):  # type: ignore[misc]
-    """The records of one partition that came with one fetch."""
+    """The records of one partition from one fetch."""
 
     def _unpack_records(self, partition: TopicPartition, records: Any, *rest: Any) -> Iterator[Any]:
         self._batches = _Batches(records)
@@ -75,7 +75,7 @@ class _FetchedRecords(Fetcher.PartitionRecords):  # type: ignore[misc]
         try:
             taken: list[Any] = super().take(n)
         except Exception as error:
-            # Kept, because the client's iterator has ended now, and it would ask that for ever.
+            # Keep the error: the client would otherwise poll its ended iterator forever.
             self._next_inline_exception = self._named(error)
             raise self._next_inline_exception from error
         return taken
@@ -88,7 +88,7 @@ class _FetchedRecords(Fetcher.PartitionRecords):  # type: ignore[misc]
 
 
 class _Batches:
-    """The batches of a fetch, of which the current one's end is known."""
+    """The batches of a fetch; `end` is the end of the current batch."""
 
     def __init__(self, records: Any) -> None:
         self._records = records
@@ -103,14 +103,14 @@ class _Batches:
 
 
 class _Batch(DefaultRecordBatch):  # type: ignore[misc]
-    """Decodes as the client does, and any header name from the first on that it cannot."""
+    """Decodes as the client does; after the first header name that fails, accepts any name."""
 
     _buffer: bytearray
 
     def _read_msg(self) -> Any:
         try:
             return super()._read_msg()
-        except UnicodeDecodeError:  # nothing was taken from the buffer
+        except UnicodeDecodeError:  # nothing was consumed from the buffer
             self._buffer = _Buffer(self._buffer)
             return super()._read_msg()
 

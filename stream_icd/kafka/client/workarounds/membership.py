@@ -1,14 +1,14 @@
-"""What a group's member knows, and the client tells nobody.
+"""Membership of a group: details that the client hides, and faults in its joins.
 
 Seen in kafka-python 3.0.12:
 
-- When the broker last answered a heartbeat can be had nowhere else.
-- A member that the broker has thrown out keeps its partitions, and its positions in them, if the
-  broker says so in answer to a join: a join is prepared once only. The assignor also claims them as
+- The client does not publish when the broker last answered a heartbeat.
+- A member that the broker has removed keeps its partitions and positions if it learns of this from
+  the response to a join, because a join is prepared only once. The assignor also claims them as
   owned, without a generation, and so takes them from the members that got them meanwhile. Then
-  records were worked on twice, or passed over.
-- A join for a change of metadata is forgotten where the assignment was under way when the poll's
-  time was up; the member then never comes back.
+  records were processed twice, or skipped.
+- A join for a change of metadata is forgotten if the poll timed out during the assignment; the
+  member then never rejoins.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ def last_heard(consumer: Any) -> float:
 
 
 def lose_partitions_with_membership(consumer: Any) -> None:
-    """Have a member that is none any more give up all partitions before it joins again."""
+    """Make a removed member give up all partitions before it joins again."""
     coordinator = consumer._coordinator
-    if coordinator is None:  # it is in no group
+    if coordinator is None:  # the consumer has no group
         return
     reset = coordinator.reset_generation
 
     def reset_generation(*args: str, **member_id: str) -> None:
         reset(*args, **member_id)
-        coordinator.rejoining = False  # prepare the next join: it sees that the generation is lost
+        coordinator.rejoining = False  # prepare the next join, which sees the lost generation
         for assignor in coordinator._assignors.values():
             assignor.member_assignment = None
 
@@ -41,6 +41,6 @@ def lose_partitions_with_membership(consumer: Any) -> None:
 
 
 def keep_joining(consumer: Any) -> None:
-    """See that a join that a poll left unfinished is taken up by the next one."""
+    """Make the next poll continue a join that the last poll left unfinished."""
     if consumer.group_metadata().state == MemberState.REBALANCING:
         consumer._coordinator.request_rejoin()

@@ -1,10 +1,10 @@
-"""The client's connections, of which somebody remembers why they failed.
+"""Remember why the client's connections failed.
 
 Seen in kafka-python 3.0.12.
 
-The client (3.0.12) tries again whatever was wrong, writes the reason to its log only, and says at
-last that it was "unable to bootstrap". Here a refusal that no further try can change ends the
-first connecting at once, as Kafka's own clients do, and every other reason is told at its end.
+The client (3.0.12) retries after any failure, writes the reason only to its log, and finally
+reports that it was "unable to bootstrap". Here, a refusal that no retry can change ends the first
+connection at once, as in Kafka's own clients. Any other reason is reported when connecting ends.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ _LOGINS = (SaslAuthenticateRequest, SaslBytesRequest, bytes, bytearray, memoryvi
 
 
 class _Manager(KafkaConnectionManager):  # type: ignore[misc]
-    """Remembers the last failure, and does not connect for the first time after a final one.
+    """Remembers the last failure; a final failure stops the first connection.
 
-    Once it was connected it is patient: what is refused later, such as a password that somebody
-    has changed, may be put right again.
+    After the first connection it always retries: a later refusal, such as of a changed password,
+    may be fixed again.
     """
 
     def __init__(self, net: Any, **config: Any) -> None:
@@ -51,7 +51,7 @@ class _Manager(KafkaConnectionManager):  # type: ignore[misc]
         return super().get_connection(*arguments, **options)
 
     async def _build_transport(self, *arguments: Any, **options: Any) -> Any:
-        """See that what came before the broker hung up is read, such as why it does."""
+        """Read data that arrived before the broker closed the connection, such as the reason."""
         transport = await super()._build_transport(*arguments, **options)
         receive = transport._sock_recv
 
@@ -63,7 +63,7 @@ class _Manager(KafkaConnectionManager):  # type: ignore[misc]
         return transport
 
     async def _connect(self, node: Any, connection: Any, **options: Any) -> None:
-        """See that a reason is noted also where the connection has ended before it is known."""
+        """Note the reason even if the connection has ended before the reason is known."""
         close = connection.close
 
         def note_and_close(error: Exception | None = None) -> None:
@@ -80,7 +80,7 @@ class _Manager(KafkaConnectionManager):  # type: ignore[misc]
 
 
 class Network(KafkaNetClient):  # type: ignore[misc]
-    """What a client reaches its brokers by."""
+    """The network layer of a client; it knows the last failure."""
 
     def __init__(self, **config: Any) -> None:
         for name in ("kafka.net.connection", "kafka.protocol.parser"):
@@ -90,20 +90,20 @@ class Network(KafkaNetClient):  # type: ignore[misc]
 
     @property
     def failure(self) -> Exception | None:
-        """Why the last connection failed, or None where none did."""
+        """Why the last connection failed; None if none did."""
         return self._manager.failure  # type: ignore[no-any-return]
 
 
 def last_failure(consumer: Any) -> Exception | None:
-    """Why the last connection of a consumer failed, or None where none did."""
+    """Why the last connection of a consumer failed; None if none did."""
     network: Network = consumer._client
     return network.failure
 
 
 def _hide_logins(record: logging.LogRecord) -> bool:
-    """Keep out of the log what a client logs in with, and the very bytes that it sends.
+    """Keep the client's login requests, and the bytes that it sends, out of the log.
 
-    The client logs both at DEBUG, and by PLAIN the password is among them as it is.
+    The client logs both at DEBUG, and with PLAIN they contain the password in clear text.
     """
     arguments = record.args if isinstance(record.args, tuple) else ()
     return not any(isinstance(one, _LOGINS) for one in arguments)
@@ -112,7 +112,7 @@ def _hide_logins(record: logging.LogRecord) -> bool:
 def not_connected(
     settings: KafkaSettings, error: Exception, failure: Exception | None
 ) -> Exception:
-    """What to raise where a client could not connect.
+    """The error to raise if a client could not connect.
 
     Args:
         error: what the client raised.
@@ -163,14 +163,14 @@ def _hint(settings: KafkaSettings) -> str:
 
 
 def _is_final(failure: Exception) -> bool:
-    """Whether it will be the same at the next try: what was said does not depend on the moment."""
+    """Whether a retry will fail in the same way, because the failure does not depend on time."""
     tls = _tls_error(failure)
     hung_up = isinstance(tls, ssl.SSLEOFError | ssl.SSLZeroReturnError | ssl.SSLSyscallError)
     return isinstance(failure, _LOGIN_REFUSED) or (tls is not None and not hung_up)
 
 
 def _tls_error(failure: Exception) -> ssl.SSLError | None:
-    """The TLS error that the client wrapped in its own, as its cause or as its argument."""
+    """The TLS error inside the client's error, as its cause or as its argument."""
     for one in (failure.__context__, *failure.args):
         if isinstance(one, ssl.SSLError):
             return one
