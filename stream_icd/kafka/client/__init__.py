@@ -1,5 +1,5 @@
-"""The port's contracts kept with kafka-python: the only folder that imports that client.
+"""The port implemented with kafka-python; only this folder imports that client.
 
-`workarounds/` has what the client does not do, or does wrong. Nothing above the port imports
-anything of this folder but `stream_icd.kafka.connect`, which chooses it.
+`workarounds/` makes up for what the client lacks or does wrong. Above the port, only
+`stream_icd.kafka.connect`, which chooses the implementation, imports from this folder.
 """

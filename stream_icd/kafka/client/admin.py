@@ -1,4 +1,4 @@
-"""Topics and groups, by kafka-python's admin client."""
+"""Manage topics and groups with kafka-python's admin client."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _EXISTS = client.TopicAlreadyExistsError.errno
 
 
 class ClientAdmin:
-    """The port's Admin, on a connection that somebody else opens and closes."""
+    """Implements the port's Admin, on a connection that the caller opens and closes."""
 
     def __init__(self, admin: Any, settings: KafkaSettings) -> None:
         self._admin = admin
@@ -30,7 +30,7 @@ class ClientAdmin:
 
     def known_capabilities(self) -> Capabilities:
         with translated("ask the broker what it supports"):
-            # Apache Kafka has it since 0.11, tansu has not; a cluster's id can be anything.
+            # Apache Kafka has this API since 0.11, tansu does not; a cluster id proves nothing.
             return KAFKA if ApiKey.OffsetForLeaderEpoch in self._admin.api_versions() else TANSU
 
     def topic_names(self) -> list[str]:
@@ -105,7 +105,7 @@ class ClientAdmin:
         resource = ConfigResource(ConfigResourceType.TOPIC, topic)
         try:
             answer = self._admin.describe_configs([resource], config_filter="all")
-        except client.KafkaError:  # not every broker tells everyone
+        except client.KafkaError:  # some brokers do not tell every client
             return None
         for resources in answer.values():
             if "max.message.bytes" in resources.get(topic, {}):

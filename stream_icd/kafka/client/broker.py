@@ -18,7 +18,7 @@ from stream_icd.kafka.stop import Stop
 
 
 class ClientBroker:
-    """The port, by the settings' addresses, login and timeouts."""
+    """Implements the port's Broker with the addresses, login and timeouts of the settings."""
 
     def __init__(self, settings: KafkaSettings) -> None:
         self._settings = settings

@@ -1,4 +1,4 @@
-"""Open the client library's producer, consumer and admin: the one place that makes them."""
+"""Open the client library's producer, consumer and admin; only this module creates them."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ from stream_icd.kafka.client.workarounds.transactions import begin_with_no_offse
 from stream_icd.kafka.port.topic import DEAD_LETTER_ROOM
 from stream_icd.kafka.settings import KafkaSettings
 
-# What the client takes as one answer by default. It asks for half of that, and a broker gives a
-# larger record all the same.
+# The client's default limit for one response. It requests half of that, but a broker may still
+# send a larger record.
 ANSWER_BYTES = 100_000_000
-# How long a fetch waits for something to come. The client asks a broker for one thing at a time, so
-# where one partition has a backlog, its next fetch waits for that of the empty ones to come back:
-# with the usual 500 ms a detector stands still for a fifth of the time.
+# How long a fetch waits for new records. The client has one request to a broker at a time, so the
+# next fetch from a partition with a backlog waits until the fetch from the empty ones returns: with
+# the usual 500 ms, a detector is idle for a fifth of the time.
 FETCH_WAIT_MS = 100
-# A partition's records travel a batch at a time, so eight results of a transaction make one round
-# trip, not eight. What a broker refuses as too large a batch, the client splits.
+# Records of a partition are sent in batches, so eight results of a transaction take one round trip,
+# not eight. If a broker refuses a batch as too large, the client splits it.
 BATCH_BYTES = 256 * 1024
 
 NULL = object()
-"""Sent as a value: null, for a record whose key is null too, which the client refuses to send."""
+"""Stands for a null value; the client refuses to send a record with both key and value None."""
 
 
 class _Nulls(Serializer):  # type: ignore[misc]
-    """Bytes as they are, and `NULL` as null."""
+    """Serializes bytes unchanged, and `NULL` as null."""
 
     def serialize(self, topic: str, headers: Any, data: Any) -> Any:  # noqa: ARG002
         return None if data is NULL else data
@@ -47,8 +47,8 @@ def open_admin(settings: KafkaSettings) -> Iterator[Any]:
     """The client that creates and describes topics.
 
     Raises:
-        BrokerUnavailable: nobody answered within `settings.connect_timeout_s`.
-        BadSettings: somebody answered, and refuses what we log in with, or is not to be trusted.
+        BrokerUnavailable: no broker answered within `settings.connect_timeout_s`.
+        BadSettings: a broker answered, but refuses our login or cannot be trusted.
     """
     admin = _opened(KafkaAdminClient, settings, client_options(settings))
     try:
@@ -79,10 +79,10 @@ def open_producer(settings: KafkaSettings, transactional_id: str | None = None) 
 
 
 def open_consumer(settings: KafkaSettings, **options: Any) -> Any:
-    """A consumer that never commits by itself and never jumps to another offset by itself.
+    """A consumer that never commits or jumps to another offset by itself.
 
-    It holds little that is not worked on yet: a fetch brings a mebibyte of a partition (the
-    client's default), or one record where that is larger (KIP-74).
+    It buffers little: a fetch returns up to a mebibyte per partition (the client's default), or
+    one record if that is larger (KIP-74).
     """
     defaults = client_options(settings) | {
         "enable_auto_commit": False,
@@ -102,7 +102,7 @@ def open_consumer(settings: KafkaSettings, **options: Any) -> Any:
 
 
 def _opened(kind: Callable[..., Any], settings: KafkaSettings, options: dict[str, Any]) -> Any:
-    """Construct a client; when that fails, stop the I/O thread it had started, and say why."""
+    """Construct a client; on failure, stop its I/O thread and raise an error with the cause."""
     started: list[Network] = []
 
     def network(**config: Any) -> Network:

@@ -1,4 +1,4 @@
-"""Read as a member of a group, by kafka-python's consumer."""
+"""Read as a member of a group with kafka-python's consumer."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from stream_icd.kafka.port.reader import Polled
 
 
 class ClientMember(ClientReader):
-    """The port's Member."""
+    """Implements the port's Member."""
 
     _topic = ""
 
@@ -41,7 +41,7 @@ class ClientMember(ClientReader):
             for partition in error.args[0]:  # the group never committed it
                 self._if_assigned(self._consumer.seek_to_beginning, TopicPartition(*partition))
             return {}
-        except client.RetriableError as error:  # also of a topic that is not known for a moment
+        except client.RetriableError as error:  # also if a topic is briefly unknown
             raise BrokerUnavailable(str(error)) from error
         except client.KafkaError as error:
             raise translate(error, f"consume {self._topic}") from error
@@ -78,7 +78,7 @@ class ClientMember(ClientReader):
 
 
 class _Told(ConsumerRebalanceListener):  # type: ignore[misc]
-    """Tells a listener of the port; the client calls this in its I/O thread."""
+    """Notifies a listener of the port; the client calls this in its I/O thread."""
 
     def __init__(self, listener: Listener) -> None:
         self._listener = listener

@@ -1,4 +1,4 @@
-"""Our settings under the names that kafka-python gives them."""
+"""Our settings under kafka-python's names."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from stream_icd.kafka.settings import KafkaSettings
 
 
 def client_options(settings: KafkaSettings) -> dict[str, Any]:
-    """What every kind of client (producer, consumer, admin) is opened with."""
+    """The options common to all kinds of clients (producer, consumer, admin)."""
     return {
         "bootstrap_servers": settings.servers,
         "client_id": settings.client_id,
@@ -31,7 +31,7 @@ def _tls_options(settings: KafkaSettings) -> dict[str, Any]:
         "ssl_cafile": _text(settings.ssl_cafile),
         "ssl_certfile": _text(settings.ssl_certfile),
         "ssl_keyfile": _text(settings.ssl_keyfile),
-        # Without one, an encrypted key would ask for it at a terminal, and wait.
+        # Without a password, an encrypted key would prompt for it at the terminal, and wait.
         "ssl_password": _hidden(settings.ssl_password) or _Hidden(""),
         "ssl_check_hostname": settings.ssl_check_hostname,
     }
@@ -48,7 +48,7 @@ def _sasl_options(settings: KafkaSettings) -> dict[str, Any]:
 
 
 class _Hidden(str):
-    """A secret for the client, which prints its whole configuration when it logs at DEBUG."""
+    """A secret with a hidden `repr`: the client logs its whole configuration at DEBUG."""
 
     __slots__ = ()
 
@@ -57,7 +57,7 @@ class _Hidden(str):
 
 
 def milliseconds(seconds: float) -> int:
-    """The client counts in whole milliseconds."""
+    """Convert seconds to whole milliseconds, the client's unit."""
     return round(seconds * 1000)
 
 

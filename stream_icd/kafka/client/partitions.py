@@ -1,4 +1,4 @@
-"""Our partitions and positions as kafka-python's, which takes no others."""
+"""Convert our partitions and positions to kafka-python's types."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from stream_icd.kafka.port.partition import TopicPartition
 
 
 def theirs(partition: TopicPartition) -> Any:
-    """One of the client's partitions."""
+    """Convert one partition to the client's type."""
     return kafka.TopicPartition(*partition)
 
 
 def all_theirs(partitions: Iterable[TopicPartition]) -> list[Any]:
-    """The client's partitions, in the same order."""
+    """Convert partitions to the client's type, in the same order."""
     return [theirs(partition) for partition in partitions]
 
 
 def positions(offsets: Mapping[TopicPartition, int]) -> dict[Any, Any]:
-    """The client's way to say which offset is next in which partition."""
+    """Convert next offsets by partition to the client's types."""
     return {theirs(p): kafka.OffsetAndMetadata(offset, "", -1) for p, offset in offsets.items()}

@@ -1,4 +1,4 @@
-"""Take from a consumer what has come, or learn why it never will."""
+"""Poll a consumer, and detect why it never returns records."""
 
 from __future__ import annotations
 
@@ -25,17 +25,16 @@ CLOSE_TIMEOUT_S = 2.0
 
 
 class Poller:
-    """Polls a consumer, and closes it; is left behind by neither where the client never returns.
+    """Polls and closes a consumer; neither blocks forever if the client never returns.
 
-    The client is called in a thread of its own, which then dies with the process.
+    The client runs in its own thread, which dies with the process if the client is stuck.
 
-    A poll returns after a fraction of a second; the client (3.0.12) also waits in it for the
-    names of brokers, which may take minutes where no name server answers. One that takes longer
-    than `max_poll_interval_s`, after which the group has given up its member, never returns.
+    A poll normally returns within a fraction of a second. The client (3.0.12) also resolves broker
+    names in it, which may take minutes if no name server answers. A poll that takes longer than
+    `max_poll_interval_s`, when the group removes the member, is taken as never returning.
 
     Args:
-        stop: once it is set, a client that does not return is waited for no longer than
-            `shutdown_timeout_s`.
+        stop: once it is set, wait at most `shutdown_timeout_s` for a client that does not return.
     """
 
     def __init__(self, consumer: Any, stop: Stop | None, settings: KafkaSettings) -> None:
@@ -50,20 +49,20 @@ class Poller:
     def poll(
         self, timeout_ms: int, max_records: int | None = None
     ) -> dict[TopicPartition, list[Any]]:
-        """What has come, by partition; where nothing has, wait so long for it.
+        """Return the available records by partition; if none, wait up to `timeout_ms` for some.
 
         Args:
-            max_records: at most so many; None: as the consumer is configured.
+            max_records: the maximum number of records; None: as the consumer is configured.
 
         Raises:
-            MessageTooLarge: the next record is larger than any answer that the client takes.
+            MessageTooLarge: the next record is larger than any response that the client accepts.
             ClientStuck: the client does not return.
-            KafkaError: any of the client's, as they are.
+            KafkaError: any error of the client, unchanged.
         """
         polling = self._worker.submit(
             partial(self._consumer.poll, timeout_ms=timeout_ms, max_records=max_records)
         )
-        waited_s = 0.0  # counted, not measured: while the machine stands still, nobody waits
+        waited_s = 0.0  # counted, not measured, so that a suspended machine does not count
         while not concurrent.futures.wait([polling], LOOK_EVERY_S).done:
             waited_s += LOOK_EVERY_S
             if waited_s >= self._patience_s():
@@ -75,9 +74,9 @@ class Poller:
         return polled
 
     def close(self) -> None:
-        """Close the consumer once it has polled; one that does not return is left behind.
+        """Close the consumer after its current poll; abandon it if it does not return.
 
-        Nothing happens where that was done before.
+        Later calls do nothing.
         """
         if self._is_closed:
             return
@@ -110,14 +109,14 @@ class Poller:
 def _log_failure(closing: Future[None]) -> None:
     try:
         closing.result()
-    except client.KafkaError as error:  # it is closed, and what was done before counts
+    except client.KafkaError as error:  # it is closed, and earlier work is valid
         log.warning("closing the Kafka client: %s", error)
 
 
 def _check_room(consumer: Any) -> None:
-    """See that nothing came for another reason than that the next record is too large.
+    """Raise an error if a poll was empty because the next record is too large.
 
-    The client (3.0.12) says so in its log only, and asks for that record again for ever.
+    The client (3.0.12) only logs this, and requests the record again forever.
     """
     failure = last_failure(consumer)
     if isinstance(failure, client.InvalidReceiveError) and not consumer.paused():

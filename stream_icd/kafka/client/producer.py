@@ -1,4 +1,4 @@
-"""Publish by kafka-python's producer."""
+"""Publish with kafka-python's producer."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _TOO_LARGE = (client.MessageSizeTooLargeError, client.RecordListTooLargeError)
 
 
 class ClientProducer:
-    """The port's Producer; closes the client's."""
+    """Implements the port's Producer; closes the client's producer."""
 
     def __init__(self, producer: Any) -> None:
         self._producer = producer
@@ -52,7 +52,7 @@ class ClientProducer:
 
 
 class ClientTransactionalProducer(ClientProducer):
-    """The port's TransactionalProducer, under one name."""
+    """Implements the port's TransactionalProducer, under one name."""
 
     def __init__(self, producer: Any, name: str) -> None:
         super().__init__(producer)
@@ -93,14 +93,14 @@ class ClientTransactionalProducer(ClientProducer):
 
 
 def is_fenced(error: Exception) -> bool:
-    """Whether the broker refused because a producer's transactions are no longer its own."""
+    """Whether the broker refused because the producer is fenced."""
     fenced = (client.ProducerFencedError, client.InvalidProducerEpochError)
-    in_words = client.ProducerFencedError.__name__  # where the client refuses in the broker's place
+    in_words = client.ProducerFencedError.__name__  # if the client itself refuses
     return isinstance(error, fenced) or in_words in str(error)
 
 
 def _refusal(error: Exception, topic: str) -> Exception:
-    """Why the broker refused a record."""
+    """The error that says why the broker refused a record."""
     if isinstance(error, _TOO_LARGE):
         refused: Exception = MessageTooLarge(str(error))
     elif lacks_right(error):

@@ -1,4 +1,4 @@
-"""Silence of the client's log while it connects for the first time."""
+"""Silence the client's log during its first connection."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from threading import Lock
 _CLIENT = logging.getLogger("kafka")
 _lock = Lock()
 _connecting: list[int] = []
-"""The level to return to, once for each of those that connect now."""
+"""The log level to restore, one entry for each connection in progress."""
 
 
 @contextmanager
 def quiet_while_connecting() -> Iterator[None]:
-    """Keep the client from logging in the block, unless it is asked for at level DEBUG.
+    """Silence the client's log in the block, unless the log level is DEBUG.
 
-    Each failed try is four lines of its log; when none succeeds, one error says all of it.
+    The client logs four lines for each failed try; if all fail, one error reports the cause.
     """
     if _CLIENT.isEnabledFor(logging.DEBUG):
         yield

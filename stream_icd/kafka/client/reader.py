@@ -1,4 +1,4 @@
-"""Read partitions by kafka-python's consumer."""
+"""Read partitions with kafka-python's consumer."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from stream_icd.kafka.stop import Stop
 
 
 class ClientReader:
-    """The port's Reader; closes the client's consumer."""
+    """Implements the port's Reader; closes the client's consumer."""
 
     def __init__(self, consumer: Any, settings: KafkaSettings, stop: Stop | None) -> None:
         self._consumer = consumer
@@ -45,14 +45,14 @@ class ClientReader:
     def position(self, partition: TopicPartition) -> int | None:
         try:
             found = self._consumer.position(theirs(partition), timeout_ms=0)
-        except (client.KafkaError, AssertionError):  # it was taken away, or has no position yet
+        except (client.KafkaError, AssertionError):  # it was revoked, or has no position yet
             return None
         return None if found is None else int(found)
 
     def fetched_end(self, partition: TopicPartition) -> int | None:
         try:
             end = self._consumer.highwater(theirs(partition))
-        except (client.KafkaError, AssertionError):  # it was taken away
+        except (client.KafkaError, AssertionError):  # it was revoked
             return None
         return None if end is None else int(end)
 
@@ -93,7 +93,7 @@ class ClientReader:
 
     @staticmethod
     def _if_assigned(change: Any, partition: TopicPartition, *rest: int) -> None:
-        """The client may have taken it away and not have told us yet."""
+        """Make the change, unless the client has revoked the partition without telling us yet."""
         try:
             change(theirs(partition), *rest)
         except (KeyError, ValueError, client.IllegalStateError):
@@ -105,7 +105,7 @@ def _within(timeout_s: float | None) -> dict[str, int]:
 
 
 def _ours(record: Any) -> Record:
-    """The client's record in our own words."""
+    """Convert the client's record to ours."""
     headers = tuple((str(name), b"" if value is None else value) for name, value in record.headers)
     return Record(
         record.topic,

@@ -1,4 +1,4 @@
-"""The client's errors in our words. Every call into the client goes through `translated`."""
+"""Translate the client's errors to ours. Every call into the client goes through `translated`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from stream_icd.errors import (
     TopicMissing,
 )
 
-# The group gave our partitions to somebody else, or is about to.
+# The group gave our partitions to another member, or is about to.
 GROUP_MOVED_ON = (
     client.CommitFailedError,
     client.IllegalGenerationError,
@@ -27,7 +27,7 @@ GROUP_MOVED_ON = (
     client.RebalanceInProgressError,
 )
 
-# The first row that fits decides; `RetriableError` is the client's own "nobody answered (yet)".
+# The first matching row decides; `RetriableError` is the client's "no broker answered (yet)".
 _MEANINGS: tuple[tuple[type[Exception] | tuple[type[Exception], ...], type[Exception]], ...] = (
     ((client.MessageSizeTooLargeError, client.RecordListTooLargeError), MessageTooLarge),
     ((client.UnknownTopicOrPartitionError, client.InvalidTopicError), TopicMissing),
@@ -54,7 +54,7 @@ _MEANINGS: tuple[tuple[type[Exception] | tuple[type[Exception], ...], type[Excep
 
 
 def translate(error: Exception, doing: str) -> Exception:
-    """The error of ours that says what `error` means for the caller of `doing`."""
+    """Our error that says what `error` means for the caller of `doing`."""
     if lacks_right(error):
         return NotAllowed(
             f"{doing}: {error}; the user of this program lacks a right. docs/security.md lists "
@@ -67,9 +67,9 @@ def translate(error: Exception, doing: str) -> Exception:
 
 
 def lacks_right(error: Exception) -> bool:
-    """Whether the broker refused because of who we are.
+    """Whether the broker refused because we lack a permission.
 
-    Where a producer may write to no topic at all, the client (3.0.12) says so in words only.
+    If a producer may write to no topic at all, the client (3.0.12) says so only in its message.
     """
     in_words = client.ClusterAuthorizationFailedError.__name__
     return isinstance(error, client.AuthorizationError) or in_words in str(error)
@@ -77,7 +77,7 @@ def lacks_right(error: Exception) -> bool:
 
 @contextmanager
 def translated(doing: str) -> Iterator[None]:
-    """Raise the client's errors as ours; `doing` opens the message, as in "publish to t"."""
+    """Raise the client's errors as ours; `doing` starts the message, as in "publish to t"."""
     try:
         yield
     except (client.KafkaError, OSError) as error:
