@@ -25,7 +25,7 @@ def recognise(settings: KafkaSettings) -> Capabilities:
     """The known capabilities of this kind of broker; reads its API versions and writes nothing.
 
     Raises:
-        BrokerUnavailable: nobody answers.
+        BrokerUnavailable: no broker answers.
     """
     with connect(settings).admin() as admin:
         return admin.known_capabilities()
@@ -38,7 +38,7 @@ def probe(settings: KafkaSettings) -> Capabilities:
     creation is not allowed, the result of `recognise` is returned unchanged.
 
     Raises:
-        BrokerUnavailable: nobody answers.
+        BrokerUnavailable: no broker answers.
     """
     known = recognise(settings)
     try:

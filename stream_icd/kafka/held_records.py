@@ -43,7 +43,7 @@ class HeldRecords:
         try:
             ends = reader.ends(reader.assigned(), ASK_TIMEOUT_S)
         except StreamIcdError:  # also if a login is refused for a while
-            self._held = {}  # while the broker is away, no transaction can end
+            self._held = {}  # while the broker is down, no transaction can end
             return
         for partition, end in ends.items():
             self._see(partition, end, reader.fetched_end(partition))
