@@ -59,7 +59,9 @@ def test_a_bucket_that_is_not_there_is_said(s3: str) -> None:
     store = open_store(f"s3://no-bucket/x?{s3}")
     with pytest.raises(StoreUnwritable, match=r"s3://no-bucket/x/y: .*bucket"):
         put(store, "y", b"y")
-    with pytest.raises(StoreUnreachable, match="no no-bucket, where s3://no-bucket/x should be"):
+    with pytest.raises(
+        StoreUnreachable, match="no-bucket does not exist; s3://no-bucket/x should be there"
+    ):
         store.read("y", 1)
 
 

@@ -80,7 +80,8 @@ def test_it_is_the_wheel_that_runs(clean: Path, away: Path) -> None:
 
 def test_models_are_found_beside_the_package(clean: Path, away: Path) -> None:
     show = (
-        "from stream_icd.registry.shipped import shipped_models; print(*shipped_models().values())"
+        "from stream_icd.registry.shipped import shipped_models; "
+        "print(*(store.place for store in shipped_models().values()))"
     )
     found = _run(str(clean / "bin" / "python"), "-I", "-c", show, cwd=away).split()
     assert {Path(path).name for path in found} == {

@@ -157,7 +157,7 @@ def test_a_damaged_checkpoint_is_refused(
     run(history, recipe, folder=tmp_path)
     path = tmp_path / CHECKPOINT_FILE
     path.write_bytes(path.read_bytes()[:100])
-    with pytest.raises(ModelDamaged, match="start anew"):
+    with pytest.raises(ModelDamaged, match="delete it to start again"):
         run(history, recipe, folder=tmp_path)
 
 

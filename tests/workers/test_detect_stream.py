@@ -132,7 +132,7 @@ def test_a_worker_whose_input_is_mostly_bad_stops_and_says_so(
         wait_until(lambda: errors)
     (error,) = errors
     assert isinstance(error, TooManyDeadLetters)
-    assert "4 of the last 4 records were dead letters" in str(error)
+    assert "4 of the last 4 records became dead letters" in str(error)
 
 
 def test_a_producer_in_another_language_needs_only_the_contract(
