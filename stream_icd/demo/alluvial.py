@@ -1,4 +1,4 @@
-"""An alluvial diagram: communities as bands from window to window, and who moves between them."""
+"""An alluvial diagram: communities as bands across windows, and the nodes that move between."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from stream_icd.events import CommunityEvents
 from stream_icd.tracking.partition import by_name, shared_nodes
 
-# Paul Tol's "muted" scheme: nine colours that people with any colour vision tell apart.
+# Paul Tol's "muted" scheme: nine colours that are distinct for any colour vision.
 COLOURS = ("#332288", "#cc6677", "#117733", "#ddcc77", "#88ccee",
            "#882255", "#44aa99", "#aa4499", "#999933")  # fmt: skip
 OTHERS = -1
@@ -24,10 +24,10 @@ Flows = dict[tuple[int, int], int]
 
 
 def colours_of(windows: Sequence[CommunityEvents]) -> dict[int, str]:
-    """A colour for each of the communities that are worth following.
+    """Return a colour for each of the most notable communities.
 
-    First those that were born, merged, split or died, then the others; of each the ones with the
-    most members over all windows.
+    Communities that were born, merged, split or died come first, then the others; within each
+    group, those with the most members over all windows come first.
     """
     everybody = np.concatenate([one.communities for one in windows])
     ids, counts = np.unique(everybody, return_counts=True)
@@ -51,7 +51,7 @@ def draw_bands(
     """Draw a column for each window and a band for each community that has a colour.
 
     Args:
-        others: whether the other communities are drawn too, together, in grey.
+        others: whether to draw the other communities too, together, in grey.
     """
     columns = [heights(one, list(colours), others=others) for one in windows]
     total = max(sum(column.values()) for column in columns)
@@ -73,7 +73,7 @@ def _top(bottom: Mapping[int, float], column: Mapping[int, int]) -> float:
 
 
 def heights(one: CommunityEvents, shown: Sequence[int], *, others: bool) -> dict[int, int]:
-    """Members of each community that is shown, in their order, and of all others."""
+    """Return the number of members of each shown community, in order, and of all others."""
     ids, counts = np.unique(one.communities, return_counts=True)
     sizes = dict(zip(ids.tolist(), counts.tolist(), strict=True))
     column = {community: sizes.pop(community) for community in shown if community in sizes}
@@ -81,7 +81,7 @@ def heights(one: CommunityEvents, shown: Sequence[int], *, others: bool) -> dict
 
 
 def stack(column: Mapping[int, int], total: int) -> dict[int, float]:
-    """Where each band of a column begins."""
+    """Return where each band of a column begins."""
     bottom, places = 0.0, {}
     for community, size in column.items():
         places[community] = bottom
@@ -90,7 +90,7 @@ def stack(column: Mapping[int, int], total: int) -> dict[int, float]:
 
 
 def moves(before: CommunityEvents, after: CommunityEvents, shown: Sequence[int]) -> Flows:
-    """How many nodes went from each band to each."""
+    """Return how many nodes moved from each band to each other band."""
     old, new = by_name(before.nodes, before.communities), by_name(after.nodes, after.communities)
     rows, columns = shared_nodes(old, new)
     pairs = np.stack([old.names[old.labels[rows]], new.names[new.labels[columns]]])
@@ -107,7 +107,7 @@ def flow(
     right: Mapping[int, float],
     colours: Colours,
 ) -> None:
-    """The streams between two columns, each as high as it has nodes."""
+    """Draw the flows between two columns; the height of each is its number of nodes."""
     starts, ends = dict(left), dict(right)
     rank_left, rank_right = list(left), list(right)
     across = np.linspace(0, 1, 30)
@@ -127,7 +127,7 @@ def flow(
 def label(
     axes: Any, n_windows: int, column: Mapping[int, int], bottom: Mapping[int, float], top: float
 ) -> None:
-    """The names of the communities, beside the last column, none over another."""
+    """Draw the names of the communities beside the last column, without overlaps."""
     lowest = 0.0
     for community, size in column.items():
         text = "all others" if community == OTHERS else f"community {community}"

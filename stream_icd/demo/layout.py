@@ -1,4 +1,4 @@
-"""Where to draw the nodes of a graph so that its communities can be seen."""
+"""Lay out the nodes of a graph so that its communities are visible."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ STEPS = 400
 def community_layout(
     edges: NDArray[np.int64], labels: NDArray[np.int32], seed: int = 0
 ) -> NDArray[np.float64]:
-    """Positions `(n, 2)`: each community a disc, discs with many links between them close.
+    """Return positions `(n, 2)`: each community is a disc; discs with many links are close.
 
     The area of a disc is proportional to its number of nodes, so the density of dots is the same
     everywhere; inside, nodes with more links lie nearer the centre.
@@ -27,7 +27,7 @@ def community_layout(
     centres = _place_discs(_links(edges, labels, k), radii, np.random.default_rng(seed))
     degree = np.bincount(edges.ravel(), minlength=n)
     rank = _rank_within(labels, -degree)
-    # A sunflower's seeds: the i-th at radius √i, a golden angle further round.
+    # Sunflower layout: the i-th node at radius √i, one golden angle further.
     spiral = np.sqrt(rank + 0.5)[:, None] * _unit(rank * GOLDEN_ANGLE)
     positions: NDArray[np.float64] = centres[labels] + spiral
     return positions
@@ -44,7 +44,7 @@ def _links(edges: NDArray[np.int64], labels: NDArray[np.int32], k: int) -> NDArr
 def _place_discs(
     links: NDArray[np.float64], radii: NDArray[np.float64], rng: np.random.Generator
 ) -> NDArray[np.float64]:
-    """Forces: links and the middle pull, overlapping discs push apart."""
+    """Place discs by forces: links and the centre attract, overlapping discs repel."""
     k = len(radii)
     centres: NDArray[np.float64] = rng.normal(size=(k, 2)) * radii.sum() / 4
     pull = links / np.maximum(links.sum(axis=1, keepdims=True), 1) * 0.5
@@ -62,7 +62,7 @@ def _place_discs(
 
 
 def _rank_within(labels: NDArray[np.int32], key: NDArray[np.int64]) -> NDArray[np.int64]:
-    """0, 1, 2… within each community, smallest key first."""
+    """Return ranks 0, 1, 2… within each community, smallest key first."""
     order = np.lexsort((key, labels))
     first = np.searchsorted(labels[order], labels[order])
     rank = np.empty(len(labels), np.int64)

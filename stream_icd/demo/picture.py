@@ -1,4 +1,4 @@
-"""The demonstration's picture: the last communities, their life, quality and time."""
+"""The picture of the demonstration: last communities, their lifecycle, quality and timings."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MOST_EDGES_DRAWN = 30_000
 MOST_COLUMNS = 21
 INK, QUIET, FAINT = "#222222", "#5f6368", "#9aa0a6"
 BLUE, ORANGE, GREEN = "#0072b2", "#d55e00", "#009e73"  # Okabe and Ito
-UNSURE = {"weak": "#f0f0f0", "none": "#dddddd"}  # behind snapshots of little evidence
+UNSURE = {"weak": "#f0f0f0", "none": "#dddddd"}  # background for weak evidence
 STAGE_COLOURS = {"decode": "#88ccee", "features": "#ddcc77", "encode": "#cc6677", "cluster": BLUE}
 
 
@@ -37,11 +37,11 @@ def draw_demo(run: DemoRun, last: Snapshot, path: Path, agreement: list[float]) 
 
 
 def demo_figure(run: DemoRun, last: Snapshot, agreement: list[float]) -> Figure:
-    """The last communities, nine of them over time, quality, number and time of detection.
+    """Plot the last communities, nine of them over time, quality, counts and detection time.
 
     Args:
         last: the snapshot of the last arrival.
-        agreement: NMI with the truth of each arrival; empty where the truth is unknown.
+        agreement: NMI of each arrival with the ground truth; empty if it is unknown.
     """
     windows = tracked(run)
     colours = colours_of(windows)
@@ -122,7 +122,7 @@ def _draw_counts(axes: Axes, run: DemoRun) -> None:
 
 
 def _draw_times(axes: Axes, run: DemoRun) -> None:
-    """Time of the stages that were used; that of the first snapshot, which loads, in words."""
+    """Plot the time of each stage used; give the first snapshot's, which loads code, as text."""
     stages = stage_milliseconds(run)
     used = {name: stages[name] for name in STAGE_COLOURS if any(stages[name])}
     total = np.sum(list(used.values()), axis=0)

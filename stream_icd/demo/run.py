@@ -1,4 +1,4 @@
-"""Running the demonstration: start everything, watch it, count what arrives, stop everything."""
+"""Run the demonstration: start the processes, watch them, count results, stop everything."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import create_topics
 
 STALL_S = 90.0
-"""How long nothing may happen before we take the rest for lost (the first snapshot compiles)."""
+"""Idle time after which missing results count as lost (the first snapshot compiles code)."""
 
 STOP_S = 10.0
 LOOK_EVERY_S = 0.05
@@ -34,32 +34,32 @@ Child = subprocess.Popen[bytes]
 
 
 class DemoFailed(StreamIcdError):
-    """A process of the demonstration ended; the message shows its last words."""
+    """A process of the demonstration ended; the message shows the end of its log."""
 
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """One result as the subscriber printed it, and when we read it."""
+    """One result as the subscriber printed it, and when it was read."""
 
     result: dict[str, Any]
     received_at: datetime
 
     @property
     def publish_ms(self) -> float:
-        """Milliseconds from the result being ready in the detector to the subscriber's hands."""
+        """Milliseconds from the result being ready in the detector to its arrival here."""
         ready = datetime.fromisoformat(self.result["detected_at"])
         return 1000 * (self.received_at - ready).total_seconds()
 
 
 @dataclass(frozen=True, slots=True)
 class DemoRun:
-    """What the demonstration saw.
+    """The outcome of a run of the demonstration.
 
     Attributes:
         sent: snapshots that the broker acknowledged to the producer.
         arrivals: results that the subscriber printed, in order, each snapshot once.
         dead_letters: snapshots that the detector dead-lettered.
-        seconds: from the producer's start to the last result.
+        seconds: time from the producer's start to the last result.
     """
 
     sent: int
@@ -84,7 +84,7 @@ class Programs:
 
 @contextmanager
 def demo_broker(folder: Path) -> Iterator[KafkaSettings]:
-    """An embedded broker with all topics, for the length of the block.
+    """Run an embedded broker with all topics for the duration of the block.
 
     Raises:
         MissingExtra: the embedded broker is not installed; the message says how.
@@ -101,7 +101,7 @@ def run_demo(
     """Run the three programs as separate processes until every snapshot sent has its result.
 
     Args:
-        folder: where their logs go, and `communities.jsonl`, what the subscriber printed.
+        folder: folder for their logs and for `communities.jsonl`, the subscriber's output.
 
     Raises:
         DemoFailed: one of them ended with an error.
@@ -110,7 +110,7 @@ def run_demo(
 
         def start(arguments: tuple[str, ...], name: str, stdout: int | None = None) -> Child:
             child = start_child(
-                # -P: a producers.py or kafka.py in the working directory is none of ours.
+                # -P: ignore any producers.py or kafka.py in the working directory.
                 (sys.executable, "-P", "-m", "stream_icd.cli", *arguments),
                 folder / f"{name}.log",
                 env={**os.environ, "STREAM_ICD_BOOTSTRAP_SERVERS": settings.bootstrap_servers},
@@ -133,8 +133,8 @@ def run_demo(
 
 
 def _collect(printed: IO[bytes], copy: Path, arrivals: queue.SimpleQueue[Arrival]) -> None:
-    """Note when each line arrives; keep a copy of them all."""
-    with copy.open("wb", buffering=0) as lines:  # what counts as arrived is in the file
+    """Record when each line arrives, and keep a copy of every line."""
+    with copy.open("wb", buffering=0) as lines:  # unbuffered: every arrival is in the file
         for line in printed:
             received_at = datetime.now(UTC)
             lines.write(line)
@@ -158,7 +158,7 @@ def _watch(
             arrivals.append(queued.get(timeout=LOOK_EVERY_S))
             last = time.monotonic()
         except queue.Empty:
-            # Only while nothing arrives: logs are read, and processes looked at.
+            # Read logs and check processes only while nothing arrives.
             sent = _sent(children["produce"], folder) if sent is None else sent
             progress.update(sending, total=sent, completed=sent or 0)
             dead_letters = _count(folder / "detect.log", "dead letter")
@@ -170,7 +170,7 @@ def _watch(
 
 
 def _sent(producer: Child, folder: Path) -> int | None:
-    """How many snapshots were acknowledged, once the producer has finished."""
+    """Return how many snapshots were acknowledged, once the producer has finished."""
     if producer.poll() is None:
         return None
     finished = [e for e in read_log(folder / "produce.log") if e.get("event") == "finished"]
@@ -192,6 +192,6 @@ def _check(children: dict[str, Child], folder: Path) -> None:
 
 
 def read_log(path: Path) -> list[dict[str, Any]]:
-    """The JSON events of a program's log; lines of other kinds are passed over."""
+    """Return the JSON events of a program's log; skip other lines."""
     lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
     return [json.loads(line) for line in lines if line.startswith("{") and line.endswith("}")]

@@ -1,4 +1,4 @@
-"""What a run of the demonstration comes to, in numbers."""
+"""Summary tables of a run of the demonstration."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from stream_icd.demo.run import DemoRun
 
 
 def stage_milliseconds(run: DemoRun) -> dict[str, list[float]]:
-    """Milliseconds of every snapshot in each stage, publishing included."""
+    """Return the milliseconds of every snapshot in each stage, publishing included."""
     stages = {
         stage: [arrival.result["milliseconds"][stage] for arrival in run.arrivals]
         for stage in STAGES
@@ -21,13 +21,13 @@ def stage_milliseconds(run: DemoRun) -> dict[str, list[float]]:
 
 
 def evidence_in_words(evidence: Sequence[str]) -> str:
-    """How many snapshots have how strong evidence, such as "118 strong, 2 none"."""
+    """Return the number of snapshots by strength of evidence, such as "118 strong, 2 none"."""
     counts = {strength: evidence.count(strength) for strength in ("strong", "weak", "none")}
     return ", ".join(f"{count} {strength}" for strength, count in counts.items() if count)
 
 
 def totals_table(run: DemoRun, agreement: Iterable[float] = ()) -> Table:
-    """Snapshots, nodes, edges, communities, modularity; and NMI where the truth is known."""
+    """Snapshots, nodes, edges, communities, modularity; and NMI if the ground truth is known."""
     table = Table(title="What was seen", show_header=True, title_justify="left")
     for name in ("", "median", "least", "most"):
         table.add_column(name, justify="left" if not name else "right")

@@ -1,4 +1,4 @@
-"""The life of the communities that a demonstration found."""
+"""Track the communities that a demonstration found."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from stream_icd.tracking.track import remember, track
 
 
 def tracked(run: DemoRun) -> list[CommunityEvents]:
-    """The communities of each result under ids that last from window to window."""
+    """Return the communities of each result, with stable ids across windows."""
     recent: Sequence[CommunityEvents] = ()
     found: list[CommunityEvents] = []
     for arrival in run.arrivals:
@@ -27,7 +27,7 @@ def tracked(run: DemoRun) -> list[CommunityEvents]:
 
 
 def communities_of(arrival: Arrival) -> Communities:
-    """The result that the subscriber printed."""
+    """Return the result that the subscriber printed."""
     result = arrival.result
     start, end = (datetime.fromisoformat(result[f"window_{side}"]) for side in ("start", "end"))
     return Communities(

@@ -1,4 +1,4 @@
-"""What else the topics of a demonstration hold: the last snapshot, and the known communities."""
+"""Read the last snapshot and the known communities from the topics of a demonstration."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from stream_icd.wire.snapshots import decode_snapshot
 
 
 def read_snapshot(settings: KafkaSettings, snapshot_id: str) -> Snapshot:
-    """The snapshot of that id, out of the snapshots topic.
+    """Return the snapshot with that id from the snapshots topic.
 
     Raises:
         StreamIcdError: the topic does not hold it.
@@ -32,7 +32,7 @@ def read_snapshot(settings: KafkaSettings, snapshot_id: str) -> Snapshot:
 
 
 def agreement_with_truth(settings: KafkaSettings, run: DemoRun) -> list[float]:
-    """NMI of each arrival with its known communities; empty unless all are known."""
+    """Return the NMI of each arrival with its known communities; empty unless all are known."""
     truth: dict[str, NDArray[np.int32]] = {}
     reader = MessageReader()
     with open_reader(settings, LABELS, start="beginning", until="end") as records:

@@ -2,8 +2,8 @@
 
 The merged file is named by its windows and appears atomically; only then are the original files
 deleted. After an interruption, the next run finds the same merged file and continues. Readers in
-this library always see each window once. Plain Parquet readers see the windows of the current day
-twice between the two steps, and after a crash there until the next run.
+this library always see each window once. Between the two steps, and after a crash there until the
+next run, plain Parquet readers see the windows of the day being merged twice.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Windows that should have come between two others."""
+"""Missing windows between two others."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from stream_icd.snapshot import Window
 
 MOST_MISSED = 10**9
-"""A microsecond's window a century after the last one is no reason to count further."""
+"""Upper limit of the count, for tiny windows far apart (a microsecond, a century later)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """`missed` windows of a graph did not come between `after` and `before`."""
+    """`missed` windows of a graph are missing between `after` and `before`."""
 
     graph: str
     after: Window
@@ -25,9 +25,9 @@ class Gap:
 
 
 def missed_windows(earlier: Window, later: Window) -> int:
-    """How many windows as long as `later` fit between the two, rounded; at most `MOST_MISSED`.
+    """Return how many windows as long as `later` fit between, rounded; at most `MOST_MISSED`.
 
-    Windows that overlap hide a gap that is shorter than themselves: then the answer is 0.
+    For overlapping windows, a gap shorter than a window is not visible: the result is 0.
     """
     length = later.end - later.start
     between = later.start - earlier.end

@@ -1,4 +1,4 @@
-"""Who each community of a window is: one of the window before, one from longer ago, or new."""
+"""The identity of each community of a window: from the last window, an earlier one, or new."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from stream_icd.tracking.settings import TrackSettings
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Front:
-    """A window from before, as a new one is compared with it.
+    """An earlier window, compared with a new one.
 
     Attributes:
         partition: its communities, by stable id.
-        between: what they share with the new window's.
-        away: how many windows lie between the two.
+        between: their overlaps with the communities of the new window.
+        away: number of windows between the two.
     """
 
     partition: Partition
@@ -39,8 +39,8 @@ class Front:
 class Identities:
     """Stable ids of a window's communities, and where each was last seen; `(K,)` each.
 
-    `overlap` is NaN and `size_before` 0 where a community is new; `reappeared` where it was not
-    in the last window but is known from before.
+    For a new community `overlap` is NaN and `size_before` is 0. `reappeared` is true for a
+    community that was absent from the last window but is known from before.
     """
 
     ids: NDArray[np.int64]
@@ -64,7 +64,7 @@ class Identities:
 def compare(
     before: CommunityEvents, window: Window, partition: Partition, away: int, memory: int
 ) -> Front:
-    """The front that the window `before` is to `partition`; beyond memory nothing is shared."""
+    """Compare the window `before` with `partition`; beyond memory they share nothing."""
     old = by_name(before.nodes, before.communities)
     gap = max(away, missed_windows(before.window, window))
     between = overlaps(old, partition) if gap <= memory else no_overlaps(old, partition)
@@ -78,14 +78,14 @@ def identify(
     partition: Partition,
     settings: TrackSettings,
 ) -> Identities:
-    """Who the communities are: matched with the last window, then with those before it.
+    """Identify the communities: match them with the last window, then with earlier ones.
 
-    Identities that are in a later window are not looked for in an earlier one. New ids follow
+    An identity found in a later window is not searched for in an earlier one. New ids start at
     `recent[-1].next_community`, in the order of the communities' smallest nodes.
 
     Args:
-        front: the last window of `recent`, compared.
-        recent: windows that were tracked, oldest first.
+        front: the last window of `recent`, compared with the new one.
+        recent: tracked windows, oldest first.
     """
     known = Identities.unknown(partition.n_communities)
     _recognise(known, front, match(front.between, settings.match))
@@ -104,7 +104,7 @@ def identify(
 
 
 def _only_unknown(older: Front, known: Identities, seen: set[int]) -> Overlaps:
-    """Pairs of a community that is still unknown and an identity that was not seen since."""
+    """Keep the pairs of a still unknown community and an identity not seen since."""
     pairs = older.between
     kept = (known.ids == NOBODY)[pairs.new]
     kept &= ~np.isin(older.ids, list(seen))[pairs.old]

@@ -1,4 +1,4 @@
-"""Lifecycle events of communities between two windows, given who they are."""
+"""Lifecycle events of communities between two windows, given their identities."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ Relatives = Mapping[int, tuple[int, ...]]
 
 
 def first_events(known: Identities, partition: Partition) -> tuple[CommunityEvent, ...]:
-    """Of a graph's first window: everybody is born."""
+    """Return the events of a graph's first window: every community is born."""
     return tuple(_living(at, known, partition, "born") for at in range(len(known.ids)))
 
 
 def events_between(
     front: Front, known: Identities, partition: Partition, settings: TrackSettings
 ) -> tuple[CommunityEvent, ...]:
-    """The events of the communities there now, in order, then of those that are not any more.
+    """Return the events of present communities, in order, then of those that ended.
 
-    - *merged*: several communities, its own former self among them, went into one, each with more
-      than `part` of its members (Asur et al.) or so many that the two are alike by `match`
+    - *merged*: several communities, including its own former self, joined into one, each with more
+      than `part` of its members (Asur et al.) or with a Jaccard index of at least `match`
       (Greene et al.);
-    - *split*: several communities came out of one, likewise;
-    - *died*: it is not there, and neither went into a merger nor was split.
+    - *split*: one community became several, by the same thresholds;
+    - *died*: it is absent, and neither merged nor was split.
     """
     origins, heirs = _flows(front, known, settings)
     merged = {community: all_of for community, all_of in origins.items() if len(all_of) > 1}
@@ -45,7 +45,7 @@ def events_between(
 
 
 def _flows(front: Front, known: Identities, settings: TrackSettings) -> tuple[Relatives, Relatives]:
-    """By stable id: who went into each community there now, and who came out of each former."""
+    """Return, by stable id, the parents of each present and the children of each former one."""
     pairs = front.between
     alike = pairs.jaccard >= settings.match
     went_in = (pairs.of_old > settings.part) | alike
@@ -122,7 +122,7 @@ def _living(
 def _of_ended(
     front: Front, known: Identities, merged: Relatives, split: Relatives
 ) -> Iterator[CommunityEvent]:
-    """Of former communities without a successor; what went into a merger is reported there."""
+    """Yield events of former communities without a successor, except those that merged."""
     absorbed = set(chain.from_iterable(merged.values()))
     there = set(known.ids.tolist())
     for community, size in zip(front.ids.tolist(), front.partition.sizes.tolist(), strict=True):

@@ -1,4 +1,4 @@
-"""Which communities of two windows share nodes, and which of them are one."""
+"""Overlaps of the communities of two windows, and their one-to-one matching."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class Overlaps:
 
     Attributes:
         old, new: numbers of the two communities of each pair, `(n_pairs,)`.
-        shared: how many nodes they share, `(n_pairs,)`, at least 1.
-        old_sizes, new_sizes: how many of each community's nodes are in both windows, `(K,)`.
+        shared: number of nodes they share, `(n_pairs,)`, at least 1.
+        old_sizes, new_sizes: number of each community's nodes that are in both windows, `(K,)`.
     """
 
     old: Positions
@@ -38,17 +38,17 @@ class Overlaps:
 
     @property
     def of_old(self) -> NDArray[np.float64]:
-        """|a ∩ b| / |a| of each pair: which share of the old community the new one has."""
+        """|a ∩ b| / |a| of each pair: the fraction of the old community that is in the new one."""
         return self.shared / self.old_sizes[self.old]
 
     @property
     def of_new(self) -> NDArray[np.float64]:
-        """|a ∩ b| / |b| of each pair: which share of the new community came from the old one."""
+        """|a ∩ b| / |b| of each pair: the fraction of the new community that is from the old."""
         return self.shared / self.new_sizes[self.new]
 
 
 def overlaps(old: Partition, new: Partition) -> Overlaps:
-    """Compare two windows in O(n + pairs): at most one pair a node."""
+    """Compare two windows in O(n + pairs); there is at most one pair per node."""
     rows, columns = shared_nodes(old, new)
     before, after = old.labels[rows], new.labels[columns]
     shape = (old.n_communities, new.n_communities)
@@ -63,14 +63,14 @@ def overlaps(old: Partition, new: Partition) -> Overlaps:
 
 
 def no_overlaps(old: Partition, new: Partition) -> Overlaps:
-    """As `overlaps` of two windows that have no node in common."""
+    """Return the overlaps of two windows that have no node in common."""
     none = np.empty(0, np.int64)
     sizes = [np.zeros(partition.n_communities, np.int64) for partition in (old, new)]
     return Overlaps(none, none, none, *sizes)
 
 
 def match(between: Overlaps, threshold: float) -> Positions:
-    """The old community that each new one is, `(K_new,)`, or `NOBODY`.
+    """Return the old community that matches each new one, `(K_new,)`, or `NOBODY`.
 
     One to one, with the largest sum of Jaccard indices among pairs of at least `threshold`
     (Greene et al. 2010, section 3). A community has at most 1 / threshold partners of that
@@ -88,7 +88,7 @@ def match(between: Overlaps, threshold: float) -> Positions:
 
 
 def _pieces(rows: Positions, columns: Positions, n: int) -> list[Positions]:
-    """Numbers of the pairs in each connected piece of the candidates' bipartite graph."""
+    """Return the pairs of each connected component of the candidates' bipartite graph."""
     if not len(rows):
         return []
     graph = coo_array((np.ones(len(rows)), (rows, columns)), (n, n))
@@ -100,7 +100,7 @@ def _pieces(rows: Positions, columns: Positions, n: int) -> list[Positions]:
 def _best(
     old: Positions, new: Positions, weights: NDArray[np.float64]
 ) -> tuple[Positions, Positions]:
-    """The heaviest matching of a few candidate pairs."""
+    """Return the maximum-weight matching of a few candidate pairs."""
     if len(old) == 1:
         return old, new
     rows, row = np.unique(old, return_inverse=True)

@@ -1,4 +1,4 @@
-"""One node's way from community to community."""
+"""The community changes of one node."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from stream_icd.snapshot import Window
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NodeChange:
-    """A node is in another community than before; communities are named by stable ids.
+    """A change of one node's community; communities are named by stable ids.
 
     Attributes:
-        graph, snapshot_id, window, model: where that shows.
-        node: the source's own id, as it was asked for.
-        before: its community in the window before; None where it was not there, or is seen for
-            the first time.
-        after: its community now; None where it is not there.
-        events: what happened to the two.
-        revision: as the result's.
-        window_events: all that happened in the window.
+        graph, snapshot_id, window, model: the result that shows the change.
+        node: the source's own id, as the caller gave it.
+        before: its community in the window before; None if it was absent, or is seen for the
+            first time.
+        after: its community now; None if it is absent.
+        events: the events of these two communities.
+        revision: the revision of the result.
+        window_events: all events of the window.
     """
 
     graph: str
@@ -38,12 +38,12 @@ class NodeChange:
     window_events: CommunityEvents
 
     def members_of(self, community: int | None) -> pa.Array:
-        """The nodes of a community of the window, ascending; none where it is not there."""
+        """The nodes of a community of the window, ascending; empty if it is absent."""
         return self.window_events.members_of(community)
 
 
 def node_changes(tracked: Iterable[CommunityEvents], node: int | str) -> Iterator[NodeChange]:
-    """Where the node is at first, then each change, in each graph. Late windows change nothing."""
+    """Yield the node's first community, then each change, in each graph; ignore late windows."""
     places: dict[str, int | None] = {}
     for one in tracked:
         if one.late:

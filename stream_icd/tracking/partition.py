@@ -1,4 +1,4 @@
-"""The communities of one window, numbered in a way that depends on nothing but who is in them."""
+"""The communities of one window, numbered by their members alone."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Partition:
     Attributes:
         nodes: `(n_nodes,)`.
         labels: `(n_nodes,)` in 0..K-1.
-        names: what each of these was called in the numbering that came, `(K,)`.
+        names: the original number of each community, `(K,)`.
         sizes: members of each, `(K,)`.
     """
 
@@ -33,7 +33,7 @@ class Partition:
 
 
 def by_first_node(nodes: pa.Array, labels: NDArray[np.int32]) -> Partition:
-    """Communities numbered by their smallest node: however they were labelled, or listed."""
+    """Number communities by their smallest node, independent of labels and order."""
     nodes, ordered = _ascending(nodes, labels)
     names, first, inverse, sizes = np.unique(
         ordered, return_index=True, return_inverse=True, return_counts=True
@@ -45,16 +45,16 @@ def by_first_node(nodes: pa.Array, labels: NDArray[np.int32]) -> Partition:
 
 
 def by_name(nodes: pa.Array, communities: NDArray[np.int64]) -> Partition:
-    """Communities numbered in the order of their stable ids."""
+    """Number communities in the order of their stable ids."""
     nodes, ordered = _ascending(nodes, communities)
     names, inverse, sizes = np.unique(ordered, return_inverse=True, return_counts=True)
     return Partition(nodes, inverse, names, sizes)
 
 
 def shared_nodes(old: Partition, new: Partition) -> tuple[Positions, Positions]:
-    """Positions in `old.nodes` and in `new.nodes` of the nodes that both have, `(n_shared,)` each.
+    """Return the positions of the shared nodes in `old.nodes` and `new.nodes`, `(n_shared,)` each.
 
-    Ids of two kinds, numbers and texts, share nothing.
+    Integer ids and string ids are never equal.
     """
     import pyarrow.compute as pc
 

@@ -1,4 +1,4 @@
-"""How many planted events were found, and how many were invented."""
+"""Score a tracker: how many planted events it found, missed and invented."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Score:
     """Counts by kind of event, summed over windows.
 
     Attributes:
-        found, missed, invented: planted and found, planted only, found only.
+        found, missed, invented: events planted and found, only planted, only found.
     """
 
     found: dict[str, int] = field(default_factory=lambda: dict.fromkeys(PLANTED, 0))
@@ -40,24 +40,24 @@ class Score:
                 counts[kind] += 1
 
     def f1(self) -> float:
-        """2 found / (2 found + missed + invented), over all kinds; 1 where nothing was to find."""
+        """2 found / (2 found + missed + invented), over all kinds; 1 if there were no events."""
         hits = 2 * sum(self.found.values())
         wrong = sum(self.missed.values()) + sum(self.invented.values())
         return hits / (hits + wrong) if hits + wrong else 1.0
 
 
 def planted_events(drift: Drift) -> set[Key]:
-    """What was planted before a snapshot, each event by the planted identities that took part."""
+    """Return the events planted before a snapshot, each as the planted identities involved."""
     pairs = [("merged", pair) for pair in drift.merges] + [("split", p) for p in drift.splits]
     single = [("born", (one,)) for one in drift.births] + [("died", (o,)) for o in drift.deaths]
     return {(kind, frozenset(identities)) for kind, identities in pairs + single}
 
 
 def overlaid(drift: Drift) -> set[int]:
-    """Planted identities of events that share one with another event before the same snapshot.
+    """Return the identities of planted events that overlap others before the same snapshot.
 
-    What happened to these can be undecidable from the outcome: of a community that merged into
-    another, which was then split in halves, no half holds more than half.
+    The outcome may not determine their events: if a community merges into another, which is then
+    split in halves, no half holds more than half of it.
     """
     singles = [(identity,) for identity in (*drift.births, *drift.deaths)]
     events = [*drift.merges, *drift.splits, *singles]
@@ -71,7 +71,7 @@ def found_events(
     truth_before: NDArray[np.int64],
     truth_after: NDArray[np.int64],
 ) -> set[Key]:
-    """What a tracker found, in planted identities: each community is its members' majority's.
+    """Return a tracker's events in planted identities, by the majority of each one's members.
 
     Args:
         truth_before, truth_after: planted identity of each node, in the order of `nodes`.

@@ -1,4 +1,4 @@
-"""When two communities count as one, and when something counts as an event."""
+"""Thresholds for matching communities and for reporting events."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ class TrackSettings:
     """Thresholds of tracking.
 
     Attributes:
-        match: a community keeps its identity where its Jaccard index with what it was is at
-            least this (Greene et al.'s θ). Several that are so alike have merged, or split.
-        part: a community also goes into another, or comes out of it, with more than this share
-            of its members (Asur et al.'s κ), however large the other is; 1: never.
-        change: a community has grown or shrunk when its size changed by at least this share.
-        smallest: communities of fewer members merge and split without a word: they are too small
-            to tell an event from chance.
-        memory: for how many windows an identity is kept that is not seen, be it that windows are
-            missing or that the community is.
+        match: a community keeps its identity if its Jaccard index with its former self is at
+            least this (Greene et al.'s θ). Several communities this similar have merged or split.
+        part: a community also takes part in a merger or split with more than this fraction of
+            its members (Asur et al.'s κ), however large the other community is; 1: never.
+        change: report growth or shrinkage when the size changes by at least this fraction.
+        smallest: do not report mergers or splits of communities smaller than this: they are too
+            small to tell an event from chance.
+        memory: number of windows for which an absent identity is kept, whether windows or the
+            community are missing.
         ahead: a window that ends further ahead of the clock than this is refused.
     """
 

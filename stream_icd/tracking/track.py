@@ -1,4 +1,4 @@
-"""One step of tracking: the windows before, a new one in, its events out."""
+"""One step of tracking: from earlier windows and a new one to the events of the new one."""
 
 from __future__ import annotations
 
@@ -23,25 +23,25 @@ def track(
     settings: TrackSettings = DEFAULTS,
     first_id: int = 0,
 ) -> CommunityEvents:
-    """What happened to the communities of a graph up to the window of `found`.
+    """Return the events of a graph's communities in the window of `found`.
 
     Labels and the order of nodes do not matter: the same communities give the same ids and
-    events. Communities are compared on the nodes that both windows have, so that nodes which
-    come and go do not blur who is who; sizes count all nodes.
+    events. Communities are compared on the nodes that both windows have, so that nodes that
+    appear or disappear do not affect the matching; sizes count all nodes.
 
-    - A window that is not after the last one is late: nothing is tracked, and it says so.
+    - A window that is not after the last one is late: it is not tracked, and `late` is set.
     - Another revision of the last window (its snapshot was corrected, or detected with another K or
-      seed) replaces it: the outcome is as if the older revision had never been, ids included. A
-      correction of an older window is late: what came after it was tracked already.
-    - Windows that are missing are bridged, up to `settings.memory` of them; after more, everybody
-      has died and everybody is born.
-    - Another model makes no difference to the matching; `model_before` says that it changed.
+      seed) replaces it: the result is as if the older revision had never existed, ids included. A
+      correction of an older window is late, because later windows are already tracked.
+    - Up to `settings.memory` missing windows are bridged; after more, all earlier communities have
+      died and all present ones are born.
+    - A change of model does not affect the matching; `model_before` reports it.
 
     Args:
-        recent: what was tracked of the same graph before, oldest first, as `remember` keeps it;
+        recent: earlier tracked windows of the same graph, oldest first, as `remember` keeps them;
             empty for the first window. This is the whole state of a tracker.
-        first_id: where ids begin in the first window: above all that the graph had before it was
-            made to start anew.
+        first_id: first id of the first window; above all ids that the graph had before a restart
+            of its tracking.
     """
     revised = recent[-1] if recent else None
     recent = without_revised(recent, found)
@@ -75,10 +75,10 @@ def track(
 
 
 def _first_id(revised: CommunityEvents) -> int:
-    """The first id of a window with none before it; `revised` is its older revision.
+    """Return the first id of a window with none before it; `revised` is its older revision.
 
-    Where that was not the first window of its graph either, those before it are forgotten, and
-    their ids are not given again.
+    If that was not the first window of its graph, the windows before it are forgotten, and their
+    ids are not reused.
     """
     if revised.next_community == len(np.unique(revised.communities)):
         return 0
@@ -88,9 +88,9 @@ def _first_id(revised: CommunityEvents) -> int:
 def remember(
     recent: Sequence[CommunityEvents], tracked: CommunityEvents, settings: TrackSettings = DEFAULTS
 ) -> tuple[CommunityEvents, ...]:
-    """`recent` for the next window: with `tracked`, unless late, and without what is forgotten.
+    """Return `recent` for the next window: add `tracked`, unless late, and drop old windows.
 
-    It keeps one window more than `settings.memory` asks for, in case that the last is revised.
+    It keeps one window more than `settings.memory`, in case the last one is revised.
     """
     if tracked.late:
         return tuple(recent)
@@ -100,7 +100,7 @@ def remember(
 def without_revised(
     recent: Sequence[CommunityEvents], found: Communities | CommunityEvents
 ) -> Sequence[CommunityEvents]:
-    """`recent` without its last window, where `found` is another revision of that one."""
+    """Return `recent` without its last window if `found` is another revision of that window."""
     if recent and recent[-1].identity()[:3] == found.identity()[:3]:
         return recent if recent[-1].revision == found.revision else recent[:-1]
     return recent

@@ -195,7 +195,7 @@ def _read_nodes(
 
 
 def _differ(nodes: pa.Array) -> bool:
-    """Whether all ids differ; quick where they are integers in order, as we write them."""
+    """Whether all ids differ; fast for ascending integers, as this library writes them."""
     if pa.types.is_integer(nodes.type):
         ids = nodes.to_numpy()
         if (ids[1:] > ids[:-1]).all():

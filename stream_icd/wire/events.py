@@ -156,7 +156,7 @@ def _check(table: pa.Table) -> None:
 
 
 def _check_numbers(table: pa.Table, next_community: int) -> None:
-    """Check that counts are not negative, overlaps are in 0..1, and stable ids are in use."""
+    """Check that counts are not negative, overlaps are in 0..1, and stable ids were assigned."""
     for name in ("label", "size", "size_before", "away"):
         _check_range(name, _one(table[name]), np.inf)
     _check_range("overlap", _one(table["overlap"]), 1)
