@@ -1,1 +1,1 @@
-"""Where snapshots come from: readers of the forms in which people keep their data."""
+"""Sources of snapshots: readers of common data formats, and generators."""

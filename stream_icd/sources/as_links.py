@@ -1,4 +1,4 @@
-"""Links between autonomous systems (AS), from the text forms in which they are published.
+"""Read links between autonomous systems (AS) from the published text formats.
 
 | form | a line | where |
 | --- | --- | --- |
@@ -24,19 +24,19 @@ from stream_icd.sources.source import OnBadRow
 
 ROUTE_KINDS = (b"TABLE_DUMP|", b"TABLE_DUMP2|", b"BGP4MP|", b"BGP4MP_ET|")
 PATH_FIELD = 6
-# AS numbers have 32 bits (RFC 6793): ten digits at the most.
+# AS numbers have 32 bits (RFC 6793): at most ten digits.
 AS_NUMBER = r"^[0-9]{1,10}$"
 PAIRS = pa.schema({"src": pa.int64(), "dst": pa.int64()})
 
 
 def read_links(file: IO[bytes], name: str, on_bad_row: OnBadRow) -> pa.Table:
-    """The links of one file, columns `src` and `dst`, in whichever of the forms it is.
+    """Read the links of one file in any of the formats, as columns `src` and `dst`.
 
-    Both directions, repeats and self loops may stand there; `snapshot_from_pairs` brings them
-    into form.
+    The result may contain both directions, repeats and self loops; `snapshot_from_pairs` handles
+    them.
 
     Raises:
-        BadSettings: the file is binary, such as a routing table that is not text yet.
+        BadSettings: the file is binary, such as a routing table not yet converted to text.
 
     >>> import io
     >>> from stream_icd.sources.source import stop_at_bad_row
@@ -67,7 +67,7 @@ def _links_of_pairs(content: bytes, delimiter: str, name: str, on_bad_row: OnBad
     text = csv.read_csv(
         pa.BufferReader(content),
         csv.ReadOptions(column_names=columns, use_threads=False),
-        # A stray quote would swallow the lines up to the next one; bytes need not be UTF-8.
+        # An unmatched quote would consume the lines up to the next quote; bytes may not be UTF-8.
         csv.ParseOptions(delimiter=delimiter, quote_char=False, invalid_row_handler=skip),
         csv.ConvertOptions(
             column_types={"src": pa.binary(), "dst": pa.binary()}, include_columns=["src", "dst"]
@@ -88,7 +88,7 @@ def _is_as_number(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _links_of_routes(lines: Iterable[bytes], name: str, on_bad_row: OnBadRow) -> pa.Table:
-    """Links of neighbours on AS paths; each path is looked at once, however many routes use it."""
+    """Return the links between neighbours on AS paths; parse each distinct path once."""
     links: set[tuple[int, int]] = set()
     for path in set(_paths(lines, name, on_bad_row)):
         try:
@@ -109,18 +109,18 @@ def _paths(lines: Iterable[bytes], name: str, on_bad_row: OnBadRow) -> Iterator[
 
 
 def _says_nothing_of_links(line: bytes, fields: list[bytes]) -> bool:
-    """A comment, or in a file of updates the withdrawal of a route or a session's state."""
+    """Whether a line is a comment or, in a file of updates, a withdrawal or a session state."""
     return line.startswith(b"#") or (len(fields) > 2 and fields[2] in (b"W", b"STATE"))
 
 
 def links_of_path(path: str) -> Iterator[tuple[int, int]]:
-    """Neighbours on an AS path, lower number first; each once, prepending left out.
+    """Yield the neighbours on an AS path, lower number first; each once, without prepending.
 
     A set of ASes (`{…}`, from aggregation) or a confederation (`(…)`) has no order, so no link
     goes into it, out of it or across it.
 
     Raises:
-        ValueError: something on the path is no AS number.
+        ValueError: an element of the path is not an AS number.
 
     >>> list(links_of_path("701 1239 1239 7018 {64500,64501} 3356 2914"))
     [(701, 1239), (1239, 7018), (2914, 3356)]

@@ -1,4 +1,4 @@
-"""Topologies of the Internet: a series of graphs of autonomous systems (AS), daily or otherwise.
+"""Internet topologies: a time series of graphs of autonomous systems (AS), such as daily ones.
 
 J. Leskovec, J. Kleinberg and C. Faloutsos, "Graphs over Time: Densification Laws, Shrinking
 Diameters and Possible Explanations", KDD 2005.
@@ -46,7 +46,7 @@ def read_as_topology(
     source: str = SOURCE,
     on_bad_row: OnBadRow = stop_at_bad_row,
 ) -> Source:
-    """One snapshot for each date and time in the names of text files, or in a Parquet file.
+    """Read one snapshot per date and time in the names of text files, or in a Parquet file.
 
     Args:
         path: a directory of files in the forms of `as_links` whose names hold a date or a date and
@@ -54,17 +54,17 @@ def read_as_topology(
             `rib.20080101.0200.txt.gz`; one such file; an archive of them (`as-733.tar.gz`); or a
             Parquet file with columns `window_start` (date or timestamp, UTC), `src` and `dst`.
             Several files of the same time are one snapshot.
-        first, last: days to begin and to end with, both included.
+        first, last: first and last day, inclusive.
         window: the window that a time lies in; all files of a window are one snapshot. By default
             a window lasts until the time of the next file (`windows_between`).
-        graph: its name; by default from the name of the file or directory (`name_of`).
+        graph: name of the graph; by default from the name of the file or directory (`name_of`).
         source: the snapshots' `ce_source`.
-        on_bad_row: called with each line that is of no known form, with each file that is
-            damaged, and with each window that has no link.
+        on_bad_row: called with each line of unknown format, each damaged file, and each window
+            without links.
 
     Raises:
-        SourceNotFound: nothing at `path`, or no date in it.
-        BadSettings: `path` is of no form known here, or no date lies between `first` and `last`.
+        SourceNotFound: `path` does not exist, or contains no date.
+        BadSettings: the format of `path` is unknown, or no date is between `first` and `last`.
     """
     times = _times(path)
     if not times:
@@ -87,7 +87,7 @@ def read_as_topology(
 
 
 def name_of(path: Path) -> str:
-    """The name that a file or folder gives a graph: its own, without a time and without endings.
+    """Return the graph name of a file or folder: its name without time and file endings.
 
     >>> [name_of(Path(name)) for name in ("as-caida.tar.gz", "rib.20080101.0000.txt")]
     ['as-caida', 'rib']
@@ -103,7 +103,7 @@ def name_of(path: Path) -> str:
 def _windows(
     times: Sequence[datetime], window: WindowOf | None
 ) -> Mapping[Window, Sequence[datetime]]:
-    """The windows in the order of time, each with the times that are in it."""
+    """Return the windows in time order, each with its times."""
     if window is None:
         alone = [
             Window(times[0].replace(hour=0, minute=0), times[0].replace(hour=0, minute=0) + DAY)
@@ -138,7 +138,7 @@ def _snapshots(
 
 
 def _name(window: Window) -> str:
-    """The day on which it begins, or the minute where it is not made of whole days."""
+    """Return the day on which it begins, or the minute if it is not whole days."""
     whole_days = not (window.start - EPOCH) % DAY and not (window.end - window.start) % DAY
     return f"{window.start:%Y-%m-%d}" if whole_days else f"{window.start:%Y-%m-%dT%H:%MZ}"
 
@@ -170,7 +170,7 @@ def _times_of_files(files: Mapping[str, OpenFile]) -> Mapping[datetime, ReadPair
 
 
 def _time_in(name: str) -> datetime | None:
-    """The time in a file's name; None where the name is not that of a text file with a time."""
+    """Return the time in a file's name; None if it is not a text file with a time."""
     match = TIME.search(name)
     if match is None or not TEXT_FILE.search(name):
         return None
@@ -222,7 +222,7 @@ def _times_of_parquet(path: Path) -> Mapping[datetime, ReadPairs]:
         raise
     except (pa.ArrowException, OSError, KeyError) as error:
         raise BadSettings(f"{path} has no columns window_start, src and dst: {error}") from error
-    # Stored by pair, since that compresses best; a stable sort keeps the pairs in order.
+    # Rows are stored by pair, which compresses best; a stable sort keeps the pairs in order.
     by_time = table.set_column(0, "window_start", time).sort_by("window_start")
     reads: dict[datetime, ReadPairs] = {}
     offset = 0

@@ -1,4 +1,4 @@
-"""Tables that look like edge lists and are not: labels, a header line, measurements."""
+"""Refuse tables that look like edge lists but are not: labels, a header line, measurements."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ A_FEW = 3
 
 
 def refuse_labels(columns: Sequence[str]) -> None:
-    """Refuse a table whose column names say that it holds communities.
+    """Refuse a table whose column names show that it holds communities.
 
     Raises:
-        BadInput: it does.
+        BadInput: the table holds communities.
     """
     for column in columns:
         if column.strip().lower() in LABELS:
@@ -30,7 +30,7 @@ def refuse_labels(columns: Sequence[str]) -> None:
 
 
 def refuse_what_is_no_edge_list(tables: Sequence[pa.Table]) -> None:
-    """Refuse unnamed columns whose values cannot be meant as the ends of edges.
+    """Refuse unnamed columns whose values cannot be the ends of edges.
 
     Args:
         tables: columns `src` and `dst`, text: the first two of a file without a header.

@@ -1,4 +1,4 @@
-"""Files that may be compressed: their names say how."""
+"""Read files that may be compressed, as their names tell."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from typing import IO
 
 ENDINGS = (".gz", ".bz2")
 DAMAGED = (OSError, EOFError, zlib.error, tarfile.TarError)
-"""What reading a damaged file may raise."""
+"""Exceptions that reading a damaged file can raise."""
 
 
 def uncompressed(file: IO[bytes], name: str) -> IO[bytes]:
-    """The content of a file of that name: `.gz` and `.bz2` unpacked, anything else as it is."""
+    """Return the content of a file: `.gz` and `.bz2` decompressed, other names unchanged."""
     if name.endswith(".gz"):
         return io.BufferedReader(gzip.GzipFile(fileobj=file))
     if name.endswith(".bz2"):
@@ -24,7 +24,7 @@ def uncompressed(file: IO[bytes], name: str) -> IO[bytes]:
 
 
 def bare_name(name: str) -> str:
-    """The name without the ending that only says how it is compressed."""
+    """Return the name without its compression ending."""
     for ending in ENDINGS:
         name = name.removesuffix(ending)
     return name

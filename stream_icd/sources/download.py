@@ -1,4 +1,4 @@
-"""Downloading public data: resumed where it broke off, checked, and never half there."""
+"""Download public data: resumable, verified, and never visible in part."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ from stream_icd.sources.public_data import PublicData
 
 CHUNK = 1 << 18
 TIMEOUT_S = 30.0
-# Some servers refuse programs that do not say what they are.
+# Some servers refuse programs without a user agent.
 AGENT = "stream-icd (data fetch)"
 
 OnProgress = Callable[[str, int, int | None], None]
-"""Called with a file's name, its bytes so far, and all of them where the server says."""
+"""Called with a file's name, bytes so far, and total bytes if the server reports them."""
 
 
 def fetch(
     data: PublicData, folder: Path, on_progress: OnProgress = lambda _name, _got, _all: None
 ) -> Path:
-    """Download what is missing of the data into `folder/name`, and unpack `.zip`.
+    """Download the missing files of the data into `folder/name`, and unpack `.zip`.
 
-    What came of a file before a connection broke is kept as `.part`, and the next call goes on
-    there. A file has its own name only when it is whole.
+    If a connection breaks, the partial file is kept as `.part`, and the next call resumes it. A
+    file gets its final name only when it is complete.
 
     Returns:
-        The file, or the folder where the data are several files.
+        The file, or the folder if the data are several files.
 
     Raises:
-        SourceNotFound: it cannot be reached; the message says how to get it by hand.
-        BadSettings: a file is not what it should be, or cannot be written.
+        SourceNotFound: the server cannot be reached; the message says how to download manually.
+        BadSettings: a file fails verification, or cannot be written.
     """
     target = folder / data.name
     try:
@@ -73,11 +73,11 @@ def _download(url: str, part: Path, on_progress: Callable[[int, int | None], Non
     except HTTPError as error:
         if error.code != 416 or not have:
             raise
-        part.unlink()  # what we have is no beginning of what is there
+        part.unlink()  # the partial file does not match the file on the server
         _download(url, part, on_progress)
         return
     with answer:
-        # A server that cannot resume sends all of it again, and says so by 200.
+        # A server that cannot resume sends the whole file again, with status 200.
         resumed = answer.status == 206
         size = _size(answer, have if resumed else 0)
         with part.open("ab" if resumed else "wb") as file:

@@ -1,4 +1,4 @@
-"""Spans of time as people type them and as names show them."""
+"""Durations: parse them, and format them for names."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def parse_duration(text: str) -> timedelta:
-    """A span such as `90s`, `1h30m` or `3d`; units are ms, s, m, h, d and w.
+    """Parse a duration such as `90s`, `1h30m` or `3d`; units are ms, s, m, h, d and w.
 
     Raises:
-        BadSettings: the text is no such span.
+        BadSettings: the text is not a duration.
 
     >>> parse_duration("1h30m")
     datetime.timedelta(seconds=5400)
@@ -33,17 +33,17 @@ def parse_duration(text: str) -> timedelta:
 
 
 def microseconds(span: timedelta) -> int:
-    """The span in whole microseconds, the unit of event time in this room."""
+    """Return the duration in whole microseconds, the unit of event time in this package."""
     return span // MICROSECOND
 
 
 def time_at(event_time: int) -> datetime:
-    """The moment that many microseconds after 1970, UTC."""
+    """Return the time that many microseconds after 1970, UTC."""
     return EPOCH + event_time * MICROSECOND
 
 
 def iso_duration(span: timedelta) -> str:
-    """The span in ISO 8601, in its largest whole unit.
+    """Return the duration in ISO 8601, in its largest whole unit.
 
     >>> iso_duration(timedelta(days=3)), iso_duration(timedelta(minutes=90))
     ('P3D', 'PT90M')
@@ -58,10 +58,9 @@ def iso_duration(span: timedelta) -> str:
 
 
 def snapshot_id(graph: str, window: Window) -> str:
-    """The id of the snapshot of a window: the graph and an ISO 8601 interval.
+    """Return the id of a window's snapshot: the graph and an ISO 8601 interval.
 
-    It depends on nothing but the window, so that whoever cuts the same windows again, gives
-    them the same ids.
+    It depends only on the graph and the window, so the same windows always get the same ids.
 
     >>> from datetime import UTC, datetime
     >>> start = datetime(2008, 2, 2, 8, tzinfo=UTC)

@@ -1,4 +1,4 @@
-"""A folder of edge lists, one snapshot a file; it may be watched for more."""
+"""A folder of edge lists, one snapshot per file; can be watched for new files."""
 
 from __future__ import annotations
 
@@ -40,20 +40,20 @@ def watch_edge_files(
     on_bad_row: OnBadRow = stop_at_bad_row,
     stop: Stop = NeverStop(),
 ) -> Source:
-    """A snapshot for each file, in the order of their names, named `graph/file name`.
+    """Read a snapshot from each file, in the order of file names; its id is `graph/file name`.
 
-    Names that begin with a dot or end in `.tmp` or `.part` are somebody's who is still writing;
-    names of no known form are left alone.
+    Ignores names that begin with a dot or end in `.tmp` or `.part` (files still being written),
+    and names of unknown format.
 
     Args:
-        every_s: go on looking for files that come or change, so often; a file is read when it has
-            stayed the same from one look to the next. By default it ends after one look.
+        every_s: check for new or changed files at this interval, in seconds; a file is read when
+            it is unchanged between two checks. By default, check once and end.
         window: the window that the time of a file lies in; by default as `windows_of`.
         on_bad_row: called with each row, and each file, that cannot be read.
 
     Raises:
-        SourceNotFound: no such folder, or no file to send in it and nobody is going to wait.
-        BadSettings: it is no folder, or `every_s` is not positive.
+        SourceNotFound: the folder does not exist, or has no file to send and is not watched.
+        BadSettings: `folder` is not a folder, or `every_s` is not positive.
     """
     if not folder.exists():
         raise SourceNotFound(f"nothing at {folder}: create the folder and put edge lists there")
@@ -72,7 +72,7 @@ def watch_edge_files(
 
 @dataclass(frozen=True, slots=True)
 class _Reading:
-    """How files are read."""
+    """How to read files."""
 
     graph: str
     id_kind: IdKind
@@ -103,7 +103,7 @@ def _files(folder: Path) -> Iterator[tuple[Path, _Stamp]]:
         if is_edge_list(file) or file.suffix in PICKLES:
             try:
                 stat = file.stat()
-            except FileNotFoundError:  # it was there a moment ago
+            except FileNotFoundError:  # deleted since the listing
                 continue
             yield file, _Stamp(stat.st_mtime_ns, stat.st_size)
 
@@ -118,7 +118,7 @@ def _read_all(
     for file in files:
         try:
             yield _snapshot(file, windows[file.name], reading), None
-        except BadRow as error:  # of one row: the reader was told to stop there
+        except BadRow as error:  # strict reading stops at a bad row
             raise error
         except BadInput as error:
             reading.on_bad_row(BadRow(f"{file.name} makes no snapshot: {error}"))
@@ -140,15 +140,15 @@ def _snapshot(file: Path, window: Window, reading: _Reading) -> Snapshot:
 
 
 def windows_of(modified_ns: Mapping[str, int], window: WindowOf | None = None) -> dict[str, Window]:
-    """The window of each file in a folder, by its name.
+    """Return the window of each file in a folder, by file name.
 
-    It begins at the date or time in the name and lasts until that of the next file
-    (`windows_between`); a file that is alone has a day, or the moment. Without a time in the name
-    it is the moment at which the file was changed. All UTC.
+    A window begins at the date or time in the name and ends at that of the next file
+    (`windows_between`); the window of a single file is a day, or a moment if the name has a clock
+    time. Without a time in the name, it is the moment when the file was changed. All UTC.
 
     Args:
         modified_ns: when each file was changed, by its name.
-        window: the window that a time lies in, instead.
+        window: function from a time to its window, to use instead.
 
     >>> windows_of({"mails-2026-01-31.csv": 0})["mails-2026-01-31.csv"].end.isoformat()
     '2026-02-01T00:00:00+00:00'
@@ -168,7 +168,7 @@ def windows_of(modified_ns: Mapping[str, int], window: WindowOf | None = None) -
 
 
 def _time_in(name: str) -> tuple[datetime, bool] | None:
-    """The time in a file's name, and whether it has a clock time."""
+    """Return the time in a file's name, and whether it has a clock time."""
     for match in DATE.finditer(name):
         parts = [int(part) for part in match.groups() if part is not None]
         try:

@@ -1,4 +1,4 @@
-"""One file of edges, in the forms in which people keep graphs."""
+"""Read one file of edges in a common graph format."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ ENDS = (("src", "dst"), ("source", "target"), ("from", "to"))
 
 
 def is_edge_list(file: Path) -> bool:
-    """Whether its name is one of a known form."""
+    """Whether the file name has a known format."""
     return Path(bare_name(file.name)).suffix.lower() in FORMS
 
 
 def read_edge_list(file: Path, id_kind: IdKind, on_bad_row: OnBadRow) -> pa.Table:
-    """Columns `src`, `dst` and, where the file has it, `weight`.
+    """Read columns `src`, `dst` and, if the file has it, `weight`.
 
     An edge without `dst` declares the node `src`. All ids have one type: `id_kind`, or that of the
     first id.
@@ -75,7 +75,7 @@ def _raw(file: Path, on_bad_row: OnBadRow) -> Iterator[RawRows]:
 
 
 def _raw_text(file: Path, on_bad_row: OnBadRow) -> Iterator[RawRows]:
-    """With a header that names the ends, or without one: then they are the first two columns."""
+    """Read text with a header that names the ends; without one, use the first two columns."""
     fields = first_fields(file)
     ends = _ends(fields)
     if ends:
@@ -91,7 +91,7 @@ def _raw_text(file: Path, on_bad_row: OnBadRow) -> Iterator[RawRows]:
 
 
 def _ends(columns: Sequence[str]) -> tuple[str, str] | None:
-    """The columns that hold the ends of edges, however their names are capitalised."""
+    """Return the columns that hold the ends of edges; names are case-insensitive."""
     given = {column.lower(): column for column in columns}
     return next(((given[a], given[b]) for a, b in ENDS if {a, b} <= given.keys()), None)
 
@@ -133,7 +133,7 @@ def _checked(batch: RawRows, kind: IdKind, on_bad_row: OnBadRow) -> pa.Table:
 
 
 def _is_absent(column: pa.ChunkedArray) -> NDArray[np.bool_]:
-    """Where there is nothing: a null, or an empty text."""
+    """Return where a value is absent: null or empty text."""
     absent = column.is_null()
     if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
         absent = pc.or_(absent, pc.fill_null(pc.equal(column, ""), False))
@@ -142,7 +142,7 @@ def _is_absent(column: pa.ChunkedArray) -> NDArray[np.bool_]:
 
 
 def _graphml(content: IO[bytes]) -> pa.Table:
-    """Nodes, edges and the edges' attribute `weight`; its first graph."""
+    """Read nodes, edges and the edge attribute `weight` of the first graph."""
     text = content.read()
     if b"<!ENTITY" in text:
         raise BadInput("its XML defines entities, which can expand without limit: remove them")

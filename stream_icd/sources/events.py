@@ -1,4 +1,4 @@
-"""Streams of timed pairs, such as mails, calls or payments: a graph for each window of time."""
+"""Streams of timed pairs, such as mails, calls or payments: one graph per time window."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ class EventSettings:
 
     Attributes:
         graph: name of the graph.
-        rule: how windows lie in time.
-        lateness: how far behind the newest event one may arrive.
-        counted: an edge weighs how many events it had (and otherwise nothing, or, where events
-            have a `weight`, their sum).
-        least_nodes: windows of fewer nodes make no snapshot.
-        source: who says so, the snapshots' `ce_source`.
+        rule: how time is divided into windows.
+        lateness: how far behind the newest event another may arrive.
+        counted: the weight of an edge is its number of events (otherwise edges have no weight, or
+            the sum of the `weight` of their events, if events have one).
+        least_nodes: windows with fewer nodes make no snapshot.
+        source: source URI of the snapshots (`ce_source`).
 
     Raises:
         BadSettings: fewer than two nodes, which make no edge.
@@ -55,12 +55,12 @@ def event_snapshots(
     count: Count = count_nothing,
     stop: Stop = NeverStop(),
 ) -> Source:
-    """A snapshot for each window of events, in order of their ends.
+    """Yield a snapshot for each window of events, in order of their ends.
 
     Args:
         arrivals: rows with `src`, `dst` and perhaps `weight`.
-        after: leave out windows that end then or before: they were made already.
-        count: told of `small_windows`, those below `least_nodes`.
+        after: skip windows that end at or before this time: they were already made.
+        count: called with `small_windows`, the windows below `least_nodes`.
     """
     windows = cut_windows(
         arrivals,
@@ -101,5 +101,5 @@ def _snapshot(window: Window, events: pa.Table, settings: EventSettings) -> Snap
             weights=np.ones(len(events)) if settings.counted else weights,
             source=settings.source,
         )
-    except BadSnapshot:  # rows are checked by now: there are only self loops
+    except BadSnapshot:  # rows are already checked: there are only self loops
         return None

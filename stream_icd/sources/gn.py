@@ -1,4 +1,4 @@
-"""Streams of GN graphs: equal communities, alike throughout or shifting."""
+"""Streams of GN graphs: communities of equal size, with constant or shifting parameters."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ def independent_gn(
     graph: str = "gn",
     start: datetime = EPOCH,
 ) -> Source:
-    """A graph of its own at each step, as the paper's test sets; same seed, same bytes.
+    """Generate an independent graph at each step, as the paper's test sets; same seed, same bytes.
 
     Args:
         p_in: probability of an edge inside a community.
-        shift: how that goes from `p_in` to `p_in_after` over the stream.
+        shift: how it changes from `p_in` to `p_in_after` over the stream.
 
     Raises:
         BadSettings: a probability is outside 0..1, or there are more communities than nodes.

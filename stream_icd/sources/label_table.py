@@ -1,4 +1,4 @@
-"""Known communities as a table, for the snapshots of any source."""
+"""A table of known communities for the snapshots of any source."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ LabelOfNode = dict[str, str]
 
 
 class LabelTable:
-    """Columns `node` and `community` (or `label`), and whose: `snapshot`, `window_start`, or none.
+    """Columns `node`, `community` (or `label`), and optionally `snapshot` or `window_start`.
 
     `snapshot` is a snapshot's id, or the part after its graph's name, such as a file's name.
-    Without either column, the labels are those of every snapshot. Nodes and labels are compared as
-    text, so that `7` in a CSV file is the node 7 of a graph.
+    Without either column, the labels apply to every snapshot. Nodes and labels are compared as
+    text, so that `7` in a CSV file matches the node 7 of a graph.
 
     Raises:
-        SourceNotFound: nothing at `path`.
-        BadSettings: no such columns, or of no known form.
-        BadRow: a row that cannot be read.
+        SourceNotFound: `path` does not exist.
+        BadSettings: columns are missing, or the format is unknown.
+        BadRow: a row cannot be read.
     """
 
     def __init__(self, path: Path) -> None:
@@ -53,7 +53,7 @@ class LabelTable:
                 self._labels.setdefault(whose, {})[node] = label
 
     def of(self, snapshot: Snapshot) -> NDArray[np.int32] | None:
-        """Its communities, `(n_nodes,)` in 0..K-1; None where the table has none of them.
+        """Return its communities, `(n_nodes,)` in 0..K-1; None if the table has none for it.
 
         Raises:
             BadInput: a node has no label.

@@ -1,4 +1,4 @@
-"""Rows that came too late for their windows: counted, and kept in a file of their own."""
+"""Count late rows, which arrived after their windows closed, and write them to a file."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from stream_icd.sources.windows import TimedRows
 
 
 class LateRows:
-    """Appends late rows to a file of JSON lines, which is made at the first of them.
+    """Appends late rows to a file of JSON lines, created at the first late row.
 
-    Each line says where its row was met (`at`), so that a row met again, since a program was
-    started again, is not written again. The log names the file once.
+    Each line records where its row was read (`at`), so that a row read again after a restart is
+    not written twice. The log names the file once.
 
     Raises:
-        BadSettings: the file cannot be read or written, or holds something else.
+        BadSettings: the file cannot be read or written, or has other content.
     """
 
     def __init__(self, path: Path, count: Count) -> None:

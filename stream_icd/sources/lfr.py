@@ -1,4 +1,4 @@
-"""Streams of LFR graphs: independent ones, ones whose mixing shifts, or communities that drift."""
+"""Streams of LFR graphs: independent, with shifting mixing, or with drifting communities."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ def drifting_lfr(
     graph: str = "lfr",
     start: datetime = EPOCH,
 ) -> Source:
-    """The same nodes throughout, whose communities live on and change; same seed, same bytes.
+    """Generate graphs of the same nodes with changing communities; same seed, same bytes.
 
     Args:
-        churn: share of the nodes that are offered another community at each step.
+        churn: fraction of the nodes that are offered another community at each step.
         event_rate: probability at each step of a merge, and of a split, a birth, a death.
 
     Raises:
@@ -52,21 +52,21 @@ def independent_lfr(
     graph: str = "lfr",
     start: datetime = EPOCH,
 ) -> Source:
-    """A graph of its own at each step, as the paper's test sets; same seed, same bytes.
+    """Generate an independent graph at each step, as the paper's test sets; same seed, same bytes.
 
     Args:
         most_nodes: draw the number of nodes from `settings.n_nodes` to this, as the paper's
             L(n, ·); by default all have `settings.n_nodes`, as its L(f, ·).
-        shift: how the mixing goes from `settings.mixing` to `mixing_after` over the stream.
+        shift: how the mixing changes from `settings.mixing` to `mixing_after` over the stream.
 
     Raises:
-        BadSettings: `most_nodes` is below `settings.n_nodes`, or no such graph can be.
+        BadSettings: `most_nodes` is below `settings.n_nodes`, or no such graph exists.
     """
     most = settings.n_nodes if most_nodes is None else most_nodes
     if most < settings.n_nodes:
         raise BadSettings(f"most_nodes={most} is below n_nodes={settings.n_nodes}")
     if shift != "none":
-        replace(settings, mixing=mixing_after)  # fails now, not in the middle of the stream
+        replace(settings, mixing=mixing_after)  # fails at once, not during the stream
     graphs = _independent(seed, n_snapshots, settings, most, shift, mixing_after)
     source = f"{_name(seed, settings)}&most={most}&shift={shift}"
     source += f"&after={mixing_after:g}" if shift != "none" else ""
@@ -89,5 +89,5 @@ def _independent(
 
 
 def _name(seed: int, settings: LfrSettings) -> str:
-    """Who made it, such that other settings make another name."""
+    """Return the name of the source; different settings give different names."""
     return f"urn:stream_icd:lfr?seed={seed}&nodes={settings.n_nodes}&mixing={settings.mixing:g}"

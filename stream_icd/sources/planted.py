@@ -20,7 +20,7 @@ Shift = Literal["none", "sudden", "gradual"]
 
 
 def shifted(shift: Shift, step: int, n_steps: int, before: float, after: float) -> float:
-    """A parameter's value at a step: constant, changed from the middle on, or changing evenly.
+    """Return a parameter's value at a step: constant, changed at the middle, or linear.
 
     >>> [shifted("gradual", step, 3, 0.2, 0.6) for step in range(3)]
     [0.2, 0.4, 0.6]
@@ -33,7 +33,7 @@ def shifted(shift: Shift, step: int, n_steps: int, before: float, after: float) 
 def planted_snapshots(
     graphs: Iterator[PlantedGraph], graph: str, source: str, start: datetime = EPOCH
 ) -> Iterator[tuple[Snapshot, Labels]]:
-    """A snapshot a simulated minute, every node declared."""
+    """Yield one snapshot per simulated minute, with every node declared."""
     for step, planted in enumerate(graphs):
         window = Window(start + step * STEP, start + (step + 1) * STEP)
         name = f"{graph}/{step:06d}"

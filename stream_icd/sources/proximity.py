@@ -1,4 +1,4 @@
-"""Who is close to whom on the Earth's surface, by a spatial index: never all pairs."""
+"""Find nearby points on the Earth's surface with a spatial index, never by all pairs."""
 
 from __future__ import annotations
 
@@ -18,34 +18,34 @@ Pairs = NDArray[np.int64]
 
 
 def on_unit_sphere(latitude: Floats, longitude: Floats) -> Floats:
-    """Points (n, 3) on the unit sphere; degrees in.
+    """Convert degrees to points (n, 3) on the unit sphere.
 
-    Straight distances there grow with the great-circle ones, across the date line and at the
-    poles too, so an index of these points answers for the sphere.
+    Straight-line distances increase with great-circle distances, also across the date line and at
+    the poles, so an index of these points is valid for the sphere.
     """
     phi, theta = np.radians(latitude), np.radians(longitude)
     return np.stack([np.cos(phi) * np.cos(theta), np.cos(phi) * np.sin(theta), np.sin(phi)], axis=1)
 
 
 def nearest_pairs(points: Floats, k: int) -> Pairs:
-    """Pairs (2, E) of which either is among the other's `k` nearest; each once, low < high."""
+    """Return pairs (2, E) where either is among the other's `k` nearest; each once, low < high."""
     n = len(points)
     k = min(k, n - 1)
     if k < 1:
         return np.empty((2, 0), np.int64)
     _, found = cKDTree(points).query(points, k + 1)  # (n, k + 1), itself among them
     itself = found == np.arange(n)[:, None]
-    # Where more than k others share a point's very place, it may not be among its own nearest.
+    # If more than k others have the same position, a point may not be among its own nearest.
     itself[~itself.any(axis=1), -1] = True
     others = found[~itself].reshape(n, k)
     return _each_once(np.repeat(np.arange(n), k), others.ravel(), n)
 
 
 def pairs_within(points: Floats, radius_m: float) -> Pairs:
-    """Pairs (2, E) at most so many metres apart along the surface; each once, low < high.
+    """Return pairs (2, E) at most `radius_m` apart along the surface; each once, low < high.
 
     Raises:
-        LimitExceeded: that would be more than `MAX_PAIRS`.
+        LimitExceeded: there would be more than `MAX_PAIRS`.
     """
     tree = cKDTree(points)
     angle = min(radius_m / EARTH_RADIUS_M, np.pi)
@@ -60,7 +60,7 @@ def pairs_within(points: Floats, radius_m: float) -> Pairs:
 
 
 def _each_once(one: Pairs, other: Pairs, n: int) -> Pairs:
-    # By sorting: numpy.unique hashes, and takes ten times as long on keys like these.
+    # Sort, because numpy.unique hashes and takes ten times as long on these keys.
     keys = np.sort(np.minimum(one, other) * n + np.maximum(one, other))
     first = np.diff(keys, prepend=-1) > 0
     return np.stack(np.divmod(keys[first], n))

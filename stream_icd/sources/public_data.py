@@ -1,4 +1,4 @@
-"""Public data that producers read: where it is, what it is, and how to cite it."""
+"""Public data sets for producers: location, description and citation."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from stream_icd.errors import BadSettings
 
 @dataclass(frozen=True, slots=True)
 class PublicData:
-    """What its owner offers for download, in one file or in several.
+    """A public data set, in one file or several.
 
     Attributes:
-        name: what it is called here.
-        urls: where its files are.
-        about: one line.
-        page: where its owner describes it.
-        terms: what the owner says of its use.
-        citation: whom to cite.
-        produce: how to send it, with `{path}` for the file, or the folder where it is several.
-        sha256: of each file by its name, where it is known.
+        name: name of the data set in this library.
+        urls: URLs of its files.
+        about: one-line description.
+        page: URL of the owner's description.
+        terms: the owner's terms of use.
+        citation: publication to cite.
+        produce: command to send it, with `{path}` for the file, or the folder of several files.
+        sha256: SHA-256 of each file by name, if known.
     """
 
     name: str
@@ -99,10 +99,10 @@ CATALOGUE: tuple[PublicData, ...] = (
 
 
 def public_data(name: str) -> PublicData:
-    """The data of that name.
+    """Return the data set with that name.
 
     Raises:
-        BadSettings: there is none; the message lists those that there are.
+        BadSettings: the name is unknown; the message lists the known names.
     """
     for data in CATALOGUE:
         if data.name == name:
