@@ -1,4 +1,4 @@
-"""What every reader returns, and what becomes of what it cannot use."""
+"""The common result of all readers, and callbacks for input that they cannot use."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ OnBadRow = Callable[[BadRow], None]
 """Called with each row that cannot be read; it either notes the row or raises."""
 
 Count = Callable[[str, int], None]
-"""Called with what was left out of the snapshots for a good reason, and how many of it."""
+"""Called with the kind of what was deliberately left out of snapshots, and how many."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,7 @@ class Source:
     """Snapshots in the order of their windows, each with its known communities if there are any.
 
     Attributes:
-        total: how many snapshots will come, where that is known beforehand.
+        total: number of snapshots to come, if known in advance.
         snapshots: yields each once; reading is lazy.
     """
 
@@ -31,7 +31,7 @@ class Source:
 
 
 class Stop(Protocol):
-    """Somebody may ask a reader to stop, such as through a `threading.Event`."""
+    """A request for a reader to stop, such as a `threading.Event`."""
 
     def is_set(self) -> bool: ...
 
@@ -39,7 +39,7 @@ class Stop(Protocol):
 
 
 class NeverStop:
-    """Nobody asks; only for readers that end by themselves."""
+    """Never requests a stop; only for readers that end by themselves."""
 
     def is_set(self) -> bool:
         return False
@@ -49,7 +49,7 @@ class NeverStop:
 
 
 def stop_at_bad_row(error: BadRow) -> None:
-    """Strict reading: the first bad row ends it.
+    """Read strictly: stop at the first bad row.
 
     Raises:
         BadRow: always, the given one.
@@ -58,4 +58,4 @@ def stop_at_bad_row(error: BadRow) -> None:
 
 
 def count_nothing(_what: str, _how_many: int) -> None:
-    """For callers who do not ask what was left out."""
+    """Ignore counts, for callers that do not need them."""

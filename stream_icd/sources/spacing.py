@@ -1,4 +1,4 @@
-"""How long the window of a dated file is: until the next one, or as long as the user says."""
+"""The window of a dated file: until the next file, or of a given length."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from stream_icd.snapshot import Window
 from stream_icd.sources.durations import EPOCH, parse_duration
 
 WindowOf = Callable[[datetime], Window]
-"""The window that a moment lies in."""
+"""Returns the window that contains a time."""
 
 NEIGHBOURS = 6
-"""How many spacings on each side say what is usual at a point of a series."""
+"""How many spacings on each side determine the usual spacing at a point of a series."""
 
 
 def windows_between(starts: Sequence[datetime], alone: timedelta) -> list[Window]:
-    """The windows of a series that begin at these distinct, ascending times.
+    """Return the windows of a series that begin at these distinct, ascending times.
 
-    A window ends where the next one begins. Where that is further away than usual there, it ends
-    after the usual spacing, the median of the spacings nearby: so a day that is missing in a daily
-    series leaves a gap, and a series may change from monthly to weekly.
+    A window ends where the next one begins, but at the latest after the usual spacing, which is the
+    median of the nearby spacings. So a missing day in a daily series leaves a gap, and a series may
+    change from monthly to weekly.
 
     Args:
         alone: length of the window if there is only one.
@@ -44,13 +44,13 @@ def windows_between(starts: Sequence[datetime], alone: timedelta) -> list[Window
 
 
 def parse_window(text: str) -> WindowOf:
-    """The windows of that length: they begin at multiples of it since 1970, UTC.
+    """Return a function to windows of that length, which begin at its multiples since 1970, UTC.
 
     Args:
         text: a duration such as `2h` or `7d`, or `month` for calendar months.
 
     Raises:
-        BadSettings: it is neither.
+        BadSettings: the text is neither.
 
     >>> parse_window("month")(datetime(2026, 2, 14, tzinfo=UTC)).end.isoformat()
     '2026-03-01T00:00:00+00:00'

@@ -1,4 +1,4 @@
-"""Tables in the forms in which people keep rows: CSV, JSON lines, Parquet; one file or a folder.
+"""Read tables in common formats: CSV, JSON lines, Parquet; one file or a folder.
 
 They are read in batches, so that a file may be larger than memory.
 """
@@ -27,18 +27,18 @@ BATCH_BYTES = 4 << 20
 BATCH_ROWS = 1 << 16
 DELIMITERS = ("\t", ",", ";", "|", " ")
 UNREADABLE = "\N{REPLACEMENT CHARACTER}"
-"""Stands in a text for bytes that are not UTF-8."""
+"""Replaces bytes that are not UTF-8."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RawRows:
-    """Rows whose values nobody has looked at yet.
+    """Rows whose values are not yet checked.
 
     Attributes:
         origin: the file's name, or the topic's.
         place: (n,) line, row or offset of each in its origin.
-        rows: (n rows), the columns asked for; text where the form says nothing of types.
-        stream: number of the stream in order that they are from, such as a topic's partition.
+        rows: (n rows), the requested columns; text if the format has no types.
+        stream: number of their ordered stream, such as a topic's partition.
     """
 
     origin: str
@@ -54,15 +54,15 @@ def read_rows(
     *,
     header: Sequence[str] | None = None,
 ) -> Iterator[RawRows]:
-    """These columns of a file, or of all files in a folder, and below, in the order of their names.
+    """Read columns of a file, or of all files in a folder and its subfolders, in name order.
 
-    The name says the form: `.csv`, `.tsv`, `.txt` (with a header line, unless `header` names the
-    columns; separated by whatever the first line uses), `.jsonl` or `.ndjson`, each also as `.gz`
+    The name sets the format: `.csv`, `.tsv`, `.txt` (with a header line, unless `header` names
+    the columns; the first line determines the separator), `.jsonl` or `.ndjson`, each also as `.gz`
     or `.bz2`; `.parquet`.
 
     Raises:
-        SourceNotFound: nothing at `path`, or no such file in the folder.
-        BadSettings: the form is not known, or a column is missing.
+        SourceNotFound: `path` does not exist, or its folder has no such file.
+        BadSettings: the format is unknown, or a column is missing.
     """
     files = [path]
     if path.is_dir():
@@ -99,7 +99,7 @@ def _form(file: Path) -> Read | None:
 
 
 def first_fields(path: Path) -> list[str]:
-    """What stands in the first line of a text file that is neither empty nor a comment."""
+    """Return the fields of the first line of a text file that is not empty or a comment."""
     with path.open("rb") as packed, uncompressed(packed, path.name) as content:
         _, first = _first_line(content)
     return _fields(first) if first else []
@@ -120,7 +120,7 @@ def _read_text(
     on_bad_row: OnBadRow,
     header: Sequence[str] | None,
 ) -> Iterator[RawRows]:
-    """A batch is some whole lines; values come as text."""
+    """Read batches of whole lines; values are text."""
     line_number, first = _first_line(content)
     if not first:
         return
@@ -142,7 +142,7 @@ def _read_text(
 
 
 def _first_line(content: IO[bytes]) -> tuple[int, str]:
-    """Number and text of the first line that is neither empty nor a comment."""
+    """Return number and text of the first line that is neither empty nor a comment."""
     for number, line in enumerate(content, start=1):
         text = line.decode("utf-8-sig", errors="replace")
         if text.strip() and not text.startswith("#"):
@@ -194,9 +194,9 @@ def _parse(
 
 
 def _tidy(text: str, delimiter: str, bad: dict[int, str]) -> str:
-    """Comments, and lines whose quotes do not close, become empty lines.
+    """Replace comments, and lines with unclosed quotes, by empty lines.
 
-    A quote that does not close would swallow the lines after it.
+    An unclosed quote would consume the lines after it.
     """
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     if '"' not in text and "#" not in text:
@@ -238,7 +238,7 @@ def rows_of_json(
     on_bad_row: OnBadRow,
     stream: int = 0,
 ) -> RawRows:
-    """Rows of JSON objects, each given with its place; values come as text.
+    """Return rows of JSON objects, each given with its place; values are text.
 
     >>> from stream_icd.sources.source import stop_at_bad_row
     >>> event = b'{"t": "2026-01-31T12:00:00Z", "src": 1, "dst": "b"}'

@@ -1,4 +1,4 @@
-"""Fleets that report where they are: at each tick, a graph of who is close to whom.
+"""Fleets that report positions: at each tick, a graph of the taxis that are close together.
 
 J. Yuan et al., "T-Drive: Driving Directions Based on Taxi Trajectories", GIS 2010; and the ICD
 paper, which joins a taxi with its 50 nearest.
@@ -28,16 +28,16 @@ from stream_icd.sources.windows import Hopping, OnLate, Quiet, TimedRows, cut_wi
 
 @dataclass(frozen=True, slots=True)
 class TaxiSettings:
-    """How fixes become snapshots.
+    """How position fixes become snapshots.
 
     Attributes:
         tick: time from one snapshot to the next; ticks lie at its multiples since 1970.
-        stale: fixes older than this, at a tick, say nothing about where a taxi is.
-        nearest: join two taxis where either is among the other's so many nearest; 0 for none.
-        radius_m: join two taxis at most so many metres apart; 0 for none.
-        sample: only so many random taxis of those active, the same ones as long as they are.
-        seed: of the sample.
-        lateness: how far behind the newest fix one may arrive.
+        stale: ignore fixes older than this at a tick.
+        nearest: join two taxis if either is among this many nearest of the other; 0 for none.
+        radius_m: join two taxis at most this many metres apart; 0 for none.
+        sample: use this many random active taxis, the same ones while they are active.
+        seed: random seed of the sample.
+        lateness: how far behind the newest fix another may arrive.
         graph: name of the graph.
 
     Raises:
@@ -68,13 +68,13 @@ class TaxiSettings:
 
     @property
     def source(self) -> str:
-        """Who says so, `ce_source`: other ways to join taxis are other sources."""
+        """Source URI (`ce_source`): different ways to join taxis are different sources."""
         joined = f"urn:stream_icd:taxi?nearest={self.nearest}&radius={self.radius_m:g}"
         return joined if self.sample is None else f"{joined}&sample={self.sample}&seed={self.seed}"
 
     @property
     def rule(self) -> Hopping:
-        """At a tick count the fixes of the time `stale` before it, so windows end at ticks."""
+        """Windows of length `stale` that end at ticks."""
         return Hopping(self.stale, self.tick, align=-self.stale)
 
 
@@ -88,10 +88,10 @@ def taxi_columns(
     zone: str = "UTC",
     ids: IdKind = "auto",
 ) -> Columns:
-    """What the columns of a table of fixes mean, given their names; degrees are checked.
+    """Return the columns of a table of fixes, given their names; degrees are checked.
 
     Raises:
-        BadSettings: no such zone.
+        BadSettings: the time zone is unknown.
     """
     degrees: dict[str, tuple[str, Callable[[Floats], Mask]]] = {
         "lat": (lat, lambda given: abs(given) <= 90),
@@ -110,12 +110,12 @@ def taxi_snapshots(
     count: Count = count_nothing,
     stop: Stop = NeverStop(),
 ) -> Source:
-    """A snapshot for each tick at which two taxis were active, in order.
+    """Yield a snapshot for each tick at which two taxis were active, in order.
 
     Args:
         arrivals: rows with `taxi`, `lat` and `lon` (degrees).
-        after: leave out ticks until then, this one included: they were made already.
-        count: told of `small_windows`, ticks without an edge.
+        after: skip ticks up to and including this time: they were already made.
+        count: called with `small_windows`, ticks without an edge.
     """
     windows = cut_windows(
         arrivals,
@@ -139,19 +139,19 @@ def _snapshots(
             continue
         try:
             yield taxi_snapshot(window, fixes, settings), None
-        except BadSnapshot:  # fixes are checked by now: nobody is close to anybody
+        except BadSnapshot:  # fixes are already checked: no two taxis are close
             count("small_windows", 1)
 
 
 def taxi_snapshot(window: Window, fixes: pa.Table, settings: TaxiSettings) -> Snapshot:
-    """Who is close to whom, each taxi being where its last fix saw it.
+    """Return the graph of nearby taxis; each taxi is at the position of its last fix.
 
     Args:
-        fixes: `taxi`, `lat`, `lon`, in order of time.
+        fixes: `taxi`, `lat`, `lon`, in time order.
 
     Raises:
         BadSnapshot: no two taxis are close.
-        LimitExceeded: far too many are.
+        LimitExceeded: too many pairs are close.
     """
     taxis, last = _last_fixes(fixes["taxi"])
     if settings.sample is not None and settings.sample < len(taxis):
@@ -177,17 +177,17 @@ def taxi_snapshot(window: Window, fixes: pa.Table, settings: TaxiSettings) -> Sn
 
 
 def _last_fixes(taxi: pa.ChunkedArray) -> tuple[pa.Array, NDArray[np.int64]]:
-    """Ids of the taxis, ascending, and the row of the last fix of each."""
+    """Return the ids of the taxis, ascending, and the row of the last fix of each."""
     encoded = taxi.combine_chunks().dictionary_encode()
     last = np.empty(len(encoded.dictionary), np.int64)
-    # Of equal indices the last assignment stands.
+    # For equal indices, the last assignment wins.
     last[encoded.indices.to_numpy()] = np.arange(len(taxi))
     by_id = pc.sort_indices(encoded.dictionary)
     return encoded.dictionary.take(by_id), last[by_id.to_numpy()]
 
 
 def _sample(taxis: pa.Array, size: int, seed: int) -> NDArray[np.int64]:
-    """The `size` of the taxis whose ids, hashed with the seed, come first; ascending."""
+    """Return the `size` taxis whose ids, hashed with the seed, come first; ascending."""
     key = seed.to_bytes(8, "little")
     hashed = [
         blake2b(str(taxi).encode(), key=key, digest_size=8).digest() for taxi in taxis.to_pylist()

@@ -1,4 +1,4 @@
-"""From raw rows to rows with an event time, checked value by value; what is bad is reported."""
+"""Convert raw rows to rows with an event time; check each value and report bad rows."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ from stream_icd.sources.windows import Quiet, TimedRows
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """What the columns of a table of timed rows mean.
+    """The meaning of the columns of a table of timed rows.
 
     Attributes:
         time: name of the column of event times: ISO 8601 text, timestamps, or numbers.
-        ids: what node ids are called here, and the name of the column of each.
-        numbers: what other numbers are called here, the name of the column of each, and which
+        ids: internal name of each node id, and the name of its column.
+        numbers: internal name of each other number, the name of its column, and a check of which
             values (n,) are good.
-        time_unit: of times that are numbers, which count from 1970 UTC.
-        zone: of times that say none, an IANA name.
-        id_kind: `auto`: integers where the first id is one.
+        time_unit: unit of numeric times, which count from 1970 UTC.
+        zone: IANA time zone of times without one.
+        id_kind: `auto`: integers if the first id is an integer.
 
     Raises:
-        BadSettings: no such zone.
+        BadSettings: the time zone is unknown.
     """
 
     time: str
@@ -59,7 +59,7 @@ class Columns:
 
     @property
     def names(self) -> list[str]:
-        """All of them, each once."""
+        """The names of all columns, each once."""
         numbers = [column for column, _ in self.numbers.values()]
         return list(dict.fromkeys((self.time, *self.ids.values(), *numbers)))
 
@@ -67,7 +67,7 @@ class Columns:
 def timed_rows(
     raw: Iterable[RawRows | Quiet], columns: Columns, on_bad_row: OnBadRow
 ) -> Iterator[TimedRows | Quiet]:
-    """The good rows of each batch, ids and numbers under the names that they have here.
+    """Yield the good rows of each batch, with ids and numbers under their internal names.
 
     All ids have one type: `columns.id_kind`, or that of the very first.
     """
@@ -111,7 +111,7 @@ def _report(batch: RawRows, column: str, bad: Mask, why: str, on_bad_row: OnBadR
 
 
 def sorted_by_time(arrivals: Iterable[TimedRows | Quiet]) -> Iterator[TimedRows]:
-    """All rows of a finite input in order of time, for input that is not in that order.
+    """Sort all rows of a finite input by time.
 
     Holds all of it in memory.
     """

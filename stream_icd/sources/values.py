@@ -1,4 +1,4 @@
-"""The values of a column, read at once, and which of them are good."""
+"""Read and check the values of a whole column at once."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ LAST_TIME = (datetime(9998, 1, 1, tzinfo=UTC) - EPOCH) // MICROSECOND
 
 
 def kind_of_ids(ids: pa.ChunkedArray) -> IdKind:
-    """What `auto` means: integers where the first id is one."""
+    """Return the kind for `auto`: integers if the first id is an integer."""
     if pa.types.is_integer(ids.type):
         return "integer"
     first = pc.match_substring_regex(ids.cast(pa.string()).slice(0, 1), INTEGER)
@@ -36,7 +36,7 @@ def kind_of_ids(ids: pa.ChunkedArray) -> IdKind:
 
 
 def read_ids(column: pa.ChunkedArray, kind: IdKind) -> tuple[pa.Array, Mask]:
-    """Ids as int64 or text, and which of them are good; bad ones are null."""
+    """Return ids as int64 or text, and which of them are good; bad ones are null."""
     ids = column.combine_chunks()
     if not is_id_type(ids.type):
         return pa.nulls(len(ids), pa.int64()), np.zeros(len(ids), bool)
@@ -52,7 +52,7 @@ def read_ids(column: pa.ChunkedArray, kind: IdKind) -> tuple[pa.Array, Mask]:
 
 
 def read_numbers(column: pa.ChunkedArray, is_good: Callable[[Floats], Mask]) -> tuple[Floats, Mask]:
-    """Numbers, and which of them are finite and good."""
+    """Return the numbers, and which of them are finite and good."""
     try:
         array = column.combine_chunks().cast(pa.float64())
     except pa.ArrowInvalid:
@@ -71,12 +71,12 @@ def _float(text: object) -> float | None:
 def read_times(
     column: pa.ChunkedArray, unit: TimeUnit, zone: str
 ) -> tuple[NDArray[np.int64], Mask]:
-    """Event times in microseconds since 1970 UTC, and which of them are good.
+    """Return event times in microseconds since 1970 UTC, and which of them are good.
 
     Args:
         column: ISO 8601 text, timestamps, dates, or numbers that count from 1970 UTC.
-        unit: of numbers.
-        zone: of times that say none, an IANA name.
+        unit: unit of numbers.
+        zone: IANA time zone of times without one.
     """
     times = column.combine_chunks()
     if pa.types.is_timestamp(times.type):
@@ -94,7 +94,7 @@ def read_times(
 
 
 def _of_text(text: pa.Array, unit: TimeUnit, zone: str) -> pa.Array:
-    """Whole columns of one form at once, and mixed ones value by value."""
+    """Parse a column of one format at once, and a mixed column value by value."""
     forms: tuple[Callable[[], pa.Array], ...] = (
         lambda: _of_numbers(text.cast(pa.int64()), unit),
         lambda: _of_numbers(text.cast(pa.float64()), unit),
@@ -131,7 +131,7 @@ def _one_number(text: str, unit: TimeUnit) -> int | None:
 
 
 def _of_numbers(numbers: pa.Array, unit: TimeUnit) -> pa.Array:
-    """Microseconds of numbers; null where they are no number or beyond any calendar."""
+    """Convert numbers to microseconds; null if NaN or out of range."""
     per_second = PER_SECOND[unit]
     if not pa.types.is_integer(numbers.type):
         values = numbers.cast(pa.float64()).to_numpy(zero_copy_only=False) * (10**6 / per_second)
@@ -148,7 +148,7 @@ def _of_numbers(numbers: pa.Array, unit: TimeUnit) -> pa.Array:
 def _of_timestamps(times: pa.Array, zone: str) -> pa.Array:
     precise = times.cast(pa.timestamp("us", times.type.tz), safe=False)
     if precise.type.tz is None:
-        # A clock that is set back shows some hours twice: the first; set forward, skips: after it.
+        # Clock set back: take the first of two equal hours; set forward: take the time after it.
         precise = pc.assume_timezone(precise, zone, ambiguous="earliest", nonexistent="latest")
     return precise.cast(pa.int64())
 

@@ -1,4 +1,4 @@
-"""Cutting a stream of timed rows into windows of event time.
+"""Divide a stream of timed rows into windows of event time.
 
 Rows carry the time at which something happened, and arrive more or less in that order. The
 watermark of a stream is its newest event time less the allowed lateness; a window closes, once and
@@ -42,7 +42,7 @@ class TimedRows:
         stream: number of the stream they are from, from 0.
         place: (n,) line or offset of each in its origin.
         time: (n,) event times.
-        rows: (n rows) whatever else there is of them.
+        rows: (n rows) the other columns.
     """
 
     origin: str
@@ -52,24 +52,24 @@ class TimedRows:
     rows: pa.Table
 
     def where(self, mask: NDArray[np.bool_]) -> TimedRows:
-        """Those rows for which `mask` (n,) is true."""
+        """Return the rows for which `mask` (n,) is true."""
         rows = self.rows.filter(pa.array(mask))
         return TimedRows(self.origin, self.stream, self.place[mask], self.time[mask], rows)
 
 
 @dataclass(frozen=True, slots=True)
 class Quiet:
-    """These streams have had nothing for a while; windows do not wait for them."""
+    """Idle streams; windows do not wait for them."""
 
     streams: frozenset[int]
 
 
 OnLate = Callable[[TimedRows], None]
-"""Called with the rows that were left out of a window because they came too late."""
+"""Called with the late rows, which were left out of a window."""
 
 
 class Rule(Protocol):
-    """How windows lie in time."""
+    """How time is divided into windows."""
 
     def late(self, time: Times, watermark: Times) -> NDArray[np.bool_]:
         """Which rows miss a window that they belong to, given the watermark that each found."""
@@ -139,7 +139,7 @@ class Hopping:
             if time[row] < end:
                 found.append((end - size, end))
                 end += hop
-            else:  # nothing happened: on to the first window of what happened next
+            else:  # empty window: go to the first window of the next row
                 end = self._first_end(int(time[row]), after)
         return found
 
@@ -148,7 +148,7 @@ class Hopping:
         return start
 
     def _first_end(self, time: int, after: int) -> int:
-        """End of the first window that holds this time and ends after that one."""
+        """Return the end of the first window that holds `time` and ends after `after`."""
         size = microseconds(self.size)
         end: int = self._end_after(max(time, after) - size) + size
         return end
@@ -163,7 +163,7 @@ class Hopping:
 class Session:
     """Windows that last as long as no `gap` passes without a row: `[first, last + gap)`.
 
-    A row is late when the watermark has passed it, since it could join a session that is out.
+    A row is late when the watermark has passed it, because it could belong to a closed session.
 
     Raises:
         BadSettings: `gap` is not positive.
@@ -198,7 +198,7 @@ class Session:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Held:
-    """Rows of windows that are open; `found` is the watermark that each of them met."""
+    """Rows of open windows; `found` is the watermark when each row arrived."""
 
     time: Times
     found: Times
@@ -206,7 +206,7 @@ class _Held:
     rows: pa.Table
 
     def sorted(self) -> _Held:
-        """By time, and at the same time by stream and place, however they arrived."""
+        """Sort by time, then by stream and place, independent of arrival order."""
         by_time = np.lexsort((self.order[1], self.order[0], self.time))
         return self.take(by_time)
 
@@ -224,15 +224,15 @@ def cut_windows(
     on_late: OnLate,
     stop: Stop = NeverStop(),
 ) -> Iterator[tuple[Window, pa.Table]]:
-    """Each window that holds a row, once, in order of their ends, with its rows in order of time.
+    """Yield each window that holds a row, once, in order of ends, with its rows in time order.
 
-    When the arrivals end, so do the windows; but when that is because of `stop`, those that are
-    open are given up, since they are not whole.
+    At the end of the arrivals, open windows are closed; after `stop`, they are discarded, because
+    they are incomplete.
 
     Args:
-        lateness: how far behind the newest row a row may arrive, and windows therefore wait.
-        n_streams: how many streams there are; a window waits for each.
-        on_late: called with rows that were left out of a window, or of several, being late.
+        lateness: how far behind the newest row a row may arrive; windows wait this long.
+        n_streams: number of streams; a window waits for each.
+        on_late: called with late rows, which were left out of one or more windows.
     """
     newest = np.full(n_streams, NEVER, np.int64)
     watermark = closes = NEVER
@@ -266,7 +266,7 @@ def cut_windows(
 def _accept(
     arrived: TimedRows, rule: Rule, newest: int, slack: int, watermark: int, on_late: OnLate
 ) -> tuple[_Held, int]:
-    """The rows that some open window takes, and the newest time of their stream after them."""
+    """Return the rows that an open window accepts, and the newest time of their stream."""
     newest_after = np.maximum.accumulate(np.maximum(arrived.time, newest))
     newest_before = np.concatenate([[newest], newest_after[:-1]])
     # Above the stream's own watermark only where windows did not wait for it, being quiet.
@@ -283,7 +283,7 @@ def _accept(
 def _close(
     held: list[_Held], rule: Rule, after: int, watermark: int
 ) -> tuple[list[_Held], list[tuple[Window, pa.Table]]]:
-    """Take the windows that close out of what is held."""
+    """Take the closing windows out of the held rows."""
     together = _Held(
         np.concatenate([h.time for h in held]),
         np.concatenate([h.found for h in held]),
