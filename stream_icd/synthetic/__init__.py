@@ -1,1 +1,1 @@
-"""Graphs with communities planted in them: benchmarks whose right answer is known."""
+"""Graphs with planted communities: benchmarks with known ground truth."""

@@ -1,8 +1,8 @@
-"""What can happen to a community: a merge, a split, a birth, a death.
+"""Events of communities: merge, split, birth, death.
 
 Each function changes `homes` in place: (n_nodes,) the identity of each node's community. It keeps
-every community's size within the settings' bounds, and at least two communities; where there is
-no room for the event, nothing happens and the answer is empty. `fresh` gives unused identities.
+every community's size within the settings' bounds, and at least two communities; if there is no
+room for the event, nothing changes and the result is empty. `fresh` gives unused identities.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Identities = NDArray[np.int64]
 def merge(
     rng: np.random.Generator, homes: Identities, settings: LfrSettings, _: Iterator[int]
 ) -> tuple[tuple[int, int], ...]:
-    """Two communities become one, under the identity of the larger: (absorbed, survivor)."""
+    """Merge two communities into one with the identity of the larger: (absorbed, survivor)."""
     identities, sizes = np.unique(homes, return_counts=True)
     chosen = rng.integers(len(identities))
     fits = sizes + sizes[chosen] <= settings.max_community
@@ -37,7 +37,7 @@ def merge(
 def split(
     rng: np.random.Generator, homes: Identities, settings: LfrSettings, fresh: Iterator[int]
 ) -> tuple[tuple[int, int], ...]:
-    """A random half of a community, the smaller if odd, leaves as a new one: (parent, child)."""
+    """Split a random half, the smaller if odd, off a community: (parent, child)."""
     identities, sizes = np.unique(homes, return_counts=True)
     parents = identities[sizes >= 2 * settings.min_community]
     if not len(parents):
@@ -51,7 +51,7 @@ def split(
 def birth(
     rng: np.random.Generator, homes: Identities, settings: LfrSettings, fresh: Iterator[int]
 ) -> tuple[int, ...]:
-    """Nodes from anywhere found a community, twice the smallest size: (newborn,)."""
+    """Form a community, twice the smallest size, of random nodes: (newborn,)."""
     size = min(2 * settings.min_community, settings.max_community)
     founders = _spare_nodes(rng, homes, settings.min_community)
     if len(founders) < size:
@@ -64,7 +64,7 @@ def birth(
 def death(
     rng: np.random.Generator, homes: Identities, settings: LfrSettings, _: Iterator[int]
 ) -> tuple[int, ...]:
-    """A community's nodes scatter over the others, by the room in each: (dead,)."""
+    """Distribute a community's nodes over the others, by the room in each: (dead,)."""
     identities, sizes = np.unique(homes, return_counts=True)
     dead = rng.integers(len(identities))
     room = settings.max_community - sizes
@@ -78,7 +78,7 @@ def death(
 
 
 def _spare_nodes(rng: np.random.Generator, homes: Identities, smallest: int) -> NDArray[np.int64]:
-    """Random nodes that may all leave without making their community smaller than `smallest`."""
+    """Return random nodes that can all leave without a community falling below `smallest`."""
     nodes = rng.permutation(len(homes))
     nodes = nodes[np.argsort(homes[nodes], kind="stable")]
     _, starts, sizes = np.unique(homes[nodes], return_index=True, return_counts=True)

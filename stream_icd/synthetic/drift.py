@@ -1,8 +1,8 @@
-"""A stream of LFR graphs whose communities drift, and a record of what was planted.
+"""A stream of LFR graphs whose communities drift, and a record of the planted events.
 
-Nodes and their degrees stay; a few nodes change community at each step, and now and then a whole
-community merges with another, splits, is born or dies. Each snapshot's edges are drawn afresh.
-What a tracker of communities should find is therefore known.
+Nodes and degrees stay the same; a few nodes change community at each step, and sometimes a whole
+community merges with another, splits, is born or dies. The edges of each snapshot are drawn anew.
+The correct result of a community tracker is therefore known.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ EVENTS = {"merges": merge, "splits": split, "births": birth, "deaths": death}
 
 @dataclass(frozen=True, eq=False)
 class Drift:
-    """What happened between the snapshot before and this one; events come before moves.
+    """Changes between the previous snapshot and this one; events come before moves.
 
     identities:  (K,) ascending; label c of this snapshot's communities is identities[c].
     moved:       ascending ids of the nodes that changed community one by one, not by an event.
@@ -56,13 +56,13 @@ def generate_drifting_lfr(
     churn: float = 0.02,
     event_rate: float = 0.1,
 ) -> Iterator[tuple[PlantedGraph, Drift]]:
-    """Snapshots with what happened before each; nothing happens before the first.
+    """Yield snapshots with the changes before each; nothing changes before the first.
 
     churn:       share of the nodes offered another community at each step.
     event_rate:  probability at each step of a merge, and likewise of a split, a birth, a death.
 
-    Sizes keep the bounds of `settings` for ever; an event without room for it does not happen.
-    A node whose community is too small for its internal degree has more links outside instead.
+    Sizes always stay within the bounds of `settings`; an event without room does not happen.
+    A node whose community is too small for its internal degree has more external links instead.
 
     Raises `BadSettings`, at once, for a share or a probability outside [0, 1].
 
@@ -86,7 +86,7 @@ def _drift(
     churn: float,
     event_rate: float,
 ) -> Iterator[tuple[PlantedGraph, Drift]]:
-    # Draws are independent from node to node, so ids say nothing and need no shuffling.
+    # Draws are independent for each node, so ids carry no information and need no shuffling.
     degrees = draw_degrees(rng, settings)
     stubs = split_degrees(rng, degrees, settings.mixing)
     homes = draw_communities(rng, stubs.internal, settings).astype(np.int64)
@@ -109,7 +109,7 @@ def _drift(
 
 
 def _fit(degrees: SplitDegrees, homes: Identities) -> SplitDegrees:
-    """Internal degrees cut to what each node's community can hold; the rest goes outside."""
+    """Limit internal degrees to what each node's community allows; make the rest external."""
     _, labels, sizes = np.unique(homes, return_inverse=True, return_counts=True)
     internal = np.minimum(degrees.internal, sizes[labels] - 1)
     return SplitDegrees(internal, degrees.external + degrees.internal - internal)
@@ -118,7 +118,7 @@ def _fit(degrees: SplitDegrees, homes: Identities) -> SplitDegrees:
 def _move(
     rng: np.random.Generator, homes: Identities, internal: Degrees, n_movers: int
 ) -> NDArray[np.int64]:
-    """Random nodes trade places, in `homes`, wherever each fits; returns those who changed."""
+    """Let random nodes swap places in `homes` where each fits; return the nodes that changed."""
     movers = np.sort(rng.choice(len(homes), n_movers, replace=False))
     identities, labels, sizes = np.unique(homes, return_inverse=True, return_counts=True)
     places = np.bincount(labels[movers], minlength=len(sizes))

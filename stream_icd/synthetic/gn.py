@@ -19,7 +19,7 @@ def generate_gn(
     p_in: float = 0.3,
     p_out: float | None = None,
 ) -> PlantedGraph:
-    """A planted partition with communities of equal size (give or take one node).
+    """Generate a planted partition with communities of equal size (within one node).
 
     Every pair inside a community is an edge with probability `p_in`, every other pair with
     `p_out`, by default (1 − p_in)/(K − 1) as in the paper's scripts. At the default sizes that is
@@ -53,9 +53,9 @@ def _sample_pairs(
     ends: NDArray[np.int64],
     probability: float,
 ) -> NDArray[np.int64]:
-    """Each pair (v, w) with starts[v] <= w < ends[v], kept independently: (2, E).
+    """Sample pairs (v, w) with starts[v] <= w < ends[v], each kept independently: (2, E).
 
-    Draws how many pairs are kept, then which, by their rank among all of them.
+    Draws the number of pairs, then the pairs, by their rank among all pairs.
     """
     last_rank = np.cumsum(ends - starts)  # one past the ranks of node v's pairs
     n_pairs = int(last_rank[-1])

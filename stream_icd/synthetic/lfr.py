@@ -15,13 +15,13 @@ from stream_icd.errors import BadSettings
 from stream_icd.synthetic.planted_graph import Labels, PlantedGraph, shuffle_nodes
 from stream_icd.synthetic.wiring import Degrees, split_degrees, wire_edges
 
-# Draws of community sizes before giving up on room for the largest hubs (small graphs only).
+# Maximum draws of community sizes to find room for the largest hubs (small graphs only).
 MAX_DRAWS = 100
 
 
 @dataclass(frozen=True)
 class LfrSettings:
-    """What an LFR graph should look like; checked at birth (`BadSettings`).
+    """Parameters of an LFR graph, checked on creation (`BadSettings`).
 
     mixing is μ, the share of a node's edges that leave its community; the exponents are those of
     the degrees (τ₁) and of the community sizes (τ₂).
@@ -72,7 +72,7 @@ def generate_lfr(
     degree_exponent: float = 2,
     community_exponent: float = 1,
 ) -> PlantedGraph:
-    """A graph of the LFR benchmark: simple, its node ids shuffled.
+    """Generate a graph of the LFR benchmark: simple, with shuffled node ids.
 
     `mean_degree` is the exact mean of the distribution that degrees are drawn from. (The program
     of the benchmark's authors rounds the smallest degree to an integer, which makes 9.58 of 10.)
@@ -100,7 +100,7 @@ def generate_lfr(
 
 
 def draw_degrees(rng: np.random.Generator, settings: LfrSettings) -> Degrees:
-    """Independent power-law degrees, (n_nodes,), each at least 1 and at most max_degree."""
+    """Draw independent power-law degrees, (n_nodes,), each at least 1 and at most max_degree."""
     degrees = np.arange(1, settings.max_degree + 1)
     return rng.choice(degrees, settings.n_nodes, p=_degree_probabilities(settings))
 
@@ -108,7 +108,7 @@ def draw_degrees(rng: np.random.Generator, settings: LfrSettings) -> Degrees:
 def _degree_probabilities(settings: LfrSettings) -> NDArray[np.float64]:
     """P(1), …, P(max_degree): k^-τ above a smallest degree m, and a part of m^-τ at m.
 
-    m and that part are the only ones that make the mean exactly the one asked for.
+    Only this m and this part give exactly the requested mean.
     """
     degrees = np.arange(1, settings.max_degree + 1)
     weights = np.power(degrees, -float(settings.degree_exponent), dtype=np.float64)
@@ -131,7 +131,7 @@ def _degree_probabilities(settings: LfrSettings) -> NDArray[np.float64]:
 def draw_communities(
     rng: np.random.Generator, internal_degrees: Degrees, settings: LfrSettings
 ) -> Labels:
-    """Communities (n_nodes,), each node in one that is larger than its internal degree."""
+    """Draw communities (n_nodes,), each node in one larger than its internal degree."""
     for _ in range(MAX_DRAWS):
         sizes = _community_sizes(rng, settings)
         if has_room(internal_degrees, sizes, sizes):
@@ -143,7 +143,7 @@ def draw_communities(
 
 
 def _community_sizes(rng: np.random.Generator, settings: LfrSettings) -> NDArray[np.int64]:
-    """Power-law sizes that add up to n_nodes, at least two of them."""
+    """Draw at least two power-law sizes that add up to n_nodes."""
     n_nodes, smallest = settings.n_nodes, settings.min_community
     largest = min(settings.max_community, n_nodes - smallest)
     support = np.arange(smallest, largest + 1)
@@ -154,7 +154,7 @@ def _community_sizes(rng: np.random.Generator, settings: LfrSettings) -> NDArray
     if n_communities * largest < n_nodes:
         raise BadSettings(f"no communities of {smallest}..{largest} add up to {n_nodes} nodes")
     sizes = drawn[:n_communities]
-    # What is too much or missing is spread over all, since trimming the last would bias it.
+    # Spread the difference over all sizes, because trimming the last would bias it.
     while surplus := int(sizes.sum()) - n_nodes:
         movable = np.flatnonzero(sizes > smallest if surplus > 0 else sizes < largest)
         changed = rng.permutation(movable)[: abs(surplus)]
@@ -178,11 +178,11 @@ def assign_communities(
     sizes: NDArray[np.int64],
     places: NDArray[np.int64],
 ) -> Labels:
-    """A community for each node, uniform over all ways in which internal degree < its size.
+    """Assign a community to each node, uniform over all ways with internal degree < its size.
 
     internal_degrees (n,); sizes (K,) of the communities; places (K,) still free in each, n in all.
-    Degrees are served from the largest down: all that a degree may take is open to those below
-    it, so what it takes is a plain draw without replacement.
+    Degrees are assigned from the largest down: every place open to a degree is open to all smaller
+    ones, so each step is a plain draw without replacement.
     """
     communities = np.empty(len(internal_degrees), dtype=np.int32)
     free = places.copy()

@@ -1,4 +1,4 @@
-"""A graph together with the communities that were planted in it."""
+"""A graph together with its planted communities."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class PlantedGraph:
 
     def adjacency(self) -> csr_array:
         """Symmetric 0/1 adjacency, (n_nodes, n_nodes) float64, canonical, zero diagonal."""
-        # A producer of generated graphs needs no matrix, and starts sooner without.
+        # Imported here: a producer of generated graphs needs no matrix, and starts faster.
         from scipy.sparse import coo_array
 
         low, high = self.edges
@@ -47,7 +47,7 @@ class PlantedGraph:
 
 
 def ordered_edges(pairs: NDArray[np.int64], n_nodes: int) -> Edges:
-    """Node pairs (2, E) in any order, each once, as `PlantedGraph.edges` promises them."""
+    """Bring node pairs (2, E), each once in any order, into the form of `PlantedGraph.edges`."""
     low, high = pairs.min(axis=0), pairs.max(axis=0)
     keys = np.sort(low * n_nodes + high)
     return np.stack([keys // n_nodes, keys % n_nodes])
@@ -56,7 +56,7 @@ def ordered_edges(pairs: NDArray[np.int64], n_nodes: int) -> Edges:
 def shuffle_nodes(
     rng: np.random.Generator, pairs: NDArray[np.int64], communities: Labels
 ) -> PlantedGraph:
-    """The same graph under random node ids, so that an id says nothing about a community."""
+    """Return the graph with random node ids, so that an id tells nothing about a community."""
     new_id = rng.permutation(len(communities))
     shuffled = np.empty_like(communities)
     shuffled[new_id] = communities

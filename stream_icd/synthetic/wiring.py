@@ -15,8 +15,8 @@ from stream_icd.synthetic.planted_graph import Edges, Labels
 
 Degrees = NDArray[np.int64]
 
-# Rounds of exchanges, and offers a round, before the rest is given up: a degree sequence that no
-# simple graph has (three hubs in a community of ten) would be tried for ever.
+# Maximum rounds of exchanges, and offers per round, before the rest is dropped: without a limit, a
+# degree sequence of no simple graph (three hubs in a community of ten) would never end.
 MAX_ROUNDS = 40
 OFFERS = 4
 
@@ -29,17 +29,17 @@ class SplitDegrees(NamedTuple):
 
 
 def split_degrees(rng: np.random.Generator, degrees: Degrees, mixing: float) -> SplitDegrees:
-    """Internal degree (1 − μ)d, rounded up or down at random so that its mean is exact."""
+    """Return the internal degree (1 − μ)d, rounded at random so that its mean is exact."""
     internal = np.floor((1 - mixing) * degrees + rng.random(len(degrees))).astype(np.int64)
     return SplitDegrees(internal, degrees - internal)
 
 
 def wire_edges(rng: np.random.Generator, degrees: SplitDegrees, communities: Labels) -> Edges:
-    """Random simple edges, (2, E) in no order, with these internal and external degrees.
+    """Draw random simple edges, (2, E) unordered, with these internal and external degrees.
 
     No edge appears twice, joins a node to itself, or (as an external one) stays in its community.
-    A community whose internal stubs are odd gives one stub to the outside or takes one from it,
-    and the few stubs that no exchange can place are dropped, so a degree can be short of its wish.
+    A community with an odd number of internal stubs makes one stub external or one internal, and
+    the few stubs that no exchange can place are dropped, so a degree can be below its target.
     """
     internal, external = _even_out(rng, degrees, communities)
     each_node = np.arange(len(communities), dtype=np.int32)
@@ -72,7 +72,7 @@ def _even_out(rng: np.random.Generator, degrees: SplitDegrees, communities: Labe
 def _one_each(
     rng: np.random.Generator, communities: Labels, allowed: NDArray[np.bool_]
 ) -> NDArray[np.int64]:
-    """One random allowed node of each community that has any."""
+    """Return one random allowed node of each community that has any."""
     nodes = rng.permutation(np.flatnonzero(allowed))
     _, first = np.unique(communities[nodes], return_index=True)
     return nodes[first]
@@ -81,10 +81,10 @@ def _one_each(
 def _simple_pairs(
     rng: np.random.Generator, degrees: Degrees, groups: Labels, apart: Labels
 ) -> NDArray[np.int64]:
-    """Random pairs (u, v), each once, inside a group and with apart[u] != apart[v]: (2, E).
+    """Draw random pairs (u, v), each once, in one group and with apart[u] != apart[v]: (2, E).
 
-    Each group's stubs are even. In one round each bad pair (u, v) is offered random pairs (x, y)
-    of its group, to become (u, x), (v, y) where both are good: so no round makes anything worse.
+    Each group has an even number of stubs. In one round each bad pair (u, v) is offered random
+    pairs (x, y) of its group, to become (u, x), (v, y) if both are good: no round is a loss.
     """
     pairs, starts, ends = _random_pairs(rng, degrees, groups)
     keys = _keys(pairs, len(degrees))
@@ -109,7 +109,7 @@ def _simple_pairs(
 def _random_pairs(
     rng: np.random.Generator, degrees: Degrees, groups: Labels
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """All stubs paired at random in their group, and where each pair's group starts and ends."""
+    """Pair all stubs at random in their group; return where each pair's group starts and ends."""
     stubs = rng.permutation(np.repeat(np.arange(len(degrees)), degrees))
     pairs = stubs[np.argsort(groups[stubs], kind="stable")].reshape(-1, 2).T.copy()
     pair_groups = groups[pairs[0]]  # ascending
@@ -121,19 +121,19 @@ def _random_pairs(
 def _exchanged(
     rng: np.random.Generator, ours: NDArray[np.int64], theirs: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """(u, v) and (x, y) become (u, x), (v, y), or by a coin (u, y), (v, x): (2 ends, 2, n)."""
+    """Exchange (u, v), (x, y) for (u, x), (v, y) or, at random, (u, y), (v, x): (2 ends, 2, n)."""
     turned = np.where(rng.random(ours.shape[1]) < 0.5, theirs, theirs[::-1])
     return np.stack([ours, turned])
 
 
 def _keys(pairs: NDArray[np.int64], n_nodes: int) -> NDArray[np.int64]:
-    """One number a pair, whatever its direction; the two ends are along axis 0."""
+    """Return one number per pair, independent of direction; the ends are along axis 0."""
     keys: NDArray[np.int64] = pairs.min(axis=0) * n_nodes + pairs.max(axis=0)
     return keys
 
 
 def _is_among(values: NDArray[np.int64], ascending: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Which values are in the sorted array (a tenth of np.isin's time, which sorts again)."""
+    """Return which values are in the sorted array (ten times faster than np.isin, which sorts)."""
     at = np.searchsorted(ascending, values).clip(max=len(ascending) - 1)
     among: NDArray[np.bool_] = ascending[at] == values
     return among
@@ -145,13 +145,13 @@ def _first_of_all(
     keys: NDArray[np.int64],
     their_keys: NDArray[np.int64],
 ) -> NDArray[np.bool_]:
-    """Which exchanges may be made at once: none uses a pair, or makes one, of one before it."""
+    """Return the exchanges that can be applied at once: none shares a pair with an earlier one."""
     made = _repeated(np.stack([keys, their_keys], axis=1).ravel()).reshape(-1, 2).any(axis=1)
     return ~(_repeated(ours) | _repeated(theirs) | made)
 
 
 def _repeated(values: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Whether an equal value stands earlier in the array."""
+    """Return whether an equal value occurs earlier in the array."""
     repeated = np.ones(len(values), dtype=np.bool_)
     repeated[np.unique(values, return_index=True)[1]] = False
     return repeated
