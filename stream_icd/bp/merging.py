@@ -77,7 +77,7 @@ def _best_mergers(
             within[community] -= coarse.weights[entry]
     mixing = min(max(1 - within.sum() / total, LEAST_MIXING), 1.0)
     n_linked = (sizes > 0).sum()
-    fewer = log((n_nodes - n_linked + 1) / (n_linked - 1))  # cost of one community's size
+    fewer = log((n_nodes - n_linked + 1) / (n_linked - 1))  # saved on the sizes' code
     partners, gains = np.full(k, -1, np.int32), np.full(k, LEAST_GAIN)
     for one in range(k):
         for entry in range(coarse.indptr[one], coarse.indptr[one + 1]):

@@ -1,1 +1,1 @@
-"""A graph in memory, as both methods read it."""
+"""The in-memory graph that both methods use."""

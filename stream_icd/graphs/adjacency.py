@@ -1,4 +1,4 @@
-"""Whatever graph a caller holds, as the adjacency matrix the rest of the room works on."""
+"""Convert a graph of any supported kind to an adjacency matrix."""
 
 from __future__ import annotations
 
@@ -15,10 +15,9 @@ from stream_icd.errors import BadInput, BadSettings
 def as_adjacency(graph: Any) -> csr_array:
     """The adjacency matrix A of an undirected graph, `(n, n)` float64, canonical.
 
-    A pair given twice is one edge whose weights add; self loops are dropped. When the pairs
-    given are not symmetric, A + Aᵀ is taken, so that a pair given in one direction only is a
-    whole edge; a symmetric matrix (both directions of every edge, as PyG writes them) is
-    taken as it is.
+    Repeated pairs become one edge with the sum of their weights; self loops are dropped. If the
+    pairs are not symmetric, the result is A + Aᵀ, so a pair in one direction is a whole edge. A
+    symmetric matrix (both directions of every edge, as in PyG) is used as it is.
 
     Args:
         graph: any of

@@ -1,7 +1,7 @@
-"""Loops compiled by numba, kept on disk from one start of a program to the next.
+"""Loops compiled by numba and cached on disk.
 
-Compiling takes seconds. numba keeps the result in `NUMBA_CACHE_DIR` if that is set, else beside the
-source, else in the user's cache folder, whichever can be written first.
+Compiling takes seconds. numba caches the result in the first writable one of these folders:
+`NUMBA_CACHE_DIR` if set, the source folder, the user's cache folder.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def compiled(**options: Any) -> Callable[[Function], Function]:
-    """`numba.njit` with these options, without the global lock while it runs.
+    """`numba.njit` with these options; releases the global interpreter lock while it runs.
 
-    Where no folder can be written, each process compiles for itself: numba refuses that.
+    If no cache folder is writable, numba raises an error; then each process compiles for itself.
     """
 
     def compile_lazily(function: Function) -> Function:

@@ -1,4 +1,4 @@
-"""A graph whose communities may be known: what history is made of."""
+"""A graph with or without known communities, for training."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from stream_icd.errors import BadInput
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LabelledGraph:
-    """A graph and, where they are known, its communities.
+    """A graph and, if known, its communities.
 
     Attributes:
         adjacency: `(n, n)`, canonical; see `graphs.adjacency.as_adjacency`.
-        labels: community of each node, `(n,)` int32 in 0..K-1; None where nobody knows.
+        labels: community of each node, `(n,)` int32 in 0..K-1; None if unknown.
 
     Raises:
         BadInput: a label for each node is not there, or one is negative.
@@ -39,5 +39,5 @@ class LabelledGraph:
 
     @property
     def n_communities(self) -> int | None:
-        """K, where the communities are known."""
+        """K, or None if the communities are unknown."""
         return None if self.labels is None else int(self.labels.max()) + 1

@@ -1,4 +1,4 @@
-"""The nodes of a graph that have an edge: what an embedding can speak about."""
+"""The nodes of a graph that have an edge: those that can be embedded."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ def linked_nodes(adjacency: csr_array) -> Nodes:
 
 
 def among(adjacency: csr_array, nodes: Nodes) -> csr_array:
-    """The graph of all nodes that have edges: `nodes`, as `linked_nodes` gives them.
+    """The subgraph of `nodes`: all nodes with edges, as `linked_nodes` returns them.
 
-    Every column of an entry is a linked node, so columns are renumbered and nothing is searched.
+    Every entry's column is a linked node, so columns are renumbered without a search.
     """
     n_nodes = len(nodes)
     if n_nodes == adjacency.shape[0]:

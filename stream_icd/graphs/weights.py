@@ -1,4 +1,4 @@
-"""Edge weights as both methods read them: without a unit, and with no edge above all others."""
+"""Edge weights for both methods: independent of their unit, with a cap on heavy edges."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from stream_icd.errors import BadInput
 Floats = NDArray[np.float64]
 
 EXPONENT = 0.5
-"""Of the weights, where nothing better was learned: the square root, as for counts."""
+"""Default exponent of the weights, if none was learned: the square root, as for counts."""
 
 HEAVIEST, LIGHTEST = 16.0, 1e-12
-"""Weights above or below these multiples of the median weight count as the multiple."""
+"""Weights are clipped to these multiples of the median weight."""
 
 
 def comparable(adjacency: csr_array, exponent: float = EXPONENT) -> csr_array:
     """The same graph with weights f(w) = min(w / median, 16)^exponent, divided by their mean.
 
     So the unit of the weights does not matter, and no edge weighs much more than the others. An
-    unweighted graph, and any graph whose weights are all equal, gets weights of exactly 1.
+    unweighted graph, or a graph with equal weights, gets weights of exactly 1.
 
-    Why the square root and the cap: docs/weights.md. The weights are rounded to 24 bits, so that
-    the rounding of another unit does not show either.
+    docs/weights.md explains the square root and the cap. The weights are rounded to 24 bits, so
+    rounding errors of another unit do not change them either.
 
     Args:
         adjacency: (n, n) symmetric, weights positive and finite.

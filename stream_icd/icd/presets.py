@@ -85,8 +85,8 @@ PRESETS = tuple(_DATA_SETS)
 def default_recipe(name: str) -> Recipe:
     """The recipe of a model for the method bp, whose encoder stays untrained.
 
-    The encoder has the largest width used in docs/icd.md, and its weights come from the seed. The
-    model learns from the first four fifths of the graphs; the last fifth is the test set.
+    The encoder has the largest width that any kind of graph in docs/icd.md needs, and its weights
+    come from the seed. The model learns from four fifths of the graphs; the last fifth tests it.
     """
     return preset("Enron").changed(
         name=name,

@@ -1,4 +1,4 @@
-"""What an encoder promises: any graph in, one row a node out, whatever the nodes' order."""
+"""The interface of an encoder: it maps any graph to one row per node, in any order of the nodes."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ Weights = dict[str, NDArray[np.float32]]
 
 
 class Encoder(Protocol):
-    """An inductive encoder: `embed` runs it frozen, `forward` inside training.
+    """An inductive encoder: `embed` runs it frozen, `forward` during training.
 
-    Both give the same embedding for the same weights, and permuting the nodes permutes its
-    rows (for features permuted alike). The weights do not depend on the number of nodes.
+    Both return the same embedding for the same weights. Permuting the nodes and their features
+    permutes its rows. The shapes of the weights do not depend on the number of nodes.
     """
 
     def weight_shapes(self, settings: EncoderSettings) -> dict[str, tuple[int, ...]]:

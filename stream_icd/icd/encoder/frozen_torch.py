@@ -1,4 +1,4 @@
-"""Running an encoder frozen, on torch, where it has no numpy form of its own."""
+"""Run a frozen encoder with torch, for encoders without a numpy implementation."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def embed_on_torch(
     features: SparsePlusRankOne,
     adjacency: csr_array,
 ) -> NDArray[np.float32]:
-    """U, `(n, d)`: `encoder.forward` without gradients, on one thread, so always the same."""
+    """U, `(n, d)`: `encoder.forward` without gradients; one thread makes it deterministic."""
     tensors = {name: torch.tensor(weight) for name, weight in weights.items()}
     with torch.no_grad(), _one_thread():
         embedding = encoder.forward(

@@ -23,21 +23,21 @@ if TYPE_CHECKING:
 
 
 class Gat:
-    """H ← tanh(attention(H W)), one head; by choice every row then scaled to length 1.
+    """H ← tanh(attention(H W)), one head; every row then optionally scaled to length 1.
 
-    Edge weights say who is a neighbour, not how much. Needs memory for one row of each
-    layer's width an edge.
+    Edges define the neighbours; the values of their weights are ignored. The memory per edge is
+    one row of each layer's width.
     """
 
     def weight_shapes(self, settings: EncoderSettings) -> dict[str, tuple[int, ...]]:
-        """A layer's matrix, and what a row is asked as a reader and as one that is read."""
+        """One matrix per layer, and its attention vectors for the source and target node."""
         shapes: dict[str, tuple[int, ...]] = {}
         for k, step in enumerate(pairwise(settings.widths)):
             shapes |= {f"layer.{k}": step, f"source.{k}": step[1:], f"target.{k}": step[1:]}
         return shapes
 
     def initial_weights(self, settings: EncoderSettings, rng: np.random.Generator) -> Weights:
-        """Matrices by the recipe's initialisation, attention vectors as Xavier's or Hadamard's."""
+        """Matrices by the recipe's initialisation; attention vectors by Xavier or Hadamard."""
         weights: Weights = {}
         vector: Initialisation = "hadamard" if settings.initialisation == "hadamard" else "xavier"
         for k, step in enumerate(pairwise(settings.widths)):

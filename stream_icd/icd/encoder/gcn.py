@@ -24,21 +24,21 @@ if TYPE_CHECKING:
 
 
 COLUMNS = 128
-"""Of the widest layer, made at a time: memory is then in proportion to the other layers."""
+"""Columns of the widest layer to compute at a time; memory then scales with the other layers."""
 
 
 class Gcn:
-    """H ← tanh(D̂^-½ Â D̂^-½ H W), no bias; by choice every row then scaled to length 1.
+    """H ← tanh(D̂^-½ Â D̂^-½ H W), no bias; every row then optionally scaled to length 1.
 
-    Frozen it needs numpy and scipy only, so that a detector starts without torch.
+    A frozen encoder needs only numpy and scipy, so a detector starts without torch.
     """
 
     def weight_shapes(self, settings: EncoderSettings) -> dict[str, tuple[int, ...]]:
-        """One matrix a layer, `(width, next width)`."""
+        """One matrix per layer, `(width, next width)`."""
         return {f"layer.{k}": step for k, step in enumerate(pairwise(settings.widths))}
 
     def initial_weights(self, settings: EncoderSettings, rng: np.random.Generator) -> Weights:
-        """Each matrix by the recipe's initialisation."""
+        """Each matrix, drawn by the recipe's initialisation."""
         return {
             f"layer.{k}": initial_matrix(rng, step, settings.initialisation)
             for k, step in enumerate(pairwise(settings.widths))
@@ -81,7 +81,7 @@ class Gcn:
 
 
 def smoothed(hidden: Tensor, settings: EncoderSettings, neighbourhood: Neighbourhood) -> Tensor:
-    """The embedding after the recipe's `smoothing`, whatever encoder it comes from."""
+    """The embedding of any encoder after the recipe's `smoothing`."""
     for _ in range(settings.smoothing):
         hidden = neighbourhood.convolve(hidden)
         hidden = unit_rows(hidden) if settings.normalise_rows else hidden
@@ -89,7 +89,7 @@ def smoothed(hidden: Tensor, settings: EncoderSettings, neighbourhood: Neighbour
 
 
 def unit_rows(hidden: Tensor) -> Tensor:
-    """Each row scaled to length 1; a row of zeros stays so."""
+    """Each row scaled to length 1; a row of zeros stays zero."""
     length: Tensor = hidden.norm(dim=1, keepdim=True)
     return hidden / length.clamp_min(1e-12)
 
@@ -102,10 +102,10 @@ def _first_layer(
     settings: EncoderSettings,
     threads: int,
 ) -> Floats32:
-    """What the second convolution reads, `(n, next width)`: Z W₁ if it is the only, else H W₂.
+    """The next propagation's input, `(n, next width)`: Z W₁ if it is the only layer, else H W₂.
 
-    H, `(n, width)`, is the widest that a graph has in memory, so only `COLUMNS` of it are made at a
-    time: H W₂ is a sum over columns of H, and the lengths of H's rows divide it afterwards.
+    H, `(n, width)`, is the widest matrix of a graph, so only `COLUMNS` of its columns are computed
+    at a time: H W₂ is a sum over columns of H, divided by the lengths of H's rows afterwards.
     """
     if not others:
         with single_threaded_blas():
@@ -148,7 +148,7 @@ def _layer(
     threads: int,
     squash: bool = True,
 ) -> Floats32:
-    """tanh(P H W) with H W given, rows to length 1 by choice; a block of rows at a time."""
+    """tanh(P H W) with H W given, rows optionally to length 1; one block of rows at a time."""
     result = np.empty_like(mixed)
 
     def fill(rows: slice) -> None:

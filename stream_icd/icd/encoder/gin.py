@@ -1,4 +1,4 @@
-"""Graph isomorphism network: sums of neighbours through a perceptron (Xu et al., ICLR 2019)."""
+"""Graph isomorphism network: a perceptron on sums of neighbours (Xu et al., ICLR 2019)."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
 
 class Gin:
-    """H ← tanh(tanh(((1 + ε) H + A H) W) V); by choice every row then scaled to length 1."""
+    """H ← tanh(tanh(((1 + ε) H + A H) W) V); every row then optionally scaled to length 1."""
 
     def weight_shapes(self, settings: EncoderSettings) -> dict[str, tuple[int, ...]]:
-        """A layer's two matrices, and its ε."""
+        """Two matrices and one ε per layer."""
         shapes: dict[str, tuple[int, ...]] = {}
         for k, (n_in, n_out) in enumerate(pairwise(settings.widths)):
             shapes |= {f"layer.{k}": (n_in, n_out), f"second.{k}": (n_out, n_out)}

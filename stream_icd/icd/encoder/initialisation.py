@@ -1,4 +1,4 @@
-"""Weights before training."""
+"""Initial weights."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from numpy.typing import NDArray
 Initialisation = Literal["xavier", "orthogonal", "hadamard"]
 
 BLOCK = 1024
-"""Rows of a Hadamard matrix that are made at a time."""
+"""Rows of a Hadamard matrix to compute at a time."""
 
 
 def initial_matrix(
     rng: np.random.Generator, shape: tuple[int, int], kind: Initialisation
 ) -> NDArray[np.float32]:
-    """A weight matrix of that shape, `(n_in, n_out)`, float32.
+    """An initial weight matrix of shape `(n_in, n_out)`, float32.
 
     "xavier": uniform in ±√(6 / (n_in + n_out)) (Glorot and Bengio, AISTATS 2010).
-    "orthogonal": orthonormal columns (rows, where there are fewer), so distances survive.
-    "hadamard": the same where the larger width is a power of 2, and close to it elsewhere; see
+    "orthogonal": orthonormal columns (rows, if there are fewer), so distances are preserved.
+    "hadamard": the same if the larger width is a power of 2, otherwise close to it; see
     `hadamard_matrix`. One seed gives the same bits on every machine.
     """
     n_in, n_out = shape
@@ -39,11 +39,11 @@ def hadamard_matrix(bits: np.random.BitGenerator, shape: tuple[int, int]) -> NDA
 
     Every entry is ±1/√max(n_in, n_out): element (i, j) of Sylvester's matrix of order 2^p is
     (−1)^(number of bits that i and j share). It is the subsampled randomised Hadamard transform
-    (Ailon and Chazelle, STOC 2006; Tropp, 2011). Only raw output of the bit generator, integers
-    and one square root are used, which are the same on every platform and in every numpy.
+    (Ailon and Chazelle, STOC 2006; Tropp, 2011). It uses only raw output of the bit generator,
+    integers and one square root, which are the same on every platform and numpy version.
 
     Args:
-        bits: its next 3 · 2^p numbers are taken.
+        bits: the generator; its next 3 · 2^p numbers are used.
         shape: `(n_in, n_out)`, widths from 1 to 2^16.
 
     >>> abs(hadamard_matrix(np.random.PCG64(0), (4, 2))).tolist()
@@ -65,7 +65,7 @@ def hadamard_matrix(bits: np.random.BitGenerator, shape: tuple[int, int]) -> NDA
 
 
 def _parity(numbers: NDArray[Any]) -> NDArray[Any]:
-    """1 where a number of 16 bits has an odd count of ones, else 0."""
+    """1 if a 16-bit number has an odd count of ones, else 0."""
     for shift in (8, 4, 2, 1):
         numbers = numbers ^ (numbers >> shift)
     return numbers & 1

@@ -1,4 +1,4 @@
-"""What a layer may ask of a graph, and the features it starts from, as torch tensors."""
+"""Graph operations for the layers of an encoder, and its input features, as torch tensors."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from stream_icd.icd.structure import propagation_matrix
 
 
 class Neighbourhood(Protocol):
-    """A graph as message passing sees it; rows of `hidden` are nodes, `(n, width)`."""
+    """The message-passing operations of a graph; rows of `hidden` are nodes, `(n, width)`."""
 
     def convolve(self, hidden: Tensor) -> Tensor:
         """D̂^-½ Â D̂^-½ H with Â = A + I."""
@@ -26,7 +26,7 @@ class Neighbourhood(Protocol):
         ...
 
     def attend(self, source: Tensor, target: Tensor, hidden: Tensor) -> Tensor:
-        """Mean of each node's and its neighbours' rows, by attention.
+        """Attention-weighted mean of the rows of each node and its neighbours.
 
         Node i weighs row j by the softmax over j of LeakyReLU(source_i + target_j), slope 0.2,
         with j running over i itself and its neighbours. `source` and `target` are `(n,)`.
@@ -55,8 +55,8 @@ class GraphNeighbourhood:
 
     def attend(self, source: Tensor, target: Tensor, hidden: Tensor) -> Tensor:
         """See `Neighbourhood`."""
-        # By index_select and embedding, since of `source[row]` the threads add up the gradient in
-        # whichever order they come, and no two trainings would be the same.
+        # Uses index_select and embedding: with `source[row]`, threads sum the gradient in random
+        # order, so training would not be reproducible.
         score = source.index_select(0, self._row) + target.index_select(0, self._column)
         score = torch.nn.functional.leaky_relu(score, 0.2)
         highest = torch.full_like(source, -torch.inf)
@@ -69,7 +69,7 @@ class GraphNeighbourhood:
 
 
 class FeatureTensors:
-    """Z on a device: sparse plus rank one, multiplied without ever being dense."""
+    """Z on a device: sparse plus rank one, multiplied without a dense copy."""
 
     def __init__(self, features: SparsePlusRankOne, device: str = "cpu") -> None:
         self.shape = features.shape
@@ -116,7 +116,7 @@ class _SparseProduct(torch.autograd.Function):
 
 def sparse_tensor(matrix: csr_array, device: str) -> Tensor:
     """A scipy matrix as a float32 CSR tensor."""
-    with warnings.catch_warnings():  # torch calls its CSR tensors a beta
+    with warnings.catch_warnings():  # torch warns that CSR tensors are in beta
         warnings.filterwarnings("ignore", message="Sparse CSR tensor support")
         return torch.sparse_csr_tensor(
             torch.as_tensor(matrix.indptr.astype(np.int64)),

@@ -1,4 +1,4 @@
-"""The encoders there are, by the name a recipe gives them."""
+"""All encoders, by their name in a recipe."""
 
 from __future__ import annotations
 
