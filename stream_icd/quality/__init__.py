@@ -1,1 +1,1 @@
-"""How good communities are: against the truth (NMI, AC) or the graph (modularity, NCut)."""
+"""Quality of communities: against the true labels (NMI, AC) or the graph (modularity, NCut)."""

@@ -1,4 +1,4 @@
-"""AC: the share of nodes that are right under the best naming of the communities found."""
+"""AC: the fraction of correct nodes under the best matching of found and true communities."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from stream_icd.quality.labels import Communities
 
 
 def accuracy(truth: Communities, found: Communities) -> float:
-    """AC of the ICD paper, in 0..1: 1 where the partitions are the same.
+    """AC of the ICD paper, in 0..1: 1 if the partitions are the same.
 
-    Each community found is given at most one true one, and each true one at most one found, so
-    that as many nodes as possible agree (the assignment problem of Kuhn and Munkres). Solved on
-    the sparse contingency table, never on all K × K pairs. No nodes: nothing is wrong, 1.
+    Found and true communities are matched one to one so that as many nodes as possible agree (the
+    assignment problem of Kuhn and Munkres). It is solved on the sparse contingency table, never on
+    all K × K pairs. Without nodes the score is 1.
 
     truth, found: integer labels (n,), any values. Raises `BadSettings` for other shapes or types.
 
@@ -30,11 +30,11 @@ def accuracy(truth: Communities, found: Communities) -> float:
 
 
 def _most_in_agreement(counts: csr_array) -> int:
-    """The largest sum of entries of which no two share a row or a column.
+    """The largest sum of entries with no two in the same row or column.
 
-    Every row also gets a column of its own, so that a matching of all rows exists; and one is
-    added to every entry, since the solver takes a zero for no entry. The best matching is the
-    same, and its sum is larger by one for each row.
+    Every row gets an extra column of its own, so that a matching of all rows exists. One is added
+    to every entry, since the solver treats a zero as a missing entry. The best matching stays the
+    same, and its sum grows by one per row.
     """
     n_rows = int(counts.shape[0])
     offset = counts.copy()

@@ -1,4 +1,4 @@
-"""The two numbers a community that modularity and NCut are made of."""
+"""The two sums per community from which modularity and NCut are computed."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ class CommunityWeights(NamedTuple):
 
 
 def community_weights(adjacency: csr_array, communities: Communities) -> CommunityWeights:
-    """Volume and weight inside of each community, in time and memory O(E).
+    """Volume and inside weight of each community, in time and memory O(E).
 
-    Where the weights' sum would overflow, all are divided by one power of two first: what is made
-    of these numbers does not depend on the weights' unit.
+    If the sum of the weights would overflow, all are first divided by one power of two: the metrics
+    computed from these sums do not depend on the weights' unit.
 
     adjacency: (n, n) symmetric, non-negative weights; communities: integer labels (n,), any values.
 
@@ -47,7 +47,7 @@ def community_weights(adjacency: csr_array, communities: Communities) -> Communi
 
 
 def _that_add_up(weights: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The weights, or a 2^-100 of them where twice their sum would overflow."""
+    """The weights, multiplied by 2^-100 if twice their sum would overflow."""
     with np.errstate(over="ignore"):
         adds_up = np.isfinite(2 * weights.sum())
     return weights if adds_up else np.ldexp(weights, -100)

@@ -1,4 +1,4 @@
-"""How many nodes two partitions' communities share."""
+"""The contingency table of two partitions: how many nodes their communities share."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from stream_icd.quality.labels import Communities, compact
 
 
 def contingency(truth: Communities, found: Communities) -> csr_array:
-    """Counts (K_truth, K_found) int64: how many nodes are in community i here and in j there.
+    """Counts (K_truth, K_found) int64 of nodes in community i of `truth` and j of `found`.
 
     Sparse, with at most n entries, none of them zero. No row and no column is empty.
 

@@ -1,4 +1,4 @@
-"""Description length: how many bits communities save in describing the edges of a graph."""
+"""Description length: the bits that communities save in describing the edges of a graph."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from stream_icd.quality.labels import Communities, compact
 
 
 def description_length(adjacency: csr_array, communities: Communities) -> float:
-    """Bits an edge that describing the graph takes with these communities, less without any.
+    """Bits per edge to describe the graph with these communities, minus those without any.
 
-    Below 0 the communities are evidence: they save more bits than they cost. One community for
-    all nodes is 0, and so is a graph without edges. Of two partitions the one of lower description
-    length explains the graph better, whatever their numbers of communities.
+    A value below 0 is evidence for the communities: they save more bits than they cost. A single
+    community scores 0, and so does a graph without edges. Of two partitions, the one with the lower
+    description length explains the graph better, even if their numbers of communities differ.
 
     The edges are described by the planted model of independent LFR graphs (Prokhorenkova and
     Tikhonov, "Community detection through likelihood optimization", WWW 2019), with the mixing of
@@ -25,13 +25,14 @@ def description_length(adjacency: csr_array, communities: Communities) -> float:
         −[m_out log(μ/2E) + Σ_c m_c log(μ/2E + (1 − μ)/vol_c) + E log 2E]
 
     m_c is the number of edges inside community c, m_out of those between communities, vol_c the
-    sum of the degrees. The term E log 2E is what the edges take without communities. The partition
-    costs log N! − Σ_c log n_c! for which node is where, log C(N − 1, K − 1) for the sizes and log N
-    for K (minimum description length of a partition: Peixoto, "Hierarchical block structures and
-    high-resolution model selection in large networks", Physical Review X 2014).
+    sum of the degrees. The term E log 2E is the cost of the edges without communities. The
+    partition costs log N! − Σ_c log n_c! for the community of each node, log C(N − 1, K − 1) for
+    the sizes and log N for K (minimum description length of a partition: Peixoto, "Hierarchical
+    block structures and high-resolution model selection in large networks", Physical Review X
+    2014).
 
     Weights count relative to their mean, so their unit does not matter. Nodes without edges are
-    left out: nothing in the graph says where they belong. Time and memory are O(E).
+    ignored: the graph has no evidence about them. Time and memory are O(E).
 
     adjacency: (n, n) symmetric, zero diagonal; communities: integer labels (n,), any values.
 
@@ -59,13 +60,13 @@ def description_length(adjacency: csr_array, communities: Communities) -> float:
 
 
 def _log_likelihood_ratio(volume: NDArray[np.float64], within: NDArray[np.float64]) -> float:
-    """Mean log probability of an edge, less that without communities; shares of 2E, both (K,)."""
+    """Mean log probability of an edge, minus that without communities; shares of 2E, both (K,)."""
     mixing = max(1 - within.sum(), 0.0)
     return float(xlogy(mixing, mixing) + (within * np.log(mixing + (1 - mixing) / volume)).sum())
 
 
 def _partition_code(sizes: NDArray[np.int64]) -> float:
-    """Nats that say which of N nodes are in which of K communities; sizes (K,) are positive."""
+    """Nats to encode which of N nodes are in which of K communities; sizes (K,) are positive."""
     n_nodes, k = sizes.sum(), len(sizes)
     places = gammaln(n_nodes + 1) - gammaln(sizes + 1).sum()
     compositions = gammaln(n_nodes) - gammaln(k) - gammaln(n_nodes - k + 1)  # C(N − 1, K − 1)

@@ -1,4 +1,4 @@
-"""Hidden edges: how well communities foretell edges that they were found without."""
+"""Hidden edges: how well communities predict held-out edges."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ class HiddenEdges:
     """A graph with some of its edges hidden.
 
     Attributes:
-        visible: the adjacency without them, `(n, n)`, of the same nodes.
-        ends: of the hidden edges, `(2, n_hidden)`.
-        weights: theirs, `(n_hidden,)`.
+        visible: the adjacency of the other edges, `(n, n)`, with the same nodes.
+        ends: end nodes of the hidden edges, `(2, n_hidden)`.
+        weights: weights of the hidden edges, `(n_hidden,)`.
     """
 
     visible: csr_array
@@ -35,7 +35,7 @@ class HiddenEdges:
 def hide_edges(
     adjacency: csr_array, seed: int | np.random.Generator = 0, parts: int = 10
 ) -> Iterator[HiddenEdges]:
-    """Deal the edges into random parts of equal size, and hide each part in turn.
+    """Split the edges into random parts of equal size, and hide each part in turn.
 
     adjacency: (n, n) symmetric, zero diagonal.
 
@@ -59,14 +59,13 @@ def hide_edges(
 
 
 def hidden_edge_score(hidden: HiddenEdges, communities: Communities) -> float:
-    """Bits an edge by which communities found on the visible edges foretell the hidden ones.
+    """How well communities found on the visible edges predict the hidden ones, in bits per edge.
 
     The mean, over the hidden edges, of log₂(μ + [same community] (1 − μ) 2E / vol_c): how much
-    likelier each one is under the planted model (see `description_length`) than without
-    communities. vol_c and 2E are those of the visible edges. The mixing μ is the one that is best
-    on the hidden edges, so the score is never below 0, and one community for all has 0. Edges
-    count by their weight; those with an end that has no visible edge are passed over. A graph
-    without edges has 0.
+    more likely each edge is under the planted model (see `description_length`) than without
+    communities. vol_c and 2E are those of the visible edges. The mixing μ maximises the score, so
+    the score is never below 0, and a single community has 0. Edges count by their weight; edges
+    with an end that has no visible edge are ignored. A graph without edges has 0.
 
     The idea is cross-validation of a block model by link prediction (such as Kawamoto and
     Kabashima, "Cross-validation estimate of the number of clusters in a network", 2017).

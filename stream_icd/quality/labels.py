@@ -1,4 +1,4 @@
-"""Communities as every metric reads them: checked, and with labels that leave no gaps."""
+"""Check communities for the metrics, and renumber their labels without gaps."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Communities = NDArray[np.integer]
 
 
 def compact(communities: Communities) -> NDArray[np.int64]:
-    """The same communities, (n,), under labels 0..K-1 of which none is empty.
+    """The same communities, (n,), with labels 0..K-1, none empty.
 
     Raises `BadSettings` unless `communities` is one-dimensional and of an integer type.
     """

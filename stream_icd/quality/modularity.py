@@ -1,4 +1,4 @@
-"""Modularity: how much more weight lies inside communities than chance would put there."""
+"""Modularity: how much more weight lies inside communities than expected by chance."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from stream_icd.quality.labels import Communities
 def modularity(adjacency: csr_array, communities: Communities, resolution: float = 1.0) -> float:
     """Q = Σ_c [w_c / 2m − γ (vol_c / 2m)²], Newman and Girvan (2004), weighted.
 
-    w_c is the weight inside community c from both ends, vol_c the sum of its degrees, 2m that of
-    all degrees, γ the resolution (Reichardt and Bornholdt, 2006). At γ = 1 it is in −1/2..1, and
-    one community for all is 0. A graph without edges is 0.
+    w_c is the weight inside community c from both ends, vol_c the sum of its degrees, 2m the sum of
+    all degrees, γ the resolution (Reichardt and Bornholdt, 2006). At γ = 1, Q is in −1/2..1, and a
+    single community has Q = 0. A graph without edges has Q = 0.
 
     adjacency: (n, n) symmetric, zero diagonal; communities: integer labels (n,), any values.
 

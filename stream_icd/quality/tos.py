@@ -14,12 +14,11 @@ def trade_off_scores(
     """TOS_i = w · q̂_i + (1 − w) · ê_i of each of M methods compared on the same graphs, in 0..1.
 
     q̂ is the quality and ê = −log(seconds), each scaled from the worst (0) to the best (1) of the
-    methods compared; where all are equal, all are best. Time counts by its ratios, or the slowest
-    method would make all others look alike. So a score ranks methods side by side, and means
-    nothing across tables with other methods.
+    methods compared; if all are equal, all get 1. The logarithm compares ratios of times, so one
+    slow method does not make all others look alike. Compare scores only within one set of methods.
 
-    This definition is this library's own, not an equation of the ICD paper: do not set these
-    scores beside trade-off scores published elsewhere.
+    This definition is this library's own, not an equation of the ICD paper: do not compare these
+    scores with trade-off scores published elsewhere.
 
     qualities: (M,), higher is better (negate NCut); seconds: (M,), positive.
 
@@ -41,7 +40,7 @@ def trade_off_scores(
 
 
 def _scale(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """From 0 at the least to 1 at the greatest; 1 everywhere where all are equal."""
+    """Scale from 0 (minimum) to 1 (maximum); 1 everywhere if all values are equal."""
     spread = np.ptp(values) if len(values) else 0.0
     if spread == 0:
         return np.ones(len(values))

@@ -1,1 +1,1 @@
-"""Models: what one holds, how it is kept, and where it is found."""
+"""Models: their content, storage and lookup."""

@@ -1,4 +1,4 @@
-"""What a model is for, in a few lines: `about.toml` in its folder, for lists of models."""
+"""A short description of a model for lists of models: `about.toml` in its folder."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ UNSAID = "not said"
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """A model in a few words; plain text, a sentence at the most.
+    """A short description of a model, in plain text; at most one sentence per field.
 
     Attributes:
-        purpose: what graphs it is for.
-        learned_on: what it learned from.
-        figures: how good it is, and on what.
+        purpose: the graphs it is for.
+        learned_on: its training data.
+        figures: its quality, and on which graphs.
     """
 
     purpose: str = UNSAID
@@ -31,12 +31,12 @@ class About:
 
 
 def write_about(about: About, store: Store) -> None:
-    """Write it to a model's folder."""
+    """Write the description to a model's folder."""
     store.put(ABOUT_FILE, pa.py_buffer(tomli_w.dumps(asdict(about)).encode()))
 
 
 def read_about(store: Store) -> About:
-    """Read it back; a model without it says nothing.
+    """Read the description from a model's folder; empty if there is none.
 
     Raises:
         ModelDamaged: the file is not TOML, or holds something else.
@@ -51,10 +51,10 @@ def read_about(store: Store) -> About:
 
 
 def read_card(store: Store) -> str:
-    """The card for people of the model in a folder, as Markdown.
+    """The model card in a folder, as Markdown.
 
     Raises:
-        ModelDamaged: there is none.
+        ModelDamaged: there is no card.
     """
     try:
         return (store.read(CARD_FILE, store.size(CARD_FILE)) or b"").decode()

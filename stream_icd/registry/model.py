@@ -1,4 +1,4 @@
-"""A model as bytes: weights as safetensors or by a seed, everything else as TOML, no pickle."""
+"""A model on disk: weights as safetensors or from a seed, all else as TOML; no pickle."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ from stream_icd.icd.seeded_weights import can_be_made_again, digest, initial_wei
 from stream_icd.store import Store, open_store
 
 STORED, SEEDED = 1, 2
-"""Versions of the layout on disk: weights in a file, or made by the recipe's seed. A reader refuses
-a later one."""
+"""Versions of the layout on disk: weights in a file, or from the recipe's seed. A reader rejects
+later versions."""
 
 MOST_RECIPE_BYTES = 2**20
 MOST_WEIGHTS = 2**28
-"""Parameters that a model may have: 1 GiB, eight times what the paper's largest has."""
+"""Maximum number of parameters: 1 GiB, eight times the paper's largest model."""
 
 MOST_MAGNITUDE = 1e6
-"""Of a weight; far larger ones overflow in the first layer."""
+"""Maximum absolute value of a weight; far larger ones overflow in the first layer."""
 
 WEIGHTS_FILE = "model.safetensors"
 RECIPE_FILE = "recipe.toml"
@@ -48,12 +48,12 @@ RECIPE_FILE = "recipe.toml"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Model:
-    """What detection needs, frozen: how the model was made, and what training found.
+    """A frozen model for detection: its recipe and the trained parameters.
 
     Attributes:
         recipe: how it was trained.
         weights: the encoder's parameters, float32, by name.
-        bp: what the method bp learned; its defaults where nothing was learned.
+        bp: the learned parameters of the method bp, or its defaults.
     """
 
     recipe: Recipe
@@ -62,16 +62,16 @@ class Model:
 
 
 def initial_model(recipe: Recipe) -> Model:
-    """The model before any training: the control that every trained one is compared with."""
+    """The untrained model: the control for every trained one."""
     return Model(recipe, initial_weights(recipe))
 
 
 def save_model(model: Model, folder: str | os.PathLike[str]) -> None:
     """Write `model.safetensors` and `recipe.toml` to a folder on any disk or object store.
 
-    Weights that the recipe's seed makes again are not written: the recipe says `weights = "seed"`.
-    It is written last and names the weights' SHA-256, so a reader takes a half-written folder for
-    a damaged model, never for a good one.
+    Weights that the recipe's seed reproduces are not written: the recipe says `weights = "seed"`.
+    The recipe is written last and holds the weights' SHA-256, so a reader detects a half-written
+    folder as damaged.
 
     Raises:
         BadSettings: the folder holds a model already; a model never changes once written.
@@ -88,13 +88,13 @@ def save_model(model: Model, folder: str | os.PathLike[str]) -> None:
         head = {"format": STORED, "sha256": hashlib.sha256(weights).hexdigest()}
         target.put(WEIGHTS_FILE, pa.py_buffer(weights))
     head["recipe"] = model.recipe.model_dump(mode="json", exclude_none=True)
-    head["deviations"] = deviations(model.recipe)  # for the reader: from the paper, and whose
+    head["deviations"] = deviations(model.recipe)  # from the paper, with their origin, for readers
     head["bp"] = {name: v for name, v in asdict(model.bp).items() if v is not None}
     target.put(RECIPE_FILE, pa.py_buffer(tomli_w.dumps(head).encode()))
 
 
 def load_model(folder: str | os.PathLike[str]) -> Model:
-    """Read a model back, checked; torch is not imported and no code of the file is run.
+    """Read and check a model, without importing torch or running code from the file.
 
     Raises:
         ModelNotFound: no such folder, or a folder without a recipe.
@@ -118,9 +118,9 @@ def read_model(store: Store) -> tuple[Model, str]:
 def version_of(store: Store) -> str:
     """The version of the model in a folder; its weights are not read.
 
-    It is the name that the recipe says and the beginning of the recipe's SHA-256, such as
-    `as@8168f91e`. The recipe holds the weights' own, so models that differ anywhere differ in
-    version, and where a model lies changes nothing.
+    The version is the name in the recipe plus the start of the recipe's SHA-256, such as
+    `as@8168f91e`. The recipe holds the SHA-256 of the weights, so models that differ anywhere
+    differ in version. The location of a model does not matter.
 
     Raises:
         ModelNotFound, ModelForeign, ModelTooNew, ModelDamaged: as `load_model`.
@@ -151,10 +151,10 @@ def _head(store: Store, content: bytes) -> dict[str, Any]:
     path = f"{store.place}/{RECIPE_FILE}"
     try:
         head = tomllib.loads(content.decode())
-    except (ValueError, RecursionError) as error:  # of both decoders, and of endless numbers
+    except (ValueError, RecursionError) as error:  # from both decoders, and from very long numbers
         raise ModelDamaged(f"{path} is not TOML: {error}") from error
     version = head.get("format")
-    if "refined" in head:  # what bp was called before
+    if "refined" in head:  # the former name of bp
         head["bp"] = head.pop("refined")
     if not isinstance(version, int) or not {"sha256", "recipe", "bp"} <= head.keys():
         raise ModelForeign(f"{path} is not a model of stream_icd: no format, sha256, recipe")
@@ -231,7 +231,7 @@ def _weight(
     path: str, name: str, shape: tuple[int, ...], tensor: dict[str, Any]
 ) -> NDArray[np.float32]:
     weight = np.frombuffer(tensor["data"], "<f4").reshape(shape).astype(np.float32, copy=False)
-    if not (abs(weight) <= MOST_MAGNITUDE).all():  # NaN is not, either
+    if not (abs(weight) <= MOST_MAGNITUDE).all():  # also rejects NaN
         worst = weight.ravel()[np.argmin(abs(weight.ravel()) <= MOST_MAGNITUDE)]
         raise ModelDamaged(
             f"{path}: {name} holds {worst}; weights are from -{MOST_MAGNITUDE:g} "

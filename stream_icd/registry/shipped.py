@@ -1,4 +1,4 @@
-"""Finding a model: by the name of one that is shipped, or by its folder, wherever that is."""
+"""Find a model by the name of a shipped one, or by its folder's path or URI."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class VersionedModel:
     """A model and the name under which its results are published.
 
     Attributes:
-        version: what the model is, wherever it lies; see `registry.model.version_of`.
+        version: identifies the model, independent of its location; see `registry.model.version_of`.
     """
 
     version: str
@@ -24,19 +24,19 @@ class VersionedModel:
 
 
 def models_folder() -> Path:
-    """The folder of the shipped models: inside an installed package, or beside it in a checkout."""
+    """The folder of the shipped models: in the installed package, or next to it in a checkout."""
     package = Path(str(files("stream_icd")))
     installed = package / "models"
     return installed if installed.is_dir() else package.parent / "models"
 
 
 def shipped_models() -> dict[str, Store]:
-    """Name of each shipped model, and its folder."""
+    """The folder of each shipped model, by name."""
     return models_in(open_store(str(models_folder())))
 
 
 def folder_of(name: str) -> Store:
-    """The folder of a shipped model, by its name, or of any model, by its path or URI.
+    """The folder of a shipped model by name, or of any model by path or URI.
 
     Raises:
         ModelNotFound: neither a shipped model nor a folder; the message lists the shipped ones.
