@@ -1,1 +1,1 @@
-"""How models are made: from past graphs, offline."""
+"""Offline training of models on past graphs."""

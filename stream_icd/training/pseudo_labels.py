@@ -1,4 +1,4 @@
-"""A teacher's labels, for graphs to learn from whose communities nobody knows."""
+"""Pseudo-labels for training graphs without known communities."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from stream_icd.graphs.labelled_graph import LabelledGraph
 
 
 def pseudo_labelled(graph: LabelledGraph, seed: int) -> LabelledGraph:
-    """The graph with its own labels, or else with those that maximise modularity."""
+    """The graph with its own labels or, without any, labels that maximise modularity."""
     if graph.labels is not None:
         return graph
     return LabelledGraph(

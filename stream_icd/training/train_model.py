@@ -1,4 +1,4 @@
-"""Making a model whole: learn its numbers, train its encoder if asked to, test, write it down."""
+"""Make a model: learn bp's parameters, optionally train the encoder, and test it."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ from stream_icd.training.pseudo_labels import pseudo_labelled
 from stream_icd.training.splitting import split_in_order
 
 MOST_TO_LEARN_FROM = 10
-"""Graphs that bp's numbers are learned from, spread evenly over those there are;
-ten of one kind settle them."""
+"""Maximum number of graphs for learning bp's parameters, spread evenly over the training graphs;
+ten graphs of one kind are enough."""
 
 Stage = Literal["learn", "train the encoder", "test"]
 OnStep = Callable[[Stage, int, int], None]
-"""Called with what is being done, the steps of it that are done, and the steps in all."""
+"""Called with the current task, its completed steps, and its total steps."""
 
 Measure = Literal["NMI, %", "modularity, %", "bits saved an edge"]
 
@@ -51,12 +51,12 @@ class Score:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """A model beside its control on the test graphs.
+    """Scores of a model and its control on the test graphs.
 
     Attributes:
-        name: how the two detected.
-        measure: what the scores are; more is better.
-        trained, control: the score of each; the control has learned nothing.
+        name: the detection method of both.
+        measure: the measure of the scores; higher is better.
+        trained, control: the score of each; the control is untrained.
         gain: their difference, graph by graph.
     """
 
@@ -69,13 +69,13 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class Graphs:
-    """What a model was made from.
+    """The graphs that a model was made from.
 
     Attributes:
-        n_encoder, n_learned, n_tested: how many graphs trained the encoder, gave bp its
-            numbers, and tested.
+        n_encoder, n_learned, n_tested: number of graphs for training the encoder, learning bp's
+            parameters, and testing.
         n_nodes, n_edges: medians.
-        n_communities: the median, where they are known.
+        n_communities: the median, if the communities are known.
     """
 
     n_encoder: int
@@ -88,12 +88,12 @@ class Graphs:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TrainedModel:
-    """A model, and what is known of it.
+    """A model with its training and test results.
 
     Attributes:
-        fit: what bp learned, and how each choice did.
-        history: the epochs of the encoder's training; empty where it was not asked for.
-        test: on the test graphs; empty where there are none.
+        fit: the parameters learned for bp, and the result of each choice.
+        history: the epochs of the encoder's training; empty if it was not trained.
+        test: results on the test graphs; empty if there are none.
     """
 
     model: Model
@@ -113,15 +113,15 @@ def train_model(
     on_epoch: Callable[[Epoch], None] = lambda _: None,
     on_step: OnStep = lambda _stage, _done, _total: None,
 ) -> TrainedModel:
-    """Learn from the first graphs and report on the last ones, as the recipe's split says.
+    """Learn from the first graphs and test on the last ones, by the recipe's split.
 
-    bp's numbers are learned from labels, or without any from the edges alone. The
-    encoder is trained where the recipe has epochs; graphs without labels then learn from a
-    teacher, the communities that maximise modularity. Where some graphs have labels, only those
-    are used, unless the recipe is for graphs of every kind.
+    bp's parameters are learned from labels or, without labels, from the edges alone. The encoder
+    is trained if the recipe has epochs; unlabelled graphs then get pseudo-labels, the communities
+    that maximise modularity. If some graphs have labels, only those are used, unless the recipe is
+    for graphs of every kind.
 
     Args:
-        checkpoints: a folder from which a killed training of the encoder goes on.
+        checkpoints: a folder from which an interrupted training of the encoder resumes.
         on_epoch: called after each epoch of the encoder's training.
 
     Raises:
@@ -178,7 +178,7 @@ def train_model(
 def _split(
     graphs: Sequence[LabelledGraph], recipe: Recipe
 ) -> tuple[Sequence[LabelledGraph], Sequence[LabelledGraph], Sequence[LabelledGraph]]:
-    """As the recipe says; without an encoder to train, a few graphs may leave none to test on."""
+    """Split by the recipe; without encoder training, the test set may be empty for few graphs."""
     if not graphs:
         raise BadSettings(f"no graphs to learn from: {recipe.data or 'none were given'}")
     if recipe.schedule.epochs or len(graphs) > 2:
@@ -187,14 +187,14 @@ def _split(
 
 
 def _spread(graphs: Sequence[LabelledGraph]) -> list[LabelledGraph]:
-    """At most MOST_TO_LEARN_FROM of them, evenly spread."""
+    """At most MOST_TO_LEARN_FROM of the graphs, evenly spread."""
     n = min(len(graphs), MOST_TO_LEARN_FROM)
     return [graphs[index * len(graphs) // n] for index in range(n)]
 
 
 @dataclass(frozen=True, slots=True)
 class _Test:
-    """One row of the card: two models, how both detect, and what is measured."""
+    """One row of the card: two models, their detection method, and the measure."""
 
     name: str
     measure: Measure

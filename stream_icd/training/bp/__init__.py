@@ -1,1 +1,1 @@
-"""What bp learns from past graphs, with communities or without."""
+"""Training of bp on past graphs, with or without known communities."""

@@ -1,4 +1,4 @@
-"""Learn bp's few numbers from graphs, with or without known communities."""
+"""Learn bp's parameters from graphs, with or without known communities."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ def fit_parameters(
     threads: int = 2,
     progress: Progress = no_progress,
 ) -> Fit:
-    """The parameters that suit these graphs best: by their labels, or else by their edges alone.
+    """The best parameters for these graphs, by their labels or, without labels, by their edges.
 
-    Graphs without edges are passed over, and where some graphs have labels, those without. The
-    same seed gives the same parameters, on any number of threads. Ctrl-C ends it.
+    Graphs without edges are ignored. If some graphs have labels, those without are ignored too.
+    The same seed gives the same parameters, on any number of threads. Ctrl-C ends it.
 
     Args:
-        threads: graphs that are worked on at once.
-        progress: called after each step with the steps done and the steps in all.
+        threads: number of graphs to process at once.
+        progress: called after each step with the completed and the total steps.
 
     Raises:
         BadSettings: no graph has an edge.

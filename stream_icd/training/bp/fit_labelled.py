@@ -1,4 +1,4 @@
-"""Learn bp's few numbers from graphs whose communities are known."""
+"""Learn bp's parameters from graphs with known communities."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ Floats = NDArray[np.float64]
 Labelled = Sequence[tuple[NDArray[np.int32], LabelledGraph]]
 
 RESOLUTIONS = tuple(2.0 ** (half_octave / 2) for half_octave in range(-2, 11))
-"""What is tried: 0.5 to 32 in steps of √2. Finer ones gained 0.02 NMI points at most on LFR graphs
-of 5,000 nodes, and lost 0.2 to 0.6 on those of 2,000."""
+"""Candidate resolutions: 0.5 to 32 in steps of √2. Finer ones gained at most 0.02 NMI points on LFR
+graphs of 5,000 nodes, and lost 0.2 to 0.6 on those of 2,000."""
 
 OTHER_EXPONENTS = (0.0, 1.0)
-"""Tried beside `EXPONENT`: weights ignored, and in proportion."""
+"""Candidates besides `EXPONENT`: ignore the weights, and keep their proportions."""
 
 
 def fit_labelled(
@@ -36,13 +36,13 @@ def fit_labelled(
 ) -> Fit:
     """The parameters under which `find_communities`, told K, has the best mean NMI on these graphs.
 
-    The mixing is the labels' own. Resolution, size spread, and whether to propagate beliefs at
-    all are tried out, each resolution judged together with the next ones on both sides, since a
-    peak that they do not share is luck. Of resolutions that are as good as the best within the
-    standard error of their difference, the coarsest is kept (Breiman, Friedman, Olshen and Stone,
-    1984): the finest ones fail first on graphs of other sizes. Where weights differ, other
-    exponents of them are tried last. Graphs without labels are passed over; at least one must
-    have labels. Takes 52 to 54 runs of `find_communities` a graph.
+    The mixing is that of the labels. The search covers resolution, size spread, and whether to use
+    belief propagation. The score of a resolution includes its neighbours on both sides, since a
+    peak that they do not share is chance. Of the resolutions as good as the best, within the
+    standard error of the difference, the coarsest is selected (Breiman, Friedman, Olshen and
+    Stone, 1984): the finest ones fail first on graphs of other sizes. If the weights differ, other
+    exponents are tried last. Graphs without labels are ignored; at least one must have labels.
+    The search needs 52 to 54 runs of `find_communities` per graph.
     """
     labelled = [(g.labels, g) for g in graphs if g.labels is not None]
     weighted = any(np.ptp(graph.adjacency.data) for _, graph in labelled)
@@ -94,7 +94,7 @@ class _Trials:
 
 
 def _families(mixing: float) -> list[list[BpParameters]]:
-    """From the simplest on: modularity alone, then belief in equal to unequal communities."""
+    """Simplest first: modularity alone, then belief propagation with equal to unequal sizes."""
     families = [BpParameters(iterations=3)] + [
         BpParameters(mixing=mixing, size_spread=size_spread, iterations=1)
         for size_spread in (0.0, 0.5, 1.0)
@@ -103,7 +103,7 @@ def _families(mixing: float) -> list[list[BpParameters]]:
 
 
 def _with_best_exponent(trials: _Trials, found: BpParameters) -> BpParameters:
-    """Another exponent of the weights, where it is better by more than the standard error."""
+    """Change the exponent of the weights if that is better by more than the standard error."""
     candidates = [found]
     for exponent in OTHER_EXPONENTS:
         mixing = None if found.mixing is None else _mean_mixing(trials.labelled, exponent)
@@ -114,7 +114,7 @@ def _with_best_exponent(trials: _Trials, found: BpParameters) -> BpParameters:
 
 
 def _smoothed(scores: Floats) -> Floats:
-    """Each score (families, resolutions, graphs) with its neighbours; the ends count twice."""
+    """Average each score (families, resolutions, graphs) with its neighbours; ends count twice."""
     padded = np.pad(scores, ((0, 0), (1, 1), (0, 0)), mode="edge")
     smoothed: Floats = (padded[:, :-2] + padded[:, 1:-1] + padded[:, 2:]) / 3
     return smoothed
@@ -136,7 +136,7 @@ def _as_good(scores: Floats, best: int) -> NDArray[np.bool_]:
 
 
 def _mean_mixing(labelled: Labelled, exponent: float) -> float:
-    """Mean share of the weight that lies between communities, as belief propagation takes it."""
+    """Mean fraction of the weight between communities, limited for belief propagation."""
     shares = [
         mixing_of(comparable(graph.adjacency, exponent), labels) for labels, graph in labelled
     ]

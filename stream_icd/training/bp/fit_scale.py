@@ -1,8 +1,8 @@
-"""Learn one number for graphs of every kind: how fine the search begins that each graph judges.
+"""Learn the scale, one parameter for graphs of every kind: it sets the initial resolution.
 
-One resolution fits one kind of graph. With a scale, each graph decides by its description length
+One resolution fits one kind of graph. With a scale, description length selects for each graph
 between modularity and belief propagation that starts at the resolution n / scale
-(`bp.by_description`), so what is learned from a mixture of kinds holds for others as well.
+(`bp.by_description`). So a scale learned from a mixture of kinds holds for other kinds as well.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from stream_icd.training.bp.fitted import Fit, Progress, Tried, no_progress
 from stream_icd.training.bp.in_threads import in_threads
 
 SCALES = (250.0, 300.0, 400.0, 500.0, 600.0, 800.0)
-"""Nodes for each unit of resolution that are tried."""
+"""Candidate scales: nodes per unit of resolution."""
 
 MIXING = 0.3
-"""Where belief propagation starts; each graph corrects it (docs/mixing.md)."""
+"""Initial mixing of belief propagation; each graph corrects it (docs/mixing.md)."""
 
 
 def fit_scale(
@@ -33,9 +33,9 @@ def fit_scale(
     threads: int = 2,
     progress: Progress = no_progress,
 ) -> Fit:
-    """The scale under which `find_communities`, not told K, does best on these graphs.
+    """The scale with which `find_communities`, without K, scores best on these graphs.
 
-    A graph with labels counts by NMI, one without by the bits an edge that its communities save.
+    The score is NMI for a graph with labels, else the bits per edge that its communities save.
     """
     tried = [BpParameters(mixing=MIXING, scale=scale) for scale in SCALES]
     runs = [(parameters, graph) for parameters in tried for graph in graphs]

@@ -1,10 +1,10 @@
-"""Learn bp's few numbers from graphs whose communities nobody knows.
+"""Learn bp's parameters from graphs with unknown communities.
 
-Two criteria judge what is tried, and each makes up for the other's weakness. *Hidden edges*
-(`quality.hidden_edges`) see small communities too, but are noisy on a small graph. *Description
-length* (`quality.description_length`) is hardly noisy, but joins very small communities. So of
-the choices that foretell hidden edges as well as the best one, within one standard error of the
-difference, the one of least description length is taken.
+Two criteria judge the choices, and each compensates for the other's weakness. *Hidden edges*
+(`quality.hidden_edges`) detect small communities too, but are noisy on a small graph. *Description
+length* (`quality.description_length`) has little noise, but joins very small communities. So of
+the choices that predict hidden edges as well as the best one, within one standard error of the
+difference, the one with the least description length is selected.
 """
 
 from __future__ import annotations
@@ -30,28 +30,28 @@ from stream_icd.training.bp.fitted import Fit, Progress, Tried, no_progress
 from stream_icd.training.bp.in_threads import in_threads
 
 RESOLUTIONS = tuple(2.0 ** (half_octave / 2) for half_octave in range(-2, 21))
-"""What is tried: 0.5 to 1,024 in steps of √2. The right one grows with the number of communities:
-450 was best for 50,000 nodes in 5,815 communities."""
+"""Candidate resolutions: 0.5 to 1,024 in steps of √2. The best one grows with the number of
+communities: 450 for 50,000 nodes in 5,815 communities."""
 
 SIZE_SPREADS = (None, 0.0, 0.5, 1.0)
-"""What is tried: modularity alone (None), then belief in equal to unequal communities."""
+"""Candidates: modularity alone (None), then belief propagation with equal to unequal sizes."""
 
 SPLITS = 5
-"""Tenths of each graph's edges that are hidden, one after the other."""
+"""Number of tenths of each graph's edges to hide, one after the other."""
 
 EVIDENCE = 2000
-"""Hidden edges after which the worse half of what is tried is given up; then twice as many, and
-so on. On small graphs, where the criterion is noisy, nothing is given up early."""
+"""Number of hidden edges after which the worse half of the choices is dropped; it doubles for each
+further round. On small graphs, where the criterion is noisy, no choice is dropped early."""
 
 SWEEPS = BpParameters().sweeps
 
 Choice = tuple[int, int]
-"""What is tried: positions in RESOLUTIONS and in SIZE_SPREADS."""
+"""One choice: positions in RESOLUTIONS and in SIZE_SPREADS."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Result:
-    """How a choice did on one graph with hidden edges."""
+    """The result of a choice on one graph with hidden edges."""
 
     hidden_edges: float
     description_length: float
@@ -67,11 +67,11 @@ def fit_unlabelled(
     threads: int = 2,
     progress: Progress = no_progress,
 ) -> Fit:
-    """The parameters that explain these graphs best, by the criteria above.
+    """The best parameters for these graphs by the criteria above.
 
-    The mixing of each choice is self-consistent: the one of the communities that it finds. The
-    mean over the graphs is kept. `graphs` are canonical adjacencies, at least one, with edges;
-    weights count as `comparable` makes them.
+    The mixing of each choice is self-consistent: it is that of the communities found, averaged
+    over the graphs. `graphs` are canonical adjacencies, at least one, with edges; their weights
+    are rescaled by `comparable`.
     """
     rounds = _rounds(list(_splits([comparable(graph) for graph in graphs], seed)))
     kept = [(r, s) for r in range(len(RESOLUTIONS)) for s in range(len(SIZE_SPREADS))]
@@ -97,7 +97,7 @@ def _splits(graphs: Sequence[csr_array], seed: int) -> Iterator[HiddenEdges]:
 
 
 def _rounds(splits: list[HiddenEdges]) -> list[list[HiddenEdges]]:
-    """The splits in rounds: each ends when enough edges were hidden in it and before."""
+    """Group the splits into rounds: each ends when enough edges were hidden in total."""
     rounds: list[list[HiddenEdges]] = [[]]
     n_hidden, enough = 0, EVIDENCE
     for split in splits:
@@ -110,7 +110,7 @@ def _rounds(splits: list[HiddenEdges]) -> list[list[HiddenEdges]]:
 
 
 class _Steps:
-    """Counts steps: one choice on one split. How many there will be is known beforehand."""
+    """Counts steps: one choice on one split. The total is known in advance."""
 
     def __init__(self, n_choices: int, n_splits: Sequence[int], progress: Progress) -> None:
         self.n_kept = [max(n_choices >> number, 4) for number in range(len(n_splits))]
@@ -119,7 +119,7 @@ class _Steps:
         self._progress = progress
 
     def done(self, n_steps: int) -> None:
-        """So many more."""
+        """Add completed steps, and report progress."""
         self._done += n_steps
         self._progress(self._done, self._total)
 
@@ -132,7 +132,7 @@ def _try(
     results: _Results,
     done: Callable[[int], None],
 ) -> None:
-    """Add to `results` how each choice does on each split; local moves are made once for all."""
+    """Add the result of each choice on each split to `results`; the choices share local moves."""
     spreads = defaultdict(list)
     for resolution, spread in choices:
         spreads[resolution].append(spread)
@@ -164,7 +164,7 @@ def _results_of(
 
 
 def _believed(adjacency: csr_array, graph: LevelGraph, start: Labels, size_spread: float) -> Labels:
-    """What belief propagation makes of a start: it corrects the start's mixing by itself."""
+    """Run belief propagation from a start partition; it corrects the start's mixing itself."""
     model = Model(_mixing(adjacency, start), size_spread, int(start.max()) + 1)
     return likeliest_communities(graph, start, model.n_communities, model, SWEEPS)
 
@@ -183,16 +183,16 @@ def _hidden(results: Sequence[_Result]) -> NDArray[np.float64]:
 
 
 def _best(results: _Results, n_kept: int) -> list[Choice]:
-    """The choices that foretell most, of those that were not given up."""
+    """The choices that predict hidden edges best, of those not dropped."""
     most = max(map(len, results.values()))
     alive = [choice for choice, of_choice in results.items() if len(of_choice) == most]
     return sorted(alive, key=lambda choice: -_mean(_hidden(results[choice])))[:n_kept]
 
 
 def _choose(results: dict[Choice, list[_Result]]) -> Choice:
-    """Of those as good as the best on hidden edges, the one of shortest description.
+    """Of the choices as good as the best on hidden edges, the one with the shortest description.
 
-    As good: what it loses, split by split, is on average at most the standard error of that.
+    As good: its mean loss over the splits is at most the standard error of that mean.
     """
     best = max(sorted(results), key=lambda choice: _mean(_hidden(results[choice])))
 

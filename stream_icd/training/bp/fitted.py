@@ -1,4 +1,4 @@
-"""What learning bp's numbers found, and how it judged what it tried."""
+"""The result of learning bp's parameters, and the score of each choice."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from typing import Literal
 from stream_icd.bp.parameters import BpParameters
 
 Progress = Callable[[int, int], None]
-"""Called with the steps done and the steps in all."""
+"""Called with the completed and the total steps."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tried:
-    """One choice of the parameters, and how it did.
+    """One choice of the parameters, and its scores.
 
     Attributes:
         nmi: mean NMI with the labels, in 0..1; None without labels.
-        hidden_edges: mean of `quality.hidden_edge_score`, bits an edge; None with labels.
-        description_length: mean of `quality.description_length`, bits an edge; None with labels.
+        hidden_edges: mean of `quality.hidden_edge_score`, bits per edge; None with labels.
+        description_length: mean of `quality.description_length`, bits per edge; None with labels.
         score: on a mixture: mean NMI of the graphs with labels and bits saved of those without.
     """
 
@@ -32,13 +32,13 @@ class Tried:
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """The parameters that were learned, and from what.
+    """The learned parameters, and what they were learned from.
 
     Attributes:
-        parameters: those to detect with.
+        parameters: the parameters for detection.
         learned_from: "labels", "hidden edges" where no graph had labels, or "a mixture" of kinds.
-        n_graphs: how many graphs were of use.
-        curve: the choices that differ from the one taken in their resolution or scale only.
+        n_graphs: number of graphs used.
+        curve: the choices that differ from the selected one only in resolution or scale.
     """
 
     parameters: BpParameters
@@ -48,4 +48,4 @@ class Fit:
 
 
 def no_progress(_done: int, _total: int) -> None:
-    """For callers who do not show how far it is."""
+    """Do nothing; for callers that do not show progress."""

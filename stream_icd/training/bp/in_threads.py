@@ -1,4 +1,4 @@
-"""Work on several cores at once: the kernels release the interpreter's lock."""
+"""Run work on several cores: the kernels release the global interpreter lock."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ def in_threads(
     threads: int,
     on_done: Callable[[Item], None] = lambda _: None,
 ) -> list[Result]:
-    """`work` of each item, in their order, whatever the number of threads.
+    """The results of `work` for all items, in their order, for any number of threads.
 
     Args:
-        on_done: called in the caller's thread with each item once it is done, in their order.
+        on_done: called in the caller's thread with each item when it is done, in their order.
 
-    An exception, Ctrl-C included, ends it as soon as the items being worked on are done.
+    After an exception, including Ctrl-C, it ends as soon as the current items are done.
     """
     pool = ThreadPoolExecutor(threads)
     try:
