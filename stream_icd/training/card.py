@@ -1,4 +1,4 @@
-"""A model's folder: its card for people, a few lines for lists, its files, its pictures."""
+"""Write a model's folder: its files, model card, short description and plots."""
 
 from __future__ import annotations
 

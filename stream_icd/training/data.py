@@ -1,4 +1,4 @@
-"""The graphs that a model learns from, by a short description that its recipe can keep."""
+"""Training graphs from a short description that is stored in the recipe."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A training run on disk, so that a killed one goes on where its last epoch ended."""
+"""Checkpoints: an interrupted training run resumes after its last completed epoch."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Checkpoint:
 
 
 def save_checkpoint(run: Checkpoint, recipe: Recipe, folder: Path) -> None:
-    """Replace the folder's checkpoint, at once or not at all."""
+    """Replace the folder's checkpoint atomically."""
     tensors = {name: tensor.cpu().contiguous() for name, tensor in run.state.items()}
     tensors |= {f"best.{name}": torch.from_numpy(weight) for name, weight in run.best.items()}
     head = {"recipe": _digest(recipe), "history": history_to_json(run.history)}
@@ -73,6 +73,6 @@ def load_checkpoint(recipe: Recipe, folder: Path) -> Checkpoint | None:
 
 
 def _digest(recipe: Recipe) -> str:
-    """Of everything but the number of epochs, so that a run may be made longer."""
+    """Digest of the recipe without the number of epochs, so that a run can be extended."""
     whole = recipe_to_toml(recipe.changed(schedule={"epochs": 0}))
     return hashlib.sha256(whole.encode()).hexdigest()

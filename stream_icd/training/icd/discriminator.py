@@ -1,4 +1,4 @@
-"""D: whether a row looks like the embedding of a graph whose communities are perfect."""
+"""D: the discriminator between embeddings of graphs and of label-induced graphs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def initial_discriminator(widths: tuple[int, ...], rng: np.random.Generator) -> 
 
 
 def discriminate(weights: Mapping[str, Tensor], embedding: Tensor) -> Tensor:
-    """D(U), `(n,)`: the probability, a row, of being label-induced (paper, eq. 8)."""
+    """D(U), `(n,)`: the probability of each row to be label-induced (paper, eq. 8)."""
     hidden = embedding
     n_layers = len(weights) // 2
     for k in range(n_layers):

@@ -1,4 +1,4 @@
-"""What a training did, epoch by epoch."""
+"""The history of a training run, by epoch."""
 
 from __future__ import annotations
 

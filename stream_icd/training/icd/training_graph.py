@@ -1,4 +1,4 @@
-"""A graph as training takes it: with its communities, and as tensors on a device."""
+"""A labelled graph as tensors on a device, for training."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from stream_icd.training.icd.losses import Reconstruction
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TrainingGraph:
-    """Everything one training step reads of a graph.
+    """The tensors of a graph for one training step.
 
     Attributes:
         n_nodes: n.

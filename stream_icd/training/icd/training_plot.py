@@ -1,4 +1,4 @@
-"""A training as a picture: its losses, and the validation score that decides."""
+"""Plot of a training run: losses and validation score."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def draw_training(
 ) -> None:
     """Draw loss and validation curves to a file, as PNG unless its name says another format.
 
-    The untrained model is the dotted line: training that stays under it has added nothing.
+    The dotted line is the untrained model: training below that line has brought no gain.
 
     Args:
         history: epochs, the untrained model first; see `Training`.

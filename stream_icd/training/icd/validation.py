@@ -1,4 +1,4 @@
-"""How well a model does on graphs it was not trained on."""
+"""Score a model on graphs that it was not trained on."""
 
 from __future__ import annotations
 
