@@ -2,10 +2,10 @@
 
 Two partitions are computed. The first maximises modularity. It joins small communities, but never
 fails by much. The second comes from belief propagation that starts with communities of about
-`scale` nodes; communities are merged while this shortens the description (`merging`). The second
-is far better on graphs that follow the planted model. On others, such as the topology of the
-Internet, it can put nearly all nodes into one community. So the second is chosen only if it
-describes the graph in fewer bits and keeps most of the modularity.
+`scale` nodes; communities are merged while this shortens the description
+(`shorter_description`). The second is far better on graphs that follow the planted model. On
+others, such as the topology of the Internet, it can put nearly all nodes into one community. So the
+second is chosen only if it describes the graph in fewer bits and keeps most of the modularity.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from scipy.sparse import csr_array
 
 from stream_icd.bp.found import Found, found_by_model, most_believed
 from stream_icd.bp.level_graph import Labels, LevelGraph, coarsen, compact
-from stream_icd.bp.merging import merge_to_shorter_description
 from stream_icd.bp.multilevel import maximise_modularity
 from stream_icd.bp.parameters import BpParameters
+from stream_icd.bp.shorter_description import merge_to_shorter_description
 from stream_icd.quality.description_length import description_length
 from stream_icd.quality.modularity import modularity
 

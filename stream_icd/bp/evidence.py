@@ -20,9 +20,9 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from stream_icd.bp.level_graph import Labels, LevelGraph, coarsen, finest_level
-from stream_icd.bp.merging import merge_to_shorter_description
 from stream_icd.bp.multilevel import maximise_modularity
 from stream_icd.bp.rewiring import rewired
+from stream_icd.bp.shorter_description import merge_to_shorter_description
 from stream_icd.communities import EvidenceStrength
 from stream_icd.graphs.weights import comparable
 from stream_icd.quality.description_length import description_length

@@ -7,7 +7,7 @@ import pytest
 from scipy.sparse import csr_array
 
 from stream_icd.bp.level_graph import finest_level
-from stream_icd.bp.merging import merge_to_shorter_description
+from stream_icd.bp.shorter_description import merge_to_shorter_description
 from stream_icd.quality.description_length import description_length
 from stream_icd.quality.nmi import nmi
 from stream_icd.synthetic.gn import generate_gn
