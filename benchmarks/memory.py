@@ -31,11 +31,11 @@ from stream_icd.bp.parameters import BpParameters
 from stream_icd.bp.recalled import nothing_recalled
 from stream_icd.bp.remember import find_remembering
 from stream_icd.icd.presets import preset
+from stream_icd.memory.detect import detect_remembering
 from stream_icd.quality.hidden_edges import hidden_edge_score, hide_edges
 from stream_icd.quality.modularity import modularity
 from stream_icd.quality.nmi import nmi
 from stream_icd.registry.model import Model
-from stream_icd.remembering import detect_remembering
 from stream_icd.snapshot import Snapshot, Window, snapshot_from_pairs
 from stream_icd.synthetic.drift import generate_drifting_lfr
 from stream_icd.synthetic.lfr import LfrSettings
@@ -390,8 +390,9 @@ HEADER = """\
 # Memory between windows
 
 For those who detect communities window by window and ask what the windows before are worth.
-`stream_icd.remembering.detect_remembering` finds the communities of a window with what it believed
-of the window before, and gives communities ids that last. Workers and commands do not use it yet.
+`stream_icd.memory.detect.detect_remembering` finds the communities of a window with what it
+believed of the window before, and gives communities ids that last.
+Workers and commands do not use it yet.
 
 Made by `python -m benchmarks.memory --data FOLDER --seeds {n_seeds}`. NMI in percent; milliseconds
 of CPU.

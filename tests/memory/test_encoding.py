@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stream_icd.errors import BadMemory
-from stream_icd.memory import Memory
+from stream_icd.memory.encoding import decode_memory, encode_memory
+from stream_icd.memory.memory import Memory
 from stream_icd.snapshot import Window
 from stream_icd.wire.arrow_stream import write_table
-from stream_icd.wire.memory import decode_memory, encode_memory
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 WINDOW = Window(START, START + timedelta(hours=1))

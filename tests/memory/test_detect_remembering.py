@@ -13,15 +13,12 @@ import pytest
 
 from stream_icd.bp.parameters import BpParameters
 from stream_icd.icd.presets import preset
+from stream_icd.memory.detect import Remembered, detect_remembering
+from stream_icd.memory.encoding import decode_memory, encode_memory
+from stream_icd.memory.recall import missed_windows
+from stream_icd.memory.remember import FORGOTTEN
 from stream_icd.registry.model import Model
-from stream_icd.remembering import (
-    FORGOTTEN,
-    Remembered,
-    detect_remembering,
-    missed_windows,
-)
 from stream_icd.snapshot import Snapshot, Window, snapshot_from_pairs
-from stream_icd.wire.memory import decode_memory, encode_memory
 
 HOUR = timedelta(hours=1)
 START = datetime(2026, 1, 1, tzinfo=UTC)

@@ -11,7 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from stream_icd.errors import BadMemory
-from stream_icd.memory import N_BELIEFS, Memory
+from stream_icd.memory.memory import N_BELIEFS, Memory
 from stream_icd.snapshot import Window, is_id_type
 from stream_icd.wire.arrow_stream import read_table, write_table
 from stream_icd.wire.boundary import refusing

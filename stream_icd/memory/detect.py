@@ -1,0 +1,86 @@
+"""Detection on a stream: the memory of a graph's last window improves the result for the next.
+
+A pure function from a window and the memory before it to communities and the memory after it.
+The rules for each case:
+
+- *The first window, or one unrelated to the last*: detected without memory; all ids are new.
+- *A gap*: each missing window multiplies the weight of the memory by η.
+- *New nodes*: they have no memory; their edges alone decide their communities.
+- *Absent nodes*: remembered, with a factor η for each window, until less than
+  `remember.FORGOTTEN` is left.
+- *K given*: exactly K communities result; ids go to those that hold most of the nodes.
+- *A window that is not after the last one*: detected with the present memory, which stays
+  unchanged.
+- *A different model*: continues with the memory, which does not depend on the model.
+- *Node ids of a different type*: these are different nodes; the graph starts again.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_icd.bp.remember import find_remembering
+from stream_icd.memory.memory import Memory
+from stream_icd.memory.recall import recall
+from stream_icd.memory.remember import remember
+from stream_icd.registry.model import Model
+from stream_icd.snapshot import Snapshot
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Remembered:
+    """Communities of one window, and the memory after it.
+
+    Attributes:
+        communities: community of each node, `(n,)` int32, in 0..K-1.
+        community_ids: the stable id of each community, `(K,)` int64.
+        memory: memory for the graph's next window.
+        n_continued: number of communities that continue one of the last window.
+        milliseconds: how long detection took.
+    """
+
+    communities: NDArray[np.int32]
+    community_ids: NDArray[np.int64]
+    memory: Memory
+    n_continued: int
+    milliseconds: float
+
+
+def detect_remembering(
+    snapshot: Snapshot,
+    model: Model,
+    memory: Memory | None = None,
+    n_communities: int | None = None,
+    *,
+    seed: int = 0,
+    clock: Callable[[], float] = time.perf_counter,
+) -> Remembered:
+    """Find the communities of a window, with the memory of the same graph's last window.
+
+    The result depends only on the arguments. Without memory, or if the model's `stay` is 0, the
+    communities are those of `detection.detect`.
+
+    Args:
+        memory: None for the first window.
+        n_communities: K, or None to determine it.
+
+    Raises:
+        BadInput: the graph cannot be used.
+        BadSettings: K is not from 1 to n.
+    """
+    started = clock()
+    recalled = recall(memory, snapshot.nodes, snapshot.window, model.bp.stay)
+    found = find_remembering(snapshot.adjacency(), model.bp, recalled, n_communities, seed=seed)
+    remembered = remember(memory, snapshot.nodes, snapshot.window, found)
+    return Remembered(
+        found.labels,
+        found.community_ids,
+        remembered,
+        found.n_continued,
+        1000 * (clock() - started),
+    )

@@ -1,0 +1,70 @@
+"""The memory after a window: beliefs about its nodes, and about absent ones for a while."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from stream_icd.bp.recalled import NO_ID, Identified, tidy
+from stream_icd.memory.memory import Memory
+from stream_icd.memory.recall import kept_a_window, missed_windows, places
+from stream_icd.snapshot import Window
+
+FORGOTTEN = 0.25
+"""An absent node is forgotten when its beliefs add up to less than this."""
+
+
+def remember(memory: Memory | None, nodes: pa.Array, window: Window, found: Identified) -> Memory:
+    """Return the memory after a window with these communities."""
+    believed = found.believed
+    if memory is not None and window.end <= memory.window.end:
+        return memory
+    new = Memory(
+        window=window,
+        nodes=nodes,
+        communities=believed.ids,
+        beliefs=believed.shares,
+        mixing=believed.mixing,
+        stay=believed.stay,
+        next_id=believed.next_id,
+        believed=believed.believed,
+    )
+    if memory is None or memory.nodes.type != nodes.type:
+        return new
+    return _with_absent(new, memory, found)
+
+
+def _with_absent(new: Memory, old: Memory, found: Identified) -> Memory:
+    """Return `new` with the absent nodes of `old` that are not forgotten yet."""
+    import pyarrow.compute as pc
+
+    kept = kept_a_window(new.stay) ** (1 + missed_windows(old.window, new.window))
+    beliefs = old.beliefs * np.float32(kept)
+    away = (places(old.nodes, new.nodes) < 0) & (beliefs.sum(axis=1) >= FORGOTTEN)
+    if not away.any():
+        return new
+    communities = _replaced(old.communities[away], found)
+    lost = communities[:, 0] == NO_ID
+    away[away], communities, beliefs = ~lost, communities[~lost], beliefs[away][~lost]
+    communities, beliefs = tidy(communities, beliefs)
+    nodes = pa.concat_arrays([new.nodes, old.nodes.filter(pa.array(away))])
+    order = pc.sort_indices(nodes).to_numpy()
+    return replace(
+        new,
+        nodes=nodes.take(pa.array(order)),
+        communities=np.concatenate([new.communities, communities])[order],
+        beliefs=np.concatenate([new.beliefs, beliefs])[order],
+    )
+
+
+def _replaced(ids: NDArray[np.int64], found: Identified) -> NDArray[np.int64]:
+    """Return the ids after the window, `NO_ID` for communities that were forgotten."""
+    if not len(found.replaced):
+        return ids.copy()
+    before, after = found.replaced.T
+    place = np.minimum(np.searchsorted(before, ids), len(before) - 1)
+    now: NDArray[np.int64] = np.where(before[place] == ids, after[place], ids)
+    return now
