@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,8 +15,8 @@ from scipy.sparse import csr_array
 from stream_icd.bp.estimate import estimate_n_communities
 from stream_icd.bp.find import find_communities
 from stream_icd.errors import BadSettings
-from stream_icd.graphs.adjacency import as_adjacency
 from stream_icd.graphs.linked import Nodes, among, linked_nodes
+from stream_icd.graphs.n_communities import check_n_communities
 from stream_icd.graphs.weights import comparable
 from stream_icd.icd.clustering import cluster
 from stream_icd.icd.encoder.registry import encoder
@@ -43,7 +43,7 @@ class Detection:
 
 
 def detect(
-    graph: Any,
+    adjacency: csr_array,
     model: Model,
     n_communities: int | None = None,
     *,
@@ -55,7 +55,8 @@ def detect(
     """Find the communities of a graph with a frozen model.
 
     Args:
-        graph: whatever `graphs.adjacency.as_adjacency` takes.
+        adjacency: `(n, n)`, canonical: from `Snapshot.adjacency`, or for any other graph from
+            `as_adjacency`.
         n_communities: K; None to determine it: then each isolated node is its own community.
             With K given, method "icd" puts all isolated nodes into one community and makes
             K − 1 communities of the others.
@@ -66,35 +67,10 @@ def detect(
         clock: monotonic clock in seconds, for the stage timings.
 
     Raises:
-        BadInput: the graph cannot be used.
-        BadSettings: K is not from 1 to n, or the method or the kind of graph is unknown.
-    """
-    return detect_canonical(
-        as_adjacency(graph),
-        model,
-        n_communities,
-        method=method,
-        seed=seed,
-        threads=threads,
-        clock=clock,
-    )
-
-
-def detect_canonical(
-    adjacency: csr_array,
-    model: Model,
-    n_communities: int | None = None,
-    *,
-    method: Method = "bp",
-    seed: int = 0,
-    threads: int = 2,
-    clock: Callable[[], float] = time.perf_counter,
-) -> Detection:
-    """As `detect`, for an adjacency that is already canonical (see `as_adjacency`).
-
-    The adjacency of a snapshot is canonical; converting it again would take a tenth of the time.
+        BadSettings: K is not from 1 to n, or the method is unknown.
     """
     check_method(method)
+    check_n_communities(n_communities, adjacency.shape[0])
     if method == "icd":
         return _detect_by_icd(adjacency, model, n_communities, seed, threads, clock)
     started = clock()
@@ -118,10 +94,6 @@ def _detect_by_icd(
 ) -> Detection:
     started = clock()
     n_nodes = adjacency.shape[0]
-    if n_communities is not None and not 1 <= n_communities <= n_nodes:
-        raise BadSettings(
-            f"{n_nodes} nodes cannot form {n_communities} communities; give K from 1 to {n_nodes}"
-        )
     linked = linked_nodes(adjacency)
     graph = among(comparable(adjacency), linked)
     features = model_features(graph, model.recipe)

@@ -110,7 +110,7 @@ class ICD(BaseEstimator):  # type: ignore[misc]
             BadSettings: not fitted yet, or K is not from 1 to n.
         """
         found = detect(
-            graph,
+            as_adjacency(graph),
             self._fitted(),
             n_communities,
             method=self.method,

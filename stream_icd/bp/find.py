@@ -12,6 +12,7 @@ from stream_icd.bp.level_graph import Labels, LevelGraph, compact, finest_level
 from stream_icd.bp.local_moves import move_nodes
 from stream_icd.bp.parameters import BpParameters
 from stream_icd.errors import BadSettings
+from stream_icd.graphs.n_communities import check_n_communities
 from stream_icd.graphs.weights import comparable
 
 
@@ -48,12 +49,6 @@ def find_communities(
         return np.empty(0, np.int32)
     graph = finest_level(comparable(adjacency, parameters.weight_exponent))
     return communities_of(graph, parameters, n_communities, start, np.random.default_rng(seed))
-
-
-def check_n_communities(n_communities: int | None, n_nodes: int) -> None:
-    """Raise `BadSettings` for a K outside 1..n."""
-    if n_communities is not None and not 1 <= n_communities <= n_nodes:
-        raise BadSettings(f"n_communities must be in 1..{n_nodes} (nodes), not {n_communities}")
 
 
 def communities_of(

@@ -26,7 +26,7 @@ from stream_icd.bp.belief_propagation import (
 )
 from stream_icd.bp.births import born_communities
 from stream_icd.bp.breaks import living_communities, mixing_beyond_chance
-from stream_icd.bp.find import check_n_communities, exactly, found_exactly
+from stream_icd.bp.find import exactly, found_exactly
 from stream_icd.bp.found import Found
 from stream_icd.bp.ghosts import move_with_ghosts
 from stream_icd.bp.level_graph import Labels, LevelGraph, compact, finest_level
@@ -36,6 +36,7 @@ from stream_icd.bp.naming import NOBODY, names_by_most, renamed, successors
 from stream_icd.bp.parameters import BpParameters
 from stream_icd.bp.recalled import NO_ID, Identified, Ids, Recalled, tidy
 from stream_icd.bp.splits import split_communities
+from stream_icd.graphs.n_communities import check_n_communities
 from stream_icd.graphs.weights import comparable
 
 GHOST_WEIGHT = 1.0

@@ -15,6 +15,7 @@ from stream_icd.errors import BadInput, BadSettings
 def as_adjacency(graph: Any) -> csr_array:
     """The adjacency matrix A of an undirected graph, `(n, n)` float64, canonical.
 
+    Canonical: symmetric, positive weights, zero diagonal, columns of a row ascending, each once.
     Repeated pairs become one edge with the sum of their weights; self loops are dropped. If the
     pairs are not symmetric, the result is A + Aᵀ, so a pair in one direction is a whole edge. A
     symmetric matrix (both directions of every edge, as in PyG) is used as it is.

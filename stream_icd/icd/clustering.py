@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from stream_icd.errors import BadSettings
+from stream_icd.graphs.n_communities import check_n_communities
 from stream_icd.icd.recipe import Clustering
 from stream_icd.icd.row_blocks import Floats32, for_blocks, product, single_threaded_blas
 
@@ -62,11 +62,7 @@ def cluster(
     Raises:
         BadSettings: K out of range.
     """
-    n = len(embedding)
-    if not 1 <= n_communities <= n:
-        raise BadSettings(
-            f"{n} nodes cannot form {n_communities} communities; give K from 1 to {n}"
-        )
+    check_n_communities(n_communities, len(embedding))
     if method == "scikit-learn":
         return _scikit_learn(embedding, n_communities, seed)
     return _fast(embedding, n_communities, np.random.default_rng(seed), threads)

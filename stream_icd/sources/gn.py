@@ -7,10 +7,9 @@ from datetime import datetime
 
 import numpy as np
 
-from stream_icd.errors import BadSettings
 from stream_icd.sources.planted import EPOCH, Shift, planted_snapshots, shifted
 from stream_icd.sources.source import Source
-from stream_icd.synthetic.gn import generate_gn
+from stream_icd.synthetic.gn import check_gn, generate_gn
 from stream_icd.synthetic.planted_graph import PlantedGraph
 
 
@@ -35,11 +34,7 @@ def independent_gn(
     Raises:
         BadSettings: a probability is outside 0..1, or there are more communities than nodes.
     """
-    if not 1 <= n_communities <= n_nodes:
-        raise BadSettings(f"n_communities must be in 1..n_nodes ({n_nodes}), not {n_communities}")
-    for name, probability in (("p_in", p_in), ("p_in_after", p_in_after)):
-        if not 0 <= probability <= 1:
-            raise BadSettings(f"{name} must be in 0..1, not {probability}")
+    check_gn(n_nodes, n_communities, p_in=p_in, p_in_after=p_in_after)
 
     def graphs() -> Iterator[PlantedGraph]:
         for step in range(n_snapshots):

@@ -31,13 +31,9 @@ def generate_gn(
     >>> generate_gn(np.random.default_rng(7), n_nodes=100, n_communities=5).n_communities
     5
     """
-    if not 1 <= n_communities <= n_nodes:
-        raise BadSettings(f"n_communities must be in 1..n_nodes ({n_nodes}), not {n_communities}")
     if p_out is None:
         p_out = (1 - p_in) / max(n_communities - 1, 1)
-    for name, probability in (("p_in", p_in), ("p_out", p_out)):
-        if not 0 <= probability <= 1:
-            raise BadSettings(f"{name} must be in 0..1, not {probability}")
+    check_gn(n_nodes, n_communities, p_in=p_in, p_out=p_out)
     nodes = np.arange(n_nodes)
     communities = nodes * n_communities // n_nodes  # ascending, so communities are runs of nodes
     ends = np.searchsorted(communities, communities, side="right")
@@ -45,6 +41,19 @@ def generate_gn(
     outside = _sample_pairs(rng, ends, np.full(n_nodes, n_nodes), p_out)
     pairs = np.concatenate([inside, outside], axis=1)
     return shuffle_nodes(rng, pairs, communities.astype(np.int32))
+
+
+def check_gn(n_nodes: int, n_communities: int, **probabilities: float) -> None:
+    """Check the settings of planted partitions.
+
+    Raises:
+        BadSettings: a probability is outside [0, 1], or there are more communities than nodes.
+    """
+    if not 1 <= n_communities <= n_nodes:
+        raise BadSettings(f"n_communities must be in 1..n_nodes ({n_nodes}), not {n_communities}")
+    for name, probability in probabilities.items():
+        if not 0 <= probability <= 1:
+            raise BadSettings(f"{name} must be in 0..1, not {probability}")
 
 
 def _sample_pairs(

@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_icd.detection import Method, detect_canonical
+from stream_icd.detection import Method, detect
 from stream_icd.errors import BadSettings
 from stream_icd.extras import needs_extra
 from stream_icd.graphs.labelled_graph import LabelledGraph
@@ -246,7 +246,7 @@ def _compared(
 def _score(graph: LabelledGraph, model: Model, test: _Test, threads: int) -> float:
     k = graph.n_communities if test.given_k else None
     adjacency = graph.adjacency
-    found = detect_canonical(adjacency, model, k, method=test.method, threads=threads).communities
+    found = detect(adjacency, model, k, method=test.method, threads=threads).communities
     if test.measure == "bits saved an edge":
         return -description_length(adjacency, found)
     if graph.labels is None:

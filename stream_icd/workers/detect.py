@@ -12,7 +12,7 @@ import structlog
 
 from stream_icd.bp.evidence import evidence_for
 from stream_icd.communities import Communities, revision_of
-from stream_icd.detection import Method, detect_canonical
+from stream_icd.detection import Method, detect
 from stream_icd.errors import BadInput, BadSettings
 from stream_icd.execution.budget import Allowance, Budget, sent_bytes
 from stream_icd.execution.engines import Engine
@@ -272,7 +272,7 @@ def detect_snapshot(
     adjacency = snapshot.adjacency()
     prepared = perf_counter() - started
     k = snapshot.n_communities or settings.n_communities
-    detection = detect_canonical(
+    detection = detect(
         adjacency,
         model.model,
         None if k is None else min(k, snapshot.n_nodes),

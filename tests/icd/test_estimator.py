@@ -10,7 +10,7 @@ import pytest
 from sklearn.base import clone
 
 from stream_icd.bp.parameters import BpParameters
-from stream_icd.detection import Method, detect
+from stream_icd.detection import Method
 from stream_icd.errors import BadInput, BadSettings, ModelNotFound
 from stream_icd.estimator import ICD
 from stream_icd.graphs.labelled_graph import LabelledGraph
@@ -149,14 +149,13 @@ def test_a_name_that_is_no_model_lists_those_that_are() -> None:
         ICD.load("internet")
 
 
-def test_detect_and_icd_take_the_same_graphs(graph: LabelledGraph) -> None:
+def test_a_graph_may_be_given_in_any_form(graph: LabelledGraph) -> None:
     theirs = networkx.from_scipy_sparse_array(graph.adjacency)
     pairs = np.stack(graph.adjacency.nonzero())
     icd = ICD.load("gn")
     expected = icd.predict(graph.adjacency)
     for same in (theirs, pairs, graph.adjacency.toarray(), (pairs, 300)):
         assert np.array_equal(icd.predict(same), expected)
-        assert np.array_equal(detect(same, icd.model_).communities, expected)
 
 
 def test_icd_trains_and_tells_how(fitted: dict[str, ICD]) -> None:

@@ -29,7 +29,7 @@ def model(recipe: Recipe) -> Model:
 
 
 def found(model: Model, edges: NDArray[np.int64], n_nodes: int, k: int | None) -> list[int]:
-    return detect((edges, n_nodes), model, k, method="icd").communities.tolist()
+    return detect(as_adjacency((edges, n_nodes)), model, k, method="icd").communities.tolist()
 
 
 def test_isolated_nodes_are_alone_where_k_is_unknown(model: Model) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from stream_icd.detection import detect_canonical
+from stream_icd.detection import detect
 from stream_icd.graphs.labelled_graph import LabelledGraph
 from stream_icd.quality.modularity import modularity
 from stream_icd.quality.nmi import nmi
@@ -23,7 +23,7 @@ def validate(model: Model, graphs: Sequence[LabelledGraph], threads: int = 2) ->
 
 
 def _score(model: Model, graph: LabelledGraph, threads: int) -> float:
-    found = detect_canonical(
+    found = detect(
         graph.adjacency,
         model,
         graph.n_communities,
