@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import sys
-from importlib.metadata import version as installed_version
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +12,11 @@ sys.path.insert(0, str(HERE))  # for the generator of the command pages, which l
 
 from command_pages import write_command_pages  # noqa: E402
 
+from stream_icd import __version__  # noqa: E402
+
 project = "stream_icd"
 copyright = "the stream_icd authors"
-release = version = installed_version("stream-icd")
+release = version = __version__
 
 extensions = [
     "myst_nb",

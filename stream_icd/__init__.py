@@ -6,13 +6,15 @@ The names below are the public API. Each is imported on first use, so that
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from stream_icd.lazy_import import lazy_imports
 
 if TYPE_CHECKING:
     from stream_icd.communities import Communities, Labels
     from stream_icd.estimator import ICD
     from stream_icd.events import CommunityEvent, CommunityEvents
+    from stream_icd.installed import __version__ as __version__
     from stream_icd.kafka.memory.broker import memory_broker
     from stream_icd.kafka.settings import KafkaSettings
     from stream_icd.snapshot import Snapshot, Window, snapshot_from_pairs
@@ -36,7 +38,8 @@ __all__ = [
     "subscribe_node",
 ]
 
-_HOMES = {
+_MODULES = {
+    "__version__": "stream_icd.installed",
     "ICD": "stream_icd.estimator",
     "Communities": "stream_icd.communities",
     "CommunityEvent": "stream_icd.events",
@@ -53,8 +56,4 @@ _HOMES = {
     "subscribe_node": "stream_icd.subscribers.subscribe",
 }
 
-
-def __getattr__(name: str) -> object:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'stream_icd' has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name]), name)
+__getattr__ = lazy_imports(__name__, _MODULES)

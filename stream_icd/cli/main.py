@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from importlib.metadata import version
 from typing import Annotated
 
 import typer
@@ -40,7 +39,9 @@ app = typer.Typer(cls=BuiltIn, help=flowing(HELP), no_args_is_help=True)
 
 def _show_version(asked: bool) -> None:
     if asked:
-        typer.echo(f"stream-icd {version('stream-icd')}")
+        from stream_icd import __version__
+
+        typer.echo(f"stream-icd {__version__}")
         raise typer.Exit
 
 

@@ -6,8 +6,9 @@ Each name is imported when it is first used. The typer options that commands sha
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from stream_icd.lazy_import import lazy_imports
 
 if TYPE_CHECKING:
     from stream_icd.messages.outcome import Outcome, Processed, Refused
@@ -32,7 +33,7 @@ __all__ = [
     "run_worker",
 ]
 
-_HOMES = {
+_MODULES = {
     "MessageReader": "stream_icd.messages.reader",
     "Outcome": "stream_icd.messages.outcome",
     "Processed": "stream_icd.messages.outcome",
@@ -47,8 +48,4 @@ _HOMES = {
     "run_worker": "stream_icd.programs.worker",
 }
 
-
-def __getattr__(name: str) -> object:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'stream_icd.programs' has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name]), name)
+__getattr__ = lazy_imports(__name__, _MODULES)

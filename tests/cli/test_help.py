@@ -85,7 +85,7 @@ def test_indented_lines_stay_as_they_are() -> None:
     assert flowing("One\ntwo.\n\n  a  b\n  c") == "One two.\n\n  a  b\n  c"
 
 
-def test_the_version_is_told() -> None:
+def test_the_version_is_shown() -> None:
     result = CliRunner().invoke(app, ["--version"])
     assert (result.exit_code, result.output) == (0, f"stream-icd {version('stream-icd')}\n")
 

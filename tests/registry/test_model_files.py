@@ -24,6 +24,7 @@ from stream_icd.errors import (
     ModelNotFound,
     ModelTooNew,
 )
+from stream_icd.graphs.adjacency import as_adjacency
 from stream_icd.icd.recipe import Recipe
 from stream_icd.registry.model import (
     RECIPE_FILE,
@@ -190,7 +191,7 @@ def test_whatever_is_changed_in_a_model_it_is_refused_by_name_or_works(saved: Pa
     rng = random.Random(0)
     texts = [(saved / name).read_bytes() for name in (RECIPE_FILE, WEIGHTS_FILE)]
     ring = np.arange(12)
-    graph = (np.stack([ring, (ring + 1) % 12]), 12)
+    adjacency = as_adjacency((np.stack([ring, (ring + 1) % 12]), 12))
     n_refused = 0
     for _ in range(120):
         head, weights = (bytearray(text) for text in texts)
@@ -204,7 +205,7 @@ def test_whatever_is_changed_in_a_model_it_is_refused_by_name_or_works(saved: Pa
             n_refused += 1
             continue
         for method in ("bp", "icd"):
-            labels = detect(graph, model, 3, method=method).communities  # type: ignore[arg-type]
+            labels = detect(adjacency, model, 3, method=method).communities  # type: ignore[arg-type]
             assert set(labels) == {0, 1, 2}
     assert 40 < n_refused < 120
 
