@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from stream_icd.communities import Communities, Labels
     from stream_icd.estimator import ICD
     from stream_icd.events import CommunityEvent, CommunityEvents
-    from stream_icd.installed import __version__ as __version__
     from stream_icd.kafka.memory.broker import memory_broker
     from stream_icd.kafka.settings import KafkaSettings
     from stream_icd.snapshot import Snapshot, Window, snapshot_from_pairs
     from stream_icd.subscribers.subscribe import subscribe, subscribe_events, subscribe_node
     from stream_icd.tracking.node_changes import NodeChange
+    from stream_icd.version import __version__ as __version__
 
 __all__ = [
     "ICD",
@@ -39,7 +39,7 @@ __all__ = [
 ]
 
 _MODULES = {
-    "__version__": "stream_icd.installed",
+    "__version__": "stream_icd.version",
     "ICD": "stream_icd.estimator",
     "Communities": "stream_icd.communities",
     "CommunityEvent": "stream_icd.events",

@@ -39,7 +39,7 @@ app = typer.Typer(cls=BuiltIn, help=flowing(HELP), no_args_is_help=True)
 
 def _show_version(asked: bool) -> None:
     if asked:
-        from stream_icd import __version__
+        from stream_icd.version import __version__
 
         typer.echo(f"stream-icd {__version__}")
         raise typer.Exit
