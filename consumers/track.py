@@ -52,7 +52,7 @@ def main(
             help="Do not report mergers or splits of communities with fewer members than this."
         ),
     ] = 3,
-    memory: Annotated[
+    absence: Annotated[
         int, typer.Option(help="Number of windows for which an absent community keeps its id.")
     ] = 5,
     ahead: Annotated[
@@ -87,7 +87,7 @@ def main(
     from stream_icd.tracking.settings import TrackSettings
     from stream_icd.workers.track import Tracker
 
-    thresholds = TrackSettings(match, part, change, smallest, memory, parse_duration(ahead))
+    thresholds = TrackSettings(match, part, change, smallest, absence, parse_duration(ahead))
 
     def tracker(run: WorkerRun) -> dict[str, Tracker]:
         return {COMMUNITIES: Tracker(run.settings, thresholds, graph=graph)}

@@ -71,6 +71,12 @@ class Communities:
             message has none.
         bits_saved: bits per edge that these communities, or the best merger of them, save in
             describing the snapshot, 0 or more; None if the message has none.
+        community_ids: stable id of each community, `(K,)` int64, from 0: the same in all windows
+            of the graph, never used again for another community. None if the snapshot was
+            detected without memory.
+        replaced: `(m, 2)` int64, ascending: ids of earlier windows that ended with this one, each
+            with the id of the community that it is now part of, or -1 if there is none. None
+            without `community_ids`.
     """
 
     graph: str
@@ -91,9 +97,12 @@ class Communities:
     snapshot_place: str = ""
     evidence: EvidenceStrength | None = None
     bits_saved: float | None = None
+    community_ids: NDArray[np.int64] | None = None
+    replaced: NDArray[np.int64] | None = None
 
     def __post_init__(self) -> None:
         _check_assignment(self.snapshot_id, self.nodes, self.labels)
+        _check_ids(self.snapshot_id, self.n_communities, self.community_ids, self.replaced)
 
     @property
     def n_nodes(self) -> int:
@@ -109,6 +118,11 @@ class Communities:
     def sizes(self) -> NDArray[np.int64]:
         """Number of nodes of each community, `(K,)`."""
         return np.bincount(self.labels, minlength=self.n_communities)
+
+    @property
+    def ids_of_nodes(self) -> NDArray[np.int64] | None:
+        """Stable id of each node's community, `(n_nodes,)`; None without `community_ids`."""
+        return None if self.community_ids is None else self.community_ids[self.labels]
 
     def identity(self) -> tuple[str, str, str, str]:
         """The identity of a result: `(graph, snapshot_id, model, revision)`."""
@@ -136,4 +150,29 @@ def _check_assignment(snapshot_id: str, nodes: pa.Array, labels: NDArray[np.int3
         raise BadCommunities(
             f"{snapshot_id!r}: community labels run from {labels.min()} to {labels.max()}; "
             f"they must lie in 0..{len(nodes) - 1}"
+        )
+
+
+def _check_ids(
+    snapshot_id: str,
+    n_communities: int,
+    ids: NDArray[np.int64] | None,
+    replaced: NDArray[np.int64] | None,
+) -> None:
+    if (ids is None) != (replaced is None):
+        raise BadCommunities(f"{snapshot_id!r}: give community_ids and replaced both, or neither")
+    if ids is None or replaced is None:
+        return
+    if ids.shape != (n_communities,) or ids.min(initial=0) < 0 or len(np.unique(ids)) < len(ids):
+        raise BadCommunities(
+            f"{snapshot_id!r}: {n_communities} communities need one stable id each, all different "
+            f"and at least 0; there are {len(np.unique(ids))} different ones from "
+            f"{ids.min(initial=0)}, in an array of shape {ids.shape}"
+        )
+    if replaced.ndim != 2 or replaced.shape[1] != 2:
+        raise BadCommunities(f"{snapshot_id!r}: replaced has shape {replaced.shape}; need (m, 2)")
+    ended, now = replaced.T
+    if ended.min(initial=0) < 0 or (np.diff(ended) <= 0).any() or now.min(initial=0) < -1:
+        raise BadCommunities(
+            f"{snapshot_id!r}: replaced needs ascending ids from 0, each with an id from 0, or -1"
         )

@@ -24,7 +24,7 @@ from stream_icd.snapshot import Window
 from stream_icd.store import Store
 from stream_icd.wire.arrow_stream import write_table
 from stream_icd.wire.cloudevents import EventHeaders, graph_of
-from stream_icd.wire.communities import COMMUNITIES_TYPE, LABELS_TYPE
+from stream_icd.wire.communities import COMMUNITIES_TYPE, LABELS_TYPE, stable_ids
 from stream_icd.wire.limits import DEFAULT_LIMITS
 from stream_icd.wire.message import Headers, Message
 from stream_icd.wire.snapshots import SNAPSHOT_TYPE
@@ -53,6 +53,7 @@ class ArchivedWindow:
         headers: headers of the message, unchanged.
         path, row_group: where its rows are.
         schema: schema of its archived rows, as text.
+        metadata: that of the message's table, such as the stable ids of communities.
         received: when it was received; determines which revision is the newest.
     """
 
@@ -66,6 +67,7 @@ class ArchivedWindow:
     row_group: int = 0
     schema: str = ""
     received: Received = (0, 0)
+    metadata: tuple[tuple[str, str], ...] = ()
 
     @property
     def order(self) -> tuple[Any, ...]:
@@ -95,6 +97,7 @@ def describe(
         columns=tuple(table.column_names),
         headers=message.headers,
         received=received,
+        metadata=tuple((a.decode(), b.decode()) for a, b in (table.schema.metadata or {}).items()),
     )
 
 
@@ -124,6 +127,8 @@ def rows_of(noted: ArchivedWindow, table: pa.Table) -> pa.Table:
         columns["model"] = pa.repeat(pa.scalar(noted.identity.model), n)
         columns |= _evidence_columns(noted.headers, n)
     columns |= {name: table[name] for name in table.column_names}
+    if kind == "communities":
+        columns["community_id"] = _community_ids(noted, table)
     if kind == "snapshots" and "weight" not in columns:
         columns["weight"] = pa.nulls(n, pa.float64())
     return pa.table(columns)
@@ -139,12 +144,24 @@ def _evidence_columns(headers: Headers, n: int) -> dict[str, pa.Array]:
     }
 
 
-def _with_evidence(noted: ArchivedWindow, rows: pa.Table) -> pa.Table:
+def _community_ids(noted: ArchivedWindow, table: pa.Table) -> pa.Array:
+    """Return the stable id of each node's community; null if the result has none."""
+    ids = stable_ids({key.encode(): value.encode() for key, value in noted.metadata})
+    if ids is None:
+        return pa.nulls(table.num_rows, pa.int64())
+    return pa.array(ids[table["community"].to_numpy()])
+
+
+def _with_later_columns(noted: ArchivedWindow, rows: pa.Table) -> pa.Table:
     """Add the columns that files of earlier versions lack."""
-    if noted.partition.kind == "communities" and "evidence" not in rows.column_names:
+    if noted.partition.kind != "communities":
+        return rows
+    if "evidence" not in rows.column_names:
         after = rows.column_names.index("model") + 1
         for name, column in reversed(_evidence_columns(noted.headers, rows.num_rows).items()):
             rows = rows.add_column(after, name, column)
+    if "community_id" not in rows.column_names:
+        rows = rows.append_column("community_id", _community_ids(noted, rows))
     return rows
 
 
@@ -195,7 +212,7 @@ def read_rows(store: Store, noted: ArchivedWindow) -> pa.Table:
     try:
         with store.open(noted.path) as file:
             rows = pq.ParquetFile(file).read_row_group(noted.row_group)
-            return _with_evidence(noted, rows.replace_schema_metadata(None))
+            return _with_later_columns(noted, rows.replace_schema_metadata(None))
     except (FileNotFoundError, MemoryError):
         raise
     except (pa.ArrowException, OSError) as error:
@@ -206,7 +223,9 @@ def message_of(noted: ArchivedWindow, rows: pa.Table) -> Message:
     """Return the archived message; its value is encoded as by `encode_snapshot` and others."""
     return Message(
         key=noted.partition.graph.encode(),
-        value=write_table(rows.select(list(noted.columns))),
+        value=write_table(
+            rows.select(list(noted.columns)).replace_schema_metadata(dict(noted.metadata) or None)
+        ),
         headers=noted.headers,
     )
 
@@ -226,6 +245,7 @@ def _to_json(noted: ArchivedWindow) -> dict[str, Any]:
         "headers": [
             [name, value.decode("utf-8", "surrogateescape")] for name, value in noted.headers
         ],
+        "metadata": dict(noted.metadata),
     }
 
 
@@ -246,4 +266,5 @@ def _from_json(one: dict[str, Any], path: str, row_group: int, schema: str) -> A
         row_group=row_group,
         schema=schema,
         received=cast(Received, tuple(one.get("received", (0, 0)))),
+        metadata=tuple(one.get("metadata", {}).items()),
     )

@@ -62,12 +62,12 @@ class Identities:
 
 
 def compare(
-    before: CommunityEvents, window: Window, partition: Partition, away: int, memory: int
+    before: CommunityEvents, window: Window, partition: Partition, away: int, absence: int
 ) -> Front:
-    """Compare the window `before` with `partition`; beyond memory they share nothing."""
+    """Compare the window `before` with `partition`; beyond `absence` windows they share nothing."""
     old = by_name(before.nodes, before.communities)
     gap = max(away, missed_windows(before.window, window))
-    between = overlaps(old, partition) if gap <= memory else no_overlaps(old, partition)
+    between = overlaps(old, partition) if gap <= absence else no_overlaps(old, partition)
     return Front(old, between, gap)
 
 
@@ -93,7 +93,7 @@ def identify(
     for steps, earlier in enumerate(reversed(recent[:-1]), start=1):
         if (known.ids != NOBODY).all():
             break
-        older = compare(earlier, window, partition, steps, settings.memory)
+        older = compare(earlier, window, partition, steps, settings.absence)
         partners = match(_only_unknown(older, known, seen), settings.match)
         known.reappeared[partners != NOBODY] = True
         _recognise(known, older, partners)

@@ -21,7 +21,7 @@ class TrackSettings:
         change: report growth or shrinkage when the size changes by at least this fraction.
         smallest: do not report mergers or splits of communities smaller than this: they are too
             small to tell an event from chance.
-        memory: number of windows for which an absent identity is kept, whether windows or the
+        absence: number of windows for which an absent identity is kept, whether windows or the
             community are missing.
         ahead: a window that ends further ahead of the clock than this is refused.
     """
@@ -30,7 +30,7 @@ class TrackSettings:
     part: float = 0.5
     change: float = 0.1
     smallest: int = 3
-    memory: int = 5
+    absence: int = 5
     ahead: timedelta = AHEAD
 
     def __post_init__(self) -> None:
@@ -38,7 +38,7 @@ class TrackSettings:
         self._check("part", 0.5 <= self.part <= 1, "at least 0.5 and at most 1")
         self._check("change", self.change > 0, "above 0")
         self._check("smallest", self.smallest >= 1, "at least 1")
-        self._check("memory", self.memory >= 0, "at least 0")
+        self._check("absence", self.absence >= 0, "at least 0")
         self._check("ahead", self.ahead >= timedelta(0), "at least 0")
 
     def _check(self, name: str, good: bool, rule: str) -> None:

@@ -33,7 +33,7 @@ def track(
     - Another revision of the last window (its snapshot was corrected, or detected with another K or
       seed) replaces it: the result is as if the older revision had never existed, ids included. A
       correction of an older window is late, because later windows are already tracked.
-    - Up to `settings.memory` missing windows are bridged; after more, all earlier communities have
+    - Up to `settings.absence` missing windows are bridged; after more, all earlier communities have
       died and all present ones are born.
     - A change of model does not affect the matching; `model_before` reports it.
 
@@ -55,7 +55,7 @@ def track(
         known.ids[:] = start + np.arange(partition.n_communities)
         events = first_events(known, partition)
     else:
-        front = compare(last, found.window, partition, 0, settings.memory)
+        front = compare(last, found.window, partition, 0, settings.absence)
         known = identify(front, recent, found.window, partition, settings)
         events = events_between(front, known, partition, settings)
     return CommunityEvents(
@@ -90,11 +90,11 @@ def remember(
 ) -> tuple[CommunityEvents, ...]:
     """Return `recent` for the next window: add `tracked`, unless late, and drop old windows.
 
-    It keeps one window more than `settings.memory`, in case the last one is revised.
+    It keeps one window more than `settings.absence`, in case the last one is revised.
     """
     if tracked.late:
         return tuple(recent)
-    return (*without_revised(recent, tracked), tracked)[-(settings.memory + 2) :]
+    return (*without_revised(recent, tracked), tracked)[-(settings.absence + 2) :]
 
 
 def without_revised(

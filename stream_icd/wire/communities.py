@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import base64
+from collections.abc import Mapping
 from typing import cast, get_args
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from stream_icd.communities import STAGES, Communities, EvidenceStrength, Labels
 from stream_icd.errors import BadCommunities, BadInput
@@ -26,6 +29,8 @@ from stream_icd.wire.message import Headers, Message
 COMMUNITIES_TYPE = "stream_icd.communities.v1"
 LABELS_TYPE = "stream_icd.labels.v1"
 COLUMNS = {"node": True, "community": True}
+IDS, REPLACED = b"icd_community_ids", b"icd_replaced"
+"""Keys in the metadata of the table's schema, which readers of earlier versions ignore."""
 
 
 def encode_communities(communities: Communities) -> Message:
@@ -51,11 +56,8 @@ def encode_communities(communities: Communities) -> Message:
         time=communities.window.end,
         extra=extra,
     )
-    return Message(
-        key=communities.graph.encode(),
-        value=write_table(_node_table(communities.nodes, communities.labels)),
-        headers=headers,
-    )
+    table = _with_ids(_node_table(communities.nodes, communities.labels), communities)
+    return Message(key=communities.graph.encode(), value=write_table(table), headers=headers)
 
 
 def decode_communities(
@@ -69,7 +71,7 @@ def decode_communities(
     """
     with refusing(BadCommunities, "the message cannot be read"):
         fields = EventHeaders(headers, COMMUNITIES_TYPE, limits, BadCommunities)
-        nodes, labels = _read_nodes(value, limits, BadCommunities)
+        nodes, labels, metadata = _read_nodes(value, limits, BadCommunities)
         communities = Communities(
             graph=graph_of(key, limits, BadCommunities),
             snapshot_id=fields.text("icd_snapshot_id"),
@@ -89,6 +91,8 @@ def decode_communities(
             snapshot_place=fields.optional("icd_snapshot_place") or "",
             evidence=_read_evidence(fields),
             bits_saved=_read_bits_saved(fields),
+            community_ids=stable_ids(metadata),
+            replaced=_read_replaced(metadata),
         )
         if communities.n_communities != fields.count("icd_k"):
             raise BadCommunities(
@@ -162,7 +166,7 @@ def decode_labels(
     """
     with refusing(BadCommunities, "the message cannot be read"):
         fields = EventHeaders(headers, LABELS_TYPE, limits, BadCommunities)
-        nodes, labels = _read_nodes(value, limits, BadCommunities)
+        nodes, labels, _ = _read_nodes(value, limits, BadCommunities)
         return Labels(
             graph=graph_of(key, limits, BadCommunities),
             snapshot_id=fields.text("icd_snapshot_id"),
@@ -177,9 +181,47 @@ def _node_table(nodes: pa.Array, labels: np.ndarray) -> pa.Table:
     return pa.table({"node": nodes, "community": pa.array(labels, pa.int32())})
 
 
+def _with_ids(table: pa.Table, communities: Communities) -> pa.Table:
+    """Return the table with the stable ids in its metadata, if there are any."""
+    if communities.community_ids is None or communities.replaced is None:
+        return table
+    return table.replace_schema_metadata(
+        {IDS: _as_text(communities.community_ids), REPLACED: _as_text(communities.replaced)}
+    )
+
+
+def stable_ids(metadata: Mapping[bytes, bytes]) -> NDArray[np.int64] | None:
+    """Return the stable id of each community from the metadata of the table's schema, if any.
+
+    Raises:
+        BadCommunities: the value is not base64 of integers.
+    """
+    return _integers(metadata, IDS)
+
+
+def _read_replaced(metadata: Mapping[bytes, bytes]) -> NDArray[np.int64] | None:
+    integers = _integers(metadata, REPLACED)
+    if integers is not None and len(integers) % 2:
+        raise BadCommunities(f"the metadata {REPLACED.decode()} is not base64 of pairs of int64")
+    return None if integers is None else integers.reshape(-1, 2)
+
+
+def _as_text(integers: NDArray[np.int64]) -> bytes:
+    """Return integers as base64 of their bytes, 8 each, little-endian, row by row."""
+    return base64.b64encode(np.ascontiguousarray(integers, "<i8").tobytes())
+
+
+def _integers(metadata: Mapping[bytes, bytes], key: bytes) -> NDArray[np.int64] | None:
+    if key not in metadata:
+        return None
+    with refusing(BadCommunities, f"the metadata {key.decode()} is not base64 of int64"):
+        found = np.frombuffer(base64.b64decode(metadata[key], validate=True), "<i8")
+        return found.astype(np.int64)
+
+
 def _read_nodes(
     value: bytes | None, limits: Limits, error: type[BadInput]
-) -> tuple[pa.Array, np.ndarray]:
+) -> tuple[pa.Array, np.ndarray, Mapping[bytes, bytes]]:
     if not value:
         raise error("the message has no value; an Arrow table of nodes was expected")
     table = read_table(value, COLUMNS, limits, error).combine_chunks()
@@ -191,7 +233,7 @@ def _read_nodes(
     nodes = table["node"].combine_chunks()
     if not _differ(nodes):
         raise error("a node is in the table more than once; list each node of the snapshot once")
-    return nodes, table["community"].to_numpy()
+    return nodes, table["community"].to_numpy(), table.schema.metadata or {}
 
 
 def _differ(nodes: pa.Array) -> bool:

@@ -62,7 +62,7 @@ class Tracker(Step):
         self._topic = topic
         self._reader = reader or MessageReader()
         self._clock = clock
-        self._memory = EventsTopic(kafka, topic, graph, self._settings.memory + 2, self._reader)
+        self._memory = EventsTopic(kafka, topic, graph, self._settings.absence + 2, self._reader)
         self._recent = PerGraph[Recent]()
         self._seen = SeenResults()
         self._seen_in_batch = SeenResults(self._seen)

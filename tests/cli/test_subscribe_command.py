@@ -45,6 +45,8 @@ def publish_result(broker: Broker, graph: str, number: int) -> None:
         detected_at=START,
         evidence="weak",
         bits_saved=0.125,
+        community_ids=np.array([100 + number, 7]),
+        replaced=np.empty((0, 2), np.int64),
     )
     message = encode_communities(result)
     create_topics(broker.settings())
@@ -104,6 +106,7 @@ def test_arrow_is_one_stream_with_a_row_a_node(embedded: Broker, graph: str) -> 
     assert table.num_rows == 9
     assert table["node"].to_pylist()[:3] == ["a", "b", "c"]
     assert table["community"].to_pylist()[:3] == [0, 1, 0]
+    assert table["community_id"].to_pylist()[-3:] == [102, 7, 102]
     assert (table["evidence"][0].as_py(), table["bits_saved"][0].as_py()) == ("weak", 0.125)
     assert set(table["snapshot_id"].to_pylist()) == {f"{graph}/{i}" for i in range(3)}
 

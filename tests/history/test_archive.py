@@ -7,9 +7,11 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
@@ -28,6 +30,7 @@ from stream_icd.history.archive import (
     Selection,
     read_message,
     read_snapshot,
+    read_window,
     windows,
 )
 from stream_icd.snapshot import Snapshot
@@ -72,6 +75,27 @@ def test_communities_and_labels_come_out_as_the_same_messages(
     for kind, message in (("communities", found), ("labels", known)):
         (noted,) = windows(store, Selection(kind))  # type: ignore[arg-type]
         assert read_message(store, noted) == message
+
+
+def test_stable_ids_are_archived_and_are_a_column_of_the_rows(
+    store: Store, snapshot: MakeSnapshot, communities: Callable[..., Communities]
+) -> None:
+    one = replace(
+        communities(snapshot(0)),
+        community_ids=np.array([9, 4, 7]),
+        replaced=np.array([[3, 4], [5, -1]]),
+    )
+    message = encode_communities(one)
+    Archive(store).add("communities", message)
+    (noted,) = windows(store, Selection("communities"))
+    assert read_message(store, noted) == message
+    assert one.ids_of_nodes is not None
+    assert read_window(store, noted)["community_id"].to_pylist() == one.ids_of_nodes.tolist()
+    without = encode_communities(communities(snapshot(1)))
+    Archive(store).add("communities", without)
+    noted = list(windows(store, Selection("communities")))[1]
+    assert read_message(store, noted) == without
+    assert read_window(store, noted)["community_id"].null_count == one.n_nodes
 
 
 def test_headers_of_others_survive_whatever_their_bytes(

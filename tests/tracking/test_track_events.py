@@ -149,8 +149,8 @@ def test_what_it_was_before_it_was_seen_last_does_not_count(window, follow) -> N
 def test_what_is_away_for_too_long_is_forgotten(window: MakeWindow, follow: Follow) -> None:
     apart, together = groups(10, 8), groups(18)
     hours = [window(0, apart), *(window(i, together) for i in range(1, 4)), window(4, apart)]
-    assert follow(hours, TrackSettings(memory=3))[-1].events[1].community == 1
-    last = follow(hours, TrackSettings(memory=2))[-1]
+    assert follow(hours, TrackSettings(absence=3))[-1].events[1].community == 1
+    last = follow(hours, TrackSettings(absence=2))[-1]
     assert last.events[1].community == 2, "an id is never given a second time"
 
 
@@ -162,7 +162,7 @@ def test_missing_windows_are_bridged_and_counted(window: MakeWindow, follow: Fol
 
 
 def test_after_too_many_missing_windows_everybody_has_died(window, follow) -> None:
-    _, second = follow([window(0, groups(5, 5)), window(4, groups(5, 5))], TrackSettings(memory=2))
+    _, second = follow([window(0, groups(5, 5)), window(4, groups(5, 5))], TrackSettings(absence=2))
     assert told(second) == [("born", 2), ("born", 3), ("died", 0), ("died", 1)]
 
 
@@ -198,7 +198,7 @@ def test_the_community_of_a_node(window: MakeWindow, follow: Follow) -> None:
 
 @pytest.mark.parametrize(
     "wrong", [{"match": 0}, {"match": 1.1}, {"part": 0.4}, {"part": 1.1}, {"change": 0},
-              {"smallest": 0}, {"memory": -1}], ids=str,
+              {"smallest": 0}, {"absence": -1}], ids=str,
 )  # fmt: skip
 def test_settings_that_cannot_be_are_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(BadSettings, match=f"{next(iter(wrong))}="):

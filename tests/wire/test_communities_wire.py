@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 from dataclasses import replace
 from datetime import UTC, datetime
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -55,6 +57,70 @@ def test_what_is_found_is_what_is_read(labels: list[int], named: bool) -> None:
                  "milliseconds", "detected_at", "n_communities", "n_edges",
                  "evidence", "bits_saved"):  # fmt: skip
         assert getattr(got, name) == getattr(sent, name)
+
+
+@given(st.data())
+def test_stable_ids_survive_the_wire(data: st.DataObject) -> None:
+    k = data.draw(st.integers(1, 12))
+    big = st.integers(0, 2**63 - 1)
+    ids = data.draw(st.lists(big, min_size=k, max_size=k, unique=True))
+    ended = sorted(data.draw(st.sets(big, max_size=5)))
+    now = [data.draw(st.integers(-1, 2**63 - 1)) for _ in ended]
+    replaced = np.array([ended, now], np.int64).T.reshape(-1, 2)
+    sent = replace(
+        communities([*range(k), 0]), community_ids=np.array(ids, np.int64), replaced=replaced
+    )
+    message = encode_communities(sent)
+    got = decode_communities(message.key, message.value, message.headers)
+    assert got.community_ids is not None
+    assert got.replaced is not None
+    assert (got.community_ids.tolist(), got.replaced.tolist()) == (ids, replaced.tolist())
+    assert got.ids_of_nodes is not None
+    assert got.ids_of_nodes.tolist() == [*ids, ids[0]]
+
+
+def test_stable_ids_change_neither_columns_nor_headers() -> None:
+    """A reader of an earlier version, which knows columns and headers, reads the same."""
+    plain = communities([0, 1])
+    named = replace(
+        plain, community_ids=np.array([7, 3]), replaced=np.array([[4, 3], [5, -1]], np.int64)
+    )
+    one, other = encode_communities(plain), encode_communities(named)
+    assert one.headers == other.headers
+    tables = [pa.ipc.open_stream(message.value).read_all() for message in (one, other)]
+    assert tables[0].equals(tables[1])
+    got = decode_communities(one.key, one.value, one.headers)
+    assert (got.community_ids, got.replaced) == (None, None)
+
+
+BAD_IDS: dict[str, tuple[dict[str, Any], str]] = {
+    "no base64": ({"icd_community_ids": "???"}, "icd_community_ids is not base64 of int64"),
+    "half an integer": ({"icd_community_ids": "AAAA"}, "icd_community_ids is not base64 of int64"),
+    "too few": ({"icd_community_ids": [4]}, "2 communities need one stable id each"),
+    "the same twice": ({"icd_community_ids": [4, 4]}, "there are 1 different ones"),
+    "below 0": ({"icd_community_ids": [4, -1]}, "different ones from -1"),
+    "half a pair": ({"icd_replaced": [4]}, "icd_replaced is not base64 of pairs"),
+    "not ascending": ({"icd_replaced": [4, 0, 4, 1]}, "replaced needs ascending ids"),
+    "into nothing known": ({"icd_replaced": [4, -2]}, "replaced needs ascending ids"),
+    "ids alone": ({"icd_replaced": None}, "both, or neither"),
+}
+
+
+@pytest.mark.parametrize("name", BAD_IDS)
+def test_wrong_stable_ids_are_refused(name: str) -> None:
+    wrong, reason = BAD_IDS[name]
+    message = encode_communities(communities([0, 1]))
+    good: dict[str, Any] = {"icd_community_ids": [4, 5], "icd_replaced": []}
+    metadata = {
+        key: value
+        if isinstance(value, str)
+        else base64.b64encode(np.array(value, np.int64).tobytes()).decode()
+        for key, value in (good | wrong).items()
+        if value is not None
+    }
+    table = pa.ipc.open_stream(message.value).read_all().replace_schema_metadata(metadata)
+    with pytest.raises(BadCommunities, match=reason):
+        decode_communities(message.key, write_table(table), message.headers)
 
 
 def test_results_of_earlier_versions_say_nothing_of_evidence() -> None:

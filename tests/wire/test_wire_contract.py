@@ -70,6 +70,8 @@ COMMUNITIES = encode_communities(
         snapshot_place="0@7",
         evidence="strong",
         bits_saved=1.5e-9,
+        community_ids=np.array([4, 2]),
+        replaced=np.array([[3, 4]]),
     )
 )
 KNOWN = encode_labels(Labels("g", "g/1", DAY, NODES, LABELS, source="s"))
@@ -232,6 +234,13 @@ def test_columns_are_those_of_the_tables(name: str) -> None:
     )
     columns = set(pa.ipc.open_stream(MESSAGES[name][0].value).schema.names)
     assert columns <= set(rows_under(heading)) <= columns | {"weight"}
+
+
+def test_the_metadata_of_tables_is_documented() -> None:
+    for message, _ in MESSAGES.values():
+        metadata = pa.ipc.open_stream(message.value).schema.metadata or {}
+        documented = set(rows_under("this metadata:\n")) if metadata else set()
+        assert {key.decode() for key in metadata} == documented
 
 
 def test_the_types_of_event_columns_are_those_documented() -> None:

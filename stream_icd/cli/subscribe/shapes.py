@@ -63,15 +63,19 @@ def _communities_document(one: Communities) -> dict[str, Any]:
         "detected_at": one.detected_at.isoformat(),
         "nodes": one.nodes.to_pylist(),
         "communities": one.labels.tolist(),
+        "community_ids": None if one.community_ids is None else one.community_ids.tolist(),
+        "replaced": None if one.replaced is None else one.replaced.tolist(),
     }
 
 
 def _communities_table(one: Communities) -> pa.Table:
+    ids = one.ids_of_nodes
     columns = {
         "evidence": pa.repeat(pa.scalar(one.evidence, pa.string()), one.n_nodes),
         "bits_saved": pa.repeat(pa.scalar(one.bits_saved, pa.float64()), one.n_nodes),
         "node": one.nodes,
         "community": pa.array(one.labels),
+        "community_id": pa.nulls(one.n_nodes, pa.int64()) if ids is None else pa.array(ids),
     }
     return pa.table({**_columns(one, one.n_nodes), **columns})
 
