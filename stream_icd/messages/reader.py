@@ -45,8 +45,3 @@ class MessageReader:
         """
         whole = self.whole(record)
         return decode(whole.key, whole.value, whole.headers, self.limits)
-
-
-def reader_of(claims: ClaimSettings | None, limits: Limits | None) -> MessageReader:
-    """Return a reader with these settings; None: from the environment."""
-    return MessageReader(claims or ClaimSettings(), limits or Limits())

@@ -1,23 +1,46 @@
-"""The options that all subscriptions share."""
+"""The options that all subscriptions share: as keywords of a call, and checked."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Literal
+from typing import Literal, TypedDict
 
 from stream_icd.errors import BadInput, BadSettings
 from stream_icd.kafka.record import Record
 from stream_icd.kafka.settings import KafkaSettings
+from stream_icd.messages.claim_settings import ClaimSettings
 from stream_icd.messages.reader import MessageReader
+from stream_icd.suggest import did_you_mean
 from stream_icd.tracking.gaps import Gap
+from stream_icd.wire.limits import Limits
 
 Start = Literal["beginning", "latest"] | datetime
 Until = Literal["forever", "end"]
 Revisions = Literal["newest", "all"]
 OnBad = Callable[[Record, BadInput], None]
 OnGap = Callable[[Gap], None]
+
+
+class SubscribeOptions(TypedDict, total=False):
+    """The keyword arguments that all subscribe functions take; `subscribe` explains them.
+
+    None is the same as leaving one out.
+    """
+
+    model: str | None
+    start: Start | None
+    until: Until | None
+    limit: int | None
+    group: str | None
+    revisions: Revisions | None
+    settings: KafkaSettings | None
+    topic: str | None
+    limits: Limits | None
+    claims: ClaimSettings | None
+    on_bad: OnBad | None
+    on_gap: OnGap | None
 
 
 def log_bad(record: Record, error: BadInput) -> None:
@@ -42,7 +65,7 @@ def log_gap(gap: Gap) -> None:
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """Which results to read, from where, and how to report errors; see `subscribe`.
+    """Which results to read, from where, and how to report errors; see `read_options`.
 
     Raises:
         BadSettings: the options exclude each other.
@@ -76,3 +99,34 @@ class ReadOptions:
             return True
         version = dict(record.headers).get("icd_model", b"").decode(errors="replace")
         return self.model in (version, version.rpartition("@")[0])
+
+
+def read_options(graph: str | None, topic: str, given: SubscribeOptions) -> ReadOptions:
+    """Return the keyword arguments of a subscriber with their defaults, checked.
+
+    topic: the default topic.
+
+    Raises:
+        TypeError: there is no such keyword.
+        BadSettings: the options exclude each other, or a setting in the environment is wrong.
+    """
+    known = SubscribeOptions.__annotations__
+    if unknown := given.keys() - known:
+        name = min(unknown)
+        raise TypeError(f"subscribe functions have no argument {name!r}{did_you_mean(name, known)}")
+    return ReadOptions(
+        topic=given.get("topic") or topic,
+        graph=graph,
+        model=given.get("model"),
+        start=given.get("start"),
+        until=given.get("until") or "forever",
+        limit=given.get("limit"),
+        group=given.get("group"),
+        revisions=given.get("revisions") or "newest",
+        settings=given.get("settings") or KafkaSettings(),
+        reader=MessageReader(
+            given.get("claims") or ClaimSettings(), given.get("limits") or Limits()
+        ),
+        on_bad=given.get("on_bad") or log_bad,
+        on_gap=given.get("on_gap") or log_gap,
+    )

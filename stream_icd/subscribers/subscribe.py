@@ -4,47 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from dataclasses import replace
+from typing import Unpack
 
 from stream_icd.communities import Communities
 from stream_icd.errors import BadSettings
 from stream_icd.events import KINDS, CommunityEvents
-from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import COMMUNITIES, EVENTS
-from stream_icd.messages.claim_settings import ClaimSettings
-from stream_icd.messages.reader import reader_of
 from stream_icd.subscribers.following import following
-from stream_icd.subscribers.read_options import (
-    OnBad,
-    OnGap,
-    ReadOptions,
-    Revisions,
-    Start,
-    Until,
-    log_bad,
-    log_gap,
-)
+from stream_icd.subscribers.read_options import SubscribeOptions, read_options
 from stream_icd.subscribers.subscription import Subscription
 from stream_icd.tracking.node_changes import NodeChange, node_changes
 from stream_icd.wire.communities import decode_communities
 from stream_icd.wire.events import decode_events
-from stream_icd.wire.limits import Limits
 
 
 def subscribe(
     graph: str | None = None,
-    *,
-    model: str | None = None,
-    start: Start | None = None,
-    until: Until = "forever",
-    limit: int | None = None,
-    group: str | None = None,
-    revisions: Revisions = "newest",
-    settings: KafkaSettings | None = None,
-    topic: str = COMMUNITIES,
-    limits: Limits | None = None,
-    claims: ClaimSettings | None = None,
-    on_bad: OnBad | None = None,
-    on_gap: OnGap | None = None,
+    **options: Unpack[SubscribeOptions],
 ) -> Subscription[Communities]:
     """Yield the communities that detectors publish, each result once.
 
@@ -89,21 +65,7 @@ def subscribe(
 
         In asynchronous programs: `async for communities in subscribe("as733"): …`
     """
-    options = ReadOptions(
-        topic,
-        graph,
-        model,
-        start,
-        until,
-        limit,
-        group,
-        revisions,
-        settings or KafkaSettings(),
-        reader_of(claims, limits),
-        on_bad or log_bad,
-        on_gap or log_gap,
-    )
-    return following(options, decode_communities, iter)
+    return following(read_options(graph, COMMUNITIES, options), decode_communities, iter)
 
 
 def subscribe_events(
@@ -111,18 +73,7 @@ def subscribe_events(
     *,
     community: int | None = None,
     event: str | Collection[str] | None = None,
-    model: str | None = None,
-    start: Start | None = None,
-    until: Until = "forever",
-    limit: int | None = None,
-    group: str | None = None,
-    revisions: Revisions = "newest",
-    settings: KafkaSettings | None = None,
-    topic: str = EVENTS,
-    limits: Limits | None = None,
-    claims: ClaimSettings | None = None,
-    on_bad: OnBad | None = None,
-    on_gap: OnGap | None = None,
+    **options: Unpack[SubscribeOptions],
 ) -> Subscription[CommunityEvents]:
     """Yield the lifecycle events that trackers publish, each snapshot once.
 
@@ -130,7 +81,7 @@ def subscribe_events(
         community: only events of the community with this stable id.
         event: only events of this kind, or of these kinds.
 
-    The other arguments are those of `subscribe`.
+    The other keyword arguments are those of `subscribe`.
 
     With a filter, `events` holds only matching events, and snapshots without any are left out.
     `nodes` and `communities` are always complete.
@@ -145,22 +96,8 @@ def subscribe_events(
         ```
     """
     kinds = _kinds(event)
-    options = ReadOptions(
-        topic,
-        graph,
-        model,
-        start,
-        until,
-        limit,
-        group,
-        revisions,
-        settings or KafkaSettings(),
-        reader_of(claims, limits),
-        on_bad or log_bad,
-        on_gap or log_gap,
-    )
     return following(
-        options,
+        read_options(graph, EVENTS, options),
         decode_events,
         lambda found: _filtered(found, community, kinds),
         community=community,
@@ -171,19 +108,7 @@ def subscribe_events(
 def subscribe_node(
     node: int | str,
     graph: str | None = None,
-    *,
-    model: str | None = None,
-    start: Start | None = None,
-    until: Until = "forever",
-    limit: int | None = None,
-    group: str | None = None,
-    revisions: Revisions = "newest",
-    settings: KafkaSettings | None = None,
-    topic: str = EVENTS,
-    limits: Limits | None = None,
-    claims: ClaimSettings | None = None,
-    on_bad: OnBad | None = None,
-    on_gap: OnGap | None = None,
+    **options: Unpack[SubscribeOptions],
 ) -> Subscription[NodeChange]:
     """Yield the first community of a node, then each change: to another community, or to none.
 
@@ -192,7 +117,7 @@ def subscribe_node(
     Args:
         node: the source's own id of the node, such as 701; integers may be given as text.
 
-    The other arguments are those of `subscribe`.
+    The keyword arguments are those of `subscribe`.
 
     Example:
         ```python
@@ -202,21 +127,12 @@ def subscribe_node(
             print(f"AS {change.node} left community {change.before} for {change.after}")
         ```
     """
-    options = ReadOptions(
-        topic,
-        graph,
-        model,
-        start,
-        until,
-        limit,
-        group,
-        revisions,
-        settings or KafkaSettings(),
-        reader_of(claims, limits),
-        on_bad or log_bad,
-        on_gap or log_gap,
+    return following(
+        read_options(graph, EVENTS, options),
+        decode_events,
+        lambda found: node_changes(found, node),
+        node=node,
     )
-    return following(options, decode_events, lambda found: node_changes(found, node), node=node)
 
 
 def _kinds(event: str | Collection[str] | None) -> frozenset[str] | None:

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from stream_icd import subscribe, subscribe_events, subscribe_node
+from stream_icd import SubscribeOptions, subscribe, subscribe_events, subscribe_node
 from stream_icd.errors import BadSettings, TopicMissing
 from stream_icd.events import CommunityEvents
 from stream_icd.kafka.port.topic import TopicSpec
@@ -19,6 +19,7 @@ from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.topics import create_topics
 from stream_icd.snapshot import Window
 from stream_icd.subscribers.group_reader import LOOK_EVERY_S, group_of, open_group_reader
+from stream_icd.subscribers.read_options import read_options
 from stream_icd.tracking.gaps import Gap
 from stream_icd.wire.events import encode_events
 from testbed.brokers import Broker
@@ -97,6 +98,18 @@ def test_a_record_in_hand_can_be_acknowledged_after_the_stop(
 
     assert read(2) == [b"0", b"1"]
     assert read(1) == [b"2"]
+
+
+def test_a_misspelt_argument_is_refused_when_called() -> None:
+    with pytest.raises(TypeError, match="no argument 'modle'; did you mean model?"):
+        subscribe(modle="as")  # type: ignore[call-arg]
+
+
+def test_an_argument_of_none_is_as_if_left_out(memory: Broker) -> None:
+    given = dict.fromkeys(SubscribeOptions.__annotations__) | {"settings": memory.settings()}
+    without = read_options("g", "t", {"settings": memory.settings()})
+    assert read_options("g", "t", given) == without  # type: ignore[arg-type]
+    assert (without.topic, without.until, without.revisions) == ("t", "forever", "newest")
 
 
 def test_a_group_shares_and_a_reader_without_one_gets_everything(
@@ -213,7 +226,7 @@ def events_topic(memory: Broker, topic_name: str) -> str:
 
 
 @pytest.fixture
-def options(memory: Broker, events_topic: str) -> dict[str, object]:
+def options(memory: Broker, events_topic: str) -> SubscribeOptions:
     settings = memory.settings()
     return {"start": "beginning", "until": "end", "settings": settings, "topic": events_topic}
 
@@ -222,38 +235,38 @@ def summary(found: list[CommunityEvents]) -> list[tuple[str, list[tuple[str, int
     return [(one.snapshot_id, [(e.kind, e.community) for e in one.events]) for one in found]
 
 
-def test_events_come_once_and_the_late_window_is_said(options: dict[str, object]) -> None:
-    found = list(subscribe_events("g", **options))  # type: ignore[arg-type]
+def test_events_come_once_and_the_late_window_is_said(options: SubscribeOptions) -> None:
+    found = list(subscribe_events("g", **options))
     assert [one.snapshot_id for one in found] == ["g/0", "g/1", "g/2", "g/3", "g/4", "g/0"]
     assert [one.late for one in found] == [False] * 5 + [True]
 
 
-def test_events_of_a_kind_and_of_a_community(options: dict[str, object]) -> None:
-    mergers = list(subscribe_events(event="merged", **options))  # type: ignore[arg-type]
+def test_events_of_a_kind_and_of_a_community(options: SubscribeOptions) -> None:
+    mergers = list(subscribe_events(event="merged", **options))
     assert summary(mergers) == [("g/2", [("merged", 0)])]
     assert mergers[0].communities.tolist() == [0] * 18
-    both = subscribe_events(event={"merged", "split"}, limit=2, **options)  # type: ignore[arg-type]
+    both = subscribe_events(event={"merged", "split"}, limit=2, **options)
     assert summary(list(both)) == [("g/2", [("merged", 0)]), ("g/4", [("split", 0)])]
-    one = subscribe_events(community=1, **options)  # type: ignore[arg-type]
+    one = subscribe_events(community=1, **options)
     assert summary(list(one)) == [
         ("g/0", [("born", 1)]), ("g/1", [("continued", 1)]), ("g/2", [("merged", 0)]),
         ("g/4", [("split", 0), ("born", 1)]),
     ]  # fmt: skip
-    assert list(subscribe_events("other", event="merged", **options)) == []  # type: ignore[arg-type]
+    assert list(subscribe_events("other", event="merged", **options)) == []
     with pytest.raises(BadSettings, match="unknown event 'eaten': choose from born, grown"):
-        subscribe_events(event="eaten", **options)  # type: ignore[arg-type]
+        subscribe_events(event="eaten", **options)
 
 
 @pytest.mark.parametrize("node", [12, "12"])
 def test_a_node_is_followed_from_community_to_community(
-    node: int | str, options: dict[str, object]
+    node: int | str, options: SubscribeOptions
 ) -> None:
-    changes = list(subscribe_node(node, "g", **options))  # type: ignore[arg-type]
+    changes = list(subscribe_node(node, "g", **options))
     assert [(one.snapshot_id, one.before, one.after) for one in changes] == [
         ("g/0", None, 1), ("g/2", 1, 0), ("g/4", 0, 1)]  # fmt: skip
     assert [event.kind for event in changes[1].events] == ["merged"]
-    assert list(subscribe_node(99, "g", **options)) == []  # type: ignore[arg-type]
-    stays = subscribe_node(3, "g", **options)  # type: ignore[arg-type]
+    assert list(subscribe_node(99, "g", **options)) == []
+    stays = subscribe_node(3, "g", **options)
     assert [(one.before, one.after) for one in stays] == [(None, 0)]
 
 

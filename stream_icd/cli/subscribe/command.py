@@ -18,6 +18,7 @@ from stream_icd.programs.options import BootstrapServers, kafka_settings
 
 if TYPE_CHECKING:
     from stream_icd.cli.subscribe.shapes import Shape
+    from stream_icd.subscribers.read_options import SubscribeOptions
     from stream_icd.subscribers.subscription import Subscription
     from stream_icd.tracking.gaps import Gap
 
@@ -159,7 +160,7 @@ def subscribe(
     settings = kafka_settings(bootstrap_servers)
     topic = EVENTS if node is not None or events or event or community is not None else COMMUNITIES
     nothing_there = Emptiness(settings, topic, graph)
-    options: dict[str, Any] = {
+    options: SubscribeOptions = {
         "model": model,
         "revisions": revisions,
         "start": None if start is None else formats.parse_start(start),
