@@ -22,7 +22,9 @@ StreamIcdError
 │   ├── ModelNotFound
 │   ├── ModelDamaged                       truncated, altered, or different from its recipe
 │   ├── ModelForeign                       not a model of this library
-│   └── ModelTooNew                        written by a later version of this library
+│   ├── ModelTooNew                        written by a later version of this library
+│   ├── RegistryDamaged                    a file of a model registry cannot be read
+│   └── ChampionChanged                    another promotion or rollback came first
 ├── SourceNotFound           stop          the file or folder to read from does not exist
 ├── StoreError
 │   ├── StoreUnreachable     retry         a file system does not answer
@@ -155,6 +157,14 @@ class ModelForeign(ModelError):
 
 class ModelTooNew(ModelError):
     """The model was written by a later version of this library."""
+
+
+class RegistryDamaged(ModelError):
+    """A file of a model registry is truncated, altered or of a later version; names the file."""
+
+
+class ChampionChanged(ModelError):
+    """Another promotion or rollback came first; nothing was changed. Names the champion now."""
 
 
 class SourceNotFound(StreamIcdError):

@@ -12,6 +12,7 @@ import pyarrow as pa
 from pyarrow import fs
 
 from stream_icd.errors import BadSettings, StoreUnreachable, StoreUnwritable
+from stream_icd.s3_create import create_object
 from stream_icd.store_uri import place_of, refuse_password
 from stream_icd.whole_file import ASIDE_PREFIX, ASIDE_SUFFIX, whole_file
 
@@ -133,6 +134,29 @@ class Store:
             with self.filesystem.open_output_stream(self._full(path)) as sink:
                 sink.write(content)
 
+    def create(self, path: str, content: pa.Buffer) -> bool:
+        """Write a file durably unless one exists at `path`; return whether it was written.
+
+        If several writers create the same file at once, exactly one of them gets True. As with
+        `put`, there is the whole file or none. A local disk does this with a hard link, S3 with a
+        conditional PUT (`If-None-Match: *`). A writer whose connection broke may get False though
+        its own file was written: compare the content if that matters.
+
+        Raises:
+            BadSettings: this kind of store has no such operation.
+            MissingExtra: S3 needs boto3, since `pyarrow.fs` has no conditional PUT.
+            StoreUnwritable: the disk is full or not writable; no partial file is left.
+        """
+        with _unwritable(f"{self.place}/{path}"):
+            if isinstance(self.filesystem, fs.LocalFileSystem):
+                return _linked(Path(self._full(path)), content)
+            if self.filesystem.type_name == "s3":
+                return create_object(self.uri, self.filesystem.region, self._full(path), content)
+        raise BadSettings(
+            f"{self.place}: a {self.filesystem.type_name} store cannot create a file only if there "
+            "is none, which keeps two writers apart; use a local disk or S3"
+        )
+
     def delete(self, path: str) -> None:
         """Delete a file; do nothing if it does not exist."""
         with _unwritable(f"{self.place}/{path}"):
@@ -157,6 +181,15 @@ class Store:
 
     def _full(self, path: str) -> str:
         return f"{self.root}/{path}" if path else self.root
+
+
+def _linked(path: Path, content: pa.Buffer) -> bool:
+    try:
+        with whole_file(path, replace=False) as aside, aside.open("xb") as file:
+            file.write(content)
+    except FileExistsError:
+        return False
+    return True
 
 
 def open_store(uri: str) -> Store:

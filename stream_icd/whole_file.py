@@ -13,13 +13,18 @@ ASIDE_PREFIX, ASIDE_SUFFIX = "_", ".part"
 
 
 @contextmanager
-def whole_file(path: Path) -> Iterator[Path]:
+def whole_file(path: Path, *, replace: bool = True) -> Iterator[Path]:
     """Yield a temporary file to write; when the block ends, rename it to `path`, durably.
 
     The file is written in the same folder, synchronised and renamed. If the block raises, the
     temporary file is removed, and an existing file at `path` is unchanged. Creates missing folders.
 
+    Args:
+        replace: replace an existing file at `path`. Otherwise the file gets its name by a hard
+            link, which fails if the name is taken: of several writers at once, one succeeds.
+
     Raises:
+        FileExistsError: there is a file at `path`, and `replace` is False.
         OSError: such as a full disk; no temporary file is left.
     """
     make_folder(path.parent)
@@ -27,7 +32,10 @@ def whole_file(path: Path) -> Iterator[Path]:
     try:
         yield aside
         _synchronise(aside)
-        aside.replace(path)
+        if replace:
+            aside.replace(path)
+        else:
+            path.hardlink_to(aside)
     finally:
         aside.unlink(missing_ok=True)
     _synchronise(path.parent)

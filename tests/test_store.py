@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
 import pytest
+from pyarrow import fs
 
-from stream_icd.errors import BadSettings, StoreUnreachable, StoreUnwritable
+from stream_icd.errors import BadSettings, MissingExtra, StoreUnreachable, StoreUnwritable
 from stream_icd.store import Store, open_store
+from testbed.object_store import new_folder
 
 
 def put(store: Store, path: str, content: bytes) -> None:
@@ -74,3 +78,36 @@ def test_a_password_in_a_uri_is_refused_and_not_repeated() -> None:
 def test_it_is_named_without_its_options(store: Store) -> None:
     assert store.place == store.uri.partition("?")[0]
     assert store.place.endswith(store.root)
+
+
+def test_a_file_is_created_once(store: Store) -> None:
+    assert store.create("a/x", pa.py_buffer(b"first"))
+    assert not store.create("a/x", pa.py_buffer(b"second"))
+    assert store.read("a/x", 5) == b"first"
+    assert store.files() == ["a/x"]  # no temporary file is left
+
+
+def test_of_many_writers_at_once_one_creates_the_file(store: Store) -> None:
+    contents = [b"%2d" % i for i in range(16)]
+    with ThreadPoolExecutor(len(contents)) as threads:
+        buffers = map(pa.py_buffer, contents)
+        created = list(threads.map(lambda content: store.create("x", content), buffers))
+    assert sum(created) == 1
+    assert store.read("x", 2) == contents[created.index(True)]
+
+
+def test_creating_in_a_bucket_that_is_not_there_is_refused(s3: str) -> None:
+    with pytest.raises(StoreUnwritable, match=r"s3://no-bucket/x/y: .*NoSuchBucket"):
+        open_store(f"s3://no-bucket/x?{s3}").create("y", pa.py_buffer(b"y"))
+
+
+def test_a_store_that_cannot_keep_two_writers_apart_is_refused() -> None:
+    store = Store(fs._MockFileSystem(), "x", "mock://x")
+    with pytest.raises(BadSettings, match="mock store cannot create a file only if there is none"):
+        store.create("y", pa.py_buffer(b"y"))
+
+
+def test_boto3_is_asked_for_where_it_is_missing(s3: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "boto3", None)
+    with pytest.raises(MissingExtra, match=r"pip install 'stream-icd\[s3\]'"):
+        open_store(new_folder(s3)).create("y", pa.py_buffer(b"y"))

@@ -11,11 +11,19 @@ from stream_icd.execution.budget import Budget
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.log import LogSettings
 from stream_icd.messages.claim_settings import ClaimSettings
+from stream_icd.registry.settings import RegistrySettings
 from stream_icd.settings import ENV_PREFIX, Settings
 from stream_icd.suggest import nearest
 from stream_icd.wire.limits import Limits
 
-SETTINGS: tuple[type[Settings], ...] = (KafkaSettings, ClaimSettings, Limits, Budget, LogSettings)
+SETTINGS: tuple[type[Settings], ...] = (
+    KafkaSettings,
+    ClaimSettings,
+    RegistrySettings,
+    Limits,
+    Budget,
+    LogSettings,
+)
 """All settings classes (a test looks for others)."""
 
 CONFIG_FILE = f"{ENV_PREFIX}CONFIG_FILE"

@@ -80,17 +80,38 @@ def save_model(model: Model, folder: str | os.PathLike[str]) -> None:
     target = open_store(os.fspath(folder))
     if target.exists(RECIPE_FILE):
         raise BadSettings(f"{target.place} already holds a model; save this one to a new folder")
-    head: dict[str, Any]
+    for name, content in pack(model).files.items():
+        target.put(name, pa.py_buffer(content))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PackedModel:
+    """The files of a model, ready to be written to a folder.
+
+    Attributes:
+        version: see `version_of`.
+        files: content by name, in the order of writing: the recipe completes the model, so it is
+            the last one.
+    """
+
+    version: str
+    files: dict[str, bytes]
+
+
+def pack(model: Model) -> PackedModel:
+    """Return the files of a model; weights that the recipe's seed reproduces need none."""
+    files, head = {}, dict[str, Any]()
     if can_be_made_again(model.recipe, model.weights):
-        head = {"format": SEEDED, "weights": "seed", "sha256": digest(model.weights)}
+        head |= {"format": SEEDED, "weights": "seed", "sha256": digest(model.weights)}
     else:
         weights = save({name: np.ascontiguousarray(w) for name, w in model.weights.items()})
-        head = {"format": STORED, "sha256": hashlib.sha256(weights).hexdigest()}
-        target.put(WEIGHTS_FILE, pa.py_buffer(weights))
+        head |= {"format": STORED, "sha256": hashlib.sha256(weights).hexdigest()}
+        files[WEIGHTS_FILE] = weights
     head["recipe"] = model.recipe.model_dump(mode="json", exclude_none=True)
     head["deviations"] = deviations(model.recipe)  # from the paper, with their origin, for readers
     head["bp"] = {name: v for name, v in asdict(model.bp).items() if v is not None}
-    target.put(RECIPE_FILE, pa.py_buffer(tomli_w.dumps(head).encode()))
+    files[RECIPE_FILE] = tomli_w.dumps(head).encode()
+    return PackedModel(_version(model.recipe, files[RECIPE_FILE]), files)
 
 
 def load_model(folder: str | os.PathLike[str]) -> Model:

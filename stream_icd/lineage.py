@@ -1,0 +1,105 @@
+"""The origin of a model version: what it learned from, by which code, and how it was tested."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from importlib.metadata import version
+from math import isfinite
+
+from stream_icd.errors import BadSettings
+
+
+@dataclass(frozen=True, slots=True)
+class DataRange:
+    """The windows that a model learned from.
+
+    Attributes:
+        graphs: names of the graphs.
+        start, end: from the start of the first window to the end of the last one.
+        windows: number of windows.
+        labelled: how many of them had ground truth; the others taught without labels.
+    """
+
+    graphs: tuple[str, ...]
+    start: datetime
+    end: datetime
+    windows: int
+    labelled: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One measure of two models on the same windows.
+
+    Attributes:
+        measure: what was measured, with its unit, such as "NMI, %".
+        champion, challenger: mean over the windows.
+        low, high: confidence interval of the mean of their paired difference, challenger minus
+            champion; None if it was not computed.
+
+    Raises:
+        BadSettings: a number is not finite.
+    """
+
+    measure: str
+    champion: float
+    challenger: float
+    low: float | None = None
+    high: float | None = None
+
+    def __post_init__(self) -> None:
+        numbers = (self.champion, self.challenger, self.low, self.high)
+        if not all(number is None or isfinite(number) for number in numbers):
+            raise BadSettings(f"{self.measure}: {numbers} must be finite numbers")
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """The comparison that decided whether a challenger replaces the champion.
+
+    Attributes:
+        champion, challenger: versions of the two models.
+        start, end: the period of the windows, which neither model learned from.
+        windows: number of windows.
+        passed: whether the challenger won.
+        reason: why, in one sentence.
+        figures: all measures.
+    """
+
+    champion: str
+    challenger: str
+    start: datetime
+    end: datetime
+    windows: int
+    passed: bool
+    reason: str
+    figures: tuple[Figure, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Lineage:
+    """The origin of a version; its recipe is in the model itself.
+
+    Attributes:
+        made_by: the command or program that made or imported it, such as "models import".
+        made_at: when.
+        code_version: version of stream_icd that made it.
+        source: name or place that it was imported from; empty if it was trained here.
+        parent: the version that it was derived from; None if it has none.
+        data: what it learned from; None if unknown, as for an imported model.
+        gate: its comparison with the champion at that time; None if there was none.
+    """
+
+    made_by: str
+    made_at: datetime
+    code_version: str
+    source: str = ""
+    parent: str | None = None
+    data: DataRange | None = None
+    gate: Gate | None = None
+
+
+def installed_version() -> str:
+    """Return the version of this library, for `Lineage.code_version`."""
+    return version("stream-icd")

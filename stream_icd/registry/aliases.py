@@ -1,0 +1,205 @@
+"""The aliases `champion` and `previous` of a registry, changed by compare-and-set.
+
+    REGISTRY/aliases/00000001.json, 00000002.json, ...
+
+Each file is a generation: both aliases, the reason, and the time. The highest number is in force. A
+change creates the next number, only if that file does not exist (`Store.create`); so of two changes
+that begin at the same generation, one wins, and the other one changes nothing. This needs one
+operation of the store, which local disks and S3 both have; needs no lock, which a killed program
+would leave behind; changes both aliases at once; and leaves the whole history. A program that is
+killed before the file is there leaves the old champion; afterwards, the new one.
+"""
+
+from __future__ import annotations
+
+import re
+import uuid
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+
+from stream_icd.errors import BadSettings, ChampionChanged, ModelNotFound, RegistryDamaged
+from stream_icd.registry.json_file import read_json, to_json
+from stream_icd.registry.versions import open_version
+from stream_icd.store import Store
+
+FOLDER = "aliases"
+FORMAT = 1
+_FILE = re.compile(r"(\d{8,})\.json")
+
+CHAMPION, PREVIOUS = "champion", "previous"
+Change = Literal["promoted", "rolled back"]
+
+
+@dataclass(frozen=True, slots=True)
+class Aliases:
+    """One generation of the aliases.
+
+    Attributes:
+        generation: its number, from 1.
+        champion: the version that detectors use.
+        previous: the version that a rollback returns to; None if there is none.
+        change: how it became the champion.
+        reason: why, for people.
+        by: the program that made the change.
+        at: when.
+        back_to: the generation that a rollback restores; None if there is none.
+        id: unique, by which a writer recognises its own generation.
+    """
+
+    generation: int
+    champion: str
+    previous: str | None
+    change: Change
+    reason: str
+    by: str
+    at: datetime
+    back_to: int | None
+    id: str
+
+
+def current(registry: Store) -> Aliases | None:
+    """Return the aliases in force; None if nothing was promoted yet.
+
+    Raises:
+        RegistryDamaged: the newest generation cannot be read.
+        StoreUnreachable: the store does not answer.
+    """
+    numbers = _generations(registry)
+    return _read(registry, numbers[-1]) if numbers else None
+
+
+def history(registry: Store) -> list[Aliases]:
+    """Return all generations, the oldest first.
+
+    Raises:
+        RegistryDamaged: a generation cannot be read.
+    """
+    return [_read(registry, number) for number in _generations(registry)]
+
+
+def champion(registry: Store) -> Aliases:
+    """Return the aliases in force.
+
+    Raises:
+        ModelNotFound: nothing was promoted yet.
+        RegistryDamaged, StoreUnreachable: as `current`.
+    """
+    found = current(registry)
+    if found is None:
+        raise ModelNotFound(
+            f"{registry.place} has no champion yet: stream-icd models import adds a model, "
+            "stream-icd models promote makes it the champion"
+        )
+    return found
+
+
+def promote(
+    registry: Store, version: str, reason: str, at: datetime, *, by: str, seen: Aliases | None
+) -> Aliases:
+    """Make a version the champion; the champion so far becomes `previous`.
+
+    The version is loaded first: one that cannot be loaded is not promoted. If the version is the
+    champion already, nothing changes.
+
+    Args:
+        seen: the aliases that this decision is based on (`current`). If others are in force by
+            now, nothing is changed.
+
+    Raises:
+        ChampionChanged: another promotion or rollback came first.
+        ModelError: the version does not exist or cannot be loaded.
+        StoreUnwritable, StoreUnreachable: see `Store`; the old champion stays.
+    """
+    open_version(registry, version)
+    if seen is None:
+        return _set(registry, Aliases(1, version, None, "promoted", reason, by, at, None, _id()))
+    if seen.champion == version:
+        return _unchanged(registry, seen)
+    number, back_to = seen.generation + 1, seen.generation
+    return _set(
+        registry,
+        Aliases(number, version, seen.champion, "promoted", reason, by, at, back_to, _id()),
+    )
+
+
+def roll_back(registry: Store, reason: str, at: datetime, *, by: str, seen: Aliases) -> Aliases:
+    """Make `previous` the champion again; the next rollback goes one step further back.
+
+    Args:
+        seen: as in `promote`.
+
+    Raises:
+        BadSettings: there is no previous champion.
+        ChampionChanged: another promotion or rollback came first.
+        ModelError: the previous version cannot be loaded; the champion stays.
+        StoreUnwritable, StoreUnreachable: see `Store`; the champion stays.
+    """
+    if seen.back_to is None:
+        raise BadSettings(
+            f"{registry.place}: {seen.champion} is the first champion, so there is none to go "
+            "back to; promote another version"
+        )
+    target = _read(registry, seen.back_to)
+    open_version(registry, target.champion)
+    return _set(
+        registry,
+        Aliases(
+            seen.generation + 1,
+            target.champion,
+            target.previous,
+            "rolled back",
+            reason,
+            by,
+            at,
+            target.back_to,
+            _id(),
+        ),
+    )
+
+
+def _set(registry: Store, wanted: Aliases) -> Aliases:
+    path = _path(wanted.generation)
+    if registry.create(path, to_json(Aliases, wanted, FORMAT)):
+        return wanted
+    found = _read(registry, wanted.generation)
+    if found.id == wanted.id:  # ours: an answer of the store was lost, and the request repeated
+        return found
+    now = champion(registry)
+    raise ChampionChanged(
+        f"{registry.place}: {now.champion} became the champion meanwhile ({now.by}, {now.at:%F %T}"
+        f" UTC: {now.reason}); nothing was changed. Compare with the new champion, then try again"
+    )
+
+
+def _unchanged(registry: Store, seen: Aliases) -> Aliases:
+    now = champion(registry)
+    if now.id != seen.id:
+        raise ChampionChanged(
+            f"{registry.place}: {now.champion} became the champion meanwhile; nothing was changed"
+        )
+    return now
+
+
+def _generations(registry: Store) -> list[int]:
+    names = (path.rpartition("/")[2] for path in registry.files(FOLDER))
+    return sorted(int(found[1]) for name in names if (found := _FILE.fullmatch(name)))
+
+
+def _read(registry: Store, generation: int) -> Aliases:
+    path = _path(generation)
+    try:
+        found = read_json(registry, path, Aliases, FORMAT)
+    except FileNotFoundError as error:
+        raise RegistryDamaged(f"{registry.place}/{path} is missing") from error
+    if found.generation != generation:
+        raise RegistryDamaged(f"{registry.place}/{path} says generation {found.generation}")
+    return found
+
+
+def _path(generation: int) -> str:
+    return f"{FOLDER}/{generation:08}.json"
+
+
+def _id() -> str:
+    return uuid.uuid4().hex

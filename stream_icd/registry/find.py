@@ -1,0 +1,41 @@
+"""Find a model by an alias or a version of a registry, by a shipped name, or by its folder."""
+
+from __future__ import annotations
+
+from stream_icd.errors import BadSettings, ModelNotFound
+from stream_icd.registry.aliases import CHAMPION, PREVIOUS
+from stream_icd.registry.aliases import champion as aliases_of
+from stream_icd.registry.shipped import folder_of
+from stream_icd.registry.versions import existing_folder
+from stream_icd.store import Store
+
+
+def find_model(name: str, registry: Store | None = None) -> Store:
+    """Return the folder of a model.
+
+    Args:
+        name: `champion`, `previous` or a version of the registry; else a shipped model, a path or
+            a URI.
+
+    Raises:
+        ModelNotFound: nothing has that name.
+        BadSettings: an alias without a registry, or `previous` without a previous champion.
+        RegistryDamaged, StoreUnreachable: the registry cannot be read.
+    """
+    if name in (CHAMPION, PREVIOUS):
+        return existing_folder(*_of_alias(name, registry))
+    if registry is not None and "@" in name and "/" not in name:
+        return existing_folder(registry, name)
+    return folder_of(name)
+
+
+def _of_alias(name: str, registry: Store | None) -> tuple[Store, str]:
+    if registry is None:
+        raise BadSettings(
+            f"{name} is an alias of a model registry: give --registry, or set STREAM_ICD_REGISTRY"
+        )
+    aliases = aliases_of(registry)
+    version = aliases.champion if name == CHAMPION else aliases.previous
+    if version is None:
+        raise ModelNotFound(f"{registry.place} has no previous champion yet")
+    return registry, version

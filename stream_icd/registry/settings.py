@@ -1,0 +1,70 @@
+"""Settings of the model registry."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from pydantic import Field, field_validator
+
+from stream_icd.errors import BadSettings
+from stream_icd.settings import Settings
+from stream_icd.store_uri import refuse_password
+
+if TYPE_CHECKING:
+    from stream_icd.store import Store
+
+
+class RegistrySettings(Settings):
+    """Where the model registry is, and how often a detector looks there.
+
+    Set with `STREAM_ICD_REGISTRY` and `STREAM_ICD_REGISTRY_CHECK_S`, or with the same names in the
+    `[models]` table of the TOML file.
+
+    Raises:
+        BadSettings: a value or the TOML file is wrong.
+
+    >>> RegistrySettings(registry="s3://bucket/models").registry
+    's3://bucket/models'
+    """
+
+    table: ClassVar[str] = "models"
+
+    registry: str | None = Field(
+        default=None, description="a folder, or a URI that pyarrow.fs knows; None: no registry"
+    )
+    registry_check_s: float = Field(
+        default=10.0, gt=0, le=86_400, description="between two looks for a new champion"
+    )
+
+    @field_validator("registry")
+    @classmethod
+    def _names_a_place(cls, value: str | None) -> str | None:
+        if value is not None:
+            if not value.strip():
+                raise ValueError("it is empty: give a folder or a URI, or omit it")
+            refuse_password(value)
+        return value
+
+    def open(self) -> Store | None:
+        """Open the registry; None if none is set.
+
+        Raises:
+            BadSettings, StoreUnreachable: as `open_store`.
+        """
+        from stream_icd.store import open_store  # takes long to import
+
+        return None if self.registry is None else open_store(self.registry)
+
+
+def open_registry(uri: str | None) -> Store:
+    """Open the registry at `uri`, or at the setting's place.
+
+    Raises:
+        BadSettings: neither is given.
+        StoreUnreachable: as `open_store`.
+    """
+    settings = RegistrySettings() if uri is None else RegistrySettings(registry=uri)
+    found = settings.open()
+    if found is None:
+        raise BadSettings("which registry? Give --registry, or set STREAM_ICD_REGISTRY")
+    return found

@@ -1,0 +1,150 @@
+"""The versions of a registry: immutable models, each with its lineage.
+
+    REGISTRY/versions/NAME@HASH/    the files of a model folder, and lineage.json
+
+A version is named by its content (`registry.model.version_of`), so the same model published twice
+is one version. The recipe is written last and completes the version: a writer that was killed
+leaves files that no reader takes for a model, and that the next `publish` of the same model
+replaces.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from urllib.parse import quote, unquote
+
+import pyarrow as pa
+
+from stream_icd.errors import ModelDamaged, ModelNotFound, RegistryDamaged
+from stream_icd.lineage import Lineage
+from stream_icd.registry.about import ABOUT_FILE, CARD_FILE
+from stream_icd.registry.json_file import read_json, to_json
+from stream_icd.registry.model import (
+    RECIPE_FILE,
+    WEIGHTS_FILE,
+    PackedModel,
+    models_in,
+    read_model,
+)
+from stream_icd.registry.shipped import VersionedModel
+from stream_icd.store import Store
+
+VERSIONS = "versions"
+LINEAGE_FILE = "lineage.json"
+LINEAGE_FORMAT = 1
+
+MODEL_FILES = (WEIGHTS_FILE, ABOUT_FILE, CARD_FILE, RECIPE_FILE)
+"""The files of a model, in the order of writing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """A version in the registry; `new` is False if it was there before."""
+
+    version: str
+    new: bool
+
+
+def publish(
+    registry: Store,
+    model: PackedModel,
+    lineage: Lineage,
+    described: Mapping[str, bytes] | None = None,
+) -> Published:
+    """Add a version to the registry. A version that is there and whole stays as it is.
+
+    Args:
+        described: files for readers, by name: `about.toml` and `card.md`.
+
+    Raises:
+        StoreUnwritable: such as a full disk; no version is visible.
+        StoreUnreachable: the store does not answer.
+    """
+    folder = version_folder(registry, model.version)
+    if _is_whole(registry, model.version):
+        return Published(model.version, new=False)
+    files = {**(described or {}), **model.files}
+    folder.put(LINEAGE_FILE, to_json(Lineage, lineage, LINEAGE_FORMAT))
+    for name in sorted(files, key=MODEL_FILES.index):
+        folder.put(name, pa.py_buffer(files[name]))
+    return Published(model.version, new=True)
+
+
+def pack_folder(folder: Store) -> tuple[PackedModel, dict[str, bytes]]:
+    """Return the model in a folder, and its files for readers; the model is checked.
+
+    Raises:
+        ModelNotFound, ModelDamaged, ModelForeign, ModelTooNew: see `registry.model.read_model`.
+    """
+    _, version = read_model(folder)
+    files = {name: content for name in MODEL_FILES if (content := _content(folder, name))}
+    described = {name: files.pop(name) for name in (ABOUT_FILE, CARD_FILE) if name in files}
+    return PackedModel(version, files), described
+
+
+def open_version(registry: Store, version: str) -> VersionedModel:
+    """Load a version, and check that its content is the one that its name promises.
+
+    Raises:
+        ModelNotFound: the registry has no such version; the message lists the newest ones.
+        ModelDamaged, ModelForeign, ModelTooNew: the files cannot be used.
+        StoreUnreachable: the store does not answer.
+    """
+    model, found = read_model(existing_folder(registry, version))
+    if found != version:
+        raise ModelDamaged(
+            f"{version_folder(registry, version).place} holds {found}: its recipe was altered"
+        )
+    return VersionedModel(version, model)
+
+
+def read_lineage(registry: Store, version: str) -> Lineage:
+    """Return the lineage of a version.
+
+    Raises:
+        ModelNotFound: the registry has no such version.
+        RegistryDamaged: the lineage cannot be read.
+    """
+    folder = existing_folder(registry, version)
+    try:
+        return read_json(folder, LINEAGE_FILE, Lineage, LINEAGE_FORMAT)
+    except FileNotFoundError as error:
+        raise RegistryDamaged(f"{folder.place} holds no {LINEAGE_FILE}") from error
+
+
+def versions(registry: Store) -> list[str]:
+    """Return the complete versions of a registry, by name."""
+    return sorted(map(unquote, models_in(registry.below(VERSIONS))))
+
+
+def version_folder(registry: Store, version: str) -> Store:
+    """Return the folder of a version, which need not exist."""
+    return registry.below(f"{VERSIONS}/{quote(version, safe='@')}")
+
+
+def existing_folder(registry: Store, version: str) -> Store:
+    """Return the folder of a version.
+
+    Raises:
+        ModelNotFound: the registry has no such version; the message lists those it has.
+    """
+    folder = version_folder(registry, version)
+    if not folder.exists(RECIPE_FILE):
+        known = ", ".join(versions(registry)) or "none; stream-icd models import adds one"
+        raise ModelNotFound(f"no version {version!r} in {registry.place}; it has: {known}")
+    return folder
+
+
+def _is_whole(registry: Store, version: str) -> bool:
+    folder = version_folder(registry, version)
+    if not folder.exists(RECIPE_FILE):
+        return False
+    try:
+        return read_model(folder)[1] == version
+    except ModelDamaged:
+        return False
+
+
+def _content(folder: Store, name: str) -> bytes | None:
+    return folder.read(name, folder.size(name)) if folder.exists(name) else None

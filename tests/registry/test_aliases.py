@@ -1,0 +1,317 @@
+"""One champion at any time: whoever promotes, races, is killed, or finds the disk full."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import stream_icd.whole_file
+from stream_icd.bp.parameters import BpParameters
+from stream_icd.errors import (
+    BadSettings,
+    ChampionChanged,
+    ModelDamaged,
+    ModelNotFound,
+    RegistryDamaged,
+    StoreUnreachable,
+    StoreUnwritable,
+)
+from stream_icd.icd.recipe import Recipe
+from stream_icd.lineage import Lineage
+from stream_icd.registry import aliases
+from stream_icd.registry.aliases import Aliases, current, history, promote, roll_back
+from stream_icd.registry.find import find_model
+from stream_icd.registry.model import Model, PackedModel, initial_model, pack
+from stream_icd.registry.versions import publish, version_folder, versions
+from stream_icd.store import Store, open_store
+
+NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
+RECIPE = Recipe(name="m", encoder={"widths": (32, 16, 8)}, discriminator_widths=(8, 1))
+LINEAGE = Lineage("test", NOW, "0")
+MODELS = [
+    pack(Model(RECIPE, initial_model(RECIPE).weights, BpParameters(resolution=1.0 + i)))
+    for i in range(4)
+]
+A, B, C, D = (model.version for model in MODELS)
+
+
+def with_models(store: Store) -> Store:
+    for model in MODELS:
+        publish(store, model, LINEAGE)
+    return store
+
+
+@pytest.fixture
+def registry(disk: Store) -> Store:
+    return with_models(disk)
+
+
+def crown(registry: Store, version: str) -> Aliases:
+    return promote(registry, version, "it is better", NOW, by="test", seen=current(registry))
+
+
+def uncrown(registry: Store) -> Aliases:
+    seen = aliases.champion(registry)
+    return roll_back(registry, "it is worse", NOW, by="test", seen=seen)
+
+
+def test_the_champion_and_the_one_before_it_are_known(store: Store) -> None:
+    with_models(store)
+    assert current(store) is None
+    with pytest.raises(ModelNotFound, match="has no champion yet: stream-icd models import"):
+        aliases.champion(store)
+    crown(store, A)
+    crown(store, B)
+    now = current(store)
+    assert now is not None
+    assert (now.generation, now.champion, now.previous) == (2, B, A)
+    assert (now.change, now.reason, now.by, now.at) == ("promoted", "it is better", "test", NOW)
+    assert [one.champion for one in history(store)] == [A, B]
+    assert find_model("champion", store).uri == version_folder(store, B).uri
+    assert find_model("previous", store).uri == version_folder(store, A).uri
+
+
+def test_each_rollback_goes_one_step_further_back(registry: Store) -> None:
+    for version in (A, B, C):
+        crown(registry, version)
+    assert (uncrown(registry).champion, aliases.champion(registry).previous) == (B, A)
+    assert (uncrown(registry).champion, aliases.champion(registry).previous) == (A, None)
+    with pytest.raises(BadSettings, match="first champion, so there is none to go back to"):
+        uncrown(registry)
+    assert (crown(registry, D).previous, uncrown(registry).champion) == (A, A)
+
+
+@settings(max_examples=40)
+@given(st.lists(st.sampled_from([A, B, C, D, None]), max_size=12))
+def test_it_is_a_stack_of_champions(
+    tmp_path_factory: pytest.TempPathFactory, steps: list[str | None]
+) -> None:
+    registry = with_models(open_store(str(tmp_path_factory.mktemp("registry"))))
+    stack: list[str] = []
+    for step in steps:
+        if step is not None:
+            crown(registry, step)
+            stack += [step] if stack[-1:] != [step] else []
+        elif len(stack) > 1:
+            uncrown(registry)
+            stack.pop()
+        now = current(registry)
+        assert [*stack[-1:], *stack[-2:-1]] == (
+            [] if now is None else [one for one in (now.champion, now.previous) if one]
+        )
+
+
+def test_the_champion_is_not_promoted_again(registry: Store) -> None:
+    assert crown(registry, A) == crown(registry, A)
+    assert len(history(registry)) == 1
+
+
+def test_a_decision_about_another_champion_changes_nothing(registry: Store) -> None:
+    seen = crown(registry, A)
+    crown(registry, B)
+    for late in (
+        lambda: promote(registry, C, "late", NOW, by="late", seen=seen),
+        lambda: promote(registry, A, "late", NOW, by="late", seen=seen),
+        lambda: promote(registry, C, "late", NOW, by="late", seen=None),
+        lambda: roll_back(registry, "late", NOW, by="late", seen=seen),
+    ):
+        with pytest.raises((ChampionChanged, BadSettings)):
+            late()
+    assert aliases.champion(registry).champion == B
+    with pytest.raises(ChampionChanged, match=rf"{B} became the champion meanwhile \(test, 2026"):
+        promote(registry, C, "late", NOW, by="late", seen=seen)
+
+
+def test_of_many_promotions_at_once_one_wins(store: Store) -> None:
+    with_models(store)
+    seen = crown(store, A)
+    ready = threading.Barrier(8)
+
+    def attempt(i: int) -> str | None:
+        ready.wait()
+        try:
+            return promote(store, (B, C)[i % 2], f"{i}", NOW, by=f"{i}", seen=seen).by
+        except ChampionChanged:
+            return None
+
+    with ThreadPoolExecutor(8) as threads:
+        winners = [one for one in threads.map(attempt, range(8)) if one is not None]
+    assert len(winners) == 1
+    assert aliases.champion(store).by == winners[0]
+    assert len(history(store)) == 2
+
+
+def test_two_processes_that_promote_lose_no_promotion(registry: Store) -> None:
+    """Each tries until it wins; so every promotion is in the history once."""
+    crown(registry, A)
+    fork = multiprocessing.get_context("fork")
+    racers = [fork.Process(target=_promote_often, args=(registry, name)) for name in "xy"]
+    for racer in racers:
+        racer.start()
+    for racer in racers:
+        racer.join(60)
+        assert racer.exitcode == 0
+    made = [one.reason for one in history(registry)[1:]]
+    assert sorted(made) == sorted(f"{name}{i}" for name in "xy" for i in range(20))
+    assert [one.generation for one in history(registry)] == list(range(1, 42))
+
+
+def _promote_often(registry: Store, name: str) -> None:
+    for i in range(20):
+        while True:
+            seen = aliases.champion(registry)
+            other = B if seen.champion == A else A
+            try:
+                promote(registry, other, f"{name}{i}", NOW, by=name, seen=seen)
+                break
+            except ChampionChanged:
+                continue
+
+
+def test_an_answer_that_was_lost_is_not_taken_for_a_defeat(
+    registry: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A client that repeats its request finds its own file there."""
+    create = Store.create
+
+    def twice(self: Store, path: str, content: pa.Buffer) -> bool:
+        create(self, path, content)
+        return create(self, path, content)
+
+    monkeypatch.setattr(Store, "create", twice)
+    assert crown(registry, A).champion == A
+
+
+@pytest.mark.parametrize("spoilt", ["recipe.toml", "model.safetensors"])
+def test_a_model_that_cannot_be_loaded_is_not_promoted(registry: Store, spoilt: str) -> None:
+    crown(registry, A)
+    crown(registry, B)
+    for version in (A, C):
+        folder = version_folder(registry, version)
+        folder.put(spoilt, pa.py_buffer(b"half"))
+    with pytest.raises(ModelDamaged):
+        crown(registry, C)
+    with pytest.raises(ModelDamaged):
+        uncrown(registry)
+    with pytest.raises(ModelNotFound, match="no version 'x@0'"):
+        crown(registry, "x@0")
+    assert aliases.champion(registry).champion == B
+
+
+def test_a_generation_that_cannot_be_read_is_named_and_nothing_is_guessed(registry: Store) -> None:
+    crown(registry, A)
+    crown(registry, B)
+    path = "aliases/00000002.json"
+    whole = registry.read(path, registry.size(path)) or b""
+    for content in (b"", whole[:50], whole.replace(b'"generation": 2', b'"generation": 7')):
+        registry.put(path, pa.py_buffer(content))
+        for read in (lambda: current(registry), lambda: history(registry)):
+            with pytest.raises(RegistryDamaged, match=path):
+                read()
+
+
+def test_files_of_others_are_no_generations(registry: Store) -> None:
+    crown(registry, A)
+    for name in ("README", "_0f.part", "00000002.json.bak", "2.json"):
+        registry.put(f"aliases/{name}", pa.py_buffer(b"?"))
+    assert aliases.champion(registry).champion == A
+    assert crown(registry, B).generation == 2
+
+
+def test_a_full_disk_leaves_the_old_champion(
+    registry: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    crown(registry, A)
+
+    def full(_: Path) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(stream_icd.whole_file, "_synchronise", full)
+        with pytest.raises(StoreUnwritable, match="No space left on device"):
+            crown(registry, B)
+        with pytest.raises(StoreUnwritable, match="No space left on device"):
+            publish(registry, _another(), LINEAGE)
+    assert aliases.champion(registry).champion == A
+    assert len(versions(registry)) == len(MODELS)
+    assert crown(registry, B).champion == B
+    assert publish(registry, _another(), LINEAGE).new
+
+
+def test_a_registry_that_does_not_answer_is_said_to_be_one(s3: str) -> None:
+    registry = open_store(f"s3://no-bucket/x?{s3}")
+    with pytest.raises(StoreUnwritable, match="no-bucket"):
+        publish(registry, _another(), LINEAGE)
+    gone = open_store("s3://bucket/x?endpoint_override=127.0.0.1:9&scheme=http&region=us-east-1")
+    with pytest.raises(StoreUnreachable, match="cannot look into s3://bucket/x"):
+        current(gone)
+
+
+def test_kill_9_at_any_step_leaves_a_whole_registry(tmp_path: Path) -> None:
+    """Publish and promote, killed before and after each step on the disk, then done again."""
+    steps, seen_before, seen_after = 0, 0, 0
+    while True:
+        registry = open_store(str(tmp_path / str(steps)))
+        publish(registry, MODELS[0], LINEAGE)
+        crown(registry, A)
+        child = multiprocessing.get_context("fork").Process(
+            target=_killed_at, args=(steps, partial(_publish_and_crown, registry))
+        )
+        child.start()
+        child.join(60)
+        left = aliases.champion(registry).champion
+        seen_before += left == A
+        seen_after += left == B
+        assert set(versions(registry)) <= {A, B}
+        _publish_and_crown(registry)
+        assert aliases.champion(registry).champion == B
+        assert versions(registry) == sorted({A, B})
+        assert len(history(registry)) == 2
+        if child.exitcode == 0:
+            break
+        assert child.exitcode == -signal.SIGKILL
+        steps += 1
+    assert steps >= 12
+    assert seen_before > 8
+    assert seen_after >= 2
+
+
+def _publish_and_crown(registry: Store) -> None:
+    publish(registry, MODELS[1], LINEAGE)
+    crown(registry, B)
+
+
+def _killed_at(step: int, work: Callable[[], None]) -> None:
+    """Run `work`; this process kills itself at the `step`-th file operation."""
+    done = 0
+
+    def counted(operation: Callable[..., object]) -> Callable[..., object]:
+        def run(*arguments: object, **named: object) -> object:
+            nonlocal done
+            if done == step:
+                os.kill(os.getpid(), signal.SIGKILL)
+            done += 1
+            return operation(*arguments, **named)
+
+        return run
+
+    stream_icd.whole_file._synchronise = counted(stream_icd.whole_file._synchronise)
+    for name in ("replace", "hardlink_to", "unlink"):
+        setattr(Path, name, counted(getattr(Path, name)))
+    work()
+
+
+def _another() -> PackedModel:
+    return pack(Model(RECIPE, initial_model(RECIPE).weights, BpParameters(resolution=9.0)))

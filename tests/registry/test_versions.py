@@ -1,0 +1,151 @@
+"""Versions of a registry are complete or absent, never change, and say where they come from."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from stream_icd.errors import BadSettings, ModelDamaged, ModelNotFound, RegistryDamaged
+from stream_icd.icd.recipe import Recipe
+from stream_icd.lineage import DataRange, Figure, Gate, Lineage
+from stream_icd.registry.model import PackedModel, initial_model, pack
+from stream_icd.registry.shipped import folder_of, open_model
+from stream_icd.registry.versions import (
+    LINEAGE_FILE,
+    open_version,
+    pack_folder,
+    publish,
+    read_lineage,
+    version_folder,
+    versions,
+)
+from stream_icd.store import Store
+
+NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
+SMALL = Recipe(name="a/b c@d", encoder={"widths": (32, 16, 8)}, discriminator_widths=(8, 1))
+GATE = Gate(
+    champion="lfr@00000000",
+    challenger="x@11111111",
+    start=NOW,
+    end=NOW + timedelta(days=1),
+    windows=10,
+    passed=True,
+    reason="better on hidden edges",
+    figures=(Figure("hidden edges, nats", -7.5, -7.25, 0.2, 0.3), Figure("NMI, %", 70, 71)),
+)
+LINEAGE = Lineage(
+    made_by="retrain",
+    made_at=NOW,
+    code_version="0.1.0",
+    parent="lfr@00000000",
+    data=DataRange(("as733", "mails"), NOW - timedelta(days=9), NOW, windows=200, labelled=3),
+    gate=GATE,
+)
+
+
+@pytest.fixture(scope="module")
+def packed() -> PackedModel:
+    """Small, with a weights file, and a name that no folder could have."""
+    return pack(initial_model(SMALL))
+
+
+def test_a_version_comes_back_with_its_lineage(store: Store, packed: PackedModel) -> None:
+    assert versions(store) == []
+    assert publish(store, packed, LINEAGE).new
+    assert versions(store) == [packed.version]
+    opened = open_version(store, packed.version)
+    assert opened.version == packed.version
+    weights = initial_model(SMALL).weights
+    assert all(np.array_equal(opened.model.weights[name], w) for name, w in weights.items())
+    assert read_lineage(store, packed.version) == LINEAGE
+
+
+def test_the_same_model_twice_is_one_version_with_its_first_lineage(
+    disk: Store, packed: PackedModel
+) -> None:
+    publish(disk, packed, LINEAGE)
+    again = publish(disk, packed, Lineage("other", NOW, "9"))
+    assert (again.version, again.new) == (packed.version, False)
+    assert read_lineage(disk, packed.version) == LINEAGE
+
+
+def test_a_shipped_model_keeps_its_version_and_card(disk: Store) -> None:
+    model, described = pack_folder(folder_of("lfr"))
+    publish(disk, model, LINEAGE, described)
+    assert model.version == open_model("lfr").version
+    folder = version_folder(disk, model.version)
+    assert folder.read("card.md", folder.size("card.md")) == described["card.md"]
+    assert open_model(folder.uri).version == model.version
+
+
+def test_what_was_altered_is_not_opened_and_is_healed_by_publishing_again(
+    disk: Store, packed: PackedModel
+) -> None:
+    publish(disk, packed, LINEAGE)
+    folder = version_folder(disk, packed.version)
+    for name in packed.files:
+        spoilt = packed.files[name][:-1] + b"#"
+        folder.put(name, pa.py_buffer(spoilt))
+        with pytest.raises(ModelDamaged):
+            open_version(disk, packed.version)
+        assert publish(disk, packed, LINEAGE).new
+        open_version(disk, packed.version)
+
+
+def test_an_altered_recipe_that_is_still_one_is_found_by_its_hash(
+    disk: Store, packed: PackedModel
+) -> None:
+    publish(disk, packed, LINEAGE)
+    folder = version_folder(disk, packed.version)
+    folder.put("recipe.toml", pa.py_buffer(packed.files["recipe.toml"] + b"# a word\n"))
+    with pytest.raises(ModelDamaged, match="its recipe was altered"):
+        open_version(disk, packed.version)
+
+
+def test_a_version_that_is_not_there_names_those_that_are(disk: Store, packed: PackedModel) -> None:
+    with pytest.raises(ModelNotFound, match="none; stream-icd models import adds one"):
+        open_version(disk, "x@0")
+    publish(disk, packed, LINEAGE)
+    with pytest.raises(ModelNotFound, match=f"it has: {packed.version}"):
+        open_version(disk, "x@0")
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b"", "cannot be read"),
+        (b'{"format": 1}', "made_by"),
+        (b'{"format": 2}', "format 2 and this version reads up to 1; upgrade"),
+        (b"[1]", "cannot be read"),
+        (b"[" * 100_000, "cannot be read"),
+        (b" " * (2**20 + 1), "at most 1048576 are read"),
+    ],
+)
+def test_a_lineage_that_cannot_be_read_names_its_file(
+    disk: Store, packed: PackedModel, content: bytes, reason: str
+) -> None:
+    publish(disk, packed, LINEAGE)
+    folder = version_folder(disk, packed.version)
+    folder.put(LINEAGE_FILE, pa.py_buffer(content))
+    with pytest.raises(RegistryDamaged, match=f"lineage.json .*{reason}"):
+        read_lineage(disk, packed.version)
+    folder.delete(LINEAGE_FILE)
+    with pytest.raises(RegistryDamaged, match="holds no lineage.json"):
+        read_lineage(disk, packed.version)
+
+
+def test_fields_of_a_later_version_are_ignored(disk: Store, packed: PackedModel) -> None:
+    publish(disk, packed, LINEAGE)
+    folder = version_folder(disk, packed.version)
+    content = folder.read(LINEAGE_FILE, folder.size(LINEAGE_FILE)) or b""
+    more = content.replace(b'"made_by"', b'"colour": "red", "made_by"')
+    folder.put(LINEAGE_FILE, pa.py_buffer(more))
+    assert read_lineage(disk, packed.version) == LINEAGE
+
+
+def test_a_figure_is_a_finite_number() -> None:
+    with pytest.raises(BadSettings, match="NMI.*finite"):
+        Figure("NMI, %", 70.0, float("nan"))
