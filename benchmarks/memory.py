@@ -457,7 +457,10 @@ RULES = """
 What is remembered of a node lasts while it is away, and counts less by η each window. A gap counts
 as windows without news. A window that is not after the last one is detected with the memory there
 is, and changes nothing. Another model goes on with the memory. With K given, exactly K communities
-result, and ids go to those that hold most of the nodes."""
+result, and ids go to those that hold most of the nodes.
+
+`stream_icd.memory.smooth.detect_smoothed` takes past windows of a graph and uses the windows before
+and after each one (forward–backward algorithm). The ids are those of detection forward in time."""
 
 
 if __name__ == "__main__":

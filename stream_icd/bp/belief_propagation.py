@@ -151,6 +151,7 @@ def believe(
     max_sweeps: int,
     recalled: Recollection | None = None,
     stay: float = 0.0,
+    learn_stay: bool = True,
 ) -> Believed:
     """The beliefs about each node, over the communities of `start` and `recalled`.
 
@@ -161,6 +162,8 @@ def believe(
     large graph this more than halves the time.
 
     stay: initial η, in 0..1; with 0, `recalled` is not used.
+    learn_stay: whether the sweeps correct η, of which they trust `MOST_STAY` at most; else the
+        shares of `recalled` are used as they are, times η.
     """
     recalled = nothing_remembered(len(start)) if recalled is None else recalled
     for labels, least in ((start, 0), (recalled.communities, -1)):
@@ -171,7 +174,14 @@ def believe(
     order, _ = members_of(start, n_communities)
     in_order = Recollection(recalled.communities[order], recalled.shares[order])
     beliefs, mixing, stay = _propagate(
-        reordered(graph, order), start[order], n_communities, model, max_sweeps, in_order, stay
+        reordered(graph, order),
+        start[order],
+        n_communities,
+        model,
+        max_sweeps,
+        in_order,
+        stay,
+        learn_stay,
     )
     communities, shares = np.empty_like(beliefs.communities), np.empty_like(beliefs.shares)
     communities[order], shares[order] = beliefs.communities, beliefs.shares
@@ -187,6 +197,7 @@ def _propagate(
     max_sweeps: int,
     recalled: Recollection,
     stay: float,
+    learn_stay: bool,
 ) -> tuple[Beliefs, float, float]:
     n_nodes = len(start)
     beliefs, field = _start(graph, start, n_communities)
@@ -200,7 +211,8 @@ def _propagate(
     stay = stay if remembered else 0.0
     for _ in range(max_sweeps):
         _expect(field, graph.total, mixing, model)
-        n_changed, within, weight, stayed, trust = 0, 0.0, 0.0, 0.0, min(stay, MOST_STAY)
+        n_changed, within, weight, stayed = 0, 0.0, 0.0, 0.0
+        trust = min(stay, MOST_STAY) if learn_stay else stay
         for node in range(n_nodes):
             if graph.indptr[node] == graph.indptr[node + 1]:
                 continue
@@ -213,13 +225,13 @@ def _propagate(
                 )
                 weight += graph.strengths[node]
                 _believe(graph, beliefs, field, node, evidence, top, top_products)
-                if trust > 0:
+                if trust > 0 and learn_stay:
                     stayed += _stayed(beliefs, field, recalled, node, trust)
             for community in scratch.touched[:n_touched]:
                 scratch.products[community] = 0.0
         if weight > 0:
             mixing = min(max(1.0 - within / weight, MIXING_RANGE[0]), MIXING_RANGE[1])
-        if stay > 0:
+        if stay > 0 and learn_stay:
             stay = min(stayed / remembered, 1.0)
         if n_changed <= SETTLED * n_nodes:
             break

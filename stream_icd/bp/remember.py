@@ -24,15 +24,16 @@ from stream_icd.bp.belief_propagation import (
     certainly,
     nothing_remembered,
 )
+from stream_icd.bp.believed_exactly import believed_exactly
 from stream_icd.bp.births import born_communities
 from stream_icd.bp.breaks import living_communities, mixing_beyond_chance
-from stream_icd.bp.find import exactly, found_exactly
+from stream_icd.bp.find import found_exactly
 from stream_icd.bp.found import Found
 from stream_icd.bp.ghosts import move_with_ghosts
 from stream_icd.bp.level_graph import Labels, LevelGraph, compact, finest_level
 from stream_icd.bp.merges import merged_communities
 from stream_icd.bp.mixing import MIXING_RANGE
-from stream_icd.bp.naming import NOBODY, names_by_most, renamed, successors
+from stream_icd.bp.naming import NOBODY, renamed, successors
 from stream_icd.bp.parameters import BpParameters
 from stream_icd.bp.recalled import NO_ID, Identified, Ids, Recalled, tidy
 from stream_icd.bp.splits import split_communities
@@ -95,7 +96,9 @@ def find_remembering(
     else:
         believed = _by_modularity(graph, kind, remembered, rng)
     if n_communities is not None:
-        believed = _exactly(graph, kind, believed, n_communities, rng)
+        believed = believed_exactly(
+            graph, believed, n_communities, kind.resolution, kind.believed, rng
+        )
     return _identified(believed, remembered, recalled.next_id, kind.believed)
 
 
@@ -302,23 +305,3 @@ def _numbered(communities: NDArray[np.int32], remembered_ids: Ids, next_id: int)
     table[old] = remembered_ids[flat[old]]
     table[flat >= n_remembered] = next_id + new
     return table.reshape(communities.T.shape).T.copy(), next_id + n_new
-
-
-def _exactly(
-    graph: LevelGraph,
-    kind: _Kind,
-    found: Believed,
-    n_communities: int,
-    rng: np.random.Generator,
-) -> Believed:
-    """Exactly K communities, with the labels of those found; extra ones get new labels."""
-    likeliest, n_labels = found.communities[:, 0].copy(), int(found.communities.max()) + 1
-    one = Found(likeliest, kind.resolution, kind.believed)
-    exact, n_exact = compact(exactly(graph, one, n_communities, rng).labels)
-    names = names_by_most(exact, likeliest, n_exact, n_labels)
-    nameless = names == NOBODY
-    names[nameless] = n_labels + np.arange(nameless.sum())
-    communities = found.communities.copy()
-    communities[:, 0] = names[exact]
-    communities, shares = tidy(communities, found.shares)
-    return found._replace(communities=communities, shares=shares)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
-from stream_icd.bp.recalled import NO_ID, Identified, tidy
+from stream_icd.bp.recalled import NO_ID, Identified, Ids, Recalled, tidy
 from stream_icd.memory.memory import Memory
 from stream_icd.memory.recall import kept_a_window, missed_windows, places
 from stream_icd.snapshot import Window
@@ -19,10 +19,18 @@ FORGOTTEN = 0.25
 
 def remember(memory: Memory | None, nodes: pa.Array, window: Window, found: Identified) -> Memory:
     """Return the memory after a window with these communities."""
-    believed = found.believed
     if memory is not None and window.end <= memory.window.end:
         return memory
-    new = Memory(
+    new = memory_of(nodes, window, found.believed)
+    if memory is None or memory.nodes.type != nodes.type:
+        return new
+    kept = kept_a_window(new.stay) ** (1 + missed_windows(memory.window, window))
+    return with_absent(new, memory, kept, lambda ids: _replaced(ids, found))
+
+
+def memory_of(nodes: pa.Array, window: Window, believed: Recalled) -> Memory:
+    """Return beliefs about the nodes of a window as a memory."""
+    return Memory(
         window=window,
         nodes=nodes,
         communities=believed.ids,
@@ -32,21 +40,26 @@ def remember(memory: Memory | None, nodes: pa.Array, window: Window, found: Iden
         next_id=believed.next_id,
         believed=believed.believed,
     )
-    if memory is None or memory.nodes.type != nodes.type:
-        return new
-    return _with_absent(new, memory, found)
 
 
-def _with_absent(new: Memory, old: Memory, found: Identified) -> Memory:
-    """Return `new` with the absent nodes of `old` that are not forgotten yet."""
+def with_absent(
+    new: Memory,
+    old: Memory,
+    kept: float,
+    replaced: Callable[[Ids], Ids] = lambda ids: ids,
+) -> Memory:
+    """Return `new` with the nodes of `old` that it lacks, unless they are forgotten.
+
+    kept: factor of their beliefs, in 0..1.
+    replaced: returns ids for the ids of `old`, `NO_ID` for communities that were forgotten.
+    """
     import pyarrow.compute as pc
 
-    kept = kept_a_window(new.stay) ** (1 + missed_windows(old.window, new.window))
     beliefs = old.beliefs * np.float32(kept)
     away = (places(old.nodes, new.nodes) < 0) & (beliefs.sum(axis=1) >= FORGOTTEN)
     if not away.any():
         return new
-    communities = _replaced(old.communities[away], found)
+    communities = replaced(old.communities[away])
     lost = communities[:, 0] == NO_ID
     away[away], communities, beliefs = ~lost, communities[~lost], beliefs[away][~lost]
     communities, beliefs = tidy(communities, beliefs)
@@ -60,11 +73,11 @@ def _with_absent(new: Memory, old: Memory, found: Identified) -> Memory:
     )
 
 
-def _replaced(ids: NDArray[np.int64], found: Identified) -> NDArray[np.int64]:
+def _replaced(ids: Ids, found: Identified) -> Ids:
     """Return the ids after the window, `NO_ID` for communities that were forgotten."""
     if not len(found.replaced):
         return ids.copy()
     before, after = found.replaced.T
     place = np.minimum(np.searchsorted(before, ids), len(before) - 1)
-    now: NDArray[np.int64] = np.where(before[place] == ids, after[place], ids)
+    now: Ids = np.where(before[place] == ids, after[place], ids)
     return now
