@@ -103,8 +103,7 @@ def test_a_partition_that_comes_back_is_read_from_where_another_member_has_come(
         with contextlib.ExitStack() as pause:
             stop = Stop(node, pause)
             consumer.subscribe([partition.topic], listener=stop)
-            while not stop.assigned:
-                consumer.poll(timeout_ms=100)
+            wait_until(lambda: consumer.poll(timeout_ms=100) is not None and stop.assigned)
             consumer.poll(timeout_ms=100)  # asks for the committed offset
             assert position(consumer, partition) is None
         consumer.unsubscribe()

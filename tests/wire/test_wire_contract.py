@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
@@ -225,6 +226,34 @@ def test_limits_are_those_of_the_code() -> None:
     assert numbers == [record, ours.decoded_bytes, ours.rows, ours.header_bytes, *names]
     assert resolved(CONTRACT["components"]["schemas"]["text"])["maxLength"] == ours.name_bytes
     assert resolved(CONTRACT["components"]["schemas"]["arrowStream"])["maxLength"] == record
+
+
+def stages_in(function: ast.FunctionDef) -> Iterator[str]:
+    """The stages with which a function refuses records, as `Refused("decode", error)`."""
+    nodes = list(ast.walk(function))
+    for call in nodes:
+        if isinstance(call, ast.Call) and ast.unparse(call.func) == "Refused":
+            named = ast.unparse(call.args[0])  # a constant, or a name that is assigned constants
+            values = [
+                node.value
+                for node in nodes
+                if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == named
+            ]
+            yield from (ast.literal_eval(value) for value in values or [call.args[0]])
+
+
+def test_the_stages_of_dead_letters_are_those_of_the_code() -> None:
+    used = {
+        stage
+        for file in (DOCS.parent / "stream_icd").rglob("*.py")
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        if isinstance(node, ast.FunctionDef)
+        for stage in stages_in(node)
+    }
+    _, _, documented = rows_under("## Bad messages")["icd_dlq_stage"].partition(":")
+    assert set(re.findall(r"`(\w+)`", documented)) == used
+    schema = CONTRACT["components"]["schemas"]["deadLetterHeaders"]
+    assert set(schema["properties"]["icd_dlq_stage"]["enum"]) == used
 
 
 @pytest.mark.parametrize("name", MESSAGES)
