@@ -41,6 +41,11 @@ class Store:
         """The name of the store in messages and logs."""
         return place_of(self.uri)
 
+    @property
+    def name(self) -> str:
+        """The last part of the path: the name of the folder."""
+        return self.root.rpartition("/")[2]
+
     def below(self, folder: str) -> Store:
         """Return the store of a folder in this one."""
         return self._at(self._full(folder), f"{self.place}/{folder}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
@@ -21,13 +20,17 @@ app = typer.Typer(help="Train a model on past graphs.")
 @app.command()
 def train(
     recipe: Annotated[
-        Path | None,
+        str | None,
         typer.Argument(
-            help="Recipe (recipe.toml) of a model to make again. Default: train a new model.",
+            help="Recipe of a model to make again: the path or URI of its recipe.toml. Default: "
+            "train a new model.",
             show_default=False,
         ),
     ] = None,
-    out: Annotated[Path, typer.Option(help="New folder for the model.")] = Path("model"),
+    out: Annotated[
+        str,
+        typer.Option(help="New folder for the model: a path, or a URI such as s3://bucket/mine."),
+    ] = "model",
     data: Annotated[
         str | None,
         typer.Option(
@@ -83,25 +86,28 @@ def train(
 
       stream-icd train --data events:path=mails.csv,window=1d --out mails
 
-      stream-icd train my-model/recipe.toml --out again
+      stream-icd train my-model/recipe.toml --out s3://models/again
 
     Train the paper's encoder, which only --method icd uses (pip install 'stream-icd[train]'). If
-    training is killed, run the command again: it continues from the last epoch:
+    training is killed, run the command again: it continues from the last epoch, which is kept
+    beside the model in FOLDER.checkpoints:
 
       stream-icd train --encoder 'L(f,0.6)' --data lfr:mixing=0.6 --out my-encoder
     """
     from rich.console import Console
 
     from stream_icd.registry.model import RECIPE_FILE
+    from stream_icd.store import open_store
     from stream_icd.training.card import card, write_model
     from stream_icd.training.data import training_graphs
     from stream_icd.training.icd.epochs import Epoch
     from stream_icd.training.train_model import train_model
 
     console = Console()
-    if (out / RECIPE_FILE).exists():
-        raise BadSettings(f"{out} already holds a model; give --out a new folder")
-    chosen = _recipe(recipe, encoder, variant, out.resolve().name)
+    folder = open_store(out)
+    if folder.exists(RECIPE_FILE):
+        raise BadSettings(f"{folder.place} already holds a model; give --out a new folder")
+    chosen = _recipe(recipe, encoder, variant, folder.name)
     chosen = _scheduled(chosen, epochs, samples)
     chosen = chosen.changed(data=data or chosen.data, every_kind=every_kind or chosen.every_kind)
     if not chosen.data:
@@ -117,7 +123,7 @@ def train(
         trained = train_model(
             graphs,
             chosen,
-            checkpoints=out.with_name(f"{out.name}.checkpoints"),
+            checkpoints=folder.above().below(f"{folder.name}.checkpoints"),
             device=device,
             threads=threads,
             on_epoch=show_epoch,
@@ -167,22 +173,27 @@ class _Stages:
 
 
 def _recipe(
-    path: Path | None, encoder: str | None, variant: Literal["ICD-M", "ICD-C"], name: str
+    uri: str | None, encoder: str | None, variant: Literal["ICD-M", "ICD-C"], name: str
 ) -> Recipe:
     from stream_icd.icd.presets import default_recipe, preset
     from stream_icd.icd.recipe import recipe_from_toml
+    from stream_icd.store import open_store
 
-    if path is not None and encoder is not None:
+    if uri is not None and encoder is not None:
         raise BadSettings("a recipe names the encoder that it trains: leave out --encoder")
     if encoder is not None:
         return preset(encoder, variant)
-    if path is None:
+    if uri is None:
         return default_recipe(name)
-    if not path.is_file():
+    file = open_store(uri)
+    folder = file.above()
+    if not folder.exists(file.name):
         raise SourceNotFound(
-            f"no recipe at {path}; to train a new model: stream-icd train --data DATA --out FOLDER"
+            f"no recipe at {file.place}; to train a new model: stream-icd train --data DATA "
+            "--out FOLDER"
         )
-    return recipe_from_toml(path.read_text(encoding="utf-8"))
+    with folder.open(file.name) as content:
+        return recipe_from_toml(content.read().decode())
 
 
 def _scheduled(recipe: Recipe, epochs: int | None, samples: int | None) -> Recipe:

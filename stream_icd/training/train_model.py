@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from statistics import median
 from typing import Literal
 
@@ -20,6 +19,7 @@ from stream_icd.quality.description_length import description_length
 from stream_icd.quality.modularity import modularity
 from stream_icd.quality.nmi import nmi
 from stream_icd.registry.model import Model, initial_model
+from stream_icd.store import Store
 from stream_icd.training.bp.fit import fit_parameters
 from stream_icd.training.bp.fit_scale import fit_scale
 from stream_icd.training.bp.fitted import Fit
@@ -107,7 +107,7 @@ def train_model(
     graphs: Sequence[LabelledGraph],
     recipe: Recipe,
     *,
-    checkpoints: Path | None = None,
+    checkpoints: Store | None = None,
     device: str = "cpu",
     threads: int = 2,
     on_epoch: Callable[[Epoch], None] = lambda _: None,
@@ -143,7 +143,7 @@ def train_model(
             [pseudo_labelled(graph, recipe.seed) for graph in first],
             recipe,
             validation=second,
-            folder=checkpoints,
+            checkpoints=checkpoints,
             device=device,
             threads=threads,
             progress=on_epoch,

@@ -21,6 +21,7 @@ from stream_icd.store import open_store
 from stream_icd.training.card import about, card, write_model
 from stream_icd.training.data import training_graphs
 from stream_icd.training.train_model import TrainedModel, train_model
+from testbed.object_store import ACCOUNT, new_folder
 
 SMALL = Recipe(
     name="small",
@@ -38,21 +39,21 @@ def trained() -> TrainedModel:
     return train_model(training_graphs(SMALL.data), SMALL, threads=1)
 
 
-def train(folder: Path, *arguments: str, without_torch: bool = False) -> str:
-    """What `stream-icd train` prints, in a process of its own."""
+def train(folder: Path, *arguments: str, without_torch: bool = False, fails: bool = False) -> str:
+    """What `stream-icd train` prints, in a process of its own; errors, if it is to fail."""
     code = "import sys; sys.modules['torch'] = None; " if without_torch else ""
     code += "from stream_icd.cli.main import main; main()"
     done = subprocess.run(
         [sys.executable, "-c", code, "train", *arguments],
         cwd=folder,
-        env={"PYTHONPATH": str(Path(__file__).parents[2]), "COLUMNS": "200"},
+        env={**ACCOUNT, "PYTHONPATH": str(Path(__file__).parents[2]), "COLUMNS": "200"},
         capture_output=True,
         text=True,
         timeout=270,
         check=False,
     )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
+    assert (done.returncode != 0) == fails, done.stdout + done.stderr
+    return done.stderr if fails else done.stdout
 
 
 def test_by_default_it_learns_what_the_default_method_uses_without_torch(tmp_path: Path) -> None:
@@ -67,6 +68,22 @@ def test_by_default_it_learns_what_the_default_method_uses_without_torch(tmp_pat
     for name in ("recipe.toml", "card.md", "about.toml"):
         first, second = (tmp_path / side / name for side in ("mine", "again"))
         assert first.read_bytes() == second.read_bytes()
+
+
+def test_a_model_is_trained_into_an_object_store_and_again_from_its_recipe_there(
+    s3: str, tmp_path: Path
+) -> None:
+    first, again = new_folder(s3), new_folder(s3)
+    printed = train(tmp_path, "--data", SMALL.data, "--out", first)
+    assert f"use it: stream-icd consume detect --model {first}" in printed
+    train(tmp_path, first.replace("?", "/recipe.toml?"), "--out", again)
+    written, made_again = open_store(first), open_store(again)
+    assert written.files() == ["about.toml", "card.md", "recipe.toml"] == made_again.files()
+    assert open_model(first).version == open_model(again).version
+    assert open_model(first).model.recipe.name == written.name
+    assert not any(tmp_path.iterdir())
+    refused = train(tmp_path, "--data", SMALL.data, "--out", first, fails=True)
+    assert f"{written.place} already holds a model; give --out a new folder" in refused
 
 
 def test_without_labels_the_card_says_so_and_shows_both_criteria() -> None:

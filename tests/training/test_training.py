@@ -15,12 +15,14 @@ from stream_icd.icd.encoder.contract import Weights
 from stream_icd.icd.encoder.registry import ENCODERS
 from stream_icd.icd.recipe import Recipe
 from stream_icd.registry.model import Model, initial_model
+from stream_icd.store import Store, open_store
 from stream_icd.training.icd.adversaries import Adversaries
 from stream_icd.training.icd.checkpoint import CHECKPOINT_FILE
 from stream_icd.training.icd.epochs import Epoch, best_epoch, history_from_json, history_to_json
 from stream_icd.training.icd.train_encoder import Training, train
 from stream_icd.training.icd.training_graph import prepare
 from stream_icd.training.icd.validation import validate
+from testbed.object_store import new_folder
 
 
 class Killed(BaseException):
@@ -120,45 +122,48 @@ def test_the_order_in_which_threads_come_changes_nothing(
     assert same(first.last.weights, again.last.weights)
 
 
-@pytest.mark.parametrize("optimiser", ["adam", "rmsprop"])
-def test_a_killed_run_goes_on_as_if_nothing_had_happened(
-    history: list[LabelledGraph], recipe: Recipe, optimiser: str, tmp_path: Path
+@pytest.mark.parametrize(("optimiser", "place"), [("adam", "disk"), ("rmsprop", "object store")])
+def test_a_killed_run_resumes_with_the_same_result(
+    history: list[LabelledGraph], recipe: Recipe, optimiser: str, place: str, disk: Store, s3: str
 ) -> None:
+    checkpoints = disk if place == "disk" else open_store(new_folder(s3))
     recipe = recipe.changed(optimiser={"kind": optimiser, "weight_decay": 1e-5})
     whole = run(history, recipe)
     with pytest.raises(Killed):
-        run(history, recipe, folder=tmp_path, progress=kill_after(1))
+        run(history, recipe, checkpoints=checkpoints, progress=kill_after(1))
     seen: list[int] = []
-    resumed = run(history, recipe, folder=tmp_path, progress=lambda e: seen.append(e.number))
+    resumed = run(
+        history, recipe, checkpoints=checkpoints, progress=lambda e: seen.append(e.number)
+    )
     assert seen == [2]
     assert resumed.history == whole.history
     assert same(resumed.model.weights, whole.model.weights)
 
 
 def test_a_finished_run_may_be_made_longer(
-    history: list[LabelledGraph], recipe: Recipe, tmp_path: Path
+    history: list[LabelledGraph], recipe: Recipe, disk: Store
 ) -> None:
-    run(history, recipe.changed(schedule={"epochs": 1}), folder=tmp_path)
-    longer = run(history, recipe, folder=tmp_path)
+    run(history, recipe.changed(schedule={"epochs": 1}), checkpoints=disk)
+    longer = run(history, recipe, checkpoints=disk)
     assert longer.history == run(history, recipe).history
 
 
 def test_a_checkpoint_of_another_recipe_is_refused(
-    history: list[LabelledGraph], recipe: Recipe, tmp_path: Path
+    history: list[LabelledGraph], recipe: Recipe, disk: Store
 ) -> None:
-    run(history, recipe, folder=tmp_path)
+    run(history, recipe, checkpoints=disk)
     with pytest.raises(BadSettings, match="another recipe"):
-        run(history, recipe.changed(seed=1), folder=tmp_path)
+        run(history, recipe.changed(seed=1), checkpoints=disk)
 
 
 def test_a_damaged_checkpoint_is_refused(
-    history: list[LabelledGraph], recipe: Recipe, tmp_path: Path
+    history: list[LabelledGraph], recipe: Recipe, disk: Store
 ) -> None:
-    run(history, recipe, folder=tmp_path)
-    path = tmp_path / CHECKPOINT_FILE
+    run(history, recipe, checkpoints=disk)
+    path = Path(disk.root, CHECKPOINT_FILE)
     path.write_bytes(path.read_bytes()[:100])
     with pytest.raises(ModelDamaged, match="delete it to start again"):
-        run(history, recipe, folder=tmp_path)
+        run(history, recipe, checkpoints=disk)
 
 
 def test_the_untrained_model_is_epoch_0(history: list[LabelledGraph], recipe: Recipe) -> None:

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
+from safetensors import SafetensorError
+from safetensors.torch import load, save
 
 from stream_icd.errors import BadSettings, ModelDamaged
 from stream_icd.icd.encoder.contract import Weights
 from stream_icd.icd.recipe import Recipe, recipe_to_toml
+from stream_icd.store import Store
 from stream_icd.training.icd.adversaries import Parameters
 from stream_icd.training.icd.epochs import History, history_from_json, history_to_json
-from stream_icd.whole_file import whole_file
 
 CHECKPOINT_FILE = "checkpoint.safetensors"
 
@@ -36,29 +37,33 @@ class Checkpoint:
     state: Parameters
 
 
-def save_checkpoint(run: Checkpoint, recipe: Recipe, folder: Path) -> None:
-    """Replace the folder's checkpoint atomically."""
+def save_checkpoint(run: Checkpoint, recipe: Recipe, folder: Store) -> None:
+    """Replace the folder's checkpoint atomically.
+
+    Raises:
+        StoreUnwritable: such as a full disk.
+    """
     tensors = {name: tensor.cpu().contiguous() for name, tensor in run.state.items()}
     tensors |= {f"best.{name}": torch.from_numpy(weight) for name, weight in run.best.items()}
     head = {"recipe": _digest(recipe), "history": history_to_json(run.history)}
-    with whole_file(folder / CHECKPOINT_FILE) as aside:
-        save_file(tensors, aside, metadata=head)
+    folder.put(CHECKPOINT_FILE, pa.py_buffer(save(tensors, metadata=head)))
 
 
-def load_checkpoint(recipe: Recipe, folder: Path) -> Checkpoint | None:
+def load_checkpoint(recipe: Recipe, folder: Store) -> Checkpoint | None:
     """The folder's checkpoint; None where there is none.
 
     Raises:
         BadSettings: it belongs to another recipe.
         ModelDamaged: it cannot be read.
     """
-    path = folder / CHECKPOINT_FILE
-    if not path.exists():
+    if not folder.exists(CHECKPOINT_FILE):
         return None
+    path = f"{folder.place}/{CHECKPOINT_FILE}"
+    with folder.open(CHECKPOINT_FILE) as file:
+        content: bytes = file.read()
     try:
-        with safe_open(path, framework="pt") as file:
-            head = file.metadata() or {}
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        tensors = load(content)
+        head = _metadata(content)
     except SafetensorError as error:
         raise ModelDamaged(f"{path} cannot be read ({error}): delete it to start again") from error
     if head.get("recipe") != _digest(recipe):
@@ -70,6 +75,13 @@ def load_checkpoint(recipe: Recipe, folder: Path) -> Checkpoint | None:
     }
     state = {name: tensor for name, tensor in tensors.items() if not name.startswith("best.")}
     return Checkpoint(history_from_json(head["history"]), best, state)
+
+
+def _metadata(content: bytes) -> dict[str, str]:
+    """The metadata of a safetensors file: in its header, JSON after 8 bytes with its length."""
+    length = int.from_bytes(content[:8], "little")
+    found: dict[str, str] = json.loads(content[8 : 8 + length]).get("__metadata__", {})
+    return found
 
 
 def _digest(recipe: Recipe) -> str:

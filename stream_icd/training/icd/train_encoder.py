@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -17,6 +15,7 @@ from stream_icd.errors import BadSettings
 from stream_icd.graphs.labelled_graph import LabelledGraph
 from stream_icd.icd.recipe import Recipe
 from stream_icd.registry.model import Model
+from stream_icd.store import Store
 from stream_icd.training.icd.adversaries import Adversaries
 from stream_icd.training.icd.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from stream_icd.training.icd.epochs import Epoch, History, best_epoch
@@ -48,7 +47,7 @@ def train(
     recipe: Recipe,
     *,
     validation: Sequence[LabelledGraph],
-    folder: str | os.PathLike[str] | None = None,
+    checkpoints: Store | None = None,
     device: str = "cpu",
     threads: int = 2,
     prepared: int = 64,
@@ -63,8 +62,8 @@ def train(
     Args:
         graphs: what to learn from, all labelled, drawn one a step with replacement.
         validation: scored after every epoch by NMI, or by modularity if they have no labels.
-        folder: where to keep a checkpoint after each epoch. If it holds one of this recipe,
-            the run goes on from there; at most one epoch is lost when it is killed.
+        checkpoints: folder for a checkpoint after each epoch. If it holds one of this recipe, the
+            run continues from there; if a run is killed, at most one epoch is lost.
         device: "cpu" or "cuda".
         prepared: graphs whose tensors are kept; each takes about 100 bytes an edge.
         progress: called after each epoch, the untrained model's included.
@@ -74,7 +73,7 @@ def train(
 
     Raises:
         BadInput: a graph to train on has no labels.
-        BadSettings: no graphs, no such device, or the folder's checkpoint is of another recipe.
+        BadSettings: no graphs, no such device, or the checkpoint is of another recipe.
         ModelDamaged: the checkpoint cannot be read.
     """
     if not graphs or not validation:
@@ -84,9 +83,8 @@ def train(
         )
     if device != "cpu" and not torch.cuda.is_available():
         raise BadSettings(f"torch has no {device!r} on this machine; give device='cpu'")
-    target = None if folder is None else Path(folder)
     players = Adversaries(recipe, device)
-    run = _resume(players, recipe, target)
+    run = _resume(players, recipe, checkpoints)
     prepared_graph = lru_cache(prepared)(lambda index: prepare(graphs[index], recipe, device))
 
     for number in range(len(run.history), recipe.schedule.epochs + 1):
@@ -95,17 +93,17 @@ def train(
         score = validate(Model(recipe, players.generator_weights()), validation, threads)
         epoch = Epoch(number, score, losses, clock() - started)
         run = _advance(run, epoch, players)
-        if target is not None:
-            save_checkpoint(run, recipe, target)
+        if checkpoints is not None:
+            save_checkpoint(run, recipe, checkpoints)
         if progress is not None:
             progress(epoch)
     last = Model(recipe, players.generator_weights())
     return Training(Model(recipe, run.best), last, run.history)
 
 
-def _resume(players: Adversaries, recipe: Recipe, folder: Path | None) -> Checkpoint:
-    """The run so far: the folder's checkpoint, or one without any epoch."""
-    kept = None if folder is None else load_checkpoint(recipe, folder)
+def _resume(players: Adversaries, recipe: Recipe, checkpoints: Store | None) -> Checkpoint:
+    """The run so far: from the folder of checkpoints, or a run without any epoch."""
+    kept = None if checkpoints is None else load_checkpoint(recipe, checkpoints)
     if kept is None:
         return Checkpoint((), players.generator_weights(), players.state())
     players.restore(kept.state)
