@@ -6,9 +6,12 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import pairwise, product
+from typing import Protocol
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from stream_icd.communities import Communities
 from stream_icd.quality.accuracy import accuracy
@@ -123,7 +126,19 @@ def _agreement(
     )
 
 
-def churn(earlier: Communities, later: Communities) -> float:
+class Assigned(Protocol):
+    """Communities of some nodes."""
+
+    @property
+    def nodes(self) -> pa.Array:
+        """Ids of the nodes, `(n_nodes,)`."""
+
+    @property
+    def labels(self) -> NDArray[np.int32]:
+        """Community of each node, `(n_nodes,)`."""
+
+
+def churn(earlier: Assigned, later: Assigned) -> float:
     """Return the fraction of common nodes that change community, with optimal matching.
 
     0 if there are no common nodes.
@@ -140,7 +155,7 @@ def _same(a: Communities, b: Communities) -> bool:
     return a.nodes.equals(b.nodes) and np.array_equal(a.labels, b.labels)
 
 
-def _common(a: Communities, b: Communities) -> tuple[np.ndarray, np.ndarray]:
+def _common(a: Assigned, b: Assigned) -> tuple[np.ndarray, np.ndarray]:
     """Return the labels of the common nodes, in the same order."""
     if a.nodes.type != b.nodes.type:
         return np.empty(0, np.int32), np.empty(0, np.int32)

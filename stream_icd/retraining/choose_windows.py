@@ -1,0 +1,106 @@
+"""Choose the windows to learn from, and the newer ones that prove what was learned."""
+
+from __future__ import annotations
+
+import hashlib
+import heapq
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from stream_icd.errors import BadSettings
+
+One = TypeVar("One")
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """How many windows to use.
+
+    Attributes:
+        newest: windows to learn from, directly before those that prove.
+        older: windows to learn from, drawn at random from all earlier ones.
+        prove: the newest windows of all, which nothing is learned from.
+        least: smallest acceptable number of `newest`; after a change of the law, it is enough
+            that so many have come since.
+
+    Raises:
+        BadSettings: a number is out of range.
+    """
+
+    newest: int = 6
+    older: int = 2
+    prove: int = 8
+    least: int = 3
+
+    def __post_init__(self) -> None:
+        if not (1 <= self.least <= self.newest and self.older >= 0 and self.prove >= 4):
+            raise BadSettings(
+                f"{self}: need 1 <= least <= newest, older of at least 0, and prove of at least 4"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen(Generic[One]):
+    """The chosen windows, in time order."""
+
+    learn: tuple[One, ...]
+    prove: tuple[One, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TooFew:
+    """There are too few windows; the reason says how many are missing."""
+
+    reason: str
+
+
+def choose_windows(
+    windows: Sequence[tuple[str, One]],
+    sizes: Sizes,
+    seed: int,
+    *,
+    unseen: int,
+    since: int | None = None,
+) -> Chosen[One] | TooFew:
+    """Choose windows: the newest prove, those before them teach, with a sample of older ones.
+
+    The same windows and seed give the same choice, and the choice never depends on when or how
+    often it is made.
+
+    Args:
+        windows: in time order, each with a name that identifies it.
+        unseen: number of the newest windows that the champion did not learn from; only these can
+            prove anything.
+        since: number of the newest windows since the law changed; None if it did not change.
+            After a change, both groups come from after it, and no older windows are used.
+    """
+    prove = sizes.prove
+    if unseen < prove:
+        return TooFew(f"{unseen} of {prove} windows that the champion did not learn from")
+    usable = len(windows) if since is None else since
+    if usable < prove + sizes.least:
+        after = "" if since is None else " after the change"
+        return TooFew(f"{usable} of {prove + sizes.least} windows{after}")
+    end = len(windows) - prove
+    start = max(len(windows) - usable, end - sizes.newest, 0)
+    older = windows[:start] if since is None else ()
+    sampled = _sample(older, sizes.older, seed)
+    return Chosen(
+        tuple(one for _, one in (*sampled, *windows[start:end])),
+        tuple(one for _, one in windows[end:]),
+    )
+
+
+def _sample(windows: Sequence[tuple[str, One]], count: int, seed: int) -> list[tuple[str, One]]:
+    """Draw `count` windows at random, in time order.
+
+    Each window has a random rank that depends on its name and the seed only; those of the lowest
+    ranks are drawn. So a sample of a longer stream keeps most of the earlier sample.
+    """
+    ranked = ((_rank(name, seed), at) for at, (name, _) in enumerate(windows))
+    return [windows[at] for at in sorted(at for _, at in heapq.nsmallest(count, ranked))]
+
+
+def _rank(name: str, seed: int) -> bytes:
+    return hashlib.sha256(f"{seed} {name}".encode()).digest()

@@ -1,0 +1,169 @@
+"""The gate: whether a challenger replaces the champion, judged on windows that both did not see.
+
+The evidence decides, since it comes from the edges: labels may be late, wrong or poisoned. Labels
+can only add to it: they veto a challenger that is worse by them, and they decide between models
+whose evidence is equal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from stream_icd.errors import BadSettings
+from stream_icd.lineage import Figure
+from stream_icd.retraining.bootstrap import Interval, paired_bootstrap
+from stream_icd.retraining.measured import Measured, Paired
+
+LEAST_BITS = 0.002
+"""Smallest margin, in bits per edge, for streams with hardly any evidence."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """When a challenger is better.
+
+    Attributes:
+        margin: gain in evidence, as a fraction of the champion's evidence, that it must exceed.
+        confidence: probability that the gain really exceeds the margin (one-sided).
+        labelled: windows with labels from which NMI counts.
+        nmi_loss: loss of NMI (0..1) that vetoes the challenger.
+        nmi_gain: gain of NMI (0..1) that promotes a challenger of equal evidence.
+        churn_loss: rise of the churn (0..1) that vetoes the challenger.
+        slowdown: factor of processor time that vetoes the challenger.
+
+    Raises:
+        BadSettings: a value is out of range.
+    """
+
+    margin: float = 0.005
+    confidence: float = 0.99
+    labelled: int = 4
+    nmi_loss: float = 0.01
+    nmi_gain: float = 0.01
+    churn_loss: float = 0.1
+    slowdown: float = 5.0
+
+    def __post_init__(self) -> None:
+        if not (self.margin >= 0 and 0.5 < self.confidence < 1 and self.slowdown >= 1):
+            raise BadSettings(
+                f"{self}: need margin of at least 0, confidence between 0.5 and 1, and slowdown "
+                "of at least 1"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The decision of the gate.
+
+    Attributes:
+        promote: whether the challenger replaces the champion.
+        reason: why, in one sentence.
+        figures: all measures, with confidence intervals of the paired differences.
+    """
+
+    promote: bool
+    reason: str
+    figures: tuple[Figure, ...]
+
+
+def judge(paired: Sequence[Paired], rules: Rules, seed: int = 0) -> Verdict:
+    """Decide between champion and challenger.
+
+    The challenger is promoted if the lower confidence bound of its gain in evidence exceeds the
+    margin; or if its evidence is not worse than the champion's by more than half the margin, and
+    that of its gain in NMI exceeds `nmi_gain`. No guard (NMI, churn, time) may be broken.
+
+    Raises:
+        BadSettings: there are no windows.
+    """
+    if not paired:
+        raise BadSettings("there are no windows to compare the models on")
+    evidence = _gain(paired, lambda one: one.evidence, rules, seed)
+    assert evidence is not None, "each window has evidence"
+    labels = _gain(paired, lambda one: one.nmi, rules, seed)
+    margin = margin_bits(paired, rules)
+    broken = _broken_guards(paired, labels, rules)
+    figures = _figures(paired, rules, seed)
+    told = (
+        f"evidence {evidence.mean:+.3f} bits an edge on {len(paired)} windows, with "
+        f"{rules.confidence:.0%} confidence at least {evidence.low:+.3f}; margin {margin:.3f}"
+    )
+    if broken:
+        return Verdict(False, f"{'; '.join(broken)} ({told})", figures)
+    if evidence.low > margin:
+        return Verdict(True, f"better: {told}", figures)
+    known = _labelled(paired)
+    if labels is not None and known >= rules.labelled and labels.low > rules.nmi_gain:
+        agrees = f"NMI {100 * labels.mean:+.1f} points on {known} labelled windows"
+        if evidence.low > -margin / 2:
+            return Verdict(True, f"better by labels: {agrees}, no worse by {told}", figures)
+        return Verdict(False, f"{agrees}, but perhaps worse by {told}", figures)
+    return Verdict(False, f"not clearly better: {told}", figures)
+
+
+def margin_bits(paired: Sequence[Paired], rules: Rules) -> float:
+    """The margin in bits per edge."""
+    champion = float(np.mean([one.champion.evidence for one in paired]))
+    return max(LEAST_BITS, rules.margin * champion)
+
+
+def _broken_guards(paired: Sequence[Paired], labels: Interval | None, rules: Rules) -> list[str]:
+    broken = []
+    enough = _labelled(paired) >= rules.labelled
+    if labels is not None and enough and labels.mean < -rules.nmi_loss:
+        broken.append(f"NMI falls by {-100 * labels.mean:.1f} points")
+    churn = _means(paired, lambda one: one.churn)
+    if churn is not None and churn[1] > churn[0] + rules.churn_loss:
+        broken.append(f"churn rises from {churn[0]:.0%} to {churn[1]:.0%}")
+    seconds = _means(paired, lambda one: one.seconds)
+    if seconds is not None and seconds[1] > rules.slowdown * seconds[0]:
+        broken.append(f"detection takes {seconds[1]:.3f} s instead of {seconds[0]:.3f}")
+    return broken
+
+
+def _figures(paired: Sequence[Paired], rules: Rules, seed: int) -> tuple[Figure, ...]:
+    measures: tuple[tuple[str, float, Measure], ...] = (
+        ("hidden edges, bits an edge", 1, lambda one: one.evidence),
+        ("NMI, %", 100, lambda one: one.nmi),
+        ("churn, %", 100, lambda one: one.churn),
+        ("detection, ms of processor time", 1000, lambda one: one.seconds),
+    )
+    found = []
+    for name, unit, measure in measures:
+        means, gain = _means(paired, measure), _gain(paired, measure, rules, seed)
+        if means is not None and gain is not None:
+            found.append(
+                Figure(name, unit * means[0], unit * means[1], unit * gain.low, unit * gain.high)
+            )
+    return tuple(found)
+
+
+Measure = Callable[[Measured], float | None]
+
+
+def _values(paired: Sequence[Paired], measure: Measure) -> list[tuple[float, float]]:
+    """The measure of both models, on the windows that have it for both."""
+    both = [(measure(one.champion), measure(one.challenger)) for one in paired]
+    return [(a, b) for a, b in both if a is not None and b is not None]
+
+
+def _means(paired: Sequence[Paired], measure: Measure) -> tuple[float, float] | None:
+    values = _values(paired, measure)
+    if not values:
+        return None
+    champion, challenger = np.mean(values, axis=0)
+    return float(champion), float(challenger)
+
+
+def _gain(paired: Sequence[Paired], measure: Measure, rules: Rules, seed: int) -> Interval | None:
+    values = _values(paired, measure)
+    if not values:
+        return None
+    return paired_bootstrap([b - a for a, b in values], rules.confidence, seed)
+
+
+def _labelled(paired: Sequence[Paired]) -> int:
+    return len(_values(paired, lambda one: one.nmi))

@@ -1,0 +1,61 @@
+"""Learn a model from chosen windows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from stream_icd.icd.presets import default_recipe
+from stream_icd.registry.model import Model, initial_model
+from stream_icd.retraining.lesson import Lesson
+from stream_icd.training.bp.fit import fit_parameters
+
+
+@dataclass(frozen=True, slots=True)
+class Taught:
+    """What a window taught: its `labels`, or without labels its `edges`.
+
+    Attributes:
+        window: its snapshot id.
+        by: what was used.
+        known: how much is known of its communities (`lesson.Known`).
+    """
+
+    window: str
+    by: Literal["labels", "edges"]
+    known: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Learned:
+    """A new model, and what each window taught."""
+
+    model: Model
+    taught: tuple[Taught, ...]
+
+
+def learn(lessons: Sequence[Lesson], name: str, data: str, seed: int, threads: int = 1) -> Learned:
+    """Learn bp's parameters; deterministic for these windows and this seed.
+
+    Labels are used if more than half of the windows are completely labelled, and then only those
+    windows; otherwise all windows teach without labels. So a few late labels of old windows do not
+    decide about a new law.
+
+    Args:
+        name: name of the model; its version also has the hash of its content.
+        data: where the windows come from, for readers of the recipe.
+
+    Raises:
+        BadSettings: no window has an edge.
+    """
+    complete = [one for one in lessons if one.known == "all nodes"]
+    by_labels = 2 * len(complete) > len(lessons)
+    used = complete if by_labels else list(lessons)
+    fit = fit_parameters([one.graph(by_labels=by_labels) for one in used], seed, threads)
+    recipe = default_recipe(name).changed(seed=seed, data=data)
+    untrained = initial_model(recipe)
+    taught = tuple(
+        Taught(one.snapshot.id, "labels" if by_labels else "edges", one.known) for one in used
+    )
+    return Learned(Model(recipe, untrained.weights, fit.parameters), taught)

@@ -1,0 +1,91 @@
+"""An archived window with what is known of its communities."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from stream_icd.bp.find import find_communities
+from stream_icd.bp.parameters import BpParameters
+from stream_icd.communities import Labels
+from stream_icd.graphs.labelled_graph import LabelledGraph
+from stream_icd.history.archive import read_message, read_snapshot
+from stream_icd.history.parquet import ArchivedWindow
+from stream_icd.quality.description_length import description_length
+from stream_icd.snapshot import Snapshot
+from stream_icd.store import Store
+from stream_icd.wire.communities import decode_labels
+from stream_icd.wire.limits import Limits
+
+Known = Literal["none", "some nodes", "all nodes", "contradicted"]
+"""How much is known: `contradicted` labels save no bits in describing a graph that has communities,
+such as one community for all nodes."""
+
+UNKNOWN = -1
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Lesson:
+    """A window to learn from, or to compare models on.
+
+    Attributes:
+        snapshot: its graph.
+        labels: community of each node, `(n_nodes,)` int32, -1 where it is unknown; None without
+            usable labels.
+        known: how much is known.
+        unknown_nodes: labels of nodes that the snapshot does not have; they are not used.
+    """
+
+    snapshot: Snapshot
+    labels: NDArray[np.int32] | None = None
+    known: Known = "none"
+    unknown_nodes: int = 0
+
+    def graph(self, *, by_labels: bool) -> LabelledGraph:
+        """The graph for training, with labels if they are wanted and complete."""
+        complete = by_labels and self.known == "all nodes"
+        return LabelledGraph(self.snapshot.adjacency(), self.labels if complete else None)
+
+
+def read_lesson(store: Store, window: ArchivedWindow, labels: ArchivedWindow | None) -> Lesson:
+    """Read a window, and its labels if there are any.
+
+    Raises:
+        HistoryDamaged, BadInput: it cannot be read.
+    """
+    limits = Limits()
+    snapshot = read_snapshot(store, window, limits)
+    if labels is None:
+        return Lesson(snapshot)
+    message = read_message(store, labels)
+    return lesson(snapshot, decode_labels(message.key, message.value, message.headers, limits))
+
+
+def lesson(snapshot: Snapshot, labels: Labels) -> Lesson:
+    """Join a snapshot with its labels."""
+    if labels.nodes.type != snapshot.nodes.type:
+        return Lesson(snapshot, unknown_nodes=len(labels.nodes))
+    at = pc.index_in(snapshot.nodes, value_set=labels.nodes)
+    found = at.is_valid().to_numpy(zero_copy_only=False)
+    unknown_nodes = len(labels.nodes) - int(found.sum())
+    if not found.any():
+        return Lesson(snapshot, unknown_nodes=unknown_nodes)
+    known = np.full(snapshot.n_nodes, UNKNOWN, np.int32)
+    of_found = labels.labels[at.drop_null().to_numpy(zero_copy_only=False)]
+    known[found] = np.unique(of_found, return_inverse=True)[1]
+    if not found.all():
+        return Lesson(snapshot, known, "some nodes", unknown_nodes)
+    if _contradicted(snapshot, known):
+        return Lesson(snapshot, None, "contradicted", unknown_nodes)
+    return Lesson(snapshot, known, "all nodes", unknown_nodes)
+
+
+def _contradicted(snapshot: Snapshot, labels: NDArray[np.int32]) -> bool:
+    adjacency = snapshot.adjacency()
+    if description_length(adjacency, labels) < 0:
+        return False
+    return description_length(adjacency, find_communities(adjacency, BpParameters())) < 0

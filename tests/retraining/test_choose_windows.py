@@ -1,0 +1,86 @@
+"""Which windows teach and which prove."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stream_icd.errors import BadSettings
+from stream_icd.retraining.choose_windows import Chosen, Sizes, TooFew, choose_windows
+
+
+def _windows(count: int) -> list[tuple[str, int]]:
+    return [(f"w{number}", number) for number in range(count)]
+
+
+@given(
+    st.integers(0, 60),
+    st.integers(0, 60),
+    st.builds(
+        Sizes,
+        newest=st.integers(3, 8),
+        older=st.integers(0, 5),
+        prove=st.integers(4, 8),
+        least=st.integers(1, 3),
+    ),
+    st.none() | st.integers(1, 60),
+    st.integers(0, 3),
+)
+def test_what_proves_is_newer_than_what_teaches(
+    count: int, unseen: int, sizes: Sizes, since: int | None, seed: int
+) -> None:
+    unseen, since = min(unseen, count), None if since is None else min(since, count)
+    chosen = choose_windows(_windows(count), sizes, seed, unseen=unseen, since=since)
+    if isinstance(chosen, TooFew):
+        assert unseen < sizes.prove or (count if since is None else since) < (
+            sizes.prove + sizes.least
+        )
+        return
+    assert chosen.prove == tuple(range(count - sizes.prove, count))
+    assert list(chosen.learn) == sorted(set(chosen.learn))
+    assert max(chosen.learn) < min(chosen.prove)
+    assert min(chosen.prove) >= count - unseen  # the champion did not learn from them either
+    assert sizes.least <= len(chosen.learn) <= sizes.newest + sizes.older
+    if since is not None:
+        assert min(chosen.learn) >= count - since  # nothing from before the change
+
+
+def test_the_same_windows_and_seed_give_the_same_choice() -> None:
+    chosen = [choose_windows(_windows(50), Sizes(), seed, unseen=50) for seed in (1, 1, 2, 3)]
+    assert chosen[0] == chosen[1]
+    assert len({one.learn for one in chosen if isinstance(one, Chosen)}) > 1
+
+
+def test_each_older_window_is_drawn_equally_often() -> None:
+    drawn = [0] * 20
+    for seed in range(600):
+        chosen = choose_windows(_windows(34), Sizes(older=5), seed, unseen=34)
+        assert isinstance(chosen, Chosen)
+        for window in chosen.learn[:5]:
+            drawn[window] += 1
+    assert min(drawn) > 100
+    assert max(drawn) < 200  # 150 expected
+
+
+def test_a_longer_stream_keeps_most_of_the_sample() -> None:
+    kept = 0
+    for seed in range(50):
+        a, b = (
+            choose_windows(_windows(count), Sizes(older=5), seed, unseen=count)
+            for count in (100, 101)
+        )
+        assert isinstance(a, Chosen)
+        assert isinstance(b, Chosen)
+        kept += len(set(a.learn[:5]) & set(b.learn[:5]))
+    assert kept > 230  # of 250
+
+
+def test_it_says_how_many_windows_are_missing() -> None:
+    few = choose_windows(_windows(20), Sizes(), 0, unseen=3)
+    assert few == TooFew("3 of 8 windows that the champion did not learn from")
+    few = choose_windows(_windows(20), Sizes(), 0, unseen=20, since=5)
+    assert few == TooFew("5 of 11 windows after the change")
+
+
+def test_impossible_sizes_are_refused() -> None:
+    with pytest.raises(BadSettings, match="least <= newest"):
+        Sizes(newest=2, least=3)

@@ -1,0 +1,123 @@
+"""What windows teach, and how two models are compared on them."""
+
+from dataclasses import replace
+from itertools import count
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from stream_icd.bp.parameters import BpParameters
+from stream_icd.communities import Labels
+from stream_icd.icd.presets import default_recipe
+from stream_icd.registry.model import Model, pack
+from stream_icd.retraining.compare_models import compare_models
+from stream_icd.retraining.learn import learn
+from stream_icd.retraining.lesson import UNKNOWN, Lesson, lesson
+from testbed.lessons import small_windows
+
+WINDOWS = small_windows(6)
+LESSONS = [lesson(*window) for window in WINDOWS]
+
+
+def _model(**parameters: float) -> Model:
+    recipe = default_recipe("test")
+    return Model(recipe, {}, BpParameters(**parameters))  # type: ignore[arg-type]
+
+
+GOOD, JOINS_ALL = _model(mixing=0.5), _model(resolution=0.01)
+
+
+def _changed(at: int, **changes: object) -> Lesson:
+    snapshot, labels = WINDOWS[at]
+    return lesson(snapshot, replace(labels, **changes))  # type: ignore[arg-type]
+
+
+def test_labels_are_joined_with_the_nodes_they_name() -> None:
+    snapshot, labels = WINDOWS[0]
+    order = np.random.default_rng(0).permutation(len(labels.nodes))
+    known = lesson(
+        snapshot, replace(labels, nodes=labels.nodes.take(order), labels=labels.labels[order])
+    )
+    assert known.known == "all nodes"
+    assert known.labels is not None
+    assert len(np.unique(np.stack([known.labels, labels.labels]), axis=1).T) == 8
+
+
+def test_some_labels_are_kept_apart_from_all() -> None:
+    snapshot, labels = WINDOWS[0]
+    some = _changed(0, nodes=labels.nodes[:100], labels=labels.labels[:100] % 100)
+    assert some.known == "some nodes"
+    assert some.labels is not None
+    assert (some.labels == UNKNOWN).sum() == snapshot.n_nodes - 100
+    assert some.graph(by_labels=True).labels is None  # too few to teach
+    [paired] = compare_models([some], GOOD, GOOD)
+    assert paired.champion.nmi is not None  # but enough to compare
+
+
+def test_labels_of_unknown_nodes_are_counted_and_not_used() -> None:
+    snapshot, labels = WINDOWS[0]
+    ghosts = pa.array(range(10_000, 10_003), snapshot.nodes.type)
+    more = _changed(
+        0,
+        nodes=pa.concat_arrays([labels.nodes, ghosts]),
+        labels=np.append(labels.labels, [0, 1, 2]).astype(np.int32),
+    )
+    assert (more.known, more.unknown_nodes) == ("all nodes", 3)
+    text = _changed(0, nodes=labels.nodes.cast(pa.string()))
+    assert (text.known, text.unknown_nodes) == ("none", snapshot.n_nodes)
+
+
+@pytest.mark.parametrize("poison", ["one community", "by chance"])
+def test_labels_that_contradict_the_edges_teach_nothing(poison: str) -> None:
+    labels: Labels = WINDOWS[0][1]
+    wrong = np.zeros_like(labels.labels)
+    if poison == "by chance":
+        wrong = np.random.default_rng(1).permutation(labels.labels)
+    poisoned = _changed(0, labels=wrong)
+    assert poisoned.known == "contradicted"
+    assert poisoned.labels is None
+
+
+def test_some_wrong_labels_are_still_labels() -> None:
+    labels = WINDOWS[0][1].labels.copy()
+    flipped = np.random.default_rng(2).choice(len(labels), len(labels) // 10, replace=False)
+    labels[flipped] = (labels[flipped] + 1) % 8
+    assert _changed(0, labels=labels).known == "all nodes"
+
+
+def test_the_same_windows_and_seed_teach_the_same_model() -> None:
+    bare = [Lesson(one.snapshot) for one in LESSONS[:2]]
+    first, again = (learn(bare, "small", "here", seed=1, threads=t) for t in (1, 2))
+    assert pack(first.model).version == pack(again.model).version
+    assert {one.by for one in first.taught} == {"edges"}
+    assert [one.window for one in first.taught] == [one.snapshot.id for one in bare]
+
+
+def test_labels_teach_if_most_windows_have_them() -> None:
+    bare = Lesson(LESSONS[0].snapshot)
+    most = learn([bare, *LESSONS[1:3]], "small", "here", seed=1)
+    assert [one.by for one in most.taught] == ["labels"] * 2
+    few = learn([LESSONS[0], bare], "small", "here", seed=1)
+    assert [one.by for one in few.taught] == ["edges"] * 2
+    assert few.taught[0].known == "all nodes"
+
+
+def test_the_better_model_has_more_evidence_and_nmi() -> None:
+    ticks = count()
+    paired = compare_models(LESSONS, JOINS_ALL, GOOD, cpu_clock=lambda: float(next(ticks)))
+    assert [one.window for one in paired] == [one.snapshot.id for one in LESSONS]
+    for one in paired:
+        assert one.champion.evidence == pytest.approx(0)
+        assert one.challenger.evidence > 0.3
+        assert one.champion.nmi == pytest.approx(0)
+        assert one.challenger.nmi is not None
+        assert one.challenger.nmi > 0.95
+        assert one.champion.seconds == 1.0
+    assert paired[0].challenger.churn is None
+    assert [one.champion.churn for one in paired[1:]] == [0.0] * 5
+
+
+def test_a_model_is_equal_to_itself() -> None:
+    for one in compare_models(LESSONS, GOOD, GOOD, seed=3, cpu_clock=lambda: 0.0):
+        assert one.champion == one.challenger

@@ -1,0 +1,101 @@
+"""When to learn: each trigger says whether, and why."""
+
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stream_icd.retraining.triggers.by_command import by_command
+from stream_icd.retraining.triggers.due import Due, any_due
+from stream_icd.retraining.triggers.every_period import every_period
+from stream_icd.retraining.triggers.every_windows import every_windows
+
+NOW = datetime(2026, 3, 1, tzinfo=UTC)
+DAY = timedelta(days=1)
+
+
+@given(st.integers(1, 1000), st.integers(0, 1000))
+def test_every_n_windows(every: int, new: int) -> None:
+    answer = every_windows(every, new)
+    assert answer.due == (new >= every)
+    assert f"{new} of {every}" in answer.reason
+
+
+def test_every_period() -> None:
+    assert every_period(DAY, None, NOW) == Due(True, "there was no attempt yet")
+    assert every_period(DAY, NOW - DAY, NOW).due
+    early = every_period(DAY, NOW - timedelta(hours=5), NOW)
+    assert early == Due(False, "5:00:00 of 1 day, 0:00:00 passed")
+
+
+def test_a_clock_that_goes_backwards_makes_nothing_due() -> None:
+    assert not every_period(DAY, NOW + DAY, NOW).due
+
+
+@given(st.lists(st.booleans(), max_size=5))
+def test_one_trigger_is_enough_and_says_why(answers: list[bool]) -> None:
+    together = any_due([Due(due, f"trigger {number}") for number, due in enumerate(answers)])
+    assert together.due == any(answers)
+    for number, due in enumerate(answers):
+        assert (f"trigger {number}" in together.reason) == (due or not any(answers))
+
+
+def test_without_triggers_nothing_is_due() -> None:
+    assert any_due([]) == Due(False, "no trigger is set")
+    assert not by_command(asked=False).due
+    assert by_command(asked=True).due
+
+
+def test_the_latest_change_counts() -> None:
+    assert any_due([Due(True, "a", since=9), Due(True, "b", since=4)]).since == 4
+
+
+def _stream(seed: int, *levels: tuple[int, float]) -> list[float]:
+    rng = np.random.default_rng(seed)
+    return [level + 0.05 * rng.standard_normal() for count, level in levels for _ in range(count)]
+
+
+@pytest.fixture
+def _river() -> None:
+    pytest.importorskip("river", reason="pip install 'stream-icd[retrain]'")
+
+
+@pytest.mark.usefixtures("_river")
+class TestDrift:
+    """Needs river."""
+
+    @pytest.mark.parametrize("level", [1.4, 2.6])
+    def test_a_change_is_found_within_three_windows(self, level: float) -> None:
+        from stream_icd.retraining.triggers.drift import drift
+
+        for seed in range(20):
+            answer = drift(_stream(seed, (30, 2.0), (4, level)))
+            assert answer.due
+            assert answer.since is not None
+            assert 2 <= answer.since <= 4
+            assert "drift" in answer.reason
+
+    def test_a_slow_change_is_found(self) -> None:
+        from stream_icd.retraining.triggers.drift import drift
+
+        slow = [2 - 0.01 * max(0, at - 20) for at in range(80)]
+        assert drift(slow).due
+
+    def test_a_steady_stream_hardly_ever_drifts(self) -> None:
+        from stream_icd.retraining.triggers.drift import drift
+
+        alarms = sum(drift(_stream(seed, (60, 2.0))).due for seed in range(40))
+        assert alarms <= 4
+
+    def test_a_constant_stream_never_drifts(self) -> None:
+        from stream_icd.retraining.triggers.drift import drift
+
+        assert not drift([0.0] * 100).due
+        assert not drift([2.0] * 100).due
+
+    def test_few_windows_say_nothing(self) -> None:
+        from stream_icd.retraining.triggers.drift import drift
+
+        assert drift([1.0, 9.0]) == Due(False, "2 windows; drift needs more than 8")
