@@ -15,6 +15,7 @@ from stream_icd.programs.options import (
     MetricsHost,
     MetricsPort,
     OnlyGraph,
+    RegistryUri,
 )
 
 if TYPE_CHECKING:
@@ -29,10 +30,13 @@ def main(
     model: Annotated[
         str,
         typer.Option(
-            help="Name of a shipped model, or the folder of one: a path, or a URI such as "
-            "s3://bucket/mine."
+            help="Name of a shipped model, the folder of one (a path, or a URI such as "
+            "s3://bucket/mine), or with a registry: a version, or champion. With champion, the "
+            "detector starts with the newest champion and changes to each later one between two "
+            "batches, without a restart."
         ),
     ] = "default",
+    registry: RegistryUri = None,
     graph: OnlyGraph = None,
     k: Annotated[
         int | None,
@@ -95,14 +99,19 @@ def main(
       stream-icd consume detect --model lfr
 
       stream-icd consume detect --processes 4
-    """
-    import structlog
 
+      stream-icd consume detect --model champion --registry s3://bucket/models
+    """
     from stream_icd.execution.engines import IN_HAND, ProcessPool
     from stream_icd.kafka.topics import SNAPSHOTS
     from stream_icd.programs import WorkerOptions, run_worker
-    from stream_icd.registry.shipped import open_model
-    from stream_icd.workers.detect import Detector, DetectSettings, RecordDetection
+    from stream_icd.programs.model_at_work import model_at_work
+    from stream_icd.workers.detect import (
+        Detector,
+        DetectSettings,
+        RecordDetection,
+        result_version,
+    )
 
     settings = DetectSettings(
         n_communities=k,
@@ -112,16 +121,18 @@ def main(
     )
 
     def detector(run: WorkerRun) -> dict[str, Detector]:
-        opened = open_model(model)
-        work = RecordDetection(opened, settings)
-        run.metrics.model(work.version)
-        pool = ProcessPool(work, model, processes, give_up=True)
-        engine = run.until_the_end.enter_context(pool.opened())
-        run.metrics.processes(lambda: engine.alive, lambda: engine.resident_bytes)
-        run.metrics.in_hand(lambda: engine.in_hand)
-        structlog.get_logger().info("warming up", model=work.version, processes=processes)
-        engine.wait_until_warm(run.stop)
-        return {SNAPSHOTS: Detector(lambda: opened, settings, engine)}
+        swap = run.until_the_end.enter_context(
+            model_at_work(
+                run,
+                model,
+                registry,
+                lambda opened, place: ProcessPool(
+                    RecordDetection(opened, settings), place, processes, give_up=True
+                ).opened(),
+                lambda opened: result_version(opened, settings),
+            )
+        )
+        return {SNAPSHOTS: Detector(swap.model, settings, swap)}
 
     options = WorkerOptions(
         name="detect",

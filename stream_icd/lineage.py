@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from importlib.metadata import version
 from math import isfinite
 
 from stream_icd.errors import BadSettings
@@ -84,7 +83,7 @@ class Lineage:
     Attributes:
         made_by: the command or program that made or imported it, such as "models import".
         made_at: when.
-        code_version: version of stream_icd that made it.
+        code_version: version of stream_icd that made it (`stream_icd.version.__version__`).
         source: name or place that it was imported from; empty if it was trained here.
         parent: the version that it was derived from; None if it has none.
         data: what it learned from; None if unknown, as for an imported model.
@@ -98,8 +97,3 @@ class Lineage:
     parent: str | None = None
     data: DataRange | None = None
     gate: Gate | None = None
-
-
-def installed_version() -> str:
-    """Return the version of this library, for `Lineage.code_version`."""
-    return version("stream-icd")

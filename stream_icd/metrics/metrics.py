@@ -108,11 +108,29 @@ class Metrics:
         self._model = Info(
             "stream_icd_model", "The model version of the published results.", registry=registry
         )
+        self.swaps = Counter(
+            "stream_icd_model_swaps", "Changes of the model since the start.", registry=registry
+        )
+        self.refused_models = Counter(
+            "stream_icd_models_refused",
+            "Champions that could not be used, by exception; the model before stays.",
+            ("exception",),
+            registry=registry,
+        )
         ProcessCollector(registry=registry)
 
     def model(self, version: str) -> None:
         """Report the version of the model in use."""
         self._model.info({"version": version})
+
+    def follows_champion(self, in_use: Callable[[], bool]) -> None:
+        """Set the function that returns whether the registry's champion is the model in use."""
+        gauge = Gauge(
+            "stream_icd_champion_in_use",
+            "1 if the registry's champion is the model in use, 0 if not (yet).",
+            registry=self.registry,
+        )
+        gauge.set_function(lambda: float(in_use()))
 
     def processes(self, count: Callable[[], int], resident_bytes: Callable[[], int]) -> None:
         """Set the functions that return the number of worker processes and their memory."""

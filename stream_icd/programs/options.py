@@ -35,6 +35,16 @@ def kafka_settings(bootstrap_servers: str | None) -> KafkaSettings:
     return KafkaSettings(bootstrap_servers=bootstrap_servers)
 
 
+RegistryUri = Annotated[
+    str | None,
+    typer.Option(
+        "--registry",
+        help="Registry of models: a folder, or a URI such as s3://bucket/models. Default: that of "
+        "STREAM_ICD_REGISTRY.",
+        show_default=False,
+    ),
+]
+
 MetricsPort = Annotated[
     int | None,
     typer.Option(

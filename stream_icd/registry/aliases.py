@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import re
 import uuid
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
@@ -76,6 +77,19 @@ def history(registry: Store) -> list[Aliases]:
         RegistryDamaged: a generation cannot be read.
     """
     return [_read(registry, number) for number in _generations(registry)]
+
+
+def champions(registry: Store) -> Iterator[Aliases]:
+    """Yield the aliases in force, then those that each further rollback would restore.
+
+    Raises:
+        ModelNotFound, RegistryDamaged, StoreUnreachable: as `champion`.
+    """
+    found = champion(registry)
+    yield found
+    while found.back_to is not None:
+        found = _read(registry, found.back_to)
+        yield found
 
 
 def champion(registry: Store) -> Aliases:

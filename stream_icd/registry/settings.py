@@ -45,26 +45,25 @@ class RegistrySettings(Settings):
             refuse_password(value)
         return value
 
-    def open(self) -> Store | None:
-        """Open the registry; None if none is set.
 
-        Raises:
-            BadSettings, StoreUnreachable: as `open_store`.
-        """
-        from stream_icd.store import open_store  # takes long to import
-
-        return None if self.registry is None else open_store(self.registry)
-
-
-def open_registry(uri: str | None) -> Store:
-    """Open the registry at `uri`, or at the setting's place.
+def registry_at(uri: str | None) -> Store | None:
+    """Open the registry at `uri`, or at the setting's place; None if neither is given.
 
     Raises:
-        BadSettings: neither is given.
-        StoreUnreachable: as `open_store`.
+        BadSettings, StoreUnreachable: as `open_store`.
     """
+    from stream_icd.store import open_store  # takes long to import
+
     settings = RegistrySettings() if uri is None else RegistrySettings(registry=uri)
-    found = settings.open()
-    if found is None:
+    return None if settings.registry is None else open_store(settings.registry)
+
+
+def required(registry: Store | None) -> Store:
+    """Return the registry.
+
+    Raises:
+        BadSettings: there is none.
+    """
+    if registry is None:
         raise BadSettings("which registry? Give --registry, or set STREAM_ICD_REGISTRY")
-    return found
+    return registry

@@ -1,6 +1,6 @@
 """The versions of a registry: immutable models, each with its lineage.
 
-    REGISTRY/versions/NAME@HASH/    the files of a model folder, and lineage.json
+    REGISTRY/versions/NAME-HASH/    the files of a model folder, and lineage.json
 
 A version is named by its content (`registry.model.version_of`), so the same model published twice
 is one version. The recipe is written last and completes the version: a writer that was killed
@@ -115,12 +115,19 @@ def read_lineage(registry: Store, version: str) -> Lineage:
 
 def versions(registry: Store) -> list[str]:
     """Return the complete versions of a registry, by name."""
-    return sorted(map(unquote, models_in(registry.below(VERSIONS))))
+    return sorted(map(_version_of_folder, models_in(registry.below(VERSIONS))))
 
 
 def version_folder(registry: Store, version: str) -> Store:
     """Return the folder of a version, which need not exist."""
-    return registry.below(f"{VERSIONS}/{quote(version, safe='@')}")
+    name, _, digest = version.rpartition("@")
+    return registry.below(f"{VERSIONS}/{quote(name, safe='').replace('%', '=')}-{digest}")
+
+
+def _version_of_folder(name: str) -> str:
+    # Neither % nor @, which have a meaning in the URIs that such a folder is opened by.
+    quoted, _, digest = name.rpartition("-")
+    return f"{unquote(quoted.replace('=', '%'))}@{digest}"
 
 
 def existing_folder(registry: Store, version: str) -> Store:

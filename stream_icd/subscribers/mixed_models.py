@@ -2,29 +2,48 @@
 
 from __future__ import annotations
 
+from collections import deque
+from dataclasses import dataclass, field
+
+MOST_CHANGES, WITHIN = 2, 100
+"""A promotion and its rollback are two changes; a third within this many results is reported."""
+
+
+@dataclass(slots=True)
+class _Graph:
+    """The models of a graph's results, and how many results ago each change was."""
+
+    latest: str
+    models: set[str]
+    changes: deque[int] = field(default_factory=lambda: deque(maxlen=MOST_CHANGES + 1))
+    n_results: int = 0
+    reported: bool = False
+
 
 class MixedModels:
     """Detects alternating results of two models for a graph: two detectors process it.
 
     This happens if detectors of one group have different models, or two groups detect one graph.
-    A single change from one model to another is not reported.
+    A change from one model to another is not reported, nor is the change back.
     """
 
     def __init__(self) -> None:
-        self._models: dict[str, list[str]] = {}  # in order of arrival, the latest last
-        self._reported: set[str] = set()
+        self._graphs: dict[str, _Graph] = {}
 
     def look_at(self, graph: str, model: str) -> str | None:
         """Return a warning after this result; None if there is none, or it was given before."""
-        models = self._models.setdefault(graph, [])
-        takes_turns = model in models[:-1]
-        if model in models:
-            models.remove(model)
-        models.append(model)
-        if not takes_turns or graph in self._reported:
+        known = self._graphs.setdefault(graph, _Graph(model, {model}))
+        known.n_results += 1
+        if model != known.latest:
+            known.latest = model
+            known.models.add(model)
+            known.changes.append(known.n_results)
+        if known.reported or len(known.changes) <= MOST_CHANGES:
             return None
-        self._reported.add(graph)
+        if known.n_results - known.changes[0] >= WITHIN:
+            return None
+        known.reported = True
         return (
-            f"graph {graph} has results of {len(models)} models by turns, "
-            f"{', '.join(sorted(models))}: two detectors work on it"
+            f"graph {graph} has results of {len(known.models)} models by turns, "
+            f"{', '.join(sorted(known.models))}: two detectors work on it"
         )

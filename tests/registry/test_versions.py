@@ -61,6 +61,8 @@ def test_a_version_comes_back_with_its_lineage(store: Store, packed: PackedModel
     weights = initial_model(SMALL).weights
     assert all(np.array_equal(opened.model.weights[name], w) for name, w in weights.items())
     assert read_lineage(store, packed.version) == LINEAGE
+    place = version_folder(store, packed.version).uri
+    assert open_model(place).version == packed.version  # as worker processes open it
 
 
 def test_the_same_model_twice_is_one_version_with_its_first_lineage(

@@ -12,7 +12,7 @@ from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.messages.outcome import Processed
 from stream_icd.registry.shipped import VersionedModel
 from stream_icd.snapshot import Snapshot, snapshot_from_pairs
-from stream_icd.subscribers.mixed_models import MixedModels
+from stream_icd.subscribers.mixed_models import WITHIN, MixedModels
 from stream_icd.subscribers.seen_results import SeenResults, result_of
 from stream_icd.wire.communities import decode_communities
 from stream_icd.workers.detect import Detector, DetectSettings, RecordDetection
@@ -100,6 +100,12 @@ def test_models_that_take_turns_in_a_graph_are_told_once() -> None:
     changed = [models.look_at("g", model) for model in ("a", "a", "b", "b")]
     assert changed == [None] * 4
     turns = [models.look_at("g", model) for model in ("a", "b", "a")]
-    assert "graph g has results of 2 models by turns, a, b" in str(turns[0])
-    assert turns[1:] == [None, None]
+    assert "graph g has results of 2 models by turns, a, b" in str(turns[1])
+    assert [turns[0], turns[2]] == [None, None]
     assert models.look_at("h", "a") is None
+
+
+def test_a_promotion_and_its_rollback_are_no_turns() -> None:
+    models = MixedModels()
+    sent = ["a"] * 5 + ["b"] * 5 + ["a"] * WITHIN + ["c"] * 5 + ["a"] * WITHIN
+    assert {models.look_at("g", model) for model in sent} == {None}

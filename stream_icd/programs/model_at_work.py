@@ -1,0 +1,112 @@
+"""The model of a running detector: fixed, or the champion of a registry, whichever that is."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+
+import structlog
+
+from stream_icd.programs.worker import WorkerRun
+from stream_icd.registry.aliases import CHAMPION
+from stream_icd.registry.find import find_model
+from stream_icd.registry.model import read_model
+from stream_icd.registry.settings import RegistrySettings, registry_at, required
+from stream_icd.registry.shipped import VersionedModel
+from stream_icd.registry.versions import version_folder
+from stream_icd.store import Store
+from stream_icd.workers.follow_champion import ChampionFollower, Refusal, newest_usable
+from stream_icd.workers.model_swap import ModelSwap, OpenPool
+from stream_icd.workers.model_topic import nudge_on_messages
+
+JOIN_S = 5.0
+"""How long a background thread may take to end before it dies with the process."""
+
+Version = Callable[[VersionedModel], str]
+
+
+@contextmanager
+def model_at_work(
+    run: WorkerRun, name: str, registry_uri: str | None, open_pool: OpenPool, version: Version
+) -> Iterator[ModelSwap]:
+    """Open a model and its worker processes; close them when the block ends.
+
+    The model `champion` is followed: promotions and rollbacks in the registry take effect between
+    two batches.
+
+    Args:
+        name: see `registry.find.find_model`.
+        registry_uri: the registry; None: from the settings.
+        version: the version under which a model's results are published.
+
+    Raises:
+        ModelError: the model cannot be used; of the champion: no former champion can be, either.
+        BadSettings, StoreUnreachable, WorkersLost: see these classes.
+    """
+    log, metrics = structlog.get_logger(), run.metrics
+    registry = registry_at(registry_uri)
+
+    def swapped(old: VersionedModel, new: VersionedModel) -> None:
+        metrics.model(version(new))
+        metrics.swaps.inc()
+        log.info("the model changed", before=version(old), model=version(new))
+
+    def refused(refusal: Refusal) -> None:
+        kind = type(refusal.error).__name__
+        metrics.refused_models.labels(kind).inc()
+        reason = f"{kind}: {refusal.error}"
+        log.error(
+            "champion refused; the one before it is used", model=refusal.version, reason=reason
+        )
+
+    swap = ModelSwap(open_pool, swapped)
+    try:
+        if name == CHAMPION:
+            store = required(registry)
+            opened = newest_usable(store, refused)
+            place = version_folder(store, opened.version).uri
+        else:
+            opened, place = _fixed(name, registry)
+        metrics.model(version(opened))
+        metrics.processes(lambda: swap.alive, lambda: swap.resident_bytes)
+        metrics.in_hand(lambda: swap.in_hand)
+        log.info("warming up", model=version(opened))
+        swap.start(opened, place, run.stop)
+        if name != CHAMPION:
+            yield swap
+            return
+        follower = ChampionFollower(store, swap, run.stop, refused)
+        metrics.follows_champion(lambda: follower.in_use)
+        with _following(run, follower, RegistrySettings().registry_check_s):
+            yield swap
+    finally:
+        swap.close()
+
+
+def _fixed(name: str, registry: Store | None) -> tuple[VersionedModel, str]:
+    folder = find_model(name, registry)
+    model, version = read_model(folder)
+    return VersionedModel(version, model), folder.uri
+
+
+@contextmanager
+def _following(run: WorkerRun, follower: ChampionFollower, every_s: float) -> Iterator[None]:
+    nudged = threading.Event()
+    threads = [
+        threading.Thread(target=work, name=name, daemon=True)
+        for name, work in (
+            ("champion", partial(follower.run, nudged, every_s)),
+            ("models-topic", partial(nudge_on_messages, run.settings, nudged, run.stop)),
+        )
+    ]
+    for thread in threads:
+        thread.start()
+    try:
+        yield
+    finally:
+        run.stop.set()
+        nudged.set()
+        for thread in threads:
+            thread.join(JOIN_S)

@@ -1,0 +1,153 @@
+"""Follow the champion of a registry: load it in the background, refuse one that cannot be used."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import structlog
+
+from stream_icd.errors import Action, ModelError, StreamIcdError
+from stream_icd.kafka.stop import Stop
+from stream_icd.registry.aliases import Aliases, champions, current
+from stream_icd.registry.shipped import VersionedModel
+from stream_icd.registry.versions import open_version, version_folder
+from stream_icd.store import Store
+from stream_icd.workers.model_swap import ModelSwap
+
+TRY_AGAIN_S = 300.0
+"""Interval between attempts to load a version that was refused; its files may be repaired."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A champion that a detector does not use, and why."""
+
+    aliases: Aliases
+    error: Exception
+
+    @property
+    def version(self) -> str:
+        """The refused version."""
+        return self.aliases.champion
+
+
+OnRefusal = Callable[[Refusal], None]
+
+
+def newest_usable(registry: Store, on_refusal: OnRefusal) -> VersionedModel:
+    """Load the champion; if it cannot be used, the one that a rollback would return to, and so on.
+
+    Raises:
+        ModelNotFound: nothing was promoted yet.
+        ModelError: none of them can be used; the error is that of the champion.
+        StoreUnreachable: the store does not answer.
+    """
+    first: ModelError | None = None
+    for aliases in champions(registry):
+        try:
+            return open_version(registry, aliases.champion)
+        except ModelError as error:
+            first = first or error
+            on_refusal(Refusal(aliases, error))
+    assert first is not None, "there is a champion"
+    raise first
+
+
+class ChampionFollower:
+    """Makes a detector use the registry's champion, some time after each promotion.
+
+    A champion that cannot be loaded, or that worker processes cannot open, is refused: the
+    detector keeps its model, and `on_refusal` is called once. If the registry does not answer, the
+    detector keeps its model, and this is logged once.
+
+    Args:
+        stop: ends a load that is in progress.
+        on_refusal: called at each new refusal.
+        monotonic: monotonic clock in seconds.
+    """
+
+    def __init__(
+        self,
+        registry: Store,
+        swap: ModelSwap,
+        stop: Stop,
+        on_refusal: OnRefusal,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._registry = registry
+        self._swap = swap
+        self._stop = stop
+        self._on_refusal = on_refusal
+        self._monotonic = monotonic
+        self._refused: tuple[int, str, float] | None = None
+        self._trouble: str | None = None
+        self._wanted = swap.current
+
+    @property
+    def in_use(self) -> bool:
+        """Whether the detector uses the champion, as far as the last look could tell."""
+        return self._swap.current == self._wanted
+
+    def look(self) -> None:
+        """Compare the champion with the model in use; load it if it is another one."""
+        try:
+            aliases = current(self._registry)
+            if aliases is not None:
+                self._follow(aliases)
+            self._say(None)
+        except (StreamIcdError, OSError, MemoryError) as error:
+            self._say(error)
+
+    def run(self, nudged: threading.Event, every_s: float) -> None:
+        """Look every `every_s` seconds, and when `nudged` is set, until `stop`."""
+        while not self._stop.is_set():
+            nudged.wait(every_s)
+            nudged.clear()
+            if not self._stop.is_set():
+                self.look()
+
+    def _follow(self, aliases: Aliases) -> None:
+        self._wanted = version = aliases.champion
+        if version == self._swap.newest or self._was_refused(aliases):
+            return
+        if version == self._swap.current:
+            self._swap.keep()
+            return
+        try:
+            model = open_version(self._registry, version)
+            place = version_folder(self._registry, version).uri
+            self._swap.prepare(model, place, self._stop)
+            self._refused = None
+        except (OSError, MemoryError):
+            raise
+        except Exception as error:  # a worker process raises whatever the model makes it raise
+            if isinstance(error, StreamIcdError) and error.action is Action.RETRY:
+                raise
+            self._refuse(Refusal(aliases, error))
+
+    def _was_refused(self, aliases: Aliases) -> bool:
+        if self._refused is None:
+            return False
+        generation, _, at = self._refused
+        return generation == aliases.generation and self._monotonic() - at < TRY_AGAIN_S
+
+    def _refuse(self, refusal: Refusal) -> None:
+        before = self._refused
+        this = refusal.aliases.generation, str(refusal.error)
+        self._refused = (*this, self._monotonic())
+        if before is None or before[:2] != this:
+            self._on_refusal(refusal)
+
+    def _say(self, error: Exception | None) -> None:
+        """Log a trouble with the registry once, and its end."""
+        trouble = None if error is None else f"{type(error).__name__}: {error}"
+        if trouble == self._trouble:
+            return
+        log, self._trouble = structlog.get_logger(), trouble
+        if trouble is not None:
+            log.warning("cannot follow the champion; the model stays", reason=trouble)
+        else:
+            log.info("the champion is followed again")

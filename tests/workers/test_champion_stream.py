@@ -1,0 +1,276 @@
+"""A promotion reaches a running detector: no restart, no snapshot lost, no batch of two models."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from datetime import UTC, datetime
+from itertools import groupby
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from stream_icd.bp.parameters import BpParameters
+from stream_icd.child_process import start_child
+from stream_icd.communities import Communities
+from stream_icd.dead_letters.letters import DeadLetterLimit
+from stream_icd.execution.engines import ProcessPool
+from stream_icd.kafka.batch_done import BatchDone
+from stream_icd.kafka.consumer import run_consumer
+from stream_icd.kafka.publisher import Publisher
+from stream_icd.kafka.record import OutgoingRecord
+from stream_icd.kafka.topics import COMMUNITIES, MODELS, SNAPSHOTS, create_topics
+from stream_icd.lineage import Lineage
+from stream_icd.metrics.health import Health
+from stream_icd.metrics.metrics import Metrics
+from stream_icd.programs.model_at_work import model_at_work
+from stream_icd.programs.worker import WorkerRun
+from stream_icd.registry.aliases import champion, current, promote, roll_back
+from stream_icd.registry.model import Model, initial_model, pack
+from stream_icd.registry.versions import publish, version_folder
+from stream_icd.snapshot import Snapshot
+from stream_icd.store import Store
+from stream_icd.subscribers.subscribe import subscribe
+from stream_icd.workers.detect import Detector, DetectSettings, RecordDetection, result_version
+from stream_icd.workers.runner import Runner
+from testbed.brokers import Broker, wait_until
+from testbed.children import alive, children
+from tests.fixtures.stream import RECIPE
+
+Outgoing = Callable[[Snapshot, str], OutgoingRecord]
+NOW = datetime(2026, 1, 31, tzinfo=UTC)
+PACKED = [
+    pack(Model(RECIPE, initial_model(RECIPE).weights, BpParameters(resolution=1.0 + i / 8)))
+    for i in range(3)
+]
+A, B, C = (model.version for model in PACKED)
+
+
+@pytest.fixture
+def registry(disk: Store, monkeypatch: pytest.MonkeyPatch) -> Store:
+    """Three versions, of which A is the champion."""
+    for model in PACKED:
+        publish(disk, model, Lineage("test", NOW, "0"))
+    crown(disk, A)
+    monkeypatch.setenv("STREAM_ICD_REGISTRY", disk.uri)
+    monkeypatch.setenv("STREAM_ICD_REGISTRY_CHECK_S", "600")  # the topic's messages are the nudge
+    return disk
+
+
+def crown(registry: Store, version: str) -> None:
+    promote(registry, version, "better", NOW, by="test", seen=current(registry))
+
+
+def announce(broker: Broker) -> None:
+    send(broker, [OutgoingRecord(MODELS, b"look", b"registry")])
+
+
+def send(broker: Broker, records: list[OutgoingRecord]) -> None:
+    with Publisher(broker.settings()) as publisher:
+        for record in records:
+            publisher.send(record)
+
+
+def metric(metrics: Metrics, name: str, labels: dict[str, str] | None = None) -> float | None:
+    return metrics.registry.get_sample_value(name, labels or {})
+
+
+class Bench:
+    """A detector with two processes, in this process, that follows the champion."""
+
+    def __init__(self, broker: Broker, topics: tuple[str, str]) -> None:
+        self.broker = broker
+        self.topics = topics
+        self.metrics = Metrics(Health(60, 60))
+        self.batches: list[set[str]] = []
+
+    @contextmanager
+    def detecting(self) -> Iterator[None]:
+        stop, errors, settings = threading.Event(), list[BaseException](), self.broker.settings()
+        chosen = DetectSettings(topic=self.topics[1], threads=1)
+        with ExitStack() as until_the_end:
+            run = WorkerRun(settings, self.metrics, until_the_end, stop)
+            swap = until_the_end.enter_context(
+                model_at_work(
+                    run,
+                    "champion",
+                    None,
+                    lambda model, place: ProcessPool(
+                        RecordDetection(model, chosen), place, 2, give_up=True
+                    ).opened(),
+                    lambda model: result_version(model, chosen),
+                )
+            )
+            runner = Runner(Detector(swap.model, chosen, swap), DeadLetterLimit())
+
+            def work() -> None:
+                try:
+                    group = topic = self.topics[0]
+                    handle, done = runner.handle, self._done
+                    run_consumer(settings, topic, group, handle, stop, max_records=8, on_done=done)
+                except BaseException as error:
+                    errors.append(error)
+
+            thread = threading.Thread(target=work)
+            thread.start()
+            try:
+                yield
+            finally:
+                stop.set()
+                thread.join(30)
+                assert not thread.is_alive()
+                assert errors == []
+
+    def _done(self, batch: BatchDone) -> None:
+        models = {dict(one.headers)["icd_model"].decode() for one in batch.outgoing}
+        self.batches.append(models)
+
+    def results(self, limit: int) -> list[Communities]:
+        return list(
+            subscribe(
+                start="beginning",
+                limit=limit,
+                settings=self.broker.settings(),
+                topic=self.topics[1],
+            )
+        )
+
+
+@pytest.mark.brokers("memory")
+def test_a_running_detector_changes_model_between_two_batches(
+    broker: Broker,
+    topics: tuple[str, str],
+    registry: Store,
+    snapshot: Callable[..., Snapshot],
+    outgoing: Outgoing,
+) -> None:
+    create_topics(broker.settings())
+    bench, sent = Bench(broker, topics), 0
+
+    def more(count: int) -> None:
+        nonlocal sent
+        send(broker, [outgoing(snapshot(sent + i), topics[0]) for i in range(count)])
+        sent += count
+
+    def models() -> set[str]:
+        return {one.model for one in bench.results(sent)[-1:]}
+
+    with bench.detecting():
+        more(20)
+        assert models() == {A}
+        assert metric(bench.metrics, "stream_icd_champion_in_use") == 1
+        before = workers()
+        crown(registry, B)
+        announce(broker)
+        while models() != {B}:
+            more(4)
+        version_folder(registry, C).put("recipe.toml", pa.py_buffer(b"half"))
+        spoilt_champion(registry, C)
+        announce(broker)
+        refused = {"exception": "ModelDamaged"}
+        wait_until(lambda: metric(bench.metrics, "stream_icd_models_refused_total", refused))
+        assert metric(bench.metrics, "stream_icd_champion_in_use") == 0
+        more(8)
+        assert models() == {B}
+        roll_back(registry, "worse", NOW, by="test", seen=champion(registry))
+        wait_until(lambda: not set(before) & set(workers()))
+        roll_back(registry, "worse", NOW, by="test", seen=champion(registry))
+        announce(broker)
+        while models() != {A}:
+            more(4)
+    found = bench.results(sent)
+    assert [one.snapshot_id for one in found] == [f"test/{i}" for i in range(sent)]
+    assert [model for model, _ in groupby(one.model for one in found)] == [A, B, A]
+    assert all(len(models) == 1 for models in bench.batches)
+    assert metric(bench.metrics, "stream_icd_model_swaps_total") == 2
+    assert workers() == []
+
+
+def spoilt_champion(registry: Store, version: str) -> None:
+    """Make a version the champion that cannot be loaded, as if it broke after the promotion."""
+    path = "aliases/00000002.json"
+    entry = json.loads(registry.read(path, registry.size(path)) or b"")
+    entry |= {"generation": 3, "champion": version, "previous": B, "back_to": 2, "id": "3"}
+    registry.put("aliases/00000003.json", pa.py_buffer(json.dumps(entry).encode()))
+
+
+def workers(pid: int | None = None) -> list[int]:
+    """Worker processes, but not Python's own tracker of them."""
+    found = []
+    for one in children(os.getpid() if pid is None else pid):
+        try:
+            if b"spawn_main" in Path(f"/proc/{one}/cmdline").read_bytes():
+                found.append(one)
+        except OSError:  # it has just ended
+            continue
+    return found
+
+
+@contextmanager
+def running(broker: Broker, graph: str, log: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """A detector of the command line with two processes."""
+    command = (sys.executable, "-m", "stream_icd.cli", "consume", "detect", "--processes", "2")
+    options = ("--model", "champion", "--graph", graph, "--group", graph, "--batch", "4")
+    where = ("--bootstrap-servers", broker.bootstrap_servers)
+    detector = start_child((*command, *options, *where), log)
+    try:
+        yield detector
+    finally:
+        detector.kill()
+        detector.wait()
+
+
+@pytest.mark.brokers("kafka")
+def test_kill_9_around_a_swap_loses_nothing_and_starts_with_the_newest(
+    broker: Broker,
+    topic_name: str,
+    registry: Store,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    snapshot: Callable[..., Snapshot],
+    outgoing: Outgoing,
+) -> None:
+    """Killed while the new processes open, and again right after the change."""
+    for name in ("session_timeout_s", "heartbeat_interval_s", "transaction_timeout_s"):
+        monkeypatch.setenv(f"STREAM_ICD_{name.upper()}", str(getattr(broker.settings(), name)))
+    create_topics(broker.settings())
+    sent, found, logs = 0, list[Communities](), [tmp_path / f"{i}.log" for i in range(3)]
+    results = subscribe(
+        topic_name, start="beginning", settings=broker.settings(), topic=COMMUNITIES
+    )
+
+    def detect(count: int) -> str:
+        nonlocal sent
+        snapshots = [snapshot(sent + i, topic_name) for i in range(count)]
+        send(broker, [outgoing(one, SNAPSHOTS) for one in snapshots])
+        found.extend(next(results) for _ in range(count))
+        sent += count
+        return found[-1].model
+
+    with running(broker, topic_name, logs[0]) as first:
+        assert detect(8) == A
+        crown(registry, B)
+        announce(broker)
+        wait_until(lambda: len(workers(first.pid)) > 2)
+        orphans = children(first.pid)
+        os.kill(first.pid, signal.SIGKILL)
+        wait_until(lambda: not any(map(alive, orphans)))
+    with running(broker, topic_name, logs[1]) as second:
+        assert detect(8) == B
+        crown(registry, C)
+        announce(broker)
+        wait_until(lambda: "the model changed" in logs[1].read_text())
+        os.kill(second.pid, signal.SIGKILL)
+    with running(broker, topic_name, logs[2]) as third:
+        assert detect(8) == C
+        third.terminate()
+        assert third.wait(30) == 0, logs[2].read_text()
+    assert [one.snapshot_id for one in found] == [f"{topic_name}/{i}" for i in range(sent)]
+    assert [model for model, _ in groupby(one.model for one in found)] == [A, B, C]
