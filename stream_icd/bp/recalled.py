@@ -34,6 +34,10 @@ class Recalled:
         stay: η of the last window.
         next_id: the first unused id.
         believed: True if belief propagation decided the result, False if modularity did.
+        pull: weight of a ghost's edges, in mean edge weights, where modularity decides (`pull`);
+            0 if it was not estimated yet.
+        rival: (n,) communities of the last window found without memory, -1 for none, if they are
+            to be compared with those remembered (`rivals`).
     """
 
     ids: Ids
@@ -42,6 +46,8 @@ class Recalled:
     stay: float
     next_id: int
     believed: bool = False
+    pull: float = 0.0
+    rival: Labels | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -3,13 +3,15 @@
 `find_communities` uses one graph only. Here the beliefs of the last window are the prior of this
 one: local moves start with ghosts, belief propagation with the remembered beliefs
 (`belief_propagation`). Then communities merge and split if the current edges support it. With
-modularity, only ghosts are used. A community without evidence in the current graph is forgotten
-(`breaks`). If the whole graph has broken with its past, the result equals that of
-`find_communities`, to the byte.
+modularity, only ghosts are used, as strongly as the graph allows (`pull`). A community without
+evidence in the current graph is forgotten (`breaks`). If the whole graph has broken with its past,
+the result equals that of `find_communities`, to the byte. Where the graph says little, the last
+window is also found alone, and the current edges choose (`rivals`).
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -33,18 +35,18 @@ from stream_icd.bp.ghosts import move_with_ghosts
 from stream_icd.bp.level_graph import Labels, LevelGraph, compact, finest_level
 from stream_icd.bp.merges import merged_communities
 from stream_icd.bp.mixing import MIXING_RANGE
-from stream_icd.bp.naming import NOBODY, renamed, successors
+from stream_icd.bp.naming import NOBODY, names_by_most, renamed, successors
 from stream_icd.bp.parameters import BpParameters
+from stream_icd.bp.parted import parted_communities
+from stream_icd.bp.pull import first_pull, next_pull
 from stream_icd.bp.recalled import NO_ID, Identified, Ids, Recalled, tidy
+from stream_icd.bp.rivals import is_weak, rival_wins
 from stream_icd.bp.splits import split_communities
 from stream_icd.graphs.n_communities import check_n_communities
 from stream_icd.graphs.weights import comparable
 
 GHOST_WEIGHT = 1.0
 """Weight of a ghost's edges with belief propagation, in mean edge weights."""
-
-GHOST_PULL = 0.08
-"""Weight of a ghost's edges with modularity, at a stay probability of one half."""
 
 
 class _Remembered(NamedTuple):
@@ -86,20 +88,29 @@ def find_remembering(
         found = found_exactly(graph, parameters, n_communities, None, rng)
         believed = _beliefs_about(graph, parameters, found, n_communities)
         return _identified(believed, remembered, recalled.next_id, found.believed)
-    kind = _kind(graph, parameters, recalled)
+    kind, pull, rival = _kind(graph, parameters, recalled), recalled.pull, None
     if kind.believed:
         stay = recalled.stay or parameters.stay
+        if recalled.rival is not None:
+            if rival_wins(graph, recalled.rival, remembered.likeliest):
+                remembered = _instead(remembered, recalled.rival, recalled.next_id)
+        elif is_weak(graph, remembered.likeliest):
+            alone = found_exactly(graph, parameters, n_communities, None, rng.spawn(1)[0])
+            rival, _ = compact(alone.labels)
         mixing = float(np.clip(recalled.mixing, *MIXING_RANGE))
         model = Model(mixing, kind.size_spread, n_communities or 0)
         believed = _by_beliefs(graph, kind, remembered, model, stay, rng)
         believed = _merged_and_split(graph, kind.resolution, believed, len(remembered.ids), rng)
     else:
-        believed = _by_modularity(graph, kind, remembered, rng)
+        pull = pull or first_pull(parameters.stay)
+        believed = _by_modularity(graph, kind, remembered, pull, rng)
+        pull = next_pull(graph, believed.communities[:, 0], kind.resolution, pull, rng)
     if n_communities is not None:
         believed = believed_exactly(
             graph, believed, n_communities, kind.resolution, kind.believed, rng
         )
-    return _identified(believed, remembered, recalled.next_id, kind.believed)
+    now = _identified(believed, remembered, recalled.next_id, kind.believed)
+    return replace(now, believed=replace(now.believed, pull=pull, rival=rival))
 
 
 class _Kind(NamedTuple):
@@ -165,14 +176,33 @@ def _living(graph: LevelGraph, recalled: Recalled) -> _Remembered:
     return _Remembered(ids[kept], beliefs.communities[:, 0].copy(), beliefs, ids[~kept])
 
 
+def _instead(remembered: _Remembered, rival: Labels, next_id: int) -> _Remembered:
+    """Remember the rival: its communities continue those that most of their nodes were in.
+
+    Where there is none, they get new ids, from next_id on.
+    """
+    n_old, n_rivals = len(remembered.ids), int(rival.max()) + 1
+    names = names_by_most(rival, remembered.likeliest, n_rivals, n_old)
+    new = np.flatnonzero(names == NOBODY)
+    names[new] = n_old + np.arange(len(new))
+    ids = np.concatenate([remembered.ids, next_id + np.arange(len(new))])
+    likeliest = np.append(names, np.int32(NOBODY))[rival]  # [-1] is NOBODY's
+    beliefs = nothing_remembered(len(rival))
+    beliefs.communities[:, 0], beliefs.shares[:, 0] = likeliest, likeliest >= 0
+    return remembered._replace(ids=ids, likeliest=likeliest, beliefs=beliefs)
+
+
 def _by_modularity(
     graph: LevelGraph,
     kind: _Kind,
     remembered: _Remembered,
+    pull: float,
     rng: np.random.Generator,
 ) -> Believed:
-    weight = GHOST_PULL * kind.stay / (1 - kind.stay)
-    labels = _with_ghosts(graph, kind, remembered, weight, rng)
+    labels = _with_ghosts(graph, kind, remembered, pull, rng).astype(np.int32)
+    n_labels = max(int(labels.max()) + 1, len(remembered.ids))
+    mixing = mixing_beyond_chance(graph, labels, n_labels)
+    labels = parted_communities(graph, labels, n_labels, kind.resolution, mixing, rng)
     known = (remembered.likeliest >= 0) & (np.diff(graph.indptr) > 0)
     stayed = (labels == remembered.likeliest)[known]
     return certainly(labels)._replace(
@@ -267,15 +297,16 @@ def _identified(
         n_labels = max(int(communities.max()) + 1, n_remembered)
         names = renamed(communities[:, 0].copy(), remembered.likeliest, n_remembered, n_labels)
         communities = np.append(names, np.int32(NO_ID))[communities]
-    table, next_id = _numbered(communities, old_ids, next_id)
+    first_id = max(next_id, int(old_ids.max(initial=NO_ID)) + 1)
+    table, last_id = _numbered(communities, old_ids, first_id)
     labels, n_found = compact(communities[:, 0].copy())
     community_ids = np.empty(n_found, np.int64)
     community_ids[labels] = table[:, 0]
     return Identified(
         labels,
         community_ids,
-        Recalled(table, found.shares, found.mixing, found.stay, next_id, believed),
-        int(np.isin(community_ids, old_ids).sum()),
+        Recalled(table, found.shares, found.mixing, found.stay, last_id, believed),
+        int((np.isin(community_ids, old_ids) & (community_ids < next_id)).sum()),
         _replaced(communities[:, 0].copy(), table[:, 0], remembered),
     )
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from stream_icd.errors import BadMemory
-from stream_icd.memory.memory import N_BELIEFS, Memory
+from stream_icd.memory.memory import N_BELIEFS, NO_COMMUNITY, Memory
 from stream_icd.snapshot import Window, is_id_type
 from stream_icd.wire.arrow_stream import read_table, write_table
 from stream_icd.wire.boundary import refusing
@@ -22,6 +22,7 @@ METADATA = b"stream_icd.memory"
 COLUMNS = {
     "node": True,
     **{f"{name}_{rank}": True for name in ("community", "belief") for rank in range(N_BELIEFS)},
+    "rival": True,
 }
 
 
@@ -30,6 +31,10 @@ def encode_memory(memory: Memory) -> bytes:
     columns = [memory.nodes]
     columns += [pa.array(np.ascontiguousarray(one)) for one in memory.communities.T]
     columns += [pa.array(np.ascontiguousarray(one)) for one in memory.beliefs.T]
+    rival = memory.rival
+    columns.append(
+        pa.array(np.full(memory.n_nodes, NO_COMMUNITY, np.int32) if rival is None else rival)
+    )
     table = pa.table(columns, names=list(COLUMNS))
     rest = {
         "format": FORMAT,
@@ -39,6 +44,8 @@ def encode_memory(memory: Memory) -> bytes:
         "stay": memory.stay,
         "next_id": memory.next_id,
         "believed": memory.believed,
+        "pull": memory.pull,
+        "has_rival": memory.rival is not None,
     }
     return write_table(table.replace_schema_metadata({METADATA: json.dumps(rest)}))
 
@@ -65,6 +72,8 @@ def decode_memory(value: bytes, limits: Limits = DEFAULT_LIMITS) -> Memory:
             stay=float(rest["stay"]),
             next_id=int(rest["next_id"]),
             believed=bool(rest["believed"]),
+            pull=float(rest["pull"]),
+            rival=_column(table, "rival", pa.int32()) if rest["has_rival"] else None,
         )
 
 
@@ -83,8 +92,12 @@ def _metadata(table: pa.Table) -> dict[str, Any]:
 
 def _columns(table: pa.Table, name: str, kind: pa.DataType) -> NDArray[Any]:
     """Return columns name_0, name_1, ... as one array, `(n_nodes, N_BELIEFS)`."""
-    columns = [table[f"{name}_{rank}"] for rank in range(N_BELIEFS)]
-    for column in columns:
-        if column.type != kind or column.null_count:
-            raise BadMemory(f"{name} has type {column.type}; it must be {kind}, none null")
-    return np.stack([column.to_numpy() for column in columns], axis=1)
+    return np.stack([_column(table, f"{name}_{rank}", kind) for rank in range(N_BELIEFS)], axis=1)
+
+
+def _column(table: pa.Table, name: str, kind: pa.DataType) -> NDArray[Any]:
+    column = table[name]
+    if column.type != kind or column.null_count:
+        raise BadMemory(f"{name} has type {column.type}; it must be {kind}, none null")
+    values: NDArray[Any] = column.to_numpy()
+    return values

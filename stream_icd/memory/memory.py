@@ -34,6 +34,10 @@ class Memory:
         stay: η, share of the nodes that stayed in their community; 0 after the first window.
         next_id: the first community id not yet used.
         believed: whether belief propagation, not modularity, decided the result of that window.
+        pull: how strongly communities hold their members where modularity decides, in mean edge
+            weights, at least 0; 0 if not estimated yet.
+        rival: communities of that window found without memory, `(n_nodes,)` int32, -1 for none;
+            None unless the next window is to compare them with the others.
 
     Raises:
         BadMemory: a value is out of range, or the arrays do not match.
@@ -47,6 +51,8 @@ class Memory:
     stay: float
     next_id: int
     believed: bool = False
+    pull: float = 0.0
+    rival: NDArray[np.int32] | None = None
 
     def __post_init__(self) -> None:
         shape = (len(self.nodes), N_BELIEFS)
@@ -55,6 +61,10 @@ class Memory:
                 f"{len(self.nodes)} nodes need communities and beliefs of shape {shape}, not "
                 f"{self.communities.shape} and {self.beliefs.shape}"
             )
+        if self.rival is not None:
+            self._check_rival(self.rival)
+        if not 0 <= self.pull < float("inf"):
+            raise BadMemory(f"pull must be finite and at least 0, not {self.pull}")
         for name, share in (("mixing", self.mixing), ("stay", self.stay)):
             if not 0 <= share <= 1:
                 raise BadMemory(f"{name} must be in 0..1, not {share}")
@@ -66,6 +76,12 @@ class Memory:
             )
         if not ((self.beliefs >= 0) & (self.beliefs <= 1)).all():
             raise BadMemory("beliefs are probabilities: they must be in 0..1")
+
+    def _check_rival(self, rival: NDArray[np.int32]) -> None:
+        if rival.shape != (self.n_nodes,):
+            raise BadMemory(f"{self.n_nodes} nodes need as many in rival, not {rival.shape}")
+        if not NO_COMMUNITY <= rival.min(initial=0) <= rival.max(initial=0) < max(self.n_nodes, 1):
+            raise BadMemory(f"rival must be in {NO_COMMUNITY}..{self.n_nodes - 1}")
 
     @property
     def n_nodes(self) -> int:

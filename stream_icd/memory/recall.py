@@ -9,7 +9,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from stream_icd.bp.recalled import Recalled, nothing_recalled
-from stream_icd.memory.memory import Memory
+from stream_icd.memory.memory import NO_COMMUNITY, Memory
 from stream_icd.snapshot import Window
 
 LONGEST_STAY = 0.98
@@ -29,7 +29,15 @@ def recall(memory: Memory | None, nodes: pa.Array, window: Window, stay: float) 
     recalled.ids[known] = memory.communities[place[known]]
     kept = kept_a_window(memory.stay or stay) ** missed_windows(memory.window, window)
     recalled.shares[known] = memory.beliefs[place[known]] * np.float32(kept)
-    return replace(recalled, mixing=memory.mixing, stay=memory.stay, believed=memory.believed)
+    rival = None if memory.rival is None else np.where(known, memory.rival[place], NO_COMMUNITY)
+    return replace(
+        recalled,
+        mixing=memory.mixing,
+        stay=memory.stay,
+        believed=memory.believed,
+        pull=memory.pull * kept,
+        rival=rival,
+    )
 
 
 def missed_windows(last: Window, window: Window) -> int:

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from stream_icd.bp.recalled import NO_ID, Identified, Ids, Recalled, tidy
-from stream_icd.memory.memory import Memory
+from stream_icd.memory.memory import NO_COMMUNITY, Memory
 from stream_icd.memory.recall import kept_a_window, missed_windows, places
 from stream_icd.snapshot import Window
 
@@ -39,6 +39,8 @@ def memory_of(nodes: pa.Array, window: Window, believed: Recalled) -> Memory:
         stay=believed.stay,
         next_id=believed.next_id,
         believed=believed.believed,
+        pull=believed.pull,
+        rival=believed.rival,
     )
 
 
@@ -65,8 +67,12 @@ def with_absent(
     communities, beliefs = tidy(communities, beliefs)
     nodes = pa.concat_arrays([new.nodes, old.nodes.filter(pa.array(away))])
     order = pc.sort_indices(nodes).to_numpy()
+    rival = new.rival
+    if rival is not None:
+        rival = np.append(rival, np.full(away.sum(), NO_COMMUNITY, np.int32))[order]
     return replace(
         new,
+        rival=rival,
         nodes=nodes.take(pa.array(order)),
         communities=np.concatenate([new.communities, communities])[order],
         beliefs=np.concatenate([new.beliefs, beliefs])[order],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -20,7 +21,7 @@ START = datetime(2026, 1, 1, tzinfo=UTC)
 WINDOW = Window(START, START + timedelta(hours=1))
 
 
-def memory_of(nodes: pa.Array, seed: int = 0, **values: float) -> Memory:
+def memory_of(nodes: pa.Array, seed: int = 0, **values: Any) -> Memory:
     rng = np.random.default_rng(seed)
     shape = (len(nodes), 4)
     communities = rng.integers(0, 9, shape)
@@ -37,14 +38,17 @@ def memory_of(nodes: pa.Array, seed: int = 0, **values: float) -> Memory:
 )
 def test_a_memory_comes_back_bit_by_bit(ids: set[int] | set[str], seed: int) -> None:
     kind = pa.string() if any(isinstance(one, str) for one in ids) else pa.int64()
-    memory = memory_of(pa.array(sorted(ids), kind), seed)
+    rival = np.arange(len(ids), dtype=np.int32) - 1 if seed % 2 else None
+    memory = memory_of(pa.array(sorted(ids), kind), seed, pull=seed / 3, rival=rival)
     value = encode_memory(memory)
     back = decode_memory(value)
     assert back.nodes.equals(memory.nodes)
     assert back.communities.tobytes() == memory.communities.tobytes()
     assert back.beliefs.tobytes() == memory.beliefs.tobytes()
     assert (back.mixing, back.stay, back.next_id) == (memory.mixing, memory.stay, memory.next_id)
-    assert back.window == memory.window
+    assert (back.window, back.pull) == (memory.window, memory.pull)
+    assert (back.rival is None) == (rival is None)
+    assert rival is None or (back.rival is not None and back.rival.tolist() == rival.tolist())
     assert encode_memory(back) == value
 
 
@@ -78,9 +82,14 @@ def test_the_memory_of_a_later_version_is_refused() -> None:
         ({"mixing": 1.5}, "mixing"),
         ({"stay": float("nan")}, "stay"),
         ({"next_id": 3}, "community ids"),
+        ({"pull": -0.1}, "pull"),
+        ({"pull": float("inf")}, "pull"),
+        ({"rival": np.full(29, 0, np.int32)}, "rival"),
+        ({"rival": np.full(30, 30, np.int32)}, "rival"),
+        ({"rival": np.full(30, -2, np.int32)}, "rival"),
     ],
 )
-def test_values_out_of_range_are_refused(values: dict[str, float], match: str) -> None:
+def test_values_out_of_range_are_refused(values: dict[str, Any], match: str) -> None:
     with pytest.raises(BadMemory, match=match):
         memory_of(pa.array(range(30)), **values)
 
