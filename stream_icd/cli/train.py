@@ -54,7 +54,7 @@ def train(
         typer.Option(
             "--every-kind",
             help="Learn for graphs of every kind, from a mixture of kinds in --data: each graph "
-            "then decides how finely to look. By default, learn what suits one kind best.",
+            "then decides the size of its communities. Default: learn what suits one kind best.",
         ),
     ] = False,
     variant: Annotated[

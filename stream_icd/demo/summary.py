@@ -36,7 +36,7 @@ def totals_table(run: DemoRun, agreement: Iterable[float] = ()) -> Table:
         ("edges", "n_edges", ",.0f"),
         ("communities", "n_communities", ",.0f"),
         ("modularity", "modularity", ".4f"),
-        ("bits saved an edge", "bits_saved", ".4f"),
+        ("bits saved per edge", "bits_saved", ".4f"),
     ):
         _add(table, name, [arrival.result[key] for arrival in run.arrivals], form)
     evidence = evidence_in_words([arrival.result["evidence"] for arrival in run.arrivals])

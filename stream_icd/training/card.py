@@ -34,12 +34,12 @@ def write_model(trained: TrainedModel, folder: str | os.PathLike[str]) -> None:
 
 
 def about(trained: TrainedModel) -> About:
-    """The model in a few words."""
+    """The model's short description."""
     return About(_purpose(trained), _learned_on(trained), _figures(trained))
 
 
 def card(trained: TrainedModel) -> str:
-    """What a user should know of a model before relying on it, as Markdown."""
+    """What a user should know about a model before relying on it, as Markdown."""
     recipe = trained.model.recipe
     return f"""# {recipe.name}
 
@@ -49,13 +49,13 @@ def card(trained: TrainedModel) -> str:
 
 **How good**: {_figures(trained)}.
 
-**Use it** for more graphs of that system: `stream-icd consume detect --model FOLDER`, or
+**Use it** for more graphs of the same system: `stream-icd consume detect --model FOLDER`, or
 `ICD.load("FOLDER")` in Python. {_advice(trained)}
 
-**Do not use it** for graphs of another kind: with edges that mix more or less between communities,
-or with communities of other sizes, what was learned here makes results worse than no model. The
-detector warns where a model does not fit. `stream-icd models list` shows other models, and
-`stream-icd train --data DATA --out FOLDER` learns one in seconds.
+**Do not use it** for graphs of another kind. If more or fewer edges link different communities, or
+if communities have other sizes, results with this model are worse than without a model. The
+detector warns if a model does not fit. `stream-icd models list` shows other models, and
+`stream-icd train --data DATA --out FOLDER` trains one in seconds.
 
 {_test_table(trained)}
 ## What was learned
@@ -72,7 +72,7 @@ bytes.
 def _purpose(trained: TrainedModel) -> str:
     graphs = trained.graphs
     if trained.model.recipe.every_kind:
-        return "graphs of any kind: each graph decides how finely to look"
+        return "graphs of any kind: the community size is chosen for each graph"
     known = "" if graphs.n_communities is None else f", {graphs.n_communities:,} communities"
     return (
         f"graphs like {trained.model.recipe.data or 'those it learned from'}: {graphs.n_nodes:,} "
@@ -82,32 +82,32 @@ def _purpose(trained: TrainedModel) -> str:
 
 def _learned_on(trained: TrainedModel) -> str:
     n, encoder = trained.graphs.n_learned, trained.graphs.n_encoder
-    how = "by their known communities"
+    how = "with known communities"
     if trained.fit.learned_from == "a mixture":
-        how = "by known communities where there are any, else by description length"
+        how = "with known communities if there are any, otherwise by description length"
     if trained.fit.learned_from == "hidden edges":
-        how = "without labels, by hidden edges and description length"
-    trains = f"; the encoder from {encoder:,} others" if encoder else ""
+        how = "without known communities, by predicting hidden edges and by description length"
+    trains = f"; the encoder from {encoder:,} other graphs" if encoder else ""
     return f"{n:,} {'graph' if n == 1 else 'graphs'}, {how}{trains}"
 
 
 def _figures(trained: TrainedModel) -> str:
     if not trained.test:
-        return "not tested: there were too few graphs to keep one for that"
+        return "not tested: there were too few graphs to keep some for testing"
     row, n = trained.test[0], trained.graphs.n_tested
     return (
-        f"{row.trained} {row.measure} on {n:,} test {'graph' if n == 1 else 'graphs'} that it did "
-        f"not learn from ({row.name}); {row.control} without a model"
+        f"{row.trained} {row.measure} on {n:,} test {'graph' if n == 1 else 'graphs'} that it was "
+        f"not trained on ({row.name}); {row.control} without a model"
     )
 
 
 def _advice(trained: TrainedModel) -> str:
-    """Whether it is worth using, by the first row of the test."""
+    """Whether the model is worth using, by the first row of the test."""
     if not trained.test:
-        return "Test it on graphs of yours first."
+        return "Test it on your own graphs first."
     gain = trained.test[0].gain
     if gain.mean <= gain.error:
-        return "**It is no better than no model on its test graphs**: do without it."
+        return "**On its test graphs it is not better than no model**: do not use it."
     return ""
 
 
@@ -115,12 +115,12 @@ def _test_table(trained: TrainedModel) -> str:
     if not trained.test:
         return ""
     rows = "\n".join(map(_test_row, trained.test))
-    return f"""## On the test graphs
+    return f"""## Test graphs
 
-Mean ± standard error; the control detects with the defaults (modularity at resolution 1) and an
-untrained encoder.
+Mean ± standard error. The untrained control (no model) uses the default parameters (modularity at
+resolution 1) and an untrained encoder; the gain is what training added, graph by graph.
 
-| method | measure | this model | control | gain |
+| method | measure | trained | untrained control | gain |
 |---|---|---|---|---|
 {rows}
 
@@ -136,21 +136,23 @@ def _learned(fit: Fit) -> str:
     if fit.learned_from == "a mixture":
         head = "| scale | mean of NMI and of bits saved |\n|---|---|"
         how = (
-            "The scale is the best on the mixture: by NMI, K unknown, where the communities are\n"
-            "known, else by the bits an edge that the communities save."
+            "The scale is the best on the mixture: by NMI, with K unknown, if the communities are\n"
+            "known, otherwise by the bits per edge that the communities save."
         )
     elif fit.learned_from == "labels":
         head = "| resolution | NMI, % |\n|---|---|"
-        how = "The resolution is the coarsest that is as good as the best by the labels, K given."
-    else:
-        head = (
-            "| resolution | hidden edges: bits foretold | description length: bits |\n|---|---|---|"
-        )
         how = (
-            "Of the choices that foretell hidden edges as well as the best one, the one of least\n"
-            "description length is taken. Both are in bits an edge, beside no communities at all;\n"
-            "below 0 a description length is evidence for communities. Choices that were given up\n"
-            "early were judged on fewer edges."
+            "The resolution is the lowest one whose NMI with the known communities is as high as\n"
+            "that of the best one, with K given."
+        )
+    else:
+        head = "| resolution | prediction of hidden edges | description length |\n|---|---|---|"
+        how = (
+            "Of the resolutions that predict hidden edges as well as the best one, the one with\n"
+            "the shortest description length is taken. Both are in bits per edge, compared with\n"
+            "no communities: for prediction, higher is better; a description length below 0 is\n"
+            "evidence for communities. Resolutions that were dropped early were tested on fewer\n"
+            "edges."
         )
     return f"{_numbers(fit.parameters)}\n\n{how}\n\n{head}\n{rows}\n"
 
@@ -158,11 +160,11 @@ def _learned(fit: Fit) -> str:
 def _numbers(parameters: BpParameters) -> str:
     if parameters.scale is not None:
         return (
-            f"Each graph of n nodes decides by its description length between modularity at "
+            f"For each graph of n nodes, the description length decides between modularity at "
             f"resolution\n{parameters.resolution:.3g} and belief propagation that starts at the "
             f"resolution n / {parameters.scale:g}, with size\nspread {parameters.size_spread:g}."
         )
-    beliefs = "no belief propagation: modularity decides"
+    beliefs = "no belief propagation: the communities have the highest modularity"
     if parameters.mixing is not None:
         beliefs = (
             f"belief propagation with mixing {parameters.mixing:.3f} and size spread "
@@ -192,13 +194,13 @@ def _encoder(trained: TrainedModel) -> str:
     widths = "-".join(map(str, recipe.encoder.widths))
     if not trained.history:
         return (
-            f"\nThe encoder ({recipe.encoder.kind}, widths {widths}) is untrained: only the "
-            f"method\nicd uses it (`stream-icd train --encoder` trains one).\n"
+            f"\nThe encoder ({recipe.encoder.kind}, widths {widths}) is untrained. Only method "
+            f"icd\nuses it; `stream-icd train --encoder` trains one.\n"
         )
     best = best_epoch(trained.history)
     kept = (
-        "training added nothing on the validation graphs: the weights are the untrained ones"
+        "training did not improve the validation score, so the weights are the untrained ones"
         if best.number == 0
-        else f"kept the weights of epoch {best.number} of {trained.history[-1].number}"
+        else f"the weights are those of epoch {best.number} of {trained.history[-1].number}"
     )
     return f"\nEncoder: {recipe.encoder.kind}, widths {widths}, {recipe.variant};\n{kept}.\n"

@@ -35,7 +35,7 @@ Stage = Literal["learn", "train the encoder", "test"]
 OnStep = Callable[[Stage, int, int], None]
 """Called with the current task, its completed steps, and its total steps."""
 
-Measure = Literal["NMI, %", "modularity, %", "bits saved an edge"]
+Measure = Literal["NMI, %", "modularity, %", "bits saved per edge"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,7 +213,7 @@ def _tests(model: Model, untrained: Model, last: Model | None, *, known: bool) -
         ]
     else:
         tests = [
-            _Test("bp", "bits saved an edge", model, untrained),
+            _Test("bp", "bits saved per edge", model, untrained),
             _Test("bp", quality, model, untrained),
         ]
     if last is not None:
@@ -247,7 +247,7 @@ def _score(graph: LabelledGraph, model: Model, test: _Test, threads: int) -> flo
     k = graph.n_communities if test.given_k else None
     adjacency = graph.adjacency
     found = detect(adjacency, model, k, method=test.method, threads=threads).communities
-    if test.measure == "bits saved an edge":
+    if test.measure == "bits saved per edge":
         return -description_length(adjacency, found)
     if graph.labels is None:
         return 100 * modularity(adjacency, found)

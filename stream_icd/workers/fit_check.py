@@ -43,8 +43,8 @@ def misfit(
     if found <= instead + BITS_WORSE:
         return None
     return (
-        f"its communities need {found - instead:.2f} bits an edge more to describe this graph than "
-        f"those found without a model (modularity {modularity(adjacency, communities):.2f}; "
+        f"its communities need {found - instead:.2f} bits per edge more to describe this graph "
+        f"than those found without a model (modularity {modularity(adjacency, communities):.2f}; "
         f"without a model {modularity(adjacency, plain):.2f})"
     )
 

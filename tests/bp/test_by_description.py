@@ -1,4 +1,4 @@
-"""Where nothing is known of a graph, it decides by itself how finely to look."""
+"""The model `default`: the community size is chosen for each graph, by description length."""
 
 from __future__ import annotations
 

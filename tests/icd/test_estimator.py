@@ -163,7 +163,7 @@ def test_icd_trains_and_tells_how(fitted: dict[str, ICD]) -> None:
     assert fitted["bp"].history_ == ()
 
 
-def test_without_labels_a_teacher_gives_them(
+def test_without_labels_it_learns_from_pseudo_labels(
     history: list[LabelledGraph], graph: LabelledGraph, recipe: Recipe
 ) -> None:
     icd = ICD("icd", recipe).fit([graph.adjacency for graph in history])

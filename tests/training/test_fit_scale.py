@@ -45,5 +45,5 @@ def test_the_model_of_a_mixture_can_be_read_and_its_card_says_so(tmp_path: Path)
     write_model(trained, tmp_path / "any")
     assert load_model(tmp_path / "any").bp == trained.fit.parameters
     card = (tmp_path / "any" / "card.md").read_text()
-    assert "Each graph of n nodes decides by its description length" in card
+    assert "For each graph of n nodes, the description length decides" in card
     assert "(taken)" in card

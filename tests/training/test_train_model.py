@@ -90,9 +90,9 @@ def test_without_labels_the_card_says_so_and_shows_both_criteria() -> None:
     clear = training_graphs(SMALL.data.replace("p_in=0.4", "p_in=0.6"))
     trained = train_model([LabelledGraph(graph.adjacency) for graph in clear[:4]], DEFAULT)
     assert trained.fit.learned_from == "hidden edges"
-    assert [row.measure for row in trained.test] == ["bits saved an edge", "modularity, %"]
+    assert [row.measure for row in trained.test] == ["bits saved per edge", "modularity, %"]
     text = card(trained)
-    assert "without labels, by hidden edges and description length" in text
+    assert "by predicting hidden edges and by description length" in text
     for tried in trained.fit.curve:
         assert f"| {tried.hidden_edges:.3f} | {tried.description_length:.3f} |" in text
     assert text.count("(taken)") == 1
@@ -114,7 +114,7 @@ def test_a_model_that_adds_nothing_is_said_to() -> None:
     )
     trained = train_model([cliques] * 5, DEFAULT)
     assert trained.test[0].gain.mean <= 0.01
-    assert ("no better than no model" in card(trained)) == (
+    assert ("not better than no model" in card(trained)) == (
         trained.test[0].gain.mean <= trained.test[0].gain.error
     )
 
@@ -184,9 +184,9 @@ def test_a_trained_encoder_is_made_again_from_its_own_recipe(
         assert first.read_bytes() == second.read_bytes()
 
 
-def test_an_encoder_learns_from_a_teacher_where_there_are_no_labels() -> None:
+def test_an_encoder_learns_from_pseudo_labels_if_there_are_no_labels() -> None:
     clear = training_graphs(SMALL.data.replace("p_in=0.4", "p_in=0.6"))
     graphs = [LabelledGraph(graph.adjacency) for graph in clear]
     trained = train_model(graphs, SMALL, threads=1)
-    assert {row.measure for row in trained.test} == {"bits saved an edge", "modularity, %"}
+    assert {row.measure for row in trained.test} == {"bits saved per edge", "modularity, %"}
     assert trained.test[1].trained.mean > 30

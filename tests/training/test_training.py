@@ -213,7 +213,7 @@ def test_an_idle_first_epoch_updates_nothing(history: list[LabelledGraph], recip
 
 
 def test_training_needs_labels_and_graphs(history: list[LabelledGraph], recipe: Recipe) -> None:
-    with pytest.raises(BadInput, match="teacher"):
+    with pytest.raises(BadInput, match="pseudo-labels"):
         train([LabelledGraph(history[0].adjacency)], recipe, validation=history[4:])
     with pytest.raises(BadSettings, match="0 and 2"):
         train([], recipe, validation=history[4:])

@@ -91,5 +91,5 @@ def test_the_reason_gives_both_modularities(too_fine: VersionedModel) -> None:
     adjacency = stars("a").adjacency()
     reason = misfit(adjacency, find_communities(adjacency, too_fine.model.bp))
     assert reason is not None
-    assert "bits an edge more" in reason
+    assert "bits per edge more" in reason
     assert re.search(r"\(modularity -?0\.\d\d; without a model 0\.\d\d\)", reason)

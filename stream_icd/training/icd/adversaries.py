@@ -1,4 +1,4 @@
-"""G and D with their optimisers: one step of the adversarial training (paper, algorithm 3)."""
+"""One step of adversarial training: encoder G and discriminator D (paper, algorithm 3)."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ Parameters = dict[str, Tensor]
 
 
 class Adversaries:
-    """The encoder G and the discriminator D, which train against each other.
+    """The encoder G and the discriminator D, which are trained against each other.
 
     Attributes:
-        generator, discriminator: their parameters by name, on the device.
+        generator, discriminator: parameters of G and of D by name, on the device.
     """
 
     def __init__(self, recipe: Recipe, device: str = "cpu") -> None:
@@ -39,23 +39,23 @@ class Adversaries:
     def step(
         self, graph: TrainingGraph, rows: NDArray[np.int64] | None, update: bool = True
     ) -> dict[str, float]:
-        """Update D, then G, on one graph; the losses before each update.
+        """Update D, then G, on one graph; return each loss by name, as it was before the update.
 
         Args:
-            rows: rows of X that FR and CR look at; None for all.
-            update: False to compute the losses and change nothing.
+            rows: rows of X used for the losses FR and CR; None: all rows.
+            update: whether to update; False: only compute the losses.
         """
         losses = {"discriminator": self._step_discriminator(graph, update)}
         return losses | self._step_generator(graph, rows, update)
 
     def generator_weights(self) -> Weights:
-        """G's parameters as a model keeps them."""
+        """Return the parameters of G as arrays, in the form of `Model.weights`."""
         return {
             name: weight.detach().cpu().numpy().copy() for name, weight in self.generator.items()
         }
 
     def state(self) -> Parameters:
-        """Everything needed to go on later: parameters and optimisers, flat, by name."""
+        """Return parameters and optimiser states by name: all that is needed to resume."""
         flat = {f"G.{name}": weight.detach() for name, weight in self.generator.items()}
         flat |= {f"D.{name}": weight.detach() for name, weight in self.discriminator.items()}
         for player, optimiser in self._optimisers():
@@ -64,7 +64,7 @@ class Adversaries:
         return flat
 
     def restore(self, flat: Parameters) -> None:
-        """Go on from what `state` returned."""
+        """Resume from what `state` returned."""
         with torch.no_grad():
             for player, parameters in (("G", self.generator), ("D", self.discriminator)):
                 for name, weight in parameters.items():
@@ -87,7 +87,7 @@ class Adversaries:
         )
 
     def _step_discriminator(self, graph: TrainingGraph, update: bool) -> float:
-        with torch.no_grad():  # D's update leaves G as it is
+        with torch.no_grad():  # no gradients for G: this step updates D only
             embedded = self._embed(graph)
             induced = self._encoder.forward(
                 self._recipe.encoder, self.generator, graph.features, graph.label_induced

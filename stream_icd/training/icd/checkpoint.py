@@ -24,12 +24,12 @@ CHECKPOINT_FILE = "checkpoint.safetensors"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Checkpoint:
-    """A run after a whole epoch.
+    """A training run after its last completed epoch.
 
     Attributes:
-        history: the epochs so far.
-        best: the encoder's weights at the best of them.
-        state: parameters and optimisers now; see `Adversaries.state`.
+        history: the completed epochs.
+        best: the encoder's weights after the best of them.
+        state: parameters and optimiser states after the last of them; see `Adversaries.state`.
     """
 
     history: History
@@ -50,7 +50,7 @@ def save_checkpoint(run: Checkpoint, recipe: Recipe, folder: Store) -> None:
 
 
 def load_checkpoint(recipe: Recipe, folder: Store) -> Checkpoint | None:
-    """The folder's checkpoint; None where there is none.
+    """Return the folder's checkpoint; None if there is none.
 
     Raises:
         BadSettings: it belongs to another recipe.
@@ -78,13 +78,13 @@ def load_checkpoint(recipe: Recipe, folder: Store) -> Checkpoint | None:
 
 
 def _metadata(content: bytes) -> dict[str, str]:
-    """The metadata of a safetensors file: in its header, JSON after 8 bytes with its length."""
+    """Return the metadata in a file's JSON header, whose length is in the first 8 bytes."""
     length = int.from_bytes(content[:8], "little")
     found: dict[str, str] = json.loads(content[8 : 8 + length]).get("__metadata__", {})
     return found
 
 
 def _digest(recipe: Recipe) -> str:
-    """Digest of the recipe without the number of epochs, so that a run can be extended."""
+    """Hash the recipe without its number of epochs, so that a run can be extended."""
     whole = recipe_to_toml(recipe.changed(schedule={"epochs": 0}))
     return hashlib.sha256(whole.encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""D: the discriminator between embeddings of graphs and of label-induced graphs."""
+"""D, the discriminator: is an embedding that of a graph, or of its label-induced graph?"""
 
 from __future__ import annotations
 
@@ -13,7 +13,12 @@ from stream_icd.icd.encoder.initialisation import initial_matrix
 
 
 def initial_discriminator(widths: tuple[int, ...], rng: np.random.Generator) -> Weights:
-    """A multi-layer perceptron's weights: Xavier matrices `(width, next)`, zero biases."""
+    """Return the weights of a multi-layer perceptron.
+
+    Args:
+        widths: widths of the layers. Matrices, `(width, next width)`, are drawn as Xavier; biases
+            are zero.
+    """
     weights: Weights = {}
     for k, step in enumerate(pairwise(widths)):
         weights[f"layer.{k}"] = initial_matrix(rng, step, "xavier")
@@ -22,7 +27,11 @@ def initial_discriminator(widths: tuple[int, ...], rng: np.random.Generator) -> 
 
 
 def discriminate(weights: Mapping[str, Tensor], embedding: Tensor) -> Tensor:
-    """D(U), `(n,)`: the probability of each row to be label-induced (paper, eq. 8)."""
+    """Return D(U), `(n,)`: the probability that each row is label-induced (paper, eq. 8).
+
+    Args:
+        embedding: U, `(n, d)`.
+    """
     hidden = embedding
     n_layers = len(weights) // 2
     for k in range(n_layers):

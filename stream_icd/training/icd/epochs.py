@@ -8,14 +8,14 @@ from dataclasses import asdict, dataclass
 
 @dataclass(frozen=True, slots=True)
 class Epoch:
-    """One epoch; number 0 is the untrained model, which has no losses.
+    """One epoch of training; epoch 0 is the untrained model and has no losses.
 
     Attributes:
         number: 0, 1, 2, ...
-        validation: mean score on the validation graphs after it, in 0..1.
-        losses: mean of each loss over the epoch's steps: "discriminator", "adversarial",
-            "reconstruction" and "regularisation", unweighted.
-        seconds: how long its steps and its validation took.
+        validation: mean score on the validation graphs after the epoch, 0 to 1.
+        losses: mean of each loss over the epoch's steps, before weighting: "discriminator",
+            "adversarial", "reconstruction" and "regularisation".
+        seconds: duration of the epoch, with its validation.
     """
 
     number: int
@@ -28,12 +28,12 @@ History = tuple[Epoch, ...]
 
 
 def best_epoch(history: History) -> Epoch:
-    """The epoch with the highest validation score, the earliest of equals."""
+    """Return the epoch with the highest validation score; of equal ones, the first."""
     return max(history, key=lambda epoch: (epoch.validation, -epoch.number))
 
 
 def history_to_json(history: History) -> str:
-    """The history as a JSON array."""
+    """Return the history as a JSON array."""
     return json.dumps([asdict(epoch) for epoch in history])
 
 

@@ -1,4 +1,4 @@
-"""The label-induced graph: every node joined to all of its community (paper, section 4.2)."""
+"""The label-induced graph: each node is linked to its whole community (paper, section 4.2)."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from torch import Tensor
 
 
 class LabelInducedNeighbourhood:
-    """Neighbourhoods of A⁽ᵍ⁾ = R Rᵀ, with R the one-hot memberships, `(n, K)`; never `(n, n)`.
+    """The neighbourhoods in A⁽ᵍ⁾ = R Rᵀ, computed without the `(n, n)` matrix.
 
-    R Rᵀ joins each node to its whole community, itself included. A convolution adds one more
-    loop, so it gives (sum of the community + the node itself) / (size + 1).
+    R, `(n, K)`, has a 1 for each node's community. So A⁽ᵍ⁾ links each node to its whole community,
+    itself included. A convolution adds one more self loop: its result for a node is (sum over the
+    community + the node itself) / (size + 1).
     """
 
     def __init__(self, labels: NDArray[np.int32], device: str = "cpu") -> None:
@@ -31,7 +32,7 @@ class LabelInducedNeighbourhood:
         return sums.index_add(0, self._labels, hidden)[self._labels]
 
     def attend(self, source: Tensor, target: Tensor, hidden: Tensor) -> Tensor:
-        """See `Neighbourhood`; one community at a time, so memory follows the largest one."""
+        """See `Neighbourhood`; one community at a time, so memory depends on the largest one."""
         result = torch.zeros_like(hidden)
         for members in self._members:
             pairs = source[members, None] + target[None, members]  # (size, size)

@@ -1,4 +1,4 @@
-"""What training minimises: AL, FR and CR (paper, section 4.3), and D's own loss."""
+"""The losses of training: AL, FR and CR for the encoder G (paper, section 4.3), and that of D."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from stream_icd.icd.sparse_plus_rank_one import SparsePlusRankOne
 from stream_icd.icd.structure import Variant, structure_matrix, weighted_degrees
 
 EPSILON = 1e-15
-"""Added to every probability before its logarithm, as the authors' scripts do."""
+"""Added to each probability before the logarithm, as in the authors' scripts."""
 
 BLOCK_ROWS = 1024
-"""Rows of X̃ = tanh(U Uᵀ) in memory at once: 1024 × n numbers, never n × n above that."""
+"""Rows of X̃ = tanh(U Uᵀ) in memory at a time, so that at most 1024 × n numbers are."""
 
 
 def discriminator_loss(
     label_induced: Tensor, embedded: Tensor, form: Literal["paper", "scripts"]
 ) -> Tensor:
-    """D's loss from D(Uᵍ) and D(U), `(n,)` each; see `LossSettings.discriminator`."""
+    """Return the loss of D, given D(Uᵍ) and D(U), `(n,)` each; see `LossSettings.discriminator`."""
     truth = (label_induced + EPSILON).log().mean()
     if form == "paper":
         return -truth - (1 - embedded + EPSILON).log().mean()
@@ -32,7 +32,7 @@ def discriminator_loss(
 
 
 def adversarial_loss(embedded: Tensor) -> Tensor:
-    """AL = −mean log D(U): G wants its rows taken for label-induced ones."""
+    """AL = −mean log D(U): low if D takes the rows of U for label-induced ones."""
     return -(embedded + EPSILON).log().mean()
 
 
@@ -66,13 +66,13 @@ class Reconstruction:
     def losses(
         self, embedding: Tensor, rows: NDArray[np.int64] | None = None
     ) -> tuple[Tensor, ...]:
-        """(FR, CR) of an embedding `(n, d)`; of sampled rows, weighted up to all n of them."""
+        """Return (FR, CR) of an embedding, `(n, d)`; if rows are given, estimate them from these rows."""
         n = len(embedding)
         chosen = np.arange(n) if rows is None else rows
         blocks = [chosen[k : k + BLOCK_ROWS] for k in range(0, len(chosen), BLOCK_ROWS)]
         if len(blocks) == 1:
             parts = [self._block(embedding, blocks[0])]
-        else:  # forget each block's matrices, and compute them again for the gradient
+        else:  # discard each block's matrices; compute them again for the gradient
             parts = [
                 checkpoint(self._block, embedding, block, use_reentrant=False) for block in blocks
             ]
@@ -88,7 +88,7 @@ class Reconstruction:
         return difference.square().sum(), -(rebuilt * weighed).sum()
 
     def _rows(self, rows: NDArray[np.int64]) -> Tensor:
-        """The rows of X, by choice scaled, `(n_rows, n)`; what travels is only the sparse part."""
+        """Return rows of X, `(n_rows, n)`, scaled if wanted; only their sparse part is copied."""
         part = self._sparse[rows]
         n = part.shape[1]
         filled = np.repeat(np.arange(len(rows)), np.diff(part.indptr)) * n + part.indices
@@ -110,7 +110,7 @@ class Reconstruction:
 def membership_strength(
     adjacency: csr_array, labels: NDArray[np.int32], variant: Variant
 ) -> NDArray[np.float64]:
-    """The one non-zero entry of each row of H, `(n,)`."""
+    """Return the only non-zero entry of each row of H, `(n,)`."""
     if variant == "ICD-M":
         return np.ones(len(labels))
     degrees = weighted_degrees(adjacency)
@@ -119,10 +119,10 @@ def membership_strength(
 
 
 def _range(structure: SparsePlusRankOne) -> tuple[float, float]:
-    """Least and greatest entry of X, `(n, n)`, without making it.
+    """Return the smallest and the largest entry of X, `(n, n)`, without computing X.
 
-    Q's entries away from the edges are −d_i d_j / 2e, diagonal included: the least is at the
-    largest degree and the greatest at the smallest. M's are zero there.
+    Where Q has no edge, also on the diagonal, its entries are −d_i d_j / 2e: the smallest at the
+    largest degrees, the largest at the smallest. Those of M are zero there.
     """
     row = np.repeat(np.arange(structure.shape[0]), np.diff(structure.sparse.indptr))
     edges = structure.sparse.data

@@ -1,4 +1,4 @@
-"""Training a model on labelled graphs (paper, algorithm 3)."""
+"""Train the paper's encoder on labelled graphs (paper, algorithm 3)."""
 
 from __future__ import annotations
 
@@ -30,11 +30,10 @@ class Training:
     """A finished training.
 
     Attributes:
-        model: the model at its best epoch.
-        last: the model after the last epoch, to report what training did even where it is not
-            kept.
-        history: every epoch, the untrained model first. When `best_epoch(history).number` is
-            0, training has added nothing, and `model` is the untrained one.
+        model: the model after the best epoch.
+        last: the model after the last epoch, for reports.
+        history: all epochs; the first is the untrained model. If `best_epoch(history).number` is 0,
+            training did not improve the validation score, and `model` is the untrained one.
     """
 
     model: Model
@@ -55,24 +54,24 @@ def train(
     on_step: Callable[[int, int], None] = lambda _done, _total: None,
     clock: Clock = time.perf_counter,
 ) -> Training:
-    """Train an encoder, and keep the epoch that does best on the validation graphs.
+    """Train an encoder, and keep the epoch with the best score on the validation graphs.
 
     The same recipe and graphs give the same model on a CPU.
 
     Args:
-        graphs: what to learn from, all labelled, drawn one a step with replacement.
-        validation: scored after every epoch by NMI, or by modularity if they have no labels.
+        graphs: labelled graphs to learn from; each step draws one, with replacement.
+        validation: graphs for the score after each epoch: NMI, or modularity without labels.
         checkpoints: folder for a checkpoint after each epoch. If it holds one of this recipe, the
             run continues from there; if a run is killed, at most one epoch is lost.
         device: "cpu" or "cuda".
-        prepared: graphs whose tensors are kept; each takes about 100 bytes an edge.
-        progress: called after each epoch, the untrained model's included.
-        on_step: called after each step with the steps done, those of epochs before a restart
-            included, and the steps in all.
-        clock: seconds, rising; for the epochs' durations.
+        prepared: how many graphs to keep as tensors; each takes about 100 bytes per edge.
+        progress: called after each epoch, also after epoch 0, the untrained model.
+        on_step: called after each step with the number of steps done, including those before a
+            restart, and the total.
+        clock: monotonic clock in seconds, for the durations.
 
     Raises:
-        BadInput: a graph to train on has no labels.
+        BadInput: a training graph has no labels.
         BadSettings: no graphs, no such device, or the checkpoint is of another recipe.
         ModelDamaged: the checkpoint cannot be read.
     """
@@ -118,9 +117,9 @@ def _run_epoch(
     prepared_graph: Callable[[int], TrainingGraph],
     on_step: Callable[[int, int], None],
 ) -> dict[str, float]:
-    """p graphs drawn with replacement, m updates on each: the mean of each loss.
+    """Draw p graphs with replacement, update m times on each, and return the mean of each loss.
 
-    Epoch 0 is the untrained model: nothing is drawn.
+    Epoch 0 is the untrained model: it has no steps.
     """
     if number == 0:
         return {}

@@ -24,11 +24,11 @@ class TrainingGraph:
     """The tensors of a graph for one training step.
 
     Attributes:
-        n_nodes: n.
+        n_nodes: number of nodes, n.
         features: Z, `(n, L)`.
-        neighbourhood: of the graph itself.
-        label_induced: of A⁽ᵍ⁾.
-        reconstruction: its FR and CR.
+        neighbourhood: the neighbourhoods in the graph.
+        label_induced: the neighbourhoods in the label-induced graph A⁽ᵍ⁾.
+        reconstruction: computes the losses FR and CR.
     """
 
     n_nodes: int
@@ -39,7 +39,7 @@ class TrainingGraph:
 
 
 def prepare(graph: LabelledGraph, recipe: Recipe, device: str = "cpu") -> TrainingGraph:
-    """The tensors of a labelled graph; isolated nodes, which detection leaves out, are left out.
+    """Return the tensors of a labelled graph, without isolated nodes, as in detection.
 
     Raises:
         BadInput: the graph has no labels.
@@ -56,7 +56,7 @@ def prepare(graph: LabelledGraph, recipe: Recipe, device: str = "cpu") -> Traini
 
 def _labelled(graph: LabelledGraph) -> tuple[csr_array, NDArray[np.int32]]:
     if graph.labels is None:
-        raise BadInput("a graph to train on needs labels: ground truth, or a teacher's")
+        raise BadInput("a training graph needs labels: known communities, or pseudo-labels")
     linked = linked_nodes(graph.adjacency)
     adjacency = among(comparable(graph.adjacency), linked)
     labels = np.unique(graph.labels[linked], return_inverse=True)[1]

@@ -8,10 +8,10 @@ from typing import Any, BinaryIO
 from stream_icd.training.icd.epochs import History, best_epoch
 
 _TITLES = {
-    "discriminator": "D's loss",
-    "adversarial": "AL: D fooled",
-    "reconstruction": "FR: X rebuilt",
-    "regularisation": "CR: communities drawn together",
+    "discriminator": "loss of D",
+    "adversarial": "AL: adversarial",
+    "reconstruction": "FR: reconstruction",
+    "regularisation": "CR: regularisation",
 }
 
 
@@ -20,12 +20,12 @@ def draw_training(
 ) -> None:
     """Draw loss and validation curves to a file, as PNG unless its name says another format.
 
-    The dotted line is the untrained model: training below that line has brought no gain.
+    The dotted line is the untrained model: below it, training has not helped.
 
     Args:
         history: epochs, the untrained model first; see `Training`.
-        file: its path, such as "training.png", or where its bytes go.
-        title: above the picture.
+        file: a path, such as "training.png", or a binary file to write to.
+        title: title of the plot.
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure

@@ -14,10 +14,10 @@ from stream_icd.registry.model import Model
 
 
 def validate(model: Model, graphs: Sequence[LabelledGraph], threads: int = 2) -> float:
-    """Mean NMI with the known communities; mean modularity where they are not known.
+    """Return the mean score of a model: NMI with the known communities, else modularity.
 
-    The paper keeps the epoch at which this is highest (section 5.1). K is taken from the
-    labels, or estimated.
+    The paper keeps the epoch with the highest score (section 5.1). K is that of the labels; without
+    labels, it is estimated.
     """
     return float(np.mean([_score(model, graph, threads) for graph in graphs]))
 
