@@ -66,7 +66,7 @@ class Reconstruction:
     def losses(
         self, embedding: Tensor, rows: NDArray[np.int64] | None = None
     ) -> tuple[Tensor, ...]:
-        """Return (FR, CR) of an embedding, `(n, d)`; if rows are given, estimate them from these rows."""
+        """Return (FR, CR) of an embedding, `(n, d)`; with `rows`, estimate them from these rows."""
         n = len(embedding)
         chosen = np.arange(n) if rows is None else rows
         blocks = [chosen[k : k + BLOCK_ROWS] for k in range(0, len(chosen), BLOCK_ROWS)]
