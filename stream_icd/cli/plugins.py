@@ -44,6 +44,7 @@ class BuiltIn(LazyGroup):
         "produce",
         "consume",
         "subscribe.command",
+        "view",
         "broker",
         "topics",
         "train",

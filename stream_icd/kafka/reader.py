@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
 from typing import Literal
@@ -41,6 +41,7 @@ def open_reader(
     until: Until = "forever",
     limit: int | None = None,
     stop: Stop | None = None,
+    only: Collection[int] | None = None,
 ) -> Iterator[Iterator[Record]]:
     """Open an iterator over the records of `topic`; offsets are in order within a partition.
 
@@ -55,6 +56,7 @@ def open_reader(
             also the records of transactions that are open then, once they have ended.
         limit: the maximum number of records.
         stop: checked five times a second.
+        only: read these partitions only. Default: all.
 
     Raises:
         TopicMissing: there is no such topic.
@@ -72,7 +74,9 @@ def open_reader(
     ...     values = [record.value for record in records]
     """
     partitions = [
-        TopicPartition(topic, p) for p in range(describe_topic(settings, topic).partitions)
+        TopicPartition(topic, p)
+        for p in range(describe_topic(settings, topic).partitions)
+        if only is None or p in only
     ]
     known = recognise(settings)
     reader = connect(settings).reader(stop)

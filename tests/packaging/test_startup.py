@@ -57,6 +57,7 @@ def command(*arguments: str) -> str:
         ("produce", "taxi", "rows.csv"),
         ("produce", "files", "."),
         ("data", "list"),
+        ("view", "--help"),
         ("dlq", "list"),
         ("dlq", "retry", "--all"),
         ("data", "fetch", "--help"),

@@ -1,0 +1,88 @@
+"""Who may look: this machine, or whoever has the token; and what a browser may do with the page."""
+
+from __future__ import annotations
+
+import hmac
+import secrets
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from ipaddress import ip_address
+from urllib.parse import urlsplit
+
+from stream_icd.errors import BadSettings
+
+COOKIE = "stream_icd_view"
+
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
+    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+"""Everything comes from this server; no inline script or style, no frame, no form."""
+
+HEADERS: Mapping[str, str] = {
+    "Content-Security-Policy": POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host name or address is this machine only."""
+    if host == "localhost":
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """The rule of access.
+
+    Attributes:
+        hosts: names that a request may address. A page of another site can resolve its own name to
+            127.0.0.1 (DNS rebinding); the browser then says that name. None: any, where a token
+            is needed.
+        token: what a request must show; None: nothing.
+    """
+
+    hosts: frozenset[str] | None
+    token: str | None = None
+
+    def allows_host(self, header: str) -> bool:
+        """Whether a request with this Host header is for us."""
+        if self.hosts is None:
+            return True
+        try:
+            name = urlsplit(f"//{header}").hostname or ""
+        except ValueError:
+            return False
+        return name in self.hosts
+
+    def allows(self, shown: Iterable[str]) -> bool:
+        """Whether one of these is the token; in constant time."""
+        if self.token is None:
+            return True
+        return any(hmac.compare_digest(one.encode(), self.token.encode()) for one in shown)
+
+
+def access_for(host: str, token: str | None = None, *, no_token: bool = False) -> Access:
+    """Return the rule for a server that listens at this address; other machines need a token.
+
+    Args:
+        token: the token; None: a new one where one is needed.
+        no_token: ask nobody for a token; requests must address this machine as `localhost`.
+
+    Raises:
+        BadSettings: there is a token that is not asked for.
+    """
+    if no_token and token is not None:
+        raise BadSettings("give either --token or --no-token")
+    if token == "":
+        raise BadSettings("the token is empty: leave it out for a new one, or give --no-token")
+    if no_token or (token is None and is_loopback(host)):
+        return Access(frozenset({"localhost", "127.0.0.1", "::1", host}))
+    return Access(None, token or secrets.token_urlsafe(16))

@@ -1,0 +1,230 @@
+"""Everything that the page knows: all series, within a budget; written by readers, read by tabs."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict, deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+
+from stream_icd.communities import Communities, Labels
+from stream_icd.events import CommunityEvents
+from stream_icd.quality.nmi import nmi
+from stream_icd.tracking.partition import Partition, by_first_node, shared_nodes
+from stream_icd.view.members import packed, partition
+from stream_icd.view.series import Identity, Series, SeriesName
+from stream_icd.view.window import SeenWindow
+
+Told = Callable[[], CommunityEvents | None]
+"""Decodes a message of the events topic; None if it cannot be read."""
+
+MOST_DEAD_LETTERS = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """What is kept in memory: the oldest windows of all series are dropped first.
+
+    Attributes:
+        windows: number of windows, of all series together.
+        bytes: bytes of these windows, approximately.
+        waiting_bytes: bytes of known communities that wait for their results.
+    """
+
+    windows: int = 6000
+    bytes: int = 512 * 2**20
+    waiting_bytes: int = 64 * 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class News:
+    """A window is new or has changed."""
+
+    name: SeriesName
+    window: SeenWindow
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetter:
+    """A snapshot that could not be processed.
+
+    Attributes:
+        graph: key of the message.
+        at: when it became a dead letter, UTC.
+        stage, exception, message: where and why.
+        place: position of the record, such as `icd.snapshots.v1[0]@7`.
+    """
+
+    graph: str
+    at: datetime
+    stage: str
+    exception: str
+    message: str
+    place: str
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """A series in short; `kept` windows are in memory, `late` results were not drawn."""
+
+    name: SeriesName
+    version: int
+    kept: int
+    late: int
+    newest: SeenWindow | None
+
+
+class AllSeries:
+    """All series and dead letters. Every method may be called from any thread."""
+
+    def __init__(self, budget: Budget | None = None) -> None:
+        self._budget = budget or Budget()
+        self._lock = threading.Lock()
+        self._series: dict[SeriesName, Series] = {}
+        self._arrived: deque[SeriesName] = deque()  # the series of each window kept, oldest first
+        self._bytes = 0
+        self._told: OrderedDict[Identity, Told] = OrderedDict()
+        self._truth: OrderedDict[tuple[str, str], bytes] = OrderedDict()
+        self._truth_bytes = 0
+        self._dead: deque[DeadLetter] = deque(maxlen=MOST_DEAD_LETTERS)
+        self._n_dead = 0
+
+    def summaries(self) -> list[Summary]:
+        """Return all series in short, in the order of their first result."""
+        with self._lock:
+            return [
+                Summary(name, one.version, len(one.windows), one.late, one.newest)
+                for name, one in self._series.items()
+            ]
+
+    def windows(self, name: SeriesName, last: int, until: int | None = None) -> list[SeenWindow]:
+        """Return the newest windows of a series; see `Series.between`."""
+        with self._lock:
+            series = self._series.get(name)
+            return [] if series is None else series.between(last, until)
+
+    def window(self, name: SeriesName, number: int | None = None) -> SeenWindow | None:
+        """Return a window of a series, by default the newest; None if it is not kept."""
+        with self._lock:
+            series = self._series.get(name)
+            return None if series is None else series.at(number)
+
+    def version_of(self, name: SeriesName) -> int:
+        """Return a number that changes whenever the series does; -1 if there is none."""
+        with self._lock:
+            series = self._series.get(name)
+            return -1 if series is None else series.version
+
+    @property
+    def bytes_held(self) -> int:
+        """Bytes of all windows, approximately."""
+        return self._bytes
+
+    def dead_letters(self) -> tuple[int, list[DeadLetter]]:
+        """Return how many dead letters were seen, and the newest of them, oldest first."""
+        with self._lock:
+            return self._n_dead, list(self._dead)
+
+    def add(self, found: Communities, origin: str) -> News | None:
+        """Add a result; return None if it is late."""
+        with self._lock:
+            series = self._series_of(found, origin)
+            told = self._told.pop(found.identity(), None)
+            replaced = series.newest
+            held = len(series.windows)
+            one = series.add(found, None if told is None else told(), self._agreement(found))
+            if one is None:
+                return None
+            self._bytes += one.bytes_held
+            if len(series.windows) > held:
+                self._arrived.append(series.name)
+            elif replaced is not None:
+                self._bytes -= replaced.bytes_held
+            self._keep_within_budget()
+            return News(series.name, one)
+
+    def tell(self, identity: Identity, told: Told) -> News | None:
+        """Take a message of the events topic, for a result that is here or still to come."""
+        with self._lock:
+            for series in self._series.values():
+                place = series.place_of(identity) if series.name.graph == identity[0] else None
+                if place is not None:
+                    tracked = told()
+                    if tracked is None or tracked.late:
+                        return None
+                    self._bytes -= series.windows[place].bytes_held
+                    one = series.retell(place, tracked)
+                    self._bytes += one.bytes_held
+                    return News(series.name, one)
+            self._told[identity] = told
+            if len(self._told) > self._budget.windows:
+                self._told.popitem(last=False)
+            return None
+
+    def know(self, truth: Labels) -> list[News]:
+        """Take the known communities of a snapshot; return the windows whose agreement is new."""
+        with self._lock:
+            self._keep_truth(truth)
+            known = by_first_node(truth.nodes, truth.labels)
+            return [
+                News(series.name, series.agree(place, agreement(partition(one.members), known)))
+                for series in self._series.values()
+                if series.name.graph == truth.graph
+                for place, one in enumerate(series.windows)
+                if one.result.snapshot_id == truth.snapshot_id
+            ]
+
+    def begin_anew(self, graph: str) -> None:
+        """Treat the next window of a graph as its first: an operator reset its tracking."""
+        with self._lock:
+            for series in self._series.values():
+                if series.name.graph == graph:
+                    series.anew = True
+
+    def bury(self, letter: DeadLetter) -> None:
+        """Note a dead letter, once."""
+        with self._lock:
+            if all(one.place != letter.place for one in self._dead):
+                self._n_dead += 1
+                self._dead.append(letter)
+
+    def _series_of(self, found: Communities, origin: str) -> Series:
+        """Return the series of a result: two versions of a model at work at once have one each."""
+        plain = SeriesName(found.graph, found.model.rpartition("@")[0] or found.model, origin)
+        versioned = plain._replace(model=found.model)
+        if versioned in self._series:
+            return self._series[versioned]
+        series = self._series.setdefault(plain, Series(plain))
+        newest = series.newest
+        if newest is None or newest.result.model == found.model:
+            return series
+        if found.window.end > newest.result.window.end:
+            return series
+        return self._series.setdefault(versioned, Series(versioned))
+
+    def _agreement(self, found: Communities) -> float | None:
+        truth = self._truth.get((found.graph, found.snapshot_id))
+        if truth is None:
+            return None
+        return agreement(by_first_node(found.nodes, found.labels), partition(truth))
+
+    def _keep_truth(self, truth: Labels) -> None:
+        name = truth.graph, truth.snapshot_id
+        self._truth_bytes -= len(self._truth.pop(name, b""))
+        self._truth[name] = packed(truth.nodes, truth.labels.astype("int64"))
+        self._truth_bytes += len(self._truth[name])
+        while self._truth_bytes > self._budget.waiting_bytes:
+            self._truth_bytes -= len(self._truth.popitem(last=False)[1])
+
+    def _keep_within_budget(self) -> None:
+        while len(self._arrived) > 1 and (
+            len(self._arrived) > self._budget.windows or self._bytes > self._budget.bytes
+        ):
+            self._bytes -= self._series[self._arrived.popleft()].windows.popleft().bytes_held
+
+
+def agreement(found: Partition, truth: Partition) -> float | None:
+    """Return the NMI of two partitions on their common nodes; None if they have none."""
+    rows, columns = shared_nodes(truth, found)
+    return nmi(truth.labels[rows], found.labels[columns]) if len(rows) else None

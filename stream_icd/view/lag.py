@@ -1,0 +1,60 @@
+"""How many snapshots wait for their results: the end of their topic, less what was detected."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+
+from stream_icd.errors import StreamIcdError
+from stream_icd.kafka.capabilities import recognise
+from stream_icd.kafka.connect import connect
+from stream_icd.kafka.port.partition import TopicPartition
+from stream_icd.kafka.settings import KafkaSettings
+from stream_icd.kafka.topics import describe_topic
+
+LOOK_EVERY_S = 5.0
+
+
+@dataclass(slots=True)
+class Lag:
+    """The lag of all detectors together; None until it is known.
+
+    Attributes:
+        waiting: records of the snapshots topic after the last detected one, in all partitions. A
+            partition without any result counts from its beginning.
+    """
+
+    waiting: int | None = None
+    _next: dict[int, int] = field(default_factory=dict)
+
+    def detected(self, snapshot_place: str) -> None:
+        """Note the place, `PARTITION@OFFSET`, of a snapshot that has a result."""
+        partition, _, offset = snapshot_place.partition("@")
+        if partition.isdigit() and offset.isdigit() and len(partition) < 7 and len(offset) < 19:
+            at = int(partition)
+            self._next[at] = max(self._next.get(at, 0), int(offset) + 1)
+
+    def watch(self, settings: KafkaSettings, topic: str, stop: threading.Event) -> None:
+        """Look every few seconds, until stopped."""
+        while not stop.is_set():
+            try:
+                self.waiting = self._look(settings, topic)
+            except StreamIcdError:
+                self.waiting = None
+            stop.wait(LOOK_EVERY_S)
+
+    def _look(self, settings: KafkaSettings, topic: str) -> int | None:
+        """Return the lag; None if the broker does not tell where its partitions end."""
+        if not recognise(settings).exact_end_offsets:
+            return None
+        n = describe_topic(settings, topic).partitions
+        partitions = [TopicPartition(topic, partition) for partition in range(n)]
+        reader = connect(settings).reader(None)
+        try:
+            begins, ends = reader.begins(partitions), reader.ends(partitions)
+        finally:
+            reader.close()
+        return sum(
+            max(0, ends[one] - max(begins[one], self._next.get(one.partition, 0)))
+            for one in partitions
+        )

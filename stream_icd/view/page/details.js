@@ -1,0 +1,41 @@
+// What is selected: a community, or the past of a node.
+
+import { colour } from "./colours.js";
+import { community } from "./events.js";
+import { el, fill, number, shown, time } from "./dom.js";
+
+/** Show the selection; nothing if nothing is selected. */
+export function drawDetails(into, { chosen, past, flow, onCommunity, onWindow, onClear }) {
+  into.hidden = chosen === null && past === null;
+  if (into.hidden) return;
+  const close = el("button", { class: "close", type: "button", onclick: onClear, title: "clear (Esc)" }, "×");
+  fill(into, close, past === null ? null : node(past, onCommunity, onWindow), chosen === null ? null : about(chosen, flow));
+}
+
+function about(id, flow) {
+  const columns = flow?.columns ?? [];
+  const sizes = columns.flatMap((column) => column.sizes.filter(([one]) => one === id).map(([, size]) => ({ column, size })));
+  const swatch = el("span", { class: "swatch" });
+  swatch.style.background = colour(id);
+  if (sizes.length === 0) return el("h2", {}, swatch, `community ${id}: not in these windows`);
+  const [first, last] = [sizes[0], sizes.at(-1)];
+  const there = last.column === columns.at(-1) ? "in the newest window" : `last seen ${time(last.column.end)}`;
+  return el("div", {}, el("h2", {}, swatch, `community ${id}`),
+    el("p", { class: "note" }, `${number(last.size)} members ${there}; ${number(first.size)} at ${time(first.column.end)}. In ${sizes.length} of ${columns.length} columns.`));
+}
+
+function node(past, onCommunity, onWindow) {
+  if (past.spans.length === 0) return el("h2", {}, `node ${shown(past.node)}: not in these ${past.of} windows`);
+  const rows = past.spans.slice(-100).reverse().map((span) => el("tr", {},
+    el("td", {}, el("button", { type: "button", onclick: () => onWindow(span.from) }, time(span.start))),
+    el("td", {}, time(span.end)),
+    el("td", {}, span.id === null ? "missing" : community(span.id, onCommunity)),
+    el("td", { class: "number" }, number(span.to - span.from + 1))));
+  const changes = past.spans.length - 1;
+  return el("div", {},
+    el("h2", {}, `node ${shown(past.node)}`),
+    el("p", { class: "note" }, `In ${number(past.seen)} of ${number(past.of)} windows; ${number(changes)} ${changes === 1 ? "change" : "changes"}.`),
+    el("div", { class: "scroll" }, el("table", { id: "past" },
+      el("thead", {}, el("tr", {}, ["from", "until", "community", "windows"].map((name) => el("th", {}, name)))),
+      el("tbody", {}, rows))));
+}

@@ -1,0 +1,55 @@
+// What happened to the communities, as a list that filters; and dead letters.
+
+import { colour } from "./colours.js";
+import { el, fill, number, shown, time } from "./dom.js";
+
+const KINDS = ["born", "merged", "split", "died", "grown", "shrunk", "continued"];
+export const USUAL = "born,merged,split,died";
+
+/** Draw the list into an element. */
+export function drawEvents(into, found, overview, { kinds, community, onKinds, onCommunity, onWindow }) {
+  const chosen = new Set((kinds || USUAL).split(","));
+  const boxes = KINDS.map((kind) => el("label", {}, el("input", {
+    type: "checkbox", checked: chosen.has(kind), onchange: (event) => {
+      if (event.target.checked) chosen.add(kind); else chosen.delete(kind);
+      onKinds(KINDS.filter((one) => chosen.has(one)).join(",") || USUAL);
+    },
+  }), ` ${kind}`));
+  const only = community === null ? "all communities" : `community ${community}`;
+  fill(into,
+    el("div", { class: "bar" }, boxes, el("span", { class: "note" }, only)),
+    el("div", { class: "scroll" }, table(found.events, onCommunity, onWindow)),
+    el("p", { class: "note" }, found.events.length === 0 ? "No such event." : found.until === null ? "" : "Older events are left out: choose fewer kinds, or one community."),
+    letters(overview));
+}
+
+function table(events, onCommunity, onWindow) {
+  const rows = events.map((event) => el("tr", {},
+    el("td", {}, el("button", { type: "button", onclick: () => onWindow(event.number), title: shown(event.snapshot) }, time(event.end))),
+    el("td", {}, event.kind),
+    el("td", {}, community(event.id, onCommunity)),
+    el("td", { class: "number" }, `${number(event.size_before)} → ${number(event.size)}`),
+    el("td", {}, [...event.parents, ...event.children].slice(0, 12).map((id) => community(id, onCommunity)))));
+  return el("table", { id: "event-table" },
+    el("thead", {}, el("tr", {}, ["window ends", "event", "community", "members", "from or into"].map((name) => el("th", {}, name)))),
+    el("tbody", {}, rows));
+}
+
+/** A button for a community. */
+export function community(id, onCommunity) {
+  const swatch = el("span", { class: "swatch" });
+  swatch.style.background = colour(id);
+  return el("button", { type: "button", onclick: () => onCommunity(id) }, swatch, String(id));
+}
+
+function letters(overview) {
+  if (!overview || overview.dead_letters === 0) return null;
+  const rows = overview.dead_letter_list.map((one) => el("tr", {},
+    el("td", {}, time(one.at)), el("td", {}, shown(one.graph)), el("td", {}, shown(one.stage)),
+    el("td", {}, `${shown(one.exception)}: ${shown(one.message, 300)}`), el("td", {}, shown(one.place))));
+  return el("div", {},
+    el("h2", {}, `Dead letters: ${number(overview.dead_letters)}`),
+    el("div", { class: "scroll" }, el("table", {},
+      el("thead", {}, el("tr", {}, ["at", "graph", "stage", "reason", "place"].map((name) => el("th", {}, name)))),
+      el("tbody", {}, rows))));
+}

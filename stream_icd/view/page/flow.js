@@ -1,0 +1,180 @@
+// The flow of communities: a column for each window, a band for each community, and between columns
+// the nodes that move. Each community is one shape, so that thousands of bands stay fluent.
+
+import { colour } from "./colours.js";
+import { el, fill, number, shown, svg, time } from "./dom.js";
+
+const MARKS = { born: "+", merged: "▸", split: "◂", died: "×" };
+const OTHERS = -1;
+const LEFT = 8, TOP = 20, BOTTOM = 42, GAP = 3;
+const LEAST_MOVE = 0.4; // pixels
+
+/** Where everything is drawn; pure. */
+export function layout(flow, width, height) {
+  const columns = flow.columns;
+  const right = Math.min(190, width * 0.26);
+  const step = columns.length > 1 ? (width - LEFT - right) / (columns.length - 1 + 0.2) : 0;
+  const bar = Math.min(22, Math.max(2, step * 0.2));
+  const stacks = columns.map((column) => [...(column.others > 0 ? [[OTHERS, column.others]] : []), ...column.sizes]);
+  const most = Math.max(1, ...columns.map((column) => column.nodes));
+  const bands = Math.max(1, ...stacks.map((stack) => stack.length));
+  const scale = (height - TOP - BOTTOM - GAP * (bands - 1)) / most;
+  const places = stacks.map((stack) => {
+    let y = height - BOTTOM;
+    return new Map(stack.map(([id, size]) => {
+      const h = size * scale;
+      y -= h;
+      const place = { y, h, size };
+      y -= GAP;
+      return [id, place];
+    }));
+  });
+  return { columns, places, step, bar, scale, height, width, x: (at) => LEFT + at * step, right };
+}
+
+/** The shapes of each community: `bands` (its bars and those who stay) and `moves` (who leave). */
+export function shapes(drawn, moves) {
+  const bands = new Map();
+  const away = new Map();
+  const add = (shapesOf, id, d) => shapesOf.set(id, (shapesOf.get(id) ?? "") + d);
+  drawn.places.forEach((places, at) => {
+    for (const [id, { y, h }] of places) add(bands, id, rectangle(drawn.x(at), y, drawn.bar, Math.max(h, 0.5)));
+  });
+  moves.forEach((between, at) => {
+    const [left, right] = [drawn.places[at], drawn.places[at + 1]];
+    const leaving = new Map([...left].map(([id, { y, h }]) => [id, y + h]));
+    const coming = new Map([...right].map(([id, { y, h }]) => [id, y + h]));
+    const order = (places) => new Map([...places.keys()].map((id, rank) => [id, rank]));
+    const [from, to] = [order(left), order(right)];
+    const ways = between.filter(([a, b]) => left.has(a) && right.has(b))
+      .sort((one, other) => from.get(one[0]) - from.get(other[0]) || to.get(one[1]) - to.get(other[1]));
+    for (const [a, b, n] of ways) {
+      const h = n * drawn.scale;
+      const [y0, y1] = [leaving.get(a) - h, coming.get(b) - h];
+      leaving.set(a, y0);
+      coming.set(b, y1);
+      if (a !== b && h < LEAST_MOVE) continue;
+      const d = ribbon(drawn.x(at) + drawn.bar, y0, drawn.x(at + 1), y1, h);
+      if (a === b) add(bands, a, d); else add(away, a, d);
+    }
+  });
+  return { bands, away };
+}
+
+function rectangle(x, y, w, h) {
+  return `M${round(x)} ${round(y)}h${round(w)}v${round(h)}h${round(-w)}z`;
+}
+
+function ribbon(x0, y0, x1, y1, h) {
+  const middle = round((x0 + x1) / 2);
+  const [a, b, c, d] = [x0, y0, x1, y1].map(round);
+  return `M${a} ${b}C${middle} ${b} ${middle} ${d} ${c} ${d}v${round(h)}C${middle} ${round(y1 + h)} ${middle} ${round(y0 + h)} ${a} ${round(y0 + h)}z`;
+}
+
+const round = (value) => Math.round(value * 10) / 10;
+
+/** Draw the flow into an element. */
+export function drawFlow(into, flow, { chosen, path, here, onCommunity, onWindow }) {
+  const width = Math.max(280, into.clientWidth);
+  const height = Math.max(320, Math.min(620, window.innerHeight - 300));
+  if (flow.columns.length === 0) {
+    fill(into, el("p", { class: "note" }, "No window was seen yet."));
+    return;
+  }
+  const drawn = layout(flow, width, height);
+  const { bands, away } = shapes(drawn, flow.moves);
+  const following = chosen !== null && bands.has(chosen);
+  const parts = [...bands].map(([id, d]) => shape("band", id, d, chosen, onCommunity));
+  const moving = [...away].map(([id, d]) => shape("move", id, d, chosen, onCommunity));
+  const picture = svg("svg", {
+    class: following ? "flow following" : "flow", viewBox: `0 0 ${width} ${height}`, height,
+    role: "img", "aria-label": told(flow), tabindex: 0,
+    "data-columns": flow.columns.length, "data-newest": flow.columns.at(-1).number,
+  }, hereBand(drawn, here), moving, parts, gaps(drawn), marks(drawn), nodePath(drawn, path), labels(drawn, chosen, onCommunity), axis(drawn));
+  picture.addEventListener("dblclick", (event) => onWindow(columnAt(drawn, picture, event).number));
+  fill(into, picture, legend(flow));
+}
+
+function shape(kind, id, d, chosen, onCommunity) {
+  return svg("path", {
+    class: id === chosen ? `${kind} chosen` : kind, d, fill: colour(id), "data-id": id,
+    onclick: id === OTHERS ? () => {} : () => onCommunity(id),
+  }, svg("title", {}, id === OTHERS ? "all other communities" : `community ${id}${kind === "move" ? ": nodes that leave" : ""}`));
+}
+
+function told(flow) {
+  const last = flow.columns.at(-1);
+  return `${flow.columns.length} windows; the newest, ${shown(last.snapshot)}, has ${last.nodes} nodes in ${last.k} communities`;
+}
+
+function columnAt(drawn, picture, event) {
+  const box = picture.getBoundingClientRect();
+  const x = ((event.clientX - box.left) / box.width) * drawn.width;
+  const at = Math.round((x - LEFT) / (drawn.step || 1));
+  return drawn.columns[Math.min(drawn.columns.length - 1, Math.max(0, at))];
+}
+
+function hereBand(drawn, here) {
+  const at = drawn.columns.findIndex((column) => column.number === here);
+  return at < 0 ? null : svg("rect", { class: "here", x: drawn.x(at) - 4, y: 0, width: drawn.bar + 8, height: drawn.height - BOTTOM + 4 });
+}
+
+function gaps(drawn) {
+  return drawn.columns.flatMap((column, at) => {
+    if (!column.missed || at === 0) return [];
+    const x = drawn.x(at) - (drawn.step - drawn.bar) / 2;
+    const title = svg("title", {}, `${column.missed} missing`);
+    return [svg("line", { class: "gap", x1: x, x2: x, y1: TOP, y2: drawn.height - BOTTOM }, title)];
+  });
+}
+
+function marks(drawn) {
+  if (drawn.step < 9) return [];
+  return drawn.columns.flatMap((column, at) => column.marks.flatMap((mark) => {
+    const place = drawn.places[at].get(mark.id) ?? (at > 0 ? drawn.places[at - 1].get(mark.id) : undefined);
+    if (place === undefined || (at === 0 && mark.kind === "born")) return [];
+    const x = (drawn.places[at].has(mark.id) ? drawn.x(at) : drawn.x(at - 1)) + drawn.bar / 2;
+    return [svg("text", { class: "mark", x, y: place.y + place.h / 2 + 4, "data-kind": mark.kind }, MARKS[mark.kind])];
+  }));
+}
+
+function nodePath(drawn, path) {
+  if (!path) return null;
+  const points = drawn.columns.flatMap((column, at) => {
+    const span = path.find((one) => one.from <= column.number && column.number <= one.to);
+    if (span === undefined || span.id === null) return [];
+    const place = drawn.places[at].get(span.id) ?? drawn.places[at].get(OTHERS);
+    return place === undefined ? [] : [`${round(drawn.x(at) + drawn.bar / 2)},${round(place.y + place.h / 2)}`];
+  });
+  return svg("polyline", { class: "path", points: points.join(" ") });
+}
+
+function labels(drawn, chosen, onCommunity) {
+  const x = drawn.x(drawn.columns.length - 1) + drawn.bar + 8;
+  let last = drawn.height - BOTTOM + 14;
+  return [...drawn.places.at(-1)].flatMap(([id, { y, h, size }]) => {
+    const at = Math.min(y + h / 2 + 4, last - 14);
+    if (at < 12) return [];
+    last = at;
+    const text = id === OTHERS ? `others (${number(size)})` : `${drawn.right < 130 ? "" : "community "}${id} (${number(size)})`;
+    return [svg("text", { class: "label", x, y: at, "font-weight": id === chosen ? 700 : 400, onclick: id === OTHERS ? () => {} : () => onCommunity(id) }, text)];
+  });
+}
+
+function axis(drawn) {
+  const every = Math.max(1, Math.ceil(110 / Math.max(1, drawn.step)));
+  const last = drawn.columns.length - 1;
+  return drawn.columns.flatMap((column, at) => {
+    if (at !== last && (at % every !== 0 || (last - at) * drawn.step < 110)) return [];
+    const anchor = at === 0 ? "start" : at === last ? "middle" : "middle";
+    return [svg("text", { x: drawn.x(at), y: drawn.height - BOTTOM + 20, "text-anchor": anchor }, time(column.end))];
+  });
+}
+
+function legend(flow) {
+  const kinds = "+ born, ▸ merged, ◂ split, × died; dashed: windows are missing. ";
+  const sampled = flow.columns.some((column, at) => at > 0 && column.number - flow.columns[at - 1].number > 1);
+  return el("p", { class: "note" }, kinds,
+    `Height: number of nodes. Click a community to follow it; double-click a window to open it. `,
+    sampled ? "Not every window has a column: births and mergers in between are in Events." : "");
+}

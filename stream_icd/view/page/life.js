@@ -1,0 +1,131 @@
+// The life of a series: numbers of every window, one below the other.
+
+import { axisStyle, base, chart, plain } from "./charts.js";
+import { css, LINES } from "./colours.js";
+import { duration, el, fill, number, shown, time } from "./dom.js";
+
+const STAGES = ["#88ccee", "#ddcc77", "#cc6677", LINES.blue];
+const HEIGHT = 13, FIRST = 4, EVERY = 19; // percent of the chart, for each of five panels
+
+/** Add a window to the columns, or replace the one that it corrects. */
+export function grow(life, row, most) {
+  const columns = life.columns;
+  if (columns.number === undefined) for (const name of Object.keys(row)) columns[name] = [];
+  const at = columns.number.lastIndexOf(row.number);
+  for (const [name, value] of Object.entries(row)) {
+    if (at < 0) columns[name].push(value); else columns[name][at] = value;
+    if (columns[name].length > most) columns[name].shift();
+  }
+}
+
+/** Draw the life into an element. */
+export function drawLife(into, life, onWindow) {
+  const columns = life.columns;
+  if (columns.number === undefined || columns.number.length === 0) {
+    fill(into, el("p", { class: "note" }, "No window was seen yet."));
+    return;
+  }
+  let plot = into.querySelector(".plot");
+  if (plot === null) {
+    plot = el("div", { class: "plot tall" });
+    fill(into, plot, el("p", { class: "note" }));
+    chart(plot).on("click", (event) => onWindow(event.data?.[2]));
+  }
+  plot.dataset.windows = columns.number.length;
+  plot.dataset.newest = columns.number.at(-1);
+  into.querySelector(".note").textContent = notes(columns);
+  chart(plot).setOption(options(life, plot.clientWidth < 640), true);
+}
+
+function options(life, narrow) {
+  const columns = life.columns;
+  const lines = (name, scale = 1) => points(columns, columns[name], scale);
+  const panels = [
+    { name: "communities (K)", series: [line("communities", lines("k"), LINES.green, 0)], least: 0 },
+    {
+      name: "quality", series: [
+        line("modularity", lines("modularity"), LINES.blue, 1),
+        line("NMI with the truth", lines("nmi"), LINES.orange, 1),
+      ], most: 1,
+    },
+    { name: "bits saved an edge (evidence)", series: [line("bits saved an edge", lines("bits_saved"), LINES.pink, 2)], least: 0 },
+    { name: "milliseconds by stage", series: life.stages.map((stage, at) => area(stage, points(columns, columns.ms.map((ms) => ms[at])), STAGES[at], 3)), least: 0 },
+    {
+      name: "nodes and edges", series: [
+        line("nodes", lines("nodes"), LINES.sky, 4), line("edges", lines("edges"), LINES.orange, 4),
+      ], least: 0,
+    },
+  ];
+  const common = axisStyle();
+  for (const one of panels.flatMap((panel) => panel.series)) one.endLabel.show = !narrow && one.data.length > 0;
+  panels[0].series[0].markLine = swaps(columns);
+  panels[2].series[0].markArea = unsure(columns);
+  return {
+    ...base(),
+    axisPointer: { link: [{ xAxisIndex: "all" }] },
+    tooltip: { ...base().tooltip, trigger: "axis", formatter: (hovered) => tip(columns, hovered) },
+    legend: { show: false },
+    grid: panels.map((_, at) => ({ left: 64, right: narrow ? 16 : 150, top: `${FIRST + at * EVERY}%`, height: `${HEIGHT}%` })),
+    xAxis: panels.map((_, at) => ({ type: "value", gridIndex: at, min: columns.number[0], max: Math.max(columns.number[0] + 1, columns.number.at(-1)), minInterval: 1, ...common, splitLine: { show: false }, axisLabel: { ...common.axisLabel, show: at === panels.length - 1, formatter: (value) => label(columns, value), hideOverlap: true, alignMinLabel: "left", alignMaxLabel: "right" } })),
+    yAxis: panels.map((panel, at) => ({ type: "value", gridIndex: at, name: panel.name, nameGap: 8, min: panel.least, max: panel.most, scale: panel.least === undefined, splitNumber: 3, ...common })),
+    dataZoom: [{ type: "inside", xAxisIndex: panels.map((_, at) => at), filterMode: "none" }],
+    series: panels.flatMap((panel) => panel.series),
+  };
+}
+
+/** [number, value, number] for each window; an empty point where windows are missing. */
+function points(columns, values, scale = 1) {
+  return columns.number.flatMap((number, at) => {
+    const point = [number, values[at] === null ? null : values[at] * scale, number];
+    return columns.missed[at] > 0 && at > 0 ? [[number - 0.5, null, number], point] : [point];
+  });
+}
+
+function line(name, data, colour, at) {
+  return { name, type: "line", data, xAxisIndex: at, yAxisIndex: at, color: colour, showSymbol: data.length < 2, symbolSize: 5, lineStyle: { width: 1.5 }, endLabel: { formatter: () => name, color: css("--quiet"), distance: 6 }, labelLayout: { moveOverlap: "shiftY" } };
+}
+
+function area(name, data, colour, at) {
+  return { ...line(name, data, colour, at), stack: "stages", areaStyle: { opacity: 0.6 }, lineStyle: { width: 0.5 } };
+}
+
+function swaps(columns) {
+  const data = columns.number.flatMap((number, at) => (columns.model_before[at] ? [{ xAxis: number, name: shown(columns.model[at], 30) }] : []));
+  return { symbol: "none", data, label: { formatter: (mark) => plain(mark.name), color: css("--quiet"), position: "insideEndTop" }, lineStyle: { color: css("--ink"), type: "dashed" } };
+}
+
+function unsure(columns) {
+  const shade = { weak: css("--weak"), none: css("--none") };
+  const data = columns.number.flatMap((number, at) => {
+    const strength = columns.evidence[at];
+    return shade[strength] ? [[{ xAxis: number - 0.5, itemStyle: { color: shade[strength], opacity: 1 } }, { xAxis: number + 0.5 }]] : [];
+  });
+  return { silent: true, data };
+}
+
+function label(columns, number) {
+  const at = columns.number.indexOf(Math.round(number));
+  return at < 0 ? "" : time(columns.end[at]);
+}
+
+function tip(columns, hovered) {
+  const chosen = hovered.find((one) => one.data?.[2] !== undefined)?.data[2];
+  const at = columns.number.indexOf(chosen);
+  if (at < 0) return "";
+  return [
+    plain(shown(columns.snapshot[at], 40)), time(columns.end[at]),
+    `communities ${number(columns.k[at])}${columns.k_given[at] === null ? "" : " (given)"}, nodes ${number(columns.nodes[at])}, edges ${number(columns.edges[at])}`,
+    `modularity ${number(columns.modularity[at], 4)}, NMI ${number(columns.nmi[at], 4)}`,
+    `evidence ${columns.evidence[at] ?? "–"}, ${number(columns.bits_saved[at], 4)} bits an edge`,
+    `${number(columns.ms[at].reduce((sum, ms) => sum + (ms ?? 0), 0), 1)} ms; result ${duration(columns.delay_s[at])} after the window's end`,
+    plain(shown(columns.model[at], 40)),
+  ].join("\n");
+}
+
+function notes(columns) {
+  const count = (strength) => columns.evidence.filter((one) => one === strength).length;
+  const missing = columns.missed.reduce((sum, missed) => sum + missed, 0);
+  const known = columns.nmi.filter((one) => one !== null).length;
+  return `${columns.number.length} windows; evidence for communities: ${count("strong")} strong, ${count("weak")} weak, ${count("none")} none (shaded). `
+    + `${missing} missing windows (breaks in the lines). Known communities: ${known} windows. Dashed: another version of the model. Stages, from below: decode, features, encode, cluster. Scroll to zoom.`;
+}

@@ -1,0 +1,327 @@
+// The page: state in the address, questions when something changes, drawings when answers come.
+
+import { read, write } from "./address.js";
+import { chartsLoaded, loadCharts } from "./charts.js";
+import { chooseTheme, theme } from "./colours.js";
+import { drawCompare } from "./compare.js";
+import { drawDetails } from "./details.js";
+import { duration, el, fill, number, shown, time } from "./dom.js";
+import { drawEvents } from "./events.js";
+import { drawFlow } from "./flow.js";
+import { drawLife, grow } from "./life.js";
+import { drawMap } from "./map.js";
+import { ask, kept, listen } from "./source.js";
+
+const VIEWS = ["flow", "map", "life", "events", "compare"];
+const MOST_KEPT = 6000;
+const PAST_S = 7 * 86400; // results so late are of windows of the past
+const SOON_MS = 120, OVERVIEW_MS = 4000, MAP_MS = 1500;
+
+const at = (id) => document.getElementById(id);
+const state = read();
+const known = { overview: null, flow: null, life: null, events: null, map: null, opened: null, past: null, compare: null };
+const open = new Set(); // communities that are open on the map
+let news = null;
+let asked = new AbortController();
+const timers = new Map();
+const running = new Set();
+
+/** Change the state, the address, and what depends on them. */
+function change(changes, { step = true } = {}) {
+  const series = ["graph", "model", "origin"].some((name) => name in changes && changes[name] !== state[name]);
+  Object.assign(state, changes);
+  write(state, step);
+  if (series) start(); else refresh();
+}
+
+/** Begin with the series that the address names, or with the first one. */
+async function start() {
+  news?.close();
+  asked.abort();
+  asked = new AbortController();
+  open.clear();
+  Object.assign(known, { flow: null, life: null, events: null, map: null, opened: null, past: null, compare: null });
+  await overview();
+  const one = current();
+  if (one === null) {
+    say("waiting", "no results yet");
+    for (const view of VIEWS) fill(at(view), el("p", { class: "note" }, "No results were seen yet. This page shows them as soon as they arrive."));
+    later("start", 1000, start);
+    return;
+  }
+  Object.assign(state, { graph: one.graph, model: one.model, origin: one.origin });
+  write(state, false);
+  news = listen(series(), { onWindow: arrived, onState: say, onHello: () => refresh() });
+  if (kept !== null) refresh();
+}
+
+const series = () => ({ graph: state.graph, model: state.model, origin: state.origin });
+const chosenCommunity = () => (/^\d+$/.test(state.community) ? Number(state.community) : null);
+const here = () => (/^\d+$/.test(state.until) ? Number(state.until) : null);
+const columnsFor = () => Math.max(8, Math.min(120, Math.floor((at("flow").clientWidth || innerWidth) / 13)));
+
+/** The series that is shown, as the overview has it. */
+function current() {
+  const all = known.overview?.series ?? [];
+  const fits = (one, names) => names.every((name) => state[name] === "" || one[name] === state[name]);
+  return all.find((one) => fits(one, ["graph", "model", "origin"])) ?? all.find((one) => fits(one, ["graph"])) ?? all[0] ?? null;
+}
+
+/** Ask for everything that the view needs. */
+function refresh() {
+  drawTabs();
+  question("life", { ...series(), last: MOST_KEPT, until: state.until }, "life");
+  question("flow", { ...series(), last: state.span, until: state.until, columns: columnsFor(), follow: state.community }, "flow");
+  if (state.view === "map") askMap();
+  if (state.view === "events") question("events", { ...series(), kinds: state.kinds, community: state.community, until: state.until }, "events");
+  if (state.view === "compare" && state.other_graph) question("compare", { ...series(), ...other(), last: state.span === "6000" ? 300 : Math.min(300, state.span), until: state.until }, "compare");
+  if (state.node) question("node", { ...series(), node: state.node, until: state.until }, "past"); else known.past = null;
+  draw();
+}
+
+const other = () => ({ other_graph: state.other_graph, other_model: state.other_model, other_origin: state.other_origin });
+
+async function askMap() {
+  await question("map", { ...series(), number: state.until }, "map");
+  const chosen = state.all ? "all" : [...open].join(",");
+  if (chosen === "" || known.map === null) { known.opened = null; draw(); return; }
+  await question("members", { ...series(), number: state.until, community: chosen }, "opened");
+}
+
+/** Ask one question at a time of each kind; a question that came meanwhile is asked afterwards. */
+async function question(name, parameters, into) {
+  const key = `${name}`;
+  if (running.has(key)) { timers.set(`again ${key}`, () => question(name, parameters, into)); return; }
+  running.add(key);
+  const signal = asked.signal;
+  try {
+    const found = await ask(name, parameters, signal);
+    if (!signal.aborted) {
+      known[into] = into === "opened" ? { ...found, everything: state.all !== "" } : found;
+      trouble(name, "");
+      draw();
+    }
+  } catch (error) {
+    if (!signal.aborted) trouble(name, error.message);
+  } finally {
+    running.delete(key);
+    const again = timers.get(`again ${key}`);
+    timers.delete(`again ${key}`);
+    if (again && !signal.aborted) again();
+  }
+}
+
+/** A new window, or a correction of one. */
+function arrived(row) {
+  if (here() !== null) return; // an old window is shown: nothing changes there
+  if (known.life !== null) grow(known.life, row, MOST_KEPT);
+  later("news", SOON_MS, () => {
+    drawNumbers();
+    draw();
+    question("flow", { ...series(), last: state.span, columns: columnsFor(), follow: state.community }, "flow");
+    if (state.view === "events") question("events", { ...series(), kinds: state.kinds, community: state.community }, "events");
+  });
+  if (state.view === "map") later("map", MAP_MS, askMap);
+  if (state.node) later("node", MAP_MS, () => question("node", { ...series(), node: state.node }, "past"));
+  if (state.view === "compare" && state.other_graph) later("compare", MAP_MS, refresh);
+}
+
+/** Do something once, a while after it was first asked for. */
+function later(name, ms, what) {
+  if (timers.has(name)) return;
+  timers.set(name, setTimeout(() => { timers.delete(name); what(); }, ms));
+}
+
+async function overview() {
+  try {
+    known.overview = await ask("overview", {});
+    trouble("overview", "");
+  } catch (error) {
+    trouble("overview", error.message);
+  }
+  choices();
+  drawNumbers();
+}
+
+const troubles = new Map();
+function trouble(name, message) {
+  if (message) troubles.set(name, message); else troubles.delete(name);
+  const topics = Object.entries(known.overview?.troubles ?? {}).map(([topic, why]) => `${topic} is not read: ${why}`);
+  const all = [...troubles.values(), ...topics];
+  at("trouble").hidden = all.length === 0;
+  at("trouble").textContent = shown(all.join(" · "), 1000);
+}
+
+function say(kind, message = "") {
+  const words = { live: "live", waiting: "connecting again", report: "a report: not live" };
+  at("status").dataset.state = kind;
+  at("status").textContent = message || (here() !== null && kind === "live" ? "an old window is shown" : words[kind]);
+}
+
+/** Fill the choices of graph and model; names are text. */
+function choices() {
+  const all = known.overview?.series ?? [];
+  const one = current();
+  const graphs = [...new Set(all.map((each) => each.graph))];
+  select(at("graph"), graphs.map((graph) => ({ value: graph, text: shown(graph, 60) })), one?.graph);
+  const models = all.filter((each) => each.graph === one?.graph);
+  const several = new Set(models.map((each) => each.origin)).size > 1;
+  select(at("model"), models.map((each) => ({ value: `${each.model}\n${each.origin}`, text: shown(several ? `${each.model} · ${each.origin}` : each.model, 60) })), one && `${one.model}\n${one.origin}`);
+  at("span").value = state.span;
+}
+
+function select(into, options, chosen) {
+  const wanted = JSON.stringify(options);
+  if (into.dataset.options !== wanted) {
+    into.dataset.options = wanted;
+    fill(into, options.map(({ value, text }) => el("option", { value }, text)));
+  }
+  if (chosen !== undefined && chosen !== null) into.value = chosen;
+}
+
+function drawTabs() {
+  for (const view of VIEWS) {
+    const chosen = view === state.view;
+    at(`tab-${view}`).setAttribute("aria-selected", String(chosen));
+    at(`tab-${view}`).tabIndex = chosen ? 0 : -1;
+    at(view).hidden = !chosen;
+  }
+}
+
+function drawNumbers() {
+  const columns = known.life?.columns;
+  const last = columns?.number?.length ? columns.number.length - 1 : -1;
+  if (last < 0) { fill(at("numbers")); return; }
+  const ms = columns.ms[last].reduce((sum, one) => sum + (one ?? 0), 0);
+  const pairs = [
+    [here() === null ? "newest window" : "window", time(columns.end[last]), "end"], ["communities", number(columns.k[last]), "k"],
+    ["nodes", number(columns.nodes[last]), "nodes"], ["edges", number(columns.edges[last]), "edges"],
+    ["modularity", number(columns.modularity[last], 3), "modularity"], ["evidence", columns.evidence[last] ?? "–", "evidence"],
+    ...(columns.nmi[last] === null ? [] : [["NMI", number(columns.nmi[last], 3), "nmi"]]),
+    ["detected in", `${number(ms, ms < 10 ? 1 : 0)} ms`, "ms"], ["result after", columns.delay_s[last] > PAST_S ? "past data" : duration(columns.delay_s[last]), "delay"],
+    ["waiting", number(known.overview?.lag), "lag"], ["dead letters", number(known.overview?.dead_letters), "dead"],
+    ["model", shown(columns.model[last], 40), "model"],
+  ];
+  fill(at("numbers"), pairs.map(([name, value, key]) => el("div", {}, el("dt", {}, name), el("dd", { "data-number": key }, value))));
+}
+
+/** Draw the view that is shown, from what is known. */
+function draw() {
+  const community = chosenCommunity();
+  drawNumbers();
+  if (["life", "map", "compare"].includes(state.view) && !chartsLoaded()) {
+    loadCharts().then(draw, (error) => trouble("charts", error.message));
+    return;
+  }
+  if (state.view === "flow" && known.flow) {
+    drawFlow(at("flow"), known.flow, { chosen: community, path: known.past?.spans, here: here(), onCommunity: follow, onWindow: openWindow });
+  }
+  if (state.view === "life" && known.life) drawLife(at("life"), known.life, openWindow);
+  if (state.view === "map" && known.map) {
+    drawMap(at("map"), known.map, known.opened, { chosen: community, onCommunity: openCommunity, onAll: (all) => change({ all: all ? "1" : "" }), all: state.all !== "", node: state.node });
+  }
+  if (state.view === "events" && known.events) {
+    drawEvents(at("events"), known.events, known.overview, { kinds: state.kinds, community, onKinds: (kinds) => change({ kinds }), onCommunity: follow, onWindow: openWindow });
+  }
+  if (state.view === "compare") {
+    const others = (known.overview?.series ?? []).filter((one) => !(one.graph === state.graph && one.model === state.model && one.origin === state.origin));
+    drawCompare(at("compare"), others, { graph: state.other_graph, model: state.other_model, origin: state.other_origin }, known.compare, {
+      onOther: (one) => { known.compare = null; change({ other_graph: one?.graph ?? "", other_model: one?.model ?? "", other_origin: one?.origin ?? "" }); },
+      onWindow: openWindow,
+    });
+  }
+  drawDetails(at("details"), { chosen: community, past: known.past, flow: known.flow, onCommunity: follow, onWindow: openWindow, onClear: clear });
+}
+
+function follow(id) {
+  change({ community: state.community === String(id) ? "" : String(id) });
+}
+
+function openCommunity(id) {
+  if (open.has(id)) open.delete(id); else open.add(id);
+  while (open.size > 20) open.delete(open.values().next().value);
+  change({ community: open.has(id) ? String(id) : "" });
+}
+
+function openWindow(wanted) {
+  if (wanted === undefined || wanted === null || kept !== null) return;
+  const newest = current()?.number;
+  change({ until: wanted === newest ? "" : String(wanted), view: state.view === "life" || state.view === "compare" ? "flow" : state.view });
+}
+
+function clear() {
+  open.clear();
+  known.past = null;
+  change({ community: "", node: "", until: "", all: "" });
+}
+
+/** The next or previous window, or the newest after the last one. */
+function moveWindow(by) {
+  const newest = current()?.number ?? 0;
+  const wanted = (here() ?? newest) + by;
+  if (wanted >= 0) change({ until: wanted >= newest ? "" : String(wanted) }, { step: false });
+}
+
+/** The next or previous community among those that have a band. */
+function moveCommunity(by) {
+  const ids = known.flow?.shown ?? [];
+  if (ids.length === 0) return;
+  const place = ids.indexOf(chosenCommunity());
+  const next = place < 0 ? (by > 0 ? 0 : ids.length - 1) : (place + by + ids.length) % ids.length;
+  change({ community: String(ids[next]) }, { step: false });
+}
+
+function onKey(event) {
+  if (event.ctrlKey || event.metaKey || event.altKey) return;
+  if (/^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName)) {
+    if (event.key === "Escape") event.target.blur();
+    return;
+  }
+  const actions = {
+    "/": () => at("node").focus(), Escape: clear, d: switchTheme,
+    ArrowLeft: () => moveWindow(-1), ArrowRight: () => moveWindow(1),
+    ArrowUp: () => moveCommunity(1), ArrowDown: () => moveCommunity(-1),
+  };
+  const view = VIEWS[Number(event.key) - 1];
+  const action = view ? () => change({ view }) : actions[event.key];
+  if (action === undefined || (kept !== null && event.key.startsWith("ArrowR"))) return;
+  event.preventDefault();
+  action();
+}
+
+function switchTheme() {
+  chooseTheme(theme() === "dark" ? "light" : "dark");
+  draw();
+}
+
+async function suggest() {
+  const beginning = at("node").value;
+  if (beginning === "") { fill(at("names")); return; }
+  try {
+    const { nodes } = await ask("nodes", { ...series(), beginning });
+    fill(at("names"), nodes.map((name) => el("option", { value: name })));
+  } catch { /* suggestions are a help, not an answer */ }
+}
+
+function wire() {
+  chooseTheme(null);
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { chooseTheme(null); draw(); });
+  at("graph").addEventListener("change", (event) => change({ graph: event.target.value, model: "", origin: "", until: "", community: "", node: "" }));
+  at("model").addEventListener("change", (event) => {
+    const [model, origin] = event.target.value.split("\n");
+    change({ model, origin, until: "", community: "" });
+  });
+  at("span").addEventListener("change", (event) => change({ span: event.target.value }));
+  at("search").addEventListener("submit", (event) => { event.preventDefault(); change({ node: at("node").value.trim() }); });
+  at("node").addEventListener("input", () => later("suggest", 150, suggest));
+  at("node").value = state.node;
+  at("theme").addEventListener("click", switchTheme);
+  for (const view of VIEWS) at(`tab-${view}`).addEventListener("click", () => change({ view }));
+  document.addEventListener("keydown", onKey);
+  window.addEventListener("popstate", () => { Object.assign(state, read()); at("node").value = state.node; start(); });
+  window.addEventListener("resize", () => later("resize", 200, refresh));
+  if (kept === null) setInterval(() => { if (!document.hidden && current() !== null) overview(); }, OVERVIEW_MS);
+}
+
+wire();
+start().then(() => setTimeout(() => loadCharts().catch(() => {}), 500));

@@ -1,0 +1,114 @@
+// The map of a window: communities as discs that keep their places, and their members when opened.
+
+import { base, chart, plain } from "./charts.js";
+import { colour, css } from "./colours.js";
+import { el, fill, number, shown } from "./dom.js";
+
+/** Draw the map into an element. `opened` are members of communities, or null. */
+export function drawMap(into, map, opened, { chosen, onCommunity, onAll, all, node }) {
+  let plot = into.querySelector(".plot");
+  if (plot === null) {
+    plot = el("div", { class: "plot" });
+    fill(into, el("div", { class: "bar" }), plot, el("p", { class: "note" }));
+    const made = chart(plot);
+    made.on("click", (event) => { if (event.data?.id !== undefined) plot.onCommunity(event.data.id); });
+    made.getZr().on("dblclick", () => made.dispatchAction({ type: "dataZoom", batch: [0, 1].map((at) => ({ dataZoomIndex: at, start: 0, end: 100 })) }));
+  }
+  plot.onCommunity = onCommunity;
+  plot.dataset.discs = map.communities.length;
+  plot.dataset.nodes = opened?.nodes.length ?? 0;
+  plot.dataset.edges = (opened?.edges.length ?? 0) / 2;
+  plot.dataset.number = map.number;
+  const whole = el("label", {}, el("input", { type: "checkbox", checked: all, disabled: !map.whole, onchange: (event) => onAll(event.target.checked) }), " all members");
+  fill(into.querySelector(".bar"), whole, el("span", { class: "note" }, shown(map.snapshot)));
+  into.querySelector(".note:last-child").textContent = notes(map, opened);
+  const [x, y] = extent(map, plot);
+  chart(plot).setOption({
+    ...base(),
+    grid: { left: 4, right: 4, top: 4, bottom: 4 },
+    xAxis: { type: "value", show: false, min: x[0], max: x[1] },
+    yAxis: { type: "value", show: false, min: y[0], max: y[1] },
+    dataZoom: [0, 1].map((at) => ({ type: "inside", [at ? "yAxisIndex" : "xAxisIndex"]: 0, filterMode: "none" })),
+    series: [links(map, opened), discs(map, chosen, opened), ...inside(map, opened, chosen, node)],
+  }, { replaceMerge: ["series"] });
+}
+
+/** Ranges of both axes, with the same scale, so that discs are round. */
+function extent(map, plot) {
+  const least = (name, sign) => Math.min(...map.communities.map((one) => sign * one[name] - one.r), Infinity);
+  const [left, right] = [least("x", 1), -least("x", -1)];
+  const [bottom, top] = [least("y", 1), -least("y", -1)];
+  if (!Number.isFinite(left)) return [[-1, 1], [-1, 1]];
+  const ratio = (plot.clientWidth || 1) / (plot.clientHeight || 1);
+  const height = Math.max(top - bottom, (right - left) / ratio, 1) * 1.04;
+  const [mx, my] = [(left + right) / 2, (bottom + top) / 2];
+  return [[mx - (height * ratio) / 2, mx + (height * ratio) / 2], [my - height / 2, my + height / 2]];
+}
+
+function links(map, opened) {
+  const places = new Map(map.communities.map((one) => [one.id, one]));
+  const most = Math.max(1e-300, ...map.links.map(([, , weight]) => weight));
+  const data = opened && opened.everything ? [] : map.links.map(([a, b, weight]) => ({
+    coords: [[places.get(a).x, places.get(a).y], [places.get(b).x, places.get(b).y]],
+    lineStyle: { width: 0.4 + 5 * Math.sqrt(weight / most) },
+  }));
+  return { type: "lines", coordinateSystem: "cartesian2d", silent: true, data, lineStyle: { color: css("--grey"), opacity: 0.35 }, z: 1 };
+}
+
+function discs(map, chosen, opened) {
+  const shownInside = new Set(opened?.ids ?? []);
+  return {
+    type: "custom", coordinateSystem: "cartesian2d", z: 2,
+    data: map.communities.map((one) => ({ id: one.id, value: [one.x, one.y, one.r], size: one.size, inside: one.inside })),
+    tooltip: { formatter: ({ data }) => `community ${data.id}\n${number(data.size)} members` },
+    renderItem: (parameters, api) => {
+      const one = map.communities[parameters.dataIndex];
+      const [x, y] = api.coord([one.x, one.y]);
+      const r = api.size([one.r, 0])[0];
+      const open = shownInside.has(one.id);
+      return {
+        type: "group",
+        children: [
+          { type: "circle", shape: { cx: x, cy: y, r: Math.max(r, 1) }, style: { fill: colour(one.id), opacity: open ? 0.12 : chosen === null || chosen === one.id ? 0.85 : 0.35, stroke: chosen === one.id ? css("--ink") : null, lineWidth: 2 } },
+          ...(r > 14 && !open ? [{ type: "text", silent: true, style: { x, y, text: String(one.id), align: "center", verticalAlign: "middle", fill: css("--paper"), font: "12px system-ui" } }] : []),
+        ],
+      };
+    },
+  };
+}
+
+function inside(map, opened, chosen, node) {
+  if (!opened) return [];
+  const { nodes, ids, x, y, edges } = opened;
+  const groups = new Map();
+  for (let at = 0; at < edges.length; at += 2) {
+    const [a, b] = [edges[at], edges[at + 1]];
+    const id = ids[a] === ids[b] ? ids[a] : -1;
+    const paint = colour(id);
+    if (!groups.has(paint)) groups.set(paint, { between: id === -1, data: [] });
+    groups.get(paint).data.push({ coords: [[x[a], y[a]], [x[b], y[b]]] });
+  }
+  const lines = [...groups].map(([paint, { between, data }]) => ({
+    type: "lines", coordinateSystem: "cartesian2d", silent: true, large: true, largeThreshold: 1, data, z: 3,
+    lineStyle: { color: paint, width: 0.5, opacity: between ? 0.12 : 0.35 },
+  }));
+  return [...lines, {
+    type: "scatter", z: 4, symbolSize: nodes.length > 1500 ? 4 : 6,
+    data: nodes.map((name, at) => ({
+      value: [x[at], y[at]], id: ids[at], name,
+      itemStyle: { color: colour(ids[at]), opacity: chosen === null || chosen === ids[at] ? 1 : 0.3, borderColor: css("--ink"), borderWidth: name === node ? 2 : 0 },
+      symbolSize: name === node ? 14 : undefined,
+    })),
+    tooltip: { formatter: ({ data }) => `${plain(shown(data.name, 60))}\ncommunity ${data.id}` },
+  }];
+}
+
+function notes(map, opened) {
+  const parts = [`${number(map.nodes)} nodes, ${number(map.edges)} edges, ${number(map.communities.length)} communities.`];
+  if (map.trouble) parts.push(`Edges are not shown: ${shown(map.trouble, 200)}.`);
+  if (map.links_left_out) parts.push(`The ${number(map.links_left_out)} weakest links are left out.`);
+  if (opened?.nodes_left_out) parts.push(`${number(opened.nodes_left_out)} nodes with the fewest links are left out.`);
+  if (opened?.edges_left_out) parts.push(`${number(opened.edges_left_out)} edges are left out.`);
+  parts.push("The area of a disc is its number of members. Click a disc to open it; scroll to zoom, drag to move, double-click to see all.");
+  return parts.join(" ");
+}

@@ -1,0 +1,74 @@
+// Where answers come from: the server, or the report that holds them all.
+
+const element = document.getElementById("kept");
+/** The answers of a report; null on a live page. */
+export const kept = element === null ? null : JSON.parse(element.textContent);
+
+/** Ask a question; rejects with an Error whose message is for people. */
+export async function ask(question, parameters, signal) {
+  if (kept !== null) return recalled(question, parameters);
+  const given = Object.entries(parameters).filter(([, value]) => value !== "" && value !== null && value !== undefined);
+  const response = await fetch(`api/${question}?${new URLSearchParams(given)}`, { signal });
+  const answer = await response.json();
+  if (!response.ok) throw new Error(answer.error);
+  return answer;
+}
+
+function recalled(question, parameters) {
+  if (question === "members") {
+    const found = kept.members[parameters.community];
+    if (found === undefined) throw new Error("this community is too large to be opened in the report");
+    return found;
+  }
+  if (question === "node" || question === "nodes") return searched(question, parameters);
+  if (question === "events") return chosen(parameters);
+  const found = kept[question];
+  if (found === undefined || found === null) throw new Error("the report does not hold this");
+  return found;
+}
+
+function searched(question, parameters) {
+  if (kept.nodes === null) throw new Error("the graph has too many nodes: the report does not hold them");
+  if (question === "nodes") {
+    const beginning = parameters.beginning;
+    return { nodes: Object.keys(kept.nodes).filter((name) => name.startsWith(beginning)).slice(0, 20) };
+  }
+  const columns = kept.life.columns;
+  const place = new Map(columns.number.map((number, at) => [number, at]));
+  const found = Object.hasOwn(kept.nodes, parameters.node) ? kept.nodes[parameters.node] : [];
+  const spans = found.map(([id, from, to]) => ({
+    id, from, to, start: columns.start[place.get(from)], end: columns.end[place.get(to)],
+  }));
+  const seen = spans.reduce((sum, one) => sum + (one.id === null ? 0 : one.to - one.from + 1), 0);
+  return { node: parameters.node, seen, of: columns.number.length, spans };
+}
+
+function chosen(parameters) {
+  const kinds = new Set((parameters.kinds || "born,merged,split,died").split(","));
+  const id = parameters.community === "" ? null : Number(parameters.community);
+  const concerns = (event) => id === null || event.id === id || event.parents.includes(id) || event.children.includes(id);
+  const events = kept.events.events.filter((event) => kinds.has(event.kind) && concerns(event));
+  return { events: events.slice(0, 200), until: kept.events.until };
+}
+
+/** Listen for new windows of a series; `close()` ends it. The browser itself connects again. */
+export function listen(parameters, { onWindow, onState, onHello }) {
+  if (kept !== null) {
+    onState("report");
+    return { close() {} };
+  }
+  let stream = null;
+  let retry = null;
+  const open = () => {
+    stream = new EventSource(`api/stream?${new URLSearchParams(parameters)}`);
+    stream.addEventListener("hello", (message) => { onState("live"); onHello(JSON.parse(message.data)); });
+    stream.addEventListener("window", (message) => onWindow(JSON.parse(message.data)));
+    stream.addEventListener("behind", () => onState("waiting"));
+    stream.addEventListener("error", () => {
+      onState("waiting");
+      if (stream.readyState === EventSource.CLOSED) retry = setTimeout(open, 2000);
+    });
+  };
+  open();
+  return { close() { clearTimeout(retry); stream.close(); } };
+}

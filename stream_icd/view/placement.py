@@ -1,0 +1,97 @@
+"""Places on the map: communities as discs that keep their places, and members inside them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+Points = NDArray[np.float64]
+
+GOLDEN_ANGLE = np.pi * (3 - np.sqrt(5))
+FIRST_STEPS, NEXT_STEPS = 300, 40
+MOST_BY_FORCE = 300
+"""Discs placed by forces: the time grows with their square (40 steps of 300 take 0.15 s)."""
+
+
+def radii_of(sizes: NDArray[np.int64]) -> Points:
+    """Return the radius of each disc: its area is proportional to its number of members."""
+    return np.sqrt(sizes) * 1.15 + 1.0
+
+
+def place_discs(
+    ids: NDArray[np.int64],
+    sizes: NDArray[np.int64],
+    links: NDArray[np.float64],
+    before: Mapping[int, tuple[float, float]],
+) -> Points:
+    """Return the centre of each disc, `(K, 2)`; discs with many links are close.
+
+    The largest `MOST_BY_FORCE` are placed by forces: links and the centre attract, overlapping
+    discs repel. The others lie in a spiral around them, in the order of their ids.
+
+    Args:
+        ids: stable id of each community, ascending.
+        links: weight of the edges between the largest communities, `(m, m)`, symmetric, where m is
+            the smaller of K and `MOST_BY_FORCE`, in the order of `largest`.
+        before: centres in an earlier window, by id: discs stay there as far as they can.
+    """
+    radii = radii_of(sizes)
+    first = largest(sizes)
+    centres = np.zeros((len(ids), 2))
+    known = np.array([int(one) in before for one in ids[first]], bool)
+    start = _start(ids[first], radii[first])
+    for at, one in enumerate(ids[first].tolist()):
+        if one in before:
+            start[at] = before[one]
+    steps = NEXT_STEPS if known.mean() > 0.5 else FIRST_STEPS
+    centres[first] = _settled(start, radii[first], links, steps)
+    rest = np.setdiff1d(np.arange(len(ids)), first)
+    if len(rest):
+        edge = (np.linalg.norm(centres[first], axis=1) + radii[first]).max()
+        step = 2 * radii[rest].max()
+        rank = np.arange(len(rest))
+        # A spiral of equal areas: as much room for the last disc as for the first.
+        distance = np.sqrt((edge + step) ** 2 + rank * step**2)
+        centres[rest] = distance[:, None] * _unit(rank * GOLDEN_ANGLE)
+    return centres
+
+
+def largest(sizes: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the places of the communities that are placed by forces, ascending."""
+    order = np.argsort(-sizes, kind="stable")[:MOST_BY_FORCE]
+    return np.sort(order)
+
+
+def place_members(degrees: NDArray[np.int64]) -> Points:
+    """Return places around the origin, `(n, 2)`: nodes with more links lie nearer the centre."""
+    rank = np.empty(len(degrees), np.int64)
+    rank[np.argsort(-degrees, kind="stable")] = np.arange(len(degrees))
+    places: Points = np.sqrt(rank + 0.5)[:, None] * _unit(rank * GOLDEN_ANGLE)
+    return places
+
+
+def _start(ids: NDArray[np.int64], radii: Points) -> Points:
+    """Return where new discs begin: a direction for each id, so that nothing is random."""
+    away = np.sqrt((radii**2).sum()) * 1.2
+    starts: Points = away * _unit(ids * GOLDEN_ANGLE)
+    return starts
+
+
+def _settled(centres: Points, radii: Points, links: NDArray[np.float64], steps: int) -> Points:
+    pull = links / np.maximum(links.sum(axis=1, keepdims=True), 1e-300) * 0.5
+    touch = radii[:, None] + radii[None, :]
+    for step in range(steps):
+        apart = centres[:, None, :] - centres[None, :, :]
+        distance = np.linalg.norm(apart, axis=2) + 1e-9
+        overlap = np.clip(touch - distance, 0, None)
+        np.fill_diagonal(overlap, 0)
+        push = (apart / distance[..., None] * overlap[..., None]).sum(axis=1) / 2
+        drawn = -(pull[..., None] * apart).sum(axis=1) - 0.05 * centres
+        centres = centres + 0.5 * push + 0.3 * (1 - step / steps) * drawn
+    return centres
+
+
+def _unit(angle: NDArray[np.floating] | NDArray[np.integer]) -> Points:
+    return np.stack([np.cos(angle), np.sin(angle)], axis=1)

@@ -1,0 +1,261 @@
+"""From the topics to a tab: results, events, labels, dead letters; and what heals by itself."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+from urllib.parse import urlsplit
+
+import numpy as np
+import pytest
+
+from stream_icd.communities import Labels
+from stream_icd.dead_letters.letters import dead_letter
+from stream_icd.errors import BadSnapshot
+from stream_icd.kafka.port.topic import TopicSpec
+from stream_icd.kafka.publisher import Publisher
+from stream_icd.kafka.record import OutgoingRecord, Record
+from stream_icd.kafka.topics import create_topics
+from stream_icd.messages.outgoing import outgoing
+from stream_icd.snapshot import Snapshot
+from stream_icd.view.access import access_for
+from stream_icd.view.all_series import AllSeries
+from stream_icd.view.live import Topics
+from stream_icd.view.queries import Queries
+from stream_icd.view.serve import serving
+from stream_icd.view.server import View
+from stream_icd.view.sources import Sources, topic_sources
+from stream_icd.wire.communities import encode_communities, encode_labels
+from stream_icd.wire.events import encode_events
+from testbed.brokers import Broker, wait_until
+from testbed.windows import follow, window
+from tests.view.windows import drifting, get
+
+pytest.importorskip("starlette", reason="pip install 'stream-icd[view]'")
+pytestmark = pytest.mark.brokers("memory")
+
+
+@pytest.fixture
+def topics(broker: Broker, topic_name: str) -> Topics:
+    names = Topics(*(f"{topic_name}.{part}" for part in ("found", "events", "labels", "snaps")))
+    specs = [TopicSpec(names.communities), TopicSpec(names.events), TopicSpec(names.labels)]
+    create_topics(broker.settings(), [*specs, *TopicSpec(names.snapshots).with_dead_letters()])
+    return names
+
+
+@contextmanager
+def viewed(broker: Broker, topics: Topics, **options: Any) -> Iterator[tuple[AllSeries, str]]:
+    """A page over these topics: what it has seen, and its address."""
+    seen = AllSeries()
+    sources = topic_sources(broker.settings(), topics, seen, **options)
+    view = View(queries(seen, sources), access_for("127.0.0.1", None))
+    with serving(view) as address, sources.reading(view.publish):
+        yield seen, address
+
+
+def queries(seen: AllSeries, sources: Sources) -> Queries:
+    return Queries(seen, sources.snapshots, sources.troubles, sources.lag)
+
+
+def send(broker: Broker, *records: OutgoingRecord) -> None:
+    with Publisher(broker.settings()) as publisher:
+        for record in records:
+            publisher.send(record)
+
+
+def results(topics: Topics, n: int, first: int = 0) -> list[OutgoingRecord]:
+    found = [window(hour, labels) for hour, labels in enumerate(drifting(n))]
+    return [outgoing(topics.communities, encode_communities(one)) for one in found[first:]]
+
+
+def kept(seen: AllSeries) -> int:
+    return sum(one.kept for one in seen.summaries())
+
+
+@contextmanager
+def listening(address: str) -> Iterator[list[tuple[str, Any]]]:
+    """A tab: the server-sent events that it gets, as they come."""
+    place = urlsplit(address)
+    connection = http.client.HTTPConnection(place.hostname or "", place.port, timeout=20)
+    connection.request("GET", "/api/stream")
+    response = connection.getresponse()
+    assert response.getheader("content-type", "").startswith("text/event-stream")
+    got: list[tuple[str, Any]] = []
+
+    def read() -> None:
+        kind = ""
+        while line := response.readline().decode().strip("\r\n") or (not response.isclosed()):
+            if line is True:
+                continue
+            field, _, value = str(line).partition(": ")
+            if field == "event":
+                kind = value
+            elif field == "data":
+                got.append((kind, json.loads(value)))
+
+    thread = threading.Thread(target=read, daemon=True)
+    thread.start()
+    try:
+        yield got
+    finally:
+        connection.sock.shutdown(2) if connection.sock else None
+        connection.close()
+
+
+def test_what_the_topic_held_and_what_comes_later_is_seen(broker: Broker, topics: Topics) -> None:
+    send(broker, *results(topics, 3))
+    with viewed(broker, topics) as (seen, address):
+        wait_until(lambda: kept(seen) == 3)
+        with listening(address) as got:
+            wait_until(lambda: len(got) == 1)
+            send(broker, *results(topics, 5, first=3))
+            wait_until(lambda: len(got) == 3)
+        assert [kind for kind, _ in got] == ["hello", "window", "window"]
+        assert [row["number"] for _, row in got[1:]] == [3, 4]
+        life = get(address, "/api/life").json()["columns"]
+        assert life["number"] == [0, 1, 2, 3, 4]
+        assert {key: life[key][4] for key in got[2][1]} == got[2][1]
+
+
+def test_results_that_are_published_twice_are_seen_once(broker: Broker, topics: Topics) -> None:
+    send(broker, *results(topics, 4), *results(topics, 4), *results(topics, 5, first=4))
+    with viewed(broker, topics) as (seen, _):
+        wait_until(lambda: kept(seen) == 5)
+        assert seen.summaries()[0].late == 0
+
+
+def test_identities_of_a_tracker_are_used(broker: Broker, topics: Topics) -> None:
+    told = follow(window(hour, labels) for hour, labels in enumerate(drifting(4)))
+    send(broker, *(outgoing(topics.events, encode_events(one)) for one in told[1:]))
+    send(broker, *results(topics, 4))
+    with viewed(broker, topics) as (seen, _):
+        wait_until(lambda: kept(seen) == 4)
+        assert [one.from_tracker for one in seen.windows(_only(seen), 9)] == [
+            False,
+            True,
+            True,
+            True,
+        ]
+
+
+def _only(seen: AllSeries) -> Any:
+    (summary,) = seen.summaries()
+    return summary.name
+
+
+def test_agreement_with_known_communities_is_seen(broker: Broker, topics: Topics) -> None:
+    found = window(0, [0, 0, 1, 1])
+    truth = Labels("g", "g/0", found.window, found.nodes, np.array([1, 1, 0, 0], np.int32))
+    send(broker, outgoing(topics.labels, encode_labels(truth)), *results(topics, 1))
+    with viewed(broker, topics) as (seen, address):
+        wait_until(lambda: kept(seen) == 1)
+        assert get(address, "/api/life").json()["columns"]["nmi"][0] is not None
+
+
+def test_dead_letters_are_seen_with_their_reason(broker: Broker, topics: Topics) -> None:
+    record = Record(topics.snapshots, 0, 7, 0, b"g\x1b", b"?", ())
+    send(broker, dead_letter(record, "decode", BadSnapshot("not a table")), *results(topics, 1))
+    with viewed(broker, topics) as (seen, address):
+        wait_until(lambda: kept(seen) == 1 and seen.dead_letters()[0] == 1)
+        overview = get(address, "/api/overview").json()
+    (letter,) = overview["dead_letter_list"]
+    assert (letter["stage"], letter["exception"], letter["message"]) == (
+        "decode",
+        "BadSnapshot",
+        "not a table",
+    )
+
+
+def test_bad_messages_are_passed_over(broker: Broker, topics: Topics) -> None:
+    bad = [
+        OutgoingRecord(topic, b"nonsense", b"g")
+        for topic in (topics.communities, topics.events, topics.labels)
+    ]
+    deleted = OutgoingRecord(topics.communities, None, b"g")
+    send(broker, *bad, deleted, *results(topics, 2))
+    with viewed(broker, topics) as (seen, address):
+        wait_until(lambda: kept(seen) == 2)
+        assert get(address, "/api/overview").json()["troubles"] == {}
+
+
+def test_a_missing_topic_is_said_and_read_once_it_is_there(
+    broker: Broker, topic_name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("stream_icd.view.following.RETRY_S", 0.05)
+    names = Topics(*(f"{topic_name}.{part}" for part in ("found", "events", "labels", "snaps")))
+    with viewed(broker, names) as (seen, address):
+        wait_until(lambda: names.communities in get(address, "/api/overview").json()["troubles"])
+        create_topics(broker.settings(), [TopicSpec(names.communities)])
+        send(broker, *results(names, 2))
+        wait_until(lambda: kept(seen) == 2)
+        troubles = get(address, "/api/overview").json()["troubles"]
+        assert names.communities not in troubles
+        assert names.events in troubles
+
+
+def test_only_the_chosen_graph_is_kept(broker: Broker, topics: Topics) -> None:
+    send(broker, *results(topics, 2))
+    with viewed(broker, topics, graph="other") as (seen, _):
+        time.sleep(0.5)
+        assert kept(seen) == 0
+
+
+def test_the_map_reads_the_snapshot_that_the_result_names(
+    broker: Broker, topics: Topics, snapshot: Callable[..., Snapshot]
+) -> None:
+    from dataclasses import replace
+
+    from stream_icd.wire.snapshots import encode_snapshot
+
+    graphs = [snapshot(0, graph="g"), snapshot(1, graph="g")]
+    send(broker, *(outgoing(topics.snapshots, encode_snapshot(one)) for one in graphs))
+    found = [
+        replace(
+            window(at, np.arange(graph.n_nodes) // 8, graph.nodes),
+            snapshot_id=graph.id,
+            window=graph.window,
+            snapshot_place=f"0@{at}",
+        )
+        for at, graph in enumerate(graphs)
+    ]
+    wrong = replace(found[1], window=window(9, [0]).window, snapshot_id="g/9")
+    send(
+        broker,
+        *(outgoing(topics.communities, encode_communities(one)) for one in [*found, wrong]),
+    )
+    with viewed(broker, topics) as (seen, address):
+        wait_until(lambda: kept(seen) == 3)
+        for number, graph in enumerate(graphs):
+            opened = get(address, "/api/members", {"community": "all", "number": str(number)})
+            assert len(opened.json()["nodes"]) == graph.n_nodes
+            assert len(opened.json()["edges"]) == 2 * graph.n_edges
+        map_of_wrong = get(address, "/api/map", {"number": "2"}).json()
+        assert "another snapshot" in map_of_wrong["trouble"]
+        assert len(map_of_wrong["communities"]) == 3
+        refused = get(address, "/api/members", {"community": "all", "number": "2"})
+        assert refused.status == 409
+
+
+def test_snapshots_that_wait_for_results_are_counted(
+    broker: Broker, topics: Topics, snapshot: Callable[..., Snapshot], outgoing: Any
+) -> None:
+    send(broker, *(outgoing(snapshot(at), topics.snapshots) for at in range(3)))
+    with viewed(broker, topics) as (_, address):
+        wait_until(lambda: get(address, "/api/overview").json()["lag"] == 3)
+
+
+def test_a_place_from_outside_reads_nothing_else(broker: Broker, topics: Topics) -> None:
+    from dataclasses import replace
+
+    places = ["", "0@99999", "7@0", "x@y", "0@-1", "0@1@2"]
+    found = [replace(window(at, [0, 1]), snapshot_place=one) for at, one in enumerate(places)]
+    send(broker, *(outgoing(topics.communities, encode_communities(one)) for one in found))
+    with viewed(broker, topics) as (seen, address):
+        wait_until(lambda: kept(seen) == len(places))
+        for number in range(len(places)):
+            assert get(address, "/api/map", {"number": str(number)}).json()["trouble"]

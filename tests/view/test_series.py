@@ -1,0 +1,178 @@
+"""Stable ids are the tracker's own, memory is bounded, late windows are as in tracking."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from stream_icd.communities import Labels
+from stream_icd.events import CommunityEvents
+from stream_icd.snapshot import Window
+from stream_icd.view.all_series import AllSeries, Budget, DeadLetter
+from stream_icd.view.members import unpacked
+from stream_icd.view.packed_events import packed_events, unpacked_events
+from testbed.windows import START, follow, window
+from tests.view.windows import ORIGIN, drifting, name, renamed, seen
+
+
+def ids_of(everything: AllSeries) -> list[list[int]]:
+    return [unpacked(one.members)[1].tolist() for one in everything.windows(name(), 100)]
+
+
+def test_ids_and_events_are_those_that_a_tracker_gives() -> None:
+    found = [window(hour, labels) for hour, labels in enumerate(drifting(12))]
+    everything = AllSeries()
+    for one in found:
+        everything.add(one, ORIGIN)
+    told = follow(found)
+    assert ids_of(everything) == [one.communities.tolist() for one in told]
+    assert [one.events for one in everything.windows(name(), 100)] == [one.events for one in told]
+
+
+def tracked_elsewhere(n: int) -> tuple[list, list[CommunityEvents]]:
+    """Results, and what a tracker says that knew communities 0 to 99 before."""
+    found = [window(hour, labels) for hour, labels in enumerate(drifting(n))]
+    shifted = [
+        replace(
+            one,
+            communities=one.communities + 100,
+            events=tuple(replace(e, community=e.community + 100) for e in one.events),
+            next_community=one.next_community + 100,
+        )
+        for one in follow(found)
+    ]
+    return found, shifted
+
+
+@pytest.mark.parametrize("first", ["events", "results", "alternately"])
+def test_what_a_tracker_published_is_used_whenever_it_comes(first: str) -> None:
+    found, told = tracked_elsewhere(5)
+    everything = AllSeries()
+    tell = [lambda one=one: everything.tell(one.identity(), lambda: one) for one in told]
+    add = [lambda one=one: everything.add(one, ORIGIN) for one in found]
+    pairs = [step for pair in zip(add, tell, strict=True) for step in pair]
+    for step in {"events": tell + add, "results": add + tell, "alternately": pairs}[first]:
+        step()
+    assert ids_of(everything) == [one.communities.tolist() for one in told]
+    assert all(one.from_tracker for one in everything.windows(name(), 100))
+
+
+def test_the_page_continues_where_a_tracker_stopped() -> None:
+    found, told = tracked_elsewhere(5)
+    everything = AllSeries()
+    for one in told[:3]:
+        everything.tell(one.identity(), lambda one=one: one)
+    for one in found:
+        everything.add(one, ORIGIN)
+    assert ids_of(everything) == [one.communities.tolist() for one in told]
+
+
+def test_a_revision_of_the_newest_window_replaces_it() -> None:
+    everything = seen(3)
+    revised = replace(renamed(window(2, [0, 0, 1]), "g"), revision="again")
+    news = everything.add(revised, ORIGIN)
+    assert news is not None
+    assert [one.number for one in everything.windows(name(), 10)] == [0, 1, 2]
+    assert everything.windows(name(), 10)[-1].n_nodes == 3
+
+
+def test_a_late_window_is_counted_and_not_drawn() -> None:
+    everything = seen(3)
+    assert everything.add(window(0, [0, 1]), ORIGIN) is None
+    (summary,) = everything.summaries()
+    assert (summary.kept, summary.late) == (3, 1)
+
+
+def test_missing_windows_are_told() -> None:
+    everything = AllSeries()
+    for hour in (0, 1, 5):
+        everything.add(window(hour, [0, 0, 1, 1]), ORIGIN)
+    assert [one.missed for one in everything.windows(name(), 10)] == [0, 0, 3]
+
+
+def test_a_new_version_of_a_model_continues_the_series() -> None:
+    everything = AllSeries()
+    everything.add(window(0, [0, 1], model="as@1"), ORIGIN)
+    everything.add(window(1, [0, 1], model="as@2"), ORIGIN)
+    (summary,) = everything.summaries()
+    assert summary.newest is not None
+    assert summary.newest.model_before == "as@1"
+
+
+def test_two_versions_at_work_at_once_have_a_series_each() -> None:
+    everything = AllSeries()
+    for hour in range(3):
+        for version in ("as@1", "as@2"):
+            everything.add(window(hour, [0, 1], model=version), ORIGIN)
+    assert [(one.name.model, one.kept) for one in everything.summaries()] == [
+        ("as", 3),
+        ("as@2", 3),
+    ]
+
+
+@pytest.mark.parametrize("budget", [Budget(windows=10), Budget(bytes=30_000)])
+def test_the_oldest_windows_of_all_series_are_dropped(budget: Budget) -> None:
+    everything = AllSeries(budget)
+    for hour, labels in enumerate(drifting(23)):
+        for graph in ("a", "b"):
+            everything.add(renamed(window(hour, labels), graph), ORIGIN)
+    kept = [one.kept for one in everything.summaries()]
+    assert max(kept) - min(kept) <= 1
+    assert sum(kept) <= 10
+    assert everything.bytes_held <= max(budget.bytes, 0)
+    held = [
+        one.bytes_held for s in everything.summaries() for one in everything.windows(s.name, 99)
+    ]
+    assert sum(held) == everything.bytes_held
+    newest = everything.window(name(graph="b"))
+    assert newest is not None
+    assert newest.number == 22
+
+
+def test_a_graph_that_was_dropped_gets_new_numbers_and_ids() -> None:
+    everything = AllSeries(Budget(windows=3))
+    everything.add(renamed(window(0, [0, 1]), "rare"), ORIGIN)
+    for hour in range(5):
+        everything.add(renamed(window(hour, [0, 1]), "often"), ORIGIN)
+    news = everything.add(renamed(window(9, [0, 1]), "rare"), ORIGIN)
+    assert news is not None
+    assert news.window.number == 1
+    assert news.window.ids.min() == 2
+
+
+def test_agreement_is_known_whichever_comes_first() -> None:
+    found = window(0, [0, 0, 1, 1])
+    truth = Labels("g", "g/0", found.window, found.nodes, np.array([1, 1, 0, 0], np.int32))
+    before, after = AllSeries(), AllSeries()
+    before.know(truth)
+    before.add(found, ORIGIN)
+    after.add(found, ORIGIN)
+    (news,) = after.know(truth)
+    assert news.window.nmi == 1.0
+    assert before.windows(name(), 1)[0].nmi == 1.0
+
+
+def test_a_graph_that_begins_anew_may_go_back_in_time() -> None:
+    everything = seen(3)
+    everything.begin_anew("g")
+    earlier = replace(
+        renamed(window(0, [0, 1]), "g"), snapshot_id="earlier", window=Window(START, START)
+    )
+    news = everything.add(earlier, ORIGIN)
+    assert news is not None
+    assert news.window.number == 3
+    assert news.window.ids.min() == 4
+
+
+def test_a_dead_letter_counts_once() -> None:
+    everything = AllSeries()
+    for place in ("t[0]@1", "t[0]@1", "t[0]@2"):
+        everything.bury(DeadLetter("g", START, "decode", "BadSnapshot", "why", place))
+    assert everything.dead_letters()[0] == 2
+
+
+def test_packed_events_come_back_as_they_were() -> None:
+    events = follow(window(hour, labels) for hour, labels in enumerate(drifting(4)))[-1].events
+    assert unpacked_events(packed_events(events)) == events

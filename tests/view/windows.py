@@ -1,0 +1,138 @@
+"""What the page's tests look at: windows with drifting communities, and a page that serves them."""
+
+from __future__ import annotations
+
+import gzip
+import http.client
+import itertools
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+from urllib.parse import urlencode, urlsplit
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from stream_icd.communities import Communities
+from stream_icd.snapshot import Snapshot, snapshot_from_pairs
+from stream_icd.view.access import Access, access_for
+from stream_icd.view.all_series import AllSeries
+from stream_icd.view.queries import Queries
+from stream_icd.view.series import SeriesName
+from stream_icd.view.serve import serving
+from stream_icd.view.server import View
+from stream_icd.view.snapshots import KeptSnapshots, NoGraph
+from stream_icd.view.window import SeenWindow
+from testbed.windows import window
+
+ORIGIN = "topic"
+
+
+def drifting(n: int, nodes: int = 60, k: int = 4, seed: int = 0) -> Iterator[NDArray[np.int32]]:
+    """Labels of n windows in which a few nodes move each time."""
+    rng = np.random.default_rng(seed)
+    labels = np.arange(nodes, dtype=np.int32) % k
+    for _ in range(n):
+        yield labels
+        labels = labels.copy()
+        labels[rng.integers(k, nodes, 3)] = rng.integers(0, k, 3)
+
+
+def seen(n: int = 6, graph: str = "g", names: Any = None) -> AllSeries:
+    """All series after n windows of one graph."""
+    everything = AllSeries()
+    for hour, labels in enumerate(drifting(n)):
+        everything.add(renamed(window(hour, labels, names), graph), ORIGIN)
+    return everything
+
+
+def renamed(found: Communities, graph: str) -> Communities:
+    """The same result of another graph."""
+    return replace(found, graph=graph, snapshot_id=f"{graph}/{found.window.start.hour}")
+
+
+class Cliques:
+    """Every community of a window is a clique, and each is joined to the next one by an edge."""
+
+    def read(self, one: SeenWindow) -> Snapshot:
+        tracked = one.tracked()
+        pairs: list[tuple[int, int]] = []
+        firsts = []
+        for community in one.ids.tolist():
+            members = np.flatnonzero(tracked.communities == community).tolist()
+            firsts.append(members[0])
+            pairs += [(a, b) for a in members for b in members if a < b]
+        pairs += list(itertools.pairwise(firsts))
+        src, dst = np.array(pairs).T
+        names = tracked.nodes
+        return snapshot_from_pairs(
+            names.take(pa.array(src)),
+            names.take(pa.array(dst)),
+            graph=one.result.graph,
+            id=one.result.snapshot_id,
+            window=one.result.window,
+        )
+
+
+class Nowhere:
+    """No graph is available."""
+
+    def read(self, _: SeenWindow) -> Snapshot:
+        raise NoGraph("the topic no longer holds the snapshot")
+
+
+def queries(everything: AllSeries, snapshots: Any = None) -> Queries:
+    source = snapshots or Cliques()
+    return Queries(everything, KeptSnapshots(lambda _: source))
+
+
+def name(graph: str = "g", model: str = "m", origin: str = ORIGIN) -> SeriesName:
+    return SeriesName(graph, model, origin)
+
+
+@contextmanager
+def page_of(everything: AllSeries, access: Access | None = None) -> Iterator[tuple[View, str]]:
+    """Serve a page; give it and its address."""
+    view = View(queries(everything), access or access_for("127.0.0.1", None))
+    with serving(view) as address:
+        yield view, address
+
+
+class Answer:
+    """A response, with its body decompressed."""
+
+    def __init__(self, response: http.client.HTTPResponse) -> None:
+        body = response.read()
+        self.status = response.status
+        self.headers = {key.lower(): value for key, value in response.getheaders()}
+        self.cookies = [v for k, v in response.getheaders() if k.lower() == "set-cookie"]
+        self.body = gzip.decompress(body) if self.headers.get("content-encoding") else body
+
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+
+def get(
+    address: str,
+    path: str = "/",
+    parameters: dict[str, str] | None = None,
+    method: str = "GET",
+    headers: dict[str, str] | None = None,
+) -> Answer:
+    place = urlsplit(address)
+    connection = http.client.HTTPConnection(place.hostname or "", place.port, timeout=20)
+    try:
+        query = f"?{urlencode(parameters)}" if parameters else ""
+        connection.request(method, f"{path}{query}", headers=headers or {})
+        return Answer(connection.getresponse())
+    finally:
+        connection.close()
+
+
+def ask(everything: AllSeries, question: str, **asked: str) -> Any:
+    """Ask without a server; an error is what the page would say."""
+    found = getattr(queries(everything), question)(asked)
+    return json.loads(json.dumps(found, allow_nan=False))
