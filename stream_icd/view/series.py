@@ -143,5 +143,5 @@ class Series:
         self.windows[place] = one
 
     def _recent(self) -> tuple[CommunityEvents, ...]:
-        """Return what a tracker would remember: one window more than its memory."""
-        return tuple(one.tracked() for one in self.between(DEFAULTS.memory + 2))
+        """Return what a tracker would remember (`tracking.track.remember`)."""
+        return tuple(one.tracked() for one in self.between(DEFAULTS.absence + 2))

@@ -23,7 +23,7 @@ class SeenWindow:
 
     Attributes:
         number: position in its series, from 0; a corrected window keeps its number.
-        result: the result; its nodes and labels are left out, they are in `members`.
+        result: the result without its nodes, labels and ids: they are in `members`.
         n_nodes: number of nodes.
         ids, sizes: stable id and number of members of each community, `(K,)` int64, ids ascending.
         members: nodes and stable ids (`members.unpacked`).
@@ -79,7 +79,7 @@ class SeenWindow:
             model=self.result.model,
             nodes=nodes,
             communities=communities,
-            events=(),  # tracking does not look back at them
+            events=self.events,
             next_community=self.next_community,
             missed=self.missed,
             model_before=self.model_before,
@@ -100,7 +100,13 @@ def seen_window(
     ids, sizes = np.unique(tracked.communities, return_counts=True)
     return SeenWindow(
         number=number,
-        result=replace(result, nodes=pa.array([], pa.int64()), labels=np.empty(0, np.int32)),
+        result=replace(
+            result,
+            nodes=pa.array([], pa.int64()),
+            labels=np.empty(0, np.int32),
+            community_ids=None,
+            replaced=None,
+        ),
         n_nodes=len(tracked.nodes),
         ids=ids,
         sizes=sizes.astype(np.int64),
