@@ -23,6 +23,8 @@ ENV PATH=/opt/stream-icd/bin:$PATH \
     NUMBA_CPU_NAME=generic
 USER icd
 WORKDIR /home/icd
+# A volume here belongs to this user, too.
+RUN mkdir registry
 # Compiles what detection needs, once for all containers: it takes 10 s. What is compiled for a
 # generic processor of this architecture is as fast, and serves on each of them.
 RUN ["python", "-c", "from stream_icd.workers.detect import DetectSettings, warm_up; from stream_icd.registry.shipped import open_model; warm_up(open_model('lfr'), DetectSettings())"]

@@ -6,6 +6,7 @@ StreamIcdError
 │   ├── BadCommunities                     a communities message breaks the wire contract
 │   ├── BadEvents                          an events message breaks the wire contract
 │   ├── BadMemory                          a detector's memory cannot be read
+│   ├── BadAnnouncement                    an announcement of a model breaks the wire contract
 │   ├── BadClaim                           the headers of a claim break the wire contract
 │   │   ├── ClaimRefused                   the object is outside the reader's claim store
 │   │   ├── ClaimedObjectMissing           the object does not exist (any more)
@@ -85,6 +86,10 @@ class BadCommunities(BadInput):
 
 class BadEvents(BadInput):
     """An events message breaks its contract (docs/wire.md)."""
+
+
+class BadAnnouncement(BadInput):
+    """An announcement about a model breaks its contract (docs/wire.md)."""
 
 
 class BadMemory(BadInput):

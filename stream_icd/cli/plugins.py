@@ -48,7 +48,7 @@ class BuiltIn(LazyGroup):
         "broker",
         "topics",
         "train",
-        "models",
+        "models.command",
         "history.command",
         "replay.command",
         "dlq.command",

@@ -22,7 +22,7 @@ DEFAULT_TOPICS: tuple[TopicSpec, ...] = (
     *TopicSpec(COMMUNITIES, partitions=6, retention_ms=7 * DAY_MS).with_dead_letters(),
     *TopicSpec(LABELS, partitions=6, retention_ms=30 * DAY_MS).with_dead_letters(),
     *TopicSpec(EVENTS, partitions=6, retention_ms=30 * DAY_MS).with_dead_letters(),
-    TopicSpec(MODELS, cleanup_policy="compact"),
+    TopicSpec(MODELS, retention_ms=365 * DAY_MS),
     TopicSpec(WORKERS, cleanup_policy="compact"),
 )
 

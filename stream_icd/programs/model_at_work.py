@@ -5,11 +5,15 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from functools import partial
 
 import structlog
 
+from stream_icd.errors import BrokerError
+from stream_icd.messages.announce import announce
 from stream_icd.programs.worker import WorkerRun
+from stream_icd.registry import announced
 from stream_icd.registry.aliases import CHAMPION
 from stream_icd.registry.find import find_model
 from stream_icd.registry.model import read_model
@@ -60,6 +64,13 @@ def model_at_work(
         log.error(
             "champion refused; the one before it is used", model=refusal.version, reason=reason
         )
+        said = announced.refusal(
+            required(registry), refusal.aliases, refusal.error, "consume detect", datetime.now(UTC)
+        )
+        try:
+            announce(run.settings, said)
+        except BrokerError as error:
+            log.info("the refusal is not announced", reason=f"{type(error).__name__}: {error}")
 
     swap = ModelSwap(open_pool, swapped)
     try:

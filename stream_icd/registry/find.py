@@ -6,7 +6,7 @@ from stream_icd.errors import BadSettings, ModelNotFound
 from stream_icd.registry.aliases import CHAMPION, PREVIOUS
 from stream_icd.registry.aliases import champion as aliases_of
 from stream_icd.registry.shipped import folder_of
-from stream_icd.registry.versions import existing_folder
+from stream_icd.registry.versions import existing_folder, versions
 from stream_icd.store import Store
 
 
@@ -27,6 +27,24 @@ def find_model(name: str, registry: Store | None = None) -> Store:
     if registry is not None and "@" in name and "/" not in name:
         return existing_folder(registry, name)
     return folder_of(name)
+
+
+def find_version(registry: Store, text: str) -> str:
+    """Return the version that a text means: a version, an alias, or a name that has one version.
+
+    Raises:
+        ModelNotFound: none, or several; the message lists them.
+        RegistryDamaged, StoreUnreachable: the registry cannot be read.
+    """
+    if text in (CHAMPION, PREVIOUS):
+        return _of_alias(text, registry)[1]
+    known = versions(registry)
+    found = [one for one in known if text in (one, one.rpartition("@")[0])]
+    if len(found) != 1:
+        listed = ", ".join(found or known) or "none; stream-icd models import adds one"
+        what = "several versions of" if found else "no version"
+        raise ModelNotFound(f"{what} {text!r} in {registry.place}: {listed}")
+    return found[0]
 
 
 def _of_alias(name: str, registry: Store | None) -> tuple[Store, str]:

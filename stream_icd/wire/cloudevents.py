@@ -14,7 +14,13 @@ from stream_icd.wire.message import Headers
 
 
 def event_headers(
-    *, type: str, source: str, id: str, time: datetime, extra: Mapping[str, str]
+    *,
+    type: str,
+    source: str,
+    id: str,
+    time: datetime,
+    extra: Mapping[str, str],
+    content_type: str = CONTENT_TYPE,
 ) -> Headers:
     """Return the headers of one event, in a fixed order; names in `extra` begin with `icd_`."""
     attributes = {
@@ -23,7 +29,7 @@ def event_headers(
         "ce_source": source,
         "ce_id": id,
         "ce_time": time.astimezone(UTC).isoformat().replace("+00:00", "Z"),
-        "content-type": CONTENT_TYPE,
+        "content-type": content_type,
         **extra,
     }
     return tuple((name, value.encode()) for name, value in attributes.items())
@@ -63,7 +69,14 @@ class EventHeaders:
             than `limits.name_bytes`; an event id made of several names may be larger.
     """
 
-    def __init__(self, headers: Headers, type: str, limits: Limits, error: type[BadInput]) -> None:
+    def __init__(
+        self,
+        headers: Headers,
+        type: str,
+        limits: Limits,
+        error: type[BadInput],
+        content_type: str = CONTENT_TYPE,
+    ) -> None:
         self._error = error
         size = sum(len(name) + len(value or b"") for name, value in headers)
         if size > limits.header_bytes:
@@ -79,7 +92,7 @@ class EventHeaders:
             raise error(f"a header is given twice: {', '.join(sorted(ours)):.200}")
         self._expect("ce_specversion", "1.0")
         self._expect("ce_type", type)
-        self._expect("content-type", CONTENT_TYPE)
+        self._expect("content-type", content_type)
 
     def text(self, name: str) -> str:
         """A required header, as non-empty text."""

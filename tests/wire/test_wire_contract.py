@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import ast
+import json
 import re
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, get_args
 
 import jsonschema
 import numpy as np
@@ -17,6 +19,7 @@ import pyarrow as pa
 import pytest
 import yaml
 
+from stream_icd.announcement import Announcement, Kind
 from stream_icd.communities import STAGES, Communities, Labels
 from stream_icd.dead_letters.box import dead_letter_of, retried_marker
 from stream_icd.dead_letters.letters import dead_letter
@@ -25,7 +28,9 @@ from stream_icd.events import CommunityEvent, CommunityEvents
 from stream_icd.kafka.record import Record
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import DEFAULT_TOPICS
+from stream_icd.lineage import Figure, Gate
 from stream_icd.snapshot import Window, snapshot_from_pairs
+from stream_icd.wire.announcements import encode_announcement
 from stream_icd.wire.claim import claim_on
 from stream_icd.wire.cloudevents import NAMES_IN_AN_ID
 from stream_icd.wire.communities import (
@@ -100,7 +105,28 @@ MESSAGES: dict[str, tuple[Message, Callable[..., Any]]] = {
     "labels": (KNOWN, decode_labels),
     "events": (EVENTS, decode_events),
 }
-EVERYWHERE = "On every message:"
+TOLD = Announcement(
+    "promoted",
+    "s3://bucket/models",
+    "better",
+    "retrain",
+    DAY.end,
+    version="as@5b1f09c2",
+    champion="as@5b1f09c2",
+    generation=3,
+    gate=Gate(
+        "as@00000000",
+        "as@5b1f09c2",
+        DAY.start,
+        DAY.end,
+        windows=10,
+        passed=True,
+        reason="better",
+        figures=(Figure("NMI, %", 70, 71, 0.5, 1.5),),
+    ),
+)
+ANNOUNCEMENT = encode_announcement(TOLD)
+EVERYWHERE = "On every message about a window:"
 
 
 def dead_letter_headers() -> dict[str, str]:
@@ -208,6 +234,28 @@ def test_a_claim_has_the_headers_that_are_documented_and_any_message_may_have_on
     for name in MESSAGES:
         (trait,) = CONTRACT["components"]["messages"][name]["traits"]
         assert resolved(trait)["headers"] == schema
+
+
+def test_announcements_have_the_headers_and_fields_that_are_documented() -> None:
+    headers = texts(ANNOUNCEMENT.headers)
+    schema = headers_schema("announcement")
+    jsonschema.validate(headers, schema)
+    rows = rows_under("so they have these headers only:\n")
+    assert set(headers) == set(schema["properties"]) == set(rows)
+    required = {name for name, text in rows.items() if text.startswith("yes")}
+    assert required == set(schema["required"])
+    value = json.loads(ANNOUNCEMENT.value)
+    payload = resolved(CONTRACT["components"]["messages"]["announcement"]["payload"])
+    jsonschema.validate(value, payload)
+    fields = rows_under("Readers ignore fields that they do not know.\n")
+    assert set(value) == set(payload["properties"]) == set(fields)
+    named = set(re.findall(r"`(\w+)`", fields["gate"]))
+    assert named == {*value["gate"], *value["gate"]["figures"][0]}
+    for kind in get_args(Kind):
+        said = texts(encode_announcement(replace(TOLD, kind=kind)).headers)["icd_kind"]
+        assert said in schema["properties"]["icd_kind"]["enum"]
+        assert f"`{said}`" in rows["icd_kind"]
+        assert kind in payload["properties"]["kind"]["enum"]
 
 
 def test_topics_are_those_that_topics_create_makes() -> None:

@@ -1,0 +1,261 @@
+"""`stream-icd models`: list, show and compare models; a registry of versions with a champion."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from stream_icd.programs.options import BootstrapServers, RegistryUri
+
+if TYPE_CHECKING:
+    from stream_icd.announcement import Announcement
+    from stream_icd.store import Store
+
+app = typer.Typer(
+    no_args_is_help=True,
+    help="List, compare, promote and roll back models.",
+)
+
+Reason = Annotated[
+    str, typer.Option(help="Why, for whoever reads the history of the registry later.")
+]
+NoAnnounce = Annotated[
+    bool,
+    typer.Option(
+        "--no-announce",
+        help="Do not announce it in icd.models.v1, for example where there is no Kafka. Running "
+        "detectors then find it a few seconds later, by looking at the registry.",
+    ),
+]
+Model = Annotated[
+    str,
+    typer.Argument(
+        help="Name of a shipped model, a model's folder, or with a registry: a version, champion "
+        "or previous."
+    ),
+]
+
+
+@app.command("list")
+def list_models(
+    folder: Annotated[
+        str | None,
+        typer.Argument(
+            help="Folder of models to list: a path or a URI. Default: the versions of the "
+            "registry, if there is one, and the shipped models.",
+            show_default=False,
+        ),
+    ] = None,
+    registry: RegistryUri = None,
+) -> None:
+    """List models: name, version, purpose, training data and quality.
+
+    Versions of a registry are listed with their aliases and origin, the oldest first.
+
+    stream-icd models list
+
+    stream-icd models list my-models/
+
+    stream-icd models list --registry s3://bucket/models
+    """
+    from stream_icd.cli.models.text import model_lines, version_lines
+    from stream_icd.errors import ModelNotFound
+    from stream_icd.registry.model import models_in
+    from stream_icd.registry.settings import registry_at
+    from stream_icd.registry.shipped import shipped_models
+    from stream_icd.store import open_store
+
+    versions = None if folder is not None else registry_at(registry)
+    if versions is not None:
+        for line in version_lines(versions):
+            typer.echo(line)
+    found = shipped_models() if folder is None else models_in(open_store(folder))
+    if not found:
+        raise ModelNotFound(f"no model in {folder}; make one with stream-icd train")
+    for name, place in found.items():
+        for line in model_lines(name, place):
+            typer.echo(line)
+
+
+@app.command()
+def show(name: Model, registry: RegistryUri = None) -> None:
+    """Show a model's card: what it is for, how good it is, and when not to use it.
+
+    Of a version in a registry, show first where it comes from: parent, data, recipe, code, and the
+    figures of its comparison with the champion.
+
+    stream-icd models show as
+
+    stream-icd models show champion --registry models/
+    """
+    from stream_icd.cli.models.text import card_text, lineage_lines
+    from stream_icd.registry.find import find_model
+    from stream_icd.registry.settings import registry_at
+
+    versions = registry_at(registry)
+    folder = find_model(name, versions)
+    if versions is not None:
+        for line in lineage_lines(versions, folder):
+            typer.echo(line)
+    typer.echo(card_text(folder), nl=False)
+
+
+@app.command()
+def diff(before: Model, after: Model, registry: RegistryUri = None) -> None:
+    """Compare two models: settings, learned parameters, weights.
+
+    One line per setting that differs. Equal models print nothing.
+
+    stream-icd models diff as lfr
+
+    stream-icd models diff previous champion --registry models/
+    """
+    from stream_icd.cli.models.text import difference_lines
+    from stream_icd.registry.find import find_model
+    from stream_icd.registry.settings import registry_at
+
+    versions = registry_at(registry)
+    for line in difference_lines(find_model(before, versions), find_model(after, versions)):
+        typer.echo(line)
+
+
+@app.command("import")
+def import_(
+    source: Annotated[
+        str, typer.Argument(help="Name of a shipped model, or a model's folder: a path or a URI.")
+    ],
+    registry: RegistryUri = None,
+    first_champion: Annotated[
+        bool,
+        typer.Option(
+            "--first-champion",
+            help="Make it the champion if the registry has none yet; so a new system can start.",
+        ),
+    ] = False,
+    no_announce: NoAnnounce = False,
+    bootstrap_servers: BootstrapServers = None,
+) -> None:
+    """Add a model to a registry, as a version that never changes.
+
+    The version is made from the model's content, so a model that is imported twice is one version.
+    Detectors do not use it before it is promoted.
+
+    stream-icd models import lfr --registry models/ --first-champion
+
+    stream-icd models import my-model/ --registry s3://bucket/models
+    """
+    from stream_icd.cli.models.changes import import_model, promote_first
+
+    store = _required(registry)
+    version, published = import_model(store, source)
+    typer.echo(version)
+    promoted = promote_first(store, version) if first_champion else None
+    if promoted is not None:
+        typer.echo(f"champion {version}, previous none")
+    changes = [one for one in (published, promoted) if one is not None]
+    _announce(changes, bootstrap_servers, wanted=not no_announce)
+
+
+@app.command()
+def promote(
+    version: Annotated[
+        str, typer.Argument(help="Version in the registry, or a name that has only one version.")
+    ],
+    registry: RegistryUri = None,
+    reason: Reason = "by command",
+    no_announce: NoAnnounce = False,
+    bootstrap_servers: BootstrapServers = None,
+) -> None:
+    """Make a version the champion: detectors with --model champion change to it.
+
+    They change between two batches, without a restart. The version is loaded first; one that cannot
+    be loaded is not promoted. If somebody else promotes at the same time, one of you wins, and the
+    other one gets an error and changes nothing.
+
+    stream-icd models promote lfr@9edbfac4 --registry models/ --reason "better"
+    """
+    from stream_icd.cli.models.changes import promote_version
+
+    aliases, announcement = promote_version(_required(registry), version, reason)
+    typer.echo(f"champion {aliases.champion}, previous {aliases.previous or 'none'}")
+    _announce([announcement], bootstrap_servers, wanted=not no_announce)
+
+
+@app.command()
+def rollback(
+    registry: RegistryUri = None,
+    reason: Reason = "by command",
+    no_announce: NoAnnounce = False,
+    bootstrap_servers: BootstrapServers = None,
+) -> None:
+    """Make the previous champion the champion again.
+
+    Each further rollback goes one promotion further back. To undo a rollback, promote.
+
+    stream-icd models rollback --registry models/ --reason "worse"
+    """
+    from stream_icd.cli.models.changes import roll_back_champion
+
+    aliases, announcement = roll_back_champion(_required(registry), reason)
+    typer.echo(f"champion {aliases.champion}, previous {aliases.previous or 'none'}")
+    _announce([announcement], bootstrap_servers, wanted=not no_announce)
+
+
+@app.command()
+def export(
+    name: Model,
+    target: Annotated[
+        str, typer.Argument(help="New folder (a path or a URI), or with --mlflow a server's URI.")
+    ],
+    registry: RegistryUri = None,
+    mlflow: Annotated[
+        bool,
+        typer.Option(
+            "--mlflow",
+            help="Register it in MLflow: files, parameters and figures. Needs the extra mlflow.",
+        ),
+    ] = False,
+) -> None:
+    """Copy a model to a folder, or register it in MLflow.
+
+    The copy has the same bytes, so the same version, and works wherever a model is asked for.
+
+    stream-icd models export champion exported/ --registry models/
+
+    stream-icd models export lfr http://127.0.0.1:5000 --mlflow
+    """
+    from stream_icd.registry.export import export_folder, export_mlflow
+    from stream_icd.registry.find import find_model
+    from stream_icd.registry.settings import registry_at
+
+    folder = find_model(name, registry_at(registry))
+    typer.echo(export_mlflow(folder, target) if mlflow else export_folder(folder, target))
+
+
+def _required(registry: str | None) -> Store:
+    from stream_icd.registry.settings import registry_at, required
+
+    return required(registry_at(registry))
+
+
+def _announce(
+    changes: Sequence[Announcement], bootstrap_servers: str | None, *, wanted: bool
+) -> None:
+    """Announce changes that are done; failing to do so is a warning, since the registry counts."""
+    from stream_icd.errors import BrokerError
+    from stream_icd.messages.announce import announce
+    from stream_icd.programs.options import kafka_settings
+
+    if not wanted:
+        return
+    try:
+        for one in changes:
+            announce(kafka_settings(bootstrap_servers), one)
+    except BrokerError as error:
+        typer.echo(
+            f"warning: done, but not announced in icd.models.v1 ({type(error).__name__}: {error}). "
+            "Detectors find it by looking at the registry. Without Kafka, give --no-announce",
+            err=True,
+        )

@@ -1,0 +1,109 @@
+"""How models and registries are shown to people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from stream_icd.errors import ModelDamaged
+from stream_icd.lineage import Figure, Gate, Lineage
+from stream_icd.printable import printable
+from stream_icd.registry.about import read_about, read_card
+from stream_icd.registry.aliases import current
+from stream_icd.registry.differences import differences
+from stream_icd.registry.model import version_of
+from stream_icd.registry.versions import read_lineage, version_folder, versions
+from stream_icd.store import Store
+
+
+def model_lines(name: str, folder: Store) -> Iterator[str]:
+    """A model outside of a registry: name, version, and its description."""
+    yield printable(f"{name}  ({version_of(folder)})")
+    yield from _about(folder)
+
+
+def version_lines(registry: Store) -> Iterator[str]:
+    """The versions of a registry, the oldest first, with alias, origin and description."""
+    known = [(read_lineage(registry, one), one) for one in versions(registry)]
+    aliases = current(registry)
+    names = {} if aliases is None else {aliases.previous: "previous", aliases.champion: "champion"}
+    for lineage, version in sorted(known, key=lambda one: (one[0].made_at, one[1])):
+        yield printable(f"{version}  {names.get(version, '')}").rstrip()
+        yield printable(f"  made     {_made(lineage)}")
+        yield from _about(version_folder(registry, version))
+
+
+def lineage_lines(registry: Store, folder: Store) -> Iterator[str]:
+    """Where a version of the registry comes from; nothing of a model that is not in it."""
+    version = version_of(folder)
+    if version_folder(registry, version).uri != folder.uri:
+        return
+    lineage, aliases = read_lineage(registry, version), current(registry)
+    yield f"version  {printable(version)}"
+    yield f"made     {printable(_made(lineage))}"
+    yield f"parent   {printable(lineage.parent or 'none')}"
+    yield f"data     {printable(_data(lineage))}"
+    yield from _gate(lineage.gate)
+    if aliases is not None and aliases.champion == version:
+        yield printable(
+            f"champion {aliases.change} {aliases.at:%Y-%m-%d %H:%M:%S} UTC by {aliases.by}: "
+            f"{aliases.reason} (generation {aliases.generation})"
+        )
+    yield ""
+
+
+def card_text(folder: Store) -> str:
+    """The card of a model; if it has none, its short description.
+
+    A model that a program saved has no card.
+    """
+    try:
+        return read_card(folder)
+    except ModelDamaged:
+        return "".join(f"{line}\n" for line in model_lines("no card", folder))
+
+
+def difference_lines(before: Store, after: Store) -> Iterator[str]:
+    """A line for each setting that differs."""
+    for one in differences(before, after):
+        was, now = ("-" if value is None else value for value in (one.before, one.after))
+        yield printable(f"{one.name}: {was} -> {now}")
+
+
+def _about(folder: Store) -> Iterator[str]:
+    about = read_about(folder)
+    yield f"  for      {about.purpose}"
+    yield f"  learned  {about.learned_on}"
+    yield f"  figures  {about.figures}"
+
+
+def _made(lineage: Lineage) -> str:
+    source = f" from {lineage.source}" if lineage.source else ""
+    when = f"{lineage.made_at:%Y-%m-%d %H:%M:%S} UTC"
+    return f"{when} by {lineage.made_by}{source} (stream-icd {lineage.code_version})"
+
+
+def _data(lineage: Lineage) -> str:
+    data = lineage.data
+    if data is None:
+        return "not known"
+    period = f"{data.start:%Y-%m-%d %H:%M} to {data.end:%Y-%m-%d %H:%M} UTC"
+    labelled = f"{data.labelled} of them with labels"
+    return f"{data.windows} windows of {', '.join(data.graphs)}, {period}, {labelled}"
+
+
+def _gate(gate: Gate | None) -> Iterator[str]:
+    if gate is None:
+        yield "gate     none"
+        return
+    result = "passed" if gate.passed else "not passed"
+    yield printable(f"gate     {result} against {gate.champion} on {gate.windows} windows")
+    yield printable(f"         {gate.reason}")
+    for figure in gate.figures:
+        yield printable(f"         {_figure(figure)}")
+
+
+def _figure(figure: Figure) -> str:
+    interval = ""
+    if figure.low is not None and figure.high is not None:
+        interval = f", difference {figure.low:+.4g} to {figure.high:+.4g}"
+    return f"{figure.measure}: {figure.champion:.4g} -> {figure.challenger:.4g}{interval}"

@@ -1,0 +1,49 @@
+"""Announce events of a model registry in the topic `icd.models.v1`, and read them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import structlog
+
+from stream_icd.announcement import Announcement
+from stream_icd.errors import BadInput
+from stream_icd.kafka.publisher import Publisher
+from stream_icd.kafka.reader import open_reader
+from stream_icd.kafka.record import OutgoingRecord
+from stream_icd.kafka.settings import KafkaSettings
+from stream_icd.kafka.topics import MODELS
+from stream_icd.wire.announcements import decode_announcement, encode_announcement
+
+
+def announce(settings: KafkaSettings, announcement: Announcement, topic: str = MODELS) -> None:
+    """Publish an announcement, and wait until the broker has it.
+
+    Raises:
+        TopicMissing: run `stream-icd topics create`.
+        BrokerError: the broker does not answer, or refuses.
+    """
+    message = encode_announcement(announcement)
+    with Publisher(settings) as publisher:
+        publisher.send(OutgoingRecord(topic, message.value, message.key, message.headers))
+
+
+def announcements(settings: KafkaSettings, topic: str = MODELS) -> Iterator[Announcement]:
+    """Yield the announcements that the topic holds, each event once, in order.
+
+    A message that cannot be read is skipped, and logged.
+
+    Raises:
+        TopicMissing, BrokerError: as `kafka.reader.open_reader`.
+    """
+    seen: set[tuple[str, str]] = set()
+    with open_reader(settings, topic, until="end") as records:
+        for record in records:
+            try:
+                one = decode_announcement(record.key, record.value, record.headers)
+            except BadInput as error:
+                structlog.get_logger().warning("skipped", place=record.place, reason=str(error))
+                continue
+            if (one.registry, one.id) not in seen:
+                seen.add((one.registry, one.id))
+                yield one

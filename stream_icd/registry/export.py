@@ -1,0 +1,84 @@
+"""Copy a model out of a registry: to a folder, or to MLflow."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import pyarrow as pa
+
+from stream_icd.errors import BadSettings
+from stream_icd.extras import needs_extra
+from stream_icd.registry.differences import flat_recipe
+from stream_icd.registry.model import RECIPE_FILE
+from stream_icd.registry.versions import LINEAGE_FILE, MODEL_FILES, pack_folder
+from stream_icd.store import Store, open_store
+
+EXPERIMENT = "stream-icd"
+MOST_VALUE = 500
+"""MLflow refuses longer values of parameters."""
+
+
+def export_folder(folder: Store, target: str) -> str:
+    """Copy a model and its lineage, byte for byte, to a new folder; return its place.
+
+    Raises:
+        BadSettings: the target holds a model already.
+        ModelError: the model cannot be used.
+        StoreUnwritable, StoreUnreachable: see these classes.
+    """
+    place = open_store(target)
+    if place.exists(RECIPE_FILE):
+        raise BadSettings(f"{place.place} already holds a model; export to a new folder")
+    for name, content in _files(folder).items():
+        place.put(name, pa.py_buffer(content))
+    return place.place
+
+
+def export_mlflow(folder: Store, uri: str) -> str:
+    """Register a model in MLflow: its files, its recipe as parameters; return what it is there.
+
+    The registered model is called by the name in the recipe; the tag `stream_icd_version` holds
+    the version.
+
+    Args:
+        uri: the tracking server, such as http://127.0.0.1:5000.
+
+    Raises:
+        MissingExtra: MLflow is not installed.
+        BadSettings: MLflow refuses; the message is its own.
+        ModelError: the model cannot be used.
+    """
+    with needs_extra("mlflow", "mlflow"):
+        from mlflow import MlflowClient
+        from mlflow.exceptions import MlflowException
+    version = pack_folder(folder)[0].version
+    name = version.rpartition("@")[0]
+    try:
+        client = MlflowClient(tracking_uri=uri, registry_uri=uri)
+        known = client.get_experiment_by_name(EXPERIMENT)
+        experiment = known.experiment_id if known else client.create_experiment(EXPERIMENT)
+        run = client.create_run(experiment, run_name=version).info.run_id
+        with tempfile.TemporaryDirectory() as files:
+            for file, content in _files(folder).items():
+                Path(files, file).write_bytes(content)
+            client.log_artifacts(run, files, "model")
+        for key, value in flat_recipe(folder).items():
+            client.log_param(run, key, str(value)[:MOST_VALUE])
+        client.set_terminated(run)
+        if not client.search_registered_models(f"name = '{name}'"):
+            client.create_registered_model(name)
+        tags = {"stream_icd_version": version}
+        made = client.create_model_version(name, f"runs:/{run}/model", run, tags=tags)
+    except MlflowException as error:
+        raise BadSettings(f"MLflow at {uri}: {error}") from error
+    return f"{name}, version {made.version}"
+
+
+def _files(folder: Store) -> dict[str, bytes]:
+    """The files of a model that was checked, the recipe last."""
+    model, described = pack_folder(folder)
+    files = {**described, **model.files}
+    size = folder.size(LINEAGE_FILE)
+    lineage = {LINEAGE_FILE: folder.read(LINEAGE_FILE, size) or b""} if size else {}
+    return lineage | {name: files[name] for name in MODEL_FILES if name in files}

@@ -1,0 +1,237 @@
+"""`stream-icd models` with a registry: from a model to a champion, and back."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import re
+import signal
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from stream_icd.cli.main import app
+from stream_icd.errors import BadSettings, ModelDamaged, ModelNotFound, StreamIcdError
+from stream_icd.icd.recipe import Recipe
+from stream_icd.kafka.topics import create_topics
+from stream_icd.lineage import DataRange, Figure, Gate, Lineage
+from stream_icd.messages.announce import announcements
+from stream_icd.registry.aliases import champion, history
+from stream_icd.registry.model import initial_model, pack
+from stream_icd.registry.shipped import open_model
+from stream_icd.registry.versions import publish, versions
+from stream_icd.store import Store
+from testbed.brokers import Broker
+
+NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
+AS, LFR = (open_model(name).version for name in ("as", "lfr"))
+
+
+@pytest.fixture
+def registry(disk: Store, monkeypatch: pytest.MonkeyPatch) -> Store:
+    monkeypatch.setenv("STREAM_ICD_REGISTRY", disk.uri)
+    return disk
+
+
+def models(*arguments: str, announced: bool = False) -> str:
+    """What a command prints; it must succeed."""
+    changes = arguments[0] in ("import", "promote", "rollback") and not announced
+    quiet = ("--no-announce",) if changes else ()
+    result = CliRunner().invoke(app, ["models", *arguments, *quiet], catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def test_the_way_from_a_shipped_model_to_a_champion_and_back(registry: Store) -> None:
+    assert models("import", "as") == f"{AS}\n"
+    assert models("import", "lfr") == f"{LFR}\n"
+    assert models("import", "lfr") == f"{LFR}\n"
+    assert models("promote", "as", "--reason", "first") == f"champion {AS}, previous none\n"
+    assert models("promote", LFR) == f"champion {LFR}, previous {AS}\n"
+    listed = models("list")
+    assert f"{AS}  previous\n" in listed
+    assert f"{LFR}  champion\n" in listed
+    assert re.search(r"made     2\d{3}-.* UTC by models import from lfr \(stream-icd ", listed)
+    assert f"lfr  ({LFR})" in listed  # the shipped models, as without a registry
+    assert models("rollback", "--reason", "worse") == f"champion {AS}, previous none\n"
+    assert [one.reason for one in history(registry)] == ["first", "by command", "worse"]
+    with pytest.raises(BadSettings, match="none to go back to"):
+        models("rollback")
+
+
+def test_the_first_champion_is_never_replaced_by_starting_again(registry: Store) -> None:
+    first = models("import", "lfr", "--first-champion")
+    assert first == f"{LFR}\nchampion {LFR}, previous none\n"
+    models("import", "as")
+    models("promote", "as")
+    assert models("import", "lfr", "--first-champion") == f"{LFR}\n"
+    assert champion(registry).champion == AS
+
+
+def test_a_version_is_shown_with_its_origin(registry: Store) -> None:
+    recipe = Recipe(name="mine", encoder={"widths": (32, 16, 8)}, discriminator_widths=(8, 1))
+    figures = (Figure("hidden edges, bits an edge", 1.25, 1.5, 0.125, 0.375), Figure("K", 7, 8))
+    gate = Gate(AS, "mine@1", NOW, NOW, 12, True, "better on hidden edges", figures)
+    data = DataRange(("as733",), NOW, NOW + timedelta(days=2), windows=200, labelled=3)
+    lineage = Lineage("retrain", NOW, "0.9", parent=AS, data=data, gate=gate)
+    version = publish(registry, pack(initial_model(recipe)), lineage).version
+    models("promote", "mine", "--reason", "it passed")
+    shown = models("show", "champion")
+    assert shown == models("show", version)
+    for line in (
+        f"version  {version}",
+        "made     2026-01-31 12:00:00 UTC by retrain (stream-icd 0.9)",
+        f"parent   {AS}",
+        "data     200 windows of as733, 2026-01-31 12:00 to 2026-02-02 12:00 UTC, 3 of them with "
+        "labels",
+        f"gate     passed against {AS} on 12 windows",
+        "         better on hidden edges",
+        "         hidden edges, bits an edge: 1.25 -> 1.5, difference +0.125 to +0.375",
+        "         K: 7 -> 8",
+        f"no card  ({version})",
+    ):
+        assert f"{line}\n" in shown
+    assert re.search(r"champion promoted .* UTC by models promote: it passed \(generation 1", shown)
+    assert "parent" not in models("show", "lfr")  # a shipped one is not in the registry
+
+
+@pytest.mark.usefixtures("registry")
+def test_models_are_compared_setting_by_setting() -> None:
+    models("import", "as")
+    models("promote", "as")
+    lines = models("diff", "champion", "lfr").splitlines()
+    assert "recipe.name: as -> lfr" in lines
+    assert any(line.startswith("bp.resolution: ") for line in lines)
+    assert models("diff", "champion", AS) == ""
+
+
+@pytest.mark.usefixtures("registry")
+def test_an_export_is_the_same_model(tmp_path: Path) -> None:
+    models("import", "as")
+    models("promote", "as")
+    place = str(tmp_path / "copy")
+    assert models("export", "champion", place) == f"{place}\n"
+    assert open_model(place).version == AS
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "reason"),
+    [
+        (("promote", "lfr"), ModelNotFound, "no version 'lfr' in .*: none; stream-icd models imp"),
+        (("rollback",), ModelNotFound, "has no champion yet: stream-icd models import"),
+        (("show", "champion"), ModelNotFound, "has no champion yet"),
+        (("show", "lfr@00000000"), ModelNotFound, "no version 'lfr@00000000' in"),
+        (("import", "nonesuch"), ModelNotFound, "one of the shipped models"),
+    ],
+)
+@pytest.mark.usefixtures("registry")
+def test_what_is_missing_is_named(
+    arguments: tuple[str, ...], error: type[StreamIcdError], reason: str
+) -> None:
+    with pytest.raises(error, match=reason):
+        models(*arguments)
+
+
+@pytest.mark.parametrize("arguments", [("rollback",), ("show", "previous"), ("import", "lfr")])
+def test_a_registry_must_be_named(arguments: tuple[str, ...]) -> None:
+    with pytest.raises(BadSettings, match="--registry"):
+        models(*arguments)
+
+
+def test_a_name_of_several_versions_is_not_guessed(registry: Store, tmp_path: Path) -> None:
+    models("import", "lfr")
+    models("export", "lfr", str(tmp_path / "other"))
+    recipe = tmp_path / "other" / "recipe.toml"
+    recipe.write_text(f"{recipe.read_text()}\n")
+    models("import", str(tmp_path / "other"))
+    assert len(versions(registry)) == 2
+    with pytest.raises(ModelNotFound, match=rf"several versions of 'lfr' in .*{LFR}"):
+        models("promote", "lfr")
+    recipe.write_text("format = 1")
+    with pytest.raises(StreamIcdError):
+        models("import", str(tmp_path / "other"))
+
+
+def test_a_damaged_version_is_not_promoted(registry: Store) -> None:
+    models("import", "lfr")
+    (Path(registry.root) / "versions" / LFR.replace("@", "-") / "recipe.toml").write_text("a = ")
+    with pytest.raises((ModelDamaged, ModelNotFound)):
+        models("promote", LFR)
+
+
+@pytest.mark.brokers("memory")
+def test_each_change_is_announced_once(broker: Broker, registry: Store) -> None:
+    settings = broker.settings()
+    create_topics(settings)
+    before = len(list(announcements(settings)))
+    where = ("--bootstrap-servers", broker.bootstrap_servers)
+    for arguments in (
+        ("import", "as"),
+        ("import", "as"),
+        ("promote", "as", "--reason", "first"),
+        ("promote", "as"),  # announces it again, in case the first one was lost
+        ("import", "lfr"),
+        ("promote", "lfr"),
+        ("rollback", "--reason", "worse"),
+    ):
+        models(*arguments, *where, announced=True)
+    told = list(announcements(settings))[before:]
+    assert [(one.kind, one.version, one.champion, one.generation) for one in told] == [
+        ("published", AS, None, 0),
+        ("promoted", AS, AS, 1),
+        ("published", LFR, None, 0),
+        ("promoted", LFR, LFR, 2),
+        ("rolled back", AS, AS, 3),
+    ]
+    assert {one.registry for one in told} == {registry.place}
+    assert [one.reason for one in told][1::3] == ["first", "worse"]
+
+
+def test_without_kafka_the_change_is_done_and_a_warning_says_what_is_not(
+    registry: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STREAM_ICD_CONNECT_TIMEOUT_S", "0.2")
+    models("import", "as")
+    where = ("--bootstrap-servers", "127.0.0.1:9")
+    said = models("promote", "as", *where, announced=True)
+    assert "warning: done, but not announced in icd.models.v1 (BrokerUnavailable: " in said
+    assert champion(registry).champion == AS
+
+
+@pytest.mark.brokers("memory")
+def test_kill_9_before_the_announcement_changes_nothing_but_the_delay(
+    broker: Broker, registry: Store
+) -> None:
+    """The next promotion of the same version announces it."""
+    settings = broker.settings()
+    create_topics(settings)
+    before = len(list(announcements(settings)))
+    models("import", "as")
+    child = multiprocessing.get_context("fork").Process(target=_promote_and_die)
+    child.start()
+    child.join(60)
+    assert child.exitcode == -signal.SIGKILL
+    assert champion(registry).champion == AS
+    assert len(list(announcements(settings))) == before
+    models("promote", "as", "--bootstrap-servers", broker.bootstrap_servers, announced=True)
+    (told,) = list(announcements(settings))[before:]
+    assert (told.kind, told.generation) == ("promoted", 1)
+    assert len(history(registry)) == 1
+
+
+def _promote_and_die() -> None:
+    """Killed when the promotion is on the disk and before anything is sent."""
+    import stream_icd.messages.announce as messages
+
+    messages.announce = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+    CliRunner().invoke(app, ["models", "promote", "as"])
+
+
+def test_a_registry_may_be_named_by_option_and_setting(
+    disk: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STREAM_ICD_REGISTRY", "/nonesuch")
+    models("import", "as", "--registry", disk.uri)
+    assert versions(disk) == [AS]

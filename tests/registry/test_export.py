@@ -1,0 +1,61 @@
+"""A model that is exported is the same model elsewhere."""
+
+from __future__ import annotations
+
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from stream_icd.errors import BadSettings, MissingExtra
+from stream_icd.lineage import Lineage
+from stream_icd.registry.export import export_folder, export_mlflow
+from stream_icd.registry.shipped import folder_of, open_model
+from stream_icd.registry.versions import pack_folder, publish, version_folder
+from stream_icd.store import Store, open_store
+
+LINEAGE = Lineage("test", datetime(2026, 1, 31, tzinfo=UTC), "0")
+
+
+@pytest.fixture
+def folder(disk: Store) -> Store:
+    """A version in a registry."""
+    model, described = pack_folder(folder_of("lfr"))
+    publish(disk, model, LINEAGE, described)
+    return version_folder(disk, model.version)
+
+
+def test_a_copy_has_the_same_files_and_version(folder: Store, tmp_path: Path) -> None:
+    place = export_folder(folder, str(tmp_path / "copy"))
+    assert open_model(place).version == open_model("lfr").version
+    copy = open_store(place)
+    assert copy.files() == folder.files()
+    assert all(copy.open(name).read() == folder.open(name).read() for name in folder.files())
+    with pytest.raises(BadSettings, match="already holds a model; export to a new folder"):
+        export_folder(folder, place)
+
+
+def test_mlflow_gets_files_parameters_and_version(
+    folder: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mlflow = pytest.importorskip("mlflow", reason="pip install 'stream-icd[mlflow]' to run this")
+    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
+    monkeypatch.chdir(tmp_path)
+    uri = (tmp_path / "mlruns").as_uri()
+    assert [export_mlflow(folder, uri) for _ in range(2)] == ["lfr, version 1", "lfr, version 2"]
+    client = mlflow.MlflowClient(tracking_uri=uri, registry_uri=uri)
+    made = client.get_model_version("lfr", "2")
+    assert made.tags == {"stream_icd_version": open_model("lfr").version}
+    run = client.get_run(made.run_id)
+    assert run.data.params["recipe.name"] == "lfr"
+    artifacts = run.info.artifact_uri.removeprefix("file://")
+    assert open_model(f"{artifacts}/model").version == open_model("lfr").version
+
+
+def test_mlflow_is_asked_for_where_it_is_missing(
+    folder: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "mlflow", None)
+    with pytest.raises(MissingExtra, match=r"pip install 'stream-icd\[mlflow\]'"):
+        export_mlflow(folder, "http://127.0.0.1:5000")

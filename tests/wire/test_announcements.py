@@ -1,0 +1,97 @@
+"""Announcements arrive as they were made; other messages are refused by name."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import get_args
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stream_icd.announcement import Announcement, Kind
+from stream_icd.errors import BadAnnouncement, BadInput, LimitExceeded
+from stream_icd.lineage import Figure, Gate
+from stream_icd.wire.announcements import decode_announcement, encode_announcement
+
+NOW = datetime(2026, 1, 31, 12, 30, 0, 5, tzinfo=UTC)
+FINITE = st.floats(allow_nan=False, allow_infinity=False)
+FIGURES = st.builds(Figure, st.text(), FINITE, FINITE, st.none() | FINITE, st.none() | FINITE)
+GATES = st.builds(
+    Gate,
+    champion=st.text(),
+    challenger=st.text(),
+    start=st.just(NOW),
+    end=st.just(NOW + timedelta(days=1)),
+    windows=st.integers(0, 1000),
+    passed=st.booleans(),
+    reason=st.text(),
+    figures=st.lists(FIGURES, max_size=3).map(tuple),
+)
+ANNOUNCEMENTS = st.builds(
+    Announcement,
+    kind=st.sampled_from(get_args(Kind)),
+    registry=st.text(min_size=1, max_size=50),
+    reason=st.text(),
+    by=st.text(),
+    at=st.just(NOW),
+    version=st.none() | st.text(max_size=20),
+    champion=st.none() | st.text(max_size=20),
+    generation=st.integers(0, 10**6),
+    gate=st.none() | GATES,
+)
+PLAIN = Announcement("kept", "s3://bucket/models", "no drift", "retrain", NOW)
+
+
+@given(ANNOUNCEMENTS)
+def test_what_is_announced_is_what_is_read(one: Announcement) -> None:
+    message = encode_announcement(one)
+    assert decode_announcement(message.key, message.value, message.headers) == one
+
+
+def test_two_announcements_of_one_event_have_one_id() -> None:
+    promoted = replace(PLAIN, kind="promoted", version="a@1", champion="a@1", generation=7)
+    again = replace(promoted, at=NOW + timedelta(hours=1), reason="sent again")
+    assert promoted.id == again.id
+    assert promoted.id != replace(promoted, generation=8).id
+    assert PLAIN.id != replace(PLAIN, at=NOW + timedelta(hours=1)).id
+    others = {replace(promoted, kind=kind).id for kind in get_args(Kind)}
+    assert len(others) == len(get_args(Kind)) - 1  # promoted and rolled back: one generation
+
+
+@pytest.mark.parametrize(
+    "value", [None, b"", b"[]", b"{}", b"{", b"\xff", b'{"kind": "sold"}', b"[" * 100_000]
+)
+def test_other_values_are_refused(value: bytes | None) -> None:
+    message = encode_announcement(PLAIN)
+    with pytest.raises(BadAnnouncement):
+        decode_announcement(message.key, value, message.headers)
+
+
+def test_a_field_of_a_later_version_is_ignored() -> None:
+    message = encode_announcement(PLAIN)
+    value = message.value.replace(b'{"kind"', b'{"colour": "red", "kind"')
+    assert decode_announcement(message.key, value, message.headers) == PLAIN
+
+
+@pytest.mark.parametrize("left_out", ["ce_type", "content-type", "ce_specversion"])
+def test_a_missing_header_is_named(left_out: str) -> None:
+    message = encode_announcement(PLAIN)
+    headers = tuple(pair for pair in message.headers if pair[0] != left_out)
+    with pytest.raises(BadAnnouncement, match=left_out):
+        decode_announcement(message.key, message.value, headers)
+
+
+def test_one_that_is_too_large_is_refused() -> None:
+    message = encode_announcement(PLAIN)
+    with pytest.raises(LimitExceeded, match="at most 1 MiB"):
+        decode_announcement(message.key, bytes(2**20 + 1), message.headers)
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes_are_refused_or_read(value: bytes) -> None:
+    message = encode_announcement(PLAIN)
+    with suppress(BadInput):
+        decode_announcement(message.key, value, message.headers)
