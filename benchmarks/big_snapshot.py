@@ -33,7 +33,7 @@ from typing import IO
 import numpy as np
 import pyarrow as pa
 
-from benchmarks.sections import write_section
+from benchmarks.shared.sections import write_section
 from stream_icd.child_process import start_child, stop_child, tail
 from stream_icd.kafka.embedded import embedded_broker
 from stream_icd.kafka.reader import open_reader

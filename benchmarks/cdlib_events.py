@@ -19,7 +19,7 @@ from time import perf_counter
 import numpy as np
 import pyarrow as pa
 
-from benchmarks.cdlib_peer import (
+from benchmarks.shared.cdlib_peer import (
     LIVES_ON,
     Lives,
     Told,
@@ -30,6 +30,7 @@ from benchmarks.cdlib_peer import (
     published_asur,
     told_by_us,
 )
+from benchmarks.shared.tracking_page import write_comparison
 from benchmarks.tracking import (
     CHURN,
     EVENT_RATE,
@@ -42,7 +43,6 @@ from benchmarks.tracking import (
     scrambled,
     window,
 )
-from benchmarks.tracking_page import write_comparison
 from stream_icd.communities import Communities
 from stream_icd.events import CommunityEvents
 from stream_icd.synthetic.drift import Drift, generate_drifting_lfr
@@ -71,7 +71,7 @@ TOWARDS_GREENE = (
     ("CDlib sees only nodes of both windows", TrackSettings(), True),
     ("no `part`: only similarity counts", TrackSettings(part=1), True),
     ("no `smallest`: no community is too small", TrackSettings(part=1, smallest=1), True),
-    ("no limit for gaps", TrackSettings(part=1, smallest=1, memory=LONGEST_GAP), True),
+    ("no limit for gaps", TrackSettings(part=1, smallest=1, absence=LONGEST_GAP), True),
 )
 
 

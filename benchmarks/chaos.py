@@ -29,7 +29,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from benchmarks.sections import write_section
+from benchmarks.shared.sections import write_section
 from stream_icd.kafka.topics import COMMUNITIES
 from testbed.faults.ground import Ground, open_ground
 from testbed.faults.outcome import Outcome, by_graph

@@ -25,9 +25,9 @@ from rich.console import Console
 from scipy.sparse import csr_array, triu
 from sklearn.metrics import adjusted_mutual_info_score
 
-from benchmarks import graph_tool_peer, igraph_peers
-from benchmarks.data_sets import TEST_SEED, TRAINING_SEED, BenchmarkGraph, data_sets
-from benchmarks.sections import write_section
+from benchmarks.shared import graph_tool_peer, igraph_peers
+from benchmarks.shared.data_sets import TEST_SEED, TRAINING_SEED, BenchmarkGraph, data_sets
+from benchmarks.shared.sections import write_section
 from benchmarks.unlabelled import labelled_graphs
 from stream_icd.bp.find import find_communities
 from stream_icd.bp.parameters import BpParameters

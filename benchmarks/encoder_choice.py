@@ -18,9 +18,9 @@ from time import process_time
 import numpy as np
 from rich.console import Console
 
-from benchmarks.data_sets import BenchmarkGraph, all_snapshots, data_sets, planted_graphs
-from benchmarks.igraph_peers import build_graph, louvain_count
-from benchmarks.sections import write_section
+from benchmarks.shared.data_sets import BenchmarkGraph, all_snapshots, data_sets, planted_graphs
+from benchmarks.shared.igraph_peers import build_graph, louvain_count
+from benchmarks.shared.sections import write_section
 from stream_icd.detection import detect
 from stream_icd.icd.recipe import Recipe
 from stream_icd.quality.modularity import modularity

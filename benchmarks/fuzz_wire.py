@@ -26,7 +26,7 @@ import pyarrow as pa
 from rich.console import Console
 from rich.progress import track
 
-from benchmarks.fuzz_inputs import broken
+from benchmarks.shared.fuzz_inputs import broken
 from stream_icd.cli.dlq.tables import json_lines, letter_lines, table_lines
 from stream_icd.communities import STAGES, Communities, Labels
 from stream_icd.dead_letters.box import BadRecord, dead_letter_of, marked, retried_marker

@@ -5,7 +5,7 @@
 
 Writes the sections of docs/icd.md, each when its data set is done; rows of methods that are not
 measured this time stay. The graphs are the test
-graphs of `benchmarks.data_sets`; recipes and models were chosen on others
+graphs of `benchmarks.shared.data_sets`; recipes and models were chosen on others
 (`benchmarks.encoder_choice`).
 """
 
@@ -22,11 +22,11 @@ from numpy.typing import NDArray
 from rich.console import Console
 from scipy.sparse import csr_array, diags_array
 
-from benchmarks.comparison import Results, compare, mean_and_error
-from benchmarks.data_sets import BenchmarkGraph, DataSet, data_sets
-from benchmarks.igraph_peers import build_graph, louvain_count
-from benchmarks.methods import METHODS, STRONGEST_PEER, Labels, Method
-from benchmarks.sections import read_section, write_section
+from benchmarks.shared.comparison import Results, compare, mean_and_error
+from benchmarks.shared.data_sets import BenchmarkGraph, DataSet, data_sets
+from benchmarks.shared.igraph_peers import build_graph, louvain_count
+from benchmarks.shared.methods import METHODS, STRONGEST_PEER, Labels, Method
+from benchmarks.shared.sections import read_section, write_section
 from stream_icd.detection import Method as DetectionMethod
 from stream_icd.detection import detect
 from stream_icd.icd.presets import preset

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.data_sets import TEST_SEED
+from benchmarks.shared.data_sets import TEST_SEED
 from stream_icd.bp.find import find_communities
 from stream_icd.bp.parameters import BpParameters
 from stream_icd.quality.nmi import nmi

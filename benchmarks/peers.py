@@ -5,7 +5,7 @@
     python -m benchmarks.peers --only GN.3 "L(f,.6)" --graphs 20
 
 Writes docs/peers.md and docs/peers.png. Choices are made on training graphs, figures are from
-test graphs; see `benchmarks.data_sets`.
+test graphs; see `benchmarks.shared.data_sets`.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import LogLocator, NullFormatter
 from rich.console import Console
 
-from benchmarks.comparison import Floats, Results, compare, mean_and_error
-from benchmarks.data_sets import DataSet, data_sets
-from benchmarks.methods import METHODS, STRONGEST_PEER, Method
+from benchmarks.shared.comparison import Floats, Results, compare, mean_and_error
+from benchmarks.shared.data_sets import DataSet, data_sets
+from benchmarks.shared.methods import METHODS, STRONGEST_PEER, Method
 
 DOCS = Path(__file__).parent.parent / "docs"
 

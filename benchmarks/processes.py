@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from benchmarks.sections import write_section
+from benchmarks.shared.sections import write_section
 from stream_icd.child_process import start_child, stop_child, tail
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader

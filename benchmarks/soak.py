@@ -34,7 +34,15 @@ import numpy as np
 import psutil
 from scipy.stats import theilslopes
 
-from benchmarks.soak_ends import CATCH_UP_S, Offer, Plan, count, rows, run_sender, run_subscriber
+from benchmarks.shared.soak_ends import (
+    CATCH_UP_S,
+    Offer,
+    Plan,
+    count,
+    rows,
+    run_sender,
+    run_subscriber,
+)
 from stream_icd.child_process import start_child, stop_child, tail
 from stream_icd.kafka.topics import create_topics
 from testbed.brokers import apache_kafka, wait_until

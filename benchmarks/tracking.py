@@ -24,7 +24,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
-from benchmarks.tracking_page import DOCS, write_findings
+from benchmarks.shared.tracking_page import DOCS, write_findings
 from stream_icd.bp.find import find_communities
 from stream_icd.communities import STAGES, Communities
 from stream_icd.demo.alluvial import colours_of, draw_bands

@@ -23,8 +23,8 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from rich.console import Console
 
-from benchmarks import igraph_peers
-from benchmarks.data_sets import TEST_SEED, TRAINING_SEED, BenchmarkGraph
+from benchmarks.shared import igraph_peers
+from benchmarks.shared.data_sets import TEST_SEED, TRAINING_SEED, BenchmarkGraph
 from stream_icd.bp.find import find_communities
 from stream_icd.bp.parameters import BpParameters
 from stream_icd.graphs.adjacency import as_adjacency

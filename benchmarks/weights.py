@@ -21,7 +21,7 @@ from rich.console import Console
 from scipy.sparse import coo_array, csr_array
 from scipy.spatial import cKDTree
 
-from benchmarks.data_sets import TEST_SEED, TRAINING_SEED
+from benchmarks.shared.data_sets import TEST_SEED, TRAINING_SEED
 from stream_icd.bp.find import communities_of
 from stream_icd.bp.level_graph import finest_level
 from stream_icd.bp.parameters import BpParameters

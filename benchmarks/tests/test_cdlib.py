@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from benchmarks.cdlib_events import apart, planted_stream, planted_told
-from benchmarks.cdlib_peer import (
+from benchmarks.shared.cdlib_peer import (
     LIVES_ON,
     Lives,
     asur,
@@ -22,7 +22,7 @@ from benchmarks.cdlib_peer import (
     told_by_matches,
     told_by_us,
 )
-from benchmarks.tracking_page import write_comparison, write_findings
+from benchmarks.shared.tracking_page import write_comparison, write_findings
 from stream_icd.communities import Communities
 from stream_icd.tracking.settings import TrackSettings
 from testbed.windows import follow, window

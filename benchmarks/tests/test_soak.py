@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from benchmarks.shared.soak_ends import ROW, Offer, Plan
 from benchmarks.soak import SAMPLE, Soaked, draw, soak, write_samples
-from benchmarks.soak_ends import ROW, Offer, Plan
 from stream_icd.synthetic.lfr import generate_lfr
 from testbed.brokers import Broker
 

@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from benchmarks import igraph_peers
-from benchmarks.data_sets import DataSet
+from benchmarks.shared import igraph_peers
+from benchmarks.shared.data_sets import DataSet
 from stream_icd.bp.find import find_communities
 from stream_icd.bp.parameters import BpParameters
 from stream_icd.graphs.labelled_graph import LabelledGraph

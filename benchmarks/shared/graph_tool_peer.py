@@ -1,6 +1,6 @@
 """graph-tool (LGPL, Debian's python3-graph-tool) in a process of its own, on Debian's own Python.
 
-    /usr/bin/python3 benchmarks/graph_tool_peer.py nested < edges.npz > labels.npy
+    /usr/bin/python3 benchmarks/shared/graph_tool_peer.py nested < edges.npz > labels.npy
 
 The project never imports it. `find` runs this file with the system's interpreter.
 """
