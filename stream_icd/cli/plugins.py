@@ -45,6 +45,7 @@ class BuiltIn(LazyGroup):
         "consume",
         "subscribe.command",
         "view",
+        "report",
         "broker",
         "topics",
         "train",

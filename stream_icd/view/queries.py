@@ -120,7 +120,7 @@ class Queries:
         chosen = None if everything else ids(asked, "community", MOST_OPENED)
         if chosen == []:
             raise BadQuestion("community: give the ids of communities, or all")
-        return opened_map(one, self.snapshots.read(name, one), chosen, self._centres.get(name, {}))
+        return opened_map(one, self.snapshots.read(name, one), chosen, self.centres(name))
 
     def nodes(self, asked: Parameters) -> Answer:
         """Nodes of a window whose names begin with some text."""
@@ -145,13 +145,17 @@ class Queries:
         named = [self.name(asked), *([self.name(other)] if any(other.values()) else [])]
         return tuple(self.seen.version_of(name) for name in named)
 
+    def centres(self, name: SeriesName) -> dict[int, tuple[float, float]]:
+        """Return where the discs of a series lie on the last map that was drawn."""
+        return self._centres.setdefault(name, {})
+
     def _map(self, name: SeriesName, one: SeenWindow) -> Answer:
         trouble = None
         try:
             snapshot = self.snapshots.read(name, one)
         except StreamIcdError as error:
             snapshot, trouble = None, str(error)
-        before = self._centres.setdefault(name, {})
+        before = self.centres(name)
         drawn = quotient(one, snapshot, before)
         if len(before) > KEPT_CENTRES:
             before.clear()

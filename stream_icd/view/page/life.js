@@ -49,7 +49,7 @@ function options(life, narrow) {
       ], most: 1,
     },
     { name: "bits saved an edge (evidence)", series: [line("bits saved an edge", lines("bits_saved"), LINES.pink, 2)], least: 0 },
-    { name: "milliseconds by stage", series: life.stages.map((stage, at) => area(stage, points(columns, columns.ms.map((ms) => ms[at])), STAGES[at], 3)), least: 0 },
+    { name: "milliseconds by stage", series: life.stages.map((stage, at) => area(stage, points(columns, columns.ms.map((ms) => ms[at])), STAGES[at], 3)).filter((one) => one.data.some(([, ms]) => ms > 0)), least: 0 },
     {
       name: "nodes and edges", series: [
         line("nodes", lines("nodes"), LINES.sky, 4), line("edges", lines("edges"), LINES.orange, 4),

@@ -257,6 +257,7 @@ function clear() {
 
 /** The next or previous window, or the newest after the last one. */
 function moveWindow(by) {
+  if (kept !== null) return;
   const newest = current()?.number ?? 0;
   const wanted = (here() ?? newest) + by;
   if (wanted >= 0) change({ until: wanted >= newest ? "" : String(wanted) }, { step: false });
@@ -284,7 +285,7 @@ function onKey(event) {
   };
   const view = VIEWS[Number(event.key) - 1];
   const action = view ? () => change({ view }) : actions[event.key];
-  if (action === undefined || (kept !== null && event.key.startsWith("ArrowR"))) return;
+  if (action === undefined) return;
   event.preventDefault();
   action();
 }
@@ -305,6 +306,11 @@ async function suggest() {
 
 function wire() {
   chooseTheme(null);
+  if (kept !== null) {
+    Object.assign(state, { until: "", graph: "", model: "", origin: "" });
+    at("span").parentElement.hidden = true; // a report holds one span
+    at("tab-compare").hidden = true;
+  }
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { chooseTheme(null); draw(); });
   at("graph").addEventListener("change", (event) => change({ graph: event.target.value, model: "", origin: "", until: "", community: "", node: "" }));
   at("model").addEventListener("change", (event) => {

@@ -15,16 +15,28 @@ export async function ask(question, parameters, signal) {
 }
 
 function recalled(question, parameters) {
-  if (question === "members") {
-    const found = kept.members[parameters.community];
-    if (found === undefined) throw new Error("this community is too large to be opened in the report");
-    return found;
-  }
+  if (question === "members") return opened(parameters.community);
   if (question === "node" || question === "nodes") return searched(question, parameters);
   if (question === "events") return chosen(parameters);
   const found = kept[question];
   if (found === undefined || found === null) throw new Error("the report does not hold this");
   return found;
+}
+
+function opened(community) {
+  const all = kept.members;
+  if (all === null) throw new Error("the report does not hold the graph");
+  if (community === "all") return all;
+  const wanted = new Set(community.split(",").map(Number));
+  const places = new Map();
+  all.ids.forEach((id, at) => { if (wanted.has(id)) places.set(at, places.size); });
+  const chosen = (values) => [...places.keys()].map((at) => values[at]);
+  const edges = [];
+  for (let at = 0; at < all.edges.length; at += 2) {
+    const [a, b] = [places.get(all.edges[at]), places.get(all.edges[at + 1])];
+    if (a !== undefined && b !== undefined) edges.push(a, b);
+  }
+  return { ...all, nodes: chosen(all.nodes), ids: chosen(all.ids), x: chosen(all.x), y: chosen(all.y), edges, nodes_left_out: 0, edges_left_out: 0 };
 }
 
 function searched(question, parameters) {

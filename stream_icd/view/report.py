@@ -1,0 +1,89 @@
+"""A report of an archived graph: the page as one file, or its pictures."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from pathlib import Path
+from typing import Literal
+
+from stream_icd.errors import BadSettings, StreamIcdError
+from stream_icd.history.archive import Selection
+from stream_icd.history.nothing import nothing_selected
+from stream_icd.printable import printable, shortened
+from stream_icd.store import Store
+from stream_icd.view.all_series import AllSeries, Budget
+from stream_icd.view.archived import Archived
+from stream_icd.view.bundle import one_file
+from stream_icd.view.kept_answers import kept_answers
+from stream_icd.view.queries import MOST_WINDOWS, Queries
+from stream_icd.view.series import SeriesName
+from stream_icd.view.snapshots import ArchivedSnapshots, KeptSnapshots
+from stream_icd.view.sources import names_of
+from stream_icd.whole_file import whole_file
+
+
+def read_archive(
+    store: Store,
+    graph: str | None = None,
+    model: str | None = None,
+    first: datetime | None = None,
+    last: datetime | None = None,
+) -> tuple[Queries, SeriesName]:
+    """Return what an archive holds, and the series to report.
+
+    Raises:
+        BadSettings: nothing was selected, or several graphs are there and none is chosen.
+        HistoryDamaged, StoreUnreachable: the archive cannot be read.
+    """
+    seen = AllSeries(Budget(windows=MOST_WINDOWS))
+    (origin,) = names_of([store])
+    Archived(store, origin, graph, first, last).read(seen, lambda _: None, lambda: False)
+    names = [one.name for one in seen.summaries() if one.kept]
+    if not names:
+        raise nothing_selected(store, Selection("communities", graph, None, first, last))
+    graphs = sorted({name.graph for name in names})
+    if len(graphs) > 1:
+        some = ", ".join(printable(shortened(one)) for one in graphs[:10])
+        raise BadSettings(f"the archive holds {len(graphs)} graphs: choose with --graph: {some}")
+    fitting = [name for name in names if model in (None, name.model, name.model.split("@")[0])]
+    if not fitting:
+        models = ", ".join(printable(shortened(name.model)) for name in names)
+        raise BadSettings(f"there are no results of that model; the archive has: {models}")
+    snapshots = KeptSnapshots(lambda _: ArchivedSnapshots(store))
+    return Queries(seen, snapshots), fitting[0]
+
+
+def write_html(queries: Queries, name: SeriesName, path: Path) -> Path:
+    """Write the page as one file; replace it only when it is complete."""
+    title = f"{shortened(printable(name.graph))}: communities"
+    page = one_file(kept_answers(queries, name), title)
+    with whole_file(path) as aside:
+        aside.write_bytes(page.encode())
+    return path
+
+
+def write_pictures(
+    queries: Queries, name: SeriesName, folder: Path, form: Literal["png", "svg"]
+) -> list[Path]:
+    """Write flow, map and life to a folder; return their paths."""
+    from stream_icd.view.pictures import flow_picture, life_picture, map_picture
+
+    windows = queries.seen.windows(name, MOST_WINDOWS)
+    asked = name._asdict()
+    drawn = queries.map(asked)
+    try:
+        inside = queries.members({**asked, "community": "all"}) if drawn["whole"] else None
+    except StreamIcdError:  # the graph is gone: the discs are still there
+        inside = None
+    figures = {
+        "flow": flow_picture(windows),
+        "map": map_picture(drawn, inside),
+        "life": life_picture(windows),
+    }
+    folder.mkdir(parents=True, exist_ok=True)
+    paths = []
+    for picture, figure in figures.items():
+        path = folder / f"{picture}.{form}"
+        figure.savefig(path, dpi=150)
+        paths.append(path)
+    return paths
