@@ -101,7 +101,7 @@ def life_picture(windows: Sequence[SeenWindow]) -> Figure:
     quality.set_ylim(top=1.02)
     quality.set_title("quality", loc="left", color=INK, fontsize=12)
     stages = [[one.result.milliseconds.get(stage, 0.0) for one in windows] for stage in STAGES]
-    used = [at for at, values in enumerate(stages) if any(values)]
+    used = [at for at, values in enumerate(stages) if any(values)] or [len(STAGES) - 1]
     times.stackplot(
         ends,
         [stages[at] for at in used],
