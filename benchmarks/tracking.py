@@ -158,12 +158,42 @@ died | it is gone, and neither merged nor split
 - `--part 0.5`: it also goes into another community, or comes out of one, with more than half of its
   members.
 - `--smallest 3`: mergers and splits of communities with fewer than 3 members are not reported.
-- `--memory 5`: an absent community keeps its id for 5 windows.
+- `--absence 5`: an absent community keeps its id for 5 windows.
 
-Communities are matched by the largest sum of Jaccard indices (Greene, Doyle and Cunningham,
-ASONAM 2010). Mergers and splits are found by similarity, as in that paper, or by containment
-(Asur, Parthasarathy and Ucar, KDD 2007). `tests/tracking/` compares the tracker with both
-definitions by brute force.
+## Who is who
+
+**With the ids of a detector with memory** ([memory](memory.md)), a community has the same id in
+the detector's results and in the events. The tracker takes these ids if they continue those of the
+windows it has tracked: of the nodes whose community does not claim an unused id, at least half
+must have had the claimed id, compared with those that had the most frequent id of their community.
+
+**Without ids**, communities are matched by the largest sum of Jaccard indices (Greene, Doyle and
+Cunningham, ASONAM 2010). So they are if the ids do not continue:
+
+- *The windows before were detected without memory*: the communities keep the ids that the tracker
+  gave them, which differ from the detector's from then on.
+- *The detector has lost its memory* and counts from 0 again: the communities keep their ids.
+- *Some results have ids, others do not* (`--memory off` for a while): a window without ids is
+  matched; the next one with ids continues. If the tracker has meanwhile given a number that the
+  detector gives to another community, that community gets another id.
+- *Another group of detectors writes to the same topic*: results of another model for a window that
+  was already tracked are late. The tracker warns.
+
+With ids, a gap of any length is bridged, since the detector's memory counts. A window that comes
+late, again, or in a new revision is treated as without ids (see below).
+
+## What happened
+
+Mergers and splits are found by similarity, as by Greene et al., or by containment (Asur,
+Parthasarathy and Ucar, KDD 2007). `tests/tracking/` compares the tracker with both definitions by
+brute force. The last four windows count:
+
+- A merger may take several windows: it is reported when more than half of the members that a
+  community had in one of these windows are in the other one. It is reported once; the end of what
+  is left is not an event.
+- A new community came out of another one if most of its members were there in each of these
+  windows. Members that have met there only lately, because their community was found late, make a
+  birth.
 
 If the last window gets a new revision (its snapshot was corrected, or detected with another K or
 seed), the tracker tracks it again. The new message replaces the previous one, ids included. A

@@ -18,8 +18,19 @@ START = datetime(2026, 1, 1, tzinfo=UTC)
 HOUR = timedelta(hours=1)
 
 
-def window(hour: int, labels: object, nodes: object = None, model: str = "m@1") -> Communities:
-    """The communities of one hour; nodes are 0, 1, 2, … unless given."""
+def window(
+    hour: int,
+    labels: object,
+    nodes: object = None,
+    model: str = "m@1",
+    *,
+    ids: object = None,
+    revision: str = "",
+) -> Communities:
+    """The communities of one hour; nodes are 0, 1, 2, … unless given.
+
+    ids: stable id of each community, if a detector with memory found them.
+    """
     found = np.asarray(labels, np.int32)
     return Communities(
         graph="g",
@@ -33,6 +44,9 @@ def window(hour: int, labels: object, nodes: object = None, model: str = "m@1") 
         ncut=0.0,
         milliseconds=dict.fromkeys(STAGES, 0.0),
         detected_at=START,
+        revision=revision,
+        community_ids=None if ids is None else np.asarray(ids, np.int64),
+        replaced=None if ids is None else np.empty((0, 2), np.int64),
     )
 
 

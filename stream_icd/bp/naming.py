@@ -45,8 +45,9 @@ def renamed(labels: Labels, remembered: Labels, n_remembered: int, n_labels: int
     """New names of the labels 0..n_labels-1, (n_labels,), each given once.
 
     Labels below n_remembered exchange names among themselves, by the nodes of each remembered
-    community. A label without such nodes keeps its own name if that is free. Other labels keep
-    theirs.
+    community. A label without such nodes keeps its own name if that is free and no node of the
+    remembered community is present. Else it names another community: it gets a new name, from
+    n_labels on; if it has no nodes, any that is free. Other labels keep theirs.
     """
     continuing = np.where(labels < n_remembered, labels, NOBODY)
     names = np.append(
@@ -55,9 +56,15 @@ def renamed(labels: Labels, remembered: Labels, n_remembered: int, n_labels: int
     )
     free = np.ones(n_remembered, np.bool_)
     free[names[:n_remembered][names[:n_remembered] >= 0]] = False
-    own = np.flatnonzero((names[:n_remembered] < 0) & free)
+    has_nodes, present = (
+        np.bincount(one[one >= 0], minlength=n_remembered) > 0 for one in (continuing, remembered)
+    )
+    own = np.flatnonzero((names[:n_remembered] < 0) & free & ~(has_nodes & present))
     names[own], free[own] = own, False
-    names[names < 0] = np.flatnonzero(free)
+    other = np.flatnonzero((names[:n_remembered] < 0) & has_nodes)
+    names[other] = n_labels + np.arange(len(other))
+    idle = np.flatnonzero(names < 0)
+    names[idle] = np.flatnonzero(free)[: len(idle)]
     return names
 
 

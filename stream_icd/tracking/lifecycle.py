@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 
 import numpy as np
-from numpy.typing import NDArray
 
-from stream_icd.events import CommunityEvent, Kind
-from stream_icd.tracking.identities import Front, Identities
+from stream_icd.events import CommunityEvent, CommunityEvents, Kind
+from stream_icd.tracking.flows import Relatives, absorbed_lately, children_of, parents_of
+from stream_icd.tracking.identities import Front, History, Identities
 from stream_icd.tracking.partition import Partition
 from stream_icd.tracking.settings import TrackSettings
-
-Relatives = Mapping[int, tuple[int, ...]]
 
 
 def first_events(known: Identities, partition: Partition) -> tuple[CommunityEvent, ...]:
@@ -22,7 +20,11 @@ def first_events(known: Identities, partition: Partition) -> tuple[CommunityEven
 
 
 def events_between(
-    front: Front, known: Identities, partition: Partition, settings: TrackSettings
+    history: History,
+    recent: Sequence[CommunityEvents],
+    known: Identities,
+    partition: Partition,
+    settings: TrackSettings,
 ) -> tuple[CommunityEvent, ...]:
     """Return the events of present communities, in order, then of those that ended.
 
@@ -31,8 +33,12 @@ def events_between(
       (Greene et al.);
     - *split*: one community became several, by the same thresholds;
     - *died*: it is absent, and neither merged nor was split.
+
+    Args:
+        history: `recent`, compared with the new window.
     """
-    origins, heirs = _flows(front, known, settings)
+    origins = parents_of(history, known.ids, recent, settings)
+    heirs = children_of(history, known, recent, origins, settings)
     merged = {community: all_of for community, all_of in origins.items() if len(all_of) > 1}
     split = {community: all_of for community, all_of in heirs.items() if len(all_of) > 1}
     out_of = {child: parent for parent, children in split.items() for child in children}
@@ -41,26 +47,8 @@ def events_between(
         for at in range(len(known.ids))
         for event in _of_living(at, known, partition, merged, split, out_of, settings)
     )
-    return tuple(chain(living, _of_ended(front, known, merged, split)))
-
-
-def _flows(front: Front, known: Identities, settings: TrackSettings) -> tuple[Relatives, Relatives]:
-    """Return, by stable id, the parents of each present and the children of each former one."""
-    pairs = front.between
-    alike = pairs.jaccard >= settings.match
-    went_in = (pairs.of_old > settings.part) | alike
-    went_in &= (pairs.old_sizes >= settings.smallest)[pairs.old]
-    came_out = (pairs.of_new > settings.part) | alike
-    came_out &= (pairs.new_sizes >= settings.smallest)[pairs.new]
-    old, new = front.ids[pairs.old], known.ids[pairs.new]
-    return _grouped(new[went_in], old[went_in]), _grouped(old[came_out], new[came_out])
-
-
-def _grouped(keys: NDArray[np.int64], values: NDArray[np.int64]) -> Relatives:
-    groups: dict[int, list[int]] = {}
-    for key, value in zip(keys.tolist(), values.tolist(), strict=True):
-        groups.setdefault(key, []).append(value)
-    return {key: tuple(sorted(members)) for key, members in groups.items()}
+    absorbed = absorbed_lately(recent).union(*merged.values())
+    return tuple(chain(living, _of_ended(history[0], known, absorbed, split)))
 
 
 def _of_living(
@@ -120,10 +108,9 @@ def _living(
 
 
 def _of_ended(
-    front: Front, known: Identities, merged: Relatives, split: Relatives
+    front: Front, known: Identities, absorbed: set[int], split: Relatives
 ) -> Iterator[CommunityEvent]:
     """Yield events of former communities without a successor, except those that merged."""
-    absorbed = set(chain.from_iterable(merged.values()))
     there = set(known.ids.tolist())
     for community, size in zip(front.ids.tolist(), front.partition.sizes.tolist(), strict=True):
         if community in there or (community in absorbed and community not in split):

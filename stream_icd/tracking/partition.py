@@ -47,8 +47,13 @@ def by_first_node(nodes: pa.Array, labels: NDArray[np.int32]) -> Partition:
 def by_name(nodes: pa.Array, communities: NDArray[np.int64]) -> Partition:
     """Number communities in the order of their stable ids."""
     nodes, ordered = _ascending(nodes, communities)
-    names, inverse, sizes = np.unique(ordered, return_inverse=True, return_counts=True)
-    return Partition(nodes, inverse, names, sizes)
+    if ordered.max(initial=0) > 10 * len(ordered):
+        names, inverse, sizes = np.unique(ordered, return_inverse=True, return_counts=True)
+        return Partition(nodes, inverse, names, sizes)
+    counts = np.bincount(ordered)  # ten times faster, if there are not too many unused ids
+    names = np.flatnonzero(counts)
+    place = np.cumsum(counts > 0) - 1
+    return Partition(nodes, place[ordered], names, counts[names])
 
 
 def shared_nodes(old: Partition, new: Partition) -> tuple[Positions, Positions]:
@@ -58,6 +63,9 @@ def shared_nodes(old: Partition, new: Partition) -> tuple[Positions, Positions]:
     """
     import pyarrow.compute as pc
 
+    if old.nodes.equals(new.nodes):
+        everywhere = np.arange(len(new.nodes))
+        return everywhere, everywhere
     try:
         found = pc.index_in(new.nodes, value_set=old.nodes.cast(new.nodes.type))
     except MemoryError:
@@ -71,5 +79,11 @@ def shared_nodes(old: Partition, new: Partition) -> tuple[Positions, Positions]:
 def _ascending(nodes: pa.Array, values: NDArray[np.integer]) -> tuple[pa.Array, Positions]:
     import pyarrow.compute as pc
 
+    if pa.types.is_integer(nodes.type) and _is_ascending(nodes.to_numpy()):
+        return nodes, values.astype(np.int64)
     order = pc.sort_indices(nodes)
-    return nodes.take(order), values[order.to_numpy()]
+    return nodes.take(order), values[order.to_numpy()].astype(np.int64)
+
+
+def _is_ascending(nodes: NDArray[np.integer]) -> bool:
+    return bool((nodes[1:] > nodes[:-1]).all())

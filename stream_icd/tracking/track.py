@@ -7,11 +7,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from stream_icd.communities import Communities
-from stream_icd.events import CommunityEvents
+from stream_icd.events import CommunityEvent, CommunityEvents
+from stream_icd.tracking.claims import claims, first_claims
 from stream_icd.tracking.gaps import missed_windows
-from stream_icd.tracking.identities import Identities, compare, identify
+from stream_icd.tracking.identities import History, Identities, identify, number_first
 from stream_icd.tracking.lifecycle import events_between, first_events
-from stream_icd.tracking.partition import by_first_node
+from stream_icd.tracking.partition import Partition, by_first_node
 from stream_icd.tracking.settings import TrackSettings
 
 DEFAULTS = TrackSettings()
@@ -36,6 +37,8 @@ def track(
     - Up to `settings.absence` missing windows are bridged; after more, all earlier communities have
       died and all present ones are born.
     - A change of model does not affect the matching; `model_before` reports it.
+    - If the result has the ids of a detector with memory, and they continue those of the tracked
+      windows, these are the stable ids (`claims`), however many windows are missing.
 
     Args:
         recent: earlier tracked windows of the same graph, oldest first, as `remember` keeps them;
@@ -50,14 +53,11 @@ def track(
         return _late(last, found)
     partition = by_first_node(found.nodes, found.labels)
     if last is None:
-        known = Identities.unknown(partition.n_communities)
         start = first_id if revised is None else _first_id(revised)
-        known.ids[:] = start + np.arange(partition.n_communities)
+        known = number_first(partition, start, first_claims(found, partition, start, revised))
         events = first_events(known, partition)
     else:
-        front = compare(last, found.window, partition, 0, settings.absence)
-        known = identify(front, recent, found.window, partition, settings)
-        events = events_between(front, known, partition, settings)
+        known, events = _continued(recent, found, partition, settings)
     return CommunityEvents(
         graph=found.graph,
         snapshot_id=found.snapshot_id,
@@ -72,6 +72,22 @@ def track(
         revision=found.revision,
         snapshot_place=found.snapshot_place,
     )
+
+
+def _continued(
+    recent: Sequence[CommunityEvents],
+    found: Communities,
+    partition: Partition,
+    settings: TrackSettings,
+) -> tuple[Identities, tuple[CommunityEvent, ...]]:
+    """Return the identities and events of a window that is not the first one."""
+    recent = recent[-(settings.absence + 1) :]  # as many, whether or not the last was revised
+    history = History(recent, found.window, partition)
+    claimed = claims(found, partition, recent, history[0].partition, history[0].between)
+    if claimed is None:
+        history = History(recent, found.window, partition, settings.absence)
+    known = identify(history, partition, recent[-1].next_community, settings, claimed)
+    return known, events_between(history, recent, known, partition, settings)
 
 
 def _first_id(revised: CommunityEvents) -> int:

@@ -146,6 +146,14 @@ def test_communities_that_swapped_their_numbers_get_them_back() -> None:
     assert renamed(labels, remembered, 3, 6).tolist() == [1, 0, 2, 3, 4, 5]
 
 
+def test_a_number_that_now_stands_for_other_nodes_is_not_the_same_community() -> None:
+    remembered = labels_of(6, 3, 4)
+    labels = np.array([0] * 6 + [0] * 3 + [2] * 3 + [1], np.int32)  # 1 is a node of 2 now
+    assert renamed(labels, remembered, 3, 4).tolist() == [0, 4, 2, 3]
+    absent = np.where(remembered == 1, NOBODY, remembered)  # no node of 1 is here to contradict
+    assert renamed(labels, absent, 3, 4).tolist() == [0, 1, 2, 3]
+
+
 def test_a_community_that_is_gone_is_followed_where_most_of_its_nodes_are() -> None:
     remembered = np.array([0] * 4 + [1] * 4 + [2] * 4, np.int32)
     labels = np.array([2, 2, 2, 3, 2, 3, 3, 2, 2, 2, 2, 2], np.int32)
