@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
 app = typer.Typer(help="Run the whole system on this machine.")
+
+KEPT = "demo-history"
+"""The folder of the archive, in that of the results."""
 
 # One at a time, so that the time to publish is what a live stream's subscriber would see.
 DETECT = ("consume", "detect", "--batch", "1")
@@ -38,19 +42,27 @@ def demo(
             "method, encoder and K-means."
         ),
     ] = "bp",
+    view: Annotated[
+        bool, typer.Option("--view", help="Serve the live page while the demonstration runs.")
+    ] = False,
+    port: Annotated[
+        int, typer.Option(min=1, max=65535, help="Port of the page, with --view.")
+    ] = 8321,
     out: Annotated[Path, typer.Option(help="Folder for picture, results and logs.")] = Path("out"),
 ) -> None:
     """Run broker, producer, detector and subscriber on this machine; show the results.
 
     Starts four processes that speak the Kafka protocol on 127.0.0.1. Prints how many snapshots
     were sent and received, the communities, and the time of each stage, and draws a picture. The
-    exit status is not 0 if a result was lost.
+    exit status is not 0 if a result was lost. Keeps everything in an archive, and says how to look
+    at it on a page; --view shows it live.
 
       stream-icd demo --data as-733.tar.gz --limit 120
     """
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+    from stream_icd.demo.kept import keep
     from stream_icd.demo.picture import draw_demo
     from stream_icd.demo.run import Programs, demo_broker, run_demo
     from stream_icd.demo.summary import stages_table, totals_table
@@ -62,13 +74,18 @@ def demo(
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     with demo_broker(folder) as settings:
         console.print(f"broker on {settings.bootstrap_servers}; logs in {folder}")
+        if view:
+            console.print(f"live page: http://127.0.0.1:{port}/")
         with Progress(*columns, TimeElapsedColumn(), console=console) as progress:
-            run = run_demo(settings, Programs(*_programs(data, limit, method)), folder, progress)
+            page = ("view", "--port", str(port)) if view else None
+            programs = Programs(*_programs(data, limit, method), view=page)
+            run = run_demo(settings, programs, folder, progress)
         if not run.arrivals:
             console.print(f"[red]none of {run.sent} snapshots arrived; see {folder}[/red]")
             raise typer.Exit(1)
         agreement = agreement_with_truth(settings, run)
         last = read_snapshot(settings, run.arrivals[-1].result["snapshot_id"])
+        keep(settings, folder / KEPT)
     draw_demo(run, last, folder / "demo.png", agreement)
     console.print(totals_table(run, agreement), stages_table(run))
     received = len(run.arrivals)
@@ -77,6 +94,8 @@ def demo(
         f"({received / run.seconds:.1f} a second); dead letters: {run.dead_letters}"
     )
     console.print(f"picture: {folder / 'demo.png'}", soft_wrap=True)
+    look = shlex.join(("stream-icd", "view", "--history", str(folder / KEPT)))
+    console.print(f"look at it on a page: {look}", soft_wrap=True, markup=False)
     if run.lost:
         console.print(f"[red]lost: {run.lost}; see the logs in {folder}[/red]")
         raise typer.Exit(1)

@@ -75,11 +75,12 @@ class DemoRun:
 
 @dataclass(frozen=True, slots=True)
 class Programs:
-    """The three programs, each with its arguments after `stream-icd`."""
+    """The programs, each with its arguments after `stream-icd`; `view` only if it is wanted."""
 
     produce: tuple[str, ...]
     detect: tuple[str, ...]
     subscribe: tuple[str, ...] = ("subscribe", "--from", "beginning", "--format", "json")
+    view: tuple[str, ...] | None = None
 
 
 @contextmanager
@@ -98,7 +99,7 @@ def demo_broker(folder: Path) -> Iterator[KafkaSettings]:
 def run_demo(
     settings: KafkaSettings, programs: Programs, folder: Path, progress: Progress
 ) -> DemoRun:
-    """Run the three programs as separate processes until every snapshot sent has its result.
+    """Run the programs as separate processes until every snapshot sent has its result.
 
     Args:
         folder: folder for their logs and for `communities.jsonl`, the subscriber's output.
@@ -124,6 +125,8 @@ def run_demo(
             "subscribe": start(programs.subscribe, "subscribe", subprocess.PIPE),
         }
         arrivals: queue.SimpleQueue[Arrival] = queue.SimpleQueue()
+        if programs.view is not None:
+            children["view"] = start(programs.view, "view")
         printed = children["subscribe"].stdout
         assert printed is not None
         reading = (printed, folder / "communities.jsonl", arrivals)

@@ -22,8 +22,11 @@ from stream_icd.demo.alluvial import COLOURS
 from stream_icd.demo.layout import community_layout
 from stream_icd.demo.picture import demo_figure
 from stream_icd.demo.run import Arrival, DemoFailed, DemoRun, Programs, demo_broker, run_demo
+from stream_icd.history.archive import Selection, windows
+from stream_icd.history.layout import KINDS
 from stream_icd.kafka.embedded import embedded_broker
 from stream_icd.snapshot import Window, snapshot_from_pairs
+from stream_icd.store import open_store
 
 DEMO = (sys.executable, "-m", "stream_icd.cli", "demo")
 
@@ -54,6 +57,10 @@ def test_four_snapshots_from_end_to_end(tmp_path: Path) -> None:
         assert word in done.stdout
     assert (tmp_path / "demo.png").read_bytes().startswith(b"\x89PNG")
     assert len((tmp_path / "communities.jsonl").read_text().splitlines()) == 4
+    kept = tmp_path / "demo-history"
+    assert f"look at it on a page: stream-icd view --history {kept}" in done.stdout
+    for kind in KINDS:
+        assert sum(1 for _ in windows(open_store(str(kept)), Selection(kind))) == 4
 
 
 def test_ctrl_c_stops_everything_that_was_started(tmp_path: Path) -> None:
@@ -83,6 +90,20 @@ def test_a_program_that_fails_ends_the_demo_with_its_last_words(tmp_path: Path) 
         demo_broker(tmp_path) as settings,
         Progress(disable=True) as progress,
         pytest.raises(DemoFailed, match="ModelNotFound: no model 'no-such-model'"),
+    ):
+        run_demo(settings, programs, tmp_path, progress)
+
+
+def test_a_page_that_cannot_be_served_ends_the_demo_with_its_last_words(tmp_path: Path) -> None:
+    programs = Programs(
+        produce=("produce", "lfr", "--limit", "1000"),
+        detect=("consume", "detect", "--model", "default"),
+        view=("view", "--token", ""),
+    )
+    with (
+        demo_broker(tmp_path) as settings,
+        Progress(disable=True) as progress,
+        pytest.raises(DemoFailed, match="(?s)view ended .*the token is empty"),
     ):
         run_demo(settings, programs, tmp_path, progress)
 
