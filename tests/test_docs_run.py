@@ -76,6 +76,7 @@ BOUNDS = {
     r"^produce lfr": "--limit 2 --nodes 250",
     r"^produce lfr .*--most-nodes": "--most-nodes 300",
     r"^replay": "--engine serial",
+    r"^retrain": "--no-drift --no-announce",
 }
 """Options that are added to commands which would run for ever, or for long."""
 

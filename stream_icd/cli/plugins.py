@@ -49,6 +49,7 @@ class BuiltIn(LazyGroup):
         "broker",
         "topics",
         "train",
+        "retrain",
         "models.command",
         "history.command",
         "replay.command",

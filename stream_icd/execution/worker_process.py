@@ -11,11 +11,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
-from typing import Any
+from typing import Any, Protocol
 
 from stream_icd.errors import StreamIcdError
-from stream_icd.execution.budget import Allowance
-from stream_icd.execution.usage import Meter
+from stream_icd.execution.usage import Meter, Usage
 from stream_icd.log import configure_logging
 
 LOOK_EVERY_S = 0.05
@@ -26,6 +25,13 @@ _FOR_THE_PARENT = (signal.SIGINT, signal.SIGTERM)
 
 # Not fork: threads of this process may hold locks, and numba's do not survive a fork.
 _SPAWN = multiprocessing.get_context("spawn")
+
+
+class Bound(Protocol):
+    """Resource limits for one job."""
+
+    def check(self, used: Usage) -> None:
+        """Raise OverBudget if a limit is exceeded."""
 
 
 class WorkerProcess:
@@ -65,7 +71,7 @@ class WorkerProcess:
             self._opened = self._line.recv()
         return self._opened
 
-    def do(self, job: Any, allowance: Allowance) -> tuple[bool, Any]:
+    def do(self, job: Any, allowance: Bound) -> tuple[bool, Any]:
         """Run a job; return whether it succeeded, and its result or error.
 
         Raises:

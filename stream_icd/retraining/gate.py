@@ -20,6 +20,9 @@ from stream_icd.retraining.measured import Measured, Paired
 LEAST_BITS = 0.002
 """Smallest margin, in bits per edge, for streams with hardly any evidence."""
 
+FAR_BETTER = 10
+"""Gain in evidence, in margins, that outweighs churn."""
+
 
 @dataclass(frozen=True, slots=True)
 class Rules:
@@ -31,7 +34,8 @@ class Rules:
         labelled: windows with labels from which NMI counts.
         nmi_loss: loss of NMI (0..1) that vetoes the challenger.
         nmi_gain: gain of NMI (0..1) that promotes a challenger of equal evidence.
-        churn_loss: rise of the churn (0..1) that vetoes the challenger.
+        churn_loss: rise of the churn (0..1) that vetoes the challenger, unless its gain in evidence
+            exceeds ten margins: a champion that finds nothing never changes anything.
         slowdown: factor of processor time that vetoes the challenger.
 
     Raises:
@@ -85,7 +89,8 @@ def judge(paired: Sequence[Paired], rules: Rules, seed: int = 0) -> Verdict:
     assert evidence is not None, "each window has evidence"
     labels = _gain(paired, lambda one: one.nmi, rules, seed)
     margin = margin_bits(paired, rules)
-    broken = _broken_guards(paired, labels, rules)
+    far_better = evidence.low > FAR_BETTER * margin
+    broken = _broken_guards(paired, labels, rules, far_better=far_better)
     figures = _figures(paired, rules, seed)
     told = (
         f"evidence {evidence.mean:+.3f} bits an edge on {len(paired)} windows, with "
@@ -110,13 +115,15 @@ def margin_bits(paired: Sequence[Paired], rules: Rules) -> float:
     return max(LEAST_BITS, rules.margin * champion)
 
 
-def _broken_guards(paired: Sequence[Paired], labels: Interval | None, rules: Rules) -> list[str]:
+def _broken_guards(
+    paired: Sequence[Paired], labels: Interval | None, rules: Rules, *, far_better: bool
+) -> list[str]:
     broken = []
     enough = _labelled(paired) >= rules.labelled
     if labels is not None and enough and labels.mean < -rules.nmi_loss:
         broken.append(f"NMI falls by {-100 * labels.mean:.1f} points")
     churn = _means(paired, lambda one: one.churn)
-    if churn is not None and churn[1] > churn[0] + rules.churn_loss:
+    if churn is not None and not far_better and churn[1] > churn[0] + rules.churn_loss:
         broken.append(f"churn rises from {churn[0]:.0%} to {churn[1]:.0%}")
     seconds = _means(paired, lambda one: one.seconds)
     if seconds is not None and seconds[1] > rules.slowdown * seconds[0]:

@@ -85,9 +85,13 @@ def test_more_of_it_never_turns_a_promotion_into_a_refusal(gains: list[float], a
 def test_each_guard_vetoes_a_model_of_better_evidence(
     broken: dict[str, tuple[float, float]], reason: str
 ) -> None:
-    verdict = judge(_paired([0.5] * 8, **broken), Rules())
+    verdict = judge(_paired([0.08] * 8, **broken), Rules())
     assert not verdict.promote
     assert reason in verdict.reason
+
+
+def test_churn_does_not_keep_a_champion_that_finds_nothing() -> None:
+    assert judge(_paired([0.5] * 8, churn=(0.0, 0.7)), Rules()).promote
 
 
 def test_labels_decide_between_models_of_equal_evidence() -> None:

@@ -1,0 +1,156 @@
+"""The program `stream-icd retrain` and `stream-icd consume retrain`: its options and wiring."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from typing import Annotated
+
+import typer
+
+from stream_icd.programs.options import BootstrapServers, RegistryUri
+
+FAILED = 75
+"""Exit status if learning failed: try again, as EX_TEMPFAIL of sysexits.h."""
+
+
+def retrain_command(
+    archive: Annotated[
+        str, typer.Argument(help="The archive: a folder, or a URI such as s3://bucket/history.")
+    ],
+    registry: RegistryUri = None,
+    once: Annotated[bool, typer.Option("--once", help="Make one round and end, for cron.")] = False,
+    now: Annotated[
+        bool,
+        typer.Option(
+            "--now",
+            help="Learn now, whatever the triggers say. Only with --once.",
+            show_default=False,
+        ),
+    ] = False,
+    every_windows: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="Trigger: learn every so many windows. Default: off.", show_default=False
+        ),
+    ] = None,
+    every: Annotated[
+        str | None,
+        typer.Option(
+            help="Trigger: learn once in this time, such as 1d. Default: off.", show_default=False
+        ),
+    ] = None,
+    drift: Annotated[
+        bool | None,
+        typer.Option(
+            "--drift/--no-drift",
+            help="Trigger: learn when the evidence drifts. Needs pip install "
+            "'stream-icd[retrain]'. Default: on if that is installed.",
+            show_default=False,
+        ),
+    ] = None,
+    graph: Annotated[
+        str | None,
+        typer.Option(help="Learn from this graph only. Default: all graphs.", show_default=False),
+    ] = None,
+    name: Annotated[str, typer.Option(help="Name of the models that are learned.")] = "retrained",
+    first: Annotated[
+        str,
+        typer.Option(help="First champion of an empty registry: a shipped model, or a folder."),
+    ] = "default",
+    newest: Annotated[int, typer.Option(min=1, help="Number of newest windows to learn from.")] = 6,
+    older: Annotated[
+        int, typer.Option(min=0, help="Number of older windows to learn from, drawn at random.")
+    ] = 2,
+    prove: Annotated[
+        int, typer.Option(min=4, help="Number of still newer windows to compare the models on.")
+    ] = 8,
+    watch: Annotated[
+        int,
+        typer.Option(min=1, help="Number of windows after a swap that confirm it or roll it back."),
+    ] = 8,
+    margin: Annotated[
+        float,
+        typer.Option(help="Promote only if the evidence rises by more than this fraction."),
+    ] = 0.005,
+    confidence: Annotated[
+        float, typer.Option(help="Promote only if that holds with this probability.")
+    ] = 0.99,
+    most_windows: Annotated[
+        int, typer.Option(min=5, help="Number of archived windows to look at, the newest ones.")
+    ] = 1000,
+    budget_seconds: Annotated[
+        float, typer.Option(help="Processor time for each learning or comparison, in seconds.")
+    ] = 1800.0,
+    budget_memory: Annotated[
+        int, typer.Option(help="Memory for each learning or comparison, in bytes.")
+    ] = 4 << 30,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of every random choice.")] = 0,
+    threads: Annotated[int, typer.Option(min=1, help="Cores to learn with.")] = 1,
+    check: Annotated[
+        str, typer.Option(help="Time between two rounds without --once, such as 1m.")
+    ] = "1m",
+    announce: Annotated[
+        bool,
+        typer.Option(
+            help="Announce decisions in the topic icd.models.v1. Detectors find a new champion "
+            "without it, but later."
+        ),
+    ] = True,
+    bootstrap_servers: BootstrapServers = None,
+) -> None:
+    """Learn a new model from archived windows, and promote it if it is better.
+
+    Each round asks the triggers whether to learn. A new model replaces the champion of the registry
+    only if it predicts hidden edges better on windows that neither model learned from. If the
+    windows after the swap show that it is worse, the previous model comes back.
+
+      stream-icd retrain history/ --registry registry/ --once --every-windows 100
+
+      stream-icd consume retrain s3://bucket/history --registry s3://bucket/models
+    """
+    from stream_icd.errors import BadSettings
+    from stream_icd.log import configure_logging
+    from stream_icd.programs.options import kafka_settings
+    from stream_icd.programs.signals import stop_on_signals
+    from stream_icd.registry.settings import registry_at, required
+    from stream_icd.retraining.announce import Announce, announce_in_topic, log_decision
+    from stream_icd.retraining.choose_windows import Sizes
+    from stream_icd.retraining.gate import Rules
+    from stream_icd.retraining.own_process import LearningBudget
+    from stream_icd.retraining.run import run_once, run_until
+    from stream_icd.retraining.settings import Retraining, Triggers
+    from stream_icd.sources.durations import parse_duration
+
+    if now and not once:
+        raise BadSettings("--now learns once: give --once too")
+    settings = Retraining(
+        archive=archive,
+        name=name,
+        first=first,
+        graph=graph,
+        triggers=Triggers(
+            every_windows,
+            None if every is None else parse_duration(every),
+            find_spec("river") is not None if drift is None else drift,
+        ),
+        sizes=Sizes(newest, older, prove, least=min(newest, Sizes().least)),
+        rules=Rules(margin=margin, confidence=confidence),
+        budget=LearningBudget(budget_seconds, budget_memory),
+        most_windows=most_windows,
+        watch=watch,
+        seed=seed,
+        threads=threads,
+    )
+    every_s = parse_duration(check).total_seconds()
+    opened = required(registry_at(registry))
+    configure_logging()
+    tell: list[Announce] = [log_decision]
+    if announce:
+        tell.append(announce_in_topic(kafka_settings(bootstrap_servers), opened))
+    if not once:
+        run_until(stop_on_signals(), opened, settings, tell, every_s)
+        return
+    decision = run_once(opened, settings, tell, asked=now)
+    typer.echo(f"{decision.outcome}: {decision.reason}")
+    if decision.outcome == "failed":
+        raise typer.Exit(FAILED)

@@ -1,0 +1,44 @@
+"""A decision of a retrainer, as it is logged and announced."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+
+from stream_icd.lineage import Gate
+
+Outcome = Literal[
+    "not now", "kept", "promoted", "confirmed", "rolled back", "failed", "first champion"
+]
+"""`kept`: a challenger was learned and is not better. `failed`: learning failed; the champion
+stays."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What was decided, and why.
+
+    Attributes:
+        outcome: what was decided.
+        reason: why, in one sentence.
+        at: when.
+        champion: the champion after the decision; empty if there is none.
+        challenger: the model that was compared with it; empty if there was none.
+        windows: number of archived windows that were looked at.
+        until: end of the newest of them; None if there are none.
+        labelled: how many of them have labels.
+        strayed: labels of windows that the archive does not have.
+        gate: the comparison with all its figures; None if there was none.
+    """
+
+    outcome: Outcome
+    reason: str
+    at: datetime
+    champion: str = ""
+    challenger: str = ""
+    windows: int = 0
+    until: datetime | None = None
+    labelled: int = 0
+    strayed: int = 0
+    gate: Gate | None = None

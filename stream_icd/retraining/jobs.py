@@ -1,0 +1,128 @@
+"""The work that is done in a process of its own: read windows, learn from them, compare models."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from stream_icd.errors import BadInput, HistoryDamaged
+from stream_icd.history.parquet import ArchivedWindow
+from stream_icd.registry.model import PackedModel, pack, read_model
+from stream_icd.registry.shipped import folder_of
+from stream_icd.retraining.compare_models import compare_models, evidence
+from stream_icd.retraining.learn import Taught, learn
+from stream_icd.retraining.lesson import Lesson, read_lesson
+from stream_icd.retraining.measured import Paired
+from stream_icd.store import open_store
+
+ArchivedLesson = tuple[ArchivedWindow, ArchivedWindow | None]
+"""A window, and its labels if there are any."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Made:
+    """A model that was learned, ready to be published.
+
+    Attributes:
+        model: its files.
+        taught: what each window taught.
+        unreadable: windows that could not be read, with the reason; they taught nothing.
+    """
+
+    model: PackedModel
+    taught: tuple[Taught, ...]
+    unreadable: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LearnJob:
+    """Learn a model from archived windows; the arguments are those of `learn`."""
+
+    archive: str
+    lessons: tuple[ArchivedLesson, ...]
+    name: str
+    data: str
+    seed: int
+    threads: int
+
+    def __call__(self) -> Made:
+        """Learn.
+
+        Raises:
+            BadSettings: no window has an edge.
+        """
+        lessons, unreadable = _read(self.archive, self.lessons)
+        learned = learn(lessons, self.name, self.data, self.seed, self.threads)
+        return Made(pack(learned.model), learned.taught, unreadable)
+
+
+@dataclass(frozen=True, slots=True)
+class CompareJob:
+    """Compare two models on archived windows.
+
+    Attributes:
+        champion, challenger: places of the models: paths or URIs.
+    """
+
+    archive: str
+    lessons: tuple[ArchivedLesson, ...]
+    champion: str
+    challenger: str
+    seed: int
+
+    def __call__(self) -> list[Paired]:
+        """Compare; windows that cannot be read are left out."""
+        champion, challenger = (
+            read_model(folder_of(place))[0] for place in (self.champion, self.challenger)
+        )
+        lessons, _ = _read(self.archive, self.lessons)
+        return compare_models(lessons, champion, challenger, self.seed)
+
+
+@dataclass(frozen=True, slots=True)
+class EvidenceJob:
+    """Measure the evidence of a model on archived windows."""
+
+    archive: str
+    lessons: tuple[ArchivedLesson, ...]
+    model: str
+    seed: int
+
+    def __call__(self) -> list[tuple[str, float]]:
+        """Measure; windows that cannot be read are left out."""
+        model = read_model(folder_of(self.model))[0]
+        lessons, _ = _read(self.archive, self.lessons)
+        return [(one.snapshot.id, evidence(one, model, self.seed)) for one in lessons]
+
+
+Job = LearnJob | CompareJob | EvidenceJob
+
+
+def open_jobs() -> Callable[[Any], Any]:
+    """Return what runs a job in the process."""
+    return lambda job: job()
+
+
+def _read(
+    archive: str, lessons: tuple[ArchivedLesson, ...]
+) -> tuple[list[Lesson], tuple[str, ...]]:
+    store, read, unreadable = open_store(archive), list[Lesson](), list[str]()
+    for window, labels in lessons:
+        try:
+            read.append(_with_or_without(lambda kept: read_lesson(store, window, kept), labels))  # noqa: B023
+        except (BadInput, HistoryDamaged) as error:
+            unreadable.append(f"{window.identity.snapshot_id}: {error}")
+    return read, tuple(unreadable)
+
+
+def _with_or_without(
+    read: Callable[[ArchivedWindow | None], Lesson], labels: ArchivedWindow | None
+) -> Lesson:
+    """Labels that cannot be read do not spoil their window."""
+    try:
+        return read(labels)
+    except (BadInput, HistoryDamaged):
+        if labels is None:
+            raise
+        return read(None)

@@ -1,0 +1,353 @@
+"""One round of retraining: watch the champion, ask the triggers, learn, prove, promote.
+
+Each step can be killed at any time. Before the promotion, which creates one file in the registry,
+nothing has changed; after it, everything has. Whatever is lost in between (a model learned, the
+state) is made again by the next round, with the same result.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+
+from stream_icd.errors import ChampionChanged, OverBudget, Overloaded
+from stream_icd.history.parquet import ArchivedWindow
+from stream_icd.lineage import DataRange, Gate, Lineage
+from stream_icd.registry.aliases import Aliases, current, promote, roll_back
+from stream_icd.registry.shipped import folder_of
+from stream_icd.registry.versions import pack_folder, publish, read_lineage, version_folder
+from stream_icd.retraining.accumulated import Accumulated, accumulated
+from stream_icd.retraining.choose_windows import Chosen, TooFew, choose_windows
+from stream_icd.retraining.decision import Decision, Outcome
+from stream_icd.retraining.described import described
+from stream_icd.retraining.gate import Verdict, judge
+from stream_icd.retraining.jobs import ArchivedLesson, CompareJob, EvidenceJob, LearnJob, Made
+from stream_icd.retraining.measured import Paired
+from stream_icd.retraining.own_process import run_job
+from stream_icd.retraining.settings import Retraining
+from stream_icd.retraining.state import State, read_state, write_state
+from stream_icd.retraining.triggers.by_command import by_command
+from stream_icd.retraining.triggers.drift import drift
+from stream_icd.retraining.triggers.due import Due, any_due
+from stream_icd.retraining.triggers.every_period import every_period
+from stream_icd.retraining.triggers.every_windows import every_windows
+from stream_icd.retraining.watch import watch
+from stream_icd.store import Store, open_store
+from stream_icd.version import __version__
+
+BY = "retrain"
+
+OnStep = Callable[[str], None]
+"""Called when a step begins: `learn`, `prove`, `publish`, `promote`, `remember`."""
+
+
+def no_step(_step: str) -> None:
+    """Report nothing."""
+
+
+def retrain(
+    registry: Store,
+    settings: Retraining,
+    now: datetime,
+    *,
+    asked: bool = False,
+    on_step: OnStep = no_step,
+) -> Decision:
+    """Make one round, and return its decision.
+
+    Args:
+        now: the time, UTC.
+        asked: learn now, whatever the triggers say.
+
+    Raises:
+        RegistryDamaged, HistoryDamaged, StoreError: registry or archive cannot be used; the
+            champion stays.
+        MissingExtra: the drift trigger is set, and river is not installed.
+    """
+    past = accumulated(open_store(settings.archive), settings.graph, settings.most_windows)
+    aliases = current(registry)
+    if aliases is None:
+        return _first_champion(registry, settings, past, now)
+    round_ = _Round(registry, settings, past, aliases, now, on_step)
+    state = _noticed(read_state(registry, settings.name), aliases, past)
+    if state.watch_from is not None:
+        return round_.watched(state, state.watch_from)
+    return round_.learned(state, asked=asked)
+
+
+def _first_champion(
+    registry: Store, settings: Retraining, past: Accumulated, now: datetime
+) -> Decision:
+    packed, files = pack_folder(folder_of(settings.first))
+    lineage = Lineage(BY, now, __version__, source=settings.first)
+    publish(registry, packed, lineage, files)
+    reason = f"the registry was empty: {settings.first} is the first champion"
+    promote(registry, packed.version, reason, now, by=BY, seen=None)
+    return _decision("first champion", reason, now, past, champion=packed.version)
+
+
+def _noticed(state: State, aliases: Aliases, past: Accumulated) -> State:
+    """Notice a promotion or a rollback, whoever made it: promotions are watched."""
+    if aliases.generation == state.generation:
+        return state
+    if aliases.generation == 1:  # the first champion: all that is archived may teach
+        return replace(state, generation=aliases.generation, watch_from=None)
+    return replace(
+        state,
+        generation=aliases.generation,
+        watch_from=_until(past) if aliases.change == "promoted" else None,
+        attempted_until=_until(past),
+        evidence=(),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Round:
+    registry: Store
+    settings: Retraining
+    past: Accumulated
+    aliases: Aliases
+    now: datetime
+    on_step: OnStep
+
+    def watched(self, state: State, since: datetime) -> Decision:
+        """Watch a new champion on the first windows since it was promoted."""
+        assert self.aliases.previous is not None, "only a promotion is watched"
+        first = self._since(since)[: self.settings.watch]
+        paired = self._compared(first, self.aliases.previous, self._place(self.aliases.champion))
+        found = watch(paired, self.settings.watch, self.settings.rules, self.settings.seed)
+        if found.state == "worse":
+            return self._rolled_back(state, found.reason)
+        if found.state == "watching":
+            self._remember(state)
+            return self._said("not now", f"watching the new champion: {found.reason}")
+        self._remember(replace(state, watch_from=None))
+        return self._said("confirmed", found.reason)
+
+    def learned(self, state: State, *, asked: bool) -> Decision:
+        """Learn and prove a challenger, if a trigger asks for it and there are enough windows."""
+        state, due = self._asked_triggers(state, asked=asked)
+        if not due.due:
+            self._remember(state)
+            return self._said("not now", due.reason)
+        chosen = choose_windows(
+            [(f"{one.partition.graph} {one.identity}", one) for one in self.past.windows],
+            self.settings.sizes,
+            self.settings.seed,
+            unseen=len(self._unseen()),
+            since=due.since,
+        )
+        if isinstance(chosen, TooFew):
+            self._remember(state)
+            return self._said("not now", f"{due.reason}, but there are {chosen.reason}")
+        try:
+            decided = self._proved(chosen, due.reason)
+        except (OverBudget, Overloaded) as error:
+            decided = self._said("failed", f"{due.reason}: {error}")
+        except ChampionChanged as error:
+            return self._said("kept", f"{due.reason}: {error}")
+        if decided.outcome == "promoted":
+            aliases = current(self.registry) or self.aliases
+            state = _noticed(state, aliases, self.past)
+        self._remember(
+            replace(state, attempted_at=self.now, attempted_until=_until(self.past), evidence=())
+        )
+        return decided
+
+    def _asked_triggers(self, state: State, *, asked: bool) -> tuple[State, Due]:
+        triggers, answers = self.settings.triggers, []
+        new = self._since(state.attempted_until)
+        if asked:
+            return state, by_command(asked=True)
+        if triggers.windows is not None:
+            answers.append(every_windows(triggers.windows, len(new)))
+        if triggers.period is not None:
+            answers.append(every_period(triggers.period, state.attempted_at, self.now))
+        if triggers.drift:
+            known = self._evidence(dict(state.evidence), new)
+            answers.append(drift([value for _, value in known]))
+            state = replace(state, evidence=tuple(known))
+        return state, any_due(answers)
+
+    def _evidence(
+        self, known: dict[str, float], windows: Sequence[ArchivedWindow]
+    ) -> list[tuple[str, float]]:
+        """The champion's evidence in each window, computed once."""
+        missing = [one for one in windows if one.identity.snapshot_id not in known]
+        if missing:
+            place = self._place(self.aliases.champion)
+            job = EvidenceJob(
+                self.settings.archive, self._lessons(missing), place, self.settings.seed
+            )
+            known = {**known, **dict(run_job(job, self.settings.budget))}
+        names = [one.identity.snapshot_id for one in windows]
+        return [(name, known[name]) for name in names if name in known]
+
+    def _proved(self, chosen: Chosen[ArchivedWindow], why: str) -> Decision:
+        settings = self.settings
+        lessons, data = self._lessons(chosen.learn), _data_range(chosen.learn)
+        self.on_step("learn")
+        made: Made = run_job(
+            LearnJob(
+                settings.archive,
+                lessons,
+                settings.name,
+                _said_range(data),
+                settings.seed,
+                settings.threads,
+            ),
+            settings.budget,
+        )
+        version = made.model.version
+        if version == self.aliases.champion:
+            return self._said("kept", f"{why}: the same model was learned again", version)
+        self.on_step("prove")
+        with tempfile.TemporaryDirectory(prefix="stream-icd-") as folder:
+            for name, content in made.model.files.items():
+                (Path(folder) / name).write_bytes(content)
+            paired = self._compared(chosen.prove, self.aliases.champion, folder)
+        verdict = judge(paired, settings.rules, settings.seed)
+        gate = _gate(self.aliases.champion, version, chosen.prove, verdict)
+        if not verdict.promote:
+            return self._said("kept", f"{why}: {verdict.reason}", version, gate)
+        by_labels = sum(one.by == "labels" for one in made.taught)
+        lineage = Lineage(
+            made_by=BY,
+            made_at=self.now,
+            code_version=__version__,
+            parent=self.aliases.champion,
+            data=replace(data, labelled=by_labels),
+            gate=gate,
+        )
+        self.on_step("publish")
+        publish(self.registry, made.model, lineage, described(made, lineage))
+        self.on_step("promote")
+        reason = f"{why}: {verdict.reason}"
+        promote(self.registry, version, reason, self.now, by=BY, seen=self.aliases)
+        self.on_step("remember")
+        return self._said("promoted", reason, version, gate, champion=version)
+
+    def _rolled_back(self, state: State, reason: str) -> Decision:
+        try:
+            back = roll_back(self.registry, reason, self.now, by=BY, seen=self.aliases)
+        except ChampionChanged as error:
+            return self._said("kept", str(error))
+        self.on_step("remember")
+        self._remember(_noticed(state, back, self.past))
+        return self._said("rolled back", reason, self.aliases.champion, champion=back.champion)
+
+    def _compared(
+        self, windows: Sequence[ArchivedWindow], champion: str, challenger: str
+    ) -> list[Paired]:
+        if not windows:
+            return []
+        job = CompareJob(
+            self.settings.archive,
+            self._lessons(windows),
+            self._place(champion),
+            challenger,
+            self.settings.seed,
+        )
+        found: list[Paired] = run_job(job, self.settings.budget)
+        return found
+
+    def _unseen(self) -> list[ArchivedWindow]:
+        """The windows after those that the champion learned from."""
+        data = read_lineage(self.registry, self.aliases.champion).data
+        return self._since(None if data is None else data.end)
+
+    def _since(self, time: datetime | None) -> list[ArchivedWindow]:
+        windows = self.past.windows
+        return [one for one in windows if time is None or one.window.start >= time]
+
+    def _lessons(self, windows: Sequence[ArchivedWindow]) -> tuple[ArchivedLesson, ...]:
+        return tuple((one, self.past.labels_of(one)) for one in windows)
+
+    def _place(self, version: str) -> str:
+        return version_folder(self.registry, version).uri
+
+    def _remember(self, state: State) -> None:
+        write_state(self.registry, self.settings.name, state)
+
+    def _said(
+        self,
+        outcome: Outcome,
+        reason: str,
+        challenger: str = "",
+        gate: Gate | None = None,
+        *,
+        champion: str | None = None,
+    ) -> Decision:
+        return _decision(
+            outcome,
+            reason,
+            self.now,
+            self.past,
+            champion=self.aliases.champion if champion is None else champion,
+            challenger=challenger,
+            gate=gate,
+        )
+
+
+def _decision(
+    outcome: Outcome,
+    reason: str,
+    now: datetime,
+    past: Accumulated,
+    *,
+    champion: str,
+    challenger: str = "",
+    gate: Gate | None = None,
+) -> Decision:
+    return Decision(
+        outcome,
+        reason,
+        now,
+        champion,
+        challenger,
+        windows=len(past.windows),
+        until=_until(past),
+        labelled=len(past.labels),
+        strayed=past.strayed,
+        gate=gate,
+    )
+
+
+def _until(past: Accumulated) -> datetime | None:
+    """The end of the newest window."""
+    return max((one.window.end for one in past.windows), default=None)
+
+
+def _data_range(windows: Sequence[ArchivedWindow]) -> DataRange:
+    return DataRange(
+        graphs=tuple(sorted({one.partition.graph for one in windows})),
+        start=min(one.window.start for one in windows),
+        end=max(one.window.end for one in windows),
+        windows=len(windows),
+    )
+
+
+def _said_range(data: DataRange) -> str:
+    return (
+        f"{data.windows} windows of {', '.join(data.graphs)} from {data.start.isoformat()} "
+        f"to {data.end.isoformat()}"
+    )
+
+
+def _gate(
+    champion: str, challenger: str, windows: Sequence[ArchivedWindow], verdict: Verdict
+) -> Gate:
+    proved = _data_range(windows)
+    return Gate(
+        champion,
+        challenger,
+        proved.start,
+        proved.end,
+        proved.windows,
+        verdict.promote,
+        verdict.reason,
+        verdict.figures,
+    )

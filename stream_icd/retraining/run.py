@@ -1,0 +1,85 @@
+"""Run rounds of retraining: once, or again and again until a signal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from threading import Event
+
+import structlog
+
+from stream_icd.errors import Action, StreamIcdError
+from stream_icd.retraining.announce import Announce
+from stream_icd.retraining.decision import Decision
+from stream_icd.retraining.retrain import retrain
+from stream_icd.retraining.settings import Retraining
+from stream_icd.store import Store
+
+Clock = Callable[[], datetime]
+
+
+def utc_now() -> datetime:
+    """The time, UTC."""
+    return datetime.now(UTC)
+
+
+def run_once(
+    registry: Store,
+    settings: Retraining,
+    announce: Sequence[Announce],
+    *,
+    asked: bool = False,
+    clock: Clock = utc_now,
+) -> Decision:
+    """Make one round; return its decision after announcing it.
+
+    An empty registry gets its first champion, and then the round is made.
+
+    Raises:
+        Errors of `retrain`.
+    """
+    decision = retrain(registry, settings, clock(), asked=asked)
+    _tell(decision, announce)
+    if decision.outcome == "first champion":
+        decision = retrain(registry, settings, clock(), asked=asked)
+        _tell(decision, announce)
+    return decision
+
+
+def run_until(
+    stop: Event,
+    registry: Store,
+    settings: Retraining,
+    announce: Sequence[Announce],
+    every_s: float,
+    clock: Clock = utc_now,
+) -> None:
+    """Make a round every `every_s` seconds until `stop`, and announce each new decision.
+
+    A round that finds the same as the one before announces nothing. If registry or archive do not
+    answer, this is logged, and the next round tries again.
+
+    Raises:
+        Errors of `retrain`, except those that ask to try again.
+    """
+    before: tuple[str, str] | None = None
+    while not stop.is_set():
+        try:
+            decision = retrain(registry, settings, clock())
+            this = decision.outcome, decision.reason
+            if this != before:
+                _tell(decision, announce)
+            before = this
+        except StreamIcdError as error:
+            if error.action is not Action.RETRY:
+                raise
+            before = None
+            structlog.get_logger().warning(
+                "no round now; the champion stays", reason=f"{type(error).__name__}: {error}"
+            )
+        stop.wait(every_s)
+
+
+def _tell(decision: Decision, announce: Sequence[Announce]) -> None:
+    for tell in announce:
+        tell(decision)

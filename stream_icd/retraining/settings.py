@@ -1,0 +1,75 @@
+"""What a retrainer does: its places, triggers, sizes and rules."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from stream_icd.errors import BadSettings
+from stream_icd.retraining.accumulated import MOST_WINDOWS
+from stream_icd.retraining.choose_windows import Sizes
+from stream_icd.retraining.gate import Rules
+from stream_icd.retraining.own_process import LearningBudget
+
+
+@dataclass(frozen=True, slots=True)
+class Triggers:
+    """When to learn; those that are set are combined.
+
+    Attributes:
+        windows: every so many windows; None: not by number.
+        period: every so long; None: not by time.
+        drift: when the evidence changes; needs river.
+
+    Raises:
+        BadSettings: a number is not positive.
+    """
+
+    windows: int | None = None
+    period: timedelta | None = None
+    drift: bool = True
+
+    def __post_init__(self) -> None:
+        if (self.windows or 1) < 1 or (self.period or timedelta(1)) <= timedelta(0):
+            raise BadSettings(f"{self}: give windows of at least 1 and a period above 0")
+
+
+@dataclass(frozen=True, slots=True)
+class Retraining:
+    """Settings of a retrainer.
+
+    Attributes:
+        name: name of the models that it learns, and of its state in the registry.
+        archive: URI or path of the archive.
+        first: the first champion of an empty registry: a shipped model, a path or a URI.
+        graph: learn from this graph only; None for all graphs of the archive.
+        most_windows: number of windows to look at, the newest ones.
+        watch: windows after a swap that must confirm the new champion.
+        seed: seed of every random choice.
+        threads: cores for learning.
+
+    Raises:
+        BadSettings: the name or a number is out of range.
+    """
+
+    archive: str
+    name: str = "retrained"
+    first: str = "default"
+    graph: str | None = None
+    triggers: Triggers = field(default_factory=Triggers)
+    sizes: Sizes = field(default_factory=Sizes)
+    rules: Rules = field(default_factory=Rules)
+    budget: LearningBudget = field(default_factory=LearningBudget)
+    most_windows: int = MOST_WINDOWS
+    watch: int = 8
+    seed: int = 0
+    threads: int = 1
+
+    def __post_init__(self) -> None:
+        if not self.name.replace("-", "").replace("_", "").isalnum():
+            raise BadSettings(f"name {self.name!r}: use letters, digits, - and _")
+        if self.watch < 1 or self.most_windows < self.sizes.prove + self.sizes.least:
+            raise BadSettings(
+                f"watch {self.watch} must be at least 1, and most_windows {self.most_windows} at "
+                f"least {self.sizes.prove + self.sizes.least}"
+            )

@@ -1,0 +1,58 @@
+"""What a retrainer must remember from run to run: one small file in the registry.
+
+    REGISTRY/retraining/NAME.json
+
+If it is lost, nothing breaks: the retrainer counts windows from the champion's gate on.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from stream_icd.errors import RegistryDamaged
+from stream_icd.registry.json_file import read_json, to_json
+from stream_icd.store import Store
+
+FORMAT = 1
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """The memory of a retrainer.
+
+    Attributes:
+        generation: generation of the aliases that it saw last; 0: none.
+        attempted_at: when it last learned, whatever came of it; None: never.
+        attempted_until: end of the newest window that was archived then.
+        watch_from: windows that begin at this time or later show whether the champion keeps its
+            promise; None: it is confirmed, or nothing is known of a previous one.
+        evidence: of the champion, by snapshot id, since the last attempt.
+    """
+
+    generation: int = 0
+    attempted_at: datetime | None = None
+    attempted_until: datetime | None = None
+    watch_from: datetime | None = None
+    evidence: tuple[tuple[str, float], ...] = ()
+
+
+def read_state(registry: Store, name: str) -> State:
+    """Return the state; that of a new retrainer if there is none, or if it cannot be read."""
+    try:
+        return read_json(registry, _path(name), State, FORMAT)
+    except (FileNotFoundError, RegistryDamaged):
+        return State()
+
+
+def write_state(registry: Store, name: str, state: State) -> None:
+    """Write the state.
+
+    Raises:
+        StoreUnwritable, StoreUnreachable: see `Store.put`.
+    """
+    registry.put(_path(name), to_json(State, state, FORMAT))
+
+
+def _path(name: str) -> str:
+    return f"retraining/{name}.json"

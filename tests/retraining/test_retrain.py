@@ -1,0 +1,331 @@
+"""Rounds of retraining on an archive: what is decided, and what survives being killed."""
+
+import multiprocessing
+import os
+import signal
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from stream_icd.bp.parameters import BpParameters
+from stream_icd.history.archive import Archive
+from stream_icd.icd.presets import default_recipe
+from stream_icd.lineage import Lineage
+from stream_icd.registry.aliases import champion, current, promote
+from stream_icd.registry.model import Model, PackedModel, initial_model, pack
+from stream_icd.registry.versions import (
+    open_version,
+    publish,
+    read_lineage,
+    version_folder,
+    versions,
+)
+from stream_icd.retraining import retrain as rounds
+from stream_icd.retraining.choose_windows import Sizes
+from stream_icd.retraining.decision import Decision
+from stream_icd.retraining.jobs import Job, LearnJob, Made
+from stream_icd.retraining.learn import Taught
+from stream_icd.retraining.own_process import LearningBudget
+from stream_icd.retraining.retrain import retrain
+from stream_icd.retraining.settings import Retraining, Triggers
+from stream_icd.store import Store, open_store
+from stream_icd.wire.communities import encode_labels
+from stream_icd.wire.snapshots import encode_snapshot
+from testbed.lessons import small_windows
+
+NOW = datetime(2026, 3, 1, tzinfo=UTC)
+SIZES = Sizes(newest=2, older=1, prove=4, least=1)
+RECIPE = default_recipe("made-up")
+GOOD = pack(Model(RECIPE, initial_model(RECIPE).weights, BpParameters(mixing=0.5)))
+JOINS_ALL = pack(Model(RECIPE, initial_model(RECIPE).weights, BpParameters(resolution=0.01)))
+
+
+@pytest.fixture
+def registry(tmp_path: Path) -> Store:
+    return open_store(str(tmp_path / "registry"))
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Retraining:
+    return Retraining(
+        archive=str(tmp_path / "archive"),
+        triggers=Triggers(windows=4, drift=False),
+        sizes=SIZES,
+        watch=4,
+    )
+
+
+LEARNED = pack(
+    Model(RECIPE.changed(name="other"), initial_model(RECIPE).weights, BpParameters(mixing=0.5))
+)
+
+
+def _quick(job: Job, _budget: LearningBudget) -> object:
+    """Run a job in this process; learning takes no time, and has a good result."""
+    if not isinstance(job, LearnJob):
+        return job()
+    taught = tuple(
+        Taught(window.identity.snapshot_id, "edges" if labels is None else "labels", "none")
+        for window, labels in job.lessons
+    )
+    return Made(LEARNED, taught, ())
+
+
+@pytest.fixture(autouse=True)
+def _quickly(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    if "own_process" not in request.keywords:
+        monkeypatch.setattr(rounds, "run_job", _quick)
+
+
+def _archive(settings: Retraining, until: int, *, since: int = 0, labels: bool = False) -> None:
+    archive = Archive(open_store(settings.archive))
+    for snapshot, known in small_windows(until)[since:]:
+        archive.add("snapshots", encode_snapshot(snapshot))
+        if labels:
+            archive.add("labels", encode_labels(known))
+
+
+def _champion(registry: Store, model: PackedModel) -> str:
+    publish(registry, model, Lineage("test", NOW, "0"))
+    seen = current(registry)
+    return promote(registry, model.version, "test", NOW, by="test", seen=seen).champion
+
+
+def _round(registry: Store, settings: Retraining, *, asked: bool = False) -> Decision:
+    return retrain(registry, settings, NOW, asked=asked)
+
+
+def test_an_empty_registry_gets_its_first_champion(registry: Store, settings: Retraining) -> None:
+    first = _round(registry, settings)
+    assert first.outcome == "first champion"
+    assert champion(registry).champion == first.champion
+    assert first.champion.startswith("default@")
+    nothing = _round(registry, settings)
+    assert (nothing.outcome, nothing.reason) == ("not now", "0 of 4 new windows")
+
+
+def test_a_better_model_is_promoted_with_its_lineage(registry: Store, settings: Retraining) -> None:
+    worse = _champion(registry, JOINS_ALL)
+    _archive(settings, 7, labels=True)
+    promoted = _round(registry, settings)
+    assert promoted.outcome == "promoted", promoted
+    assert champion(registry).champion == promoted.champion == promoted.challenger
+    assert champion(registry).previous == worse
+    lineage = read_lineage(registry, promoted.champion)
+    assert lineage.parent == worse
+    assert lineage.data is not None
+    assert (lineage.data.windows, lineage.data.labelled) == (3, 3)
+    assert lineage.gate is not None
+    assert lineage.gate.start >= lineage.data.end
+    assert lineage.gate.passed
+    assert [one.measure for one in lineage.gate.figures][:2] == [
+        "hidden edges, bits an edge",
+        "NMI, %",
+    ]
+    assert "7 of 4 new windows" in champion(registry).reason
+
+
+def test_an_equal_model_is_not_promoted(registry: Store, settings: Retraining) -> None:
+    good = _champion(registry, GOOD)
+    _archive(settings, 7)
+    kept = _round(registry, settings)
+    assert kept.outcome == "kept"
+    assert "not clearly better" in kept.reason
+    assert champion(registry).champion == good
+    assert versions(registry) == [good]  # those that lose leave nothing
+    again = _round(registry, settings)
+    assert (again.outcome, again.reason) == ("not now", "0 of 4 new windows")
+
+
+def test_without_enough_windows_it_says_so(registry: Store, settings: Retraining) -> None:
+    _champion(registry, GOOD)
+    _archive(settings, 4)
+    few = _round(registry, settings)
+    assert few.outcome == "not now"
+    assert few.reason == "4 of 4 new windows, but there are 4 of 5 windows"
+    assert "asked by command" in _round(registry, settings, asked=True).reason
+
+
+def test_the_models_are_compared_on_windows_that_neither_learned_from(
+    registry: Store, settings: Retraining
+) -> None:
+    _champion(registry, JOINS_ALL)
+    _archive(settings, 7)
+    assert _round(registry, settings).outcome == "promoted"
+    settings = replace(settings, watch=1)
+    _archive(settings, 8, since=7)
+    assert _round(registry, settings).outcome == "confirmed"
+    asked = _round(registry, settings, asked=True)
+    assert asked.outcome == "kept"  # 5 windows since: those of the last gate prove again
+
+
+def test_a_worse_champion_is_rolled_back_by_itself(registry: Store, settings: Retraining) -> None:
+    _archive(settings, 3)
+    good = _champion(registry, GOOD)
+    _champion(registry, JOINS_ALL)
+    assert _round(registry, settings).reason == (
+        "watching the new champion: 0 of 4 windows since the swap"
+    )
+    _archive(settings, 7, since=3)
+    back = _round(registry, settings)
+    assert back.outcome == "rolled back"
+    assert "-" in back.reason
+    assert champion(registry).champion == good == back.champion
+    assert _round(registry, settings).outcome == "not now"
+
+
+def test_a_good_champion_is_confirmed(registry: Store, settings: Retraining) -> None:
+    _archive(settings, 3)
+    _champion(registry, JOINS_ALL)
+    good = _champion(registry, GOOD)
+    _round(registry, settings)
+    _archive(settings, 5, since=3)
+    assert "2 of 4 windows" in _round(registry, settings).reason
+    _archive(settings, 7, since=5)
+    assert _round(registry, settings).outcome == "confirmed"
+    assert champion(registry).champion == good
+
+
+def test_drift_asks_for_a_new_model(registry: Store, settings: Retraining) -> None:
+    pytest.importorskip("river", reason="pip install 'stream-icd[retrain]'")
+    settings = replace(settings, triggers=Triggers(drift=True))
+    _champion(registry, GOOD)
+    _archive(settings, 10)
+    assert "no drift in 10 windows" in _round(registry, settings).reason
+    archive = Archive(open_store(settings.archive))
+    later = small_windows(16, p_in=0.95)[10:]
+    for snapshot, _ in later[:2]:
+        archive.add("snapshots", encode_snapshot(snapshot))
+    waiting = _round(registry, settings)
+    assert "drift 2 windows ago" in waiting.reason
+    assert "2 of 5 windows after the change" in waiting.reason
+    for snapshot, _ in later[2:]:
+        archive.add("snapshots", encode_snapshot(snapshot))
+    assert _round(registry, settings).outcome in ("kept", "promoted")
+
+
+def test_labels_for_windows_that_never_were_are_counted(
+    registry: Store, settings: Retraining
+) -> None:
+    _champion(registry, GOOD)
+    _archive(settings, 3)
+    archive = Archive(open_store(settings.archive))
+    for _, known in small_windows(5)[2:]:
+        archive.add("labels", encode_labels(known))
+    decided = _round(registry, settings)
+    assert (decided.windows, decided.labelled, decided.strayed) == (3, 1, 2)
+
+
+@pytest.mark.parametrize("poison", ["one community", "by chance", "unknown nodes"])
+def test_poisoned_labels_promote_nothing_worse(
+    registry: Store, settings: Retraining, poison: str
+) -> None:
+    good = _champion(registry, GOOD)
+    _archive(settings, 7)
+    archive = Archive(open_store(settings.archive))
+    rng = np.random.default_rng(0)
+    for _, known in small_windows(7):
+        labels = np.zeros_like(known.labels)
+        if poison != "one community":
+            labels = rng.permutation(known.labels)
+        nodes = known.nodes
+        if poison == "unknown nodes":
+            nodes = type(nodes).from_pandas(nodes.to_numpy() + 10_000)
+        archive.add("labels", encode_labels(replace(known, nodes=nodes, labels=labels)))
+    decided = _round(registry, settings)
+    assert decided.outcome == "kept"
+    assert decided.labelled == 7
+    assert champion(registry).champion == good
+
+
+def test_a_damaged_window_teaches_nothing_and_stops_nothing(
+    registry: Store, settings: Retraining
+) -> None:
+    _champion(registry, JOINS_ALL)
+    _archive(settings, 7)
+    [newest] = Path(settings.archive).rglob("w-000005-*.parquet")
+    content = newest.read_bytes()
+    newest.write_bytes(content[:200] + bytes(400) + content[600:])  # its footer is whole
+    assert _round(registry, settings).outcome in ("promoted", "kept")
+
+
+def test_another_promotion_in_between_wins(registry: Store, settings: Retraining) -> None:
+    _champion(registry, JOINS_ALL)
+    _archive(settings, 7)
+
+    def meddle(step: str) -> None:
+        if step == "publish":
+            _champion(registry, GOOD)
+
+    decided = retrain(registry, settings, NOW, on_step=meddle)
+    assert decided.outcome == "kept"
+    assert "became the champion meanwhile" in decided.reason
+    assert champion(registry).champion == GOOD.version
+
+
+def _killed_at(step: str, registry: str, settings: Retraining) -> None:
+    def die(reached: str) -> None:
+        if reached == step:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    retrain(open_store(registry), settings, NOW, on_step=die)
+
+
+@pytest.mark.parametrize("step", ["publish", "promote", "remember"])
+def test_killed_at_a_step_the_next_round_goes_on(
+    registry: Store, settings: Retraining, step: str
+) -> None:
+    before = _champion(registry, JOINS_ALL)
+    _archive(settings, 7)
+    process = multiprocessing.get_context("fork").Process(
+        target=_killed_at, args=(step, registry.uri, settings)
+    )
+    process.start()
+    process.join()
+    assert process.exitcode == -signal.SIGKILL
+    if step == "remember":
+        assert champion(registry).champion != before
+        assert "watching the new champion" in _round(registry, settings).reason
+        return
+    assert champion(registry).champion == before
+    assert _round(registry, settings).outcome == "promoted"
+
+
+@pytest.mark.own_process
+def test_a_model_is_learned_in_a_process_of_its_own(registry: Store, settings: Retraining) -> None:
+    _champion(registry, JOINS_ALL)
+    _archive(settings, 7, labels=True)
+    promoted = _round(registry, settings)
+    assert promoted.outcome == "promoted"
+    assert promoted.champion.startswith("retrained@")
+    model = open_version(registry, promoted.champion).model
+    assert model.bp.resolution > 0.01
+    data = version_folder(registry, promoted.champion)
+    assert b"| small/000000 | labels | all nodes |" in (
+        data.read("card.md", data.size("card.md")) or b""
+    )
+
+
+@pytest.mark.own_process
+def test_learning_over_its_budget_is_ended_and_the_champion_stays(
+    registry: Store, settings: Retraining
+) -> None:
+    good = _champion(registry, GOOD)
+    _archive(settings, 7)
+    failed = _round(registry, replace(settings, budget=LearningBudget(seconds=0.2)))
+    assert failed.outcome == "failed"
+    assert "s of processor time; the limit is 0.2" in failed.reason
+    assert champion(registry).champion == good
+    assert _round(registry, settings).outcome == "not now"  # tried again with the next windows
+
+
+def test_the_period_counts_from_the_last_attempt(registry: Store, settings: Retraining) -> None:
+    settings = replace(settings, triggers=Triggers(period=timedelta(hours=1), drift=False))
+    _champion(registry, GOOD)
+    _archive(settings, 7)
+    assert _round(registry, settings).outcome == "kept"
+    soon = retrain(registry, settings, NOW + timedelta(minutes=10))
+    assert soon.reason == "0:10:00 of 1:00:00 passed"

@@ -1,0 +1,124 @@
+"""`stream-icd retrain`, and what it announces."""
+
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+import structlog
+
+from stream_icd.errors import HistoryDamaged, StoreUnreachable
+from stream_icd.history.archive import Archive
+from stream_icd.kafka.settings import KafkaSettings
+from stream_icd.lineage import Figure, Gate
+from stream_icd.messages.announce import announcements
+from stream_icd.retraining import run
+from stream_icd.retraining.announce import announce_in_topic, log_decision
+from stream_icd.retraining.decision import Decision
+from stream_icd.retraining.settings import Retraining, Triggers
+from stream_icd.store import open_store
+from stream_icd.wire.snapshots import encode_snapshot
+from testbed.brokers import Broker
+from testbed.lessons import small_windows
+from tests.run_here import run_here
+
+AT = datetime(2026, 3, 1, tzinfo=UTC)
+GATE = Gate("a@1", "b@2", AT, AT, 8, False, "no better", (Figure("NMI, %", 1, 2, -1, 3),))
+KEPT = Decision("kept", "no better", AT, "a@1", "b@2", 7, gate=GATE)
+
+
+def _retrain(tmp_path: Path, *more: str) -> str:
+    archive, registry = str(tmp_path / "archive"), str(tmp_path / "registry")
+    fixed = ("retrain", archive, "--registry", registry, "--no-announce", "--no-drift")
+    done = run_here(*fixed, *more)
+    return f"{done.returncode} {done.stdout}{done.stderr}"
+
+
+def test_a_round_for_cron(tmp_path: Path) -> None:
+    archive = Archive(open_store(str(tmp_path / "archive")))
+    for snapshot, _ in small_windows(3):
+        archive.add("snapshots", encode_snapshot(snapshot))
+    first = _retrain(tmp_path, "--once", "--every-windows", "9")
+    assert first.startswith("0 not now: 3 of 9 new windows")
+    assert "first champion" in first  # in the log
+    now = _retrain(tmp_path, "--once", "--now")
+    assert now.startswith("0 not now: asked by command, but there are 3 of 8 windows")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        (("--now",), "give --once too"),
+        (("--once", "--every", "soon"), "'soon' is not a duration"),
+        (("--once", "--name", "a/b"), "use letters, digits, - and _"),
+        (("--once", "--confidence", "1"), "confidence"),
+        (("--once", "--first", "nothing-there"), "no model 'nothing-there'"),
+    ],
+)
+def test_wrong_options_are_refused(tmp_path: Path, wrong: tuple[str, ...], said: str) -> None:
+    done = _retrain(tmp_path, *wrong)
+    assert done.startswith("78 ")
+    assert said in done
+
+
+@pytest.mark.brokers("memory")
+def test_decisions_are_announced(
+    broker: Broker, make_topic: Callable[..., str], tmp_path: Path
+) -> None:
+    topic, registry = make_topic(), open_store(str(tmp_path / "registry"))
+    settings = Retraining(str(tmp_path / "archive"), triggers=Triggers(drift=False))
+    tell = [announce_in_topic(broker.settings(), registry, topic)]
+    first = run.run_once(registry, settings, tell, clock=lambda: AT).champion
+    tell[0](replace(KEPT, outcome="failed", at=AT + timedelta(1)))
+    said = list(announcements(broker.settings(), topic))
+    assert [one.kind for one in said] == ["published", "promoted", "kept", "kept"]
+    assert {one.by for one in said} == {"retrain"}
+    assert said[1].champion == first
+    assert said[2].reason == "no trigger is set"
+    assert said[3].reason == "failed: no better"
+    assert said[3].version == "b@2"
+    assert said[3].gate == KEPT.gate
+
+
+def test_a_broker_that_does_not_answer_stops_nothing(tmp_path: Path) -> None:
+    settings = KafkaSettings(bootstrap_servers="127.0.0.1:1", connect_timeout_s=0.2)
+    registry = open_store(str(tmp_path / "registry"))
+    tell = announce_in_topic(settings, registry)
+    with structlog.testing.capture_logs() as logs:
+        nothing = Retraining(str(tmp_path / "archive"), triggers=Triggers(drift=False))
+        run.run_once(registry, nothing, [tell], clock=lambda: AT)
+    assert {log["event"] for log in logs} == {"decision not announced"}
+
+
+def test_the_log_has_the_reason() -> None:
+    with structlog.testing.capture_logs() as logs:
+        log_decision(KEPT)
+    assert logs[0]["event"] == "kept"
+    assert logs[0]["reason"] == "no better"
+
+
+def test_the_service_says_each_thing_once_and_outlives_a_store(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stop, said = threading.Event(), list[str]()
+    answers = iter(
+        [KEPT, KEPT, StoreUnreachable("away"), KEPT, HistoryDamaged("a file is no archive file")]
+    )
+
+    def answer(*_: object, **__: object) -> Decision:
+        found = next(answers)
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    monkeypatch.setattr(run, "retrain", answer)
+    tell = [lambda decision: said.append(decision.outcome)]
+    registry, settings = open_store(str(tmp_path)), Retraining(str(tmp_path))
+    with structlog.testing.capture_logs() as logs, pytest.raises(HistoryDamaged):
+        run.run_until(stop, registry, settings, tell, 0.001)
+    assert said == ["kept", "kept"]  # after the trouble, again
+    assert [log["event"] for log in logs] == ["no round now; the champion stays"]
+    stop.set()
+    run.run_until(stop, registry, settings, tell, 0.001)  # ends at once
