@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from datetime import UTC, datetime
 from functools import partial
 
@@ -19,10 +19,13 @@ from stream_icd.registry.find import find_model
 from stream_icd.registry.model import read_model
 from stream_icd.registry.settings import RegistrySettings, registry_at, required
 from stream_icd.registry.shipped import VersionedModel
-from stream_icd.registry.versions import version_folder
 from stream_icd.store import Store
-from stream_icd.workers.follow_champion import ChampionFollower, Refusal, newest_usable
-from stream_icd.workers.model_swap import ModelSwap, OpenPool
+from stream_icd.workers.follow_champion import (
+    ChampionFollower,
+    Refusal,
+    start_with_champion,
+)
+from stream_icd.workers.model_swap import ModelSwap, OpenPool, Pool
 from stream_icd.workers.model_topic import nudge_on_messages
 
 JOIN_S = 5.0
@@ -72,22 +75,22 @@ def model_at_work(
         except BrokerError as error:
             log.info("the refusal is not announced", reason=f"{type(error).__name__}: {error}")
 
-    swap = ModelSwap(open_pool, swapped)
+    def opening(model: VersionedModel, place: str) -> AbstractContextManager[Pool]:
+        log.info("warming up", model=version(model))
+        return open_pool(model, place)
+
+    swap = ModelSwap(opening, swapped)
+    metrics.processes(lambda: swap.alive, lambda: swap.resident_bytes)
+    metrics.in_hand(lambda: swap.in_hand)
     try:
-        if name == CHAMPION:
-            store = required(registry)
-            opened = newest_usable(store, refused)
-            place = version_folder(store, opened.version).uri
-        else:
-            opened, place = _fixed(name, registry)
-        metrics.model(version(opened))
-        metrics.processes(lambda: swap.alive, lambda: swap.resident_bytes)
-        metrics.in_hand(lambda: swap.in_hand)
-        log.info("warming up", model=version(opened))
-        swap.start(opened, place, run.stop)
         if name != CHAMPION:
+            swap.start(*_fixed(name, registry), run.stop)
+            metrics.model(version(swap.model()))
             yield swap
             return
+        store = required(registry)
+        start_with_champion(store, swap, run.stop, refused)
+        metrics.model(version(swap.model()))
         follower = ChampionFollower(store, swap, run.stop, refused)
         metrics.follows_champion(lambda: follower.in_use)
         with _following(run, follower, RegistrySettings().registry_check_s):

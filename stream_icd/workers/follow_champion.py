@@ -9,10 +9,9 @@ from dataclasses import dataclass
 
 import structlog
 
-from stream_icd.errors import Action, ModelError, StreamIcdError
+from stream_icd.errors import Action, StreamIcdError
 from stream_icd.kafka.stop import Stop
 from stream_icd.registry.aliases import Aliases, champions, current
-from stream_icd.registry.shipped import VersionedModel
 from stream_icd.registry.versions import open_version, version_folder
 from stream_icd.store import Store
 from stream_icd.workers.model_swap import ModelSwap
@@ -37,23 +36,38 @@ class Refusal:
 OnRefusal = Callable[[Refusal], None]
 
 
-def newest_usable(registry: Store, on_refusal: OnRefusal) -> VersionedModel:
-    """Load the champion; if it cannot be used, the one that a rollback would return to, and so on.
+def start_with_champion(
+    registry: Store, swap: ModelSwap, stop: Stop, on_refusal: OnRefusal
+) -> None:
+    """Start with the champion; if it cannot be used, with the one before it, and so on.
+
+    The one before is the one that a rollback would return to.
 
     Raises:
         ModelNotFound: nothing was promoted yet.
         ModelError: none of them can be used; the error is that of the champion.
-        StoreUnreachable: the store does not answer.
+        WorkersLost, StoreUnreachable: see these classes; try again.
     """
-    first: ModelError | None = None
+    first: Exception | None = None
     for aliases in champions(registry):
         try:
-            return open_version(registry, aliases.champion)
-        except ModelError as error:
+            model = open_version(registry, aliases.champion)
+            swap.start(model, version_folder(registry, model.version).uri, stop)
+            return
+        except Exception as error:
+            if not is_the_models_fault(error):
+                raise
             first = first or error
             on_refusal(Refusal(aliases, error))
     assert first is not None, "there is a champion"
     raise first
+
+
+def is_the_models_fault(error: Exception) -> bool:
+    """Return whether another model may work where this one failed."""
+    if isinstance(error, StreamIcdError):
+        return error.action is not Action.RETRY
+    return not isinstance(error, (OSError, MemoryError))
 
 
 class ChampionFollower:
@@ -121,10 +135,8 @@ class ChampionFollower:
             place = version_folder(self._registry, version).uri
             self._swap.prepare(model, place, self._stop)
             self._refused = None
-        except (OSError, MemoryError):
-            raise
         except Exception as error:  # a worker process raises whatever the model makes it raise
-            if isinstance(error, StreamIcdError) and error.action is Action.RETRY:
+            if not is_the_models_fault(error):
                 raise
             self._refuse(Refusal(aliases, error))
 

@@ -28,6 +28,7 @@ from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.topics import COMMUNITIES, MODELS, SNAPSHOTS, create_topics
 from stream_icd.lineage import Lineage
+from stream_icd.messages.announce import announcements
 from stream_icd.metrics.health import Health
 from stream_icd.metrics.metrics import Metrics
 from stream_icd.programs.model_at_work import model_at_work
@@ -69,6 +70,7 @@ def crown(registry: Store, version: str) -> None:
 
 
 def announce(broker: Broker) -> None:
+    """Any message makes detectors look, whatever it says."""
     send(broker, [OutgoingRecord(MODELS, b"look", b"registry")])
 
 
@@ -152,7 +154,7 @@ def test_a_running_detector_changes_model_between_two_batches(
     outgoing: Outgoing,
 ) -> None:
     create_topics(broker.settings())
-    bench, sent = Bench(broker, topics), 0
+    bench, sent, before = Bench(broker, topics), 0, len(list(announcements(broker.settings())))
 
     def more(count: int) -> None:
         nonlocal sent
@@ -166,7 +168,7 @@ def test_a_running_detector_changes_model_between_two_batches(
         more(20)
         assert models() == {A}
         assert metric(bench.metrics, "stream_icd_champion_in_use") == 1
-        before = workers()
+        first_workers = workers()
         crown(registry, B)
         announce(broker)
         while models() != {B}:
@@ -180,7 +182,7 @@ def test_a_running_detector_changes_model_between_two_batches(
         more(8)
         assert models() == {B}
         roll_back(registry, "worse", NOW, by="test", seen=champion(registry))
-        wait_until(lambda: not set(before) & set(workers()))
+        wait_until(lambda: not set(first_workers) & set(workers()))
         roll_back(registry, "worse", NOW, by="test", seen=champion(registry))
         announce(broker)
         while models() != {A}:
@@ -191,6 +193,9 @@ def test_a_running_detector_changes_model_between_two_batches(
     assert all(len(models) == 1 for models in bench.batches)
     assert metric(bench.metrics, "stream_icd_model_swaps_total") == 2
     assert workers() == []
+    (told,) = list(announcements(broker.settings()))[before:]
+    assert (told.kind, told.version, told.generation) == ("refused", C, 3)
+    assert told.reason.startswith("ModelDamaged: ")
 
 
 def spoilt_champion(registry: Store, version: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from datetime import UTC, datetime
 
 import pyarrow as pa
@@ -31,7 +31,7 @@ from stream_icd.workers.follow_champion import (
     TRY_AGAIN_S,
     ChampionFollower,
     Refusal,
-    newest_usable,
+    start_with_champion,
 )
 from stream_icd.workers.model_swap import ModelSwap
 from testbed.brokers import wait_until
@@ -59,16 +59,21 @@ class Bench:
         self.now = 0.0
         self.swap = ModelSwap(self._opened)
         self.stop = threading.Event()
-        self.swap.start(newest_usable(registry, self.refusals.append), "", self.stop)
+        self.start()
         self.follower = ChampionFollower(
             registry, self.swap, self.stop, self.refusals.append, lambda: self.now
         )
 
+    def start(self) -> str:
+        """Start as a new detector does; return its model."""
+        start_with_champion(self.registry, self.swap, self.stop, self.refusals.append)
+        return self.swap.current
+
     @contextmanager
     def _opened(self, model: VersionedModel, place: str) -> Iterator[FakePool]:
-        if self.error is not None:
+        if self.error is not None and model.version != A:
             raise self.error
-        assert place in ("", version_folder(self.registry, model.version).uri)
+        assert place == version_folder(self.registry, model.version).uri
         yield FakePool(model.version)
 
     def crown(self, version: str) -> None:
@@ -205,14 +210,14 @@ def test_a_generation_that_cannot_be_read_changes_nothing(bench: Bench) -> None:
 def test_a_detector_starts_with_the_newest_champion_that_can_be_used(bench: Bench) -> None:
     for version in (B, C):
         bench.crown(version)
-    assert newest_usable(bench.registry, bench.refusals.append).version == C
+    assert bench.start() == C
     bench.spoil(C, "recipe.toml", b"")
-    assert newest_usable(bench.registry, bench.refusals.append).version == B
+    assert bench.start() == B
     assert [one.version for one in bench.refusals] == [C]
     for version in (A, B):
         bench.spoil(version, "recipe.toml", b"")
     with pytest.raises(ModelForeign, match=C.replace("@", "-")):
-        newest_usable(bench.registry, bench.refusals.append)
+        bench.start()
 
 
 def test_a_model_that_was_rolled_back_is_not_used_instead(bench: Bench) -> None:
@@ -220,13 +225,23 @@ def test_a_model_that_was_rolled_back_is_not_used_instead(bench: Bench) -> None:
         bench.crown(version)
     bench.uncrown()
     bench.spoil(B, "recipe.toml", b"")
-    assert newest_usable(bench.registry, bench.refusals.append).version == A
+    assert bench.start() == A
+
+
+def test_a_model_that_fails_at_the_start_is_refused_too(bench: Bench) -> None:
+    bench.crown(B)
+    bench.error = ZeroDivisionError("in the warm-up")
+    assert bench.start() == A
+    assert [one.version for one in bench.refusals] == [B]
+    bench.error = WorkersLost("no memory")
+    with pytest.raises(WorkersLost):
+        bench.start()
 
 
 def test_an_empty_registry_has_no_champion(tmp_path_factory: pytest.TempPathFactory) -> None:
     registry = open_store(str(tmp_path_factory.mktemp("empty")))
     with pytest.raises(ModelNotFound, match="has no champion yet"):
-        newest_usable(registry, lambda _: None)
+        start_with_champion(registry, ModelSwap(nullcontext), threading.Event(), lambda _: None)
 
 
 def test_a_nudge_makes_it_look_at_once(bench: Bench) -> None:
