@@ -23,18 +23,21 @@ def nudge_on_messages(
     """Set `nudged` at each new message of the topic, until `stop`.
 
     What a message says does not matter: the registry holds the truth. If the topic cannot be read,
-    this is logged, and tried again every 30 s; meanwhile, changes are noticed at the next regular
-    look.
+    this is logged once, and tried again every 30 s; meanwhile, changes are noticed at the next
+    regular look.
     """
+    trouble = ""
     while not stop.is_set():
         try:
             with open_reader(settings, topic, start="latest", stop=stop) as records:
                 for _ in records:
                     nudged.set()
         except StreamIcdError as error:
-            structlog.get_logger().info(
-                "cannot read the topic of models; new champions are found by looking",
-                topic=topic,
-                reason=f"{type(error).__name__}: {error}",
-            )
+            before, trouble = trouble, f"{type(error).__name__}: {error}"
+            if trouble != before:
+                structlog.get_logger().info(
+                    "cannot read the topic of models; new champions are found by looking",
+                    topic=topic,
+                    reason=trouble,
+                )
             stop.wait(TRY_AGAIN_S)

@@ -187,6 +187,15 @@ def test_each_change_is_announced_once(broker: Broker, registry: Store) -> None:
     ]
     assert {one.registry for one in told} == {registry.place}
     assert [one.reason for one in told][1::3] == ["first", "worse"]
+    listed = models("history", *where).splitlines()
+    assert [line.split("  ", 1)[1] for line in listed] == [
+        f"promoted     {AS}  models promote: first",
+        f"promoted     {LFR}  models promote: by command",
+        f"rolled back  {AS}  models rollback: worse",
+    ]
+    everything = models("history", "--all", *where).splitlines()
+    assert [line for line in everything if "published" not in line] == listed
+    assert len(everything) == 5
 
 
 def test_without_kafka_the_change_is_done_and_a_warning_says_what_is_not(

@@ -203,6 +203,43 @@ def rollback(
     _announce([announcement], bootstrap_servers, wanted=not no_announce)
 
 
+@app.command("history")
+def history_(
+    registry: RegistryUri = None,
+    everything: Annotated[
+        bool,
+        typer.Option(
+            "--all",
+            help="Also list added versions, refusals by detectors and decisions to keep the "
+            "champion, as announced in icd.models.v1.",
+        ),
+    ] = False,
+    bootstrap_servers: BootstrapServers = None,
+) -> None:
+    """List all changes of the champion: when, what, by which program, and why.
+
+    The oldest comes first. With --all, this needs Kafka, which keeps announcements for a year.
+
+    stream-icd models history --registry models/
+
+    stream-icd models history --registry models/ --all
+    """
+    from stream_icd.cli.models.text import announcement_line
+    from stream_icd.messages.announce import announcements
+    from stream_icd.programs.options import kafka_settings
+    from stream_icd.registry.aliases import history
+    from stream_icd.registry.announced import change
+
+    store = _required(registry)
+    if everything:
+        told = announcements(kafka_settings(bootstrap_servers))
+        changes = [one for one in told if one.registry == store.place]
+    else:
+        changes = [change(store, one) for one in history(store)]
+    for one in changes:
+        typer.echo(announcement_line(one))
+
+
 @app.command()
 def export(
     name: Model,

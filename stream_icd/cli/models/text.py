@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from stream_icd.announcement import Announcement
 from stream_icd.errors import ModelDamaged
 from stream_icd.lineage import Figure, Gate, Lineage
 from stream_icd.printable import printable
@@ -67,6 +68,14 @@ def difference_lines(before: Store, after: Store) -> Iterator[str]:
     for one in differences(before, after):
         was, now = ("-" if value is None else value for value in (one.before, one.after))
         yield printable(f"{one.name}: {was} -> {now}")
+
+
+def announcement_line(one: Announcement) -> str:
+    """An event of a registry in one line."""
+    version = one.version or one.champion or "-"
+    return printable(
+        f"{one.at:%Y-%m-%d %H:%M:%S}  {one.kind:<11}  {version}  {one.by}: {one.reason}"
+    )
 
 
 def _about(folder: Store) -> Iterator[str]:
