@@ -12,6 +12,7 @@ from stream_icd.programs.options import (
     Delivery,
     Group,
     MaxDeadLetters,
+    Memory,
     MetricsHost,
     MetricsPort,
     OnlyGraph,
@@ -55,6 +56,7 @@ def main(
             "method, encoder and K-means."
         ),
     ] = "bp",
+    memory: Memory = "auto",
     group: Group = None,
     delivery: Delivery = "auto",
     batch: Annotated[
@@ -71,7 +73,7 @@ def main(
         typer.Option(
             min=1,
             help="Number of worker processes; each works on one snapshot at a time. Use one per "
-            "core. Results keep their order.",
+            "core. Results keep their order. With memory, they work on different graphs.",
         ),
     ] = 1,
     threads: Annotated[
@@ -91,6 +93,11 @@ def main(
     bootstrap_servers: BootstrapServers = None,
 ) -> None:
     """Detect communities: read icd.snapshots.v1, write icd.communities.v1.
+
+    With the method bp, what the windows before showed improves the communities of the next one,
+    and communities have ids that last. The memory of each graph is published to icd.memory.v1 with
+    each result, and read again after a restart. Windows of a graph are detected one after the
+    other, so --processes works on several graphs at a time.
 
     A snapshot that breaks the contract, or exceeds its budget of time or memory, goes to
     icd.snapshots.v1.dlq with the reason, and the detector continues. You can start several: they
@@ -112,27 +119,7 @@ def main(
         RecordDetection,
         result_version,
     )
-
-    settings = DetectSettings(
-        n_communities=k,
-        method=method,
-        threads=_threads(method, threads, processes),
-        seed=seed,
-    )
-
-    def detector(run: WorkerRun) -> dict[str, Detector]:
-        swap = run.until_the_end.enter_context(
-            model_at_work(
-                run,
-                model,
-                registry,
-                lambda opened, place: ProcessPool(
-                    RecordDetection(opened, settings), place, processes, give_up=True
-                ).opened(),
-                lambda opened: result_version(opened, settings),
-            )
-        )
-        return {SNAPSHOTS: Detector(swap.model, settings, swap)}
+    from stream_icd.workers.memories import open_memories
 
     options = WorkerOptions(
         name="detect",
@@ -145,6 +132,33 @@ def main(
         metrics_host=metrics_host,
         bootstrap_servers=bootstrap_servers,
     )
+    settings = DetectSettings(
+        memory=memory,
+        group=options.group_of(SNAPSHOTS),
+        n_communities=k,
+        method=method,
+        threads=_threads(method, threads, processes),
+        seed=seed,
+    )
+
+    def detector(run: WorkerRun) -> dict[str, Detector]:
+        memories = None
+        if memory == "auto" and method == "bp":
+            memories = open_memories(run.settings, settings.group)
+            run.metrics.memory(lambda: memories.n_bytes, lambda: memories.n_restored)
+        swap = run.until_the_end.enter_context(
+            model_at_work(
+                run,
+                model,
+                registry,
+                lambda opened, place: ProcessPool(
+                    RecordDetection(opened, settings), place, processes, give_up=True
+                ).opened(),
+                lambda opened: result_version(opened, settings),
+            )
+        )
+        return {SNAPSHOTS: Detector(swap.model, settings, swap, memories)}
+
     run_worker(detector, options)
 
 

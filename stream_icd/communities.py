@@ -20,6 +20,11 @@ STAGES = ("decode", "features", "encode", "cluster")
 EvidenceStrength = Literal["none", "weak", "strong"]
 """How strong the evidence is that a graph has communities at all (docs/evidence.md)."""
 
+MemoryUse = Literal["first", "continued", "broken", "late"]
+"""What the memory of earlier windows contributed: `first`: there was none yet; `continued`:
+communities continue earlier ones; `broken`: the graph has nothing in common with its past, and was
+detected alone; `late`: the window is not after the last one, and is not remembered."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Labels:
@@ -77,6 +82,7 @@ class Communities:
         replaced: `(m, 2)` int64, ascending: ids of earlier windows that ended with this one, each
             with the id of the community that it is now part of, or -1 if there is none. None
             without `community_ids`.
+        memory: what memory contributed; None without memory.
     """
 
     graph: str
@@ -99,6 +105,7 @@ class Communities:
     bits_saved: float | None = None
     community_ids: NDArray[np.int64] | None = None
     replaced: NDArray[np.int64] | None = None
+    memory: MemoryUse | None = None
 
     def __post_init__(self) -> None:
         _check_assignment(self.snapshot_id, self.nodes, self.labels)
@@ -129,15 +136,16 @@ class Communities:
         return self.graph, self.snapshot_id, self.model, self.revision
 
 
-def revision_of(content: str, k_given: int | None, seed: int) -> str:
-    """Return the revision of a result: 12 hexadecimal digits that depend on content, K and seed.
+def revision_of(content: str, k_given: int | None, seed: int, memory: bool = False) -> str:
+    """Return the revision of a result: 12 hexadecimal digits that depend on the arguments.
 
     Args:
         content: hash of the snapshot's content.
         k_given: number of communities that the snapshot, or else the settings, ask for.
         seed: random seed of the clustering.
+        memory: whether the detector has memory between windows.
     """
-    given = f"content {content}\nk {k_given or 0}\nseed {seed}\n"
+    given = f"content {content}\nk {k_given or 0}\nseed {seed}\n" + "memory\n" * memory
     return hashlib.sha256(given.encode()).hexdigest()[:12]
 
 

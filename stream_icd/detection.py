@@ -78,6 +78,11 @@ def detect(
     return Detection(communities, _milliseconds(started, started, started, clock()))
 
 
+def cluster_ms(milliseconds: float) -> dict[str, float]:
+    """Return the time of each of `STAGES`, if clustering took all of it."""
+    return {**dict.fromkeys(STAGES, 0.0), "cluster": milliseconds}
+
+
 def check_method(method: str) -> None:
     """Raise BadSettings if the method is unknown."""
     if method not in get_args(Method):

@@ -15,6 +15,7 @@ from stream_icd.registry.settings import RegistrySettings
 from stream_icd.settings import ENV_PREFIX, Settings
 from stream_icd.suggest import nearest
 from stream_icd.wire.limits import Limits
+from stream_icd.workers.memory_settings import MemorySettings
 
 SETTINGS: tuple[type[Settings], ...] = (
     KafkaSettings,
@@ -23,6 +24,7 @@ SETTINGS: tuple[type[Settings], ...] = (
     Limits,
     Budget,
     LogSettings,
+    MemorySettings,
 )
 """All settings classes (a test looks for others)."""
 

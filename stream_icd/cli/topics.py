@@ -1,4 +1,4 @@
-"""`stream-icd topics`: create them, skip unreadable records, track a graph anew."""
+"""`stream-icd topics`: create them, skip unreadable records, start a graph anew."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from stream_icd.programs.options import BootstrapServers, kafka_settings
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="Create the topics, skip unreadable records, or restart tracking of a graph.",
+    help="Create the topics, skip unreadable records, or start a graph anew.",
 )
 
 
@@ -60,6 +60,28 @@ def track_anew(
     with Publisher(kafka_settings(bootstrap_servers)) as publisher:
         publisher.send(forget_graph(graph, topic))
     typer.echo(f"trackers will start {printable(graph)} anew after their restart")
+
+
+@app.command("detect-anew")
+def detect_anew(
+    graph: Annotated[str, typer.Argument(help="Name of the graph.")],
+    group: Annotated[
+        str, typer.Option(help="Consumer group of the detectors; stop all its members first.")
+    ] = "stream-icd-detect",
+    bootstrap_servers: BootstrapServers = None,
+) -> None:
+    """Make detectors forget the windows of a graph, as if its next window were the first.
+
+    Use this if a source started again at an earlier time: all its windows are then too late to be
+    remembered. Stop the detectors, run this command, and start them again. No id of a community is
+    used again.
+
+      stream-icd topics detect-anew as733
+    """
+    from stream_icd.workers.memory_topic import MemoryTopic
+
+    MemoryTopic(kafka_settings(bootstrap_servers), group).forget(graph)
+    typer.echo(f"detectors will start {printable(graph)} anew after their restart")
 
 
 @app.command()

@@ -8,10 +8,11 @@ processes the jobs; streams and replays have their own. The third engine, Ray, i
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, Generic, Protocol, TypeVar
 
 from threadpoolctl import threadpool_limits
@@ -19,6 +20,7 @@ from threadpoolctl import threadpool_limits
 from stream_icd.errors import CrashedWorker, ModelDamaged, OverBudget, Overloaded
 from stream_icd.execution.budget import Allowance
 from stream_icd.execution.processes import InHand, Processes
+from stream_icd.execution.relay import Chains, First, LocalRelay, Relay, nothing
 from stream_icd.kafka.stop import Stop
 from stream_icd.messages.outcome import Refused
 from stream_icd.registry.shipped import VersionedModel, open_model
@@ -29,10 +31,22 @@ Handle = TypeVar("Handle")
 J = TypeVar("J", contravariant=True)
 O = TypeVar("O", covariant=True)  # noqa: E741
 
-Engine = Callable[[Iterable[Job]], Iterator[tuple[Job, Outcome]]]
-
 IN_HAND = 8
 """Jobs submitted for each worker: one in progress, the others queued."""
+
+
+class Engine(Protocol[Job, Outcome]):  # type: ignore[misc]
+    """Runs jobs, and yields their outcomes in the same order."""
+
+    def __call__(
+        self, jobs: Iterable[Job], first: First = nothing, /
+    ) -> Iterator[tuple[Job, Outcome]]:
+        """Run the jobs.
+
+        Args:
+            first: what the first job of each chain takes.
+        """
+        ...
 
 
 class Settings(Protocol):
@@ -53,7 +67,17 @@ class Work(Protocol[J, O]):
     @property
     def settings(self) -> Settings: ...
 
-    def __call__(self, job: J, /) -> O: ...
+    def __call__(self, job: J, relay: Relay = ..., /) -> O:
+        """Return the outcome of a job.
+
+        Args:
+            relay: connects the job to its chain; given only if it belongs to one.
+        """
+        ...
+
+    def chain(self, job: J, /) -> str | None:
+        """Return the chain that the job belongs to; None if it depends on no other job."""
+        ...
 
     def name(self, job: J, /) -> str:
         """Return the job's name for error messages."""
@@ -74,9 +98,18 @@ class InProcess(Generic[Job, Outcome]):
 
     work: Work[Job, Outcome]
 
-    def __call__(self, jobs: Iterable[Job]) -> Iterator[tuple[Job, Outcome]]:
+    def __call__(
+        self, jobs: Iterable[Job], first: First = nothing, /
+    ) -> Iterator[tuple[Job, Outcome]]:
+        relays: dict[str, LocalRelay] = {}
         for job in jobs:
-            yield job, self.work(job)
+            chain = self.work.chain(job)
+            if chain is None:
+                yield job, self.work(job)
+                continue
+            if chain not in relays:
+                relays[chain] = LocalRelay(first(chain))
+            yield job, self.work(job, relays[chain])
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,10 +131,12 @@ class ProcessPool(Generic[Job, Outcome]):
     workers: int
     give_up: bool = False
 
-    def __call__(self, jobs: Iterable[Job]) -> Iterator[tuple[Job, Outcome | Refused]]:
+    def __call__(
+        self, jobs: Iterable[Job], first: First = nothing, /
+    ) -> Iterator[tuple[Job, Outcome | Refused]]:
         """Run the jobs in processes that are opened for this call only."""
         with self.opened() as processes:
-            yield from processes(jobs)
+            yield from processes(jobs, first)
 
     @contextmanager
     def opened(self) -> Iterator[PoolAtWork[Job, Outcome]]:
@@ -109,7 +144,7 @@ class ProcessPool(Generic[Job, Outcome]):
         model, settings = self.work.model, self.work.settings
         opening = Opening(type(self.work), self.model_name, model.version, settings)
         with Processes[Job, Outcome](opening, self.workers, self.work) as processes:
-            yield PoolAtWork(processes, self.give_up)
+            yield PoolAtWork(processes, self.work.chain, self.give_up)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +152,7 @@ class PoolAtWork(Generic[Job, Outcome]):
     """An engine of open processes."""
 
     processes: Processes[Job, Outcome]
+    chain: Callable[[Job], str | None]
     give_up: bool = False
 
     @property
@@ -143,9 +179,18 @@ class PoolAtWork(Generic[Job, Outcome]):
         while not self.processes.is_open(timeout_s=0.1) and not stop.is_set():
             pass
 
-    def __call__(self, jobs: Iterable[Job]) -> Iterator[tuple[Job, Outcome | Refused]]:
-        most = self.processes.count * IN_HAND
-        return in_order(jobs, self.processes.submit, self._outcome, most)
+    def __call__(
+        self, jobs: Iterable[Job], first: First = nothing, /
+    ) -> Iterator[tuple[Job, Outcome | Refused]]:
+        chains = Chains(first)
+
+        def submit(some: Sequence[Job]) -> list[Future[Outcome]]:
+            named = [(job, self.chain(job)) for job in some]
+            return self.processes.submit(
+                [(job, None if chain is None else chains.link(chain)) for job, chain in named]
+            )
+
+        return in_order(jobs, submit, self._outcome, self.processes.count * IN_HAND)
 
     def _outcome(self, future: Future[Outcome]) -> Outcome | Refused:
         try:
@@ -185,16 +230,19 @@ class Opening:
 
 def in_order(
     jobs: Iterable[Job],
-    submit: Callable[[Job], Handle],
+    submit: Callable[[Sequence[Job]], Sequence[Handle]],
     result: Callable[[Handle], Outcome],
     most: int,
 ) -> Iterator[tuple[Job, Outcome]]:
-    """Submit jobs, at most `most` at a time, and yield their outcomes in the jobs' order."""
-    waiting: deque[tuple[Job, Handle]] = deque()
-    for job in jobs:
-        waiting.append((job, submit(job)))
-        if len(waiting) >= most:
-            first, handle = waiting.popleft()
-            yield first, result(handle)
-    for first, handle in waiting:
+    """Submit jobs, at most `most` at a time, and yield their outcomes in the jobs' order.
+
+    The first `most` jobs are submitted together, so that it can be chosen which begin first.
+    """
+    rest = iter(jobs)
+    begun = list(islice(rest, most))
+    waiting = deque(zip(begun, submit(begun), strict=True))
+    while waiting:
+        first, handle = waiting.popleft()
         yield first, result(handle)
+        for job in islice(rest, 1):
+            waiting.append((job, submit([job])[0]))

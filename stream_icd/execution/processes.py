@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent import futures
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
@@ -20,6 +20,8 @@ import structlog
 
 from stream_icd.errors import OverBudget, Overloaded, WorkersLost
 from stream_icd.execution.budget import Allowance
+from stream_icd.execution.relay import Link
+from stream_icd.execution.waiting import Waiting, next_job
 from stream_icd.execution.worker_process import WorkerProcess
 
 Job = TypeVar("Job")
@@ -73,13 +75,14 @@ class Processes(Generic[Job, Result]):
     twice.
 
     Args:
-        opening: creates, in each process, the function that runs a job; can be pickled.
+        opening: creates, in each process, the function that runs a job; can be pickled. See
+            `WorkerProcess`.
         task: gives the names of jobs and their resource limits.
     """
 
     def __init__(
         self,
-        opening: Callable[[], Callable[[Job], Result]],
+        opening: Callable[[], Callable[..., Result]],
         count: int,
         task: Task[Job],
     ) -> None:
@@ -90,6 +93,7 @@ class Processes(Generic[Job, Result]):
         self._closed = False
         self._all: set[WorkerProcess] = set()
         self._at: dict[WorkerProcess, tuple[Job, Allowance, float]] = {}
+        self._waiting: list[Waiting[Job, Result]] = []
         self._idle: SimpleQueue[WorkerProcess] = SimpleQueue()
         self._threads = ThreadPoolExecutor(count, "process")  # one thread waits for each process
         self._open = [self._threads.submit(self._opened, self._start()) for _ in range(count)]
@@ -143,14 +147,30 @@ class Processes(Generic[Job, Result]):
             for job, allowance, since in at
         ]
 
-    def submit(self, job: Job) -> Future[Result]:
-        """Run a job when a process is free.
+    def submit(self, jobs: Sequence[tuple[Job, Link | None]]) -> list[Future[Result]]:
+        """Run jobs when processes are free; see `next_job` for the order.
 
-        The future raises the job's errors; OverBudget if the job exceeded its limits; Overloaded
+        A future raises its job's errors; OverBudget if the job exceeded its limits; Overloaded
         if its process was ended from outside in each of 3 attempts; and WorkersLost if no process
         could be opened for it.
         """
-        return self._threads.submit(self._done, job)
+        added: list[Waiting[Job, Result]] = [Waiting(job, link) for job, link in jobs]
+        with self._lock:
+            self._waiting += added
+        for _ in added:
+            self._threads.submit(self._run_next)
+        return [one.future for one in added]
+
+    def _run_next(self) -> None:
+        with self._lock:
+            one = next_job(self._waiting)
+        try:
+            one.future.set_result(self._done(one.job, one.link))
+        except BaseException as error:
+            one.future.set_exception(error)
+        finally:
+            if one.link is not None:
+                one.link.ended()
 
     def _opened(self, process: WorkerProcess) -> None:
         try:
@@ -179,14 +199,14 @@ class Processes(Generic[Job, Result]):
             f"If memory is short, give more memory, or fewer than {self.count} processes"
         )
 
-    def _done(self, job: Job) -> Result:
+    def _done(self, job: Job, link: Link | None) -> Result:
         allowance, name = self._task.allowance(job), self._task.name(job)
         for attempt in range(1, ATTEMPTS + 1):
             process = self._idle.get()
             try:
                 process = self._open_one(process)
                 with self._noted(process, job, allowance):
-                    succeeded, result = process.do(job, allowance)
+                    succeeded, result = process.do(job, allowance, link)
             except OverBudget:
                 process = self._replaced(process, "its job was over budget", job=name)
                 raise

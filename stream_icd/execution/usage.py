@@ -41,6 +41,10 @@ class Meter:
         clock = time.monotonic() - self._since
         return Usage(clock, max(0.0, cpu - self._cpu), max(0, memory - self._memory))
 
+    def skip_clock(self, seconds: float) -> None:
+        """Do not count this much of the wall-clock time."""
+        self._since += seconds
+
     @property
     def resident_bytes(self) -> int:
         """Resident memory of the process; 0 if it has ended."""

@@ -6,6 +6,7 @@ import multiprocessing
 import os
 import signal
 import threading
+import time
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -14,8 +15,13 @@ from multiprocessing.connection import Connection, wait
 from typing import Any, Protocol
 
 from stream_icd.errors import StreamIcdError
+from stream_icd.execution.relay import Baton, Link
 from stream_icd.execution.usage import Meter, Usage
 from stream_icd.log import configure_logging
+
+DONE, TAKE, PASS = range(3)
+"""What a process says of its job: here is the result; give me what the job before handed on; hand
+this on."""
 
 LOOK_EVERY_S = 0.05
 """Interval between checks of the process's resource usage against its job's limits."""
@@ -40,7 +46,8 @@ class WorkerProcess:
     It never outlives this process, and ignores the signals that a terminal or a supervisor sends.
 
     Args:
-        opening: creates, in the process, the function that runs a job; can be pickled.
+        opening: creates, in the process, the function that runs a job; can be pickled. A job of a
+            chain is run with its `Relay` as a second argument.
     """
 
     def __init__(self, opening: Callable[[], Callable[[Any], Any]]) -> None:
@@ -71,8 +78,10 @@ class WorkerProcess:
             self._opened = self._line.recv()
         return self._opened
 
-    def do(self, job: Any, allowance: Bound) -> tuple[bool, Any]:
+    def do(self, job: Any, allowance: Bound, link: Link | None = None) -> tuple[bool, Any]:
         """Run a job; return whether it succeeded, and its result or error.
+
+        Time in which it waits for the job before it does not count.
 
         Raises:
             OverBudget: the job exceeded its limits, and is still running.
@@ -82,11 +91,20 @@ class WorkerProcess:
         if not opened[0]:
             return opened
         self._meter.reset()
-        self._line.send(job)
-        while not self._line.poll(LOOK_EVERY_S):
-            allowance.check(self._meter.read())
-        answer: tuple[bool, Any] = self._line.recv()
-        return answer
+        self._line.send((job, link is not None))
+        while True:
+            while not self._line.poll(LOOK_EVERY_S):
+                allowance.check(self._meter.read())
+            said, what = self._line.recv()
+            if link is None or said == DONE:
+                answer: tuple[bool, Any] = what
+                return answer
+            if said == PASS:
+                link.pass_on(what)
+            else:
+                since = time.monotonic()
+                self._line.send(link.before.result())
+                self._meter.skip_clock(time.monotonic() - since)
 
     def end(self) -> int | None:
         """Kill the process if it is still running; return its exit status."""
@@ -109,6 +127,21 @@ def _deaf_from_the_start() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
+class _PipeRelay:
+    """The relay of a job in a worker process."""
+
+    def __init__(self, line: Connection) -> None:
+        self._line = line
+
+    def take(self) -> Baton:
+        self._line.send((TAKE, None))
+        baton: Baton = self._line.recv()
+        return baton
+
+    def pass_on(self, baton: bytes) -> None:
+        self._line.send((PASS, baton))
+
+
 def _serve(line: Connection, opening: Callable[[], Callable[[Any], Any]]) -> None:
     """Run jobs, one after the other; the main function of the process."""
     _live_no_longer_than_parent()
@@ -117,7 +150,9 @@ def _serve(line: Connection, opening: Callable[[], Callable[[Any], Any]]) -> Non
     with suppress(EOFError, BrokenPipeError):  # the parent has ended
         line.send((opened, None if opened else work))
         while opened:
-            line.send(_attempted(work, line.recv()))
+            job, linked = line.recv()
+            relays = (_PipeRelay(line),) if linked else ()
+            line.send((DONE, _attempted(work, job, *relays)))
 
 
 def _attempted(work: Callable[..., Any], *arguments: Any) -> tuple[bool, Any]:

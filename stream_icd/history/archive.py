@@ -46,9 +46,9 @@ class Selection:
     """The windows to select.
 
     Attributes:
-        kind: snapshots, labels or communities.
+        kind: snapshots, labels, communities or memory.
         graph: only this graph; None for all.
-        model: only communities of this model version; None for all.
+        model: only communities or memory of this model version; None for all.
         start, end: windows that begin at `start` or later, and before `end`.
         revisions: of a corrected window, the `newest` revision or `all`.
     """

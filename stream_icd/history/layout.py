@@ -16,7 +16,7 @@ from urllib.parse import quote, unquote
 from stream_icd.errors import LimitExceeded
 from stream_icd.snapshot import Window
 
-Kind = Literal["snapshots", "labels", "communities"]
+Kind = Literal["snapshots", "labels", "communities", "memory"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
 COMPACTED = "compacted-"
@@ -29,7 +29,7 @@ class Identity:
     """The identity of a message within its kind and graph: each identity is kept once.
 
     Attributes:
-        model: the model of communities; empty for snapshots and labels.
+        model: the model of communities and memory; empty for snapshots and labels.
         revision: changes with the content and with the settings of the detector; empty if the
             message has none.
     """

@@ -28,13 +28,16 @@ from stream_icd.wire.communities import COMMUNITIES_TYPE, LABELS_TYPE, stable_id
 from stream_icd.wire.limits import DEFAULT_LIMITS
 from stream_icd.wire.message import Headers, Message
 from stream_icd.wire.snapshots import SNAPSHOT_TYPE
+from stream_icd.wire.states import STATE_TYPE
 
 FOOTER = b"stream_icd"
 TYPES: dict[Kind, str] = {
     "snapshots": SNAPSHOT_TYPE,
     "labels": LABELS_TYPE,
     "communities": COMMUNITIES_TYPE,
+    "memory": STATE_TYPE,
 }
+OF_A_MODEL: tuple[Kind, ...] = ("communities", "memory")
 ZONED = pa.timestamp("us", tz="UTC")
 MILLISECONDS = pa.timestamp("ms", tz="UTC")
 REVISION_DIGITS = 12
@@ -46,7 +49,7 @@ class ArchivedWindow:
 
     Attributes:
         partition: kind, graph and day.
-        identity: snapshot id, model of communities, and revision.
+        identity: snapshot id, model of communities or memory, and revision.
         window: the span of event time.
         rows: pairs of a snapshot, nodes of communities and labels.
         columns: those of the message's table.
@@ -88,7 +91,7 @@ def describe(
     fields = EventHeaders(message.headers, TYPES[kind], DEFAULT_LIMITS, BadInput)
     graph, window = graph_of(message.key, DEFAULT_LIMITS, BadInput), fields.window()
     snapshot_id = fields.text("ce_id" if kind == "snapshots" else "icd_snapshot_id")
-    model = fields.text("icd_model") if kind == "communities" else ""
+    model = fields.text("icd_model") if kind in OF_A_MODEL else ""
     return ArchivedWindow(
         partition=partition_of(kind, graph, window),
         identity=Identity(snapshot_id, model, _revision(kind, fields, message)),
@@ -102,7 +105,7 @@ def describe(
 
 
 def _revision(kind: Kind, fields: EventHeaders, message: Message) -> str:
-    if kind == "communities":
+    if kind in OF_A_MODEL:
         return fields.optional("icd_revision") or ""
     if kind == "snapshots":
         return (fields.optional("icd_content") or "")[:REVISION_DIGITS]
@@ -123,8 +126,9 @@ def rows_of(noted: ArchivedWindow, table: pa.Table) -> pa.Table:
         "window_start": pa.repeat(pa.scalar(noted.window.start, ZONED), n),
         "window_end": pa.repeat(pa.scalar(noted.window.end, ZONED), n),
     }
-    if kind == "communities":
+    if kind in OF_A_MODEL:
         columns["model"] = pa.repeat(pa.scalar(noted.identity.model), n)
+    if kind == "communities":
         columns |= _evidence_columns(noted.headers, n)
     columns |= {name: table[name] for name in table.column_names}
     if kind == "communities":

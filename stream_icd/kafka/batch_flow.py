@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 
 from structlog.contextvars import bound_contextvars
 
 from stream_icd.errors import RecordUndecodable
+from stream_icd.kafka.assignments import Assignment
 from stream_icd.kafka.batch import Batch
 from stream_icd.kafka.batch_delivery import BatchDelivery
 from stream_icd.kafka.batch_done import BatchDone
@@ -25,6 +26,7 @@ from stream_icd.kafka.worker import Worker
 log = logging.getLogger(__name__)
 
 Handle = Callable[[Sequence[Record]], Iterable[OutgoingRecord]]
+OnAssigned = Callable[[Collection[int]], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +43,7 @@ class BatchFlow:
 
     Args:
         handle: returns the records to publish; called by `worker`, one batch at a time.
+        on_assigned: called by `worker`; see `run_consumer`.
         on_done: called after each commit.
         ahead: begin the next batch while the results of one are published.
     """
@@ -53,6 +56,7 @@ class BatchFlow:
         held: HeldOffsets,
         checks: PeriodicChecks,
         handle: Handle,
+        on_assigned: OnAssigned,
         on_done: Callable[[BatchDone], None],
         ahead: bool,
         worker: Worker,
@@ -64,6 +68,8 @@ class BatchFlow:
         self._held = held
         self._checks = checks
         self._handle = handle
+        self._on_assigned = on_assigned
+        self._announced: Assignment = {}
         self._on_done = on_done
         self._ahead = ahead
         self._clock = clock
@@ -100,9 +106,15 @@ class BatchFlow:
     def _work_on(self, batch: Batch) -> Callable[[], tuple[OutgoingRecord, ...]]:
         """The work for a batch: call the handler, or give up the batch's only record."""
         given_up = self._crashed.given_up(batch)
-        if given_up is not None:
-            return lambda: tuple(given_up())
-        return lambda: tuple(self._handle(batch.records))
+        new = sorted(p.partition for p, _ in batch.assignment.items() - self._announced.items())
+        self._announced |= batch.assignment
+
+        def work() -> tuple[OutgoingRecord, ...]:
+            if new:
+                self._on_assigned(new)
+            return tuple(self._handle(batch.records) if given_up is None else given_up())
+
+        return work
 
     def _finish(self, begun: _Begun) -> _Begun | None:
         """Wait for a batch and deliver it; return the next one if it was begun meanwhile."""
@@ -138,4 +150,5 @@ class BatchFlow:
             return None  # the error is raised again after the batch before is delivered
 
     def _read_again(self, batch: Batch) -> None:
+        self._announced = {}
         self._member.assignments.rewind(batch.assignment, batch.first)

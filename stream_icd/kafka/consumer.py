@@ -13,7 +13,7 @@ from collections.abc import Callable
 from stream_icd.kafka.attempts import Attempts
 from stream_icd.kafka.batch_delivery import BatchDelivery, Learn
 from stream_icd.kafka.batch_done import BatchDone
-from stream_icd.kafka.batch_flow import BatchFlow, Handle
+from stream_icd.kafka.batch_flow import BatchFlow, Handle, OnAssigned
 from stream_icd.kafka.clock import Clock
 from stream_icd.kafka.connect import connect
 from stream_icd.kafka.crashed_records import CrashedRecords, GiveUp
@@ -37,6 +37,7 @@ def run_consumer(
     *,
     delivery: Delivery = Delivery.AUTO,
     max_records: int = 16,
+    on_assigned: OnAssigned = lambda _: None,
     on_done: Callable[[BatchDone], None] = lambda _: None,
     watcher: Watcher | None = None,
     ahead: bool = False,
@@ -56,6 +57,9 @@ def run_consumer(
     the member leaves the group.
 
     Args:
+        on_assigned: called in the thread of `handle`, before the first records of partitions that
+            were assigned to us, or that are read again because a batch could not be committed:
+            what `handle` knows of these partitions may be wrong.
         on_done: called after each commit; from then on, the state that `handle` keeps is valid.
         watcher: is told how the loop is doing; has no effect on it.
         ahead: let `handle` begin the next batch while the results of one are published, for work
@@ -106,6 +110,7 @@ def run_consumer(
             held,
             checks,
             handle,
+            on_assigned,
             done,
             ahead,
             Worker(f"{group}-worker"),

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from stream_icd.errors import TopicMissing
 from stream_icd.kafka.connect import connect
-from stream_icd.kafka.port.topic import DAY_MS, ExistingTopic, TopicSpec
-from stream_icd.kafka.settings import KafkaSettings
+from stream_icd.kafka.port.topic import DAY_MS, MINUTE_MS, ExistingTopic, TopicSpec
+from stream_icd.kafka.settings import MEBIBYTE, KafkaSettings
 
 SNAPSHOTS = "icd.snapshots.v1"
 COMMUNITIES = "icd.communities.v1"
@@ -16,6 +16,7 @@ LABELS = "icd.labels.v1"
 EVENTS = "icd.events.v1"
 MODELS = "icd.models.v1"
 WORKERS = "icd.workers.v1"
+MEMORY = "icd.memory.v1"
 
 DEFAULT_TOPICS: tuple[TopicSpec, ...] = (
     *TopicSpec(SNAPSHOTS, partitions=6, retention_ms=7 * DAY_MS).with_dead_letters(),
@@ -24,6 +25,13 @@ DEFAULT_TOPICS: tuple[TopicSpec, ...] = (
     *TopicSpec(EVENTS, partitions=6, retention_ms=30 * DAY_MS).with_dead_letters(),
     TopicSpec(MODELS, retention_ms=365 * DAY_MS),
     TopicSpec(WORKERS, cleanup_policy="compact"),
+    *TopicSpec(
+        MEMORY,
+        partitions=6,
+        cleanup_policy="compact",
+        segment_bytes=64 * MEBIBYTE,
+        min_compaction_lag_ms=15 * MINUTE_MS,
+    ).with_dead_letters(),
 )
 
 

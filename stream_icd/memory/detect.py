@@ -23,6 +23,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from stream_icd.bp.remember import find_remembering
 from stream_icd.memory.memory import Memory
@@ -39,6 +40,7 @@ class Remembered:
     Attributes:
         communities: community of each node, `(n,)` int32, in 0..K-1.
         community_ids: the stable id of each community, `(K,)` int64.
+        replaced: remembered ids that ended; see `Communities.replaced`.
         memory: memory for the graph's next window.
         n_continued: number of communities that continue one of the last window.
         milliseconds: how long detection took.
@@ -46,6 +48,7 @@ class Remembered:
 
     communities: NDArray[np.int32]
     community_ids: NDArray[np.int64]
+    replaced: NDArray[np.int64]
     memory: Memory
     n_continued: int
     milliseconds: float
@@ -58,6 +61,7 @@ def detect_remembering(
     n_communities: int | None = None,
     *,
     seed: int = 0,
+    adjacency: csr_array | None = None,
     clock: Callable[[], float] = time.perf_counter,
 ) -> Remembered:
     """Find the communities of a window, with the memory of the same graph's last window.
@@ -68,6 +72,7 @@ def detect_remembering(
     Args:
         memory: None for the first window.
         n_communities: K, or None to determine it.
+        adjacency: that of the snapshot, if it was computed before.
 
     Raises:
         BadInput: the graph cannot be used.
@@ -75,11 +80,13 @@ def detect_remembering(
     """
     started = clock()
     recalled = recall(memory, snapshot.nodes, snapshot.window, model.bp.stay)
-    found = find_remembering(snapshot.adjacency(), model.bp, recalled, n_communities, seed=seed)
+    graph = snapshot.adjacency() if adjacency is None else adjacency
+    found = find_remembering(graph, model.bp, recalled, n_communities, seed=seed)
     remembered = remember(memory, snapshot.nodes, snapshot.window, found)
     return Remembered(
         found.labels,
         found.community_ids,
+        found.replaced,
         remembered,
         found.n_continued,
         1000 * (clock() - started),

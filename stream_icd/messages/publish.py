@@ -100,8 +100,8 @@ def publish_source(
         if labels is not None and labels_topic is not None:
             sends.send(claim_check(outgoing(labels_topic, encode_labels(labels))))
             counts["labels"] += 1
-        message = encode_snapshot(snapshot)
         partition = partition_of(snapshot)
+        message = encode_snapshot(snapshot, unordered=partition is not None)
         sends.send(claim_check(outgoing(snapshots_topic, message, partition)))
         if partition is not None:
             # There is no order between partitions: a crash must not leave a window in one partition

@@ -52,6 +52,13 @@ class TopicRange:
         if any(one != named[0] for one in named):
             raise BadSettings("--from and --to name different partitions: give the same ones")
 
+    def precedes(self, record: Placed) -> bool:
+        """Return whether a record is before the range, in one of its partitions."""
+        if self.start is None:
+            return False
+        named = not isinstance(self.start, dict) or record.partition in self.start
+        return named and _is_before(record, self.start)
+
     def holds(self, record: Placed) -> bool:
         """Return whether a record of the topic is in the range."""
         for position in (self.start, self.end):
@@ -69,16 +76,27 @@ def _is_before(record: Placed, position: datetime | dict[int, int]) -> bool:
 
 @contextmanager
 def read_range(
-    settings: KafkaSettings, part: TopicRange, stop: Stop | None = None
+    settings: KafkaSettings,
+    part: TopicRange,
+    stop: Stop | None = None,
+    *,
+    from_beginning: bool = False,
 ) -> Iterator[Iterator[Record]]:
     """Give the records of the range that the topic holds now, until `stop`.
+
+    Args:
+        from_beginning: also give the records before the range, in its partitions.
 
     Raises:
         TopicMissing, OffsetGone, BrokerUnavailable, BadSettings: see `open_reader`.
     """
-    start: Start = "beginning" if part.start is None else part.start
+    start: Start = "beginning" if part.start is None or from_beginning else part.start
     with open_reader(settings, part.topic, start=start, until="end", stop=stop) as records:
-        yield filter(part.holds, records)
+        yield (
+            record
+            for record in records
+            if part.holds(record) or (from_beginning and part.precedes(record))
+        )
 
 
 def parse_position(option: str, text: str | None, n_partitions: int) -> Position:

@@ -66,6 +66,20 @@ class Metrics:
             ("evidence",),
             registry=registry,
         )
+        self.memory_use = Counter(
+            "stream_icd_memory",
+            "Results published, by what memory of earlier windows contributed.",
+            ("memory",),
+            registry=registry,
+        )
+        self._memory_bytes = Gauge(
+            "stream_icd_memory_bytes", "Memory of graphs in RAM, encoded.", registry=registry
+        )
+        self._memory_restored = Gauge(
+            "stream_icd_memory_restored_graphs",
+            "Graphs whose memory was read from the memory topic since the start.",
+            registry=registry,
+        )
         self.stage_seconds = Histogram(
             "stream_icd_stage_seconds",
             "Seconds in each stage of a snapshot; publish: of a batch, with its commit.",
@@ -137,6 +151,11 @@ class Metrics:
         self._processes.set_function(count)
         self._processes_memory.set_function(resident_bytes)
 
+    def memory(self, n_bytes: Callable[[], int], n_restored: Callable[[], int]) -> None:
+        """Set the functions that return the memory in RAM, and how many graphs were restored."""
+        self._memory_bytes.set_function(n_bytes)
+        self._memory_restored.set_function(n_restored)
+
     def in_hand(self, jobs: Callable[[], Sequence[InHand]]) -> None:
         """Set the function that returns the jobs being processed."""
         self.health.in_hand = jobs
@@ -197,8 +216,10 @@ class Loop(Watcher):
         for letter in dead:
             self._metrics.dead_letters.labels(self._topic, letter.stage, letter.exception).inc()
         for one in batch.outgoing:
-            if evidence := _evidence(one):
+            if evidence := _said(one, "icd_evidence"):
                 self._metrics.evidence.labels(evidence).inc()
+            if memory := _said(one, "icd_memory"):
+                self._metrics.memory_use.labels(memory).inc()
             for stage, seconds in _stage_seconds(one).items():
                 self._metrics.stage_seconds.labels(stage).observe(seconds)
         self._metrics.stage_seconds.labels(PUBLISH).observe(batch.publish_seconds)
@@ -232,11 +253,11 @@ def _dead_letter(one: OutgoingRecord) -> _DeadLetter | None:
     )
 
 
-def _evidence(one: OutgoingRecord) -> str | None:
-    """Return the evidence of a result; that of a dead letter is not trusted."""
+def _said(one: OutgoingRecord, header: str) -> str | None:
+    """Return a header of a result; those of a dead letter are not trusted."""
     if is_dead_letter_topic(one.topic):
         return None
-    said = dict(one.headers).get("icd_evidence")
+    said = dict(one.headers).get(header)
     return None if said is None else said.decode()
 
 

@@ -92,6 +92,14 @@ MaxDeadLetters = Annotated[
     ),
 ]
 
+Memory = Annotated[
+    Literal["auto", "off"],
+    typer.Option(
+        help="auto: detect each window with the memory of the graph's last one, with --method bp "
+        "and a model whose `stay` is above 0; off: detect each window alone."
+    ),
+]
+
 Rate = Annotated[
     float | None,
     typer.Option(

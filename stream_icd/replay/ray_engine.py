@@ -13,6 +13,7 @@ from typing import Any
 from stream_icd.errors import Overloaded
 from stream_icd.execution.engines import IN_HAND, in_order
 from stream_icd.execution.processes import ATTEMPTS
+from stream_icd.execution.relay import Baton, First, LocalRelay, nothing
 from stream_icd.extras import needs_extra
 from stream_icd.replay.redetect import Job, Outcome, Redetection
 
@@ -38,35 +39,97 @@ class RayActors:
     workers: int
     address: str | None = None
 
-    def __call__(self, jobs: Iterable[Job]) -> Iterator[tuple[Job, Outcome]]:
+    def __call__(
+        self, jobs: Iterable[Job], first: First = nothing, /
+    ) -> Iterator[tuple[Job, Outcome]]:
         with _connected(self.address, self.workers) as ray:
             detector, model = ray.remote(_Detector), ray.put(self.redetection)
             actor = detector.options(num_cpus=1, max_restarts=-1, max_task_retries=ATTEMPTS - 2)
             actors = cycle([actor.remote(model) for _ in range(self.workers)])
             # Needs no free core: the other actors use all cores.
             alone = partial(detector.options(num_cpus=0).remote, model)
+            chains = _Chains(actors, self.redetection, first)
             yield from in_order(
                 jobs,
-                lambda job: (job, next(actors).detect.remote(job)),
-                lambda given: self._outcome(ray, alone, *given),
+                lambda some: [chains.begin(job) for job in some],
+                lambda begun: self._outcome(ray, alone, begun),
                 self.workers * IN_HAND,
             )
 
-    def _outcome(self, ray: Any, alone: Callable[[], Any], job: Job, reference: Any) -> Any:
+    def _outcome(self, ray: Any, alone: Callable[[], Any], begun: _Begun) -> Any:
         died = (ray.exceptions.RayActorError, ray.exceptions.OutOfMemoryError)
-        with suppress(*died):
-            return ray.get(reference)
+        if not begun.took_from_a_dead_actor:
+            with suppress(*died):
+                outcome = ray.get(begun.outcome)
+                begun.before = None  # it is needed no longer
+                return outcome
         # When an actor dies, all its windows fail, whichever caused it: the last attempt is in an
         # actor that has no other window.
         actor = alone()
         try:
-            return ray.get(actor.detect.remote(job))
+            outcome, memory = ray.get(actor.detect.remote(begun.job, begun.memory_before))
         except died as error:
             raise Overloaded(
-                f"{self.redetection.name(job)}: {ATTEMPTS} actors died while they worked on it, "
-                "as they do when memory runs out: give more memory, or fewer than "
+                f"{self.redetection.name(begun.job)}: {ATTEMPTS} actors died while they worked on "
+                "it, as they do when memory runs out: give more memory, or fewer than "
                 f"{self.workers} workers. Completed work is kept"
             ) from error
+        begun.before, begun.memory = None, memory
+        return outcome
+
+
+@dataclass(slots=True, eq=False)
+class _Begun:
+    """A job that was given to an actor.
+
+    Attributes:
+        before: the job before it in its chain.
+        took: the memory that the actor was given: a value, or a reference to a future one.
+        outcome: a reference to its outcome.
+        memory: the memory after it: a reference, or a value if the job was done again.
+    """
+
+    job: Job
+    before: _Begun | None
+    took: Any
+    outcome: Any
+    memory: Any
+
+    @property
+    def memory_before(self) -> Any:
+        return self.took if self.before is None else self.before.memory
+
+    @property
+    def took_from_a_dead_actor(self) -> bool:
+        return self.took is not self.memory_before
+
+
+class _Chains:
+    """Gives jobs to actors: those of one graph to the same actor, each with the memory before."""
+
+    def __init__(self, actors: Iterator[Any], redetection: Redetection, first: First) -> None:
+        self._actors = actors
+        self._redetection = redetection
+        self._first = first
+        self._actor_of: dict[str, Any] = {}
+        self._last: dict[str, _Begun] = {}
+
+    def begin(self, job: Job) -> _Begun:
+        """Give a job to an actor."""
+        chain = self._redetection.chain(job)
+        if chain is None:
+            return self._begun(job, next(self._actors), None, None)
+        if chain not in self._actor_of:
+            self._actor_of[chain] = next(self._actors)
+        before = self._last.get(chain)
+        took = self._first(chain) if before is None else before.memory
+        begun = self._begun(job, self._actor_of[chain], before, took)
+        self._last[chain] = begun
+        return begun
+
+    def _begun(self, job: Job, actor: Any, before: _Begun | None, took: Any) -> _Begun:
+        outcome, memory = actor.detect.options(num_returns=2).remote(job, took)
+        return _Begun(job, before, took, outcome, memory)
 
 
 class _Detector:
@@ -75,9 +138,12 @@ class _Detector:
     def __init__(self, redetection: Redetection) -> None:
         self._redetection = redetection
 
-    def detect(self, job: Job) -> Any:
-        """Return the outcome of a job."""
-        return self._redetection(job)
+    def detect(self, job: Job, memory: Baton) -> tuple[Any, Baton]:
+        """Return the outcome of a job, and the memory after it."""
+        if self._redetection.chain(job) is None:
+            return self._redetection(job), None
+        relay = LocalRelay(memory)
+        return self._redetection(job, relay), relay.baton
 
 
 @contextmanager

@@ -12,6 +12,7 @@ from typing import Protocol
 from stream_icd.communities import revision_of
 from stream_icd.errors import BadInput, BadSnapshot
 from stream_icd.execution.budget import Allowance, sent_bytes
+from stream_icd.execution.relay import Relay
 from stream_icd.history.archive import read_snapshot
 from stream_icd.history.parquet import ArchivedWindow
 from stream_icd.kafka.record import Record
@@ -25,8 +26,14 @@ from stream_icd.wire.boundary import refusing
 from stream_icd.wire.cloudevents import EventHeaders, graph_of
 from stream_icd.wire.limits import DEFAULT_LIMITS, Limits
 from stream_icd.wire.message import Headers, Message
-from stream_icd.wire.snapshots import SNAPSHOT_TYPE, decode_snapshot
-from stream_icd.workers.detect import DetectSettings, detected, result_version, warm_up
+from stream_icd.wire.snapshots import SNAPSHOT_TYPE, decode_snapshot, is_unordered
+from stream_icd.workers.detect import (
+    DetectSettings,
+    detected,
+    has_memory,
+    result_version,
+    warm_up,
+)
 
 VARYING = ("icd_detected_at", "icd_ms_", "icd_snapshot_place")
 """Headers of a result about when, how fast and from where it was computed, not its content."""
@@ -57,6 +64,11 @@ class Job(Protocol):
         """Headers of the snapshot's message."""
         ...
 
+    @property
+    def for_memory(self) -> bool:
+        """Whether it is detected only because later windows need the memory of it."""
+        ...
+
     def snapshot(self) -> Snapshot:
         """Fetch the snapshot; called in the process that detects it.
 
@@ -73,6 +85,7 @@ class ArchivedJob:
     uri: str
     noted: ArchivedWindow
     limits: Limits = DEFAULT_LIMITS
+    for_memory: bool = False
 
     @property
     def graph(self) -> str:
@@ -113,6 +126,7 @@ class RecordJob:
     window_end: datetime
     record: Record
     reader: MessageReader
+    for_memory: bool = False
 
     @property
     def sent_bytes(self) -> int:
@@ -129,7 +143,7 @@ class RecordJob:
         return self.reader.decoded(self.record, decode_snapshot)
 
 
-def record_job(record: Record, reader: MessageReader) -> RecordJob:
+def record_job(record: Record, reader: MessageReader, *, for_memory: bool = False) -> RecordJob:
     """Return a record of the snapshots topic as a job; only its headers are read.
 
     Raises:
@@ -144,6 +158,7 @@ def record_job(record: Record, reader: MessageReader) -> RecordJob:
             window_end=fields.window().end,
             record=record,
             reader=reader,
+            for_memory=for_memory,
         )
 
 
@@ -154,7 +169,7 @@ Outcome = Message | Refused
 class Redetection:
     """A model and its settings. Called with a job, it returns the communities as a message.
 
-    The same model, settings and snapshot give the same communities in any process.
+    The same model, settings, snapshot and memory give the same communities in any process.
     """
 
     model: VersionedModel
@@ -176,11 +191,21 @@ class Redetection:
         with suppress(BadInput, ValueError):  # detection refuses it
             given = int(headers["icd_k"]) if "icd_k" in headers else given
             content = content or job.snapshot().content
-        return revision_of(content, given, self.settings.seed)
+        return revision_of(content, given, self.settings.seed, self.chain(job) is not None)
 
-    def __call__(self, job: Job) -> Outcome:
-        """Return the communities of the job's snapshot, or why there are none."""
-        outcome = detected(job.snapshot, self.model, self.settings)
+    def chain(self, job: Job) -> str | None:
+        """Return the graph, whose windows need each other's memory; None without memory."""
+        if not has_memory(self.model, self.settings) or is_unordered(job.headers):
+            return None
+        return job.graph
+
+    def __call__(self, job: Job, relay: Relay | None = None) -> Outcome:
+        """Return the communities of the job's snapshot, or why there are none.
+
+        Args:
+            relay: gives the memory before the snapshot; None: detect without memory.
+        """
+        outcome = detected(job.snapshot, self.model, self.settings, relay=relay)
         return outcome if isinstance(outcome, Refused) else outcome.message
 
     def name(self, job: Job) -> str:

@@ -10,11 +10,13 @@ from datetime import datetime
 import structlog
 
 from stream_icd.execution.engines import Engine
+from stream_icd.execution.relay import First, nothing
 from stream_icd.messages.outcome import Refused
 from stream_icd.replay.pacing import Tempo, paced
 from stream_icd.replay.redetect import Job, Outcome, Redetection
 from stream_icd.replay.results import Kept, Name, Results
 from stream_icd.sources.source import Stop
+from stream_icd.workers.detect import has_memory
 
 
 @dataclass(slots=True)
@@ -25,6 +27,8 @@ class Plan:
         kept: the results that already exist.
         revision: returns the revision that the result of a job will have.
         newest: the newest revision of each snapshot's result; older ones are not detected.
+        earlier: the same of snapshots that are detected for their memory only.
+        remembers: whether a window needs the memory of the one before.
         graphs: the number of snapshots to detect, by graph.
         already: how many results already exist, and are skipped.
         first, last: earliest and latest window end of the snapshots to detect.
@@ -32,7 +36,9 @@ class Plan:
 
     kept: set[Kept]
     revision: Callable[[Job], str]
+    remembers: bool = False
     newest: dict[Name, str] = field(default_factory=dict)
+    earlier: dict[Name, str] = field(default_factory=dict)
     graphs: Counter[str] = field(default_factory=Counter)
     already: int = 0
     first: datetime | None = None
@@ -44,14 +50,27 @@ class Plan:
         return self.graphs.total()
 
     def wanted(self, jobs: Iterable[Job]) -> Iterator[Job]:
-        """Yield the jobs to run, each once: the newest revisions without a result."""
+        """Yield the jobs to run, each once: the newest revisions without a result.
+
+        With memory, also the windows before them; `publishes` tells the two apart.
+        """
         seen: set[Name] = set()
+        left = self.graphs.copy()
         for job in jobs:
             name, revision = (job.graph, job.snapshot_id), self.revision(job)
-            is_newest = self.newest.get(name) == revision
-            if is_newest and name not in seen and (*name, revision) not in self.kept:
-                seen.add(name)
+            if self.newest.get(name, self.earlier.get(name)) != revision or name in seen:
+                continue
+            seen.add(name)
+            if self.publishes(job):
+                left[job.graph] -= 1
                 yield job
+            elif self.remembers and left[job.graph]:
+                yield job
+
+    def publishes(self, job: Job) -> bool:
+        """Return whether the result of a job is to be stored."""
+        kept = (job.graph, job.snapshot_id, self.revision(job)) in self.kept
+        return not (job.for_memory or kept)
 
     def seconds(self, tempo: Tempo) -> float:
         """Return the minimum duration at this tempo."""
@@ -65,9 +84,13 @@ def make_plan(jobs: Iterable[Job], results: Results, redetection: Redetection) -
 
     If a snapshot occurs more than once, the last one is the newest.
     """
-    plan, ends = Plan(results.kept(redetection.version), redetection.revision), {}
+    remembers = has_memory(redetection.model, redetection.settings)
+    plan, ends = Plan(results.kept(redetection.version), redetection.revision, remembers), {}
     for job in jobs:
         name = job.graph, job.snapshot_id
+        if job.for_memory:
+            plan.earlier[name] = plan.revision(job)
+            continue
         plan.newest[name] = plan.revision(job)
         ends[name] = job.window_end
     to_detect = [name for name in ends if (*name, plan.newest[name]) not in plan.kept]
@@ -95,12 +118,15 @@ def replay(
     monotonic: Callable[[], float],
     stop: Stop,
     on_outcome: Callable[[Job], None] = lambda _: None,
+    first: First = nothing,
 ) -> Replayed:
     """Detect each snapshot without a result, and store the results, in the jobs' order.
 
-    If it is killed, stored results remain; the next replay detects the rest.
+    If it is killed, stored results remain; the next replay detects the rest. With memory, it
+    detects earlier snapshots again, since the rest needs the memory of them.
 
     Args:
+        first: returns the memory of a graph before its first job.
         stop: checked after each result.
         on_outcome: called after each job, for a progress bar.
 
@@ -108,12 +134,21 @@ def replay(
         BrokerError, StoreError, HistoryDamaged: see these classes; stored results remain.
     """
     counts = Counter[bool]()
-    outcomes = engine(plan.wanted(jobs))
-    due = paced(outcomes, lambda pair: pair[0].window_end, tempo, monotonic, stop.wait)
+    outcomes = engine(plan.wanted(jobs), first)
+    due = paced(
+        outcomes,
+        lambda pair: pair[0].window_end,
+        tempo,
+        monotonic,
+        stop.wait,
+        at_once=lambda pair: not plan.publishes(pair[0]),
+    )
     with results.writing() as keep:
         for job, outcome in due:
             if stop.is_set():
                 break
+            if not plan.publishes(job):
+                continue
             refused = isinstance(outcome, Refused)
             if isinstance(outcome, Refused):
                 log = structlog.get_logger().bind(graph=job.graph, snapshot=job.snapshot_id)

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from stream_icd.communities import STAGES, Communities, EvidenceStrength, Labels
+from stream_icd.communities import STAGES, Communities, EvidenceStrength, Labels, MemoryUse
 from stream_icd.errors import BadCommunities, BadInput
 from stream_icd.snapshot import is_id_type
 from stream_icd.wire.arrow_stream import read_table, write_table
@@ -93,6 +93,7 @@ def decode_communities(
             bits_saved=_read_bits_saved(fields),
             community_ids=stable_ids(metadata),
             replaced=_read_replaced(metadata),
+            memory=_read_memory_use(fields),
         )
         if communities.n_communities != fields.count("icd_k"):
             raise BadCommunities(
@@ -103,11 +104,12 @@ def decode_communities(
 
 
 def _made_from(communities: Communities) -> dict[str, str]:
-    """Return the headers for K, seed and other inputs of the result, if they are known."""
+    """Return the headers for K, seed, memory and other inputs of the result, if they are known."""
     known = {
         "icd_content": communities.content or None,
         "icd_k_given": communities.k_given,
         "icd_seed": communities.seed,
+        "icd_memory": communities.memory,
     }
     return {name: str(value) for name, value in known.items() if value is not None}
 
@@ -123,13 +125,19 @@ def _evidence(communities: Communities) -> dict[str, str]:
 
 
 def _read_evidence(fields: EventHeaders) -> EvidenceStrength | None:
-    text = fields.optional("icd_evidence")
-    if text is None:
-        return None
-    if text not in get_args(EvidenceStrength):
-        words = ", ".join(get_args(EvidenceStrength))
-        raise BadCommunities(f"header icd_evidence is {text!r:.80}; expected one of {words}")
-    return cast(EvidenceStrength, text)
+    words = get_args(EvidenceStrength)
+    return cast(EvidenceStrength | None, _one_of(fields, "icd_evidence", words))
+
+
+def _read_memory_use(fields: EventHeaders) -> MemoryUse | None:
+    return cast(MemoryUse | None, _one_of(fields, "icd_memory", get_args(MemoryUse)))
+
+
+def _one_of(fields: EventHeaders, name: str, words: tuple[str, ...]) -> str | None:
+    text = fields.optional(name)
+    if text is not None and text not in words:
+        raise BadCommunities(f"header {name} is {text!r:.80}; expected one of {', '.join(words)}")
+    return text
 
 
 def _read_bits_saved(fields: EventHeaders) -> float | None:

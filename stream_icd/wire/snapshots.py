@@ -15,13 +15,20 @@ from stream_icd.wire.message import Headers, Message
 
 SNAPSHOT_TYPE = "stream_icd.snapshot.v1"
 COLUMNS = {"src": True, "dst": True, "weight": False}
+UNORDERED = "icd_unordered"
 
 
-def encode_snapshot(snapshot: Snapshot) -> Message:
-    """Encode the snapshot as a message; the same snapshot gives the same bytes."""
+def encode_snapshot(snapshot: Snapshot, *, unordered: bool = False) -> Message:
+    """Encode the snapshot as a message; the same snapshot gives the same bytes.
+
+    Args:
+        unordered: the graph's snapshots are spread over partitions.
+    """
     extra = {**window_headers(snapshot.window), "icd_content": snapshot.content}
     if snapshot.n_communities is not None:
         extra["icd_k"] = str(snapshot.n_communities)
+    if unordered:
+        extra[UNORDERED] = "true"
     return Message(
         key=snapshot.graph.encode(),
         value=write_table(_edge_table(snapshot)),
@@ -33,6 +40,14 @@ def encode_snapshot(snapshot: Snapshot) -> Message:
             extra=extra,
         ),
     )
+
+
+def is_unordered(headers: Headers) -> bool:
+    """Whether a message says that the graph's snapshots are spread over partitions.
+
+    Then the order in which they are read says nothing, and each is detected without memory.
+    """
+    return dict(headers).get(UNORDERED) == b"true"
 
 
 def decode_snapshot(

@@ -9,7 +9,7 @@ from stream_icd.errors import BadInput
 from stream_icd.history.archive import Archive
 from stream_icd.history.layout import Kind
 from stream_icd.kafka.record import Record
-from stream_icd.kafka.topics import COMMUNITIES, LABELS, SNAPSHOTS
+from stream_icd.kafka.topics import COMMUNITIES, LABELS, MEMORY, SNAPSHOTS
 from stream_icd.messages.outcome import Outcome, Processed, Refused
 from stream_icd.messages.reader import MessageReader
 from stream_icd.wire.communities import (
@@ -20,12 +20,14 @@ from stream_icd.wire.communities import (
 )
 from stream_icd.wire.message import Message
 from stream_icd.wire.snapshots import decode_snapshot, encode_snapshot
+from stream_icd.wire.states import archived_state, decode_state
 from stream_icd.workers.step import Step
 
 TOPICS: dict[Kind, str] = {
     "snapshots": SNAPSHOTS,
     "labels": LABELS,
     "communities": COMMUNITIES,
+    "memory": MEMORY,
 }
 """The decoder of each kind of message."""
 
@@ -35,6 +37,7 @@ _CODECS: dict[Kind, tuple[Callable[..., Any], Callable[[Any], Message]]] = {
     "snapshots": (decode_snapshot, encode_snapshot),
     "labels": (decode_labels, encode_labels),
     "communities": (decode_communities, encode_communities),
+    "memory": (decode_state, archived_state),
 }
 
 

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
 from time import perf_counter
+from typing import Literal
 
 import structlog
 
 from stream_icd.bp.evidence import evidence_for
 from stream_icd.communities import Communities, revision_of
-from stream_icd.detection import Method, detect
+from stream_icd.detection import Method, cluster_ms, detect
 from stream_icd.errors import BadInput, BadSettings
 from stream_icd.execution.budget import Allowance, Budget, sent_bytes
-from stream_icd.execution.engines import Engine
+from stream_icd.execution.engines import Engine, InProcess
+from stream_icd.execution.relay import LocalRelay, Relay
 from stream_icd.kafka.record import Record
-from stream_icd.kafka.topics import COMMUNITIES
+from stream_icd.kafka.topics import COMMUNITIES, MEMORY
 from stream_icd.messages.clock import utc_now
 from stream_icd.messages.outcome import Outcome, Processed, Refused
 from stream_icd.messages.outgoing import outgoing
@@ -29,9 +31,11 @@ from stream_icd.registry.shipped import VersionedModel
 from stream_icd.snapshot import Snapshot
 from stream_icd.wire.communities import encode_communities
 from stream_icd.wire.message import Message
-from stream_icd.wire.snapshots import decode_snapshot
+from stream_icd.wire.snapshots import decode_snapshot, is_unordered
 from stream_icd.workers.fit_check import FitCheck
+from stream_icd.workers.memories import Memories
 from stream_icd.workers.record_log import about, described
+from stream_icd.workers.remembering import Remembering
 from stream_icd.workers.step import Step
 from stream_icd.workers.warm_up import first_messages
 
@@ -42,6 +46,10 @@ class DetectSettings:
 
     Attributes:
         topic: where communities are published.
+        memory: auto: detect each window with the memory of the graph's last one, if the method is
+            bp and the model's `stay` is above 0; off: detect each alone.
+        memory_topic: where memory is published, with the communities.
+        group: the consumer group, which the memory belongs to.
         n_communities: K for snapshots without their own K; None: estimate it.
         method: bp (the default), or icd, the paper's: encode, then K-means.
         threads: cores that one snapshot may use in icd; bp uses one.
@@ -51,6 +59,9 @@ class DetectSettings:
     """
 
     topic: str = COMMUNITIES
+    memory: Literal["auto", "off"] = "off"
+    memory_topic: str = MEMORY
+    group: str = ""
     n_communities: int | None = None
     method: Method = "bp"
     threads: int = 2
@@ -81,12 +92,14 @@ class Detected:
         n_communities: number of communities.
         milliseconds: duration of each stage.
         k_too_large: the requested number of communities, if the snapshot has fewer nodes.
+        state: the memory after the snapshot; None if it changed nothing.
     """
 
     message: Message
     n_communities: int
     milliseconds: dict[str, float]
     k_too_large: int | None = None
+    state: Message | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,13 +119,23 @@ class RecordDetection:
         """The model version that results are published under."""
         return result_version(self.model, self.settings)
 
-    def __call__(self, record: Record) -> Outcome:
+    def __call__(self, record: Record, relay: Relay | None = None) -> Outcome:
         """Return the outcome of the record; log lines meanwhile name the record."""
         with about(record, model=self.version):
-            return self.outcome(record)
+            return self.outcome(record, relay)
 
-    def outcome(self, record: Record) -> Outcome:
-        """Return the communities of the record's snapshot, or why there are none."""
+    def chain(self, record: Record) -> str | None:
+        """Return the graph, whose windows need each other's memory; None without memory."""
+        if not has_memory(self.model, self.settings) or is_unordered(record.headers):
+            return None
+        return (record.key or b"").decode(errors="replace")
+
+    def outcome(self, record: Record, relay: Relay | None = None) -> Outcome:
+        """Return the communities of the record's snapshot, or why there are none.
+
+        Args:
+            relay: gives the memory before the snapshot; None: detect without memory.
+        """
         found = detected(
             lambda: _decoded(record, self.settings),
             self.model,
@@ -120,13 +143,17 @@ class RecordDetection:
             self.clock,
             place=f"{record.partition}@{record.offset}",
             fit_check=self.fit_check,
+            relay=relay,
         )
         if isinstance(found, Refused):
             return found
+        published = [outgoing(self.settings.topic, found.message)]
+        if found.state is not None:
+            published.append(outgoing(self.settings.memory_topic, found.state))
         facts: dict[str, object] = {"communities": found.n_communities, "ms": found.milliseconds}
         if found.k_too_large is not None:
             facts[TOO_LARGE] = found.k_too_large
-        return Processed("detected", facts, (outgoing(self.settings.topic, found.message),))
+        return Processed("detected", facts, tuple(published))
 
     def name(self, record: Record) -> str:
         """Return the record's name for error messages."""
@@ -152,35 +179,46 @@ def detected(
     clock: Callable[[], datetime] = utc_now,
     place: str = "",
     fit_check: FitCheck | None = None,
+    relay: Relay | None = None,
 ) -> Detected | Refused:
     """Fetch a snapshot (timed as decoding) and find its communities.
 
     Args:
         place: `PARTITION@OFFSET` of the snapshot, if it was read from a topic.
         fit_check: warns if the model does not fit the graph; None: no check.
+        relay: gives the memory before the snapshot; None: detect without memory.
     """
+    memory = None if relay is None else Remembering(relay, clock, settings.reader.limits)
     stage = "decode"
     try:
         started = perf_counter()
         fetched = snapshot()
         seconds = perf_counter() - started
         stage = "detect"
-        found = detect_snapshot(fetched, model, settings, clock, fit_check)
+        found = detect_snapshot(fetched, model, settings, clock, fit_check, memory)
     except BadInput as error:
         return Refused(stage, error)
     times = {**found.milliseconds, "decode": found.milliseconds["decode"] + 1000 * seconds}
-    message = encode_communities(replace(found, milliseconds=times, snapshot_place=place))
+    found = replace(found, milliseconds=times, snapshot_place=place)
     too_large = found.k_given if (found.k_given or 0) > found.n_nodes else None
-    return Detected(message, found.n_communities, times, too_large)
+    return Detected(
+        encode_communities(found),
+        found.n_communities,
+        times,
+        too_large,
+        None if memory is None else memory.state(settings.group, found),
+    )
 
 
 def warm_up(model: VersionedModel, settings: DetectSettings) -> None:
     """Detect small snapshots, so that all code compiled at first use is compiled now."""
+    relay = LocalRelay() if has_memory(model, settings) else None
     for message in first_messages():
         outcome = detected(
             partial(decode_snapshot, message.key, message.value, message.headers),
             model,
             replace(settings, n_communities=None),
+            relay=relay,
         )
         if isinstance(outcome, Refused):
             raise outcome.error
@@ -198,6 +236,7 @@ class Detector(Step):
         model: the current model.
         engine: detects several snapshots in parallel, with the model that the engine was opened
             with; None: detect sequentially in this process, without resource limits.
+        memories: the memory of each graph; None: detect each snapshot alone.
     """
 
     def __init__(
@@ -205,13 +244,15 @@ class Detector(Step):
         model: ModelHandle,
         settings: DetectSettings,
         engine: Engine[Record, Outcome] | None = None,
+        memories: Memories | None = None,
     ) -> None:
         self._model = model
-        self._settings = settings
+        self._settings = settings if memories is not None else replace(settings, memory="off")
         self._engine = engine
+        self._memories = memories
         self._small_graphs: set[bytes | None] = set()
         self._fit_check = FitCheck()
-        self._detection = RecordDetection(model(), settings, fit_check=self._fit_check)
+        self._detection = RecordDetection(model(), self._settings, fit_check=self._fit_check)
         self.ahead = engine is not None
 
     @property
@@ -219,8 +260,15 @@ class Detector(Step):
         """The model version that results are published under."""
         return {"model": self._detection.version}
 
-    def begin(self, records: Sequence[Record]) -> None:  # noqa: ARG002
-        """Take the current model."""
+    def assigned(self, partitions: Collection[int]) -> None:
+        """Read the memory of the graphs in these partitions, before it is needed."""
+        if self._memories is not None:
+            self._memories.assigned(partitions)
+
+    def begin(self, records: Sequence[Record]) -> None:
+        """Make the memory of all graphs available, and take the current model."""
+        if self._memories is not None:
+            self._memories.begin(records)
         self._detection = RecordDetection(self._model(), self._settings, fit_check=self._fit_check)
 
     def process(self, record: Record) -> Outcome:
@@ -229,10 +277,22 @@ class Detector(Step):
 
     def work(self, records: Sequence[Record]) -> Iterator[tuple[Record, Outcome]]:
         """Yield each record and its outcome, in the same order."""
-        engine = super().work if self._engine is None else self._engine
-        for record, outcome in engine(records):
+        engine = InProcess(self._detection) if self._engine is None else self._engine
+        for record, outcome in engine(records, self._memory_of):
             self._warn_of_k(record, outcome)
+            self._remember(record, outcome)
             yield record, outcome
+
+    def _memory_of(self, graph: str) -> bytes | None:
+        return None if self._memories is None else self._memories.get(graph)
+
+    def _remember(self, record: Record, outcome: Outcome) -> None:
+        if self._memories is None or not isinstance(outcome, Processed):
+            return
+        for one in outcome.outgoing:
+            if one.topic == self._settings.memory_topic:
+                graph = (record.key or b"").decode(errors="replace")
+                self._memories.put(graph, record.partition, one.value or b"")
 
     def _warn_of_k(self, record: Record, outcome: Outcome) -> None:
         """Log once for each graph that it has fewer nodes than the requested communities."""
@@ -248,6 +308,11 @@ class Detector(Step):
                 )
 
 
+def has_memory(model: VersionedModel, settings: DetectSettings) -> bool:
+    """Return whether windows are detected with the memory of earlier ones."""
+    return settings.memory == "auto" and settings.method == "bp" and model.model.bp.stay > 0
+
+
 def result_version(model: VersionedModel, settings: DetectSettings) -> str:
     """Return the version that results are published under; it differs between the two methods."""
     return f"{model.version}-icd" if settings.method == "icd" else model.version
@@ -259,6 +324,7 @@ def detect_snapshot(
     settings: DetectSettings,
     clock: Callable[[], datetime] = utc_now,
     fit_check: FitCheck | None = None,
+    memory: Remembering | None = None,
 ) -> Communities:
     """Return the communities of one snapshot (paper, algorithm 4), with their quality.
 
@@ -267,39 +333,50 @@ def detect_snapshot(
 
     Args:
         fit_check: warns if the model does not fit the graph; None: no check.
+        memory: of earlier windows; None: detect without memory.
     """
     started = perf_counter()
     adjacency = snapshot.adjacency()
     prepared = perf_counter() - started
     k = snapshot.n_communities or settings.n_communities
-    detection = detect(
-        adjacency,
-        model.model,
-        None if k is None else min(k, snapshot.n_nodes),
-        method=settings.method,
-        seed=settings.seed,
-        threads=settings.threads,
-    )
+    at_most = None if k is None else min(k, snapshot.n_nodes)
+    ids, replaced, use = None, None, None
+    if memory is not None:
+        remembered, use = memory.detect(snapshot, adjacency, model.model, at_most, settings.seed)
+        labels, milliseconds = remembered.communities, cluster_ms(remembered.milliseconds)
+        ids, replaced = remembered.community_ids, remembered.replaced
+    else:
+        detection = detect(
+            adjacency,
+            model.model,
+            at_most,
+            method=settings.method,
+            seed=settings.seed,
+            threads=settings.threads,
+        )
+        labels, milliseconds = detection.communities, detection.milliseconds
     if fit_check is not None and settings.method == "bp":
-        found = detection.communities
-        fit_check.check(snapshot.graph, model, adjacency, found, k, settings.seed)
-    evidence = evidence_for(adjacency, detection.communities, settings.seed)
+        fit_check.check(snapshot.graph, model, adjacency, labels, k, settings.seed)
+    evidence = evidence_for(adjacency, labels, settings.seed)
     return Communities(
         graph=snapshot.graph,
         snapshot_id=snapshot.id,
         window=snapshot.window,
         nodes=snapshot.nodes,
-        labels=detection.communities,
+        labels=labels,
         n_edges=snapshot.n_edges,
         model=result_version(model, settings),
-        modularity=modularity(adjacency, detection.communities),
-        ncut=ncut(adjacency, detection.communities),
-        milliseconds={"decode": 1000 * prepared, **detection.milliseconds},
+        modularity=modularity(adjacency, labels),
+        ncut=ncut(adjacency, labels),
+        milliseconds={"decode": 1000 * prepared, **milliseconds},
         detected_at=clock(),
-        revision=revision_of(snapshot.content, k, settings.seed),
+        revision=revision_of(snapshot.content, k, settings.seed, memory is not None),
         content=snapshot.content,
         k_given=k,
         seed=settings.seed,
         evidence=evidence.strength,
         bits_saved=evidence.bits_saved,
+        community_ids=ids,
+        replaced=replaced,
+        memory=use,
     )

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from stream_icd.execution.engines import PoolAtWork
 from stream_icd.execution.processes import InHand
+from stream_icd.execution.relay import First, nothing
 from stream_icd.kafka.record import Record
 from stream_icd.kafka.stop import Stop
 from stream_icd.messages.outcome import Outcome, Refused
@@ -119,13 +120,15 @@ class ModelSwap:
         self._end(old)
         return now
 
-    def __call__(self, records: Iterable[Record]) -> Iterator[tuple[Record, Outcome | Refused]]:
+    def __call__(
+        self, records: Iterable[Record], first: First = nothing, /
+    ) -> Iterator[tuple[Record, Outcome | Refused]]:
         """Detect the records of the batch that was begun, with its model."""
         with self._lock:
             self._working = True
             pool = self._at_work().pool
         try:
-            yield from pool(records)
+            yield from pool(records, first)
         finally:
             with self._lock:
                 self._working, self._begun = False, None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 
 import structlog
@@ -21,7 +21,7 @@ from stream_icd.workers.step import Step
 class Runner:
     """Runs a step on the records of one topic.
 
-    Pass `handle`, `give_up`, `learn` and `done` to one `run_consumer`.
+    Pass `handle`, `give_up`, `learn`, `assigned` and `done` to one `run_consumer`.
 
     Args:
         step: processes each record.
@@ -79,6 +79,10 @@ class Runner:
         if self._claim_check is None:
             raise refused
         self._claim_check.learn(refused)
+
+    def assigned(self, partitions: Collection[int]) -> None:
+        """See `Step.assigned`."""
+        self.step.assigned(partitions)
 
     def done(self, batch: BatchDone) -> None:
         """The results of the batch are published, and its offsets are committed."""

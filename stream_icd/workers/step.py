@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from stream_icd.kafka.batch_done import BatchDone
 from stream_icd.kafka.record import Record
@@ -19,9 +19,10 @@ class Step(ABC):
 
     For each batch the runner calls `begin`, then `work`, and `done` once the results are published
     and the offsets committed. A batch that could not be committed gets no `done`, and is delivered
-    again after another `begin`. So a step with state keeps changes separate until `done`:
-    `stream_icd.workers.per_graph.PerGraph` does that for each graph. A step with a model gets it in
-    `begin`: the model may change between batches, never within one.
+    again after `assigned` and another `begin`. So a step with state keeps changes separate until
+    `done` (`stream_icd.workers.per_graph.PerGraph` does that for each graph), or reads its state
+    again after `assigned`. A step with a model gets it in `begin`: the model may change between
+    batches, never within one.
 
     Attributes:
         ahead: whether the next batch may begin before the `done` of this one.
@@ -33,6 +34,13 @@ class Step(ABC):
     def context(self) -> Mapping[str, str]:
         """Fields of each log line in addition to the record's, such as the model."""
         return {}
+
+    def assigned(self, partitions: Collection[int]) -> None:  # noqa: B027
+        """Called before the first batch with records of these partitions.
+
+        Another worker may have processed earlier records, or an earlier batch could not be
+        committed. So what the step knows of the graphs in these partitions may be wrong.
+        """
 
     def begin(self, records: Sequence[Record]) -> None:  # noqa: B027
         """Start a batch.

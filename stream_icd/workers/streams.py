@@ -63,6 +63,7 @@ def run_streams(
             stop,
             delivery=delivery,
             max_records=max_records,
+            on_assigned=stream.runner.assigned,
             on_done=stream.done,
             watcher=stream.watcher,
             ahead=stream.runner.step.ahead,

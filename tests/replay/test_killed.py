@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
+from stream_icd.execution.engines import InProcess
 from stream_icd.history.archive import Selection, read_message, windows
 from stream_icd.replay.redetect import ArchivedJob, Redetection, fingerprint
 from stream_icd.store import Store, open_store
@@ -45,9 +47,9 @@ def test_kill_9_of_a_replay(
     assert all(out.open(path).read() == content for path, content in before.items())
     assert len(results(out)) == N_SNAPSHOTS
     found = [read_message(out, noted) for noted in windows(out, Selection("communities"))]
-    expected = [
-        redetection(ArchivedJob(archive.uri, noted)) for noted in windows(archive, Selection())
-    ]
+    remembering = replace(redetection, settings=replace(redetection.settings, memory="auto"))
+    jobs = [ArchivedJob(archive.uri, noted) for noted in windows(archive, Selection())]
+    expected = [outcome for _, outcome in InProcess(remembering)(jobs)]
     assert list(map(fingerprint, found)) == [
         fingerprint(one) for one in expected if isinstance(one, Message)
     ]

@@ -54,7 +54,8 @@ LABELS = np.array([0, 0, 1], np.int32)
 SNAPSHOT = encode_snapshot(
     snapshot_from_pairs(
         [701, 701], [1239, 7018], graph="g", id="g/1", window=DAY, n_communities=2, source="s"
-    )
+    ),
+    unordered=True,
 )
 COMMUNITIES = encode_communities(
     Communities(
@@ -78,6 +79,7 @@ COMMUNITIES = encode_communities(
         bits_saved=1.5e-9,
         community_ids=np.array([4, 2]),
         replaced=np.array([[3, 4]]),
+        memory="continued",
     )
 )
 KNOWN = encode_labels(Labels("g", "g/1", DAY, NODES, LABELS, source="s"))

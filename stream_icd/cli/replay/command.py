@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 import typer
 
 from stream_icd.errors import BadSettings
-from stream_icd.programs.options import BootstrapServers, kafka_settings
+from stream_icd.programs.options import BootstrapServers, Memory, kafka_settings
 from stream_icd.programs.past import Fastest, First, Graph, Last, Rate, Speed, parse_time
 
 app = typer.Typer(no_args_is_help=True, help="Run detection again on past snapshots.")
@@ -97,6 +97,7 @@ def topic(
     graph: Graph = None,
     model: Model = "default",
     method: Method = "bp",
+    memory: Memory = "auto",
     k: K = None,
     seed: Seed = 0,
     into_live: IntoLive = False,
@@ -113,6 +114,8 @@ def topic(
     """Run detection again on snapshots that the topic still holds.
 
     Results go to --out-topic. After an interruption, run the same command again: it continues.
+    With memory, the snapshots before --from are detected too, since the later ones need the memory
+    of them; their results are not stored.
 
       stream-icd replay topic --from 2026-01-31 --out-topic again --dry-run
 
@@ -122,8 +125,8 @@ def topic(
         Options,
         communities_topic,
         no_snapshots,
+        past_of_topic,
         run_replay,
-        topic_jobs,
     )
     from stream_icd.kafka.topics import describe_topic
     from stream_icd.messages.topic_range import TopicRange, parse_position
@@ -141,6 +144,7 @@ def topic(
         workers,
         ray_address,
         parse_tempo(speed, rate, fastest=fastest),
+        memory,
     )
     settings = kafka_settings(bootstrap_servers)
     n = describe_topic(settings, source).partitions
@@ -148,7 +152,7 @@ def topic(
     part = TopicRange(source, start, end)
     run_replay(
         options,
-        topic_jobs(settings, part, graph),
+        past_of_topic(settings, part, graph),
         results_topic(settings, out_topic, into_live=into_live, partitions=n),
         communities_topic(settings) if compare else None,
         nothing=lambda: no_snapshots(part, graph),
@@ -171,6 +175,7 @@ def history(
     graph: Graph = None,
     model: Model = "default",
     method: Method = "bp",
+    memory: Memory = "auto",
     k: K = None,
     seed: Seed = 0,
     into_live: IntoLive = False,
@@ -188,13 +193,14 @@ def history(
 
     Results go to another archive or a topic. The same model, method and seed give the same
     communities as on the stream, bit for bit. After an interruption, run the same command again:
-    it continues.
+    it continues. With memory, a replay --from a time starts with the archived memory of the window
+    before; without one, it detects the windows before too, and does not store their results.
 
       stream-icd replay history history/ --out again/ --graph as733
 
       stream-icd replay history s3://bucket/history --out again/ --engine ray
     """
-    from stream_icd.cli.replay.run import Options, archived_jobs, run_replay
+    from stream_icd.cli.replay.run import Options, past_of_archive, run_replay
     from stream_icd.history.archive import Selection
     from stream_icd.history.nothing import nothing_selected
     from stream_icd.replay.pacing import parse_tempo
@@ -212,6 +218,7 @@ def history(
         workers,
         ray_address,
         parse_tempo(speed, rate, fastest=fastest),
+        memory,
     )
     store = open_store(uri)
     start, end = parse_time("--from", first), parse_time("--to", last)
@@ -223,7 +230,7 @@ def history(
     selection = Selection(graph=graph, start=start, end=end)
     run_replay(
         options,
-        archived_jobs(store, selection),
+        past_of_archive(store, selection),
         results,
         HistoryResults(store) if compare else None,
         nothing=lambda: nothing_selected(store, selection),

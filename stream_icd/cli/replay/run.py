@@ -7,6 +7,8 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from itertools import chain
+from typing import Literal
 
 import structlog
 import typer
@@ -18,7 +20,10 @@ from stream_icd.communities import Communities
 from stream_icd.detection import Method
 from stream_icd.errors import BadInput, BadSettings, ModelNotFound, StreamIcdError
 from stream_icd.execution.engines import Engine, InProcess, ProcessPool
+from stream_icd.execution.relay import First
+from stream_icd.execution.relay import nothing as nothing_before
 from stream_icd.history.archive import Selection, windows
+from stream_icd.history.parquet import ArchivedWindow
 from stream_icd.kafka.record import Record
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.stop import Stop
@@ -30,6 +35,7 @@ from stream_icd.printable import printable
 from stream_icd.programs.producer import INTERRUPTED, progress_bar
 from stream_icd.programs.signals import stop_on_signals
 from stream_icd.registry.shipped import VersionedModel, open_model
+from stream_icd.replay.archived_memory import ArchivedMemory, what_precedes
 from stream_icd.replay.compare import compare
 from stream_icd.replay.pacing import Tempo
 from stream_icd.replay.redetect import ArchivedJob, Job, Outcome, Redetection, record_job
@@ -37,10 +43,14 @@ from stream_icd.replay.replay import Plan, make_plan, replay
 from stream_icd.replay.results import Results, TopicResults
 from stream_icd.store import Store
 from stream_icd.wire.limits import Limits
-from stream_icd.workers.detect import DetectSettings
+from stream_icd.workers.detect import DetectSettings, has_memory
 
 Jobs = Callable[[Stop | None], AbstractContextManager[Iterable[Job]]]
 """Gives the jobs anew each time: once to say what there is, once to do it, until the stop."""
+
+
+Past = Callable[[Redetection], tuple[Jobs, First]]
+"""Gives the jobs of a redetection, and the memory of each graph before its first job."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,15 +65,54 @@ class Options:
     workers: int | None
     ray_address: str | None
     tempo: Tempo
+    memory: Literal["auto", "off"] = "off"
+
+    def detect_settings(self) -> DetectSettings:
+        """Settings of the detection."""
+        return DetectSettings(
+            memory=self.memory,
+            n_communities=self.k,
+            method=self.method,
+            seed=self.seed,
+            threads=1,
+        )
 
 
-def topic_jobs(settings: KafkaSettings, part: TopicRange, graph: str | None) -> Jobs:
-    """The snapshots in a part of a topic; what is no snapshot is logged and passed over."""
+def past_of_topic(settings: KafkaSettings, part: TopicRange, graph: str | None) -> Past:
+    """The snapshots in a part of a topic; with memory, after those before it."""
+
+    def past(redetection: Redetection) -> tuple[Jobs, First]:
+        remember = has_memory(redetection.model, redetection.settings)
+        return topic_jobs(settings, part, graph, remember=remember), nothing_before
+
+    return past
+
+
+def past_of_archive(store: Store, selection: Selection) -> Past:
+    """The snapshots of an archive; with memory, after what it holds of the time before."""
+
+    def past(redetection: Redetection) -> tuple[Jobs, First]:
+        if not has_memory(redetection.model, redetection.settings):
+            return archived_jobs(store, selection), nothing_before
+        memory = ArchivedMemory(store, what_precedes(store, selection, redetection.version))
+        return archived_jobs(store, selection, memory.windows), memory
+
+    return past
+
+
+def topic_jobs(
+    settings: KafkaSettings, part: TopicRange, graph: str | None, *, remember: bool = False
+) -> Jobs:
+    """The snapshots in a part of a topic; what is no snapshot is logged and passed over.
+
+    Args:
+        remember: also the snapshots before the part, which are detected for their memory.
+    """
     reader = MessageReader()
 
     @contextmanager
     def jobs(stop: Stop | None) -> Iterator[Iterable[Job]]:
-        with read_range(settings, part, stop) as records:
+        with read_range(settings, part, stop, from_beginning=remember) as records:
             yield (
                 job
                 for record in records
@@ -73,7 +122,7 @@ def topic_jobs(settings: KafkaSettings, part: TopicRange, graph: str | None) -> 
 
     def good(record: Record) -> Iterator[Job]:
         try:
-            yield record_job(record, reader)
+            yield record_job(record, reader, for_memory=not part.holds(record))
         except BadInput as error:
             structlog.get_logger().warning("no snapshot", place=record.place, reason=str(error))
 
@@ -87,13 +136,20 @@ def no_snapshots(part: TopicRange, graph: str | None) -> BadSettings:
     return BadSettings(f"{part.topic} holds {of} from {start} to {end}")
 
 
-def archived_jobs(store: Store, selection: Selection) -> Jobs:
-    """The snapshots of an archive."""
+def archived_jobs(
+    store: Store,
+    selection: Selection,
+    earlier: Callable[[], Iterable[ArchivedWindow]] = tuple,
+) -> Jobs:
+    """The snapshots of an archive, after the earlier ones that are detected for their memory."""
 
     @contextmanager
     def jobs(_: Stop | None) -> Iterator[Iterable[Job]]:
         limits = Limits()
-        yield (ArchivedJob(store.uri, noted, limits) for noted in windows(store, selection))
+        yield chain(
+            (ArchivedJob(store.uri, one, limits, for_memory=True) for one in earlier()),
+            (ArchivedJob(store.uri, noted, limits) for noted in windows(store, selection)),
+        )
 
     return jobs
 
@@ -105,7 +161,7 @@ def communities_topic(settings: KafkaSettings) -> TopicResults:
 
 def run_replay(
     options: Options,
-    jobs: Jobs,
+    past: Past,
     results: Results,
     before: Results | None,
     *,
@@ -115,6 +171,7 @@ def run_replay(
     """Replay, and show it.
 
     Args:
+        past: what to replay.
         before: what to compare with, if that is wanted.
         nothing: the error to raise if there is nothing to replay.
 
@@ -126,10 +183,8 @@ def run_replay(
     configure_logging()
     console = Console(stderr=True)
     name, model = open_version(options.model)
-    settings = DetectSettings(
-        n_communities=options.k, method=options.method, seed=options.seed, threads=1
-    )
-    redetection = Redetection(model, settings)
+    redetection = Redetection(model, options.detect_settings())
+    jobs, first = past(redetection)
     with jobs(None) as all_jobs:  # a signal ends the program here
         plan = make_plan(all_jobs, results, redetection)
     if not plan.newest:
@@ -138,7 +193,7 @@ def run_replay(
         console.print(printable(line), highlight=False, markup=False, soft_wrap=True)
     if dry_run:
         return
-    _detect(options, jobs, plan, engine_of(options, name, redetection), results)
+    _detect(options, jobs, plan, engine_of(options, name, redetection), results, first)
     if before is not None:
         _compare(plan, redetection.version, before, results)
 
@@ -178,7 +233,12 @@ def open_version(text: str) -> tuple[str, VersionedModel]:
 
 
 def _detect(
-    options: Options, jobs: Jobs, plan: Plan, engine: Engine[Job, Outcome], results: Results
+    options: Options,
+    jobs: Jobs,
+    plan: Plan,
+    engine: Engine[Job, Outcome],
+    results: Results,
+    first: First,
 ) -> None:
     stop = stop_on_signals()
     with progress_bar() as progress, jobs(stop) as all_jobs:
@@ -192,6 +252,7 @@ def _detect(
             time.monotonic,
             stop,
             on_outcome=lambda _: progress.advance(task),
+            first=first,
         )
     structlog.get_logger().info(
         "stopped" if stop.is_set() else "finished",

@@ -9,6 +9,7 @@ from stream_icd.errors import BadSettings
 from stream_icd.kafka.settings import MEBIBYTE
 
 DAY_MS = 24 * 3600 * 1000
+MINUTE_MS = 60 * 1000
 # A record's frame also holds batch and partition headers.
 FRAME_ROOM = MEBIBYTE
 # A dead letter is a record, perhaps framed by another program, together with the reason.
@@ -40,6 +41,8 @@ class TopicSpec:
     retention_ms: int | None = None
     max_message_bytes: int = 16 * MEBIBYTE + FRAME_ROOM
     cleanup_policy: str = "delete"
+    segment_bytes: int | None = None
+    min_compaction_lag_ms: int | None = None
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
@@ -57,8 +60,12 @@ class TopicSpec:
             "cleanup.policy": self.cleanup_policy,
             "max.message.bytes": str(self.max_message_bytes),
         }
-        if self.retention_ms is not None:
-            configs["retention.ms"] = str(self.retention_ms)
+        chosen = {
+            "retention.ms": self.retention_ms,
+            "segment.bytes": self.segment_bytes,
+            "min.compaction.lag.ms": self.min_compaction_lag_ms,
+        }
+        configs |= {name: str(value) for name, value in chosen.items() if value is not None}
         return configs
 
     def with_dead_letters(self) -> tuple[TopicSpec, TopicSpec]:

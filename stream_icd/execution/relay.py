@@ -1,0 +1,111 @@
+"""Jobs of one chain: each gets what the one before it hands on, such as the memory of a graph.
+
+Jobs of a chain may run in different processes, and may begin before the job before them has ended:
+only `take` waits for it.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Protocol
+
+Baton = bytes | None
+"""What is handed on; None at the start of a chain."""
+
+
+class Relay(Protocol):
+    """A job's connection to its chain."""
+
+    def take(self) -> Baton:
+        """Return what the job before handed on; wait for it if necessary."""
+        ...
+
+    def pass_on(self, baton: bytes) -> None:
+        """Hand something on; the next job of the chain can continue from now on.
+
+        A job that hands nothing on hands on what it could take.
+        """
+        ...
+
+
+@dataclass(slots=True)
+class LocalRelay:
+    """A relay within one process.
+
+    Attributes:
+        baton: what the job takes; after `pass_on`, what it handed on.
+    """
+
+    baton: Baton = None
+
+    def take(self) -> Baton:
+        """See `Relay`."""
+        return self.baton
+
+    def pass_on(self, baton: bytes) -> None:
+        """See `Relay`."""
+        self.baton = baton
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Link:
+    """The place of a job in its chain, in the process that distributes the jobs.
+
+    Attributes:
+        chain: name of the chain.
+        before: what the job before hands on.
+        after: what this job hands on.
+    """
+
+    chain: str
+    before: Future[Baton]
+    after: Future[Baton]
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether the job can run without waiting."""
+        return self.before.done()
+
+    def pass_on(self, baton: Baton) -> None:
+        """Hand something on; only the first call counts: a job that runs again repeats it."""
+        if not self.after.done():
+            self.after.set_result(baton)
+
+    def ended(self) -> None:
+        """The job has ended: unless it handed something on, the next one takes what it took."""
+        if not self.after.done():
+            self.before.add_done_callback(lambda before: self.pass_on(before.result()))
+
+
+class Chains:
+    """The links of jobs, in the order of the jobs.
+
+    Args:
+        first: returns what the first job of a chain takes.
+    """
+
+    def __init__(self, first: First) -> None:
+        self._first = first
+        self._last: dict[str, Future[Baton]] = {}
+
+    def link(self, chain: str) -> Link:
+        """Return the link of the chain's next job."""
+        before = self._last.get(chain)
+        if before is None:
+            before = Future()
+            before.set_result(self._first(chain))
+        link = Link(chain, before, Future())
+        self._last[chain] = link.after
+        return link
+
+
+class First(Protocol):
+    """Returns what the first job of a chain takes."""
+
+    def __call__(self, chain: str, /) -> Baton: ...
+
+
+def nothing(_chain: str) -> Baton:
+    """Start every chain with nothing."""
+    return None

@@ -1,0 +1,112 @@
+"""The memory of a detector after a window, as a message of the memory topic (docs/wire.md)."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+from stream_icd.errors import BadMemory
+from stream_icd.snapshot import Window
+from stream_icd.wire.boundary import refusing
+from stream_icd.wire.cloudevents import (
+    EventHeaders,
+    event_headers,
+    graph_of,
+    result_id,
+    revision_headers,
+    window_headers,
+)
+from stream_icd.wire.limits import DEFAULT_LIMITS, Limits
+from stream_icd.wire.message import Headers, Message
+
+STATE_TYPE = "stream_icd.memory.v1"
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What a group of detectors remembers of a graph after a window.
+
+    Attributes:
+        group: the consumer group; each has a memory of its own.
+        graph, snapshot_id, window, model, revision, snapshot_place: those of the result that was
+            published with it.
+        value: the memory itself, as `memory.encoding.encode_memory` writes it.
+    """
+
+    group: str
+    graph: str
+    snapshot_id: str
+    window: Window
+    model: str
+    revision: str
+    snapshot_place: str
+    value: bytes
+
+
+def state_key(group: str, graph: str) -> bytes:
+    """Return the key of the states of a graph: JSON of group and graph."""
+    return json.dumps([group, graph], ensure_ascii=False).encode()
+
+
+def read_state_key(key: bytes | None, limits: Limits = DEFAULT_LIMITS) -> tuple[str, str]:
+    """Return group and graph of a key.
+
+    Raises:
+        BadMemory: the key is not JSON of two texts.
+        LimitExceeded: the name of the graph is longer than `limits` allows.
+    """
+    with refusing(BadMemory, f"the key {key!r:.80} is not JSON of group and graph"):
+        group, graph = json.loads(key or b"")
+        return str(group), graph_of(str(graph).encode(), limits, BadMemory)
+
+
+def encode_state(state: State) -> Message:
+    """Encode a state as a message; the same state gives the same bytes."""
+    headers = event_headers(
+        type=STATE_TYPE,
+        source=f"stream_icd/models/{state.model}",
+        id=result_id(state.snapshot_id, state.model, state.revision),
+        time=state.window.end,
+        extra={
+            "icd_snapshot_id": state.snapshot_id,
+            **window_headers(state.window),
+            "icd_model": state.model,
+            **revision_headers(state.revision, state.snapshot_place),
+        },
+    )
+    return Message(state_key(state.group, state.graph), state.value, headers)
+
+
+def archived_state(state: State) -> Message:
+    """Return a state as the archive keeps it: by graph, whichever group it is of.
+
+    Groups with the same settings have the same states.
+    """
+    message = encode_state(state)
+    return Message(state.graph.encode(), message.value, message.headers)
+
+
+def decode_state(
+    key: bytes | None, value: bytes | None, headers: Headers, limits: Limits = DEFAULT_LIMITS
+) -> State:
+    """Decode a state; its value is not looked at.
+
+    Raises:
+        BadMemory: the message is not a state.
+        LimitExceeded: it is above `limits`.
+    """
+    with refusing(BadMemory, "the message cannot be read"):
+        fields = EventHeaders(headers, STATE_TYPE, limits, BadMemory)
+        group, graph = read_state_key(key, limits)
+        if not value:
+            raise BadMemory("the message has no value; an Arrow table of nodes was expected")
+        return State(
+            group=group,
+            graph=graph,
+            snapshot_id=fields.text("icd_snapshot_id"),
+            window=fields.window(),
+            model=fields.text("icd_model"),
+            revision=fields.optional("icd_revision") or "",
+            snapshot_place=fields.optional("icd_snapshot_place") or "",
+            value=value,
+        )

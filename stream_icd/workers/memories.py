@@ -1,0 +1,147 @@
+"""The memory of each graph that a detector works on."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TypeVar
+
+import structlog
+
+from stream_icd.errors import BrokerUnavailable, StoreUnreachable
+from stream_icd.kafka.record import Record
+from stream_icd.kafka.settings import KafkaSettings
+from stream_icd.kafka.topics import MEMORY, describe_topic
+from stream_icd.messages.reader import MessageReader
+from stream_icd.workers.memory_settings import MemorySettings
+from stream_icd.workers.memory_topic import MemoryTopic, place_of
+
+Result = TypeVar("Result")
+
+RETRY_S = 1.0
+
+
+def open_memories(
+    kafka: KafkaSettings, group: str, topic: str = MEMORY, reader: MessageReader | None = None
+) -> Memories:
+    """Return the memories of a group of detectors.
+
+    Raises:
+        TopicMissing: the memory topic does not exist.
+        BrokerUnavailable: no broker answers.
+    """
+    describe_topic(kafka, topic)
+    return Memories(MemoryTopic(kafka, group, topic, reader or MessageReader()))
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """The encoded memory of a graph; `batch` is the last batch with a window of the graph."""
+
+    value: bytes
+    partition: int
+    batch: int
+
+
+class Memories:
+    """The memory of each graph after its last window, encoded.
+
+    It is read from the memory topic when a partition is assigned, and kept in RAM up to a limit. A
+    graph above the limit is read again when it is needed.
+
+    Args:
+        pause: waits before a broker or a store that does not answer is asked again.
+    """
+
+    def __init__(
+        self,
+        topic: MemoryTopic,
+        settings: MemorySettings | None = None,
+        pause: Callable[[], object] = partial(time.sleep, RETRY_S),
+    ) -> None:
+        self._topic = topic
+        self._most_bytes = (settings or MemorySettings()).cache_bytes
+        self._pause = pause
+        self._kept: OrderedDict[str, _Kept] = OrderedDict()  # the longest unused first
+        self._unread: set[str] = set()  # graphs with a state in the topic, but not in RAM
+        self._new: set[int] = set()  # partitions whose states must be read
+        self._batch = 0
+        self.n_restored = 0
+
+    @property
+    def n_bytes(self) -> int:
+        """Encoded memory in RAM."""
+        return sum(len(one.value) for one in list(self._kept.values()))
+
+    def assigned(self, partitions: Collection[int]) -> None:
+        """Forget the graphs of these partitions, and read them again before they are needed."""
+        self._new.update(partitions)
+        for graph in [name for name, one in self._kept.items() if one.partition in partitions]:
+            del self._kept[graph]
+
+    def begin(self, records: Sequence[Record]) -> None:
+        """Make the memory of all graphs of a batch available.
+
+        Raises:
+            TopicMissing: the memory topic does not exist.
+        """
+        self._batch += 1
+        first = {record.partition: record.offset for record in reversed(records)}
+        graphs = {(record.key or b"").decode(errors="replace") for record in records}
+        if new := self._new & first.keys():
+            self._restore(first, lambda _, partition: partition in new, self._most_bytes)
+            self._new -= new
+        if missing := graphs & self._unread:
+            self._restore(first, lambda graph, _: graph in missing)
+        for graph in graphs & self._kept.keys():
+            kept = self._kept[graph]
+            self.put(graph, kept.partition, kept.value)
+        self._evict()
+
+    def get(self, graph: str) -> bytes | None:
+        """Return the encoded memory of a graph; None if there is none."""
+        kept = self._kept.get(graph)
+        return None if kept is None else kept.value
+
+    def put(self, graph: str, partition: int, value: bytes) -> None:
+        """Set the memory of a graph after a window in this partition."""
+        self._kept[graph] = _Kept(value, partition, self._batch)
+        self._kept.move_to_end(graph)
+        self._unread.discard(graph)
+
+    def _restore(
+        self,
+        first: dict[int, int],
+        want: Callable[[str, int], bool],
+        most_bytes: float = math.inf,
+    ) -> None:
+        found, others = self._insist(lambda: self._topic.read(first, want, most_bytes))
+        self._unread = (self._unread | others) - found.keys() - self._kept.keys()
+        for graph, record in found.items():
+            value = self._insist(partial(self._topic.value, record))
+            if value is not None:
+                self._kept[graph] = _Kept(value, place_of(record).partition, batch=0)
+                self.n_restored += 1
+        structlog.get_logger().info("memory restored", graphs=len(found), bytes=self.n_bytes)
+
+    def _evict(self) -> None:
+        """Free RAM above the limit; windows of the last two batches may not be in the topic yet."""
+        n_bytes = self.n_bytes
+        for graph, one in list(self._kept.items()):
+            if n_bytes <= self._most_bytes or one.batch >= self._batch - 1:
+                return
+            n_bytes -= len(one.value)
+            del self._kept[graph]
+            self._unread.add(graph)
+
+    def _insist(self, work: Callable[[], Result]) -> Result:
+        while True:
+            try:
+                return work()
+            except (BrokerUnavailable, StoreUnreachable) as error:
+                structlog.get_logger().warning("memory is not available", reason=str(error))
+                self._pause()

@@ -1,0 +1,265 @@
+"""A replay with memory finds what the stream found: from an archive, a topic, or a part of them."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from stream_icd.cli.replay.run import Past, past_of_archive, past_of_topic
+from stream_icd.execution.engines import Engine, InProcess, ProcessPool
+from stream_icd.execution.relay import Relay
+from stream_icd.history.archive import Archive, Selection, read_message, windows
+from stream_icd.kafka.port.topic import TopicSpec
+from stream_icd.kafka.publisher import Publisher
+from stream_icd.kafka.record import Record
+from stream_icd.kafka.topics import create_topics
+from stream_icd.messages.topic_range import TopicRange
+from stream_icd.registry.model import save_model
+from stream_icd.registry.shipped import open_model
+from stream_icd.replay.pacing import Tempo
+from stream_icd.replay.ray_engine import RayActors
+from stream_icd.replay.redetect import Job, Outcome, Redetection
+from stream_icd.replay.replay import Plan, Replayed, make_plan, replay
+from stream_icd.replay.results import HistoryResults
+from stream_icd.sources.source import NeverStop
+from stream_icd.store import Store, open_store
+from stream_icd.wire.communities import decode_communities
+from stream_icd.wire.message import Message
+from stream_icd.wire.snapshots import encode_snapshot
+from stream_icd.wire.states import State, archived_state, encode_state
+from stream_icd.workers.archive import Archiver
+from stream_icd.workers.detect import DetectSettings, RecordDetection
+from testbed.brokers import Broker
+from tests.workers.remembered import (
+    MINUTE,
+    START,
+    Found,
+    outgoing,
+    records,
+    remembering_model,
+    said,
+    stream,
+    uninterrupted,
+)
+
+GRAPHS = ("a", "b", "c")
+N_WINDOWS = 6
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model that remembers, as a process of a pool opens it."""
+    folder = tmp_path_factory.mktemp("models") / "test"
+    save_model(remembering_model().model, folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def redetection(folder: Path) -> Redetection:
+    return Redetection(open_model(str(folder)), DetectSettings(memory="auto", threads=1))
+
+
+@pytest.fixture(scope="module")
+def expected(redetection: Redetection) -> dict[str, list[Found]]:
+    """What an uninterrupted run finds in each graph."""
+    return {g: uninterrupted(stream(g, N_WINDOWS), redetection.model)[0] for g in GRAPHS}
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    """An archive of three graphs, without memory."""
+    store = open_store(str(tmp_path / "history"))
+    for graph in GRAPHS:
+        for one in stream(graph, N_WINDOWS):
+            Archive(store).add("snapshots", encode_snapshot(one))
+    return store
+
+
+def archive_memory(store: Store, redetection: Redetection, graph: str, last: int) -> None:
+    """Archive the memory after each window up to number `last`, as a detector publishes it."""
+    settings = DetectSettings(memory="auto", memory_topic="memory", group="one", threads=1)
+    work = RecordDetection(redetection.model, settings)
+    archiver = Archiver(Archive(store), "memory")
+    batch = records(stream(graph, last + 1))
+    for number, (_, outcome) in enumerate(InProcess(work)(batch)):
+        _, state = outcome.outgoing  # type: ignore[union-attr]
+        archiver.process(
+            Record("memory", 0, number, 1000 + number, state.key, state.value, state.headers)
+        )
+
+
+def replayed(
+    past: Past,
+    redetection: Redetection,
+    out: Store,
+    engine: Engine[Job, Outcome] | None = None,
+    stop: object = NeverStop(),
+) -> tuple[Plan, Replayed]:
+    jobs, first = past(redetection)
+    results = HistoryResults(out)
+    with jobs(None) as planned:
+        plan = make_plan(planned, results, redetection)
+    with jobs(None) as todo:
+        done = replay(
+            todo,
+            plan,
+            engine or InProcess(redetection),
+            results,
+            Tempo(),
+            lambda: 0.0,
+            stop,  # type: ignore[arg-type]
+            first=first,
+        )
+    return plan, done
+
+
+def found_in(out: Store) -> dict[str, list[Found]]:
+    """What the results in an archive say, by graph."""
+    found: dict[str, list[Found]] = {}
+    for noted in windows(out, Selection("communities")):
+        message = read_message(out, noted)
+        result = decode_communities(message.key, message.value, message.headers)
+        found.setdefault(result.graph, []).append(said(result))
+    return found
+
+
+@pytest.mark.parametrize("name", ["serial", "pool", "ray"])
+def test_each_engine_finds_what_an_uninterrupted_run_finds(
+    name: str,
+    store: Store,
+    tmp_path: Path,
+    redetection: Redetection,
+    folder: Path,
+    expected: dict[str, list[Found]],
+) -> None:
+    engine: Engine[Job, Outcome] = InProcess(redetection)
+    if name == "pool":
+        engine = ProcessPool(redetection, str(folder), workers=2)
+    if name == "ray":
+        pytest.importorskip("ray", reason="pip install 'stream-icd[ray]'")
+        engine = RayActors(redetection, workers=1)
+    out = open_store(str(tmp_path / "again"))
+    past = past_of_archive(store, Selection())
+    _, done = replayed(past, redetection, out, engine)
+    assert done == Replayed(snapshots=len(GRAPHS) * N_WINDOWS, refused=0)
+    assert found_in(out) == expected
+
+
+class DeadlyOnce(Redetection):
+    """One window ends its process the first time, after it has taken the memory before it."""
+
+    def __call__(self, job: Job, relay: Relay | None = None) -> Outcome:
+        sign = Path(os.environ["SIGN"])
+        if job.snapshot_id == "a/2" and not sign.exists():
+            sign.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return super().__call__(job, relay)
+
+
+def test_a_worker_that_is_killed_changes_nothing(
+    store: Store,
+    tmp_path: Path,
+    redetection: Redetection,
+    folder: Path,
+    expected: dict[str, list[Found]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("SIGN", str(tmp_path / "sign"))
+    deadly = DeadlyOnce(redetection.model, redetection.settings)
+    out = open_store(str(tmp_path / "again"))
+    engine: Engine[Job, Outcome] = ProcessPool(deadly, str(folder), workers=2)
+    replayed(past_of_archive(store, Selection()), deadly, out, engine)
+    assert (tmp_path / "sign").exists()
+    assert found_in(out) == expected
+    assert not multiprocessing.active_children()
+
+
+@pytest.mark.parametrize("last", [None, 1, 2, 4])
+def test_a_part_starts_with_the_archived_memory_before_it(
+    store: Store,
+    tmp_path: Path,
+    redetection: Redetection,
+    expected: dict[str, list[Found]],
+    last: int | None,
+) -> None:
+    """The part begins at window 3: the archive holds no memory, an older one, or the one needed."""
+    for graph in GRAPHS:
+        if last is not None:
+            archive_memory(store, redetection, graph, last)
+    selection = Selection(start=START + 3 * MINUTE)
+    out = open_store(str(tmp_path / "again"))
+    plan, done = replayed(past_of_archive(store, selection), redetection, out)
+    assert done.snapshots == len(GRAPHS) * 3
+    assert found_in(out) == {graph: found[3:] for graph, found in expected.items()}
+    first = {None: 3, 1: 1, 2: 0, 4: 0}[last]  # windows that had to be detected for their memory
+    assert len(plan.earlier) == len(GRAPHS) * first
+
+
+def test_a_replay_that_stopped_goes_on_with_the_same_memory(
+    store: Store, tmp_path: Path, redetection: Redetection, expected: dict[str, list[Found]]
+) -> None:
+    class AfterSeven(NeverStop):
+        looked = 0
+
+        def is_set(self) -> bool:
+            self.looked += 1
+            return self.looked > 7
+
+    out = open_store(str(tmp_path / "again"))
+    past = past_of_archive(store, Selection())
+    _, first = replayed(past, redetection, out, stop=AfterSeven())
+    _, second = replayed(past, redetection, out)
+    _, third = replayed(past, redetection, out)
+    assert (first.snapshots, second.snapshots, third.snapshots) == (7, 11, 0)
+    assert found_in(out) == expected
+
+
+def test_a_part_of_a_topic_needs_the_windows_before_it(
+    memory: Broker,
+    topic_name: str,
+    tmp_path: Path,
+    redetection: Redetection,
+    expected: dict[str, list[Found]],
+) -> None:
+    create_topics(memory.settings(), [TopicSpec(topic_name)])
+    with Publisher(memory.settings()) as publisher:
+        for number in range(N_WINDOWS):
+            for graph in GRAPHS:
+                publisher.send(outgoing(stream(graph, N_WINDOWS)[number], topic_name))
+    part = TopicRange(topic_name, {0: 9}, {0: 15})
+    out = open_store(str(tmp_path / "again"))
+    plan, done = replayed(past_of_topic(memory.settings(), part, None), redetection, out)
+    assert (done.snapshots, len(plan.earlier)) == (6, 9)
+    assert found_in(out) == {graph: found[3:5] for graph, found in expected.items()}
+
+
+def test_memory_is_archived_byte_for_byte_whichever_group_it_is_of(
+    store: Store, redetection: Redetection
+) -> None:
+    archive_memory(store, redetection, "a", 2)
+    (*_, noted) = windows(store, Selection("memory", graph="a"))
+    assert noted.identity.model == redetection.version
+    assert read_message(store, noted).value == uninterrupted(stream("a", 3), redetection.model)[1]
+    one = State("g", "a", "a/9", noted.window, "m@1", "r", "0@1", read_message(store, noted).value)
+    assert Archive(store).add("memory", _by_graph(one))
+    assert not Archive(store).add("memory", _by_graph(one))
+
+
+def _by_graph(state: State) -> Message:
+    assert encode_state(state).key != archived_state(state).key
+    return archived_state(state)
+
+
+def test_off_needs_nothing_of_the_time_before(
+    store: Store, tmp_path: Path, redetection: Redetection
+) -> None:
+    off = Redetection(redetection.model, DetectSettings(threads=1))
+    selection = Selection(start=START + 3 * MINUTE)
+    out = open_store(str(tmp_path / "again"))
+    plan, _ = replayed(past_of_archive(store, selection), off, out)
+    assert plan.earlier == {}
+    assert all(one[2] == [] for found in found_in(out).values() for one in found)

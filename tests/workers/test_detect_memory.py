@@ -1,0 +1,394 @@
+"""A detector with memory: whatever happens to it, results are those of an uninterrupted run."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+import structlog
+
+from stream_icd.bp.parameters import BpParameters
+from stream_icd.communities import Communities
+from stream_icd.dead_letters.letters import DeadLetterLimit
+from stream_icd.errors import BadSettings
+from stream_icd.kafka.batch_done import BatchDone
+from stream_icd.kafka.port.topic import TopicSpec
+from stream_icd.kafka.publisher import Publisher
+from stream_icd.kafka.reader import open_reader
+from stream_icd.kafka.record import OutgoingRecord, Record
+from stream_icd.kafka.topics import create_topics
+from stream_icd.messages.claim_settings import ClaimSettings
+from stream_icd.messages.claims import as_claim
+from stream_icd.registry.shipped import VersionedModel
+from stream_icd.snapshot import Window
+from stream_icd.wire.communities import decode_communities
+from stream_icd.wire.snapshots import encode_snapshot
+from stream_icd.wire.states import State, decode_state, encode_state, state_key
+from stream_icd.workers.detect import Detector, DetectSettings
+from stream_icd.workers.memories import Memories
+from stream_icd.workers.memory_settings import MemorySettings
+from stream_icd.workers.memory_topic import MemoryTopic
+from stream_icd.workers.runner import Runner
+from testbed.brokers import Broker
+from tests.workers.remembered import (
+    START,
+    records,
+    remembering_model,
+    said,
+    stream,
+    uninterrupted,
+)
+
+MODEL = remembering_model()
+
+
+@pytest.fixture
+def topic(memory: Broker, topic_name: str) -> str:
+    """A memory topic of this test's own."""
+    create_topics(memory.settings(), [TopicSpec(topic_name, partitions=3)])
+    return topic_name
+
+
+class Worker:
+    """A detector whose batches are committed, or not, as the test says."""
+
+    def __init__(
+        self,
+        broker: Broker,
+        topic: str,
+        group: str = "detect",
+        model: VersionedModel = MODEL,
+        cache_bytes: int = 1 << 20,
+    ) -> None:
+        self.kafka, self.model = broker.settings(), model
+        settings = DetectSettings(memory="auto", memory_topic=topic, group=group, threads=1)
+        self.memories = Memories(
+            MemoryTopic(self.kafka, group, topic), MemorySettings(cache_bytes=cache_bytes)
+        )
+        detector = Detector(lambda: self.model, settings, memories=self.memories)
+        self.runner = Runner(detector, DeadLetterLimit())
+        self.topic = topic
+        self.new: set[int] = {0, 1, 2}
+
+    def handle(self, batch: list[Record]) -> list[OutgoingRecord]:
+        """Process a batch as the consumer does."""
+        if new := self.new & {record.partition for record in batch}:
+            self.runner.assigned(new)
+            self.new -= new
+        return list(self.runner.handle(batch))
+
+    def commit(self, batch: list[Record], results: list[OutgoingRecord]) -> list[Communities]:
+        """Publish the states, and return the results."""
+        with Publisher(self.kafka) as publisher:
+            for one in results:
+                if one.topic == self.topic:
+                    publisher.send(one)
+        self.runner.done(BatchDone(tuple(batch), tuple(results), 0.0, 0.0))
+        found = [one for one in results if one.topic != self.topic]
+        return [decode_communities(one.key, one.value, one.headers) for one in found]
+
+    def work(self, batch: list[Record]) -> list[Communities]:
+        """Process a batch and commit it."""
+        return self.commit(batch, self.handle(batch))
+
+
+def in_batches(batch: list[Record], size: int) -> Iterator[list[Record]]:
+    for start in range(0, len(batch), size):
+        yield batch[start : start + size]
+
+
+def states(broker: Broker, topic: str) -> dict[tuple[str, str], State]:
+    """The newest state of each group and graph."""
+    with open_reader(broker.settings(), topic, until="end") as found:
+        all_states = [decode_state(one.key, one.value, one.headers) for one in found]
+    return {(one.group, one.graph): one for one in all_states}
+
+
+def test_each_window_is_detected_with_the_memory_of_the_one_before(
+    memory: Broker, topic: str
+) -> None:
+    windows = stream("g", 6)
+    expected, last = uninterrupted(windows, MODEL)
+    results = Worker(memory, topic).work(records(windows))
+    assert [said(one) for one in results] == expected
+    assert [one.memory for one in results] == ["first", *["continued"] * 5]
+    state = states(memory, topic)["detect", "g"]
+    assert (state.value, state.snapshot_id, state.snapshot_place) == (last, "g/5", "0@5")
+    assert (state.model, state.revision) == (results[-1].model, results[-1].revision)
+
+
+def test_memory_makes_other_results_and_off_makes_those_of_before(
+    memory: Broker, topic: str
+) -> None:
+    windows = stream("g", 4)
+    on = Worker(memory, topic).work(records(windows))
+    plain = Runner(Detector(lambda: MODEL, DetectSettings(threads=1)), DeadLetterLimit())
+    off = [decode_communities(m.key, m.value, m.headers) for m in plain.handle(records(windows))]
+    assert {one.revision for one in on}.isdisjoint(one.revision for one in off)
+    assert all(one.community_ids is None and one.memory is None for one in off)
+    assert on[0].labels.tolist() == off[0].labels.tolist()
+    assert on[3].labels.tolist() != off[3].labels.tolist()
+
+
+@pytest.mark.parametrize("method", ["icd", "bp"])
+def test_icd_and_models_without_stay_remember_nothing(
+    memory: Broker, topic: str, method: str
+) -> None:
+    model = remembering_model(BpParameters(resolution=3.0, mixing=0.3, stay=0.0))
+    settings = DetectSettings(memory="auto", memory_topic=topic, method=method, threads=1)
+    memories = Memories(MemoryTopic(memory.settings(), "detect", topic))
+    if method == "icd":
+        model = MODEL
+    runner = Runner(Detector(lambda: model, settings, memories=memories), DeadLetterLimit())
+    plain = Runner(
+        Detector(lambda: model, DetectSettings(method=method, threads=1)), DeadLetterLimit()
+    )
+    batch = records(stream("g", 2))
+    one, other = list(runner.handle(batch)), list(plain.handle(batch))
+    assert [record.value for record in one] == [record.value for record in other]
+    assert [dict(r.headers)["icd_revision"] for r in one] == [
+        dict(r.headers)["icd_revision"] for r in other
+    ]
+
+
+@pytest.mark.parametrize("size", [1, 2, 3])
+def test_another_worker_goes_on_with_the_same_bytes(memory: Broker, topic: str, size: int) -> None:
+    windows = {graph: stream(graph, 6) for graph in ("a", "b")}
+    batch = [
+        record for pair in zip(*(records(one) for one in windows.values()), strict=True)
+        for record in pair
+    ]  # fmt: skip
+    batch = [replace(record, offset=at) for at, record in enumerate(batch)]
+    results = [
+        said(one) for part in in_batches(batch, size) for one in Worker(memory, topic).work(part)
+    ]
+    for graph, snapshots in windows.items():
+        expected, last = uninterrupted(snapshots, MODEL)
+        assert [one for one in results if one[0].startswith(graph)] == expected
+        assert states(memory, topic)["detect", graph].value == last
+
+
+def test_a_batch_that_was_not_committed_leaves_no_trace(memory: Broker, topic: str) -> None:
+    windows = stream("g", 6)
+    batch = records(windows)
+    worker = Worker(memory, topic)
+    results = worker.work(batch[:2])
+    worker.handle(batch[2:4])
+    worker.handle(batch[4:])  # begun before the one before was published
+    worker.new = {0}
+    results += worker.work(batch[2:4]) + worker.work(batch[4:])
+    assert [said(one) for one in results] == uninterrupted(windows, MODEL)[0]
+
+
+def test_a_crash_after_publishing_repeats_the_same_results(memory: Broker, topic: str) -> None:
+    """At least once: the states of the batch are in the topic, but its position is not."""
+    windows = stream("g", 6)
+    batch = records(windows)
+    Worker(memory, topic).work(batch[:2])
+    Worker(memory, topic).work(batch[2:5])  # published; the position stays at 2
+    results = Worker(memory, topic).work(batch[2:])
+    assert [said(one) for one in results] == uninterrupted(windows, MODEL)[0][2:]
+
+
+def test_a_graph_moves_between_two_workers(memory: Broker, topic: str) -> None:
+    windows = stream("g", 6)
+    batch = records(windows)
+    one, other = Worker(memory, topic), Worker(memory, topic)
+    results = one.work(batch[:2]) + other.work(batch[2:4])
+    one.new = {0}  # it comes back
+    results += one.work(batch[4:])
+    assert [said(result) for result in results] == uninterrupted(windows, MODEL)[0]
+
+
+def test_a_second_group_has_a_memory_of_its_own(memory: Broker, topic: str) -> None:
+    windows = stream("g", 5)
+    batch = records(windows)
+    Worker(memory, topic).work(batch)
+    results = Worker(memory, topic, group="second").work(batch)
+    assert [said(one) for one in results] == uninterrupted(windows, MODEL)[0]
+    assert {group for group, _ in states(memory, topic)} == {"detect", "second"}
+
+
+def test_graphs_above_the_limit_are_read_again(memory: Broker, topic: str) -> None:
+    windows = {graph: stream(graph, 4) for graph in "abcd"}
+    expected = {graph: uninterrupted(one, MODEL) for graph, one in windows.items()}
+    largest = max(len(last) for _, last in expected.values())
+    worker = Worker(memory, topic, cache_bytes=largest)
+    results: list[Communities] = []
+    offset = 0
+    for number in range(4):
+        for graph in "abcd":
+            (record,) = records([windows[graph][number]], first=offset)
+            results += worker.work([record])
+            offset += 1
+            assert worker.memories.n_bytes < 3 * largest  # the last two batches are kept
+    for graph, (found, _) in expected.items():
+        assert [said(one) for one in results if one.graph == graph] == found
+    restarted = Worker(memory, topic, cache_bytes=largest)
+    again = stream("a", 5)[4]
+    (result,) = restarted.work(records([again], first=offset))
+    assert said(result) == uninterrupted(stream("a", 5), MODEL)[0][4]
+    assert restarted.memories.n_bytes < 2 * largest
+
+
+def test_late_windows_and_repetitions_change_no_memory(memory: Broker, topic: str) -> None:
+    windows = stream("g", 6)
+    late = [windows[1], windows[3], replace(windows[2], edges=windows[2].edges[:, 1:])]
+    sent = [*windows[:4], *late, *windows[4:]]
+    results = Worker(memory, topic).work(records(sent))
+    assert [one.memory for one in results[4:7]] == ["late"] * 3
+    expected, last = uninterrupted(windows, MODEL)
+    kept = [said(one) for one in results]
+    assert kept[:4] + kept[7:] == expected
+    assert states(memory, topic)["detect", "g"].value == last
+    # A repetition has the identity of the first result, so readers drop it. A correction has not.
+    assert results[4].identity() == results[1].identity()
+    assert results[6].identity() != results[2].identity()
+
+
+def test_a_window_in_the_far_future_is_not_remembered(memory: Broker, topic: str) -> None:
+    windows = stream("g", 4)
+    far = Window(START + timedelta(days=365_000), START + timedelta(days=365_001))
+    results = Worker(memory, topic).work(
+        records([*windows[:2], replace(windows[3], id="g/far", window=far), *windows[2:]])
+    )
+    assert results[2].memory == "late"
+    kept = [said(one) for one in results]
+    assert kept[:2] + kept[3:] == uninterrupted(windows, MODEL)[0]
+
+
+def test_another_model_goes_on_with_the_memory(memory: Broker, topic: str) -> None:
+    windows = stream("g", 6)
+    batch = records(windows)
+    worker = Worker(memory, topic)
+    results = worker.work(batch[:3])
+    worker.model = remembering_model(BpParameters(resolution=2.0, mixing=0.4), "test@1")
+    results += worker.work(batch[3:])
+    assert [one.memory for one in results[1:]] == ["continued"] * 5
+    assert {one.model for one in results[3:]} == {"test@1"}
+    before, after = results[2].community_ids, results[3].community_ids
+    assert before is not None
+    assert after is not None
+    assert set(before) & set(after)
+
+
+def test_k_given_gives_exactly_k(memory: Broker, topic: str) -> None:
+    windows = [
+        replace(one, n_communities=k) for one, k in zip(stream("g", 3), (6, 4, 9), strict=True)
+    ]
+    results = Worker(memory, topic).work(records(windows))
+    assert [one.n_communities for one in results] == [6, 4, 9]
+    assert [said(one) for one in results] == uninterrupted(windows, MODEL)[0]
+
+
+def test_a_graph_that_is_spread_over_partitions_is_detected_without_memory(
+    memory: Broker, topic: str
+) -> None:
+    message = encode_snapshot(stream("g", 1)[0], unordered=True)
+    record = Record("snapshots", 1, 0, 0, message.key, message.value, message.headers)
+    (result,) = Worker(memory, topic).work([record])
+    assert (result.memory, result.community_ids) == (None, None)
+    assert states(memory, topic) == {}
+
+
+def test_a_refused_snapshot_does_not_change_the_memory(memory: Broker, topic: str) -> None:
+    windows = stream("g", 4)
+    good = records(windows)
+    bad = replace(good[2], value=b"no Arrow")
+    batch = [replace(one, offset=at) for at, one in enumerate([*good[:2], bad, *good[2:]])]
+    worker = Worker(memory, topic)
+    results = [one for one in worker.handle(batch) if not one.topic.endswith(".dlq")]
+    found = worker.commit(batch, results)
+    assert [said(one) for one in found] == uninterrupted(windows, MODEL)[0]
+
+
+def as_record(topic: str, key: bytes, value: bytes | None, **headers: bytes) -> OutgoingRecord:
+    state = State(
+        "detect", "g", "g/0", Window(START, START + timedelta(minutes=1)), "m@1", "r", "0@0", b"x"
+    )
+    known = dict(encode_state(state).headers) | headers
+    return OutgoingRecord(topic, value, key, tuple(known.items()))
+
+
+KEY = state_key("detect", "g")
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "headers", "reason"),
+    [
+        (KEY, b"no Arrow", {}, "the memory cannot be read|not an Arrow IPC stream"),
+        (KEY, b"x", {"ce_type": b"other"}, "header ce_type is"),
+        (KEY, b"", {}, "has no value"),
+        (b"no JSON", b"x", {}, "is not JSON of group and graph"),
+        (b'["detect", "g", 3]', b"x", {}, "is not JSON of group and graph"),
+        (b'["detect", ""]', b"x", {}, "the message has no key"),
+        (KEY, b"", {"icd_claim_uri": b"file:///etc/passwd"}, "claim"),
+    ],
+)
+def test_a_state_that_cannot_be_read_is_reported_and_the_stream_goes_on(
+    memory: Broker, topic: str, key: bytes, value: bytes, headers: dict[str, bytes], reason: str
+) -> None:
+    with Publisher(memory.settings()) as publisher:
+        publisher.send(as_record(topic, key, value, **headers))
+    windows = stream("g", 2)
+    with structlog.testing.capture_logs() as logs:
+        results = Worker(memory, topic).work(records(windows, first=5))
+    assert [said(one) for one in results] == uninterrupted(windows, MODEL)[0]
+    (warning,) = [one for one in logs if one["event"] == "memory cannot be read"]
+    assert re.search(reason, warning["reason"])
+
+
+def test_a_state_without_a_place_is_used(memory: Broker, topic: str) -> None:
+    windows = stream("g", 3)
+    worker = Worker(memory, topic)
+    results = worker.handle(records(windows[:2]))
+    state = [one for one in results if one.topic == topic][-1]
+    headers = tuple(one for one in state.headers if one[0] != "icd_snapshot_place")
+    with Publisher(memory.settings()) as publisher:
+        publisher.send(replace(state, headers=headers))
+    (result,) = Worker(memory, topic).work(records(windows[2:], first=2))
+    assert said(result) == uninterrupted(windows, MODEL)[0][2]
+
+
+def test_a_graph_starts_anew_after_a_state_without_a_value(memory: Broker, topic: str) -> None:
+    windows = stream("g", 4)
+    Worker(memory, topic).work(records(windows[2:]))
+    with Publisher(memory.settings()) as publisher:
+        publisher.send(OutgoingRecord(topic, None, KEY))
+    results = Worker(memory, topic).work(records(windows[:2], first=2))
+    assert [said(one) for one in results] == uninterrupted(windows[:2], MODEL)[0]
+
+
+def test_an_operator_makes_a_graph_start_anew_and_no_id_is_used_again(
+    memory: Broker, topic: str
+) -> None:
+    windows = stream("g", 4)
+    before = Worker(memory, topic).work(records(windows[2:]))
+    MemoryTopic(memory.settings(), "detect", topic).forget("g")
+    results = Worker(memory, topic).work(records(windows[:2], first=2))
+    assert [one.memory for one in results] == ["broken", "continued"]
+    alone = uninterrupted(windows[:2], MODEL)[0]
+    assert [said(one)[1] for one in results] == [one[1] for one in alone]
+    used = {id for one in before for id in one.community_ids}  # type: ignore[union-attr]
+    assert used.isdisjoint(results[0].community_ids)  # type: ignore[arg-type]
+    with pytest.raises(BadSettings, match="remembers nothing of graph other"):
+        MemoryTopic(memory.settings(), "detect", topic).forget("other")
+
+
+def test_states_are_claimed_when_they_are_too_large(
+    memory: Broker, topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    claims = ClaimSettings(uri=tmp_path.as_uri())
+    windows = stream("g", 3)
+    results = Worker(memory, topic).handle(records(windows[:2]))
+    with Publisher(memory.settings()) as publisher:
+        for one in results:
+            if one.topic == topic:
+                publisher.send(as_claim(one, claims))
+    monkeypatch.setenv("STREAM_ICD_CLAIMS_URI", tmp_path.as_uri())
+    (result,) = Worker(memory, topic).work(records(windows[2:], first=2))
+    assert said(result) == uninterrupted(windows, MODEL)[0][2]
