@@ -11,6 +11,7 @@ import pytest
 
 from stream_icd.errors import ModelDamaged, WorkersLost
 from stream_icd.execution.processes import InHand
+from stream_icd.execution.relay import First
 from stream_icd.kafka.record import Record
 from stream_icd.messages.outcome import Processed
 from stream_icd.registry.shipped import VersionedModel
@@ -34,7 +35,11 @@ class FakePool:
         if self.version.startswith("bad"):
             raise WorkersLost("no memory")
 
-    def __call__(self, records: Iterable[Record]) -> Iterator[tuple[Record, Processed]]:
+    def __call__(
+        self,
+        records: Iterable[Record],
+        _first: First,
+    ) -> Iterator[tuple[Record, Processed]]:
         for record in records:
             yield record, Processed(self.version)
 

@@ -1,0 +1,169 @@
+"""Detectors with memory that are killed, or share graphs: the results of an uninterrupted run."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from stream_icd.child_process import start_child
+from stream_icd.dead_letters.letters import DeadLetterLimit
+from stream_icd.kafka.port.topic import TopicSpec
+from stream_icd.kafka.publisher import Publisher
+from stream_icd.kafka.reader import open_reader
+from stream_icd.kafka.record import OutgoingRecord, Record
+from stream_icd.kafka.topics import COMMUNITIES, MEMORY, SNAPSHOTS, create_topics
+from stream_icd.registry.model import save_model
+from stream_icd.registry.shipped import open_model
+from stream_icd.subscribers.subscribe import subscribe
+from stream_icd.wire.states import state_key
+from stream_icd.workers.detect import Detector, DetectSettings
+from stream_icd.workers.memories import open_memories
+from stream_icd.workers.runner import Runner
+from stream_icd.workers.streams import Stream, run_streams
+from testbed.brokers import Broker, wait_until
+from tests.workers.remembered import outgoing, remembering_model, said, stream, uninterrupted
+
+N_WINDOWS = 24
+N_LATER = 6  # sent after the kill: work for the second, however much the first had done by then
+
+
+def publish(broker: Broker, records: list[OutgoingRecord]) -> None:
+    with Publisher(broker.settings()) as publisher:
+        for record in records:
+            publisher.send(record)
+
+
+def held(broker: Broker, topic: str) -> list[Record]:
+    """Everything that readers of committed records see."""
+    with open_reader(broker.settings(), topic, until="settled") as records:
+        return list(records)
+
+
+@contextmanager
+def running(
+    broker: Broker, graph: str, model: Path, log: Path
+) -> Iterator[subprocess.Popen[bytes]]:
+    command = (sys.executable, "-m", "stream_icd.cli", "consume", "detect", "--model", str(model))
+    options = ("--graph", graph, "--group", graph, "--batch", "3", "--processes", "2")
+    detector = start_child((*command, *options, "-b", broker.bootstrap_servers), log)
+    try:
+        yield detector
+    finally:
+        detector.kill()
+        detector.wait()
+
+
+def test_kill_9_of_a_detector_changes_no_result_and_no_memory(
+    broker: Broker, topic_name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("session_timeout_s", "heartbeat_interval_s", "transaction_timeout_s"):
+        monkeypatch.setenv(f"STREAM_ICD_{name.upper()}", str(getattr(broker.settings(), name)))
+    graph = topic_name  # a graph of this test's own in the live topics
+    create_topics(broker.settings())
+    model = tmp_path / "model"
+    save_model(remembering_model().model, model)
+    windows = stream(graph, N_WINDOWS)
+    sent = [outgoing(one, SNAPSHOTS) for one in windows]
+    publish(broker, sent[:-N_LATER])
+    results = subscribe(graph, start="beginning", limit=N_WINDOWS, settings=broker.settings())
+    with running(broker, graph, model, tmp_path / "first.log"):
+        found = [next(results) for _ in range(N_WINDOWS // 3)]
+    publish(broker, sent[-N_LATER:])
+    with running(broker, graph, model, tmp_path / "second.log"):
+        found += list(results)
+    expected, last = uninterrupted(windows, open_model(str(model)))
+    assert [said(one) for one in found] == expected
+    states = [one for one in held(broker, MEMORY) if one.key == state_key(graph, graph)]
+    assert states[-1].value == last
+    if broker.name == "kafka":  # results and memory are one transaction: each is there once
+        places = [dict(one.headers)["icd_snapshot_place"] for one in states]
+        published = [one for one in held(broker, COMMUNITIES) if one.key == graph.encode()]
+        assert places == [dict(one.headers)["icd_snapshot_place"] for one in published]
+        assert len(places) == N_WINDOWS
+
+
+GRAPHS = ("a", "b", "c", "d", "e")
+
+
+@contextmanager
+def detecting(broker: Broker, topics: tuple[str, str, str]) -> Iterator[set[str]]:
+    """A detector in a thread; yields the graphs that it has worked on."""
+    source, found, memory = topics
+    kafka, stop, errors = broker.settings(), threading.Event(), []
+    settings = DetectSettings(
+        topic=found, memory="auto", memory_topic=memory, group=source, threads=1
+    )
+    detector = Detector(remembering_model, settings, memories=open_memories(kafka, source, memory))
+    worked: set[str] = set()
+    one = Stream(
+        source,
+        source,
+        Runner(detector, DeadLetterLimit()),
+        on_done=lambda batch: worked.update((r.key or b"").decode() for r in batch.records),
+    )
+
+    def work() -> None:
+        try:
+            run_streams(kafka, [one], stop, max_records=4)
+        except BaseException as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    try:
+        yield worked
+    finally:
+        stop.set()
+        thread.join(60)
+        assert not errors
+        assert not thread.is_alive()
+
+
+def test_graphs_move_between_detectors_with_their_memory(broker: Broker, topic_name: str) -> None:
+    topics = topic_name, f"{topic_name}.found", f"{topic_name}.memory"
+    create_topics(broker.settings())  # workers write notes
+    create_topics(
+        broker.settings(),
+        [
+            *TopicSpec(topics[0], partitions=3).with_dead_letters(),
+            TopicSpec(topics[1], partitions=3),
+            TopicSpec(topics[2], partitions=2, cleanup_policy="compact"),
+        ],
+    )
+    n_windows = 16
+    windows = {graph: stream(graph, n_windows) for graph in GRAPHS}
+    sent = 0
+
+    def send_one_more() -> None:
+        nonlocal sent
+        publish(broker, [outgoing(windows[graph][sent], topics[0]) for graph in GRAPHS])
+        sent += 1
+        wait_until(lambda: n_found() == sent * len(GRAPHS), timeout_s=90)
+
+    def n_found() -> int:
+        named = {(one.key, dict(one.headers)["icd_snapshot_id"]) for one in held(broker, topics[1])}
+        return len(named)
+
+    with detecting(broker, topics) as first:
+        send_one_more()
+        with detecting(broker, topics) as second:
+            while not second and sent < n_windows - 2:  # it takes a while to join
+                send_one_more()
+                time.sleep(1)
+            send_one_more()
+        send_one_more()  # what the second had comes back to the first
+    assert first == set(GRAPHS)
+    assert second, "no graph moved"
+    results = list(
+        subscribe(start="beginning", until="end", settings=broker.settings(), topic=topics[1])
+    )
+    for graph in GRAPHS:
+        found = [said(one) for one in results if one.graph == graph]
+        assert found == uninterrupted(windows[graph][:sent], remembering_model())[0]
