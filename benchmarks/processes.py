@@ -1,12 +1,12 @@
-"""What `consume detect --processes 2` gains over one, on one graph's stream.
+"""What `consume detect --processes 2` gains over one, with memory and without.
 
     python -m benchmarks.processes --data as733.parquet
 
-Fills one partition of Apache Kafka, which runs on the same machine, with a backlog of one graph:
-AS days (SNAP's AS-733, in any form that `stream-icd produce as` reads), then LFR graphs. Detectors
-with one and with two processes work it off in turns, so that a busy moment hits both alike; a rate
-counts from the first batch's results to the last one's. Writes a section of docs/operating.md; the
-exit status is 1 when the results differ in one bit.
+Fills Apache Kafka, which runs on the same machine, with a backlog: AS days (SNAP's AS-733, in any
+form that `stream-icd produce as` reads), then drifting LFR graphs, each as one graph and as six.
+Detectors with one and with two processes work it off in turns, so that a busy moment hits both
+alike; a rate counts from the first batch's results to the last one's. Writes a section of
+docs/operating.md; the exit status is 1 when the results differ in one bit.
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from itertools import product
 from pathlib import Path
 
 from benchmarks.shared.sections import write_section
@@ -35,13 +36,14 @@ from stream_icd.messages.outgoing import outgoing
 from stream_icd.replay.redetect import fingerprint
 from stream_icd.snapshot import Snapshot
 from stream_icd.sources.as_topology import read_as_topology
-from stream_icd.sources.lfr import independent_lfr
+from stream_icd.sources.lfr import drifting_lfr
 from stream_icd.synthetic.lfr import LfrSettings
 from stream_icd.wire.message import Message
 from stream_icd.wire.snapshots import encode_snapshot
 from testbed.brokers import apache_kafka, wait_until
 
 COUNTS = (1, 2)
+N_GRAPHS = 6
 FIRST_BATCH_MS = 20  # a batch's results are sent within so long
 
 
@@ -59,10 +61,10 @@ def fill(settings: KafkaSettings, snapshots: Iterable[Snapshot]) -> None:
             publisher.send(outgoing(SNAPSHOTS, encode_snapshot(one)))
 
 
-def work_off(settings: KafkaSettings, model: str, processes: int, count: int) -> Run:
+def work_off(settings: KafkaSettings, model: str, memory: str, processes: int, count: int) -> Run:
     """Run a detector, in a group of its own, until it has found `count` results."""
     since = datetime.now(UTC)
-    options = ["--model", model, "--processes", str(processes)]
+    options = ["--model", model, "--processes", str(processes), "--memory", memory]
     where = ["--group", f"benchmark-{time.time_ns()}", "-b", settings.bootstrap_servers]
     command = [sys.executable, "-m", "stream_icd.cli", "consume", "detect", *options, *where]
     with tempfile.TemporaryDirectory() as folder:
@@ -84,33 +86,60 @@ def detected(log: Path) -> int:
 
 def timed(results: list[Record]) -> Run:
     """From when results were sent; a batch's all at once."""
-    times = [one.timestamp_ms for one in results]
+    times = sorted(one.timestamp_ms for one in results)
     after_first = sum(one > times[0] + FIRST_BATCH_MS for one in times)
     digest = hashlib.sha256()
-    for one in results:
+    for one in sorted(results, key=lambda one: one.key or b""):  # each graph's in their order
         digest.update(fingerprint(Message(one.key or b"", one.value or b"", one.headers)).encode())
     return Run(after_first / (times[-1] - times[0]) * 1000, digest.hexdigest())
 
 
-def backlogs(data: Path, count: int) -> Iterator[tuple[str, str, list[Snapshot]]]:
-    """What it is, the model for it, the snapshots."""
+@dataclass(frozen=True)
+class Backlog:
+    """What it is, the model for it, and the snapshots."""
+
+    name: str
+    model: str
+    snapshots: list[Snapshot]
+
+
+def backlogs(data: Path, count: int) -> Iterator[Backlog]:
+    """Each kind of graph, first as one graph, then as `N_GRAPHS`."""
     days = [one for one, _ in read_as_topology(data).snapshots]
-    yield f"AS topologies, the last {count} days of AS-733", "as", days[-count:]
-    graphs = independent_lfr(0, count, LfrSettings(n_nodes=5000)).snapshots
-    yield f"LFR, {count} graphs of 5,000 nodes", "lfr", [one for one, _ in graphs]
+    yield Backlog(f"AS, the last {count} days of AS-733", "as", days[-count:])
+    each = count // N_GRAPHS
+    same_days = [
+        replace(one, graph=f"{one.graph}-{number}")
+        for one in days[-each:]
+        for number in range(N_GRAPHS)
+    ]
+    yield Backlog(f"AS, {N_GRAPHS} graphs of {each} days", "as", same_days)
+    settings = LfrSettings(n_nodes=5000)
+    one = drifting_lfr(0, count, settings).snapshots
+    yield Backlog(
+        f"drifting LFR, {count} windows of 5,000 nodes", "lfr", [window for window, _ in one]
+    )
+    several = [
+        drifting_lfr(number, each, settings, graph=f"lfr-{number}").snapshots
+        for number in range(N_GRAPHS)
+    ]
+    windows = [window for step in zip(*several, strict=True) for window, _ in step]
+    yield Backlog(f"drifting LFR, {N_GRAPHS} graphs of {each} windows", "lfr", windows)
 
 
-def compared(model: str, snapshots: list[Snapshot], rounds: int) -> dict[int, list[Run]]:
-    """Runs with each number of processes, in turns."""
-    runs: dict[int, list[Run]] = {count: [] for count in COUNTS}
+def compared(backlog: Backlog, rounds: int) -> dict[str, dict[int, list[Run]]]:
+    """Runs with and without memory, with each number of processes, in turns."""
+    runs: dict[str, dict[int, list[Run]]] = {
+        memory: {count: [] for count in COUNTS} for memory in ("auto", "off")
+    }
     with apache_kafka() as broker:
         settings = broker.settings()
         create_topics(settings)
-        fill(settings, snapshots)
-        for _ in range(rounds):
-            for count in COUNTS:
-                runs[count].append(work_off(settings, model, count, len(snapshots)))
-                print(model, count, runs[count][-1], os.getloadavg()[0], flush=True)
+        fill(settings, backlog.snapshots)
+        for _, memory, count in product(range(rounds), runs, COUNTS):
+            one = work_off(settings, backlog.model, memory, count, len(backlog.snapshots))
+            runs[memory][count].append(one)
+            print(backlog.name, memory, count, one, os.getloadavg()[0], flush=True)
     return runs
 
 
@@ -123,20 +152,21 @@ def gains(runs: dict[int, list[Run]]) -> list[float]:
     return [two.rate / one.rate for one, two in zip(runs[1], runs[2], strict=True)]
 
 
-def section(found: dict[str, dict[int, list[Run]]], rounds: int) -> str:
+def section(found: dict[str, dict[str, dict[int, list[Run]]]], rounds: int) -> str:
     """The table, and how it was made."""
     rows = [
-        f"{name} | {rate(runs[1]):.1f} | {rate(runs[2]):.1f} | **{statistics.median(many):.2f}** "
-        f"({min(many):.2f} to {max(many):.2f})"
-        for name, runs in found.items()
+        f"{name} | {memory} | {rate(runs[1]):.1f} | {rate(runs[2]):.1f} | "
+        f"**{statistics.median(many):.2f}** ({min(many):.2f} to {max(many):.2f})"
+        for name, by_memory in found.items()
+        for memory, runs in by_memory.items()
         for many in [gains(runs)]
     ]
     cores, load = os.cpu_count(), os.getloadavg()[0]
     return "\n".join(
         (
-            "backlog of one graph, in one partition | 1 process, snapshots/s | "
-            "2 processes, snapshots/s | gain, median (range)",
-            "--- | --- | --- | ---",
+            "backlog | `--memory` | 1 process, snapshots/s | 2 processes, snapshots/s | "
+            "gain, median (range)",
+            "--- | --- | --- | --- | ---",
             *rows,
             "",
             f"Written by `python -m benchmarks.processes`. Medians of {rounds} rounds that "
@@ -156,13 +186,17 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=5)
     options = parser.parse_args()
     found = {
-        name: compared(model, snapshots, options.rounds)
-        for name, model, snapshots in backlogs(options.data, options.count)
+        backlog.name: compared(backlog, options.rounds)
+        for backlog in backlogs(options.data, options.count)
     }
     text = section(found, options.rounds)
     print(text)
     write_section("operating.md", "processes.py", text)
-    digests = [{run.digest for runs in one.values() for run in runs} for one in found.values()]
+    digests = [
+        {run.digest for runs in one.values() for run in runs}
+        for by_memory in found.values()
+        for one in by_memory.values()
+    ]
     return int(any(len(one) > 1 for one in digests))
 
 

@@ -63,7 +63,8 @@ def main(
         int | None,
         typer.Option(
             min=1,
-            help="Maximum number of snapshots published together. Default: 8 per process.",
+            help="Maximum number of snapshots published together. Default: 8 per process; with "
+            "memory and several processes, 32 per process, so that several graphs are among them.",
             show_default=False,
         ),
     ] = None,
@@ -109,7 +110,7 @@ def main(
 
       stream-icd consume detect --model champion --registry s3://bucket/models
     """
-    from stream_icd.execution.engines import IN_HAND, ProcessPool
+    from stream_icd.execution.engines import IN_HAND, IN_HAND_OF_CHAINS, ProcessPool
     from stream_icd.kafka.topics import SNAPSHOTS
     from stream_icd.programs import WorkerOptions, run_worker
     from stream_icd.programs.model_at_work import model_at_work
@@ -121,12 +122,13 @@ def main(
     )
     from stream_icd.workers.memories import open_memories
 
+    remembers = memory == "auto" and method == "bp"
     options = WorkerOptions(
         name="detect",
         group=group,
         graph=graph,
         delivery=delivery,
-        batch=batch or IN_HAND * processes,
+        batch=batch or processes * (IN_HAND_OF_CHAINS if remembers and processes > 1 else IN_HAND),
         max_dead_letters=max_dead_letters,
         metrics_port=metrics_port,
         metrics_host=metrics_host,
@@ -143,7 +145,7 @@ def main(
 
     def detector(run: WorkerRun) -> dict[str, Detector]:
         memories = None
-        if memory == "auto" and method == "bp":
+        if remembers:
             memories = open_memories(run.settings, settings.group)
             run.metrics.memory(lambda: memories.n_bytes, lambda: memories.n_restored)
         swap = run.until_the_end.enter_context(

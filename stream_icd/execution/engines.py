@@ -34,6 +34,9 @@ O = TypeVar("O", covariant=True)  # noqa: E741
 IN_HAND = 8
 """Jobs submitted for each worker: one in progress, the others queued."""
 
+IN_HAND_OF_CHAINS = 4 * IN_HAND
+"""The same if jobs form chains: so many that jobs of several chains are among them."""
+
 
 class Engine(Protocol[Job, Outcome]):  # type: ignore[misc]
     """Runs jobs, and yields their outcomes in the same order."""
@@ -190,7 +193,7 @@ class PoolAtWork(Generic[Job, Outcome]):
                 [(job, None if chain is None else chains.link(chain)) for job, chain in named]
             )
 
-        return in_order(jobs, submit, self._outcome, self.processes.count * IN_HAND)
+        return in_order(jobs, submit, self._outcome, self.processes.count * IN_HAND_OF_CHAINS)
 
     def _outcome(self, future: Future[Outcome]) -> Outcome | Refused:
         try:
