@@ -14,7 +14,13 @@ import typer
 from kafka import KafkaConsumer
 
 from stream_icd.cli.replay import run as replay_run
-from stream_icd.cli.replay.run import Options, no_snapshots, run_replay, topic_jobs
+from stream_icd.cli.replay.run import (
+    Options,
+    no_snapshots,
+    past_of_topic,
+    run_replay,
+    topic_jobs,
+)
 from stream_icd.dead_letters.letters import DeadLetterLimit
 from stream_icd.errors import BadSettings
 from stream_icd.execution.engines import InProcess
@@ -174,7 +180,7 @@ def test_a_replay_that_is_asked_to_stop_ends_though_the_client_does_not_return(
         with pytest.raises(typer.Exit) as ended:
             run_replay(
                 options,
-                topic_jobs(settings, part, None),
+                past_of_topic(settings, part, None),
                 TopicResults(settings, names[1]),
                 None,
                 nothing=lambda: no_snapshots(part, None),
