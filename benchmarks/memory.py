@@ -15,31 +15,45 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
-from benchmarks.shared.data_sets import TEST_SEED
+from benchmarks.shared.data_sets import N_TAXIS, TEST_SEED
+from benchmarks.shared.memory_peers import (
+    label_propagation,
+    multilayer_leiden,
+    smoothed_louvain,
+)
 from stream_icd.bp.find import find_communities
 from stream_icd.bp.parameters import BpParameters
 from stream_icd.bp.recalled import nothing_recalled
 from stream_icd.bp.remember import find_remembering
+from stream_icd.graphs.labelled_graph import LabelledGraph, Moment
 from stream_icd.icd.presets import preset
 from stream_icd.memory.detect import detect_remembering
+from stream_icd.memory.smooth import detect_smoothed
 from stream_icd.quality.hidden_edges import hidden_edge_score, hide_edges
 from stream_icd.quality.modularity import modularity
 from stream_icd.quality.nmi import nmi
 from stream_icd.registry.model import Model
 from stream_icd.snapshot import Snapshot, Window, snapshot_from_pairs
+from stream_icd.sources.source import stop_at_bad_row
+from stream_icd.sources.tables import read_rows
+from stream_icd.sources.taxi import TaxiSettings, taxi_columns, taxi_snapshots
+from stream_icd.sources.timed_rows import sorted_by_time, timed_rows
 from stream_icd.synthetic.drift import generate_drifting_lfr
 from stream_icd.synthetic.lfr import LfrSettings
 from stream_icd.synthetic.planted_graph import PlantedGraph
+from stream_icd.training.bp.fit import fit_parameters
 
 DOCS = Path(__file__).parents[1] / "docs"
 N_WINDOWS = 10
@@ -51,27 +65,42 @@ Figures = dict[str, Any]
 
 @dataclass(frozen=True)
 class Stream:
-    """A kind of drifting LFR stream."""
+    """A kind of drifting LFR stream.
+
+    stay: η, fixed; None: estimated in each window.
+    small: many small communities, of which a fifth of the nodes changes each window, as in the
+        streams of Greene, Doyle and Cunningham (ASONAM 2010); no community begins or ends.
+    """
 
     mixing: float = 0.6
     n_nodes: int = 5000
     churn: float = 0.02
     k_given: bool = False
+    stay: float | None = None
+    small: bool = False
 
     @property
     def name(self) -> str:
-        return f"lfr mixing={self.mixing} nodes={self.n_nodes} churn={self.churn} k={self.k_given}"
+        name = f"lfr mixing={self.mixing} nodes={self.n_nodes} churn={self.churn}"
+        name += f" k={self.k_given}"
+        name += "" if self.stay is None else f" stay={self.stay}"
+        return name + " small" * self.small
 
     def windows(self, seed: int, n_windows: int = N_WINDOWS) -> list[PlantedGraph]:
         settings = LfrSettings(n_nodes=self.n_nodes, mixing=self.mixing)
-        drifting = generate_drifting_lfr(seed, n_windows, settings, self.churn)
+        if self.small:
+            settings = replace(
+                settings, mean_degree=5, max_degree=15, min_community=6, max_community=20
+            )
+        event_rate = 0.0 if self.small else 0.1
+        drifting = generate_drifting_lfr(seed, n_windows, settings, self.churn, event_rate)
         return [graph for graph, _ in drifting]
 
     def parameters(self) -> BpParameters:
         """γ near a seventh of the number of communities, which suits all mixings."""
-        return BpParameters(
-            max(self.n_nodes / 440, 2.0), self.mixing, size_spread=1.0, iterations=1
-        )
+        resolution = 80.0 if self.small else max(self.n_nodes / 440, 2.0)
+        stay = BpParameters().stay if self.stay is None else self.stay
+        return BpParameters(resolution, self.mixing, size_spread=1.0, iterations=1, stay=stay)
 
 
 STREAMS = (
@@ -79,8 +108,24 @@ STREAMS = (
     *(Stream(churn=churn) for churn in (0.005, 0.05, 0.1, 0.2)),
     *(Stream(n_nodes=n_nodes) for n_nodes in (1000, 2000, 20_000, 50_000)),
     *(Stream(mixing, k_given=True) for mixing in (0.3, 0.6, 0.7)),
+    Stream(0.3, n_nodes=6500, churn=0.2, small=True),
+)
+FIXED = tuple(
+    Stream(mixing, churn=churn, stay=stay)
+    for mixing, churn in ((0.6, 0.02), (0.6, 0.2))
+    for stay in (0.3, 0.5, 0.9)
 )
 BROKEN = tuple(Stream(mixing) for mixing in (0.3, 0.6))
+LEARNED = tuple(Stream(mixing) for mixing in (0.4, 0.6, 0.7))
+PEERS = {
+    "multilayer Leiden, weight 0.5": partial(multilayer_leiden, weight=0.5),
+    "multilayer Leiden, weight 1": partial(multilayer_leiden, weight=1.0),
+    "multilayer Leiden, weight 2": partial(multilayer_leiden, weight=2.0),
+    "smoothed Louvain": lambda graphs, **_: smoothed_louvain(graphs),
+    "label propagation, online": lambda graphs, seed, **_: label_propagation(graphs, seed),
+}
+N_PEER_SEEDS = 2
+"""Streams that the peers get: they take minutes each."""
 
 
 def main() -> None:
@@ -95,11 +140,15 @@ def main() -> None:
     for seed in seeds:  # one seed of all before the next, so that any stop leaves a whole page
         for stream in BROKEN:
             figures.of(f"break {stream.name} seed={seed}", lambda s=stream, i=seed: broken(s, i))
-        for stream in sorted(STREAMS, key=lambda one: one.n_nodes):
+        for stream in sorted((*STREAMS, *FIXED), key=lambda one: one.n_nodes):
             figures.of(f"{stream.name} seed={seed}", lambda s=stream, i=seed: drifting(s, i))
         if seed == seeds[0]:
             for name, run in real_streams(options.data).items():
                 figures.of(name, run)
+        for stream in LEARNED if seed < seeds[0] + N_PEER_SEEDS else ():
+            figures.of(f"learned {stream.name} seed={seed}", lambda s=stream, i=seed: learned(s, i))
+        for name in PEERS if seed < seeds[0] + N_PEER_SEEDS else ():
+            figures.of(f"{name} seed={seed}", lambda n=name, i=seed: peer(n, i))
         (DOCS / "memory.md").write_text(page(figures, seeds[: 1 + seed - TEST_SEED]))
 
 
@@ -121,16 +170,17 @@ class Kept:
 
 
 def drifting(stream: Stream, seed: int) -> Figures:
-    """NMI by window, alone and with memory; milliseconds of CPU a window, of both."""
+    """NMI by window, alone, with memory and smoothed; milliseconds of CPU a window, of each."""
     parameters, recalled = stream.parameters(), nothing_recalled(stream.n_nodes)
     alone, remembered, stays, spent = [], [], [], np.zeros(2)
-    for number, graph in enumerate(stream.windows(seed)):
+    graphs = stream.windows(seed)
+    for number, graph in enumerate(graphs):
         adjacency = graph.adjacency()
         k = graph.n_communities if stream.k_given else None
         started = time.process_time()
         single = find_communities(adjacency, parameters, k)
         between = time.process_time()
-        found = find_remembering(adjacency, parameters, recalled, k)
+        found = find_remembering(adjacency, parameters, recalled, k, learn_stay=stream.stay is None)
         if number:  # the first window recalls nothing
             spent += [between - started, time.process_time() - between]
         recalled = found.believed
@@ -138,7 +188,64 @@ def drifting(stream: Stream, seed: int) -> Figures:
         remembered.append(nmi(graph.communities, found.labels))
         stays.append(recalled.stay)
     milliseconds = (1000 * spent / (N_WINDOWS - 1)).tolist()
-    return {"alone": alone, "memory": remembered, "stay": stays, "milliseconds": milliseconds}
+    figures = {"alone": alone, "memory": remembered, "stay": stays, "milliseconds": milliseconds}
+    if stream in STREAMS and not stream.k_given:
+        figures |= smoothed(stream, graphs)
+    return figures
+
+
+def smoothed(stream: Stream, graphs: Sequence[PlantedGraph]) -> Figures:
+    """NMI by window of `detect_smoothed`, and milliseconds of CPU a window."""
+    snapshots = [snapshot_of(graph, number) for number, graph in enumerate(graphs)]
+    started = time.process_time()
+    found = detect_smoothed(snapshots, _model(stream.parameters()))
+    spent = time.process_time() - started
+    scores = [nmi(g.communities, f.communities) for g, f in zip(graphs, found, strict=True)]
+    return {"smooth": scores, "smooth_milliseconds": 1000 * spent / len(graphs)}
+
+
+def snapshot_of(graph: PlantedGraph, number: int) -> Snapshot:
+    """Window `number` of a planted stream, an hour long."""
+    nodes = pa.array(np.arange(graph.n_nodes))
+    return Snapshot("planted", str(number), hour(number), nodes, graph.edges, None)
+
+
+def hour(number: int) -> Window:
+    """The window of hour `number`."""
+    start = datetime(2026, 1, 1, tzinfo=UTC) + number * timedelta(hours=1)
+    return Window(start, start + timedelta(hours=1))
+
+
+def learned(stream: Stream, seed: int) -> Figures:
+    """End to end without labels: learn from five windows, follow ten of another stream."""
+    past = [
+        LabelledGraph(one.adjacency(), None, Moment("past", pa.array(range(one.n_nodes)), hour(at)))
+        for at, one in enumerate(stream.windows(seed + 300, 5))
+    ]
+    started = time.process_time()
+    fit = fit_parameters(past)
+    seconds = time.process_time() - started
+    recalled, scores, alone = nothing_recalled(stream.n_nodes), [], []
+    for graph in stream.windows(seed):
+        found = find_remembering(graph.adjacency(), fit.parameters, recalled)
+        recalled = found.believed
+        scores.append(nmi(graph.communities, found.labels))
+        single = find_communities(graph.adjacency(), fit.parameters)
+        alone.append(nmi(graph.communities, single))
+    kept = {name: getattr(fit.parameters, name) for name in ("resolution", "mixing", "stay")}
+    return {"memory": scores, "alone": alone, "seconds": seconds} | kept
+
+
+def peer(name: str, seed: int) -> Figures:
+    """NMI by window of a peer that gets all ten windows at once, and seconds of CPU a window."""
+    stream = Stream()
+    graphs = stream.windows(seed)
+    adjacencies = [graph.adjacency() for graph in graphs]
+    started = time.process_time()
+    found = PEERS[name](adjacencies, resolution=stream.parameters().resolution, seed=seed)
+    spent = time.process_time() - started
+    scores = [nmi(g.communities, f) for g, f in zip(graphs, found, strict=True)]
+    return {"peer": scores, "seconds": spent / len(graphs)}
 
 
 def broken(stream: Stream, seed: int) -> Figures:
@@ -164,12 +271,11 @@ def real_streams(data: Path) -> dict[str, Callable[[], Figures]]:
         labels = data / "labelled" / "labels" / path.name
         streams[path.stem] = lambda p=path, q=labels: followed(_dynamic(p, q), _truth(q))
     school = "events_contacts_high_school_2012.parquet"
-    for stay in (0.5, 0.95):
-        streams[f"high school 2012, an hour a window, stay {stay}"] = lambda s=stay: followed(
-            _contacts(data / "labelled" / "edges" / school),
-            _truth(data / "labelled" / "labels" / school),
-            BpParameters(stay=s),
-        )
+    streams["high school 2012, an hour a window"] = lambda: followed(
+        _contacts(data / "labelled" / "edges" / school),
+        _truth(data / "labelled" / "labels" / school),
+    )
+    streams["taxis, ticks of a minute"] = lambda: followed(_taxis(data))
     return streams
 
 
@@ -261,6 +367,19 @@ def _internet(data: Path) -> Iterator[Snapshot]:
 def _mails(data: Path) -> Iterator[Snapshot]:
     table = pq.read_table(data / "email_eu_temporal.parquet").to_pandas()
     yield from _windows(table, table.t, timedelta(days=3), least_nodes=500)
+
+
+def _taxis(data: Path) -> Iterator[Snapshot]:
+    """Ticks of a minute: 1,279 taxis seen in the last ten, an edge to each one's 50 nearest."""
+    columns = taxi_columns("t", "taxi", "lat", "lon", zone="Asia/Shanghai")
+    settings = TaxiSettings(
+        tick=timedelta(minutes=1), stale=timedelta(minutes=10), sample=N_TAXIS, seed=0
+    )
+    rows = read_rows(data / "tdrive_1h.parquet", columns.names, stop_at_bad_row)
+    fixes = sorted_by_time(timed_rows(rows, columns, stop_at_bad_row))
+    for snapshot, _ in taxi_snapshots(fixes, settings, on_late=lambda _: None).snapshots:
+        if snapshot.n_nodes == N_TAXIS:
+            yield snapshot
 
 
 def _contacts(path: Path) -> Iterator[Snapshot]:

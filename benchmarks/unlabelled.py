@@ -193,6 +193,12 @@ Training keeps all candidates that predict hidden edges as well as the best one,
 standard error of the difference over five splits of each graph. Of these, it takes the one with
 the least description length.
 
+From three or more consecutive windows of one graph, training learns with memory between windows
+instead: each window's communities are judged by the bits that they save on those edges of the next
+window that are new. With memory, the communities of later windows also show what no single window
+does. The stay probability is learned too; if the windows are unrelated, it is 0, and memory is off
+([memory.md](memory.md)).
+
 ## Simulated graphs of 5,000 nodes
 
 NMI in percent, mean of {N_TESTED} test graphs (seeds {TEST_SEED} and up), which were not used to

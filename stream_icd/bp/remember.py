@@ -70,8 +70,11 @@ def find_remembering(
     recalled: Recalled,
     n_communities: int | None = None,
     seed: int = 0,
+    learn_stay: bool = True,
 ) -> Identified:
     """The communities of a graph and their ids; see `find_communities` for the arguments.
+
+    learn_stay: whether each window corrects η; else it is `parameters.stay` (for comparison).
 
     If nothing is remembered, or `parameters.stay` is 0, the labels equal those of that function.
 
@@ -90,7 +93,7 @@ def find_remembering(
         return _identified(believed, remembered, recalled.next_id, found.believed)
     kind, pull, rival = _kind(graph, parameters, recalled), recalled.pull, None
     if kind.believed:
-        stay = recalled.stay or parameters.stay
+        stay = (recalled.stay if learn_stay else 0.0) or parameters.stay
         if recalled.rival is not None:
             if rival_wins(graph, recalled.rival, remembered.likeliest):
                 remembered = _instead(remembered, recalled.rival, recalled.next_id)
@@ -99,7 +102,7 @@ def find_remembering(
             rival, _ = compact(alone.labels)
         mixing = float(np.clip(recalled.mixing, *MIXING_RANGE))
         model = Model(mixing, kind.size_spread, n_communities or 0)
-        believed = _by_beliefs(graph, kind, remembered, model, stay, rng)
+        believed = _by_beliefs(graph, kind, remembered, model, stay, rng, learn_stay)
         believed = _merged_and_split(graph, kind.resolution, believed, len(remembered.ids), rng)
     else:
         pull = pull or first_pull(parameters.stay)
@@ -241,6 +244,7 @@ def _by_beliefs(
     model: Model,
     stay: float,
     rng: np.random.Generator,
+    learn_stay: bool,
 ) -> Believed:
     """Run belief propagation; nodes start in their remembered or newly born community."""
     likeliest, n_remembered = remembered.likeliest, len(remembered.ids)
@@ -252,7 +256,7 @@ def _by_beliefs(
     start, n_start = _new_ones_compact(start.astype(np.int32), n_remembered)
     if not model.n_communities:
         model = model._replace(n_communities=len(np.unique(start)))
-    found = believe(graph, start, n_start, model, kind.sweeps, remembered.beliefs, stay)
+    found = believe(graph, start, n_start, model, kind.sweeps, remembered.beliefs, stay, learn_stay)
     idle = (np.diff(graph.indptr) == 0) & (likeliest >= 0)
     found.communities[idle] = remembered.beliefs.communities[idle]
     found.shares[idle] = remembered.beliefs.shares[idle] * np.float32(min(stay, 1.0))

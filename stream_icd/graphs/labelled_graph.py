@@ -5,10 +5,26 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from stream_icd.errors import BadInput
+from stream_icd.snapshot import Window
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Moment:
+    """Which window of which stream a graph is.
+
+    Attributes:
+        graph: name of the stream.
+        nodes: the source's ids, `(n,)`, in the order of the adjacency's rows.
+    """
+
+    graph: str
+    nodes: pa.Array
+    window: Window
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -18,6 +34,7 @@ class LabelledGraph:
     Attributes:
         adjacency: `(n, n)`, canonical; see `graphs.adjacency.as_adjacency`.
         labels: community of each node, `(n,)` int32 in 0..K-1; None if unknown.
+        moment: the window that the graph is of a stream; None if it is of none.
 
     Raises:
         BadInput: a label for each node is not there, or one is negative.
@@ -25,6 +42,7 @@ class LabelledGraph:
 
     adjacency: csr_array
     labels: NDArray[np.int32] | None = None
+    moment: Moment | None = None
 
     def __post_init__(self) -> None:
         if self.labels is None:

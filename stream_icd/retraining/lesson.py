@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from stream_icd.bp.find import find_communities
 from stream_icd.bp.parameters import BpParameters
 from stream_icd.communities import Labels
-from stream_icd.graphs.labelled_graph import LabelledGraph
+from stream_icd.graphs.labelled_graph import LabelledGraph, Moment
 from stream_icd.history.archive import read_message, read_snapshot
 from stream_icd.history.parquet import ArchivedWindow
 from stream_icd.quality.description_length import description_length
@@ -48,7 +48,9 @@ class Lesson:
     def graph(self, *, by_labels: bool) -> LabelledGraph:
         """The graph for training, with labels if they are wanted and complete."""
         complete = by_labels and self.known == "all nodes"
-        return LabelledGraph(self.snapshot.adjacency(), self.labels if complete else None)
+        one = self.snapshot
+        moment = Moment(one.graph, one.nodes, one.window)
+        return LabelledGraph(one.adjacency(), self.labels if complete else None, moment)
 
 
 def read_lesson(store: Store, window: ArchivedWindow, labels: ArchivedWindow | None) -> Lesson:

@@ -87,6 +87,8 @@ def _learned_on(trained: TrainedModel) -> str:
         how = "with known communities if there are any, otherwise by description length"
     if trained.fit.learned_from == "hidden edges":
         how = "without known communities, by predicting hidden edges and by description length"
+    if trained.fit.learned_from == "the next window":
+        how = "without known communities, with memory, by predicting new edges of the next windows"
     trains = f"; the encoder from {encoder:,} other graphs" if encoder else ""
     return f"{n:,} {'graph' if n == 1 else 'graphs'}, {how}{trains}"
 
@@ -145,6 +147,14 @@ def _learned(fit: Fit) -> str:
             "The resolution is the lowest one whose NMI with the known communities is as high as\n"
             "that of the best one, with K given."
         )
+    elif fit.learned_from == "the next window":
+        head = "| resolution | prediction of new edges |\n|---|---|"
+        how = (
+            "Consecutive windows were clustered with memory. Of the choices that predict the new\n"
+            "edges of each next window as well as the best one, the one with the shortest\n"
+            "description length is taken. Predictions are in bits per edge, compared with no\n"
+            "communities; higher is better. Choices that were dropped early are not shown."
+        )
     else:
         head = "| resolution | prediction of hidden edges | description length |\n|---|---|---|"
         how = (
@@ -154,7 +164,7 @@ def _learned(fit: Fit) -> str:
             "evidence for communities. Resolutions that were dropped early were tested on fewer\n"
             "edges."
         )
-    return f"{_numbers(fit.parameters)}\n\n{how}\n\n{head}\n{rows}\n"
+    return f"{_numbers(fit.parameters)}{_memory(fit)}\n\n{how}\n\n{head}\n{rows}\n"
 
 
 def _numbers(parameters: BpParameters) -> str:
@@ -173,6 +183,18 @@ def _numbers(parameters: BpParameters) -> str:
     return f"Resolution {parameters.resolution:.3g}; {beliefs}."
 
 
+def _memory(fit: Fit) -> str:
+    """What was learned about memory between windows."""
+    if not fit.n_windows:
+        return ""
+    windows, stay = f"\n\nLearned from {fit.n_windows} consecutive windows: ", fit.parameters.stay
+    if not stay:
+        return f"{windows}they are unrelated, so memory between windows is off."
+    if fit.parameters.mixing is None:
+        return f"{windows}memory is on; each window determines the weight of its past."
+    return f"{windows}a node stays in its community with probability {stay:.3f}."
+
+
 def _resolution(tried: Tried, fit: Fit) -> str:
     if tried.parameters.scale is not None:
         return f"{tried.parameters.scale:g}" + " (taken)" * (tried.parameters == fit.parameters)
@@ -186,6 +208,8 @@ def _criteria(tried: Tried) -> str:
         return f"{tried.score:.4f}"
     if tried.nmi is not None:
         return f"{100 * tried.nmi:.2f}"
+    if tried.next_window is not None:
+        return f"{tried.next_window:.3f}"
     return f"{tried.hidden_edges:.3f} | {tried.description_length:.3f}"
 
 

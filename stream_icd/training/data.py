@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from stream_icd.errors import BadRow, BadSettings
-from stream_icd.graphs.labelled_graph import LabelledGraph
+from stream_icd.graphs.labelled_graph import LabelledGraph, Moment
 from stream_icd.sources.as_topology import read_as_topology
 from stream_icd.sources.durations import parse_duration
 from stream_icd.sources.edge_files import watch_edge_files
@@ -229,7 +229,8 @@ def _from_source(source: Source, options: Options) -> Labelled:
             known = None if labels is None else labels.labels
             if table is not None:
                 known = table.of(snapshot)
-            yield LabelledGraph(snapshot.adjacency(), known)
+            moment = Moment(snapshot.graph, snapshot.nodes, snapshot.window)
+            yield LabelledGraph(snapshot.adjacency(), known, moment)
 
     return graphs()
 

@@ -12,5 +12,5 @@ def pseudo_labelled(graph: LabelledGraph, seed: int) -> LabelledGraph:
     if graph.labels is not None:
         return graph
     return LabelledGraph(
-        graph.adjacency, find_communities(graph.adjacency, BpParameters(), seed=seed)
+        graph.adjacency, find_communities(graph.adjacency, BpParameters(), seed=seed), graph.moment
     )

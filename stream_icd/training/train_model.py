@@ -20,6 +20,7 @@ from stream_icd.quality.modularity import modularity
 from stream_icd.quality.nmi import nmi
 from stream_icd.registry.model import Model, initial_model
 from stream_icd.store import Store
+from stream_icd.training.bp.consecutive import newest_run
 from stream_icd.training.bp.fit import fit_parameters
 from stream_icd.training.bp.fit_scale import fit_scale
 from stream_icd.training.bp.fitted import Fit
@@ -150,15 +151,16 @@ def train_model(
             on_step=lambda done, total: on_step("train the encoder", done, total),
         )
         best, last, history = training.model, training.last, training.history
-    fit_what, learned_from = fit_parameters, _spread(second)
+
+    def learning(done: int, total: int) -> None:
+        on_step("learn", done, total)
+
     if recipe.every_kind:
-        fit_what, learned_from = fit_scale, list(second)
-    fit = fit_what(
-        learned_from,
-        recipe.seed,
-        threads,
-        progress=lambda done, total: on_step("learn", done, total),
-    )
+        fit = fit_scale(list(second), recipe.seed, threads, learning)
+    else:
+        linked = [graph for graph in second if graph.adjacency.nnz]
+        stream = newest_run(linked)
+        fit = fit_parameters(_spread(second), recipe.seed, threads, learning, stream)
     model = Model(recipe, best.weights, fit.parameters)
     tests = _tests(
         model,

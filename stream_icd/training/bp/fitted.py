@@ -20,6 +20,8 @@ class Tried:
         nmi: mean NMI with the labels, in 0..1; None without labels.
         hidden_edges: mean of `quality.hidden_edge_score`, bits per edge; None with labels.
         description_length: mean of `quality.description_length`, bits per edge; None with labels.
+        next_window: mean bits per edge saved on each next window's edges; None if the graphs are
+            no consecutive windows.
         score: on a mixture: mean NMI of the graphs with labels and bits saved of those without.
     """
 
@@ -27,6 +29,7 @@ class Tried:
     nmi: float | None = None
     hidden_edges: float | None = None
     description_length: float | None = None
+    next_window: float | None = None
     score: float | None = None
 
 
@@ -36,15 +39,19 @@ class Fit:
 
     Attributes:
         parameters: the parameters for detection.
-        learned_from: "labels", "hidden edges" where no graph had labels, or "a mixture" of kinds.
+        learned_from: "labels"; "the next window" for consecutive windows without labels; "hidden
+            edges" for other graphs without labels; "a mixture" of kinds.
         n_graphs: number of graphs used.
+        n_windows: number of consecutive windows that the stay probability was learned from; 0 if
+            it was not learned.
         curve: the choices that differ from the selected one only in resolution or scale.
     """
 
     parameters: BpParameters
-    learned_from: Literal["labels", "hidden edges", "a mixture"]
+    learned_from: Literal["labels", "the next window", "hidden edges", "a mixture"]
     n_graphs: int
     curve: tuple[Tried, ...]
+    n_windows: int = 0
 
 
 def no_progress(_done: int, _total: int) -> None:

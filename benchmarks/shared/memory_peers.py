@@ -1,0 +1,90 @@
+"""Other people's methods for a sequence of graphs with the same nodes.
+
+leidenalg and tnetwork are GPL and optional: only benchmarks import them, where they run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+Labels = NDArray[np.int32]
+
+MOST_PASSES = 50
+"""Passes of label propagation over the nodes, in each window."""
+
+
+def multilayer_leiden(
+    adjacencies: Sequence[csr_array], resolution: float, weight: float, seed: int
+) -> list[Labels]:
+    """Multilayer modularity by leidenalg, which sees all windows at once.
+
+    weight: of the links of each node to itself in the windows before and after.
+    """
+    import leidenalg
+
+    from benchmarks.shared.igraph_peers import build_graph
+
+    graphs = [build_graph(one) for one in adjacencies]
+    for graph in graphs:
+        graph.vs["id"] = list(range(graph.vcount()))
+    found, _ = leidenalg.find_partition_temporal(
+        graphs,
+        leidenalg.RBConfigurationVertexPartition,
+        vertex_id_attr="id",
+        interslice_weight=weight,
+        resolution_parameter=resolution,
+        seed=seed,
+    )
+    return [np.array(labels, np.int32) for labels in found]
+
+
+def smoothed_louvain(adjacencies: Sequence[csr_array]) -> list[Labels]:
+    """tnetwork's Louvain, started in each window from the communities of the window before."""
+    import networkx as nx
+    import tnetwork
+
+    windows = [nx.from_scipy_sparse_array(one) for one in adjacencies]
+    dynamic = tnetwork.DynGraphSN(windows)
+    found = tnetwork.DCD.smoothed_louvain(dynamic)
+    return [
+        _labels(found.communities(number), one.shape[0]) for number, one in enumerate(adjacencies)
+    ]
+
+
+def label_propagation(adjacencies: Sequence[csr_array], seed: int) -> list[Labels]:
+    """Label propagation that starts in each window from the labels of the window before."""
+    rng = np.random.default_rng(seed)
+    labels, found = np.arange(adjacencies[0].shape[0]), []
+    for adjacency in adjacencies:
+        for _ in range(MOST_PASSES):
+            if not _propagate(adjacency, labels, rng):
+                break
+        found.append(np.unique(labels, return_inverse=True)[1].astype(np.int32))
+    return found
+
+
+def _propagate(adjacency: csr_array, labels: NDArray[np.int64], rng: np.random.Generator) -> int:
+    """Give each node, in random order, the label of most of its neighbours; ties keep its own."""
+    n_changed = 0
+    for node in rng.permutation(len(labels)):
+        around = labels[adjacency.indices[adjacency.indptr[node] : adjacency.indptr[node + 1]]]
+        if len(around):
+            names, counts = np.unique(around, return_counts=True)
+            best = names[counts == counts.max()]
+            if labels[node] not in best:
+                labels[node] = rng.choice(best)
+                n_changed += 1
+    return n_changed
+
+
+def _labels(communities: dict[object, set[int]], n_nodes: int) -> Labels:
+    labels = np.full(n_nodes, -1, np.int32)
+    for number, members in enumerate(communities.values()):
+        labels[list(members)] = number
+    alone = labels < 0
+    labels[alone] = len(communities) + np.arange(alone.sum())
+    return labels

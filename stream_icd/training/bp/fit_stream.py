@@ -1,0 +1,215 @@
+"""Learn bp's parameters from consecutive windows of one graph, with memory between them.
+
+A window's communities are judged by the edges of the next window that are new, so that they have
+not seen them: by the bits that they save (`bp.next_window`). No edge has to be hidden. With memory,
+the communities of later windows also show what a single window does not. Of the choices that save
+as many bits as the best one, within one standard error of the difference, the one with the shortest
+description of the last window is selected, as in `fit_unlabelled`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from math import log
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from stream_icd.bp.level_graph import LevelGraph, finest_level
+from stream_icd.bp.mixing import MIXING_RANGE, mixing_of
+from stream_icd.bp.multilevel import maximise_modularity
+from stream_icd.bp.naming import NOBODY
+from stream_icd.bp.next_window import nats_saved
+from stream_icd.bp.parameters import BpParameters
+from stream_icd.bp.remember import find_remembering
+from stream_icd.graphs.labelled_graph import LabelledGraph, Moment
+from stream_icd.graphs.weights import comparable
+from stream_icd.memory.memory import Memory
+from stream_icd.memory.recall import places, recall
+from stream_icd.memory.remember import remember
+from stream_icd.quality.description_length import description_length
+from stream_icd.training.bp.consecutive import UNRELATED
+from stream_icd.training.bp.fit_unlabelled import RESOLUTIONS, SIZE_SPREADS
+from stream_icd.training.bp.fitted import Fit, Progress, Tried, no_progress
+from stream_icd.training.bp.in_threads import in_threads
+
+FEWEST = 3
+"""Minimum number of windows to learn from."""
+
+N_HALVINGS = 2
+"""After each of the first windows with a forecast, this many times, the worse half is dropped."""
+
+MOST_STAY = 0.98
+"""Upper limit of the learned stay probability."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Trial:
+    """A choice of the parameters after some windows.
+
+    Attributes:
+        memory: the memory after the last window.
+        bits: bits saved per edge of each window but the first, by the communities before it.
+        stays: η of each window but the first; 0 for one that was unrelated to the past.
+        length: description length of the last window, bits per edge.
+    """
+
+    parameters: BpParameters
+    memory: Memory | None = None
+    bits: tuple[float, ...] = ()
+    stays: tuple[float, ...] = ()
+    length: float = 0.0
+
+    @property
+    def score(self) -> float:
+        """Mean bits saved; rounded, so that equal scores stay equal."""
+        return round(float(np.mean(self.bits)), 9) if self.bits else 0.0
+
+    @property
+    def stay(self) -> float:
+        """The median over the windows, limited; 0 for unrelated windows."""
+        stay = float(np.median(self.stays))
+        return min(stay, MOST_STAY) if stay >= UNRELATED else 0.0
+
+    def learned(self) -> BpParameters:
+        """The parameters with the mixing and the stay probability of the windows."""
+        assert self.memory is not None
+        if self.parameters.mixing is None:  # each window weighs its past itself (`bp.pull`)
+            return self.parameters
+        mixing = float(np.clip(self.memory.mixing, *MIXING_RANGE))
+        return replace(self.parameters, mixing=mixing, stay=self.stay)
+
+
+def fit_stream(
+    windows: Sequence[LabelledGraph],
+    seed: int = 0,
+    threads: int = 2,
+    progress: Progress = no_progress,
+) -> Fit | None:
+    """The parameters whose communities, with memory, save most bits on each next window's edges.
+
+    None if the windows are unrelated: memory has nothing to learn from them.
+
+    Args:
+        windows: at least `FEWEST` consecutive windows of one graph, with their moments; labels are
+            not used.
+    """
+    prepared = list(_prepared(windows))
+    trials = [_Trial(one) for one in _choices(prepared[0], seed)]
+    n_trials = _n_trials(len(trials), len(windows))
+    done, total = 0, sum(n_trials)
+
+    def count(_: _Trial) -> None:
+        nonlocal done
+        done += 1
+        progress(done, total)
+
+    for window, n_kept in zip(prepared, n_trials, strict=True):
+        trials = sorted(trials, key=lambda one: -one.score)[:n_kept]
+        trials = in_threads(partial(_after, window, seed), trials, threads, count)
+    best = max(trials, key=lambda one: one.score)
+    if not best.stay or best.score <= 0:
+        return None
+    best = min((one for one in trials if _is_as_good(one, best)), key=lambda one: one.length)
+    curve = (one for one in trials if _kind(one) == _kind(best))
+    return Fit(
+        best.learned(),
+        "the next window",
+        len(windows),
+        tuple(
+            Tried(one.learned(), next_window=one.score)
+            for one in sorted(curve, key=lambda one: one.parameters.resolution)
+        ),
+        len(windows),
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Prepared:
+    """A window as all trials use it.
+
+    Attributes:
+        unseen: the graph with the edges that the window before lacks; with all, if it lacks none.
+    """
+
+    adjacency: csr_array
+    graph: LevelGraph
+    unseen: LevelGraph
+    moment: Moment
+
+
+def _prepared(windows: Sequence[LabelledGraph]) -> Iterator[_Prepared]:
+    before: _Prepared | None = None
+    for window in windows:
+        assert window.moment is not None
+        adjacency = comparable(window.adjacency)
+        graph = finest_level(adjacency)
+        unseen = graph
+        if before is not None:
+            unseen = finest_level(_without(adjacency, window.moment, before))
+            unseen = unseen if unseen.total else graph
+        before = _Prepared(adjacency, graph, unseen, window.moment)
+        yield before
+
+
+def _without(adjacency: csr_array, moment: Moment, before: _Prepared) -> csr_array:
+    """The adjacency without the edges of the window before."""
+    place = places(moment.nodes, before.moment.nodes)
+    both = np.flatnonzero(place >= 0)
+    old = before.adjacency[place[both]][:, place[both]].tocoo()
+    n_nodes = adjacency.shape[0]
+    known = both[old.row] * n_nodes + both[old.col]
+    entries = adjacency.tocoo()
+    new = ~np.isin(entries.row.astype(np.int64) * n_nodes + entries.col, known)
+    unseen = csr_array(
+        (entries.data[new], (entries.row[new], entries.col[new])), shape=adjacency.shape
+    )
+    unseen.sort_indices()
+    return unseen
+
+
+def _choices(first: _Prepared, seed: int) -> Iterator[BpParameters]:
+    """All choices; the mixing of each is that of the communities that local moves start with."""
+    for resolution in RESOLUTIONS:
+        start = maximise_modularity(first.graph, resolution, np.random.default_rng(seed))
+        mixing = float(np.clip(mixing_of(first.adjacency, start), *MIXING_RANGE))
+        for size_spread in SIZE_SPREADS:
+            if size_spread is None:
+                yield BpParameters(resolution, iterations=3)
+            else:
+                yield BpParameters(resolution, mixing, size_spread, iterations=1)
+
+
+def _n_trials(n_choices: int, n_windows: int) -> list[int]:
+    """How many choices each window is found with: the first two all, then fewer."""
+    halvings = [0, 0, *range(1, N_HALVINGS + 1)] + [N_HALVINGS] * n_windows
+    return [-(-n_choices // 2**one) for one in halvings[:n_windows]]
+
+
+def _after(window: _Prepared, seed: int, trial: _Trial) -> _Trial:
+    """The trial after one more window."""
+    moment, memory, bits, stays = window.moment, trial.memory, trial.bits, trial.stays
+    recalled = recall(memory, moment.nodes, moment.window, trial.parameters.stay)
+    found = find_remembering(window.adjacency, trial.parameters, recalled, seed=seed)
+    if memory is not None:
+        place = places(moment.nodes, memory.nodes)
+        labels = np.unique(memory.communities[:, 0], return_inverse=True)[1].astype(np.int32)
+        before = np.append(labels, NOBODY)[place].astype(np.int32)  # [-1] for new nodes
+        saved, weight = nats_saved(window.graph, before, window.unseen)
+        bits = (*bits, saved / max(weight, 1e-300) / log(2))
+        stays = (*stays, found.believed.stay if found.n_continued else 0.0)
+    memory = remember(memory, moment.nodes, moment.window, found)
+    length = round(description_length(window.adjacency, found.labels), 4)
+    return replace(trial, memory=memory, bits=bits, stays=stays, length=length)
+
+
+def _is_as_good(trial: _Trial, best: _Trial) -> bool:
+    """Whether it saves as much as the best, within one standard error of the difference."""
+    losses = np.subtract(best.bits, trial.bits)
+    return best.score - trial.score <= float(losses.std(ddof=1) / np.sqrt(len(losses)))
+
+
+def _kind(trial: _Trial) -> tuple[bool, float]:
+    return trial.parameters.mixing is None, trial.parameters.size_spread

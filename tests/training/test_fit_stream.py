@@ -1,0 +1,162 @@
+"""Learning from consecutive windows: with memory, what single windows do not show."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from stream_icd.bp.find import find_communities
+from stream_icd.bp.parameters import STAY
+from stream_icd.bp.recalled import nothing_recalled
+from stream_icd.bp.remember import find_remembering
+from stream_icd.graphs.labelled_graph import LabelledGraph, Moment
+from stream_icd.quality.nmi import nmi
+from stream_icd.snapshot import Window
+from stream_icd.synthetic.drift import generate_drifting_lfr
+from stream_icd.synthetic.lfr import LfrSettings, generate_lfr
+from stream_icd.synthetic.planted_graph import PlantedGraph
+from stream_icd.training.bp.consecutive import MOST_WINDOWS, newest_run, stay_of_labels
+from stream_icd.training.bp.fit import fit_parameters
+from stream_icd.training.bp.fit_stream import MOST_STAY
+from stream_icd.training.bp.fitted import Fit
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+HOUR = timedelta(hours=1)
+N = 600
+
+
+def moment(number: float, n_nodes: int, graph: str = "g", hours: float = 1) -> Moment:
+    at = START + number * HOUR
+    return Moment(graph, pa.array(range(n_nodes)), Window(at, at + hours * HOUR))
+
+
+def windows(graphs: Sequence[PlantedGraph], *, with_labels: bool = False) -> list[LabelledGraph]:
+    return [
+        LabelledGraph(
+            one.adjacency(),
+            one.communities if with_labels else None,
+            moment(number, one.n_nodes),
+        )
+        for number, one in enumerate(graphs)
+    ]
+
+
+def drifting(seed: int, n_windows: int, churn: float = 0.02, n: int = N) -> list[PlantedGraph]:
+    settings = LfrSettings(n_nodes=n, mixing=0.4)
+    return [one for one, _ in generate_drifting_lfr(seed, n_windows, settings, churn)]
+
+
+def unrelated(seed: int, n_windows: int) -> list[PlantedGraph]:
+    rng = np.random.default_rng(seed)
+    return [generate_lfr(rng, n_nodes=400, mixing=0.3) for _ in range(n_windows)]
+
+
+def empty(number: float, graph: str = "g", hours: float = 1) -> LabelledGraph:
+    adjacency = generate_lfr(np.random.default_rng(0), n_nodes=400).adjacency()
+    return LabelledGraph(adjacency, None, moment(number, 400, graph, hours))
+
+
+@pytest.fixture(scope="module")
+def learned() -> Fit:
+    return fit_parameters(windows(drifting(3, 4)))
+
+
+def test_it_learns_from_windows_what_the_next_windows_need(learned: Fit) -> None:
+    assert (learned.learned_from, learned.n_windows) == ("the next window", 4)
+    assert learned.parameters.stay == pytest.approx(0.96, abs=0.03)
+    assert learned.parameters.mixing == pytest.approx(0.4, abs=0.1)
+    recalled, remembered, alone = nothing_recalled(N), [], []
+    for graph in drifting(50, 6):
+        found = find_remembering(graph.adjacency(), learned.parameters, recalled)
+        recalled = found.believed
+        remembered.append(nmi(graph.communities, found.labels))
+        single = find_communities(graph.adjacency(), learned.parameters)
+        alone.append(nmi(graph.communities, single))
+    assert np.mean(remembered[3:]) > max(0.95, np.mean(alone) + 0.05)
+
+
+def test_the_choices_shown_are_those_of_the_same_kind(learned: Fit) -> None:
+    resolutions = [one.parameters.resolution for one in learned.curve]
+    assert resolutions == sorted(set(resolutions))
+    assert learned.parameters in [one.parameters for one in learned.curve]
+    scores = {one.parameters.resolution: one.next_window or 0.0 for one in learned.curve}
+    assert scores[learned.parameters.resolution] > 0.9 * max(scores.values()) > 0
+
+
+def test_learning_is_repeatable_on_any_number_of_threads_and_shows_its_progress(
+    learned: Fit,
+) -> None:
+    seen: list[tuple[int, int]] = []
+    again = fit_parameters(
+        windows(drifting(3, 4)), threads=1, progress=lambda *step: seen.append(step)
+    )
+    assert again == learned
+    done, totals = zip(*seen, strict=True)
+    assert list(done) == list(range(1, totals[0] + 1))
+    assert set(totals) == {totals[0]}
+
+
+def test_unrelated_windows_turn_memory_off_and_are_then_found_as_if_alone() -> None:
+    graphs = unrelated(5, 3)
+    fit = fit_parameters(windows(graphs))
+    assert (fit.parameters.stay, fit.n_windows, fit.learned_from) == (0.0, 3, "hidden edges")
+    recalled = nothing_recalled(400)
+    for graph in graphs:
+        found = find_remembering(graph.adjacency(), fit.parameters, recalled)
+        recalled = found.believed
+        alone = find_communities(graph.adjacency(), fit.parameters)
+        assert found.labels.tobytes() == alone.tobytes()
+
+
+def test_equal_windows_are_related() -> None:
+    graph = drifting(1, 1, n=400)[0]
+    fit = fit_parameters(windows([graph] * 3))
+    assert fit.learned_from == "the next window"
+    assert fit.parameters.stay >= STAY
+
+
+def test_two_windows_are_too_few() -> None:
+    fit = fit_parameters(windows(drifting(3, 2, n=200)))
+    assert (fit.learned_from, fit.n_windows, fit.parameters.stay) == ("hidden edges", 0, STAY)
+
+
+@pytest.mark.parametrize("churn", [0.0, 0.2])
+def test_labels_say_how_long_nodes_stay(churn: float) -> None:
+    settings = LfrSettings(n_nodes=N, mixing=0.3)
+    drift = list(generate_drifting_lfr(3, 4, settings, churn, event_rate=0.0))
+    rng, graphs = np.random.default_rng(0), []
+    for graph, _ in drift:
+        new_number = rng.permutation(graph.n_communities).astype(np.int32)
+        graphs.append(replace(graph, communities=new_number[graph.communities]))
+    stay = stay_of_labels(windows(graphs, with_labels=True))
+    assert stay == pytest.approx(1 - churn, abs=0.03)
+    fit = fit_parameters(windows(graphs[:2], with_labels=True))
+    assert (fit.learned_from, fit.n_windows) == ("labels", 2)
+    assert fit.parameters.stay == pytest.approx(min(1 - churn, MOST_STAY), abs=0.03)
+
+
+def test_labels_of_unrelated_windows_turn_memory_off() -> None:
+    assert stay_of_labels(windows(unrelated(5, 3), with_labels=True)) == 0.0
+
+
+def test_labels_of_other_nodes_say_nothing() -> None:
+    one, other = windows(drifting(1, 2, n=400), with_labels=True)
+    assert other.moment is not None
+    strangers = replace(other.moment, nodes=pa.array(range(1000, 1400)))
+    assert stay_of_labels([one, replace(other, moment=strangers)]) == 0.0
+
+
+def test_a_run_is_of_one_graph_without_gaps_and_overlaps() -> None:
+    assert newest_run([LabelledGraph(empty(0).adjacency)]) == []
+    hours = [empty(number) for number in (4, 0, 1, 3)]
+    assert newest_run(hours) == [hours[3], hours[0]]
+    two = [empty(number, "a") for number in (0, 1)]
+    assert newest_run([*two, *(empty(number, "b") for number in (0, 2, 4))]) == two
+    assert len(newest_run([empty(number) for number in range(9)])) == MOST_WINDOWS
+    hopping = [empty(number / 2, hours=1) for number in range(4)]
+    assert newest_run(hopping) == hopping[-1:]
