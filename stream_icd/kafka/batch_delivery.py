@@ -36,7 +36,7 @@ class BatchDelivery:
     """Delivers the batches of one member, one after the other.
 
     Args:
-        held: is told which positions are available and which are not.
+        held: records which positions are available and which are not.
         learn: as for `run_consumer`.
         look_at_topic: called after each failure; raises an error if the topic is gone.
     """

@@ -61,7 +61,7 @@ def run_consumer(
             were assigned to us, or that are read again because a batch could not be committed:
             what `handle` knows of these partitions may be wrong.
         on_done: called after each commit; from then on, the state that `handle` keeps is valid.
-        watcher: is told how the loop is doing; has no effect on it.
+        watcher: gets the events of the loop; does not affect it.
         ahead: let `handle` begin the next batch while the results of one are published, for work
             that does not depend on the batch before. The next batch is dropped if the one before
             cannot be committed, or if `stop` is set.
@@ -69,7 +69,7 @@ def run_consumer(
             to publish for it. A crash is a `kill -9` of the process, or an error from `handle`
             that the record may have caused. Crashes are remembered across restarts in the topic
             `icd.workers.v1`. None: nothing is remembered, and such a record is retried forever.
-        learn: is told of a result that its topic does not accept. Nothing of its batch is
+        learn: called with a result that its topic does not accept. Nothing of its batch is
             committed, and `handle` gets the batch again; it must not return a result of that size
             again. None: such a result stops the worker.
         clock: the source of time for checks, waits and timeouts.

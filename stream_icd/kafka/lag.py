@@ -52,8 +52,8 @@ class Lag:
             return None
         self._looked = now
         known = all(self._reader.fetched_end(p) is not None for p in ours)
-        told = max(self._fetched, self._asked) if known else self._asked
-        if ours and now - told > ASK_AFTER_S:
+        known_at = max(self._fetched, self._asked) if known else self._asked
+        if ours and now - known_at > ASK_AFTER_S:
             self._ask(ours)
         lags = {p.partition: self._of(p, in_hand.get(p)) for p in ours}
         return {partition: lag for partition, lag in lags.items() if lag is not None}

@@ -8,7 +8,7 @@ from stream_icd.kafka.batch_done import BatchDone
 
 
 class Watcher:
-    """Is told the events of a consumer's loop; this base class ignores them.
+    """Gets the events of a consumer's loop; this base class ignores them.
 
     Methods are called in the loop's thread: each must return at once, and raise nothing.
     """

@@ -1,4 +1,4 @@
-"""One run of a scenario: programs started, snapshots sent, results watched, the outcome told."""
+"""One run of a scenario: start programs, send snapshots, watch results, report the outcome."""
 
 from __future__ import annotations
 

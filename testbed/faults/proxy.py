@@ -1,4 +1,4 @@
-"""A stretch of network that can fail: TCP connections go through it, until it is told otherwise."""
+"""A TCP proxy that can fail on demand: it passes connections on, or holds or breaks them."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Proxy:
 
     @contextlib.contextmanager
     def holding(self) -> Iterator[None]:
-        """Nothing comes through, and nobody is told; afterwards what was held up arrives."""
+        """Nothing comes through and no end is notified; afterwards, what was held up arrives."""
         self._loop.call_soon_threadsafe(self._flows.clear)
         yield
         self._loop.call_soon_threadsafe(self._flows.set)

@@ -50,9 +50,9 @@ def test_beliefs_repair_a_partition_with_errors(size_spread: float) -> None:
 def test_weights_are_evidence() -> None:
     graph = planted(p_in=0.15)
     inside = graph.communities[graph.edges[0]] == graph.communities[graph.edges[1]]
-    told = adjacency_of(1000, graph.edges, np.where(inside, 3.0, 1.0))
+    weighted = adjacency_of(1000, graph.edges, np.where(inside, 3.0, 1.0))
     start = with_errors(graph.communities, 0.3)
-    assert nmi(graph.communities, believed(told, start, Model(0.65, 1.0, 20))) > 0.9
+    assert nmi(graph.communities, believed(weighted, start, Model(0.65, 1.0, 20))) > 0.9
     assert nmi(graph.communities, believed(graph.adjacency(), start, Model(0.85, 1.0, 20))) < 0.5
 
 

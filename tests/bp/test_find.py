@@ -141,11 +141,11 @@ def test_equal_communities_are_found_better_when_told_that_sizes_differ_little()
     for seed in range(4):
         rng = np.random.default_rng(seed)
         graph = generate_gn(rng, n_nodes=2000, n_communities=100, p_in=0.3)
-        told, untold = (
+        spread, even = (
             find_communities(graph.adjacency(), BpParameters(12.0, 0.7, size_spread), 100)
             for size_spread in (0.5, 1.0)
         )
-        gains.append(nmi(graph.communities, told) - nmi(graph.communities, untold))
+        gains.append(nmi(graph.communities, spread) - nmi(graph.communities, even))
     assert np.mean(gains) > 0
 
 
@@ -200,8 +200,10 @@ def test_weights_tell_communities_apart(parameters: BpParameters) -> None:
     graph = generate_gn(np.random.default_rng(6), n_nodes=600, n_communities=20, p_in=0.2)
     rows, columns = graph.edges
     inside = graph.communities[rows] == graph.communities[columns]
-    told = graph_of(600, list(zip(rows, columns, strict=True)), np.where(inside, 1.5, 1.0).tolist())
-    with_weights = nmi(graph.communities, find_communities(told, parameters, 20))
+    weighted = graph_of(
+        600, list(zip(rows, columns, strict=True)), np.where(inside, 1.5, 1.0).tolist()
+    )
+    with_weights = nmi(graph.communities, find_communities(weighted, parameters, 20))
     assert (
         with_weights
         > nmi(graph.communities, find_communities(graph.adjacency(), parameters, 20)) + 0.01
@@ -226,9 +228,11 @@ def test_heavy_weights_and_hubs_do_not_overflow() -> None:
 def test_a_good_start_is_used() -> None:
     graph = generate_lfr(np.random.default_rng(9), n_nodes=2000, mixing=0.55)
     parameters = BpParameters(3.0, iterations=1)
-    told = find_communities(graph.adjacency(), parameters, graph.n_communities, graph.communities)
+    started = find_communities(
+        graph.adjacency(), parameters, graph.n_communities, graph.communities
+    )
     alone = find_communities(graph.adjacency(), parameters, graph.n_communities)
-    assert nmi(graph.communities, told) > nmi(graph.communities, alone) + 0.02
+    assert nmi(graph.communities, started) > nmi(graph.communities, alone) + 0.02
 
 
 def test_the_labels_of_a_start_may_be_any_integers() -> None:

@@ -108,9 +108,9 @@ def test_a_transaction_that_takes_too_long_is_aborted_and_its_producer_fenced() 
         producer = connect(at("one", transaction_timeout_s=10)).transactional_producer("p")
         producer.begin_transactions()
         producer.begin()
-        told: list[Exception | None] = []
-        producer.send(OutgoingRecord("t", b"late"), told.append)
-        assert told == [None]
+        outcomes: list[Exception | None] = []
+        producer.send(OutgoingRecord("t", b"late"), outcomes.append)
+        assert outcomes == [None]
         now = 10.0
         publish(at("one"), "t", 1)
         assert values(at("one"), "t", until="end") == []  # it is held back until then

@@ -19,7 +19,7 @@ SAYS = r"next record of %s\[0\] .* at most 5\d{7} bytes .* 60000\d{3}\)\. Set ST
 
 @pytest.fixture
 def topic(broker: Broker, make_topic: Callable[..., str], monkeypatch: pytest.MonkeyPatch) -> str:
-    """Three records, and one that is too large, for as little as the client can be told to take."""
+    """Three records, and one that is too large, for the smallest limit that the client accepts."""
     monkeypatch.setattr(connections, "ANSWER_BYTES", 0)
     topic = make_topic(max_message_bytes=TOO_LARGE + 1_000_000)
     publish(broker.settings(), topic, 3, keys=1)

@@ -33,7 +33,7 @@ class Never:
 
 
 class Ours:
-    """A member's partitions, as it is told of them."""
+    """Records the partitions that a member is assigned."""
 
     def __init__(self) -> None:
         self.partitions: set[TopicPartition] = set()
@@ -92,23 +92,23 @@ def port(broker: Broker) -> Iterator[Port]:
 
 
 class Outcomes:
-    """What became of records, in the order in which it was told."""
+    """The outcomes of sent records, in the order in which they were reported."""
 
     def __init__(self) -> None:
-        self.told: list[Exception | None] = []
+        self.reported: list[Exception | None] = []
 
     def send(self, producer: Producer, *records: OutgoingRecord) -> None:
         """Send them and wait until all are settled."""
-        wanted = len(self.told) + len(records)
+        wanted = len(self.reported) + len(records)
         for record in records:
-            producer.send(record, self.told.append)
-        wait_until(lambda: len(self.told) == wanted)
+            producer.send(record, self.reported.append)
+        wait_until(lambda: len(self.reported) == wanted)
 
 
 def write(producer: Producer, topic: str, *values: bytes, partition: int = 0) -> None:
     outcomes = Outcomes()
     outcomes.send(producer, *[OutgoingRecord(topic, v, partition=partition) for v in values])
-    assert outcomes.told == [None] * len(values)
+    assert outcomes.reported == [None] * len(values)
 
 
 def read(reader: Reader, count: int) -> list[Record]:
@@ -187,7 +187,7 @@ def test_a_record_comes_back_as_it_was_sent(port: Port, make_topic: Callable[...
         OutgoingRecord(topic, None, b"key", partition=1, timestamp_ms=124_000),
         OutgoingRecord(topic, b"", b"", partition=1, timestamp_ms=124_000),
     )
-    assert outcomes.told == [None, None, None]
+    assert outcomes.reported == [None, None, None]
     place = TopicPartition(topic, 1)
     assert read(port.reader(place), 3) == [
         Record(topic, 1, 0, 123_000, b"key", b"value", (("name", b"1"), (odd, b"\xff"))),
@@ -215,11 +215,11 @@ def test_equal_keys_share_a_partition_and_keep_their_order(
 def test_what_cannot_be_sent_is_an_error(port: Port, make_topic: Callable[..., str]) -> None:
     topic, producer, outcomes = make_topic(max_message_bytes=1000), port.producer(), Outcomes()
     with pytest.raises(BrokerError):
-        producer.send(OutgoingRecord(topic, b"x", partition=7), outcomes.told.append)
-    assert outcomes.told == []
+        producer.send(OutgoingRecord(topic, b"x", partition=7), outcomes.reported.append)
+    assert outcomes.reported == []
     if port.can.enforces_message_size:
         outcomes.send(producer, OutgoingRecord(topic, b"x" * 2000))
-        assert isinstance(outcomes.told[0], MessageTooLarge)
+        assert isinstance(outcomes.reported[0], MessageTooLarge)
 
 
 def test_a_reader_knows_where_it_is_and_where_its_partitions_begin_and_end(
@@ -492,6 +492,6 @@ def test_a_group_is_moved_only_while_nobody_works_in_it(
 def test_a_topic_that_is_not_there_is_missing(port: Port, topic_name: str) -> None:
     if port.can.software == "memory":  # the client asks for it until its time is up
         with pytest.raises(TopicMissing):
-            port.producer().send(OutgoingRecord(topic_name, b""), Outcomes().told.append)
+            port.producer().send(OutgoingRecord(topic_name, b""), Outcomes().reported.append)
     with connect(port.broker.settings()).admin() as admin:
         assert admin.describe_topic(topic_name) is None

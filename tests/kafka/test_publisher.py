@@ -169,7 +169,9 @@ def test_what_only_the_broker_refuses_is_told_at_every_later_call(
 
         limit = {"max.message.bytes": "1000"}
         admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, topic_name, limit)])
-    wait_until(lambda: refuses(kafka, topic_name, b"x" * 5_000))  # it is told later than we are
+    wait_until(
+        lambda: refuses(kafka, topic_name, b"x" * 5_000)
+    )  # the broker applies it a moment later
     publisher.send(OutgoingRecord(topic_name, b"x" * 5_000, b"the key"))
     for _ in range(2):
         with pytest.raises(RecordTooLarge, match=r"5007 bytes .*the key.* set STREAM_ICD") as error:

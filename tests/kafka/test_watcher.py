@@ -18,7 +18,7 @@ pytestmark = pytest.mark.brokers("memory", "embedded", "kafka")
 
 
 class Notes(Watcher):
-    """Writes down what it is told last."""
+    """Records its last calls."""
 
     def __init__(self) -> None:
         self.generations: list[int] = []

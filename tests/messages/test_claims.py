@@ -265,16 +265,16 @@ def test_a_tracker_reads_claimed_communities_and_remembers_claimed_events(
     for part in (records[:3], records[3:]):  # the second one knows only the topic
         tracker = Tracker(broker.settings(), topic=topics[1], reader=MessageReader(claims))
         with Publisher(broker.settings()) as publisher:
-            for told in Runner(tracker, DeadLetterLimit()).handle(part):
-                publisher.send(as_claim(told, claims))
-    told = subscribe_events(
+            for result in Runner(tracker, DeadLetterLimit()).handle(part):
+                publisher.send(as_claim(result, claims))
+    received = subscribe_events(
         start="beginning",
         until="end",
         settings=broker.settings(),
         topic=topics[1],
         claims=claims,
     )
-    assert same(list(told), unbroken(sent))
+    assert same(list(received), unbroken(sent))
     assert all(record.value == b"" for record in held(broker, topics[1]))
 
 

@@ -73,16 +73,16 @@ def test_hidden_edge_score_is_the_best_mean_over_all_mixings(
     adjacency, labels = case
     for hidden in hide_edges(adjacency, seed, parts=3):
         seen = hidden.visible.toarray().sum(axis=0) > 0
-        told = [
+        pairs = [
             (w, likelihood_ratio(hidden.visible, labels, i, j, 0.0))
             for i, j, w in zip(*hidden.ends.tolist(), hidden.weights, strict=True)
             if seen[i] and seen[j]
         ]
         score = hidden_edge_score(hidden, labels)
-        if not told:
+        if not pairs:
             assert score == 0.0
             continue
-        weights, lift = np.array(told).T
+        weights, lift = np.array(pairs).T
         mixings = np.linspace(0, 1, 2001)[1:, None]
         means = np.average(np.log2(mixings + (1 - mixings) * lift), axis=1, weights=weights)
         # A grid can only miss the best mixing, by little.

@@ -131,10 +131,10 @@ def test_without_a_network_it_says_what_to_do_by_hand(tmp_path: Path) -> None:
     with socket.socket() as nobody:
         nobody.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{nobody.getsockname()[1]}/data.bin"
-        with pytest.raises(SourceNotFound) as told:
+        with pytest.raises(SourceNotFound) as raised:
             fetch(offered(url), tmp_path)
-    assert url in str(told.value)
-    assert str(tmp_path / "test") in str(told.value)
+    assert url in str(raised.value)
+    assert str(tmp_path / "test") in str(raised.value)
 
 
 def test_a_page_that_is_gone_is_told_alike(server: str, tmp_path: Path) -> None:

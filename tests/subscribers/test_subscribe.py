@@ -138,10 +138,12 @@ def test_a_message_of_another_kind_is_told_and_passed_over(broker: Broker, make_
     with Publisher(broker.settings()) as publisher:
         publisher.send(OutgoingRecord(topic, b"?", b"g"))
     publish(broker, topic, communities(2))
-    told: list[str] = []
-    found = ids(broker, topic, on_bad=lambda record, error: told.append(f"{record.offset} {error}"))
+    reported: list[str] = []
+    found = ids(
+        broker, topic, on_bad=lambda record, error: reported.append(f"{record.offset} {error}")
+    )
     assert found == ["g/1", "g/2"]
-    assert told == ["1 header ce_specversion is missing or empty"]
+    assert reported == ["1 header ce_specversion is missing or empty"]
 
 
 @pytest.mark.brokers("memory", "embedded", "kafka")

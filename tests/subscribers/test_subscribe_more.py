@@ -30,7 +30,7 @@ pytestmark = pytest.mark.brokers("memory")
 MakeTopic = Callable[..., str]
 
 
-def told(broker: Broker, topic: str, *hours: CommunityEvents) -> None:
+def publish_events(broker: Broker, topic: str, *hours: CommunityEvents) -> None:
     messages = map(encode_events, hours)
     publish(broker, [OutgoingRecord(topic, m.value, m.key, m.headers) for m in messages])
 
@@ -221,7 +221,7 @@ def events_topic(memory: Broker, topic_name: str) -> str:
     create_topics(memory.settings(), [TopicSpec(topic_name)])
     hours = [window("g", hour, labels) for hour, labels in enumerate(HOURS)]
     later = window("g", 0, APART, model="m@0")  # too late
-    told(memory, topic_name, *unbroken([*hours, later]), unbroken(hours)[0])
+    publish_events(memory, topic_name, *unbroken([*hours, later]), unbroken(hours)[0])
     return topic_name
 
 
@@ -273,7 +273,7 @@ def test_a_node_is_followed_from_community_to_community(
 def test_a_node_that_leaves_is_told(memory: Broker, topic_name: str) -> None:
     create_topics(memory.settings(), [TopicSpec(topic_name)])
     hours = [window("g", 0, [0] * 9), window("g", 1, [0] * 8), window("g", 2, [0] * 9)]
-    told(memory, topic_name, *unbroken(hours))
+    publish_events(memory, topic_name, *unbroken(hours))
     settings = memory.settings()
     changes = subscribe_node(8, start="beginning", until="end", settings=settings, topic=topic_name)
     assert [(one.before, one.after) for one in changes] == [(None, 0), (0, None), (None, 0)]

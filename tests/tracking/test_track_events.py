@@ -21,7 +21,7 @@ def groups(*sizes: int) -> list[int]:
     return np.repeat(np.arange(len(sizes)), sizes).tolist()
 
 
-def told(tracked: CommunityEvents) -> list[tuple[object, ...]]:
+def events_of(tracked: CommunityEvents) -> list[tuple[object, ...]]:
     """The events, without sizes: kind, community, and whoever else took part."""
     return [
         (e.kind, e.community, *filter(None, (e.parents, e.children))) for e in tracked.events
@@ -30,7 +30,7 @@ def told(tracked: CommunityEvents) -> list[tuple[object, ...]]:
 
 def test_in_the_first_window_everybody_is_born(window: MakeWindow, follow: Follow) -> None:
     (first,) = follow([window(0, groups(5, 5))])
-    assert told(first) == [("born", 0), ("born", 1)]
+    assert events_of(first) == [("born", 0), ("born", 1)]
     assert first.communities.tolist() == groups(5, 5)
 
 
@@ -73,14 +73,14 @@ CASES = {
 def test_events(case: str, window: MakeWindow, follow: Follow) -> None:
     before, after, expected = CASES[case]
     _, second = follow([window(0, before), window(1, after)])
-    assert told(second) == expected
+    assert events_of(second) == expected
 
 
 def test_a_merger_and_a_split_of_the_same_community_are_both_told(window, follow) -> None:
     # 0 takes in all of 1, and loses 8 of its own 30 as a new one.
     after = [0] * 22 + [2] * 8 + [0] * 5
     _, second = follow([window(0, groups(30, 5)), window(1, after)])
-    assert told(second) == [("merged", 0, (0, 1)), ("split", 0, (0, 2)), ("born", 2, (0,))]
+    assert events_of(second) == [("merged", 0, (0, 1)), ("split", 0, (0, 2)), ("born", 2, (0,))]
 
 
 def test_with_part_1_only_who_is_alike_merges_and_splits(
@@ -88,11 +88,11 @@ def test_with_part_1_only_who_is_alike_merges_and_splits(
 ) -> None:
     only_alike = TrackSettings(part=1)
     _, second = follow([window(0, groups(50, 3, 9)), window(1, groups(53, 9))], only_alike)
-    assert told(second) == [("continued", 0), ("continued", 2), ("died", 1)]
+    assert events_of(second) == [("continued", 0), ("continued", 2), ("died", 1)]
     _, second = follow([window(0, groups(53, 9)), window(1, groups(50, 3, 9))], only_alike)
-    assert told(second) == [("continued", 0), ("born", 2), ("continued", 1)]
+    assert events_of(second) == [("continued", 0), ("born", 2), ("continued", 1)]
     _, second = follow([window(0, groups(8, 10, 9)), window(1, groups(18, 9))], only_alike)
-    assert told(second) == [("merged", 1, (0, 1)), ("continued", 2)]
+    assert events_of(second) == [("merged", 1, (0, 1)), ("continued", 2)]
 
 
 def test_sizes_and_overlap(window: MakeWindow, follow: Follow) -> None:
@@ -109,22 +109,22 @@ def test_nodes_that_come_and_go_do_not_blur_who_is_who(window: MakeWindow, follo
     before = window(0, groups(20, 20), nodes=range(40))
     nodes = [*range(4), *range(100, 116), *range(20, 24), *range(200, 216)]
     _, second = follow([before, window(1, groups(20, 20), nodes)])
-    assert told(second) == [("continued", 0), ("continued", 1)]
+    assert events_of(second) == [("continued", 0), ("continued", 1)]
     assert [event.overlap for event in second.events] == [1.0, 1.0]
 
 
 def test_a_community_of_which_no_node_is_left_has_died(window: MakeWindow, follow: Follow) -> None:
     _, second = follow([window(0, groups(5, 5)), window(1, groups(5, 5), range(5, 15))])
-    assert told(second) == [("continued", 1), ("born", 2), ("died", 0)]
+    assert events_of(second) == [("continued", 1), ("born", 2), ("died", 0)]
 
 
 def test_ids_may_be_text_and_change_their_width_but_text_is_no_number(window, follow) -> None:
     texts = [f"AS{i}" for i in range(10)]
     _, second = follow([window(i, groups(5, 5), texts) for i in range(2)])
-    assert told(second) == [("continued", 0), ("continued", 1)]
+    assert events_of(second) == [("continued", 0), ("continued", 1)]
     narrow = np.arange(10, dtype=np.int16)
     _, second = follow([window(0, groups(5, 5)), window(1, groups(5, 5), narrow)])
-    assert told(second) == [("continued", 0), ("continued", 1)]
+    assert events_of(second) == [("continued", 0), ("continued", 1)]
     _, second = follow([window(0, groups(5, 5)), window(1, groups(5, 5), texts)])
     assert [event.kind for event in second.events] == ["born", "born", "died", "died"]
 
@@ -134,7 +134,7 @@ def test_a_community_that_comes_back_has_its_id_back(window: MakeWindow, follow:
     *_, last = follow(
         [window(0, apart), window(1, together), window(2, together), window(3, apart)]
     )
-    assert told(last) == [("split", 0, (0, 1)), ("born", 1, (0,))]
+    assert events_of(last) == [("split", 0, (0, 1)), ("born", 1, (0,))]
     back = last.events[1]
     assert (back.away, back.size_before, back.overlap) == (2, 8, 1.0)
 
@@ -157,20 +157,20 @@ def test_what_is_away_for_too_long_is_forgotten(window: MakeWindow, follow: Foll
 def test_missing_windows_are_bridged_and_counted(window: MakeWindow, follow: Follow) -> None:
     _, second = follow([window(0, groups(5, 5)), window(4, groups(5, 5))])
     assert second.missed == 3
-    assert told(second) == [("continued", 0), ("continued", 1)]
+    assert events_of(second) == [("continued", 0), ("continued", 1)]
     assert [event.away for event in second.events] == [3, 3]
 
 
 def test_after_too_many_missing_windows_everybody_has_died(window, follow) -> None:
     _, second = follow([window(0, groups(5, 5)), window(4, groups(5, 5))], TrackSettings(absence=2))
-    assert told(second) == [("born", 2), ("born", 3), ("died", 0), ("died", 1)]
+    assert events_of(second) == [("born", 2), ("born", 3), ("died", 0), ("died", 1)]
 
 
 def test_a_late_window_is_not_tracked_and_changes_nothing(window, follow) -> None:
     hours = [window(0, groups(5, 5)), window(2, groups(5, 5))]
     *_, late, last = follow([*hours, window(1, groups(10)), window(3, groups(5, 5))])
     assert (late.late, late.events, len(late.nodes)) == (True, (), 0)
-    assert told(last) == [("continued", 0), ("continued", 1)]
+    assert events_of(last) == [("continued", 0), ("continued", 1)]
     assert not last.late
     assert last.missed == 0
 
@@ -179,7 +179,7 @@ def test_another_model_is_matched_on_and_named(window: MakeWindow, follow: Follo
     hours = [window(0, groups(5, 5)), window(1, groups(5, 5), model="m@2"),
              window(2, groups(5, 5), model="m@2")]  # fmt: skip
     _, second, third = follow(hours)
-    assert told(second) == [("continued", 0), ("continued", 1)]
+    assert events_of(second) == [("continued", 0), ("continued", 1)]
     assert (second.model_before, second.model) == ("m@1", "m@2")
     assert third.model_before is None
 

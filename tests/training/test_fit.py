@@ -59,15 +59,15 @@ def learned() -> Fit:
 def test_without_labels_and_k_it_learns_what_labels_would_teach(learned: Fit) -> None:
     assert learned.learned_from == "hidden edges"
     assert learned.parameters.mixing == pytest.approx(0.5, abs=0.03)
-    found, default, told = [], [], []
+    found, default, with_labels = [], [], []
     taught = fit_parameters([labelled(lfr(seed, 0.5)) for seed in range(2)]).parameters
     for unseen in (lfr(seed, 0.5) for seed in range(100, 104)):
         adjacency, truth = unseen.adjacency(), unseen.communities
         found.append(nmi(truth, find_communities(adjacency, learned.parameters)))
         default.append(nmi(truth, find_communities(adjacency, BpParameters())))
-        told.append(nmi(truth, find_communities(adjacency, taught, unseen.n_communities)))
+        with_labels.append(nmi(truth, find_communities(adjacency, taught, unseen.n_communities)))
     assert np.mean(found) > np.mean(default) + 0.02
-    assert np.mean(found) > np.mean(told) - 0.02
+    assert np.mean(found) > np.mean(with_labels) - 0.02
 
 
 def test_the_curve_shows_both_criteria_at_every_resolution(learned: Fit) -> None:
@@ -92,10 +92,10 @@ def test_learning_is_the_same_on_any_number_of_threads() -> None:
 @pytest.mark.parametrize("known", [True, False], ids=["labels", "no labels"])
 def test_progress_counts_every_step_to_the_end(known: bool) -> None:
     graph = generate_gn(np.random.default_rng(0), 120, 6, 0.6, 0.02)
-    told: list[tuple[int, int]] = []
+    reported: list[tuple[int, int]] = []
     one = labelled(graph) if known else LabelledGraph(graph.adjacency())
-    fit_parameters([one], progress=lambda *step: told.append(step))
-    done, totals = zip(*told, strict=True)
+    fit_parameters([one], progress=lambda *step: reported.append(step))
+    done, totals = zip(*reported, strict=True)
     assert list(done) == sorted(set(done))
     assert set(totals) == {done[-1]}
     assert len(done) > 20

@@ -128,15 +128,15 @@ def test_two_graphs_are_both_learned_from_and_none_tests() -> None:
 
 
 def test_every_step_is_counted_to_the_end_of_its_stage() -> None:
-    told: dict[str, list[tuple[int, int]]] = {}
+    reported: dict[str, list[tuple[int, int]]] = {}
     train_model(
         training_graphs(SMALL.data),
         SMALL,
         threads=1,
-        on_step=lambda stage, *step: told.setdefault(stage, []).append(step),
+        on_step=lambda stage, *step: reported.setdefault(stage, []).append(step),
     )
-    assert list(told) == ["train the encoder", "learn", "test"]
-    for steps in told.values():
+    assert list(reported) == ["train the encoder", "learn", "test"]
+    for steps in reported.values():
         done, totals = zip(*steps, strict=True)
         assert list(done) == list(range(1, totals[0] + 1))
         assert len(set(totals)) == 1

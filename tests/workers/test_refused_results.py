@@ -34,7 +34,7 @@ SENT = (b"0", LARGE, b"1", LARGER, b"2")
 def source(kafka: Broker, topic_name: str, monkeypatch: pytest.MonkeyPatch) -> str:
     """A topic that holds `SENT`; workers copy it to SOURCE.found, which takes no large ones.
 
-    The worker has no right to be told the topics' limits.
+    The worker has no right to read the limits of topics.
     """
     create_topics(kafka.settings())
     target = TopicSpec(f"{topic_name}.found", max_message_bytes=2000)

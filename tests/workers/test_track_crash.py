@@ -40,18 +40,18 @@ def test_kill_9_of_a_tracker(
     )
     first = start_tracker(broker, graph, tmp_path / "first.log")
     try:
-        told = [next(results) for _ in range(N_WINDOWS // 4)]
+        received = [next(results) for _ in range(N_WINDOWS // 4)]
     finally:
         first.kill()
         first.wait()
     publish(broker, messages[-N_LATE:])
     second = start_tracker(broker, graph, tmp_path / "second.log")
     try:
-        told += list(results)
+        received += list(results)
     finally:
         second.terminate()
         status = second.wait(30)
-    assert same(told, unbroken(hours))
+    assert same(received, unbroken(hours))
     assert status == 0, (tmp_path / "second.log").read_text()
     if broker.name == "kafka":  # exactly once: no reader has anything to drop
         assert sum(record.key == graph.encode() for record in held(broker, EVENTS)) == N_WINDOWS

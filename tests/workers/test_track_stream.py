@@ -47,11 +47,14 @@ Topics = tuple[str, str]
 
 
 @pytest.fixture
-def found_and_told(broker: Broker, topic_name: str) -> Topics:
+def found_and_events(broker: Broker, topic_name: str) -> Topics:
     """A communities topic (with its dead-letter topic) and an events topic of one test's own."""
-    found, told = TopicSpec(topic_name, partitions=2), TopicSpec(f"{topic_name}.told", partitions=2)
-    create_topics(broker.settings(), [*found.with_dead_letters(), told])
-    return found.name, told.name
+    found, events = (
+        TopicSpec(topic_name, partitions=2),
+        TopicSpec(f"{topic_name}.events", partitions=2),
+    )
+    create_topics(broker.settings(), [*found.with_dead_letters(), events])
+    return found.name, events.name
 
 
 def tracker(broker: Broker, topic: str, settings: TrackSettings | None = None) -> Runner:
@@ -88,17 +91,17 @@ def wait_for(broker: Broker, topic: str, count: int) -> None:
 
 
 def test_each_graph_in_order_and_a_new_worker_goes_on_where_the_last_was(
-    broker: Broker, found_and_told: Topics
+    broker: Broker, found_and_events: Topics
 ) -> None:
     a, b = stream("a", 12), stream("b", 12, seed=4)
     pairs = [one for pair in zip(a, b, strict=True) for one in pair]
     for share in (pairs[:10], pairs[10:]):
-        publish(broker, [outgoing(one, found_and_told[0]) for one in share])
-        with tracking(broker, found_and_told):
-            wait_for(broker, found_and_told[1], 10 if share[0] is pairs[0] else 24)
-    told = events_in(broker, found_and_told[1])
-    assert same([one for one in told if one.graph == "a"], unbroken(a))
-    assert same([one for one in told if one.graph == "b"], unbroken(b))
+        publish(broker, [outgoing(one, found_and_events[0]) for one in share])
+        with tracking(broker, found_and_events):
+            wait_for(broker, found_and_events[1], 10 if share[0] is pairs[0] else 24)
+    tracked = events_in(broker, found_and_events[1])
+    assert same([one for one in tracked if one.graph == "a"], unbroken(a))
+    assert same([one for one in tracked if one.graph == "b"], unbroken(b))
 
 
 Step = Callable[[Runner, Sequence[Record]], None]
@@ -106,8 +109,8 @@ Step = Callable[[Runner, Sequence[Record]], None]
 
 @pytest.fixture
 def memory_topics(memory: Broker, topic_name: str) -> Topics:
-    create_topics(memory.settings(), [TopicSpec(topic_name), TopicSpec(f"{topic_name}.told")])
-    return topic_name, f"{topic_name}.told"
+    create_topics(memory.settings(), [TopicSpec(topic_name), TopicSpec(f"{topic_name}.events")])
+    return topic_name, f"{topic_name}.events"
 
 
 def work(broker: Broker, worker: Runner, records: Sequence[Record]) -> None:
@@ -175,8 +178,8 @@ def test_another_graph_that_goes_on_in_order_does_not_hide_what_another_worker_t
     one, other = (tracker(memory, memory_topics[1]) for _ in range(2))
     for worker, batch in ((one, records[:2]), (other, records[2:3]), (one, records[3:])):
         work(memory, worker, batch)
-    told = events_in(memory, memory_topics[1])
-    assert same([each for each in told if each.graph == "b"], unbroken(b))
+    tracked = events_in(memory, memory_topics[1])
+    assert same([each for each in tracked if each.graph == "b"], unbroken(b))
 
 
 def test_a_batch_that_fails_is_done_again_as_if_nothing_had_been(
@@ -207,9 +210,9 @@ def test_missing_late_and_repeated_windows(memory: Broker, memory_topics: Topics
     records = held(memory, memory_topics[0])
     for start in range(0, len(records), 2):
         work(memory, worker, records[start : start + 2])
-    told = events_in(memory, memory_topics[1])
-    assert same(told, unbroken([*hours[:3], hours[5], hours[4], *hours[6:]]))
-    assert [(one.snapshot_id, one.missed, one.late) for one in told[3:6]] == [
+    tracked = events_in(memory, memory_topics[1])
+    assert same(tracked, unbroken([*hours[:3], hours[5], hours[4], *hours[6:]]))
+    assert [(one.snapshot_id, one.missed, one.late) for one in tracked[3:6]] == [
         ("g/5", 2, False), ("g/4", 0, True), ("g/6", 0, False)]  # fmt: skip
 
 
@@ -223,10 +226,10 @@ def test_a_new_worker_knows_the_model_and_the_late_ones_before_it(
     records = held(memory, memory_topics[0])
     work(memory, tracker(memory, memory_topics[1]), records[:4])
     work(memory, tracker(memory, memory_topics[1]), records[4:])
-    told = events_in(memory, memory_topics[1])
-    assert same(told, unbroken(sent))
-    assert [one.late for one in told] == [False, False, False, True, False, False, False]
-    assert [one.model_before for one in told[4:]] == ["m@1", None, None]
+    tracked = events_in(memory, memory_topics[1])
+    assert same(tracked, unbroken(sent))
+    assert [one.late for one in tracked] == [False, False, False, True, False, False, False]
+    assert [one.model_before for one in tracked[4:]] == ["m@1", None, None]
 
 
 def revised(one: Communities, labels: object, revision: str, place: str) -> Communities:
@@ -237,7 +240,7 @@ def revised(one: Communities, labels: object, revision: str, place: str) -> Comm
 
 @pytest.mark.parametrize("restarts", [(), (4,), (5, 6, 8)], ids=str)
 def test_a_correction_of_the_last_window_replaces_it_and_an_older_one_comes_too_late(
-    broker: Broker, found_and_told: Topics, restarts: tuple[int, ...]
+    broker: Broker, found_and_events: Topics, restarts: tuple[int, ...]
 ) -> None:
     hours = [replace(one, revision="a") for one in stream("g", 8)]
     better = revised(hours[3], hours[4].labels, "b", "0@4")
@@ -248,20 +251,20 @@ def test_a_correction_of_the_last_window_replaces_it_and_an_older_one_comes_too_
         *hours[:4], better, hours[3], better,  # a detector that was restarted sends all again
         *hours[4:6], worse, hours[6], wrong, back, hours[7],
     ]  # fmt: skip
-    publish(broker, [outgoing(one, found_and_told[0]) for one in sent])
-    records, worker = held(broker, found_and_told[0]), tracker(broker, found_and_told[1])
+    publish(broker, [outgoing(one, found_and_events[0]) for one in sent])
+    records, worker = held(broker, found_and_events[0]), tracker(broker, found_and_events[1])
     for at, record in enumerate(records):
         if at in restarts:
-            worker = tracker(broker, found_and_told[1])
+            worker = tracker(broker, found_and_events[1])
         work(broker, worker, [record])
-    told = events_in(broker, found_and_told[1])
+    tracked = events_in(broker, found_and_events[1])
     expected = unbroken([*hours[:3], better, *hours[4:6], worse, back, hours[7]])
-    replaced = [told[3], told[8], told[9]]
+    replaced = [tracked[3], tracked[8], tracked[9]]
     assert [(one.snapshot_id, one.revision) for one in replaced] == [
         ("g/3", "a"), ("g/6", "a"), ("g/6", "b")]  # fmt: skip
-    assert same([one for one in told if all(one is not each for each in replaced)], expected)
+    assert same([one for one in tracked if all(one is not each for each in replaced)], expected)
     assert [one.late for one in expected] == [False] * 6 + [True] + [False] * 2
-    options = {"start": "beginning", "settings": broker.settings(), "topic": found_and_told[1]}
+    options = {"start": "beginning", "settings": broker.settings(), "topic": found_and_events[1]}
     newest = list(subscribe_events(until="end", **options))  # type: ignore[arg-type]
     assert same(newest, expected)
 
@@ -318,30 +321,32 @@ def test_a_window_that_was_believed_once_is_forgotten_by_a_tracker_that_does_not
     believes = TrackSettings(ahead=timedelta(days=9999 * 366))
     work(memory, tracker(memory, memory_topics[1], believes), records[:4])
     work(memory, tracker(memory, memory_topics[1]), records[4:])
-    told = events_in(memory, memory_topics[1])
-    assert [one.late for one in told] == [False, False, False, True, False, False]
-    assert same(told[:2], unbroken(hours[:2]))
-    assert {*told[-1].communities.tolist()} & {*told[1].communities.tolist()}
+    tracked = events_in(memory, memory_topics[1])
+    assert [one.late for one in tracked] == [False, False, False, True, False, False]
+    assert same(tracked[:2], unbroken(hours[:2]))
+    assert {*tracked[-1].communities.tolist()} & {*tracked[1].communities.tolist()}
 
 
 def test_a_graph_that_an_operator_resets_starts_anew_with_new_ids(
-    broker: Broker, found_and_told: Topics
+    broker: Broker, found_and_events: Topics
 ) -> None:
     hours, other = stream("g", 4), stream("h", 2, seed=4)
     sent = [*hours[2:], *other, *hours[:2]]
-    publish(broker, [outgoing(one, found_and_told[0]) for one in sent])
-    records = held(broker, found_and_told[0])
+    publish(broker, [outgoing(one, found_and_events[0]) for one in sent])
+    records = held(broker, found_and_events[0])
     of_g = [record for record in records if record.key == b"g"]
-    work(broker, tracker(broker, found_and_told[1]), [one for one in records if one.key == b"h"])
-    work(broker, tracker(broker, found_and_told[1]), of_g)
-    publish(broker, [forget_graph("g", found_and_told[1])])
-    again = tracker(broker, found_and_told[1])
+    work(broker, tracker(broker, found_and_events[1]), [one for one in records if one.key == b"h"])
+    work(broker, tracker(broker, found_and_events[1]), of_g)
+    publish(broker, [forget_graph("g", found_and_events[1])])
+    again = tracker(broker, found_and_events[1])
     work(broker, again, of_g[2:3])
-    work(broker, tracker(broker, found_and_told[1]), of_g[3:])
-    told = [r for r in held(broker, found_and_told[1]) if r.key == b"g" and r.value is not None]
+    work(broker, tracker(broker, found_and_events[1]), of_g[3:])
+    tracked = [
+        r for r in held(broker, found_and_events[1]) if r.key == b"g" and r.value is not None
+    ]
     before, late, after = (
         [decode_events(r.key, r.value, r.headers) for r in part]
-        for part in (told[:2], told[2:4], told[4:])
+        for part in (tracked[:2], tracked[2:4], tracked[4:])
     )
     assert [one.late for one in late] == [True, True]
     assert [one.snapshot_id for one in after] == ["g/0", "g/1"]
@@ -352,7 +357,7 @@ def test_a_graph_that_an_operator_resets_starts_anew_with_new_ids(
     assert [(one.community, one.kind) for one in after[1].events] == [
         (one.community + first_new, one.kind) for one in unbroken(hours[:2])[1].events
     ]
-    options = {"start": "beginning", "settings": broker.settings(), "topic": found_and_told[1]}
+    options = {"start": "beginning", "settings": broker.settings(), "topic": found_and_events[1]}
     found = list(subscribe_events("g", until="end", **options))  # type: ignore[arg-type]
     assert [one.snapshot_id for one in found] == ["g/2", "g/3", "g/0", "g/1"]  # the newest of each
     assert same(found[2:], after)
@@ -380,21 +385,21 @@ def test_late_windows_do_not_push_others_out_of_memory(
     records = held(memory, memory_topics[0])
     work(memory, tracker(memory, memory_topics[1]), records[:-1])
     work(memory, tracker(memory, memory_topics[1]), records[-1:])
-    told = events_in(memory, memory_topics[1])
-    assert same(told, unbroken(sent))
-    assert told[-1].communities.tolist() == apart
+    tracked = events_in(memory, memory_topics[1])
+    assert same(tracked, unbroken(sent))
+    assert tracked[-1].communities.tolist() == apart
 
 
 def test_a_message_that_is_none_is_dead_lettered_and_the_stream_goes_on(
     memory: Broker, topic_name: str
 ) -> None:
-    found, told = TopicSpec(topic_name), TopicSpec(f"{topic_name}.told")
-    create_topics(memory.settings(), [*found.with_dead_letters(), told])
+    found, events = TopicSpec(topic_name), TopicSpec(f"{topic_name}.events")
+    create_topics(memory.settings(), [*found.with_dead_letters(), events])
     hours = stream("g", 2)
     bad = OutgoingRecord(found.name, b"?", b"g", (("ce_id", b"x"),))
     publish(memory, [outgoing(hours[0], found.name), bad, outgoing(hours[1], found.name)])
-    work(memory, tracker(memory, told.name), held(memory, found.name))
-    assert same(events_in(memory, told.name), unbroken(hours))
+    work(memory, tracker(memory, events.name), held(memory, found.name))
+    assert same(events_in(memory, events.name), unbroken(hours))
     (letter,) = held(memory, f"{found.name}.dlq")
     assert (letter.value, dict(letter.headers)["icd_dlq_stage"]) == (b"?", b"decode")
 

@@ -59,11 +59,11 @@ def stream(graph: str, n: int, seed: int = 3) -> list[Communities]:
 def unbroken(windows: Iterable[Communities]) -> list[CommunityEvents]:
     """What a tracker says that is never interrupted."""
     recent: tuple[CommunityEvents, ...] = ()
-    told = []
+    tracked = []
     for one in windows:
-        told.append(track(recent, one))
-        recent = remember(recent, told[-1])
-    return told
+        tracked.append(track(recent, one))
+        recent = remember(recent, tracked[-1])
+    return tracked
 
 
 def outgoing(found: Communities, topic: str) -> OutgoingRecord:

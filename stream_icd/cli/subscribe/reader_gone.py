@@ -20,7 +20,7 @@ def when_reader_leaves(call: Callable[[], None]) -> None:
 
     def watch() -> None:
         ends = select.poll()
-        ends.register(output, 0)  # an end is told unasked
+        ends.register(output, 0)  # 0: the end is reported without being asked for
         ends.poll()
         call()
 

@@ -11,7 +11,7 @@ from stream_icd.kafka.port.reader import Reader
 
 
 class Listener(Protocol):
-    """Is told of assigned and revoked partitions, by any thread, at any time."""
+    """Called when partitions are assigned or revoked, by any thread, at any time."""
 
     def assigned(self, partitions: Collection[TopicPartition]) -> None:
         """These partitions are ours from now on."""

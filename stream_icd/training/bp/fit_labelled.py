@@ -34,7 +34,7 @@ def fit_labelled(
     threads: int = 2,
     progress: Progress = no_progress,
 ) -> Fit:
-    """The parameters under which `find_communities`, told K, has the best mean NMI on these graphs.
+    """Return the parameters with the best mean NMI of `find_communities` on these graphs, K given.
 
     The mixing is that of the labels. The search covers resolution, size spread, and whether to use
     belief propagation. The score of a resolution includes its neighbours on both sides, since a

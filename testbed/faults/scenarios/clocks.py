@@ -33,6 +33,6 @@ def backwards(ground: Ground) -> Outcome:
         wait_until(lambda: len(list(windows(archive, Selection("communities")))) >= len(play.sent))
         stamps = [record.timestamp_ms for record in held(ground, COMMUNITIES)]
         assert stamps != sorted(stamps), "no clock went backwards"
-        told = [decode_events(r.key, r.value, r.headers) for r in held(ground, EVENTS)]
-        assert len({one.snapshot_id for one in told}) == len(told) == len(play.sent)
+        tracked = [decode_events(r.key, r.value, r.headers) for r in held(ground, EVENTS)]
+        assert len({one.snapshot_id for one in tracked}) == len(tracked) == len(play.sent)
         return play.outcome()

@@ -70,8 +70,8 @@ def follow_the_way_out(play: Play, said: str) -> None:
     assert advice, said
     where = {"STREAM_ICD_BOOTSTRAP_SERVERS": play.ground.broker.bootstrap_servers}
     command = (sys.executable, "-m", "stream_icd.cli", *advice)
-    told = subprocess.check_output(command, env=os.environ | where, text=True)
-    assert told.count("skipped") == len(told.splitlines()) > 0
+    printed = subprocess.check_output(command, env=os.environ | where, text=True)
+    assert printed.count("skipped") == len(printed.splitlines()) > 0
 
 
 def remove_unread(play: Play) -> list[Item]:
