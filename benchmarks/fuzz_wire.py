@@ -27,6 +27,7 @@ from rich.console import Console
 from rich.progress import track
 
 from benchmarks.shared.fuzz_inputs import broken
+from stream_icd.announcement import Announcement
 from stream_icd.cli.dlq.tables import json_lines, letter_lines, table_lines
 from stream_icd.communities import STAGES, Communities, Labels
 from stream_icd.dead_letters.box import BadRecord, dead_letter_of, marked, retried_marker
@@ -34,6 +35,7 @@ from stream_icd.dead_letters.letters import dead_letter
 from stream_icd.errors import BadInput, BadSnapshot
 from stream_icd.events import CommunityEvent, CommunityEvents
 from stream_icd.kafka.record import Record
+from stream_icd.lineage import Figure, Gate
 from stream_icd.messages.claim_settings import ClaimSettings
 from stream_icd.messages.claims import as_claim
 from stream_icd.messages.outgoing import outgoing
@@ -41,6 +43,7 @@ from stream_icd.messages.reader import MessageReader
 from stream_icd.messages.sent_before import SentBefore
 from stream_icd.snapshot import Window, snapshot_from_pairs
 from stream_icd.wire import communities as nodes_wire
+from stream_icd.wire.announcements import decode_announcement, encode_announcement
 from stream_icd.wire.events import COLUMNS as EVENT_COLUMNS
 from stream_icd.wire.events import decode_events, encode_events
 from stream_icd.wire.limits import Limits
@@ -127,6 +130,7 @@ def targets(folder: str) -> Mapping[str, Target]:
         "communities": ([communities()], nodes_wire.decode_communities, ("node", "community")),
         "labels": ([labels()], nodes_wire.decode_labels, ("node", "community")),
         "events": ([events(), late()], decode_events, tuple(EVENT_COLUMNS)),
+        "announcements": ([announcement()], decode_announcement, ("kind",)),
     }
     found = {
         name: Target(
@@ -227,6 +231,15 @@ def labels() -> Message:
     """The known communities of a snapshot, whose nodes have numbers."""
     found = (np.arange(50) % 7).astype(np.int32)
     return nodes_wire.encode_labels(Labels("g", "g/1", DAY, pa.array(range(50)), found))
+
+
+def announcement() -> Message:
+    """A promotion, with the figures that decided."""
+    figures = (Figure("NMI, %", 70.5, 71.5, 0.5, 1.5),)
+    gate = Gate("a@1", "b@2", DAY.start, DAY.end, 10, passed=True, reason="x", figures=figures)
+    return encode_announcement(
+        Announcement("promoted", "g", "better", "x", DAY.end, "b@2", "b@2", 2, gate)
+    )
 
 
 def events() -> Message:

@@ -10,7 +10,7 @@ import pytest
 from benchmarks.fuzz_wire import fuzz, targets
 from stream_icd.errors import BadInput
 
-TOPICS = ("snapshots", "communities", "labels", "events", "claims", "dead letters")
+TOPICS = ("snapshots", "communities", "labels", "events", "announcements", "claims", "dead letters")
 
 
 @pytest.mark.parametrize("topic", TOPICS)
