@@ -1,0 +1,74 @@
+"""A detector with memory changes its model: what it remembers of each graph stays."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import AbstractContextManager
+from datetime import UTC, datetime
+
+from stream_icd.bp.parameters import BpParameters
+from stream_icd.dead_letters.letters import DeadLetterLimit
+from stream_icd.execution.engines import ProcessPool
+from stream_icd.kafka.port.topic import TopicSpec
+from stream_icd.kafka.topics import create_topics
+from stream_icd.lineage import Lineage
+from stream_icd.memory.encoding import decode_memory
+from stream_icd.registry.aliases import current, promote
+from stream_icd.registry.model import pack
+from stream_icd.registry.shipped import VersionedModel
+from stream_icd.registry.versions import publish
+from stream_icd.store import Store
+from stream_icd.workers.detect import Detector, DetectSettings, RecordDetection
+from stream_icd.workers.follow_champion import ChampionFollower, start_with_champion
+from stream_icd.workers.model_swap import ModelSwap, Pool
+from stream_icd.workers.runner import Runner
+from testbed.brokers import Broker
+from tests.workers.remembered import records, remembering_model, said, stream, uninterrupted
+from tests.workers.test_detect_memory import Worker
+
+NOW = datetime(2026, 1, 31, tzinfo=UTC)
+FIRST, SECOND = (
+    remembering_model(BpParameters(resolution=resolution, mixing=0.3)) for resolution in (3.0, 2.0)
+)
+MODELS = FIRST, SECOND
+HALVES = slice(0, 4), slice(4, 8)
+
+
+def refuse(refusal: object) -> None:
+    raise AssertionError(refusal)
+
+
+def test_the_memory_of_a_graph_outlives_the_model(
+    memory: Broker, topic_name: str, disk: Store
+) -> None:
+    create_topics(memory.settings(), [TopicSpec(topic_name, partitions=3)])
+    first, second = (publish(disk, pack(one.model), Lineage("x", NOW, "0")) for one in MODELS)
+    promote(disk, first.version, "first", NOW, by="test", seen=None)
+    settings = DetectSettings(memory="auto", memory_topic=topic_name, group="detect", threads=1)
+
+    def opened(model: VersionedModel, place: str) -> AbstractContextManager[Pool]:
+        return ProcessPool(RecordDetection(model, settings), place, 2).opened()
+
+    swap = ModelSwap(opened)
+    stop = threading.Event()
+    try:
+        start_with_champion(disk, swap, stop, refuse)
+        worker = Worker(memory, topic_name)
+        detector = Detector(swap.model, settings, swap, worker.memories)
+        worker.runner = Runner(detector, DeadLetterLimit())
+        windows = {graph: stream(graph, 8) for graph in ("g", "h")}
+        halves = [[one for found in windows.values() for one in found[at]] for at in HALVES]
+        before = worker.work(records(halves[0]))
+        promote(disk, second.version, "better", NOW, by="test", seen=current(disk))
+        ChampionFollower(disk, swap, stop, refuse).look()
+        after = worker.work(records(halves[1], first=8))
+    finally:
+        swap.close()
+    assert {one.model for one in before} == {first.version}
+    assert {one.model for one in after} == {second.version}
+    for graph, found in windows.items():
+        expected, state = uninterrupted(found[HALVES[0]], FIRST)
+        assert [said(one) for one in before if one.graph == graph] == expected
+        expected, _ = uninterrupted(found[HALVES[1]], SECOND, decode_memory(state))
+        assert [said(one) for one in after if one.graph == graph] == expected
+    assert {one.memory for one in after} == {"continued"}
