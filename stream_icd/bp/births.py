@@ -1,8 +1,9 @@
 """Births: new communities formed by nodes that were in other communities.
 
-Local moves with ghosts propose new communities: those without a ghost. A proposed community keeps
-the nodes that have more evidence there than in their remembered community. It is accepted if its
-gain in likelihood exceeds the cost of encoding which nodes have left.
+Local moves with ghosts propose new communities: those without a ghost. Nodes then move between
+these and their remembered communities, to where they have more evidence; each one that leaves
+costs its encoding. A proposed community is accepted if its gain in likelihood exceeds the cost of
+encoding which nodes have left.
 """
 
 from __future__ import annotations
@@ -11,11 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_icd.bp.level_graph import Labels, LevelGraph
-from stream_icd.bp.lift import choices, groups_of, lift, naming
+from stream_icd.bp.lift import Groups, choices, groups_of, lift, naming
 from stream_icd.graphs.compiled import compiled
 
-ROUNDS = 3
-"""Rounds of removing nodes whose evidence is elsewhere; each removal may weaken the others."""
+ROUNDS = 5
+"""Rounds of moving nodes to where their evidence is; each move may change that of the others."""
 
 
 def born_communities(
@@ -29,7 +30,7 @@ def born_communities(
     born = proposed.copy()
     n_remembered = int(remembered.max(initial=-1)) + 1
     for _ in range(ROUNDS):
-        if not _leave(graph, born, n_proposed, remembered, n_remembered, mixing):
+        if not _sorted_out(graph, born, n_proposed, remembered, n_remembered, mixing):
             break
     n_known = int((remembered >= 0).sum())
     price = naming(n_remembered)
@@ -41,7 +42,7 @@ def born_communities(
 
 
 @compiled()
-def _leave(
+def _sorted_out(
     graph: LevelGraph,
     born: Labels,
     n_born: int,
@@ -49,21 +50,70 @@ def _leave(
     n_remembered: int,
     mixing: float,
 ) -> int:
-    """Remove from `born` nodes that belong to their remembered community; returns how many."""
+    """Put each node where it belongs: in `born`, or in its remembered community (-1).
+
+    Returns how many nodes have moved.
+    """
     new, old = groups_of(graph, born, n_born), groups_of(graph, remembered, n_remembered)
-    stays = np.zeros(len(born), np.bool_)
+    prices = _prices(born, n_born, remembered)
+    best, links = born.copy(), np.zeros(n_born)
     for node in range(len(born)):
-        if born[node] < 0 or remembered[node] < 0:
-            continue
-        links = _links(graph, node, born, remembered)
-        here = links[0] * lift(new.volumes[born[node]], graph.total, mixing)
-        stays[node] = here <= links[1] * lift(old.volumes[remembered[node]], graph.total, mixing)
-    n_out = 0
+        if remembered[node] >= 0:
+            best[node] = _best_place(graph, node, born, remembered, new, old, prices, links, mixing)
+    n_moved = 0
     for node in range(len(born)):
-        if stays[node]:
-            born[node] = -1
-            n_out += 1
-    return n_out
+        n_moved += best[node] != born[node]
+        born[node] = best[node]
+    return n_moved
+
+
+@compiled()
+def _prices(born: Labels, n_born: int, remembered: Labels) -> NDArray[np.float64]:
+    """Nats to encode that one more of the known nodes leaves for each new community, (n_born,)."""
+    leavers, n_known = np.zeros(n_born), 0
+    for node in range(len(born)):
+        if remembered[node] >= 0:
+            n_known += 1
+            if born[node] >= 0:
+                leavers[born[node]] += 1
+    return np.log(max(n_known, 1) / np.maximum(leavers, 1))
+
+
+@compiled()
+def _best_place(
+    graph: LevelGraph,
+    node: int,
+    born: Labels,
+    remembered: Labels,
+    new: Groups,
+    old: Groups,
+    prices: NDArray[np.float64],
+    links: NDArray[np.float64],
+    mixing: float,
+) -> int:
+    """The new community that explains a node's edges better than its remembered one, or -1.
+
+    links: all 0, before and after.
+    """
+    to_old = 0.0
+    for entry in range(graph.indptr[node], graph.indptr[node + 1]):
+        neighbour = graph.indices[entry]
+        if born[neighbour] >= 0:
+            links[born[neighbour]] += graph.weights[entry]
+        if remembered[neighbour] == remembered[node]:
+            to_old += graph.weights[entry]
+    most, place = _lost(graph, node, to_old, old, remembered[node], mixing), -1
+    for entry in range(graph.indptr[node], graph.indptr[node + 1]):
+        community = born[graph.indices[entry]]
+        if community >= 0 and links[community] > 0:
+            volume = new.volumes[community]
+            if born[node] != community:
+                volume += graph.strengths[node]
+            gain = links[community] * lift(volume, graph.total, mixing) - prices[community]
+            if gain > most:
+                most, place = gain, community
+            links[community] = 0.0
+    return place
 
 
 @compiled()
@@ -83,10 +133,24 @@ def _gains(
     for node in range(len(born)):
         if born[node] >= 0 and remembered[node] >= 0:
             links = _links(graph, node, born, remembered)[1]
-            volume = old.volumes[remembered[node]]
-            gains[born[node]] -= links * lift(volume, graph.total, mixing)
+            gains[born[node]] -= _lost(graph, node, links, old, remembered[node], mixing)
             leavers[born[node]] += 1
     return gains, leavers
+
+
+@compiled()
+def _lost(
+    graph: LevelGraph, node: int, links: float, old: Groups, home: int, mixing: float
+) -> float:
+    """The log likelihood that is lost when a node leaves its remembered community, in nats.
+
+    Its links there become links between communities; those of the others become more likely.
+    """
+    volume = old.volumes[home]
+    before = lift(volume, graph.total, mixing)
+    after = lift(volume - graph.strengths[node], graph.total, mixing)
+    lost: float = links * before - (old.within[home] - links) * (after - before)
+    return lost
 
 
 @compiled()

@@ -103,7 +103,7 @@ def find_remembering(
         mixing = float(np.clip(recalled.mixing, *MIXING_RANGE))
         model = Model(mixing, kind.size_spread, n_communities or 0)
         believed = _by_beliefs(graph, kind, remembered, model, stay, rng, learn_stay)
-        believed = _merged_and_split(graph, kind.resolution, believed, len(remembered.ids), rng)
+        believed = _merged_and_split(graph, kind.resolution, believed, remembered, rng)
     else:
         pull = pull or first_pull(parameters.stay)
         believed = _by_modularity(graph, kind, remembered, pull, rng)
@@ -276,13 +276,15 @@ def _merged_and_split(
     graph: LevelGraph,
     resolution: float,
     found: Believed,
-    n_remembered: int,
+    remembered: _Remembered,
     rng: np.random.Generator,
 ) -> Believed:
     """Merge and split the communities found if the current edges support it."""
-    n_found = max(int(found.communities.max()) + 1, n_remembered)
+    n_found = max(int(found.communities.max()) + 1, len(remembered.ids))
     labels = found.communities[:, 0].copy()
-    into = merged_communities(graph, labels, n_found, n_remembered, found.mixing)
+    into = merged_communities(
+        graph, labels, n_found, remembered.likeliest, len(remembered.ids), found.mixing
+    )
     of_belief = np.append(into, np.int32(NO_ID))  # the last for unused places
     communities, shares = tidy(of_belief[found.communities], found.shares)
     communities[:, 0] = split_communities(

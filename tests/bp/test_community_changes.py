@@ -76,16 +76,44 @@ def test_the_communities_of_a_random_graph_do_not_split() -> None:
 
 def test_halves_of_a_community_merge_and_communities_do_not() -> None:
     labels = labels_of(5, 4, 9)
-    into = merged_communities(graph_of(9, 9), labels, 3, 3, 0.1)
+    into = merged_communities(graph_of(9, 9), labels, 3, labels, 3, 0.1)
     assert into.tolist() == [0, 0, 2]
-    assert merged_communities(graph_of(9, 9), labels_of(9, 9), 2, 2, 0.1).tolist() == [0, 1]
+    apart = labels_of(9, 9)
+    assert merged_communities(graph_of(9, 9), apart, 2, apart, 2, 0.1).tolist() == [0, 1]
 
 
 def test_a_remembered_community_gives_the_name_to_a_larger_new_one() -> None:
-    into = merged_communities(
-        graph_of(9, 9), labels_of(4, 9, 5)[[0] * 4 + [17] * 5 + [8] * 9], 3, 1, 0.1
-    )
+    labels = labels_of(4, 9, 5)[[0] * 4 + [17] * 5 + [8] * 9]
+    remembered = np.where(labels == 0, 0, NOBODY).astype(np.int32)
+    into = merged_communities(graph_of(9, 9), labels, 3, remembered, 1, 0.1)
     assert into[2] == 0
+
+
+def test_what_is_left_of_a_community_merges_although_it_has_hardly_an_edge_of_its_own() -> None:
+    adjacency = cliques(20, 9).tolil()
+    rest = [16, 17, 18, 19]  # two edges among them, eight to the 16 others
+    adjacency[rest, :] = adjacency[:, rest] = 0
+    for place, node in enumerate(rest):
+        for other in (place, place + 4, rest[place ^ 1]):
+            adjacency[node, other] = adjacency[other, node] = 1
+    graph, labels = finest_level(csr_array(adjacency)), labels_of(16, 4, 9)
+    assert merged_communities(graph, labels, 3, labels, 3, 0.1)[1] == 1
+    left = np.array([0] * 8 + [1] * 12 + [2] * 9, np.int32)  # 8 of the 12 have gone to 0
+    into = merged_communities(graph, labels, 3, left, 3, 0.1)
+    assert into[1] == into[0] != into[2]
+
+
+def test_a_birth_takes_in_nodes_that_were_not_proposed_and_leaves_out_strangers() -> None:
+    remembered = labels_of(40, 40)
+    founders = np.array([*range(8), *range(40, 48)])
+    adjacency = cliques(40, 40).tolil()
+    adjacency[founders, :] = adjacency[:, founders] = 0
+    adjacency[np.ix_(founders, founders)] = 1 - np.eye(16)
+    proposed = np.full(80, -1, np.int32)
+    proposed[founders[:-3]] = 0  # three are missing, and two are wrong
+    proposed[[20, 60]] = 0
+    born = born_communities(finest_level(csr_array(adjacency)), proposed, 1, remembered, 0.2)
+    assert np.array_equal(np.flatnonzero(born == 0), founders)
 
 
 def test_a_birth_needs_more_evidence_than_a_few_edges() -> None:
