@@ -1,0 +1,284 @@
+"""What the live page costs: memory, the way of a result to 50 tabs, and the bytes of the page.
+
+    python -m benchmarks.view
+
+Fills a topic of Apache Kafka, on this machine, with 6000 results of 5000 nodes whose communities
+drift, and serves them with `stream-icd view` in a process of its own. Then 50 tabs connect and a
+result is published every 0.25 s. The time of a result runs from the broker's acknowledgement until
+a tab has read its event. Writes a section of docs/view.md; the exit status is 1 when a tab missed a
+result.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import gzip
+import http.client
+import json
+import os
+import platform
+import socket
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import numpy as np
+import psutil
+import pyarrow as pa
+
+from benchmarks.shared.sections import write_section
+from stream_icd.child_process import start_child, stop_child, tail
+from stream_icd.communities import STAGES, Communities
+from stream_icd.kafka.publisher import Publisher
+from stream_icd.kafka.settings import KafkaSettings
+from stream_icd.kafka.topics import COMMUNITIES, create_topics
+from stream_icd.messages.outgoing import outgoing
+from stream_icd.snapshot import Window
+from stream_icd.wire.communities import encode_communities
+from testbed import brokers
+
+NODES, K, MOVED = 5000, 80, 100
+TABS = 50
+EVERY_S = 0.25
+PATIENCE_S = 600.0
+START = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True)
+class Figures:
+    """What was measured; seconds, and bytes."""
+
+    windows: int
+    read_cpu_s: float
+    resident: int
+    resident_empty: int
+    held: int
+    first_load: dict[str, int]
+    answers: dict[str, tuple[float, float, int]]
+    delays: np.ndarray
+    live_cpu: float
+    resident_after: int
+    missed: int
+
+
+def results(n: int, seed: int = 0) -> Iterator[Communities]:
+    """Results of one graph: in each window some nodes have moved to another community."""
+    rng = np.random.default_rng(seed)
+    labels = np.arange(NODES, dtype=np.int32) % K
+    nodes = pa.array(np.arange(NODES))
+    for at in range(n):
+        window = Window(START + timedelta(minutes=at), START + timedelta(minutes=at + 1))
+        yield Communities(
+            graph="drifting",
+            snapshot_id=f"drifting/{at:06}",
+            window=window,
+            nodes=nodes,
+            labels=labels,
+            n_edges=25_000,
+            model="benchmark@1",
+            modularity=0.67,
+            ncut=20.0,
+            milliseconds=dict.fromkeys(STAGES, 5.0),
+            detected_at=window.end,
+            evidence="strong",
+            bits_saved=1.9,
+        )
+        labels = labels.copy()
+        labels[rng.integers(K, NODES, MOVED)] = rng.integers(0, K, MOVED)
+
+
+def get(port: int, path: str) -> bytes:
+    """The body of an answer, as it is sent."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    connection.request("GET", path, headers={"Accept-Encoding": "gzip"})
+    body = connection.getresponse().read()
+    connection.close()
+    return body
+
+
+def ask(port: int, question: str) -> dict[str, object]:
+    """An answer to a question."""
+    return dict(json.loads(gzip.decompress(get(port, f"/api/{question}"))))
+
+
+async def tab(port: int, arrived: list[dict[int, float]], ready: asyncio.Event) -> None:
+    """Note when each window's event has been read."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(b"GET /api/stream HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    mine: dict[int, float] = {}
+    arrived.append(mine)
+    while line := await reader.readline():
+        if line.startswith(b'data: {"number":'):
+            mine[int(line.split(b":", 3)[2].split(b",")[0])] = time.monotonic()
+        elif line.startswith(b"event: hello"):
+            ready.set()
+
+
+async def live(
+    port: int, settings: KafkaSettings, fresh: list[Communities]
+) -> tuple[list[dict[int, float]], list[float]]:
+    """Publish one result after the other; when each tab got it, and when the broker had it."""
+    arrived: list[dict[int, float]] = []
+    tabs, acknowledged = [], []
+    for _ in range(TABS):
+        ready = asyncio.Event()
+        tabs.append(asyncio.create_task(tab(port, arrived, ready)))
+        await ready.wait()
+    with Publisher(settings) as publisher:
+        for one in fresh:
+            publisher.send(outgoing(COMMUNITIES, encode_communities(one)))
+            await asyncio.to_thread(publisher.flush)
+            acknowledged.append(time.monotonic())
+            await asyncio.sleep(EVERY_S)
+    await asyncio.sleep(2)
+    for one in tabs:
+        one.cancel()
+    return arrived, acknowledged
+
+
+def measure(settings: KafkaSettings, folder: Path, n: int, n_live: int) -> Figures:
+    """Fill the topic, serve it, and measure."""
+    create_topics(settings)
+    everything = list(results(n + n_live))
+    port = _free_port()
+    command = (sys.executable, "-P", "-m", "stream_icd.cli", "view", "--port", str(port))
+    environment = {**os.environ, "STREAM_ICD_BOOTSTRAP_SERVERS": settings.bootstrap_servers}
+    child = start_child(command, folder / "view.log", env=environment)
+    process = psutil.Process(child.pid)
+    try:
+        brokers.wait_until(lambda: _answers(port), PATIENCE_S)
+        empty, before = process.memory_info().rss, _cpu(process)
+        with Publisher(settings) as publisher:
+            for one in everything[:n]:
+                publisher.send(outgoing(COMMUNITIES, encode_communities(one)))
+        brokers.wait_until(lambda: _windows(port) >= n, PATIENCE_S)
+        read, resident = _cpu(process) - before, process.memory_info().rss
+        load = {
+            name: sum(len(get(port, f"/{path}")) for path in paths)
+            for name, paths in _first_load(port).items()
+        }
+        answers = {question: _timed(port, question) for question in QUESTIONS}
+        before, began = _cpu(process), time.monotonic()
+        arrived, acknowledged = asyncio.run(live(port, settings, everything[n:]))
+        used = (_cpu(process) - before) / (time.monotonic() - began)
+        missed = sum(n + at not in mine for mine in arrived for at in range(n_live))
+        delays = [
+            mine[n + at] - since
+            for mine in arrived
+            for at, since in enumerate(acknowledged)
+            if n + at in mine
+        ]
+        held = int(str(ask(port, "overview")["bytes_held"]))
+        after = process.memory_info().rss
+        return Figures(
+            n, read, resident, empty, held, load, answers, np.array(delays), used, after, missed
+        )
+    finally:
+        stop_child(child, 20)
+        if child.returncode:
+            print(tail(folder / "view.log"), file=sys.stderr)
+
+
+QUESTIONS = ("flow?last=60", "flow?last=6000&columns=120", "life?last=700", "life?last=6000",
+             "events", "node?node=7")  # fmt: skip
+
+
+def _first_load(port: int) -> dict[str, list[str]]:
+    names = [path.name for path in (Path(__file__).parents[1] / "stream_icd/view/page").iterdir()]
+    modules = [one for one in names if one.endswith((".js", ".css", ".html", ".svg"))]
+    assert get(port, "/index.html")
+    return {"page": modules, "charts": ["vendor/echarts-6.1.0.min.js"]}
+
+
+def _timed(port: int, question: str) -> tuple[float, float, int]:
+    """Seconds of the first answer, of the same again, and its bytes as sent."""
+    times = []
+    for _ in range(2):
+        began = time.monotonic()
+        body = get(port, f"/api/{question}")
+        times.append(time.monotonic() - began)
+    return times[0], times[1], len(body)
+
+
+def _answers(port: int) -> bool:
+    try:
+        return bool(get(port, "/api/overview"))
+    except OSError:
+        return False
+
+
+def _windows(port: int) -> int:
+    series = ask(port, "overview")["series"]
+    assert isinstance(series, list)
+    return int(series[0]["number"]) + 1 if series else 0
+
+
+def _cpu(process: psutil.Process) -> float:
+    times = process.cpu_times()
+    return float(times.user + times.system)
+
+
+def _free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return int(one.getsockname()[1])
+
+
+def section(found: Figures) -> str:
+    """The section of the page."""
+    middle, late, last = np.percentile(found.delays, [50, 99, 100]) * 1000
+    rows = "\n".join(
+        f"| `{question}` | {first * 1000:.0f} | {again * 1000:.1f} | {size / 1000:.1f} |"
+        for question, (first, again, size) in found.answers.items()
+    )
+    mega = 2**20
+    page, charts = found.first_load["page"] / 1000, found.first_load["charts"] / 1000
+    events = len(found.delays) + found.missed
+    return f"""
+On {platform.machine()}, {os.cpu_count()} cores that other programs shared, with Apache Kafka on the
+same machine: `python -m benchmarks.view`. One graph of {NODES:,} nodes in {K} communities, of
+which up to {MOVED} nodes move in each window.
+
+- **Memory.** The process needs {found.resident_empty / mega:.0f} MiB without results and
+  {found.resident / mega:.0f} MiB with {found.windows:,} windows, of which it counts
+  {found.held / mega:.0f} MiB for the windows.
+- **Reading** takes {1000 * found.read_cpu_s / found.windows:.1f} ms of processor time per result,
+  tracking included.
+- **From the broker to {TABS} tabs**, with a result every {EVERY_S} s: {middle:.0f} ms (median),
+  {late:.0f} ms (99th percentile) and {last:.0f} ms (longest) from the broker's acknowledgement of a
+  result until a tab has read its event. {found.missed} of {events:,} events were missed. The
+  process used {100 * found.live_cpu:.0f} % of a core, and {found.resident_after / mega:.0f} MiB
+  afterwards.
+- **Bytes of a first visit**, compressed: {page:.0f} kB for the page; {charts:.0f} kB for the
+  library of charts, which loads after the first picture and stays in the browser's cache.
+
+| question | first answer, ms | the same again, ms | size, kB |
+|---|---|---|---|
+{rows}
+
+"""
+
+
+def main() -> int:
+    """Measure, and write the section."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("--windows", type=int, default=6000)
+    parser.add_argument("--live", type=int, default=120, help="results published while tabs watch")
+    options = parser.parse_args()
+    with brokers.OPENERS["kafka"]() as broker, tempfile.TemporaryDirectory() as folder:
+        settings = KafkaSettings(bootstrap_servers=broker.bootstrap_servers)
+        found = measure(settings, Path(folder), options.windows, options.live)
+    write_section("view.md", "view", section(found))
+    print(section(found))
+    return int(found.missed > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
