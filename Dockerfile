@@ -12,7 +12,7 @@ COPY producers producers
 COPY consumers consumers
 COPY models models
 RUN --mount=type=cache,target=/root/.cache/pip \
-    /opt/stream-icd/bin/pip install --constraint constraints.txt '.[view]'
+    /opt/stream-icd/bin/pip install --constraint constraints.txt '.[retrain,view]'
 
 FROM python:${PYTHON}-slim
 RUN useradd --create-home --uid 10001 icd
@@ -24,7 +24,7 @@ ENV PATH=/opt/stream-icd/bin:$PATH \
 USER icd
 WORKDIR /home/icd
 # A volume here belongs to this user, too.
-RUN mkdir registry
+RUN mkdir history registry
 # Compiles what detection needs, once for all containers: it takes 10 s. What is compiled for a
 # generic processor of this architecture is as fast, and serves on each of them.
 RUN ["python", "-c", "from stream_icd.workers.detect import DetectSettings, warm_up; from stream_icd.registry.shipped import open_model; warm_up(open_model('lfr'), DetectSettings())"]

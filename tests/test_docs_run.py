@@ -180,6 +180,7 @@ def write_inputs(folder: Path) -> None:
     write_fixes(folder)
     (folder / "graphs").mkdir()
     (folder / "graphs" / "2026-01-31.csv").write_text("src,dst\n1,2\n2,3\n")
+    (folder / "labels.csv").write_text("snapshot,node,community\n1999-04-02,690,red\n")
     (folder / "teams.csv").write_text("node,community\n1,red\n2,red\n3,blue\n")
 
 

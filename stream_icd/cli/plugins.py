@@ -49,6 +49,7 @@ class BuiltIn(LazyGroup):
         "broker",
         "topics",
         "train",
+        "label",
         "retrain",
         "models.command",
         "history.command",

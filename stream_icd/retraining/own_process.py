@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -71,3 +72,12 @@ def run_job(job: Job, budget: LearningBudget) -> Any:
     if not succeeded:
         raise result
     return result
+
+
+RunJob = Callable[[Job, LearningBudget], Any]
+"""Runs a job and returns its result, as `run_job` does."""
+
+
+def run_job_here(job: Job, _budget: LearningBudget) -> Any:
+    """Run a job in this process, without limits: for trials and simulations."""
+    return job()

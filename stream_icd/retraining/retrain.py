@@ -26,7 +26,7 @@ from stream_icd.retraining.described import described
 from stream_icd.retraining.gate import Verdict, judge
 from stream_icd.retraining.jobs import ArchivedLesson, CompareJob, EvidenceJob, LearnJob, Made
 from stream_icd.retraining.measured import Paired
-from stream_icd.retraining.own_process import run_job
+from stream_icd.retraining.own_process import RunJob, run_job
 from stream_icd.retraining.settings import Retraining
 from stream_icd.retraining.state import State, read_state, write_state
 from stream_icd.retraining.triggers.by_command import by_command
@@ -55,12 +55,14 @@ def retrain(
     *,
     asked: bool = False,
     on_step: OnStep = no_step,
+    run: RunJob = run_job,
 ) -> Decision:
     """Make one round, and return its decision.
 
     Args:
         now: the time, UTC.
         asked: learn now, whatever the triggers say.
+        run: where learning and comparing is done; by default in a process of its own.
 
     Raises:
         RegistryDamaged, HistoryDamaged, StoreError: registry or archive cannot be used; the
@@ -71,7 +73,7 @@ def retrain(
     aliases = current(registry)
     if aliases is None:
         return _first_champion(registry, settings, past, now)
-    round_ = _Round(registry, settings, past, aliases, now, on_step)
+    round_ = _Round(registry, settings, past, aliases, now, on_step, run)
     state = _noticed(read_state(registry, settings.name), aliases, past)
     if state.watch_from is not None:
         return round_.watched(state, state.watch_from)
@@ -112,6 +114,7 @@ class _Round:
     aliases: Aliases
     now: datetime
     on_step: OnStep
+    run: RunJob
 
     def watched(self, state: State, since: datetime) -> Decision:
         """Watch a new champion on the first windows since it was promoted."""
@@ -182,7 +185,7 @@ class _Round:
             job = EvidenceJob(
                 self.settings.archive, self._lessons(missing), place, self.settings.seed
             )
-            known = {**known, **dict(run_job(job, self.settings.budget))}
+            known = {**known, **dict(self.run(job, self.settings.budget))}
         names = [one.identity.snapshot_id for one in windows]
         return [(name, known[name]) for name in names if name in known]
 
@@ -190,7 +193,7 @@ class _Round:
         settings = self.settings
         lessons, data = self._lessons(chosen.learn), _data_range(chosen.learn)
         self.on_step("learn")
-        made: Made = run_job(
+        made: Made = self.run(
             LearnJob(
                 settings.archive,
                 lessons,
@@ -251,7 +254,7 @@ class _Round:
             challenger,
             self.settings.seed,
         )
-        found: list[Paired] = run_job(job, self.settings.budget)
+        found: list[Paired] = self.run(job, self.settings.budget)
         return found
 
     def _unseen(self) -> list[ArchivedWindow]:

@@ -36,7 +36,7 @@ class LabelTable:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        columns = _columns(path)
+        columns = columns_of(path)
         name = next((one for one in NAMES if one in columns), None)
         if "node" not in columns or name is None:
             raise BadSettings(
@@ -93,7 +93,8 @@ class LabelTable:
         return [snapshot.id, part, Path(part).stem]
 
 
-def _columns(path: Path) -> list[str]:
+def columns_of(path: Path) -> list[str]:
+    """Return the columns of a table, or of the first one in a folder."""
     if not path.is_file():  # a folder of tables, or nothing: reading says what is wrong
         files = sorted(one for one in path.rglob("*") if one.is_file()) if path.is_dir() else []
         if not files:

@@ -1,0 +1,106 @@
+"""Send a table of labels: one message for each archived window that it names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+import numpy as np
+import pyarrow as pa
+
+from stream_icd.communities import Labels
+from stream_icd.history.archive import Selection, read_snapshot, windows
+from stream_icd.history.parquet import ArchivedWindow
+from stream_icd.snapshot import Snapshot
+from stream_icd.sources.label_groups import LabelOfNode, WindowName
+from stream_icd.store import Store
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """What became of a table of labels.
+
+    Attributes:
+        windows: windows whose labels were sent.
+        nodes: labelled nodes that were sent.
+        partly: how many of these windows have nodes without a label.
+        unknown_nodes: labels of nodes that their window does not have; not sent.
+        unknown_windows: windows that the archive does not have; their labels were not sent.
+    """
+
+    windows: int
+    nodes: int
+    partly: int
+    unknown_nodes: int
+    unknown_windows: tuple[WindowName, ...]
+
+
+def send_labels(
+    groups: Mapping[WindowName, LabelOfNode],
+    store: Store,
+    send: Callable[[Labels], None],
+    *,
+    graph: str | None = None,
+    source: str = "stream_icd/label",
+) -> Counts:
+    """Join labels with the windows of an archive, and send them.
+
+    Args:
+        groups: labels by window, as `label_groups` reads them.
+        graph: the graph of windows without one; None: any graph that has such a window.
+        source: source of the labels, a URI reference.
+
+    Raises:
+        HistoryDamaged: an archived window cannot be read.
+    """
+    archived = _Archived(store, graph)
+    sent, nodes, partly, unknown_nodes = 0, 0, 0, 0
+    unknown: list[WindowName] = []
+    for name, label_of in groups.items():
+        found = list(archived.named(name))
+        if not found:
+            unknown.append(name)
+        for noted in found:
+            snapshot = read_snapshot(store, noted)
+            labels = _labels(snapshot, label_of, source)
+            known = 0 if labels is None else len(labels.nodes)
+            unknown_nodes += len(label_of) - known
+            if labels is not None:
+                send(labels)
+                sent, nodes = sent + 1, nodes + known
+                partly += known < snapshot.n_nodes
+    return Counts(sent, nodes, partly, unknown_nodes, tuple(unknown))
+
+
+class _Archived:
+    """Looks up archived windows by the names in a table."""
+
+    def __init__(self, store: Store, graph: str | None) -> None:
+        self._found: dict[tuple[str, str | datetime], ArchivedWindow] = {}
+        self._graphs: dict[str, None] = {}
+        for noted in windows(store, Selection("snapshots", graph)):
+            of_graph = noted.partition.graph
+            self._graphs[of_graph] = None
+            snapshot_id = noted.identity.snapshot_id
+            short = snapshot_id.removeprefix(f"{of_graph}/")
+            for window in (snapshot_id, short, noted.window.start):
+                self._found[of_graph, window] = noted
+
+    def named(self, name: WindowName) -> Iterator[ArchivedWindow]:
+        """Yield the windows of that name, at most one a graph."""
+        for graph in self._graphs if name.graph is None else (name.graph,):
+            if (graph, name.window) in self._found:
+                yield self._found[graph, name.window]
+
+
+def _labels(snapshot: Snapshot, label_of: LabelOfNode, source: str) -> Labels | None:
+    """The labels of the nodes that the snapshot has; None if it has none of them."""
+    names = snapshot.nodes.cast(pa.string()).to_pylist()
+    known = np.array([name in label_of for name in names])
+    if not known.any():
+        return None
+    communities = [label_of[name] for name in names if name in label_of]
+    numbers = np.unique(communities, return_inverse=True)[1].astype(np.int32)
+    nodes = snapshot.nodes.filter(pa.array(known))
+    return Labels(snapshot.graph, snapshot.id, snapshot.window, nodes, numbers, source)
