@@ -100,6 +100,7 @@ def graph(broker: Broker, topic_name: str, monkeypatch: pytest.MonkeyPatch) -> s
     return topic_name
 
 
+@pytest.mark.brokers("kafka")
 def test_numbers_health_and_logs_tell_what_happened(
     broker: Broker, graph: str, model: Path, tmp_path: Path
 ) -> None:
