@@ -20,10 +20,14 @@ STAGES = ("decode", "features", "encode", "cluster")
 EvidenceStrength = Literal["none", "weak", "strong"]
 """How strong the evidence is that a graph has communities at all (docs/evidence.md)."""
 
-MemoryUse = Literal["first", "continued", "broken", "late"]
+MemoryUse = Literal["first", "continued", "broken", "late", "smoothed"]
 """What the memory of earlier windows contributed: `first`: there was none yet; `continued`:
 communities continue earlier ones; `broken`: the graph has nothing in common with its past, and was
-detected alone; `late`: the window is not after the last one, and is not remembered."""
+detected alone; `late`: the window is not after the last one, and is not remembered; `smoothed`: a
+replay used the windows after it, too."""
+
+MemoryKind = Literal["none", "memory", "smoothed"]
+"""How a result uses other windows: not at all; with the memory of earlier ones; with all others."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -136,17 +140,25 @@ class Communities:
         return self.graph, self.snapshot_id, self.model, self.revision
 
 
-def revision_of(content: str, k_given: int | None, seed: int, memory: bool = False) -> str:
+def revision_of(content: str, k_given: int | None, seed: int, memory: MemoryKind = "none") -> str:
     """Return the revision of a result: 12 hexadecimal digits that depend on the arguments.
 
     Args:
         content: hash of the snapshot's content.
         k_given: number of communities that the snapshot, or else the settings, ask for.
         seed: random seed of the clustering.
-        memory: whether the detector has memory between windows.
+        memory: how the detector uses other windows.
     """
-    given = f"content {content}\nk {k_given or 0}\nseed {seed}\n" + "memory\n" * memory
+    given = f"content {content}\nk {k_given or 0}\nseed {seed}\n"
+    given += "" if memory == "none" else f"{memory}\n"
     return hashlib.sha256(given.encode()).hexdigest()[:12]
+
+
+def kind_of_memory(use: MemoryUse | None) -> MemoryKind:
+    """Return how a result uses other windows, from what memory contributed to it."""
+    if use is None:
+        return "none"
+    return "smoothed" if use == "smoothed" else "memory"
 
 
 def _check_assignment(snapshot_id: str, nodes: pa.Array, labels: NDArray[np.int32]) -> None:

@@ -9,7 +9,7 @@ from datetime import datetime
 from functools import lru_cache
 from typing import Protocol
 
-from stream_icd.communities import revision_of
+from stream_icd.communities import MemoryKind, revision_of
 from stream_icd.errors import BadInput, BadSnapshot
 from stream_icd.execution.budget import Allowance, sent_bytes
 from stream_icd.execution.relay import Relay
@@ -170,10 +170,14 @@ class Redetection:
     """A model and its settings. Called with a job, it returns the communities as a message.
 
     The same model, settings, snapshot and memory give the same communities in any process.
+
+    Attributes:
+        smooth: results are made by `Smoothing`, from all windows of a graph.
     """
 
     model: VersionedModel
     settings: DetectSettings
+    smooth: bool = False
 
     @property
     def version(self) -> str:
@@ -191,7 +195,8 @@ class Redetection:
         with suppress(BadInput, ValueError):  # detection refuses it
             given = int(headers["icd_k"]) if "icd_k" in headers else given
             content = content or job.snapshot().content
-        return revision_of(content, given, self.settings.seed, self.chain(job) is not None)
+        kind: MemoryKind = "none" if self.chain(job) is None else "memory"
+        return revision_of(content, given, self.settings.seed, "smoothed" if self.smooth else kind)
 
     def chain(self, job: Job) -> str | None:
         """Return the graph, whose windows need each other's memory; None without memory."""

@@ -29,6 +29,7 @@ class Plan:
         newest: the newest revision of each snapshot's result; older ones are not detected.
         earlier: the same of snapshots that are detected for their memory only.
         remembers: whether a window needs the memory of the one before.
+        smooths: whether a window needs all others of its graph.
         graphs: the number of snapshots to detect, by graph.
         already: how many results already exist, and are skipped.
         first, last: earliest and latest window end of the snapshots to detect.
@@ -37,6 +38,7 @@ class Plan:
     kept: set[Kept]
     revision: Callable[[Job], str]
     remembers: bool = False
+    smooths: bool = False
     newest: dict[Name, str] = field(default_factory=dict)
     earlier: dict[Name, str] = field(default_factory=dict)
     graphs: Counter[str] = field(default_factory=Counter)
@@ -52,7 +54,8 @@ class Plan:
     def wanted(self, jobs: Iterable[Job]) -> Iterator[Job]:
         """Yield the jobs to run, each once: the newest revisions without a result.
 
-        With memory, also the windows before them; `publishes` tells the two apart.
+        With memory, also the windows before them, and to smooth, all windows of their graphs;
+        `publishes` tells the two apart.
         """
         seen: set[Name] = set()
         left = self.graphs.copy()
@@ -64,7 +67,7 @@ class Plan:
             if self.publishes(job):
                 left[job.graph] -= 1
                 yield job
-            elif self.remembers and left[job.graph]:
+            elif (self.remembers and left[job.graph]) or (self.smooths and self.graphs[job.graph]):
                 yield job
 
     def publishes(self, job: Job) -> bool:
@@ -85,7 +88,8 @@ def make_plan(jobs: Iterable[Job], results: Results, redetection: Redetection) -
     If a snapshot occurs more than once, the last one is the newest.
     """
     remembers = has_memory(redetection.model, redetection.settings)
-    plan, ends = Plan(results.kept(redetection.version), redetection.revision, remembers), {}
+    kept = results.kept(redetection.version)
+    plan, ends = Plan(kept, redetection.revision, remembers, redetection.smooth), {}
     for job in jobs:
         name = job.graph, job.snapshot_id
         if job.for_memory:

@@ -9,10 +9,13 @@ from functools import partial
 from time import perf_counter
 from typing import Literal
 
+import numpy as np
 import structlog
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from stream_icd.bp.evidence import evidence_for
-from stream_icd.communities import Communities, revision_of
+from stream_icd.communities import Communities, MemoryUse, kind_of_memory, revision_of
 from stream_icd.detection import Method, cluster_ms, detect
 from stream_icd.errors import BadInput, BadSettings
 from stream_icd.execution.budget import Allowance, Budget, sent_bytes
@@ -20,6 +23,7 @@ from stream_icd.execution.engines import Engine, InProcess
 from stream_icd.execution.relay import LocalRelay, Relay
 from stream_icd.kafka.record import Record
 from stream_icd.kafka.topics import COMMUNITIES, MEMORY
+from stream_icd.memory.detect import Remembered
 from stream_icd.messages.clock import utc_now
 from stream_icd.messages.outcome import Outcome, Processed, Refused
 from stream_icd.messages.outgoing import outgoing
@@ -340,11 +344,9 @@ def detect_snapshot(
     prepared = perf_counter() - started
     k = snapshot.n_communities or settings.n_communities
     at_most = None if k is None else min(k, snapshot.n_nodes)
-    ids, replaced, use = None, None, None
     if memory is not None:
         remembered, use = memory.detect(snapshot, adjacency, model.model, at_most, settings.seed)
-        labels, milliseconds = remembered.communities, cluster_ms(remembered.milliseconds)
-        ids, replaced = remembered.community_ids, remembered.replaced
+        found = remembered_labels(remembered, use)
     else:
         detection = detect(
             adjacency,
@@ -354,29 +356,65 @@ def detect_snapshot(
             seed=settings.seed,
             threads=settings.threads,
         )
-        labels, milliseconds = detection.communities, detection.milliseconds
+        found = Labelling(detection.communities, detection.milliseconds)
     if fit_check is not None and settings.method == "bp":
-        fit_check.check(snapshot.graph, model, adjacency, labels, k, settings.seed)
-    evidence = evidence_for(adjacency, labels, settings.seed)
+        fit_check.check(snapshot.graph, model, adjacency, found.labels, k, settings.seed)
+    found.milliseconds["decode"] = 1000 * prepared
+    return communities_with(found, snapshot, adjacency, model, settings, clock)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Labelling:
+    """The labels of one snapshot, and how they were found; see `Communities`."""
+
+    labels: NDArray[np.int32]
+    milliseconds: dict[str, float]
+    community_ids: NDArray[np.int64] | None = None
+    replaced: NDArray[np.int64] | None = None
+    memory: MemoryUse | None = None
+
+
+def remembered_labels(remembered: Remembered, use: MemoryUse) -> Labelling:
+    """Return the labels that were found with memory."""
+    return Labelling(
+        remembered.communities,
+        cluster_ms(remembered.milliseconds),
+        remembered.community_ids,
+        remembered.replaced,
+        use,
+    )
+
+
+def communities_with(
+    found: Labelling,
+    snapshot: Snapshot,
+    adjacency: csr_array,
+    model: VersionedModel,
+    settings: DetectSettings,
+    clock: Callable[[], datetime] = utc_now,
+) -> Communities:
+    """Return the communities with these labels, and their quality."""
+    k = snapshot.n_communities or settings.n_communities
+    evidence = evidence_for(adjacency, found.labels, settings.seed)
     return Communities(
         graph=snapshot.graph,
         snapshot_id=snapshot.id,
         window=snapshot.window,
         nodes=snapshot.nodes,
-        labels=labels,
+        labels=found.labels,
         n_edges=snapshot.n_edges,
         model=result_version(model, settings),
-        modularity=modularity(adjacency, labels),
-        ncut=ncut(adjacency, labels),
-        milliseconds={"decode": 1000 * prepared, **milliseconds},
+        modularity=modularity(adjacency, found.labels),
+        ncut=ncut(adjacency, found.labels),
+        milliseconds=found.milliseconds,
         detected_at=clock(),
-        revision=revision_of(snapshot.content, k, settings.seed, memory is not None),
+        revision=revision_of(snapshot.content, k, settings.seed, kind_of_memory(found.memory)),
         content=snapshot.content,
         k_given=k,
         seed=settings.seed,
         evidence=evidence.strength,
         bits_saved=evidence.bits_saved,
-        community_ids=ids,
-        replaced=replaced,
-        memory=use,
+        community_ids=found.community_ids,
+        replaced=found.replaced,
+        memory=found.memory,
     )

@@ -5,11 +5,20 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from stream_icd.cli.replay.run import Past, past_of_archive, past_of_topic
+from stream_icd.cli.replay.run import (
+    Options,
+    Past,
+    check_smooth,
+    past_of_archive,
+    past_of_topic,
+)
+from stream_icd.errors import BadSettings
 from stream_icd.execution.engines import Engine, InProcess, ProcessPool
 from stream_icd.execution.relay import Relay
 from stream_icd.history.archive import Archive, Selection, read_message, windows
@@ -17,6 +26,7 @@ from stream_icd.kafka.port.topic import TopicSpec
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.record import Record
 from stream_icd.kafka.topics import create_topics
+from stream_icd.memory.smooth import detect_smoothed
 from stream_icd.messages.topic_range import TopicRange
 from stream_icd.registry.model import save_model
 from stream_icd.registry.shipped import open_model
@@ -25,6 +35,8 @@ from stream_icd.replay.ray_engine import RayActors
 from stream_icd.replay.redetect import Job, Outcome, Redetection
 from stream_icd.replay.replay import Plan, Replayed, make_plan, replay
 from stream_icd.replay.results import HistoryResults
+from stream_icd.replay.smooth import SmoothedGraphs, Smoothing
+from stream_icd.snapshot import Snapshot
 from stream_icd.sources.source import NeverStop
 from stream_icd.store import Store, open_store
 from stream_icd.wire.communities import decode_communities
@@ -216,6 +228,104 @@ def test_a_replay_that_stopped_goes_on_with_the_same_memory(
     _, third = replayed(past, redetection, out)
     assert (first.snapshots, second.snapshots, third.snapshots) == (7, 11, 0)
     assert found_in(out) == expected
+
+
+def smoothed(windows: list[Snapshot], redetection: Redetection) -> list[Found]:
+    """What `detect_smoothed` finds."""
+    return [
+        (
+            snapshot.id,
+            one.communities.tolist(),
+            one.community_ids.tolist(),
+            one.replaced.tolist(),
+            "smoothed",
+        )
+        for snapshot, one in zip(
+            windows, detect_smoothed(windows, redetection.model.model), strict=True
+        )
+    ]
+
+
+@pytest.mark.parametrize("name", ["serial", "pool"])
+def test_smoothed_replays_use_the_windows_after_each_one(
+    name: str,
+    store: Store,
+    tmp_path: Path,
+    redetection: Redetection,
+    folder: Path,
+    expected: dict[str, list[Found]],
+) -> None:
+    smooth = replace(redetection, smooth=True)
+    smoothing = Smoothing(redetection.model, redetection.settings)
+    engine: Engine[Any, Any] = InProcess(smoothing)
+    if name == "pool":
+        engine = ProcessPool(smoothing, str(folder), workers=2)
+    out = open_store(str(tmp_path / "again"))
+    past = past_of_archive(store, Selection())
+    _, done = replayed(past, smooth, out, SmoothedGraphs(engine))
+    assert done == Replayed(snapshots=len(GRAPHS) * N_WINDOWS, refused=0)
+    found = found_in(out)
+    assert found == {g: smoothed(stream(g, N_WINDOWS), redetection) for g in GRAPHS}
+    assert any(
+        one[1] != other[1] for g in GRAPHS for one, other in zip(found[g], expected[g], strict=True)
+    )
+    # Forward detection has other revisions, so both are kept in one archive.
+    _, again = replayed(past, redetection, out)
+    assert again.snapshots == len(GRAPHS) * N_WINDOWS
+
+
+def test_a_smoothed_replay_that_stopped_goes_on(
+    store: Store, tmp_path: Path, redetection: Redetection
+) -> None:
+    class AfterFour(NeverStop):
+        looked = 0
+
+        def is_set(self) -> bool:
+            self.looked += 1
+            return self.looked > 4
+
+    smooth = replace(redetection, smooth=True)
+    engine = SmoothedGraphs(InProcess(Smoothing(redetection.model, redetection.settings)))
+    out = open_store(str(tmp_path / "again"))
+    past = past_of_archive(store, Selection())
+    _, first = replayed(past, smooth, out, engine, AfterFour())
+    _, second = replayed(past, smooth, out, engine)
+    assert (first.snapshots, second.snapshots) == (4, len(GRAPHS) * N_WINDOWS - 4)
+    assert found_in(out) == {g: smoothed(stream(g, N_WINDOWS), redetection) for g in GRAPHS}
+
+
+def test_a_window_that_does_not_follow_is_refused_when_smoothing(
+    store: Store, tmp_path: Path, redetection: Redetection
+) -> None:
+    twice = replace(stream("a", 3)[2], id="a/another")
+    Archive(store).add("snapshots", encode_snapshot(twice))
+    engine = SmoothedGraphs(InProcess(Smoothing(redetection.model, redetection.settings)))
+    out = open_store(str(tmp_path / "again"))
+    past = past_of_archive(store, Selection(graph="a"))
+    _, done = replayed(past, replace(redetection, smooth=True), out, engine)
+    assert done == Replayed(snapshots=N_WINDOWS, refused=1)
+
+
+@pytest.mark.parametrize(
+    ("changed", "reason"),
+    [
+        ({"memory": "off"}, "needs memory"),
+        ({"method": "icd"}, "needs memory"),
+        ({"engine": "ray"}, "not ray"),
+        ({"tempo": Tempo(rate=1.0)}, "excludes --speed"),
+    ],
+)
+def test_what_cannot_be_smoothed_is_refused(
+    redetection: Redetection, changed: dict[str, Any], reason: str
+) -> None:
+    plain = Options(
+        "default", "bp", None, 0, "pool", None, None, Tempo(), memory="auto", smooth=True
+    )
+    options = replace(plain, **changed)
+    asked = replace(redetection, settings=options.detect_settings())
+    check_smooth(plain, redetection)
+    with pytest.raises(BadSettings, match=reason):
+        check_smooth(options, asked)
 
 
 def test_a_part_of_a_topic_needs_the_windows_before_it(

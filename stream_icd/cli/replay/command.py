@@ -65,6 +65,14 @@ IntoLive = Annotated[
     bool,
     typer.Option("--into-live", help="Allow the live topic (icd.communities.v1) as --out-topic."),
 ]
+Smooth = Annotated[
+    bool,
+    typer.Option(
+        "--smooth",
+        help="Use the windows after each one, too: better communities of the past. Needs memory, "
+        "and all windows of a graph in RAM.",
+    ),
+]
 Compare = Annotated[
     bool,
     typer.Option("--compare", help="Compare with the earlier results: NMI, quality, churn."),
@@ -176,6 +184,7 @@ def history(
     model: Model = "default",
     method: Method = "bp",
     memory: Memory = "auto",
+    smooth: Smooth = False,
     k: K = None,
     seed: Seed = 0,
     into_live: IntoLive = False,
@@ -198,6 +207,8 @@ def history(
 
       stream-icd replay history history/ --out again/ --graph as733
 
+      stream-icd replay history history/ --out smooth/ --smooth
+
       stream-icd replay history s3://bucket/history --out again/ --engine ray
     """
     from stream_icd.cli.replay.run import Options, past_of_archive, run_replay
@@ -219,6 +230,7 @@ def history(
         ray_address,
         parse_tempo(speed, rate, fastest=fastest),
         memory,
+        smooth,
     )
     store = open_store(uri)
     start, end = parse_time("--from", first), parse_time("--to", last)

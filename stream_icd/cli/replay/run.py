@@ -29,6 +29,7 @@ from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.stop import Stop
 from stream_icd.kafka.topics import COMMUNITIES
 from stream_icd.log import configure_logging
+from stream_icd.messages.outcome import Refused
 from stream_icd.messages.reader import MessageReader
 from stream_icd.messages.topic_range import TopicRange, read_range
 from stream_icd.printable import printable
@@ -41,6 +42,7 @@ from stream_icd.replay.pacing import Tempo
 from stream_icd.replay.redetect import ArchivedJob, Job, Outcome, Redetection, record_job
 from stream_icd.replay.replay import Plan, make_plan, replay
 from stream_icd.replay.results import Results, TopicResults
+from stream_icd.replay.smooth import GraphJob, SmoothedGraphs, Smoothing
 from stream_icd.store import Store
 from stream_icd.wire.limits import Limits
 from stream_icd.workers.detect import DetectSettings, has_memory
@@ -66,6 +68,7 @@ class Options:
     ray_address: str | None
     tempo: Tempo
     memory: Literal["auto", "off"] = "off"
+    smooth: bool = False
 
     def detect_settings(self) -> DetectSettings:
         """Settings of the detection."""
@@ -183,7 +186,9 @@ def run_replay(
     configure_logging()
     console = Console(stderr=True)
     name, model = open_version(options.model)
-    redetection = Redetection(model, options.detect_settings())
+    redetection = Redetection(model, options.detect_settings(), options.smooth)
+    if options.smooth:
+        check_smooth(options, redetection)
     jobs, first = past(redetection)
     with jobs(None) as all_jobs:  # a signal ends the program here
         plan = make_plan(all_jobs, results, redetection)
@@ -207,6 +212,12 @@ def engine_of(options: Options, model_name: str, redetection: Redetection) -> En
     workers = options.workers or os.cpu_count() or 1
     if options.ray_address is not None and options.engine != "ray":
         raise BadSettings("--ray-address goes with --engine ray")
+    if options.smooth:
+        smoothing = Smoothing(redetection.model, redetection.settings)
+        of_graphs: Engine[GraphJob, tuple[Outcome, ...] | Refused] = InProcess(smoothing)
+        if options.engine == "pool":
+            of_graphs = ProcessPool(smoothing, model_name, workers)
+        return SmoothedGraphs(of_graphs)
     if options.engine == "serial":
         return InProcess(redetection)
     if options.engine == "pool":
@@ -214,6 +225,22 @@ def engine_of(options: Options, model_name: str, redetection: Redetection) -> En
     from stream_icd.replay.ray_engine import RayActors
 
     return RayActors(redetection, workers, options.ray_address)
+
+
+def check_smooth(options: Options, redetection: Redetection) -> None:
+    """Check that smoothing is possible.
+
+    Raises:
+        BadSettings: it needs memory, one of the engines pool and serial, and no tempo.
+    """
+    if not has_memory(redetection.model, redetection.settings):
+        raise BadSettings(
+            "--smooth needs memory: --memory auto, --method bp, and a model whose stay is above 0"
+        )
+    if options.engine == "ray":
+        raise BadSettings("--smooth works with --engine pool or serial, not ray")
+    if options.tempo != Tempo():
+        raise BadSettings("--smooth excludes --speed and --rate: it needs all windows at once")
 
 
 def open_version(text: str) -> tuple[str, VersionedModel]:
