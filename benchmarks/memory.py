@@ -511,7 +511,7 @@ HEADER = """\
 For those who detect communities window by window and ask what the windows before are worth.
 `stream_icd.memory.detect.detect_remembering` finds the communities of a window with what it
 believed of the window before, and gives communities ids that last.
-Workers and commands do not use it yet.
+[stream_memory.md](stream_memory.md) says how detectors and replays use it.
 
 Made by `python -m benchmarks.memory --data FOLDER --seeds {n_seeds}`. NMI in percent; milliseconds
 of CPU.
