@@ -1,0 +1,72 @@
+"""States of a detector's memory survive the wire, and nothing else passes for one."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stream_icd.errors import BadMemory, LimitExceeded
+from stream_icd.snapshot import Window
+from stream_icd.wire.states import (
+    State,
+    archived_state,
+    decode_state,
+    encode_state,
+    read_state_key,
+    state_key,
+)
+
+DAY = Window(datetime(1999, 4, 2, tzinfo=UTC), datetime(1999, 4, 3, tzinfo=UTC))
+names = st.text(st.characters(codec="utf-8"), min_size=1, max_size=40)
+
+
+def state(group: str = "detect", graph: str = "as733", value: bytes = b"memory") -> State:
+    return State(group, graph, f"{graph}/1", DAY, "as@5b1f09c2", "3f9c1a2b4d5e", "0@7", value)
+
+
+@given(names, names, st.binary(min_size=1))
+def test_a_state_is_read_as_it_was_written(group: str, graph: str, value: bytes) -> None:
+    sent = state(group, graph, value)
+    message = encode_state(sent)
+    assert decode_state(message.key, message.value, message.headers) == sent
+    assert message == encode_state(sent)
+    assert archived_state(sent).key == graph.encode()
+
+
+@given(names, names, names, names)
+def test_graphs_and_groups_have_keys_of_their_own(a: str, b: str, c: str, d: str) -> None:
+    assert (state_key(a, b) == state_key(c, d)) == ((a, b) == (c, d))
+    assert read_state_key(state_key(a, b)) == (a, b)
+
+
+@given(st.one_of(st.none(), st.binary(max_size=60)))
+def test_other_keys_are_refused(key: bytes | None) -> None:
+    try:
+        group, graph = read_state_key(key)
+    except (BadMemory, LimitExceeded):
+        return
+    assert group is not None
+    assert graph
+
+
+def test_long_names_are_above_the_limit() -> None:
+    with pytest.raises(LimitExceeded, match="2000 bytes; the limit"):
+        read_state_key(state_key("detect", "g" * 2000))
+
+
+@pytest.mark.parametrize("left_out", ["ce_type", "icd_snapshot_id", "icd_window_end", "icd_model"])
+def test_a_header_that_is_missing_is_named(left_out: str) -> None:
+    message = encode_state(state())
+    headers = tuple(one for one in message.headers if one[0] != left_out)
+    with pytest.raises(BadMemory, match=f"{left_out} is missing"):
+        decode_state(message.key, message.value, headers)
+
+
+@pytest.mark.parametrize("value", [None, b""])
+def test_a_state_without_a_value_is_refused(value: bytes | None) -> None:
+    message = encode_state(state())
+    with pytest.raises(BadMemory, match="has no value"):
+        decode_state(message.key, value, message.headers)
