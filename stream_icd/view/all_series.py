@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
+from stream_icd.announcement import Announcement
 from stream_icd.communities import Communities, Labels
 from stream_icd.events import CommunityEvents
 from stream_icd.quality.nmi import nmi
@@ -20,6 +21,7 @@ Told = Callable[[], CommunityEvents | None]
 """Decodes a message of the events topic; None if it cannot be read."""
 
 MOST_DEAD_LETTERS = 1000
+MOST_ANNOUNCEMENTS = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +91,7 @@ class AllSeries:
         self._truth_bytes = 0
         self._dead: deque[DeadLetter] = deque(maxlen=MOST_DEAD_LETTERS)
         self._n_dead = 0
+        self._announced: OrderedDict[tuple[str, str], Announcement] = OrderedDict()
 
     def summaries(self) -> list[Summary]:
         """Return all series in short, in the order of their first result."""
@@ -181,6 +184,18 @@ class AllSeries:
             for series in self._series.values():
                 if series.name.graph == graph:
                     series.anew = True
+
+    def announcements(self) -> list[Announcement]:
+        """Return the newest decisions about models, oldest first."""
+        with self._lock:
+            return list(self._announced.values())
+
+    def announce(self, one: Announcement) -> None:
+        """Note a decision about models, once."""
+        with self._lock:
+            self._announced.setdefault((one.registry, one.id), one)
+            if len(self._announced) > MOST_ANNOUNCEMENTS:
+                self._announced.popitem(last=False)
 
     def bury(self, letter: DeadLetter) -> None:
         """Note a dead letter, once."""

@@ -28,7 +28,8 @@ def event_list(
     for one in reversed(windows):
         if rows and len(rows) >= limit:
             return {"events": rows[:limit], "until": one.number}
-        rows += [_row(one, event) for event in _chosen(one, kinds, community)]
+        if kinds & one.kinds:
+            rows += [_row(one, event) for event in _chosen(one, kinds, community)]
     return {"events": rows[:limit], "until": None}
 
 

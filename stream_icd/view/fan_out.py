@@ -88,6 +88,12 @@ class FanOut:
             else:
                 tab.queue.put_nowait(message)
 
+    def end(self) -> None:
+        """End all connections; from any thread."""
+        loop: Any = self._loop
+        if loop is not None and not loop.is_closed():
+            loop.call_soon_threadsafe(self.close)
+
     def close(self) -> None:
         """End all connections."""
         for tab in self._tabs:

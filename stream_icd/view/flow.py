@@ -86,6 +86,8 @@ def column(one: SeenWindow, shown: Sequence[int]) -> dict[str, Any]:
 
 def marks(one: SeenWindow, shown: Sequence[int]) -> list[dict[str, Any]]:
     """Return the births, mergers, splits and deaths of the shown communities."""
+    if one.kinds.isdisjoint(MARKED):
+        return []
     wanted = set(shown)
     return [
         {"kind": event.kind, "id": event.community, "of": [*event.parents, *event.children]}

@@ -17,13 +17,14 @@ from stream_icd.kafka.port.topic import dead_letter_topic
 from stream_icd.kafka.reader import Start
 from stream_icd.kafka.record import Record
 from stream_icd.kafka.settings import KafkaSettings
-from stream_icd.kafka.topics import COMMUNITIES, EVENTS, LABELS, SNAPSHOTS
+from stream_icd.kafka.topics import COMMUNITIES, EVENTS, LABELS, MODELS, SNAPSHOTS
 from stream_icd.messages.reader import MessageReader
 from stream_icd.printable import printable, shortened
 from stream_icd.subscribers.seen_results import SeenResults, result_of
 from stream_icd.view.all_series import AllSeries, DeadLetter, News
 from stream_icd.view.following import Following
 from stream_icd.view.lag import Lag
+from stream_icd.wire.announcements import decode_announcement
 from stream_icd.wire.communities import decode_communities, decode_labels
 from stream_icd.wire.events import decode_events
 
@@ -42,6 +43,7 @@ class Topics:
     events: str = EVENTS
     labels: str = LABELS
     snapshots: str = SNAPSHOTS
+    models: str = MODELS
 
 
 @dataclass(slots=True)
@@ -74,6 +76,7 @@ class Live:
         labels = self._follow(self.topics.labels, self._label)
         events = self._follow(self.topics.events, self._event)
         self._follow(dead_letter_topic(self.topics.snapshots), self._dead_letter)
+        self._follow(self.topics.models, self._announcement, of_graphs=False)
         self._follow(self.topics.communities, self._result, after=(labels, events))
         watching = threading.Thread(
             target=self.lag.watch,
@@ -95,9 +98,15 @@ class Live:
         return {one.topic: printable(one.trouble) for one in self._followed if one.trouble}
 
     def _follow(
-        self, topic: str, on_record: Callable[[Record], None], after: tuple[Following, ...] = ()
+        self,
+        topic: str,
+        on_record: Callable[[Record], None],
+        after: tuple[Following, ...] = (),
+        *,
+        of_graphs: bool = True,
     ) -> Following:
-        one = Following(self.settings, topic, self._guarded(on_record), self.stop, self.start)
+        guarded = self._guarded(on_record, of_graphs=of_graphs)
+        one = Following(self.settings, topic, guarded, self.stop, self.start)
 
         def run() -> None:
             deadline = time.monotonic() + CATCH_UP_S
@@ -113,9 +122,11 @@ class Live:
         thread.start()
         return one
 
-    def _guarded(self, on_record: Callable[[Record], None]) -> Callable[[Record], None]:
+    def _guarded(
+        self, on_record: Callable[[Record], None], *, of_graphs: bool
+    ) -> Callable[[Record], None]:
         """Leave out other graphs and records before the start; log what is no message."""
-        key = None if self.graph is None else self.graph.encode()
+        key = None if self.graph is None or not of_graphs else self.graph.encode()
         first_ms = self.start.timestamp() * 1000 if isinstance(self.start, datetime) else None
 
         def on_chosen(record: Record) -> None:
@@ -168,6 +179,10 @@ class Live:
         if record.value is not None:
             for news in self.seen.know(self.reader.decoded(record, decode_labels)):
                 self._publish(news)
+
+    def _announcement(self, record: Record) -> None:
+        if record.value is not None:
+            self.seen.announce(self.reader.decoded(record, decode_announcement))
 
     def _dead_letter(self, record: Record) -> None:
         said = split_headers(record.headers)[1]

@@ -29,7 +29,7 @@ def node_past(windows: Sequence[SeenWindow], node: str) -> dict[str, Any]:
     spans: list[dict[str, Any]] = []
     seen = 0
     for one in windows:
-        community = one.tracked().community_of(node)
+        community = one.community_of(node)
         seen += community is not None
         if spans and spans[-1]["id"] == community:
             spans[-1] |= {"to": one.number, "end": one.result.window.end.isoformat()}

@@ -8,6 +8,7 @@ from typing import Any
 
 from stream_icd.errors import BadSettings, StreamIcdError
 from stream_icd.events import KINDS
+from stream_icd.printable import shortened
 from stream_icd.view.all_series import AllSeries, Summary
 from stream_icd.view.community_map import opened as opened_map
 from stream_icd.view.community_map import quotient
@@ -62,7 +63,7 @@ class Queries:
     _centres: dict[SeriesName, dict[int, tuple[float, float]]] = field(default_factory=dict)
 
     def overview(self, _: Parameters) -> Answer:
-        """All series in short, dead letters, and what is wrong with reading."""
+        """All series in short, dead letters, decisions about models, and what is wrong."""
         summaries = self.seen.summaries()
         count, letters = self.seen.dead_letters()
         return {
@@ -79,6 +80,17 @@ class Queries:
                     "place": one.place,
                 }
                 for one in reversed(letters[-100:])
+            ],
+            "announcements": [
+                {
+                    "at": one.at.isoformat(),
+                    "kind": one.kind,
+                    "version": one.version,
+                    "champion": one.champion,
+                    "reason": shortened(one.reason, 500),
+                    "by": shortened(one.by),
+                }
+                for one in reversed(self.seen.announcements()[-100:])
             ],
             "troubles": dict(self.troubles()),
             "lag": self.lag(),

@@ -65,6 +65,7 @@ def serving(view: View, host: str = "127.0.0.1", port: int = 0) -> Iterator[str]
         yield address(open_socket)
     finally:
         server.should_exit = True
+        view.fan_out.end()
         thread.join()
         open_socket.close()
 

@@ -28,6 +28,7 @@ class SeenWindow:
         ids, sizes: stable id and number of members of each community, `(K,)` int64, ids ascending.
         members: nodes and stable ids (`members.unpacked`).
         happened: what happened to the communities (`packed_events.unpacked_events`).
+        kinds: the kinds of these events, so that only windows with wanted ones are unpacked.
         next_community: the first stable id not yet used.
         missed: number of missing windows before this one.
         model_before: the model of the window before, if it was another one.
@@ -43,6 +44,7 @@ class SeenWindow:
     sizes: NDArray[np.int64]
     members: bytes
     happened: bytes
+    kinds: frozenset[str]
     next_community: int
     missed: int
     model_before: str | None
@@ -69,8 +71,12 @@ class SeenWindow:
         """Bytes of memory, approximately."""
         return OVERHEAD + len(self.members) + len(self.happened) + 2 * self.ids.nbytes
 
-    def tracked(self) -> CommunityEvents:
-        """Return the window as a tracker keeps it."""
+    def community_of(self, node: str) -> int | None:
+        """Stable id of a node's community; None if the node is not in the window."""
+        return self.tracked(events=False).community_of(node)
+
+    def tracked(self, *, events: bool = True) -> CommunityEvents:
+        """Return the window as a tracker keeps it; without `events`, these are left out."""
         nodes, communities = unpacked(self.members)
         return CommunityEvents(
             graph=self.result.graph,
@@ -79,7 +85,7 @@ class SeenWindow:
             model=self.result.model,
             nodes=nodes,
             communities=communities,
-            events=self.events,
+            events=self.events if events else (),
             next_community=self.next_community,
             missed=self.missed,
             model_before=self.model_before,
@@ -112,6 +118,7 @@ def seen_window(
         sizes=sizes.astype(np.int64),
         members=packed(tracked.nodes, tracked.communities),
         happened=packed_events(tracked.events),
+        kinds=frozenset(event.kind for event in tracked.events),
         next_community=tracked.next_community,
         missed=tracked.missed,
         model_before=tracked.model_before,

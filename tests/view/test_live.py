@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 import numpy as np
 import pytest
 
+from stream_icd.announcement import Announcement
 from stream_icd.communities import Labels
 from stream_icd.dead_letters.letters import dead_letter
 from stream_icd.errors import BadSnapshot
@@ -30,10 +31,11 @@ from stream_icd.view.queries import Queries
 from stream_icd.view.serve import serving
 from stream_icd.view.server import View
 from stream_icd.view.sources import Sources, topic_sources
+from stream_icd.wire.announcements import encode_announcement
 from stream_icd.wire.communities import encode_communities, encode_labels
 from stream_icd.wire.events import encode_events
 from testbed.brokers import Broker, wait_until
-from testbed.windows import follow, window
+from testbed.windows import START, follow, window
 from tests.view.windows import drifting, get
 
 pytest.importorskip("starlette", reason="pip install 'stream-icd[view]'")
@@ -42,8 +44,10 @@ pytestmark = pytest.mark.brokers("memory")
 
 @pytest.fixture
 def topics(broker: Broker, topic_name: str) -> Topics:
-    names = Topics(*(f"{topic_name}.{part}" for part in ("found", "events", "labels", "snaps")))
-    specs = [TopicSpec(names.communities), TopicSpec(names.events), TopicSpec(names.labels)]
+    parts = ("found", "events", "labels", "snaps", "models")
+    names = Topics(*(f"{topic_name}.{part}" for part in parts))
+    plain = (names.communities, names.events, names.labels, names.models)
+    specs = [TopicSpec(topic) for topic in plain]
     create_topics(broker.settings(), [*specs, *TopicSpec(names.snapshots).with_dead_letters()])
     return names
 
@@ -168,6 +172,25 @@ def test_dead_letters_are_seen_with_their_reason(broker: Broker, topics: Topics)
         "decode",
         "BadSnapshot",
         "not a table",
+    )
+
+
+def test_decisions_about_models_are_seen_once_with_their_reason(
+    broker: Broker, topics: Topics
+) -> None:
+    one = Announcement("promoted", "models/", "better on 10 windows", "retrain", START, "as@2")
+    message = encode_announcement(one)
+    record = OutgoingRecord(topics.models, message.value, message.key, message.headers)
+    send(
+        broker, record, record, OutgoingRecord(topics.models, b"?", b"models/"), *results(topics, 1)
+    )
+    with viewed(broker, topics, graph="g") as (seen, address):
+        wait_until(lambda: kept(seen) == 1 and len(seen.announcements()) == 1)
+        (told,) = get(address, "/api/overview").json()["announcements"]
+    assert (told["kind"], told["version"], told["reason"]) == (
+        "promoted",
+        "as@2",
+        "better on 10 windows",
     )
 
 

@@ -1,4 +1,4 @@
-// What happened to the communities, as a list that filters; and dead letters.
+// What happened to the communities, as a list that filters; dead letters; decisions about models.
 
 import { colour } from "./colours.js";
 import { el, fill, number, shown, time } from "./dom.js";
@@ -20,7 +20,7 @@ export function drawEvents(into, found, overview, { kinds, community, onKinds, o
     el("div", { class: "bar" }, boxes, el("span", { class: "note" }, only)),
     el("div", { class: "scroll" }, table(found.events, onCommunity, onWindow)),
     el("p", { class: "note" }, found.events.length === 0 ? "No such event." : found.until === null ? "" : "Older events are left out: choose fewer kinds, or one community."),
-    letters(overview));
+    letters(overview), decisions(overview));
 }
 
 function table(events, onCommunity, onWindow) {
@@ -47,9 +47,19 @@ function letters(overview) {
   const rows = overview.dead_letter_list.map((one) => el("tr", {},
     el("td", {}, time(one.at)), el("td", {}, shown(one.graph)), el("td", {}, shown(one.stage)),
     el("td", {}, `${shown(one.exception)}: ${shown(one.message, 300)}`), el("td", {}, shown(one.place))));
-  return el("div", {},
-    el("h2", {}, `Dead letters: ${number(overview.dead_letters)}`),
-    el("div", { class: "scroll" }, el("table", {},
-      el("thead", {}, el("tr", {}, ["at", "graph", "stage", "reason", "place"].map((name) => el("th", {}, name)))),
-      el("tbody", {}, rows))));
+  return titled(`Dead letters: ${number(overview.dead_letters)}`, "letters", ["at", "graph", "stage", "reason", "place"], rows);
+}
+
+function decisions(overview) {
+  if (!overview || overview.announcements.length === 0) return null;
+  const rows = overview.announcements.map((one) => el("tr", {},
+    el("td", {}, time(one.at)), el("td", {}, one.kind), el("td", {}, one.version === null ? "–" : shown(one.version)),
+    el("td", {}, shown(one.reason, 500)), el("td", {}, shown(one.by))));
+  return titled("Decisions about models", "decisions", ["at", "decision", "version", "reason", "by"], rows);
+}
+
+function titled(title, id, columns, rows) {
+  return el("div", { id }, el("h2", {}, title), el("div", { class: "scroll" }, el("table", {},
+    el("thead", {}, el("tr", {}, columns.map((name) => el("th", {}, name)))),
+    el("tbody", {}, rows))));
 }

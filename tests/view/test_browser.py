@@ -1,0 +1,219 @@
+"""The page in a real browser: it shows what the topic holds, grows, links, and runs no name.
+
+Needs the Python package playwright and a Chromium: that of `STREAM_ICD_TEST_CHROMIUM`, or one on
+the PATH. Without them, these tests are skipped.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from stream_icd.view.access import access_for
+from stream_icd.view.all_series import AllSeries
+from stream_icd.view.report import write_html
+from stream_icd.view.serve import serving
+from stream_icd.view.server import View
+from testbed.windows import window
+from tests.view.windows import ORIGIN, drifting, name, page_of, queries, renamed, seen
+
+HOW = (
+    "a browser is needed: pip install playwright, and set STREAM_ICD_TEST_CHROMIUM to a Chromium, "
+    "or install one: apt install chromium"
+)
+sync_api = pytest.importorskip("playwright.sync_api", reason=HOW)
+CHROMIUM = os.environ.get("STREAM_ICD_TEST_CHROMIUM") or shutil.which("chromium")
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason=HOW)
+
+HOSTILE = "</script><img src=x onerror='window.pwned=1'>{a|b}\x1b"
+Opened = Callable[..., Any]
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Any]:
+    with sync_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def opened(chromium: Any) -> Iterator[Opened]:
+    """`opened(address)`: a tab; at the end there was no error, and no request to anywhere else."""
+    complaints: list[str] = []
+    contexts = []
+
+    def open_tab(address: str, query: str = "", **options: Any) -> Any:
+        context = chromium.new_context(**options)
+        contexts.append(context)
+        tab = context.new_page()
+        tab.on("pageerror", lambda error: complaints.append(str(error)))
+        tab.on("console", lambda m: complaints.append(m.text) if is_error(m) else None)
+        tab.on("request", lambda r: r.url.startswith(address) or complaints.append(r.url))
+        tab.goto(address + query)
+        return tab
+
+    yield open_tab
+    for context in contexts:
+        context.close()
+    assert complaints == []
+
+
+def is_error(message: Any) -> bool:
+    """Whether a message of the console is an error; a server that has ended is none."""
+    return message.type == "error" and "net::ERR_" not in message.text
+
+
+def number(tab: Any, name: str) -> str:
+    return str(tab.locator(f"[data-number={name}]").inner_text())
+
+
+def test_the_page_shows_what_was_seen_and_grows(opened: Opened) -> None:
+    everything = seen(5)
+    with page_of(everything) as (view, address):
+        tab = opened(address)
+        tab.wait_for_selector("svg.flow[data-newest='4']")
+        assert number(tab, "k") == "4"
+        assert number(tab, "nodes") == "60"
+        news = everything.add(renamed(window(7, [0, 0, 0, 1, 1, 1]), "g"), ORIGIN)
+        assert news is not None
+        view.publish(news)
+        tab.wait_for_selector("svg.flow[data-newest='5']", timeout=5000)
+        assert number(tab, "nodes") == "6"
+        assert tab.locator("svg.flow .gap").count() == 1
+
+
+@pytest.mark.parametrize(
+    ("view", "shows"),
+    [
+        ("map", "#map .plot[data-discs='4'] canvas"),
+        ("life", "#life .plot[data-windows='6'] canvas"),
+        ("events", "#event-table tbody tr"),
+    ],
+)
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_every_view_is_drawn(opened: Opened, view: str, shows: str, scheme: str) -> None:
+    with page_of(seen(6)) as (_, address):
+        tab = opened(address, f"?view={view}", color_scheme=scheme)
+        tab.wait_for_selector(shows)
+
+
+def test_a_click_follows_and_the_address_opens_the_same(opened: Opened) -> None:
+    with page_of(seen(6)) as (_, address):
+        tab = opened(address)
+        tab.locator("svg.flow .label").nth(1).click()
+        tab.wait_for_selector("svg.following .band.chosen")
+        assert "community=" in tab.url
+        other = opened(address, f"?{tab.url.partition('?')[2]}")
+        other.wait_for_selector("svg.following .band.chosen")
+        assert other.locator("#details h2").inner_text() == tab.locator("#details h2").inner_text()
+
+
+def test_a_search_shows_the_past_of_a_node(opened: Opened) -> None:
+    with page_of(seen(6)) as (_, address):
+        tab = opened(address)
+        tab.keyboard.press("/")
+        tab.keyboard.type("7")
+        tab.keyboard.press("Enter")
+        tab.wait_for_selector("#past tbody tr")
+        assert "In 6 of 6 windows" in tab.locator("#details").inner_text()
+
+
+def test_members_open_on_the_map(opened: Opened) -> None:
+    with page_of(seen(3)) as (_, address):
+        tab = opened(address, "?view=map&all=1")
+        tab.wait_for_selector("#map .plot[data-nodes='60'] canvas")
+
+
+def test_hostile_names_are_text(opened: Opened) -> None:
+    names = pa.array([HOSTILE, *(f"node {n}" for n in range(59))])
+    with page_of(seen(3, graph=HOSTILE, names=names)) as (_, address):
+        tab = opened(address)
+        tab.wait_for_selector("svg.flow")
+        tab.fill("#node", HOSTILE)
+        tab.press("#node", "Enter")
+        tab.wait_for_selector("#past tbody tr")
+        for key in "2345":
+            tab.locator("body").press(key)
+            tab.wait_for_timeout(200)
+        assert tab.evaluate("window.pwned") is None
+        assert tab.locator("img").count() == 0
+        assert "\\u{1b}" in tab.locator("#details h2").inner_text()
+
+
+def test_keys_move_through_views_and_windows(opened: Opened) -> None:
+    with page_of(seen(6)) as (_, address):
+        tab = opened(address)
+        tab.wait_for_selector("svg.flow")
+        tab.locator("body").press("ArrowLeft")
+        tab.wait_for_selector("svg.flow[data-newest='4']")
+        tab.locator("body").press("Escape")
+        tab.wait_for_selector("svg.flow[data-newest='5']")
+        tab.locator("body").press("3")
+        tab.wait_for_selector("#life canvas")
+
+
+def test_a_restarted_server_is_found_again(chromium: Any) -> None:
+    everything = seen(4)
+    access = access_for("127.0.0.1")
+    context = chromium.new_context()
+    tab = context.new_page()
+    with serving(View(queries(everything), access)) as address:
+        tab.goto(address)
+        tab.wait_for_selector("#status[data-state=live]")
+    tab.wait_for_selector("#status[data-state=waiting]")
+    everything.add(renamed(window(8, [0, 0, 1, 1]), "g"), ORIGIN)
+    with serving(View(queries(everything), access), port=int(address.rsplit(":", 1)[1][:-1])):
+        tab.wait_for_selector("svg.flow[data-newest='4']", timeout=20_000)
+    context.close()
+
+
+@pytest.mark.parametrize("k", [1, 2000])
+def test_one_community_and_two_thousand_are_drawn(opened: Opened, k: int) -> None:
+    everything = AllSeries()
+    for hour, labels in enumerate(drifting(3, nodes=max(60, 3 * k), k=k)):
+        everything.add(renamed(window(hour, labels), "g"), ORIGIN)
+    with page_of(everything) as (_, address):
+        tab = opened(address)
+        tab.wait_for_selector("svg.flow[data-newest='2']")
+        tab.locator("body").press("2")
+        tab.wait_for_selector(f"#map .plot[data-discs='{k}'] canvas", timeout=20_000)
+
+
+def test_two_hundred_graphs_can_be_chosen(opened: Opened) -> None:
+    everything = AllSeries()
+    for graph in range(200):
+        for hour, labels in enumerate(drifting(2)):
+            everything.add(renamed(window(hour, labels), f"graph {graph}"), ORIGIN)
+    with page_of(everything) as (_, address):
+        tab = opened(address, "?graph=graph+150")
+        tab.wait_for_selector("svg.flow")
+        assert tab.locator("#graph option").count() == 200
+        assert tab.locator("#graph").input_value() == "graph 150"
+        tab.select_option("#graph", "graph 42")
+        tab.wait_for_url("**graph=graph+42*")
+
+
+def test_a_report_opens_without_a_network(chromium: Any, tmp_path: Path) -> None:
+    out = write_html(queries(seen(5)), name(), tmp_path / "report.html")
+    context = chromium.new_context(offline=True)
+    tab = context.new_page()
+    complaints: list[str] = []
+    tab.on("console", lambda m: complaints.append(m.text) if m.type == "error" else None)
+    tab.on("pageerror", lambda error: complaints.append(str(error)))
+    tab.goto(f"file://{out}")
+    tab.wait_for_selector("svg.flow[data-newest='4']")
+    for key, shows in (("2", "#map canvas"), ("3", "#life canvas"), ("4", "#event-table tr")):
+        tab.locator("body").press(key)
+        tab.wait_for_selector(shows)
+    tab.fill("#node", "7")
+    tab.press("#node", "Enter")
+    tab.wait_for_selector("#past tbody tr")
+    context.close()
+    assert complaints == []
