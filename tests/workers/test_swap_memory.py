@@ -1,4 +1,4 @@
-"""A detector with memory changes its model: what it remembers of each graph stays."""
+"""A detector with memory, whose registry is in S3, changes its model: what it remembers stays."""
 
 from __future__ import annotations
 
@@ -17,12 +17,13 @@ from stream_icd.registry.aliases import current, promote
 from stream_icd.registry.model import pack
 from stream_icd.registry.shipped import VersionedModel
 from stream_icd.registry.versions import publish
-from stream_icd.store import Store
+from stream_icd.store import open_store
 from stream_icd.workers.detect import Detector, DetectSettings, RecordDetection
 from stream_icd.workers.follow_champion import ChampionFollower, start_with_champion
 from stream_icd.workers.model_swap import ModelSwap, Pool
 from stream_icd.workers.runner import Runner
 from testbed.brokers import Broker
+from testbed.object_store import new_folder
 from tests.workers.remembered import records, remembering_model, said, stream, uninterrupted
 from tests.workers.test_detect_memory import Worker
 
@@ -38,12 +39,11 @@ def refuse(refusal: object) -> None:
     raise AssertionError(refusal)
 
 
-def test_the_memory_of_a_graph_outlives_the_model(
-    memory: Broker, topic_name: str, disk: Store
-) -> None:
+def test_the_memory_of_a_graph_outlives_the_model(memory: Broker, topic_name: str, s3: str) -> None:
+    registry = open_store(new_folder(s3))
     create_topics(memory.settings(), [TopicSpec(topic_name, partitions=3)])
-    first, second = (publish(disk, pack(one.model), Lineage("x", NOW, "0")) for one in MODELS)
-    promote(disk, first.version, "first", NOW, by="test", seen=None)
+    first, second = (publish(registry, pack(one.model), Lineage("x", NOW, "0")) for one in MODELS)
+    promote(registry, first.version, "first", NOW, by="test", seen=None)
     settings = DetectSettings(memory="auto", memory_topic=topic_name, group="detect", threads=1)
 
     def opened(model: VersionedModel, place: str) -> AbstractContextManager[Pool]:
@@ -52,15 +52,15 @@ def test_the_memory_of_a_graph_outlives_the_model(
     swap = ModelSwap(opened)
     stop = threading.Event()
     try:
-        start_with_champion(disk, swap, stop, refuse)
+        start_with_champion(registry, swap, stop, refuse)
         worker = Worker(memory, topic_name)
         detector = Detector(swap.model, settings, swap, worker.memories)
         worker.runner = Runner(detector, DeadLetterLimit())
         windows = {graph: stream(graph, 8) for graph in ("g", "h")}
         halves = [[one for found in windows.values() for one in found[at]] for at in HALVES]
         before = worker.work(records(halves[0]))
-        promote(disk, second.version, "better", NOW, by="test", seen=current(disk))
-        ChampionFollower(disk, swap, stop, refuse).look()
+        promote(registry, second.version, "better", NOW, by="test", seen=current(registry))
+        ChampionFollower(registry, swap, stop, refuse).look()
         after = worker.work(records(halves[1], first=8))
     finally:
         swap.close()
