@@ -2,11 +2,11 @@
 
     python -m benchmarks.swap
 
-A detector works through batches of LFR graphs (5,000 nodes, mixing 0.3) without Kafka, while the
-champion of a registry on disk changes again and again between `lfr` and `gn`. The pause is the time
-from the last result of a batch to the first of the next one, where the model changes in between,
-less the same time where it does not. Both are taken in turns, so other work on the machine hits
-both. Writes a section of docs/registry.md.
+A detector works through batches without Kafka, each of one LFR graph (5,000 nodes, mixing 0.3) per
+worker process, while the champion of a registry on disk changes again and again between `lfr` and
+`gn`. The pause is the processor time of a batch with which the model changes, less that of a batch
+with which it does not: other work on the machine changes neither. Writes a section of
+docs/registry.md.
 """
 
 from __future__ import annotations
@@ -17,22 +17,24 @@ import platform
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from statistics import median
 
 import numpy as np
 import psutil
 
 from benchmarks.shared.sections import write_section
-from stream_icd.execution.engines import IN_HAND, PoolAtWork, ProcessPool
+from stream_icd.execution.engines import PoolAtWork, ProcessPool
 from stream_icd.kafka.record import Record
 from stream_icd.lineage import Lineage
-from stream_icd.messages.outcome import Outcome, Processed
+from stream_icd.messages.outcome import Outcome
 from stream_icd.registry.aliases import current, promote
-from stream_icd.registry.shipped import VersionedModel, folder_of
+from stream_icd.registry.shipped import VersionedModel, folder_of, open_model
 from stream_icd.registry.versions import pack_folder, publish
 from stream_icd.snapshot import Window, snapshot_from_pairs
 from stream_icd.store import Store, open_store
@@ -47,50 +49,59 @@ from stream_icd.workers.follow_champion import (
 from stream_icd.workers.model_swap import ModelSwap
 
 MODELS = ("lfr", "gn")
-N_GRAPHS = 8
+BETWEEN = 4
+"""Batches before each promotion."""
 
 
 @dataclass
 class Measured:
-    """Milliseconds, unless said otherwise.
+    """What was measured with some number of worker processes.
 
     Attributes:
-        snapshot: time of one snapshot in a worker process.
-        same, changed: from the last result of a batch to the first of the next one.
-        begin: processor time of the thread that begins a batch with another model.
+        same: processor milliseconds of each batch without a change of the model, by model; in
+            the thread that begins it and in the worker processes.
+        changed: model and milliseconds of each batch with which the model changed.
+        check: of it, milliseconds per snapshot for the check whether the model fits the graph.
+        begin: milliseconds by the clock to begin a batch that changes the model.
         load: processor seconds of the new processes until they are warm.
         meanwhile: snapshots detected between a promotion and the change.
     """
 
     processes: int
-    snapshot: list[float] = field(default_factory=list)
-    same: list[float] = field(default_factory=list)
-    changed: list[float] = field(default_factory=list)
+    same: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
+    changed: list[tuple[str, float]] = field(default_factory=list)
+    check: list[float] = field(default_factory=list)
     begin: list[float] = field(default_factory=list)
     load: list[float] = field(default_factory=list)
     meanwhile: list[int] = field(default_factory=list)
 
     @property
+    def snapshot(self) -> float:
+        """Processor milliseconds per snapshot."""
+        return median(ms for found in self.same.values() for ms in found) / self.processes
+
+    @property
     def pause(self) -> float:
-        """Milliseconds that a change adds between two batches."""
-        return median(self.changed) - median(self.same)
+        """Processor milliseconds that a change adds to a snapshot."""
+        added = (ms - median(self.same[model]) for model, ms in self.changed)
+        return median(added) / self.processes
 
 
-def records() -> list[Record]:
-    """Snapshots as they are read from a topic."""
+def processor_ms(processes: Iterable[psutil.Process]) -> float:
+    """Processor milliseconds that all threads of these processes have run."""
+    files = (f for one in processes for f in Path(f"/proc/{one.pid}/task").glob("*/schedstat"))
+    return sum(int(file.read_text().split()[0]) for file in files) / 1e6
+
+
+def record() -> Record:
+    """A snapshot as it is read from a topic."""
+    graph = generate_lfr(np.random.default_rng(100))
     start = datetime(2026, 1, 1, tzinfo=UTC)
-    made = []
-    for i in range(N_GRAPHS):
-        graph = generate_lfr(np.random.default_rng(100 + i))
-        window = Window(start + timedelta(hours=i), start + timedelta(hours=i + 1))
-        src, dst = graph.adjacency().nonzero()
-        once = src < dst
-        pairs = src[once], dst[once]
-        message = encode_snapshot(
-            snapshot_from_pairs(*pairs, graph="lfr", id=f"lfr/{i}", window=window)
-        )
-        made.append(Record("snapshots", 0, i, 0, message.key, message.value, message.headers))
-    return made
+    src, dst = graph.adjacency().nonzero()
+    pairs = src[src < dst], dst[src < dst]
+    window = Window(start, start + timedelta(hours=1))
+    message = encode_snapshot(snapshot_from_pairs(*pairs, graph="lfr", id="lfr/0", window=window))
+    return Record("snapshots", 0, 0, 0, message.key, message.value, message.headers)
 
 
 def registry_with_models(folder: str) -> tuple[Store, list[str]]:
@@ -109,79 +120,91 @@ def crown(registry: Store, version: str) -> None:
     promote(registry, version, "benchmark", datetime.now(UTC), by="benchmark", seen=seen)
 
 
-def measure(processes: int, changes: int, sent: list[Record]) -> Measured:
-    """Change the model `changes` times while batches are detected."""
-    found, settings = Measured(processes), DetectSettings(threads=1)
+class Bench:
+    """A detector that follows the champion of a registry."""
+
+    def __init__(self, registry: Store, processes: int, snapshot: Record) -> None:
+        self.found = Measured(processes)
+        self.workers: dict[str, set[psutil.Process]] = {}
+        self._settings = DetectSettings(threads=1)
+        self._batch = [snapshot] * processes
+        self.swap = ModelSwap(self._opened)
+        start_with_champion(registry, self.swap, threading.Event(), refuse)
+        self.follower = ChampionFollower(registry, self.swap, threading.Event(), refuse)
+        self._detector = Detector(self.swap.model, self._settings, self.swap)
 
     @contextmanager
-    def opened(model: VersionedModel, place: str) -> Iterator[PoolAtWork[Record, Outcome]]:
-        pool = ProcessPool(RecordDetection(model, settings), place, processes)
+    def _opened(self, model: VersionedModel, place: str) -> Iterator[PoolAtWork[Record, Outcome]]:
         before = set(psutil.Process().children())
-        with pool.opened() as engine:
+        work = RecordDetection(model, self._settings)
+        with ProcessPool(work, place, self.found.processes).opened() as engine:
             engine.wait_until_warm(threading.Event())
-            new = set(psutil.Process().children()) - before
-            found.load.append(sum(sum(one.cpu_times()[:2]) for one in new))
+            self.workers[model.version] = set(psutil.Process().children()) - before
+            self.found.load.append(processor_ms(self.workers[model.version]) / 1000)
             yield engine
-
-    def refused(refusal: Refusal) -> None:
-        raise SystemExit(f"{refusal.version}: {refusal.error}")
-
-    with tempfile.TemporaryDirectory() as folder:
-        registry, versions = registry_with_models(folder)
-        swap = ModelSwap(opened)
-        start_with_champion(registry, swap, threading.Event(), refused)
-        follower = ChampionFollower(registry, swap, threading.Event(), refused)
-        detector = Detector(swap.model, settings, swap)
-        batch = [*sent] * max(1, processes * IN_HAND // len(sent))
-        worked = Worked(detector, batch, found)
-        for i in range(changes):
-            worked.batch()
-            crown(registry, versions[(i + 1) % 2])
-            loading = threading.Thread(target=follower.look)
-            loading.start()
-            n_batches = 0
-            while not worked.batch():
-                n_batches += 1
-            found.meanwhile.append(n_batches * len(batch))
-            loading.join()
-        swap.close()
-    return found
-
-
-class Worked:
-    """Batches of a detector, one after the other, and the times between them."""
-
-    def __init__(self, detector: Detector, records: list[Record], found: Measured) -> None:
-        self._detector = detector
-        self._records = records
-        self._found = found
-        self._ended: float | None = None
 
     def batch(self) -> bool:
         """Detect a batch; return whether its model is another one than that of the last batch."""
-        before, began = self._detector.context["model"], time.thread_time()
-        self._detector.begin(self._records)
-        spent = 1000 * (time.thread_time() - began)
-        changed = self._detector.context["model"] != before
-        for i, (_, outcome) in enumerate(self._detector.work(self._records)):
-            now = time.perf_counter()
-            if i == 0 and self._ended is not None:
-                waited = 1000 * (now - self._ended)
-                (self._found.changed if changed else self._found.same).append(waited)
-            assert isinstance(outcome, Processed)
-            took = outcome.facts["ms"]
-            assert isinstance(took, dict)
-            self._found.snapshot.append(sum(took.values()))
-            self._ended = now
+        before = self._detector.context["model"]
+        warm = {version: processor_ms(ours) for version, ours in self.workers.items()}
+        thread, clock = time.thread_time(), time.perf_counter()
+        self._detector.begin(self._batch)
+        begun = 1000 * (time.perf_counter() - clock)
+        for _ in self._detector.work(self._batch):
+            pass
+        version = self._detector.context["model"]
+        spent = 1000 * (time.thread_time() - thread)
+        spent += processor_ms(self.workers[version]) - warm[version]
+        changed = version != before
         if changed:
-            self._found.begin.append(spent)
+            self.found.begin.append(begun)
+            self.found.changed.append((version, spent))
+        else:
+            self.found.same[version].append(spent)
         return changed
 
 
+def refuse(refusal: Refusal) -> None:
+    raise SystemExit(f"{refusal.version}: {refusal.error}")
+
+
+def measure(processes: int, changes: int, snapshot: Record) -> Measured:
+    """Change the model `changes` times while batches are detected."""
+    with tempfile.TemporaryDirectory() as folder:
+        registry, versions = registry_with_models(folder)
+        bench = Bench(registry, processes, snapshot)
+        for i in range(changes):
+            for _ in range(BETWEEN):
+                bench.batch()
+            crown(registry, versions[(i + 1) % 2])
+            loading = threading.Thread(target=bench.follower.look)
+            loading.start()
+            n_batches = 0
+            while not bench.batch():
+                n_batches += 1
+            bench.found.meanwhile.append(n_batches * processes)
+            loading.join()
+        bench.swap.close()
+    for name in MODELS:
+        bench.found.check.append(check_ms(open_model(name), snapshot))
+    return bench.found
+
+
+def check_ms(model: VersionedModel, snapshot: Record) -> float:
+    """Processor milliseconds of the check whether the model fits, in a warm process."""
+    times: list[float] = []
+    checked = RecordDetection(model, DetectSettings(threads=1))
+    for work in (checked, checked, RecordDetection(model, DetectSettings(threads=1))):
+        began = time.process_time()
+        work.outcome(snapshot)
+        times.append(1000 * (time.process_time() - began))
+    return times[2] - times[1]
+
+
 HEAD = (
-    "worker processes | ms per snapshot | ms between batches | the same, where the model changes | "
-    "pause, ms | of it in the detector itself, ms of processor time | processor seconds to load, "
-    "per process | snapshots detected while it loads"
+    "worker processes | ms per snapshot | pause, ms per process | of it the check whether the "
+    "model fits the graph, ms | to change to the new processes, ms by the clock | to load, "
+    "s per process | snapshots detected meanwhile"
 )
 
 
@@ -190,26 +213,24 @@ def section(results: list[Measured]) -> str:
     rows = [
         (
             f"{one.processes}",
-            f"{median(one.snapshot):.0f}",
-            f"{median(one.same):.0f}",
-            f"{median(one.changed):.0f}",
-            f"**{one.pause:+.0f}**",
+            f"{one.snapshot:.0f}",
+            f"**{one.pause:.0f}**",
+            f"{median(one.check):.0f}",
             f"{median(one.begin):.2f}",
             f"{median(one.load) / one.processes:.1f}",
             f"{median(one.meanwhile):.0f}",
         )
         for one in results
     ]
-    table = "\n".join((HEAD, " | ".join(["---"] * 8), *map(" | ".join, rows)))
-    machine = (
-        f"Python {platform.python_version()}, load average {os.getloadavg()[0]:.1f} at the end"
-    )
+    table = "\n".join((HEAD, " | ".join(["---"] * 7), *map(" | ".join, rows)))
+    load = os.getloadavg()[0]
+    machine = f"{os.cpu_count()} CPU cores, Python {platform.python_version()}"
     return f"""{table}
 
-Written by `python -m benchmarks.swap`: LFR graphs of 5,000 nodes, medians of
-{len(results[0].changed)} changes between `lfr` and `gn`. "Between batches" is from the last
-result of one batch to the first of the next, so at least the time of one snapshot. The processes
-load on the same {os.cpu_count()} CPU cores. {machine}.
+Written by `python -m benchmarks.swap`: medians of {len(results[0].changed)} changes between `lfr`
+and `gn`, a batch of one LFR graph (5,000 nodes) per process. Times are processor time, which other
+work on the machine (load average at the end {load:.1f}) changes little. The check is made at
+the first snapshot of each graph with each model. {machine}.
 """
 
 
@@ -218,8 +239,8 @@ def main() -> None:
     parser.add_argument("--changes", type=int, default=20)
     parser.add_argument("--dry-run", action="store_true", help="print; leave the page as it is")
     arguments = parser.parse_args()
-    sent = records()
-    results = [measure(processes, arguments.changes, sent) for processes in (1, 2)]
+    snapshot = record()
+    results = [measure(processes, arguments.changes, snapshot) for processes in (1, 2)]
     text = section(results)
     print(text)
     if not arguments.dry_run:
