@@ -52,7 +52,7 @@ def report(
 
       stream-icd report --history history/ --graph as733 --out report.html
 
-      stream-icd report --history history/ --graph as733 --format svg --out pictures/
+      stream-icd report --history history/ --graph as733 --format svg --out svg/
     """
     from stream_icd.printable import printable
     from stream_icd.store import open_store
