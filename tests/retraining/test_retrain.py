@@ -8,10 +8,13 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from stream_icd.bp.parameters import BpParameters
+from stream_icd.errors import StoreUnwritable
 from stream_icd.history.archive import Archive
+from stream_icd.history.compact import compact
 from stream_icd.icd.presets import default_recipe
 from stream_icd.lineage import Lineage
 from stream_icd.registry.aliases import champion, current, promote
@@ -219,7 +222,7 @@ def test_labels_for_windows_that_never_were_are_counted(
     assert (decided.windows, decided.labelled, decided.strayed) == (3, 1, 2)
 
 
-@pytest.mark.parametrize("poison", ["one community", "by chance", "unknown nodes"])
+@pytest.mark.parametrize("poison", ["one community", "by chance", "unknown nodes", "a tenth"])
 def test_poisoned_labels_promote_nothing_worse(
     registry: Store, settings: Retraining, poison: str
 ) -> None:
@@ -229,7 +232,10 @@ def test_poisoned_labels_promote_nothing_worse(
     rng = np.random.default_rng(0)
     for _, known in small_windows(7):
         labels = np.zeros_like(known.labels)
-        if poison != "one community":
+        if poison == "a tenth":
+            flipped = rng.random(len(labels)) < 0.1
+            labels = np.where(flipped, rng.permutation(known.labels), known.labels)
+        elif poison != "one community":
             labels = rng.permutation(known.labels)
         nodes = known.nodes
         if poison == "unknown nodes":
@@ -274,7 +280,7 @@ def _killed_at(step: str, registry: str, settings: Retraining) -> None:
     retrain(open_store(registry), settings, NOW, on_step=die)
 
 
-@pytest.mark.parametrize("step", ["publish", "promote", "remember"])
+@pytest.mark.parametrize("step", ["learn", "prove", "publish", "promote", "remember"])
 def test_killed_at_a_step_the_next_round_goes_on(
     registry: Store, settings: Retraining, step: str
 ) -> None:
@@ -292,6 +298,47 @@ def test_killed_at_a_step_the_next_round_goes_on(
         return
     assert champion(registry).champion == before
     assert _round(registry, settings).outcome == "promoted"
+
+
+def test_a_full_registry_keeps_the_champion_and_the_next_round_goes_on(
+    registry: Store, settings: Retraining, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = _champion(registry, JOINS_ALL)
+    _archive(settings, 7)
+
+    def full(*_: object) -> None:
+        raise StoreUnwritable("no space left")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(rounds, "publish", full)
+        with pytest.raises(StoreUnwritable):
+            _round(registry, settings)
+    assert champion(registry).champion == before
+    assert _round(registry, settings).outcome == "promoted"
+
+
+def test_an_archive_that_is_compacted_meanwhile_loses_nothing(
+    registry: Store, settings: Retraining
+) -> None:
+    _champion(registry, JOINS_ALL)
+    _archive(settings, 7, labels=True)
+    store, done = open_store(settings.archive), list[int]()
+
+    def merge(step: str) -> None:
+        if step == "learn":
+            done.extend(one.windows for one in compact(store, NOW.date()))
+
+    assert retrain(registry, settings, NOW, on_step=merge).outcome == "promoted"
+    assert done == [7, 7]  # snapshots and labels
+
+
+def test_a_state_that_cannot_be_read_is_made_anew(registry: Store, settings: Retraining) -> None:
+    good = _champion(registry, GOOD)
+    _archive(settings, 7)
+    registry.put("retraining/retrained.json", pa.py_buffer(b"{half"))
+    assert _round(registry, settings).outcome == "kept"
+    assert champion(registry).champion == good
+    assert _round(registry, settings).outcome == "not now"
 
 
 @pytest.mark.own_process
