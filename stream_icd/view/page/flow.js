@@ -162,11 +162,11 @@ function labels(drawn, chosen, onCommunity) {
 }
 
 function axis(drawn) {
-  const every = Math.max(1, Math.ceil(110 / Math.max(1, drawn.step)));
+  const every = Math.max(1, Math.ceil(150 / Math.max(1, drawn.step)));
   const last = drawn.columns.length - 1;
   return drawn.columns.flatMap((column, at) => {
-    if (at !== last && (at % every !== 0 || (last - at) * drawn.step < 110)) return [];
-    const anchor = at === 0 ? "start" : at === last ? "middle" : "middle";
+    if (at !== last && (at % every !== 0 || (last - at) * drawn.step < 150)) return [];
+    const anchor = at === 0 ? "start" : "middle";
     return [svg("text", { x: drawn.x(at), y: drawn.height - BOTTOM + 20, "text-anchor": anchor }, time(column.end))];
   });
 }
