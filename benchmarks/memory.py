@@ -4,7 +4,8 @@
 
 FOLDER holds as733.parquet, tdrive_1h.parquet, email_eu_temporal.parquet and labelled/. Each figure
 is kept in FILE (JSON lines) as soon as it is known; a run that was ended goes on from there.
-Writes docs/memory.md. Choices were made on seeds below 100; reported are seeds from 9000 on.
+Writes docs/memory.md. Choices were made on seeds below 1,000; reported are seeds from 9000 on. The
+peers need leidenalg and tnetwork (`pip install 'stream-icd[bench]' tnetwork`).
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import argparse
 import json
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from itertools import islice, pairwise
@@ -28,11 +29,13 @@ from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
 from benchmarks.shared.data_sets import N_TAXIS, TEST_SEED
+from benchmarks.shared.memory_page import Figures, memory_page
 from benchmarks.shared.memory_peers import (
     label_propagation,
     multilayer_leiden,
     smoothed_louvain,
 )
+from benchmarks.shared.memory_streams import N_WINDOWS, Stream
 from stream_icd.bp.find import find_communities
 from stream_icd.bp.parameters import BpParameters
 from stream_icd.bp.recalled import nothing_recalled
@@ -50,59 +53,10 @@ from stream_icd.sources.source import stop_at_bad_row
 from stream_icd.sources.tables import read_rows
 from stream_icd.sources.taxi import TaxiSettings, taxi_columns, taxi_snapshots
 from stream_icd.sources.timed_rows import sorted_by_time, timed_rows
-from stream_icd.synthetic.drift import generate_drifting_lfr
-from stream_icd.synthetic.lfr import LfrSettings
 from stream_icd.synthetic.planted_graph import PlantedGraph
 from stream_icd.training.bp.fit import fit_parameters
 
 DOCS = Path(__file__).parents[1] / "docs"
-N_WINDOWS = 10
-SETTLED = 4
-"""The fifth window: from there on, memory has had time."""
-
-Figures = dict[str, Any]
-
-
-@dataclass(frozen=True)
-class Stream:
-    """A kind of drifting LFR stream.
-
-    stay: η, fixed; None: estimated in each window.
-    small: many small communities, of which a fifth of the nodes changes each window, as in the
-        streams of Greene, Doyle and Cunningham (ASONAM 2010); no community begins or ends.
-    """
-
-    mixing: float = 0.6
-    n_nodes: int = 5000
-    churn: float = 0.02
-    k_given: bool = False
-    stay: float | None = None
-    small: bool = False
-
-    @property
-    def name(self) -> str:
-        name = f"lfr mixing={self.mixing} nodes={self.n_nodes} churn={self.churn}"
-        name += f" k={self.k_given}"
-        name += "" if self.stay is None else f" stay={self.stay}"
-        return name + " small" * self.small
-
-    def windows(self, seed: int, n_windows: int = N_WINDOWS) -> list[PlantedGraph]:
-        settings = LfrSettings(n_nodes=self.n_nodes, mixing=self.mixing)
-        if self.small:
-            settings = replace(
-                settings, mean_degree=5, max_degree=15, min_community=6, max_community=20
-            )
-        event_rate = 0.0 if self.small else 0.1
-        drifting = generate_drifting_lfr(seed, n_windows, settings, self.churn, event_rate)
-        return [graph for graph, _ in drifting]
-
-    def parameters(self) -> BpParameters:
-        """γ near a seventh of the number of communities, which suits all mixings."""
-        resolution = 80.0 if self.small else max(self.n_nodes / 440, 2.0)
-        stay = BpParameters().stay if self.stay is None else self.stay
-        return BpParameters(resolution, self.mixing, size_spread=1.0, iterations=1, stay=stay)
-
-
 STREAMS = (
     *(Stream(mixing) for mixing in (0.3, 0.4, 0.5, 0.6, 0.7, 0.8)),
     *(Stream(churn=churn) for churn in (0.005, 0.05, 0.1, 0.2)),
@@ -124,32 +78,53 @@ PEERS = {
     "smoothed Louvain": lambda graphs, **_: smoothed_louvain(graphs),
     "label propagation, online": lambda graphs, seed, **_: label_propagation(graphs, seed),
 }
-N_PEER_SEEDS = 2
-"""Streams that the peers get: they take minutes each."""
+N_PEERS = 2
+"""How many streams the peers get: they take minutes each."""
+
+MANY_NODES = 10_000
+"""Streams of that many nodes come last."""
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, required=True, help="folder of the real data")
-    parser.add_argument("--seeds", type=int, default=10, help="streams of each kind")
+    parser.add_argument(
+        "--seeds", type=int, default=10, help="streams of each kind; 0: only write the page"
+    )
     parser.add_argument("--results", type=Path, default=Path("memory-results.jsonl"))
     options = parser.parse_args()
     figures = Kept(options.results)
+    if not options.seeds:
+        write_page(figures.known)
+        return
     seeds = range(TEST_SEED, TEST_SEED + options.seeds)
     _compile()
     for seed in seeds:  # one seed of all before the next, so that any stop leaves a whole page
-        for stream in BROKEN:
-            figures.of(f"break {stream.name} seed={seed}", lambda s=stream, i=seed: broken(s, i))
-        for stream in sorted((*STREAMS, *FIXED), key=lambda one: one.n_nodes):
-            figures.of(f"{stream.name} seed={seed}", lambda s=stream, i=seed: drifting(s, i))
-        if seed == seeds[0]:
-            for name, run in real_streams(options.data).items():
-                figures.of(name, run)
-        for stream in LEARNED if seed < seeds[0] + N_PEER_SEEDS else ():
-            figures.of(f"learned {stream.name} seed={seed}", lambda s=stream, i=seed: learned(s, i))
-        for name in PEERS if seed < seeds[0] + N_PEER_SEEDS else ():
-            figures.of(f"{name} seed={seed}", lambda n=name, i=seed: peer(n, i))
-        (DOCS / "memory.md").write_text(page(figures, seeds[: 1 + seed - TEST_SEED]))
+        for name, measure in measurements(
+            seed, options.data, with_peers=seed < N_PEERS + TEST_SEED
+        ):
+            figures.of(name, measure)
+        write_page(figures.known)
+
+
+def measurements(
+    seed: int, data: Path, *, with_peers: bool
+) -> Iterator[tuple[str, Callable[[], Figures]]]:
+    """All figures of a seed by name; the quick ones first."""
+    for stream in BROKEN:
+        yield f"break {stream.name} seed={seed}", partial(after_a_break, stream, seed)
+    ordered = sorted((*STREAMS, *FIXED), key=lambda one: one.n_nodes)
+    for stream in (one for one in ordered if one.n_nodes < MANY_NODES):
+        yield f"{stream.name} seed={seed}", partial(drifting, stream, seed)
+    yield from real_streams(data).items()
+    if with_peers:
+        for stream in LEARNED:
+            yield f"learned {stream.name} seed={seed}", partial(learned, stream, seed)
+    for stream in (one for one in ordered if one.n_nodes >= MANY_NODES):
+        yield f"{stream.name} seed={seed}", partial(drifting, stream, seed)
+    if with_peers:
+        for name in PEERS:
+            yield f"{name} seed={seed}", partial(peer, name, seed)
 
 
 class Kept:
@@ -167,6 +142,21 @@ class Kept:
         print(name, json.dumps(self.known[name])[:160], flush=True)
         with self._path.open("a") as file:
             file.write(json.dumps([name, self.known[name]]) + "\n")
+
+
+def write_page(known: dict[str, Figures]) -> None:
+    """docs/memory.md, from the figures there are."""
+    (DOCS / "memory.md").write_text(
+        memory_page(
+            known,
+            mixings=STREAMS[:6],
+            streams=STREAMS,
+            fixed=FIXED,
+            broken=BROKEN,
+            learned=LEARNED,
+            peers=list(PEERS),
+        )
+    )
 
 
 def drifting(stream: Stream, seed: int) -> Figures:
@@ -248,7 +238,7 @@ def peer(name: str, seed: int) -> Figures:
     return {"peer": scores, "seconds": spent / len(graphs)}
 
 
-def broken(stream: Stream, seed: int) -> Figures:
+def after_a_break(stream: Stream, seed: int) -> Figures:
     """NMI of the window right after all communities have changed, alone and with memory."""
     parameters, recalled = stream.parameters(), nothing_recalled(stream.n_nodes)
     after = stream.windows(seed + 500, 3)
@@ -445,141 +435,6 @@ def _compile() -> None:
         recalled = nothing_recalled(1000)
         for one in graph:
             recalled = find_remembering(one.adjacency(), parameters, recalled).believed
-
-
-def page(figures: Kept, seeds: Sequence[int]) -> str:
-    """docs/memory.md."""
-    sections = [
-        HEADER.format(n_seeds=len(seeds), first=seeds[0], settled=SETTLED + 1),
-        *(_drift_row(stream, figures, seeds) for stream in STREAMS),
-        BY_WINDOW,
-        *(_window_row(stream, figures, seeds) for stream in STREAMS[:6]),
-        BREAK,
-        *(_break_row(stream, figures, seeds) for stream in BROKEN),
-        REAL,
-        *(_real_row(name, one) for name, one in figures.known.items() if "churn" in one),
-        RULES,
-    ]
-    return "\n".join(sections) + "\n"
-
-
-def _all(figures: Kept, name: str, key: str, seeds: Sequence[int]) -> NDArray[np.float64]:
-    """A figure of all seeds, (seeds, ...)."""
-    return np.array([figures.known[f"{name} seed={seed}"][key] for seed in seeds], np.float64)
-
-
-def _drift_row(stream: Stream, figures: Kept, seeds: Sequence[int]) -> str:
-    alone, memory = (
-        100 * _all(figures, stream.name, key, seeds)[:, SETTLED:] for key in ("alone", "memory")
-    )
-    stay = _all(figures, stream.name, "stay", seeds)[:, SETTLED:].mean()
-    spent = _all(figures, stream.name, "milliseconds", seeds).mean(axis=0)
-    known = "given" if stream.k_given else ""
-    return (
-        f"| {stream.mixing} | {stream.n_nodes:,} | {100 * stream.churn:g} % | {known} "
-        f"| {alone.mean():.1f} | **{memory.mean():.1f}** | {memory.mean(axis=1).min():.1f} "
-        f"| {stay:.3f} | {spent[0]:.0f} | {spent[1]:.0f} | {spent[1] / spent[0]:.2f} |"
-    )
-
-
-def _window_row(stream: Stream, figures: Kept, seeds: Sequence[int]) -> str:
-    memory = 100 * _all(figures, stream.name, "memory", seeds).mean(axis=0)
-    return f"| {stream.mixing} | " + " | ".join(f"{one:.1f}" for one in memory) + " |"
-
-
-def _break_row(stream: Stream, figures: Kept, seeds: Sequence[int]) -> str:
-    name = f"break {stream.name}"
-    alone, memory = (100 * _all(figures, name, key, seeds).mean() for key in ("alone", "memory"))
-    same = _all(figures, name, "same", seeds)
-    return f"| {stream.mixing} | {alone:.2f} | {memory:.2f} | {same.sum():.0f} of {len(same)} |"
-
-
-def _real_row(name: str, one: Figures) -> str:
-    def pair(key: str, factor: float, digits: int) -> str:
-        return " | ".join(f"{factor * value:.{digits}f}" for value in one[key])
-
-    score = pair("nmi", 100, 1) if one["labelled"] else " | "
-    return (
-        f"| {name} | {one['windows']} | {pair('churn', 100, 1)} | {pair('modularity', 1, 4)} "
-        f"| {pair('hidden', 1, 3)} | {score} | {pair('milliseconds', 1, 0)} |"
-    )
-
-
-HEADER = """\
-# Memory between windows
-
-For those who detect communities window by window and ask what the windows before are worth.
-`stream_icd.memory.detect.detect_remembering` finds the communities of a window with what it
-believed of the window before, and gives communities ids that last.
-[stream_memory.md](stream_memory.md) says how detectors and replays use it.
-
-Made by `python -m benchmarks.memory --data FOLDER --seeds {n_seeds}`. NMI in percent; milliseconds
-of CPU.
-
-## Streams of drifting LFR graphs
-
-Each window is drawn afresh from communities of which a share of the nodes moves between windows
-(churn), and which merge, split, are born and die. NMI with the planted communities in percent, from
-window {settled} of 10 on: each window alone, with memory, and with memory in the worst stream; of
-{n_seeds} streams of each kind, seeds from {first} on. The model's resolution is a 440th of the
-nodes, its mixing the planted one. *Stays* is the share of nodes that stay in
-their community as estimated without labels. Milliseconds of CPU a window, and their ratio. K is
-unknown unless it says "given". Where the first window shows next to nothing (1,000 nodes, μ 0.8),
-memory can hold on to what was wrong in it.
-
-| μ | nodes | churn | K | alone | **memory** | worst | stays | ms alone | ms memory | ratio |
-|---|---|---|---|---|---|---|---|---|---|---|"""
-
-BY_WINDOW = """
-NMI with memory by window, 5,000 nodes, 2 % churn. The first window knows no past.
-
-| μ | 1 | 2 | 3 | 4 | 5 | 6 | 7 | 8 | 9 | 10 |
-|---|---|---|---|---|---|---|---|---|---|---|"""
-
-BREAK = """
-## All communities change at once
-
-NMI of the first window after a complete change, alone and with memory, and how often the two
-answers are the same to the byte.
-
-| μ | alone | memory | the same |
-|---|---|---|---|"""
-
-REAL = """
-## Real streams
-
-Default parameters (modularity, γ = 1), first alone, then with memory; means over windows. Churn:
-share of the nodes of two consecutive windows that change community, in percent, under the best
-renaming. Hidden edges: bits by which communities foretell a hidden tenth of the edges. NMI with
-known classes.
-
-| stream | windows | churn | memory | Q | memory | hidden | memory | NMI | memory | ms | memory |
-|---|---|---|---|---|---|---|---|---|---|---|---|"""
-
-RULES = """
-## How it works
-
-- Where beliefs have the last word, what was believed of a node in the last window is its prior in
-  this one: with the stay probability η it stays in a community, else it is anywhere (dynamic
-  stochastic block model: Ghasemian, Zhang, Clauset, Moore and Peel, Physical Review X 6, 031005;
-  forward in time only). η and μ are learned from each window by expectation maximisation. Of η at
-  most 0.9 is trusted.
-- Then communities merge where as many edges lie between two of them as inside, and split where that
-  describes the window's edges in fewer bits. Local moves with *ghosts*, a node for each community
-  of the last window, propose new communities; one is accepted if it explains more than it costs to
-  name the nodes that leave others for it.
-- Where modularity has the last word, ghosts alone hold communities together, at 0.08 η / (1 − η)
-  of the mean edge weight.
-- A community is forgotten if today's edges inside it are nearer to chance than to half of a
-  community's own. If that holds for all of them together, the window is detected alone.
-
-What is remembered of a node lasts while it is away, and counts less by η each window. A gap counts
-as windows without news. A window that is not after the last one is detected with the memory there
-is, and changes nothing. Another model goes on with the memory. With K given, exactly K communities
-result, and ids go to those that hold most of the nodes.
-
-`stream_icd.memory.smooth.detect_smoothed` takes past windows of a graph and uses the windows before
-and after each one (forward–backward algorithm). The ids are those of detection forward in time."""
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Other people's methods for a sequence of graphs with the same nodes.
 
-leidenalg and tnetwork are GPL and optional: only benchmarks import them, where they run.
+leidenalg (GPL) and tnetwork are optional: they are imported where they run.
 """
 
 from __future__ import annotations

@@ -1,0 +1,54 @@
+"""Planted streams on which detection with memory is measured."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from stream_icd.bp.parameters import BpParameters
+from stream_icd.synthetic.drift import generate_drifting_lfr
+from stream_icd.synthetic.lfr import LfrSettings
+from stream_icd.synthetic.planted_graph import PlantedGraph
+
+N_WINDOWS = 10
+SETTLED = 4
+"""The fifth window: from there on, memory has had time."""
+
+
+@dataclass(frozen=True)
+class Stream:
+    """A kind of drifting LFR stream.
+
+    stay: η, fixed; None: estimated in each window.
+    small: many small communities, of which a fifth of the nodes changes each window, as in the
+        streams of Greene, Doyle and Cunningham (ASONAM 2010); no community begins or ends.
+    """
+
+    mixing: float = 0.6
+    n_nodes: int = 5000
+    churn: float = 0.02
+    k_given: bool = False
+    stay: float | None = None
+    small: bool = False
+
+    @property
+    def name(self) -> str:
+        name = f"lfr mixing={self.mixing} nodes={self.n_nodes} churn={self.churn}"
+        name += f" k={self.k_given}"
+        name += "" if self.stay is None else f" stay={self.stay}"
+        return name + " small" * self.small
+
+    def windows(self, seed: int, n_windows: int = N_WINDOWS) -> list[PlantedGraph]:
+        settings = LfrSettings(n_nodes=self.n_nodes, mixing=self.mixing)
+        if self.small:
+            settings = replace(
+                settings, mean_degree=5, max_degree=15, min_community=6, max_community=20
+            )
+        event_rate = 0.0 if self.small else 0.1
+        drifting = generate_drifting_lfr(seed, n_windows, settings, self.churn, event_rate)
+        return [graph for graph, _ in drifting]
+
+    def parameters(self) -> BpParameters:
+        """γ near a seventh of the number of communities, which suits all mixings."""
+        resolution = 80.0 if self.small else max(self.n_nodes / 440, 2.0)
+        stay = BpParameters().stay if self.stay is None else self.stay
+        return BpParameters(resolution, self.mixing, size_spread=1.0, iterations=1, stay=stay)
