@@ -111,15 +111,20 @@ class Field(NamedTuple):
     sizes: NDArray[np.float64]
     prior: NDArray[np.float64]
     excess: NDArray[np.float64]  # a_c
+    log_odds: NDArray[np.float64]  # log(1 + a_c), for weights other than 1
     pull: NDArray[np.float64]  # log of the prior's factor for each unit of strength
 
 
 class Scratch(NamedTuple):
-    """Work arrays for one node's products over its neighbours, all (K,)."""
+    """Work arrays for one node's products over its neighbours: (K,) each but the last.
+
+    `of_entries` (most neighbours of a node, N_KEPT) holds the factor of each entry's communities.
+    """
 
     products: NDArray[np.float64]
     factors: NDArray[np.float64]
     touched: NDArray[np.int32]
+    of_entries: NDArray[np.float64]
 
 
 def nothing_remembered(n_nodes: int) -> Recollection:
@@ -202,8 +207,12 @@ def _propagate(
     n_nodes = len(start)
     beliefs, field = _start(graph, start, n_communities)
     opposite = _opposite_entries(graph)
+    degrees = graph.indptr[1:] - graph.indptr[:-1]
     scratch = Scratch(
-        np.zeros(n_communities), np.ones(n_communities), np.empty(n_communities, np.int32)
+        np.zeros(n_communities),
+        np.ones(n_communities),
+        np.empty(n_communities, np.int32),
+        np.empty((degrees.max(), N_KEPT)),
     )
     top = np.empty(N_KEPT, np.int32)
     top_products = np.empty(N_KEPT)
@@ -262,8 +271,8 @@ def _start(graph: LevelGraph, start: Labels, n_communities: int) -> tuple[Belief
     for node, community in enumerate(start):
         volumes[community] += START_BELIEF * graph.strengths[node]
         sizes[community] += START_BELIEF
-    unknown = np.empty((3, n_communities))
-    return beliefs, Field(volumes, sizes, unknown[0], unknown[1], unknown[2])
+    unknown = np.empty((4, n_communities))
+    return beliefs, Field(volumes, sizes, unknown[0], unknown[1], unknown[2], unknown[3])
 
 
 @compiled()
@@ -295,20 +304,21 @@ def _expect(field: Field, total: float, mixing: float, model: Model) -> None:
         volume = max(field.volumes[c], 1e-3 * total / n_communities)
         expected = volume**model.size_spread * mean
         field.excess[c] = odds * total / expected
+        field.log_odds[c] = log1p(field.excess[c])
         field.prior[c] = max(field.sizes[c], 1e-3) ** model.size_spread
         field.pull[c] = (1 - mixing) * (1 - volume / expected)
     field.prior[:] /= field.prior.sum()
 
 
-@compiled(error_model="numpy")
-def _factor(excess: float, weight: float, message: float) -> float:
+@compiled(error_model="numpy", inline="always")
+def _factor(field: Field, community: int, weight: float, message: float) -> float:
     """The factor by which an edge raises the probability of the other end's community."""
-    if weight != 1.0:
-        excess = expm1(min(weight * log1p(excess), MOST_EVIDENCE))
-    return 1.0 + excess * message
+    if weight == 1.0:
+        return 1.0 + field.excess[community] * message
+    return 1.0 + expm1(min(weight * field.log_odds[community], MOST_EVIDENCE)) * message
 
 
-@compiled(error_model="numpy")
+@compiled(error_model="numpy", inline="always")
 def _weigh(
     graph: LevelGraph,
     beliefs: Beliefs,
@@ -320,8 +330,9 @@ def _weigh(
 ) -> tuple[int, float]:
     """Compute the products of all factors for communities of neighbours and recalled ones.
 
-    Returns the number of touched communities, and the sum of the products over all K; an untouched
-    community contributes its prior.
+    Keeps the factor of each entry and community for `_send`. Returns the number of touched
+    communities, and the sum of the products over all K; an untouched community contributes its
+    prior.
     """
     products, touched = scratch.products, scratch.touched
     n_touched, touched_prior, scale, moved = 0, 0.0, 1.0, 1.0
@@ -336,7 +347,8 @@ def _weigh(
             touched[n_touched] = c
             n_touched += 1
             touched_prior += prior
-    for entry in range(graph.indptr[node], graph.indptr[node + 1]):
+    first = graph.indptr[node]
+    for entry in range(first, graph.indptr[node + 1]):
         neighbour, largest = graph.indices[entry], 0.0
         for kept in range(N_KEPT):
             c = beliefs.communities[neighbour, kept]
@@ -351,7 +363,9 @@ def _weigh(
                 touched[n_touched] = c
                 n_touched += 1
                 touched_prior += prior
-            product *= _factor(field.excess[c], graph.weights[entry], beliefs.messages[entry, kept])
+            factor = _factor(field, c, graph.weights[entry], beliefs.messages[entry, kept])
+            scratch.of_entries[entry - first, kept] = factor
+            product *= factor
             products[c] = max(product, TINY)
             largest = max(largest, product)
         if largest > LARGE:
@@ -397,7 +411,7 @@ def _stayed(
     return stayed
 
 
-@compiled()
+@compiled(inline="always")
 def _take_largest(
     scratch: Scratch, n_touched: int, top: NDArray[np.int32], top_products: NDArray[np.float64]
 ) -> None:
@@ -415,7 +429,7 @@ def _take_largest(
         top[rank], top_products[rank] = c, product
 
 
-@compiled(error_model="numpy")
+@compiled(error_model="numpy", inline="always")
 def _send(
     graph: LevelGraph,
     opposite: NDArray[np.int32],
@@ -433,15 +447,14 @@ def _send(
     estimated from the messages of both ends.
     """
     factors, products, within = scratch.factors, scratch.products, 0.0
-    for entry in range(graph.indptr[node], graph.indptr[node + 1]):
+    first = graph.indptr[node]
+    for entry in range(first, graph.indptr[node + 1]):
         neighbour, others = graph.indices[entry], evidence
         for kept in range(N_KEPT):
             c = beliefs.communities[neighbour, kept]
             if c < 0:
                 break
-            factors[c] = _factor(
-                field.excess[c], graph.weights[entry], beliefs.messages[entry, kept]
-            )
+            factors[c] = scratch.of_entries[entry - first, kept]
             others -= products[c] - products[c] / factors[c]
         others = max(others, top_products[0] / factors[top[0]])  # only rounding can make it less
         shared = 0.0
@@ -461,7 +474,7 @@ def _send(
     return within
 
 
-@compiled(error_model="numpy")
+@compiled(error_model="numpy", inline="always")
 def _believe(
     graph: LevelGraph,
     beliefs: Beliefs,
