@@ -230,7 +230,7 @@ def _propagate(
             if top[0] >= 0 and 0 < evidence < np.inf:
                 n_changed += top[0] != beliefs.communities[node, 0]
                 within += _send(
-                    graph, opposite, beliefs, field, scratch, node, evidence, top, top_products
+                    graph, opposite, beliefs, scratch, node, evidence, top, top_products
                 )
                 weight += graph.strengths[node]
                 _believe(graph, beliefs, field, node, evidence, top, top_products)
@@ -314,7 +314,7 @@ def _expect(field: Field, total: float, mixing: float, model: Model) -> None:
 def _factor(field: Field, community: int, weight: float, message: float) -> float:
     """The factor by which an edge raises the probability of the other end's community."""
     if weight == 1.0:
-        return 1.0 + field.excess[community] * message
+        return float(1.0 + field.excess[community] * message)
     return 1.0 + expm1(min(weight * field.log_odds[community], MOST_EVIDENCE)) * message
 
 
@@ -434,7 +434,6 @@ def _send(
     graph: LevelGraph,
     opposite: NDArray[np.int32],
     beliefs: Beliefs,
-    field: Field,
     scratch: Scratch,
     node: int,
     evidence: float,

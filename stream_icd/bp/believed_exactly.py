@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from stream_icd.bp.belief_propagation import Believed
-from stream_icd.bp.find import exactly
+from stream_icd.bp.exact_k import exactly
 from stream_icd.bp.found import Found
 from stream_icd.bp.level_graph import LevelGraph, compact
 from stream_icd.bp.naming import NOBODY, names_by_most

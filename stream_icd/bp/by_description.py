@@ -1,35 +1,82 @@
-"""Choose the resolution for an unknown graph by description length.
+"""Choose between modularity and belief propagation for an unknown graph.
 
-Two partitions are computed. The first maximises modularity. It joins small communities, but never
-fails by much. The second comes from belief propagation that starts with communities of about
-`scale` nodes; communities are merged while this shortens the description
-(`shorter_description`). The second is far better on graphs that follow the planted model. On
-others, such as the topology of the Internet, it can put nearly all nodes into one community. So the
-second is chosen only if it describes the graph in fewer bits and keeps most of the modularity.
+Modularity never fails by much, but joins communities that have few links for the size of the graph
+(its resolution limit: Fortunato and Barthélemy, "Resolution limit in community detection", 2007).
+Belief propagation finds them in a graph that follows the planted model. On others, such as the
+topology of the Internet, it can put nearly all nodes into one community. So its partition is taken
+instead of that of modularity only if it
+
+- describes the graph in fewer bits: `BITS_FOR_MODULARITY` fewer for each unit of modularity lost;
+- has as many communities or more, and each additional one costs few links: then modularity joined
+  communities because of its resolution limit, not because they have many links.
+
+Belief propagation starts with communities of about `scale` nodes or fewer. Afterwards they are
+merged while this shortens the description (`shorter_description`). It takes several times as long
+as modularity, so it is left out if a few sweeps of likely moves (`likely_moves`), which take
+little time, show that the planted model does not explain the graph.
 """
 
 from __future__ import annotations
 
-import numpy as np
-from scipy.sparse import csr_array
+from dataclasses import replace
 
-from stream_icd.bp.found import Found, found_by_model, most_believed
-from stream_icd.bp.level_graph import Labels, LevelGraph, coarsen, compact
+import numpy as np
+
+from stream_icd.bp.described import Described, described
+from stream_icd.bp.exact_k import exactly
+from stream_icd.bp.found import Found, most_believed
+from stream_icd.bp.level_graph import Labels, LevelGraph
+from stream_icd.bp.likely_moves import move_to_likeliest
 from stream_icd.bp.multilevel import maximise_modularity
 from stream_icd.bp.parameters import BpParameters
 from stream_icd.bp.shorter_description import merge_to_shorter_description
-from stream_icd.quality.description_length import description_length
-from stream_icd.quality.modularity import modularity
 
-MODULARITY_KEPT = 0.9
-"""Fraction of the first partition's modularity that the second one must keep. On validation graphs
-of the planted model it keeps 0.94 or more, on topologies of the Internet 0.8 or less."""
+BITS_FOR_MODULARITY = 5.0
+"""Bits per edge that one unit of modularity is worth. On validation graphs of the planted model,
+belief propagation saves 5 (communities of 3 to 40 nodes) to 100 bits for each unit it loses; on
+real graphs without such structure mostly 0 to 5."""
 
-SWEEPS_AFTER = 3
-"""Sweeps of belief propagation after communities were merged."""
+LINKS_LOST = 10.0
+"""Links that each additional community may cost: modularity lost, times the number of edges. On
+validation graphs of the planted model it is 0 to 4, on taxis linked to their neighbours 240."""
 
-QUICK_ITERATIONS = 3
-"""Iterations of modularity on the pieces of the fine partition, for the comparison."""
+FINEST_START = 4.0
+"""Minimum resolution of the start, as a multiple of the resolution of modularity: small graphs can
+have small communities too."""
+
+MORE_SWEEPS = 3
+"""Sweeps of likely moves after the first one."""
+
+STILL_MOVING = 0.03
+"""Fraction of nodes that move in the last of these sweeps if belief propagation may still improve
+much. On validation graphs that it improves, 0.03 to 0.15; on most other real graphs, less."""
+
+IMPROVED = 0.75
+"""Fraction of the distance to modularity that is left after these sweeps if belief propagation will
+improve on them. Otherwise `EARLY_SWEEPS` of belief propagation must improve."""
+
+EARLY_SWEEPS = 2
+"""Sweeps of belief propagation after which it must have improved; on the Internet it has not."""
+
+STRONG = 0.5
+"""Maximum mixing at which likely moves can show that the planted model does not explain a graph.
+Above, the communities are too weak for these moves to find."""
+
+WEAK, COARSER = 0.7, 3.0
+"""From this mixing on, the start is coarser by this factor: small pieces of weak communities are
+mostly chance."""
+
+NEARLY, NEARLY_LOST = 0.05, 50.0
+"""Bits per edge, and links per additional community, by which a start may be worse than
+modularity: belief propagation improves it by more."""
+
+TOO_FAR, FEW_ROUNDS = 1.0, 12
+"""Bits per edge that merging the communities of a start does not save; rounds of merging, of which
+pieces of communities need 3 to 12, and the Internet, where all join one hub, 100."""
+
+UNFINISHED, MANY_MORE = 0.005, 1.5
+"""Modularity that further iterations may add to the first one. A partition that is better even
+then, and has this many times as many communities, is taken without these iterations."""
 
 
 def found_by_description(
@@ -39,49 +86,127 @@ def found_by_description(
     start: Labels | None,
     rng: np.random.Generator,
 ) -> Found:
-    """The better of the two partitions above.
+    """The better of the two partitions; with exactly K communities if K is given.
 
-    If K is given, nothing is merged here: `exact_k` does that.
+    If modularity finds K communities or more, its communities are merged: a smaller K is no reason
+    to look for smaller communities.
     """
+    own = rng.spawn(1)[0]  # so that the result of modularity does not depend on these draws
+    resolution = _start_resolution(graph, parameters)
+    labels = maximise_modularity(graph, parameters.resolution, rng, start)
+    first, fine = described(graph, labels), None
+    if n_communities is None or n_communities > first.n_communities:
+        fine = _believed(graph, parameters, resolution, start, first, own)
+    if fine is not None and n_communities is None:
+        fine = _merged(graph, fine)
+    if fine is not None and _is_better_in_the_end(fine, first):
+        return _exactly(graph, Found(fine.labels, resolution, True), n_communities, rng)
+    if parameters.iterations > 1:
+        further = parameters.iterations - 1
+        labels = maximise_modularity(graph, parameters.resolution, rng, labels, further)
+    plain = _exactly(graph, Found(labels, parameters.resolution, False), n_communities, rng)
+    if fine is None:
+        return plain
+    believed = _exactly(graph, Found(fine.labels, resolution, True), n_communities, rng)
+    one, other = described(graph, believed.labels), described(graph, plain.labels)
+    better = _is_better(one, other) if n_communities is None else _cost(one) < _cost(other)
+    return believed if better else plain
+
+
+def _exactly(
+    graph: LevelGraph, found: Found, n_communities: int | None, rng: np.random.Generator
+) -> Found:
+    return found if n_communities is None else exactly(graph, found, n_communities, rng)
+
+
+def _start_resolution(graph: LevelGraph, parameters: BpParameters) -> float:
     assert parameters.scale is not None
     n_linked = int(np.count_nonzero(np.diff(graph.indptr)))
-    finer = max(n_linked / parameters.scale, parameters.resolution)
-    own = rng.spawn(1)[0]  # so that the result of modularity does not depend on earlier draws
-    pieces = maximise_modularity(graph, finer, own, start)
-    fine = most_believed(graph, pieces, parameters, n_communities, parameters.sweeps)
-    plain = _quick_modularity(graph, pieces, parameters.resolution, own)
-    adjacency = csr_array((graph.weights, graph.indices, graph.indptr), (graph.n_nodes,) * 2)
-    if n_communities is None:
-        fine = _merged(graph, adjacency, fine, parameters)
-    if _is_better(adjacency, fine, plain):
-        return Found(fine, finer, believed=True)
-    without_model = BpParameters(parameters.resolution, iterations=parameters.iterations)
-    return found_by_model(graph, without_model, n_communities, start, rng)
+    return max(n_linked / parameters.scale, FINEST_START * parameters.resolution)
 
 
-def _quick_modularity(
-    graph: LevelGraph, pieces: Labels, resolution: float, rng: np.random.Generator
-) -> Labels:
-    """Join pieces to communities of high modularity; fast."""
-    coarse = coarsen(graph, pieces, int(pieces.max()) + 1)
-    joined: Labels = maximise_modularity(coarse, resolution, rng, iterations=QUICK_ITERATIONS)
-    return joined[pieces]
+def _believed(
+    graph: LevelGraph,
+    parameters: BpParameters,
+    resolution: float,
+    start: Labels | None,
+    plain: Described,
+    rng: np.random.Generator,
+) -> Described | None:
+    """The partition of belief propagation; None if it will not be better than modularity's."""
+    assert parameters.mixing is not None
+    pieces = maximise_modularity(graph, resolution, rng, start)
+    once = move_to_likeliest(graph, pieces, parameters.mixing, 1)
+    settled = move_to_likeliest(graph, once.labels, once.mixing, MORE_SWEEPS)
+    if settled.moving > STILL_MOVING and settled.mixing > WEAK:
+        pieces = maximise_modularity(graph, resolution / COARSER, rng, start)
+        settled = move_to_likeliest(graph, pieces, settled.mixing, 1 + MORE_SWEEPS)
+    own = replace(parameters, mixing=settled.mixing)
+    before = described(graph, settled.labels)
+    if settled.mixing <= STRONG and settled.moving <= STILL_MOVING:
+        near = _near(graph, before, plain)
+    elif settled.mixing <= STRONG:
+        near = _improving(graph, described(graph, once.labels), before, own, plain)
+    else:
+        near = before
+    if near is None:
+        return None
+    return described(graph, most_believed(graph, near.labels, own, None, own.sweeps))
 
 
-def _merged(
-    graph: LevelGraph, adjacency: csr_array, believed: Labels, parameters: BpParameters
-) -> Labels:
-    """Merge by description length; return the input if the merged communities save no bits."""
-    believed, n_believed = compact(believed)
-    merged = merge_to_shorter_description(graph, believed)
-    if int(merged.max()) + 1 == n_believed:
-        return believed
-    again = most_believed(graph, merged, parameters, None, SWEEPS_AFTER)
-    merged = merge_to_shorter_description(graph, compact(again)[0])
-    return merged if description_length(adjacency, merged) < 0 else believed
+def _near(graph: LevelGraph, settled: Described, plain: Described) -> Described | None:
+    """The partition, or what it becomes by merging; None if both are far from modularity's."""
+    if _is_nearly_better(settled, plain):
+        return settled
+    if _cost(settled) > _cost(plain) + TOO_FAR:
+        return None
+    labels = merge_to_shorter_description(graph, settled.labels, FEW_ROUNDS, cautious=True)
+    merged = described(graph, labels)
+    return merged if _is_nearly_better(merged, plain) else None
 
 
-def _is_better(adjacency: csr_array, fine: Labels, plain: Labels) -> bool:
-    if description_length(adjacency, fine) > description_length(adjacency, plain):
-        return False
-    return modularity(adjacency, fine) >= MODULARITY_KEPT * modularity(adjacency, plain)
+def _improving(
+    graph: LevelGraph, once: Described, settled: Described, own: BpParameters, plain: Described
+) -> Described | None:
+    """The partition, perhaps after `EARLY_SWEEPS`; None if these do not improve on it."""
+    if _cost(settled) - _cost(plain) <= IMPROVED * (_cost(once) - _cost(plain)):
+        return settled
+    early = described(graph, most_believed(graph, settled.labels, own, None, EARLY_SWEEPS))
+    return early if _cost(early) < _cost(settled) else None
+
+
+def _merged(graph: LevelGraph, fine: Described) -> Described:
+    labels = merge_to_shorter_description(graph, fine.labels, cautious=True)
+    return min(described(graph, labels), fine, key=_cost)
+
+
+def _cost(partition: Described) -> float:
+    return partition.bits - BITS_FOR_MODULARITY * partition.modularity
+
+
+def _more_and_lost(fine: Described, plain: Described) -> tuple[int, float]:
+    """The number of additional communities, and the links that they cost."""
+    lost = (plain.modularity - fine.modularity) * fine.n_edges
+    return fine.n_communities - plain.n_communities, lost
+
+
+def _is_better(fine: Described, plain: Described) -> bool:
+    more, lost = _more_and_lost(fine, plain)
+    return _cost(fine) < _cost(plain) and more >= 0 and lost <= LINKS_LOST * more
+
+
+def _is_nearly_better(fine: Described, plain: Described) -> bool:
+    more, lost = _more_and_lost(fine, plain)
+    return _cost(fine) < _cost(plain) + NEARLY and lost <= NEARLY_LOST * max(more, 1)
+
+
+def _is_better_in_the_end(fine: Described, first: Described) -> bool:
+    """Whether it stays better than modularity, given modularity's first iteration.
+
+    If the communities of that iteration save no bits, further iterations only fit chance.
+    """
+    if first.bits > 0:
+        return _is_better(fine, first)
+    many_more = fine.n_communities >= MANY_MORE * first.n_communities
+    at_best = first._replace(modularity=first.modularity + UNFINISHED)
+    return many_more and _is_better(fine, at_best)

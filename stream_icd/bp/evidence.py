@@ -19,13 +19,13 @@ from typing import NamedTuple
 import numpy as np
 from scipy.sparse import csr_array
 
-from stream_icd.bp.level_graph import Labels, LevelGraph, coarsen, finest_level
+from stream_icd.bp.described import described
+from stream_icd.bp.level_graph import Labels, LevelGraph, finest_level
 from stream_icd.bp.multilevel import maximise_modularity
 from stream_icd.bp.rewiring import rewired
 from stream_icd.bp.shorter_description import merge_to_shorter_description
 from stream_icd.communities import EvidenceStrength
 from stream_icd.graphs.weights import comparable
-from stream_icd.quality.description_length import description_length
 from stream_icd.quality.labels import Communities, compact
 
 STRONG_BITS = 10.0
@@ -70,12 +70,11 @@ def evidence_for(adjacency: csr_array, communities: Communities, seed: int = 0) 
     """
     if not adjacency.nnz:
         return Evidence(0.0, "none")
-    weighed = comparable(adjacency)
-    graph, labels = finest_level(weighed), compact(communities).astype(np.int32)
+    graph, labels = finest_level(comparable(adjacency)), compact(communities).astype(np.int32)
     merged = merge_to_shorter_description(graph, labels)
-    saved = max(0.0, -description_length(weighed, merged))
+    saved = max(0.0, -described(graph, merged).bits)
     if merged.max() < labels.max():
-        saved = max(saved, -description_length(weighed, labels))
+        saved = max(saved, -described(graph, labels).bits)
     n_edges = adjacency.nnz / 2
     if saved * n_edges >= STRONG_BITS:
         return Evidence(saved, "strong")
@@ -93,12 +92,7 @@ def _is_above_chance(graph: LevelGraph, labels: Labels, seed: int) -> bool:
     for _ in range(REWIRINGS):
         random = rewired(graph, rng)
         found = maximise_modularity(random, 1.0, rng, iterations=ITERATIONS)
-        by_chance.append(_modularity(random, found))
+        by_chance.append(described(random, found).modularity)
     spread = np.std(by_chance, ddof=1)
-    return bool(_modularity(graph, labels) > np.mean(by_chance) + DEVIATIONS * spread)
-
-
-def _modularity(graph: LevelGraph, labels: Labels) -> float:
-    coarse = coarsen(graph, labels, int(labels.max()) + 1)
-    between = coarse.weights.sum() / graph.total
-    return float(1 - between - ((coarse.strengths / graph.total) ** 2).sum())
+    threshold = np.mean(by_chance) + DEVIATIONS * spread
+    return bool(described(graph, labels).modularity > threshold)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from stream_icd.bp.found import Found
 from stream_icd.bp.level_graph import (
     Labels,
     LevelGraph,
@@ -12,6 +13,7 @@ from stream_icd.bp.level_graph import (
     compact,
     within_groups,
 )
+from stream_icd.bp.local_moves import move_nodes
 from stream_icd.bp.multilevel import maximise_modularity
 from stream_icd.graphs.compiled import compiled
 
@@ -27,6 +29,15 @@ ratio: the number of pieces grows no faster than the resolution."""
 
 FINEST = 2.0**12
 """Maximum resolution, in multiples of the initial one; beyond it, cut into single nodes."""
+
+
+def exactly(graph: LevelGraph, found: Found, n_communities: int, rng: np.random.Generator) -> Found:
+    """Change the partition so that it has exactly K communities."""
+    labels = to_exactly_k(graph, found.labels, n_communities, found.resolution, rng)
+    if not found.believed:
+        order = rng.permutation(graph.n_nodes).astype(np.int32)
+        move_nodes(graph, labels, order, found.resolution, False)
+    return found._replace(labels=labels)
 
 
 def to_exactly_k(

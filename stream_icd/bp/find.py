@@ -6,10 +6,9 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from stream_icd.bp.by_description import found_by_description
-from stream_icd.bp.exact_k import to_exactly_k
+from stream_icd.bp.exact_k import exactly
 from stream_icd.bp.found import Found, found_by_model
 from stream_icd.bp.level_graph import Labels, LevelGraph, compact, finest_level
-from stream_icd.bp.local_moves import move_nodes
 from stream_icd.bp.parameters import BpParameters
 from stream_icd.errors import BadSettings
 from stream_icd.graphs.n_communities import check_n_communities
@@ -72,15 +71,7 @@ def found_exactly(
     """Find communities, exactly K of them if K is given; some labels may be unused."""
     if start is not None:
         start, _ = compact(np.unique(start, return_inverse=True)[1].astype(np.int32))
-    find = found_by_model if parameters.scale is None else found_by_description
-    found = find(graph, parameters, n_communities, start, rng)
+    if parameters.scale is not None:
+        return found_by_description(graph, parameters, n_communities, start, rng)
+    found = found_by_model(graph, parameters, n_communities, start, rng)
     return found if n_communities is None else exactly(graph, found, n_communities, rng)
-
-
-def exactly(graph: LevelGraph, found: Found, n_communities: int, rng: np.random.Generator) -> Found:
-    """Change the partition so that it has exactly K communities."""
-    labels = to_exactly_k(graph, found.labels, n_communities, found.resolution, rng)
-    if not found.believed:
-        order = rng.permutation(graph.n_nodes).astype(np.int32)
-        move_nodes(graph, labels, order, found.resolution, False)
-    return found._replace(labels=labels)

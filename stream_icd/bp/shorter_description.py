@@ -15,6 +15,9 @@ Floats = NDArray[np.float64]
 SHARE_AT_ONCE = 4
 """Each round merges one in this many of the communities with a good partner."""
 
+MOST_ROUNDS = 2**31
+"""Default maximum of rounds: there is none, since each but the last merges something."""
+
 LEAST_GAIN = 1e-9
 """Minimum gain in nats; smaller gains are rounding errors."""
 
@@ -22,11 +25,17 @@ LEAST_MIXING = 1e-9
 """Minimum mixing: rounding must not make it 0 if communities are linked."""
 
 
-def merge_to_shorter_description(graph: LevelGraph, labels: Labels) -> Labels:
+def merge_to_shorter_description(
+    graph: LevelGraph, labels: Labels, most_rounds: int = MOST_ROUNDS, *, cautious: bool = False
+) -> Labels:
     """Merge linked communities while that shortens `quality.description_length`: (n,), 0..K-1.
 
     Greedy: the pairs with the largest gain are merged first. Each round uses the mixing of the
     partition before that round. Time is O(E) plus a few passes over the links between communities.
+
+    The best of many pairs can gain by chance: two very small communities save bits as one if a
+    single edge links them. If cautious, a pair must gain log K(K−1)/2 nats, the cost of naming it
+    among all pairs.
 
     labels: (n,), 0..K-1.
     """
@@ -35,8 +44,14 @@ def merge_to_shorter_description(graph: LevelGraph, labels: Labels) -> Labels:
     sizes = np.bincount(labels[linked], minlength=k).astype(np.float64)
     n_edges, n_nodes = len(graph.indices) / 2, int(linked.sum())
     coarse = coarsen(graph, labels, k)
-    while len(coarse.indices):
-        partners, gains = _best_mergers(coarse, sizes, n_edges, n_nodes)
+    for _ in range(most_rounds):
+        if not len(coarse.indices):
+            break
+        least_gain = LEAST_GAIN
+        if cautious:
+            n_linked = np.count_nonzero(sizes)
+            least_gain += log(max(n_linked * (n_linked - 1) / 2, 1))
+        partners, gains = _best_mergers(coarse, sizes, n_edges, n_nodes, least_gain)
         into = _merged(partners, gains)
         groups, n_groups = compact(into)
         if n_groups == k:
@@ -64,11 +79,11 @@ def _merged(partners: Labels, gains: Floats) -> Labels:
 
 @compiled()
 def _best_mergers(
-    coarse: LevelGraph, sizes: Floats, n_edges: float, n_nodes: int
+    coarse: LevelGraph, sizes: Floats, n_edges: float, n_nodes: int, least_gain: float
 ) -> tuple[Labels, Floats]:
     """The best linked partner of each community, -1 for none, and the nats saved, both (K,).
 
-    coarse: the communities as nodes; sizes: their nodes with edges.
+    coarse: the communities as nodes; sizes: their nodes with edges; least_gain: in nats.
     """
     k, total = len(sizes), coarse.total
     within = coarse.strengths.copy()
@@ -78,7 +93,7 @@ def _best_mergers(
     mixing = min(max(1 - within.sum() / total, LEAST_MIXING), 1.0)
     n_linked = (sizes > 0).sum()
     fewer = log((n_nodes - n_linked + 1) / (n_linked - 1))  # saved on the sizes' code
-    partners, gains = np.full(k, -1, np.int32), np.full(k, LEAST_GAIN)
+    partners, gains = np.full(k, -1, np.int32), np.full(k, least_gain)
     for one in range(k):
         for entry in range(coarse.indptr[one], coarse.indptr[one + 1]):
             other = coarse.indices[entry]

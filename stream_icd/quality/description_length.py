@@ -46,15 +46,28 @@ def description_length(adjacency: csr_array, communities: Communities) -> float:
     0.0
     """
     volume, within = community_weights(adjacency, communities)
-    total = volume.sum()  # 2E
-    if total == 0:
-        return 0.0
     has_edges = adjacency.sum(axis=1) > 0
     sizes = np.bincount(compact(communities)[has_edges], minlength=len(volume))
+    return bits_per_edge(volume, within, sizes, np.count_nonzero(adjacency.data) / 2)
+
+
+def bits_per_edge(
+    volume: NDArray[np.float64],
+    within: NDArray[np.float64],
+    sizes: NDArray[np.int64],
+    n_edges: float,
+) -> float:
+    """`description_length` from sums over each community, all (K,); some may be empty.
+
+    volume, within: as in `CommunityWeights`; sizes: number of nodes that have edges.
+
+    >>> round(bits_per_edge(np.full(4, 72.0), np.full(4, 72.0), np.full(4, 9), 144), 2)
+    -1.43
+    """
+    total = volume.sum()  # 2E
     linked = sizes > 0
-    if linked.sum() == 1:
+    if total == 0 or linked.sum() == 1:
         return 0.0
-    n_edges = np.count_nonzero(adjacency.data) / 2
     gain = n_edges * _log_likelihood_ratio(volume[linked] / total, within[linked] / total)
     return float((_partition_code(sizes[linked]) - gain) / n_edges / np.log(2))
 

@@ -6,6 +6,7 @@ import networkx as nx
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
+from scipy.spatial import cKDTree
 
 from stream_icd.bp.find import find_communities
 from stream_icd.bp.parameters import BpParameters
@@ -16,7 +17,15 @@ from stream_icd.synthetic.gn import generate_gn
 from stream_icd.synthetic.lfr import generate_lfr
 
 MODULARITY = BpParameters()
-ANY_KIND = BpParameters(mixing=0.3, scale=500.0)
+ANY_KIND = BpParameters(mixing=0.3, scale=250.0)
+
+
+def near_in_space(n_nodes: int, n_nearest: int) -> csr_array:
+    """Points in the plane, each linked to its nearest ones, as taxis are."""
+    points = np.random.default_rng(0).normal(size=(n_nodes, 2))
+    _, nearest = cKDTree(points).query(points, n_nearest + 1)
+    sources = np.repeat(np.arange(n_nodes), n_nearest)
+    return as_adjacency((np.stack([sources, nearest[:, 1:].ravel()]), n_nodes))
 
 
 @pytest.mark.parametrize(("n_nodes", "mixing"), [(1000, 0.3), (5000, 0.3), (5000, 0.6)])
@@ -25,6 +34,40 @@ def test_it_finds_what_modularity_joins(n_nodes: int, mixing: float) -> None:
     plain = find_communities(graph.adjacency(), MODULARITY)
     found = find_communities(graph.adjacency(), ANY_KIND)
     assert nmi(graph.communities, found) > nmi(graph.communities, plain) + 0.005
+
+
+@pytest.mark.parametrize("scale", [150.0, 250.0, 600.0])
+def test_weak_communities_are_found_from_any_start(scale: float) -> None:
+    graph = generate_lfr(np.random.default_rng(3), mixing=0.6)
+    found = find_communities(graph.adjacency(), BpParameters(mixing=0.3, scale=scale))
+    assert nmi(graph.communities, found) > 0.69
+
+
+@pytest.mark.parametrize(
+    ("n_nodes", "mean_degree", "max_degree", "smallest", "largest", "gain"),
+    [(2000, 5, 40, 3, 40, 0.07), (250, 10, 20, 5, 20, 0.02), (5000, 10, 100, 10, 1000, 0.001)],
+)
+def test_small_communities_are_found_beside_large_ones_and_in_small_graphs(
+    n_nodes: int, mean_degree: float, max_degree: int, smallest: int, largest: int, gain: float
+) -> None:
+    graph = generate_lfr(
+        np.random.default_rng(3), n_nodes, mean_degree, max_degree, smallest, largest, 0.25
+    )
+    plain = find_communities(graph.adjacency(), MODULARITY)
+    found = find_communities(graph.adjacency(), ANY_KIND)
+    assert nmi(graph.communities, found) > nmi(graph.communities, plain) + gain
+
+
+def test_neighbourhoods_in_space_are_divided_as_modularity_divides_them() -> None:
+    """Any cut of them describes many edges, but none is a community that modularity overlooks."""
+    graph = near_in_space(1000, 30)
+    assert np.array_equal(find_communities(graph, ANY_KIND), find_communities(graph, MODULARITY))
+
+
+def test_a_smaller_k_than_modularity_finds_merges_its_communities() -> None:
+    graph = generate_lfr(np.random.default_rng(3), n_nodes=2000, mixing=0.3).adjacency()
+    found, expected = (find_communities(graph, one, 5) for one in (ANY_KIND, MODULARITY))
+    assert np.array_equal(found, expected)
 
 
 def test_not_knowing_k_costs_nothing() -> None:

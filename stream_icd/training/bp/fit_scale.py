@@ -20,7 +20,7 @@ from stream_icd.quality.nmi import nmi
 from stream_icd.training.bp.fitted import Fit, Progress, Tried, no_progress
 from stream_icd.training.bp.in_threads import in_threads
 
-SCALES = (250.0, 300.0, 400.0, 500.0, 600.0, 800.0)
+SCALES = (150.0, 200.0, 250.0, 300.0, 400.0, 600.0)
 """Candidate scales: nodes per unit of resolution."""
 
 MIXING = 0.3
