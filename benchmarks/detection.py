@@ -4,8 +4,9 @@
     python -m benchmarks.detection --data FOLDER --only "L(f,.6)" cora --graph-tool 1
 
 Simulated graphs: a model learns from three training graphs and is tested on others. Graphs with
-known communities: it learns from the graph itself, without its labels. Writes its section of
-docs/detection.md; with --graph-tool also runs Debian's python3-graph-tool on the first graphs.
+known communities: it learns from the graph itself, without its labels. Writes its rows of
+docs/detection.md, and keeps the rows of what it did not run; with --graph-tool also runs Debian's
+python3-graph-tool on the first graphs.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from sklearn.metrics import adjusted_mutual_info_score
 
 from benchmarks.shared import graph_tool_peer, igraph_peers
 from benchmarks.shared.data_sets import TEST_SEED, TRAINING_SEED, BenchmarkGraph, data_sets
-from benchmarks.shared.sections import write_section
+from benchmarks.shared.sections import read_section, write_section
 from benchmarks.unlabelled import labelled_graphs
 from stream_icd.bp.find import find_communities
 from stream_icd.bp.parameters import BpParameters
@@ -41,7 +42,7 @@ from stream_icd.training.bp.fit import fit_parameters
 
 Labels = NDArray[np.int32]
 Find = Callable[[BenchmarkGraph, int], tuple[Labels, float]]
-"""Labels of a graph for a seed, and the seconds that finding them took."""
+"""Labels of a graph for a seed, and the CPU seconds that finding them took."""
 
 N_LEARNED = 3
 
@@ -49,6 +50,20 @@ HEAD = """\
 | graphs | method | K given | NMI | AC | AMI | modularity | K found | seconds |
 |---|---|---|---|---|---|---|---|---|
 """
+
+
+METHODS = (
+    "bp, model `default`",
+    "bp, learned without labels",
+    "bp, learned with labels",
+    "Leiden",
+    "Infomap",
+    "label propagation",
+    "Leiden, converged",
+    "graph-tool, nested",
+    "graph-tool, planted",
+)
+"""In the order of the page."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +82,7 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", metavar="NAME", help="these kinds only")
     parser.add_argument("--graphs", type=int, default=5, help="test graphs of a kind, at most")
     parser.add_argument("--graph-tool", type=int, default=0, help="of them, for graph-tool")
-    parser.add_argument("--no-learning", action="store_true", help="shipped model and peers only")
+    parser.add_argument("--methods", nargs="+", metavar="NAME", help="names that begin so only")
     options = parser.parse_args()
     rows = []
     small = _networkx_lfr(0.3, 0)
@@ -76,10 +91,25 @@ def main() -> None:
     for kind in _kinds(options.data, options.graphs):
         if options.only and kind.name not in options.only:
             continue
-        for row in _rows(kind, options.graph_tool, learn=not options.no_learning):
+        for row in _rows(kind, options.graph_tool, tuple(options.methods or [""])):
             rows.append(row)
             Console().print(row, end="", markup=False, soft_wrap=True)
-    write_section("detection.md", "detection.py", HEAD + "".join(rows))
+    text = read_section("detection.md", "detection.py").removeprefix(HEAD)
+    write_section("detection.md", "detection.py", HEAD + "".join(_sorted(text, rows)))
+
+
+def _sorted(kept: str, rows: list[str]) -> list[str]:
+    """The rows of the page and the new ones in their place: by graphs, method and K given."""
+    by_place: dict[tuple[str, ...], str] = {}
+    for row in [*kept.splitlines(keepends=True), *rows]:
+        by_place[tuple(row.split(" | ")[:3])] = row
+    kinds = list(dict.fromkeys(place[0] for place in by_place))
+    return [
+        by_place[place]
+        for place in sorted(
+            by_place, key=lambda place: (kinds.index(place[0]), METHODS.index(place[1]), place[2])
+        )
+    ]
 
 
 def _kinds(folder: Path, n_graphs: int) -> Iterator[Kind]:
@@ -118,20 +148,15 @@ def _networkx_lfr(mixing: float, seed: int) -> BenchmarkGraph:
     raise ValueError(f"networkx makes no LFR graph of mixing {mixing} from seed {seed}")
 
 
-def _rows(kind: Kind, n_graph_tool: int, *, learn: bool) -> Iterator[str]:
+def _rows(kind: Kind, n_graph_tool: int, wanted: tuple[str, ...]) -> Iterator[str]:
     known = kind.test[0].truth is not None
+    names = [name for name in METHODS if name.startswith(wanted)]
     methods: dict[str, tuple[Find, int]] = {}
-    ours = {"bp, model `default`": open_model("default").model.bp}
-    if learn and kind.past:
-        unlabelled = [LabelledGraph(one.adjacency) for one in kind.past]
-        ours["bp, learned without labels"] = fit_parameters(unlabelled).parameters
-        if kind.past[0].truth is not None:
-            labelled = [LabelledGraph(one.adjacency, one.truth) for one in kind.past]
-            ours["bp, learned with labels"] = fit_parameters(labelled).parameters
-    for name, parameters in ours.items():
-        methods[f"{name} | no"] = partial(_ours, parameters, given=False), len(kind.test)
-        if known:
-            methods[f"{name} | yes"] = partial(_ours, parameters, given=True), len(kind.test)
+    for name in names:
+        if (parameters := _parameters(name, kind.past)) is not None:
+            methods[f"{name} | no"] = partial(_ours, parameters, given=False), len(kind.test)
+            if known:
+                methods[f"{name} | yes"] = partial(_ours, parameters, given=True), len(kind.test)
     peers = {"Leiden": igraph_peers.leiden, "Infomap": igraph_peers.infomap,
              "label propagation": igraph_peers.label_propagation}  # fmt: skip
     for name, find in peers.items():
@@ -144,7 +169,19 @@ def _rows(kind: Kind, n_graph_tool: int, *, learn: bool) -> Iterator[str]:
             name = f"graph-tool, {model} | no"
             methods[name] = partial(_graph_tool, model), n_graph_tool
     for name, (find, n_graphs) in methods.items():
-        yield _row(kind, name, find, n_graphs)
+        if name.split(" | ")[0] in names:
+            yield _row(kind, name, find, n_graphs)
+
+
+def _parameters(name: str, past: list[BenchmarkGraph]) -> BpParameters | None:
+    """The parameters of one of our methods; None if it has nothing to learn from."""
+    if name == "bp, model `default`":
+        return open_model("default").model.bp
+    labels = name.endswith("with labels")
+    if not name.startswith("bp, learned") or not past or (labels and past[0].truth is None):
+        return None
+    graphs = [LabelledGraph(one.adjacency, one.truth if labels else None) for one in past]
+    return fit_parameters(graphs).parameters
 
 
 def _row(kind: Kind, name: str, find: Find, n_graphs: int) -> str:
@@ -170,17 +207,17 @@ def _ours(
     parameters: BpParameters, graph: BenchmarkGraph, seed: int, *, given: bool
 ) -> tuple[Labels, float]:
     n_communities = len(np.unique(graph.truth)) if given else None
-    started = time.perf_counter()
+    started = time.process_time()
     labels = find_communities(graph.adjacency, parameters, n_communities, seed=seed)
-    return labels, time.perf_counter() - started
+    return labels, time.process_time() - started
 
 
 def _peer(find: Callable[..., Labels], graph: BenchmarkGraph, seed: int) -> tuple[Labels, float]:
     built = igraph_peers.build_graph(graph.adjacency)
     n_communities = 0 if graph.truth is None else len(np.unique(graph.truth))
-    started = time.perf_counter()
+    started = time.process_time()
     labels = find(built, n_communities, seed)
-    return labels, time.perf_counter() - started
+    return labels, time.process_time() - started
 
 
 def _graph_tool(

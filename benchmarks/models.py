@@ -2,13 +2,14 @@
 
     python -m benchmarks.models --data FOLDER
 
-NMI in percent where the communities are known, else modularity in percent. Writes its section of
-docs/models.md.
+NMI in percent where the communities are known, else modularity in percent; and the CPU time of the
+default model and of none. Writes its section of docs/models.md.
 """
 
 from __future__ import annotations
 
 import argparse
+import time
 from collections.abc import Iterator
 from functools import partial
 from itertools import islice
@@ -34,7 +35,7 @@ from stream_icd.synthetic.lfr import generate_lfr
 from stream_icd.training.data import training_graphs
 from stream_icd.workers.fit_check import misfit
 
-N_GRAPHS = 6
+N_GRAPHS, N_RUNS = 6, 3
 MAILS = "events:path={}/email_eu_temporal.parquet,window=3d,sort=yes,graphs=268"
 
 
@@ -48,8 +49,8 @@ def main() -> None:
     rows = [_row(one, models) for one in _data_sets(options.data)]
     text = "\n".join(
         [
-            f"| graphs | measure | {' | '.join(models)} |",
-            "|---|---|" + "---|" * len(models),
+            f"| graphs | measure | {' | '.join(models)} | ms, no model | ms, default |",
+            "|---|---|" + "---|" * (len(models) + 2),
             *rows,
             "",
         ]
@@ -86,9 +87,24 @@ def _row(data_set: DataSet, models: dict[str, BpParameters]) -> str:
             f"{100 * score:.1f}" + (f" ({warned} of {len(graphs)} warned)" if warned else "")
         )
     measure = "modularity" if graphs[0].truth is None else "NMI"
+    cells += [f"{_milliseconds(graphs, models[name]):.1f}" for name in ("no model", "default")]
     row = f"| {data_set.name} | {measure} | {' | '.join(cells)} |"
     Console().print(row, markup=False, soft_wrap=True)
     return row
+
+
+def _milliseconds(graphs: list[BenchmarkGraph], parameters: BpParameters) -> float:
+    """CPU time for a graph: the mean over the graphs of the best of `N_RUNS`."""
+    return 1000 * float(np.mean([_seconds(graph, parameters) for graph in graphs]))
+
+
+def _seconds(graph: BenchmarkGraph, parameters: BpParameters) -> float:
+    times = []
+    for _ in range(N_RUNS):
+        started = time.process_time()
+        find_communities(graph.adjacency, parameters)
+        times.append(time.process_time() - started)
+    return min(times)
 
 
 def _score(graph: BenchmarkGraph, found: np.ndarray) -> float:

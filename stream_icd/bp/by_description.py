@@ -66,13 +66,13 @@ WEAK, COARSER = 0.7, 3.0
 """From this mixing on, the start is coarser by this factor: small pieces of weak communities are
 mostly chance."""
 
-NEARLY, NEARLY_LOST = 0.05, 50.0
+NEARLY, NEARLY_LOST = 0.1, 30.0
 """Bits per edge, and links per additional community, by which a start may be worse than
 modularity: belief propagation improves it by more."""
 
-TOO_FAR, FEW_ROUNDS = 1.0, 12
-"""Bits per edge that merging the communities of a start does not save; rounds of merging, of which
-pieces of communities need 3 to 12, and the Internet, where all join one hub, 100."""
+FEW_ROUNDS = 12
+"""Rounds of merging: pieces of communities need 3 to 12. On the Internet, where all communities
+join one hub, it would take 100."""
 
 UNFINISHED, MANY_MORE = 0.005, 1.5
 """Modularity that further iterations may add to the first one. A partition that is better even
@@ -158,8 +158,6 @@ def _near(graph: LevelGraph, settled: Described, plain: Described) -> Described 
     """The partition, or what it becomes by merging; None if both are far from modularity's."""
     if _is_nearly_better(settled, plain):
         return settled
-    if _cost(settled) > _cost(plain) + TOO_FAR:
-        return None
     labels = merge_to_shorter_description(graph, settled.labels, FEW_ROUNDS, cautious=True)
     merged = described(graph, labels)
     return merged if _is_nearly_better(merged, plain) else None

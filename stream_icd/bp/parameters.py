@@ -29,7 +29,8 @@ class BpParameters:
                  proportions.
     scale:       nodes per unit of resolution, above 0: description length chooses for each graph
                  between modularity at `resolution` and belief propagation that starts at the
-                 resolution n / scale (`by_description`). None: use `resolution`.
+                 resolution n / scale, at least 4 times `resolution` (`by_description`). None: use
+                 `resolution`.
     stay:        η in [0, 1), the probability that a node stays in its community from one window of
                  a stream to the next; 0: each window is clustered alone. With belief propagation,
                  it is the initial value, which each window corrects. With modularity, its odds
