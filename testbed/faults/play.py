@@ -24,7 +24,14 @@ from stream_icd.kafka.port.topic import TopicSpec, dead_letter_topic
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import Until, open_reader
 from stream_icd.kafka.record import OutgoingRecord, Record
-from stream_icd.kafka.topics import COMMUNITIES, EVENTS, SNAPSHOTS, WORKERS, create_topics
+from stream_icd.kafka.topics import (
+    COMMUNITIES,
+    EVENTS,
+    MEMORY,
+    SNAPSHOTS,
+    WORKERS,
+    create_topics,
+)
 from stream_icd.snapshot import Snapshot, Window, snapshot_from_pairs
 from stream_icd.synthetic.lfr import generate_lfr
 from stream_icd.wire.communities import decode_communities
@@ -40,6 +47,7 @@ TOPICS = (
     *TopicSpec(COMMUNITIES, partitions=6).with_dead_letters(),
     TopicSpec(EVENTS, partitions=6),
     TopicSpec(WORKERS),
+    TopicSpec(MEMORY, partitions=6),
 )
 PATIENCE_S = 90.0
 Clock = Callable[[], float]
