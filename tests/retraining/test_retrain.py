@@ -5,6 +5,7 @@ import os
 import signal
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from stream_icd.bp.parameters import BpParameters
-from stream_icd.errors import StoreUnwritable
+from stream_icd.errors import Overloaded, StoreUnwritable
 from stream_icd.history.archive import Archive
 from stream_icd.history.compact import compact
 from stream_icd.icd.presets import default_recipe
@@ -31,7 +32,7 @@ from stream_icd.retraining.choose_windows import Sizes
 from stream_icd.retraining.decision import Decision
 from stream_icd.retraining.jobs import Job, LearnJob, Made
 from stream_icd.retraining.learn import Taught
-from stream_icd.retraining.own_process import LearningBudget
+from stream_icd.retraining.own_process import LearningBudget, run_job
 from stream_icd.retraining.retrain import retrain
 from stream_icd.retraining.settings import Retraining, Triggers
 from stream_icd.store import Store, open_store
@@ -367,6 +368,11 @@ def test_learning_over_its_budget_is_ended_and_the_champion_stays(
     assert "s of processor time; the limit is 0.2" in failed.reason
     assert champion(registry).champion == good
     assert _round(registry, settings).outcome == "not now"  # tried again with the next windows
+
+
+def test_a_learning_process_that_is_killed_is_an_error_of_ours() -> None:
+    with pytest.raises(Overloaded, match="the learning process ended \\(exit status 9\\)"):
+        run_job(partial(os._exit, 9), LearningBudget())  # type: ignore[arg-type]
 
 
 def test_the_period_counts_from_the_last_attempt(registry: Store, settings: Retraining) -> None:
