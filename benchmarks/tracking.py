@@ -2,14 +2,14 @@
 
     python -m benchmarks.tracking [--data as733.parquet] [--seeds 10]
 
-Writes docs/tracking.md, but for what benchmarks/cdlib_events.py writes there, and, with --data,
-docs/alluvial.png.
+Writes docs/tracking.md, but for what benchmarks/cdlib_events.py and benchmarks/tracking_memory.py
+write there.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
@@ -19,19 +19,17 @@ from time import perf_counter
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
-from benchmarks.shared.tracking_page import DOCS, write_findings
+from benchmarks.shared.sections import END, read_section
+from benchmarks.shared.tracking_page import write_findings
 from stream_icd.bp.find import find_communities
 from stream_icd.communities import STAGES, Communities
-from stream_icd.demo.alluvial import colours_of, draw_bands
 from stream_icd.events import CommunityEvents
 from stream_icd.graphs.adjacency import as_adjacency
 from stream_icd.registry.shipped import open_model
-from stream_icd.snapshot import Window, snapshot_from_pairs
+from stream_icd.snapshot import Snapshot, Window, snapshot_from_pairs
 from stream_icd.synthetic.drift import generate_drifting_lfr
 from stream_icd.synthetic.lfr import LfrSettings
 from stream_icd.synthetic.planted_graph import PlantedGraph
@@ -44,6 +42,8 @@ START = datetime(2026, 1, 1, tzinfo=UTC)
 NOISE = (0.0, 0.01, 0.02, 0.05, 0.1)
 N_NODES, N_STEPS, EVENT_RATE, CHURN = 2000, 30, 0.3, 0.02
 MONTH = 31
+HOUR = timedelta(hours=1)
+MEMORY = "<!-- benchmarks/tracking_memory -->\n"
 
 Labels = NDArray[np.int32]
 Detect = Callable[[PlantedGraph, np.random.Generator], Labels]
@@ -64,7 +64,8 @@ def main() -> None:
     options.add_argument("--seeds", type=int, default=10)
     chosen = options.parse_args()
     planted = score(chosen.seeds, lambda graph, _: graph.communities)
-    sections = [HEADER, planted_section(planted, chosen.seeds), noise_section(chosen.seeds)]
+    memory = f"{MEMORY}{read_section('tracking.md', 'tracking_memory')}{END}\n"
+    sections = [HEADER, planted_section(planted, chosen.seeds), noise_section(chosen.seeds), memory]
     if chosen.data is not None:
         sections.append(internet_section(chosen.data))
     write_findings("\n".join(sections))
@@ -176,11 +177,13 @@ Cunningham, ASONAM 2010). So they are if the ids do not continue:
 - *Some results have ids, others do not* (`--memory off` for a while): a window without ids is
   matched; the next one with ids continues. If the tracker has meanwhile given a number that the
   detector gives to another community, that community gets another id.
-- *Another group of detectors writes to the same topic*: results of another model for a window that
-  was already tracked are late. The tracker warns.
+- *A second group of detectors writes to the same topic*: with another model, its results for a
+  window that was already tracked are late, and the tracker warns. With the same model, one of them
+  with memory and the other without, they are revisions of each other: the last one counts. A
+  repeated result is not tracked again.
 
-With ids, a gap of any length is bridged, since the detector's memory counts. A window that comes
-late, again, or in a new revision is treated as without ids (see below).
+With ids, a gap of any length is bridged, since the detector's memory counts. Windows that come late
+or in a new revision are treated as without ids (see below).
 
 ## What happened
 
@@ -264,7 +267,14 @@ def noise_row(score: Score) -> str:
 
 def days(path: Path) -> Iterator[Communities]:
     """Communities of each day of the AS graphs, as the shipped model finds them."""
-    parameters = open_model("as").model.bp
+    model = open_model("as").model.bp
+    for snapshot in snapshots(path):
+        labels = find_communities(snapshot.adjacency(), model)
+        yield window(snapshot.window.start, labels, snapshot.nodes)
+
+
+def snapshots(path: Path) -> Iterator[Snapshot]:
+    """The AS graph of each day."""
     table = pq.read_table(path).sort_by("window_start")
     starts = table["window_start"].to_numpy()
     bounds = [*np.flatnonzero(np.diff(starts, prepend=starts[0] - 1).astype(int)), len(starts)]
@@ -272,24 +282,9 @@ def days(path: Path) -> Iterator[Communities]:
         day = table.slice(first, end - first)
         start = datetime.combine(day["window_start"][0].as_py(), datetime.min.time(), UTC)
         span = Window(start, start + timedelta(days=1))
-        snapshot = snapshot_from_pairs(
+        yield snapshot_from_pairs(
             day["src"], day["dst"], graph="as733", id=f"as733/{start:%Y-%m-%d}", window=span
         )
-        yield window(start, find_communities(snapshot.adjacency(), parameters), snapshot.nodes)
-
-
-def draw_alluvial(windows: Sequence[CommunityEvents], out: Path) -> None:
-    """Write the picture: a column a day, a band a community, the most interesting in colour."""
-    figure = Figure(figsize=(14, 7.5), layout="constrained")
-    FigureCanvasAgg(figure)
-    axes = figure.subplots()
-    draw_bands(axes, windows, colours_of(windows))
-    step = max(1, len(windows) // 10)
-    days = [f"{one.window.start:%d %b %Y}" for one in windows[::step]]
-    axes.set_xticks(range(0, len(windows), step), days, fontsize=8)
-    axes.set_ylabel("autonomous systems")
-    axes.spines[["top", "right"]].set_visible(False)
-    figure.savefig(out, dpi=90)
 
 
 def internet_section(path: Path) -> str:
@@ -304,8 +299,6 @@ def internet_section(path: Path) -> str:
         recent = remember(recent, tracked)
         raw.append(found)
         told.append(tracked)
-    month = unbroken_month(told)
-    draw_alluvial(month, DOCS / "alluvial.png")
     churn_raw = [churn(a.nodes, a.labels, b.nodes, b.labels) for a, b in pairwise(raw)]
     churn_stable = [
         churn(a.nodes, a.communities, b.nodes, b.communities) for a, b in pairwise(told)
@@ -338,23 +331,17 @@ days. {sum(one.missed for one in told)} days are missing in the data; the tracke
 reported them.
 Events: {kinds}.
 {1000 * seconds / len(told):.1f} ms per day.
-
-![The communities of {MONTH} days](alluvial.png)
-
-{month[0].window.start:%d %B %Y} and the {MONTH - 1} days after it, the last month without a
-missing day. Each column is a day, and each band a community; its height is the number of members.
-The twelve largest are coloured. Streams show nodes that moved.
 """
 
 
-def unbroken_month(told: list[CommunityEvents]) -> list[CommunityEvents]:
-    """The last `MONTH` windows without a missing one, and without a day of half the nodes."""
-    for end in range(len(told), MONTH, -1):
-        month = told[end - MONTH : end]
+def unbroken_month(told: list[CommunityEvents]) -> int:
+    """Where the last `MONTH` windows without a missing one, and without half a day, begin."""
+    for first in range(len(told) - MONTH, -1, -1):
+        month = told[first : first + MONTH]
         sizes = [len(one.nodes) for one in month]
         if not any(one.missed for one in month[1:]) and min(sizes) > max(sizes) / 2:
-            return month
-    return told[-MONTH:]
+            return first
+    return max(0, len(told) - MONTH)
 
 
 def least_churn(before: CommunityEvents, after: CommunityEvents) -> float:
