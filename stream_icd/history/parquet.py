@@ -180,7 +180,8 @@ def to_parquet(windows: Sequence[ArchivedWindow], rows: Iterable[pa.Table]) -> p
     schema = first.schema.with_metadata({FOOTER: footer})
     with pq.ParquetWriter(sink, schema, compression="zstd") as writer:
         for table in chain([first], tables):
-            writer.write_table(table.combine_chunks(), row_group_size=table.num_rows)
+            # At least 1, or pyarrow refuses the row group of a window without rows.
+            writer.write_table(table.combine_chunks(), row_group_size=max(table.num_rows, 1))
     return sink.getvalue()
 
 

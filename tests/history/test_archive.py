@@ -8,7 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
 import numpy as np
@@ -33,11 +33,16 @@ from stream_icd.history.archive import (
     read_window,
     windows,
 )
+from stream_icd.history.compact import compact
+from stream_icd.memory.encoding import encode_memory
+from stream_icd.memory.forget import forgotten
+from stream_icd.memory.memory import N_BELIEFS, Memory
 from stream_icd.snapshot import Snapshot
 from stream_icd.store import Store, open_store
 from stream_icd.wire.communities import encode_communities, encode_labels
 from stream_icd.wire.message import Message
 from stream_icd.wire.snapshots import encode_snapshot
+from stream_icd.wire.states import State, archived_state
 
 MakeSnapshot = Callable[..., Snapshot]
 
@@ -96,6 +101,36 @@ def test_stable_ids_are_archived_and_are_a_column_of_the_rows(
     noted = list(windows(store, Selection("communities")))[1]
     assert read_message(store, noted) == without
     assert read_window(store, noted)["community_id"].null_count == one.n_nodes
+
+
+def test_a_memory_of_no_nodes_is_archived_like_any_other(
+    store: Store, snapshot: MakeSnapshot
+) -> None:
+    """As `topics detect-anew` makes it."""
+    one = snapshot(0)
+    some = Memory(
+        window=one.window,
+        nodes=one.nodes,
+        communities=np.zeros((one.n_nodes, N_BELIEFS), np.int64),
+        beliefs=np.zeros((one.n_nodes, N_BELIEFS), np.float32),
+        mixing=0.5,
+        stay=0.5,
+        next_id=1,
+    )
+    state = State(
+        "group", one.graph, one.id, one.window, "m@1", "r1", "0:0", encode_memory(forgotten(some))
+    )
+    states = [
+        archived_state(state),
+        archived_state(replace(state, snapshot_id="later", value=encode_memory(some))),
+    ]
+    archive = Archive(store)
+    for message in states:
+        archive.add("memory", message)
+    for _ in range(2):
+        read = [read_message(store, noted) for noted in windows(store, Selection("memory"))]
+        assert sorted(read, key=states.index) == states
+        list(compact(store, date(2026, 1, 2)))
 
 
 def test_headers_of_others_survive_whatever_their_bytes(
