@@ -189,7 +189,7 @@ or in a new revision are treated as without ids (see below).
 
 Mergers and splits are found by similarity, as by Greene et al., or by containment (Asur,
 Parthasarathy and Ucar, KDD 2007). `tests/tracking/` compares the tracker with both definitions by
-brute force. The last four windows count:
+brute force. Without ids, the last window counts; with ids, the last four do:
 
 - A merger may take several windows: it is reported when more than half of the members that a
   community had in one of these windows are in the other one. It is reported once; the end of what

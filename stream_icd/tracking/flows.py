@@ -33,6 +33,9 @@ def parents_of(
     A community went into another if more than `part` of the members that it had in one of the last
     windows are there now, or their Jaccard index is at least `match`. Each of the two existed then,
     and the first until the last window. What was reported before is not reported again.
+
+    Args:
+        recent: the windows to look back on, oldest first. Empty: only the last one counts.
     """
     last = history[0]
     absorbed = absorbed_lately(recent)
@@ -41,7 +44,7 @@ def parents_of(
         if old == new or old not in absorbed:
             parents.setdefault(new, set()).add(old)
     there, present = set(last.ids.tolist()), set(ids.tolist())
-    for steps in range(1, min(LOOK_BACK, len(history))):
+    for steps in range(1, min(LOOK_BACK, len(recent))):
         front = history[steps]
         existed = set(front.ids.tolist()) & present
         for old, new in _went_in(front, ids, settings):
@@ -63,6 +66,10 @@ def children_of(
     window, or their Jaccard index is at least `match`. For a new one, this must hold in all of the
     last windows in which the other existed: else its members have met there only lately. An old one
     into which the other merges did not come out of it.
+
+    Args:
+        recent: the windows to look back on, oldest first. Empty: only the last one counts, and the
+            last two rules do not apply.
     """
     pairs = set(_came_out(history[0], known.ids, settings))
     fresh = set(known.ids[known.size_before == 0].tolist())
@@ -70,9 +77,9 @@ def children_of(
     pairs = {
         (old, new)
         for old, new in pairs
-        if old == new or new not in before or old not in parents.get(new, ())
+        if not recent or old == new or new not in before or old not in parents.get(new, ())
     }
-    for steps in range(1, min(LOOK_BACK, len(history))):
+    for steps in range(1, min(LOOK_BACK, len(recent))):
         doubtful = {(old, new) for old, new in pairs if new in fresh}
         if not doubtful:
             break

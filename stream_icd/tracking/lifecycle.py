@@ -35,7 +35,8 @@ def events_between(
     - *died*: it is absent, and neither merged nor was split.
 
     Args:
-        history: `recent`, compared with the new window.
+        history: the windows before, compared with the new one.
+        recent: the same windows, to look back on; empty: only the last one counts.
     """
     origins = parents_of(history, known.ids, recent, settings)
     heirs = children_of(history, known, recent, origins, settings)

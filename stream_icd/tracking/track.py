@@ -87,7 +87,8 @@ def _continued(
     if claimed is None:
         history = History(recent, found.window, partition, settings.absence)
     known = identify(history, partition, recent[-1].next_community, settings, claimed)
-    return known, events_between(history, recent, known, partition, settings)
+    looked_back = () if claimed is None else recent  # matching errors would add up
+    return known, events_between(history, looked_back, known, partition, settings)
 
 
 def _first_id(revised: CommunityEvents) -> int:

@@ -9,16 +9,13 @@ from stream_icd.tracking.settings import TrackSettings
 from testbed.windows import follow, window
 
 
-def hours(*labels: list[int]) -> list[CommunityEvents]:
-    return follow(window(hour, one) for hour, one in enumerate(labels))
-
-
-def hours_by_ids(*labels: list[int]) -> list[CommunityEvents]:
-    """The same, with the labels as ids of a detector."""
-    return follow(
+def hours(*labels: list[int], settings: TrackSettings | None = None) -> list[CommunityEvents]:
+    """What is reported of windows in which a detector's ids are the labels."""
+    found = [
         window(hour, np.unique(one, return_inverse=True)[1], ids=np.unique(one))
         for hour, one in enumerate(labels)
-    )
+    ]
+    return follow(found, settings)
 
 
 def of_kind(tracked: CommunityEvents, *kinds: str) -> list[CommunityEvent]:
@@ -47,13 +44,20 @@ def test_a_merger_over_three_windows_is_reported_when_more_than_half_are_in() ->
 def test_with_an_absence_of_0_only_the_last_window_counts() -> None:
     first = moved(APART, *range(30, 38), into=0)
     second = moved(first, *range(38, 43), into=0)
-    stream = [window(hour, one) for hour, one in enumerate((APART, first, second))]
-    assert not of_kind(follow(stream, TrackSettings(absence=0))[-1], "merged")
+    told = hours(APART, first, second, settings=TrackSettings(absence=0))
+    assert not of_kind(told[-1], "merged")
+
+
+def test_without_ids_only_the_last_window_counts() -> None:
+    first = moved(APART, *range(30, 38), into=0)
+    second = moved(first, *range(38, 43), into=0)
+    told = follow(window(hour, one) for hour, one in enumerate((APART, first, second)))
+    assert not of_kind(told[-1], "merged")
 
 
 def test_what_is_left_of_a_merged_community_ends_without_another_event() -> None:
     rest = moved(APART, *range(30, 46), into=0)  # 16 of 20 went into 0
-    told = hours_by_ids(APART, rest, rest, moved(rest, *range(46, 50), into=2))
+    told = hours(APART, rest, rest, moved(rest, *range(46, 50), into=2))
     assert of_kind(told[1], "merged")
     assert [event.community for event in told[3].events] == [0, 2]
     assert not of_kind(told[3], "merged", "died")
@@ -61,7 +65,7 @@ def test_what_is_left_of_a_merged_community_ends_without_another_event() -> None
 
 def test_a_merger_is_no_split_although_a_few_stay_behind() -> None:
     few = moved(APART, *range(30, 46), into=0)
-    _, second = hours_by_ids(APART, few)
+    _, second = hours(APART, few)
     assert of_kind(second, "merged")
     assert not of_kind(second, "split")
 
