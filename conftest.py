@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, settings
 
 from stream_icd.kafka.port.topic import TopicSpec
 from stream_icd.kafka.topics import create_topics
-from stream_icd.store import Store, open_store
+from stream_icd.store.store import Store, open_store
 from testbed import brokers
 from testbed.object_store import new_folder, object_store
 

@@ -42,7 +42,7 @@ from stream_icd.registry.shipped import open_model
 from stream_icd.replay.ray_engine import RayActors
 from stream_icd.replay.redetect import ArchivedJob, Job, Outcome, Redetection, fingerprint
 from stream_icd.sources.as_topology import read_as_topology
-from stream_icd.store import Store, open_store
+from stream_icd.store.store import Store, open_store
 from stream_icd.wire.message import Message
 from stream_icd.wire.snapshots import encode_snapshot
 from stream_icd.workers.detect import Detector, DetectSettings

@@ -37,7 +37,7 @@ from stream_icd.registry.aliases import current, promote
 from stream_icd.registry.shipped import VersionedModel, folder_of, open_model
 from stream_icd.registry.versions import pack_folder, publish
 from stream_icd.snapshot import Window, snapshot_from_pairs
-from stream_icd.store import Store, open_store
+from stream_icd.store.store import Store, open_store
 from stream_icd.synthetic.lfr import generate_lfr
 from stream_icd.wire.snapshots import encode_snapshot
 from stream_icd.workers.detect import Detector, DetectSettings, RecordDetection

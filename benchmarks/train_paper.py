@@ -33,7 +33,7 @@ from stream_icd.icd.presets import PRESETS, preset
 from stream_icd.icd.recipe import Recipe
 from stream_icd.icd.scripts import as_paper, as_scripts
 from stream_icd.registry.model import initial_model, save_model
-from stream_icd.store import open_store
+from stream_icd.store.store import open_store
 from stream_icd.synthetic.gn import generate_gn
 from stream_icd.synthetic.lfr import generate_lfr
 from stream_icd.synthetic.planted_graph import PlantedGraph

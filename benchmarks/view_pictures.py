@@ -21,7 +21,7 @@ from typing import Any
 
 from PIL import Image
 
-from stream_icd.store import open_store
+from stream_icd.store.store import open_store
 from stream_icd.view.access import access_for
 from stream_icd.view.all_series import AllSeries
 from stream_icd.view.queries import Queries

@@ -62,7 +62,7 @@ def main(
     from stream_icd.history.archive import Archive
     from stream_icd.history.layout import KINDS
     from stream_icd.programs import WorkerOptions, run_worker
-    from stream_icd.store import open_store
+    from stream_icd.store.store import open_store
     from stream_icd.workers.archive import TOPICS, Archiver
 
     kinds = [one for one in KINDS if kind is None or one in kind]

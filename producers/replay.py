@@ -56,7 +56,7 @@ def main(
     from stream_icd.replay.archived_source import archived_source
     from stream_icd.replay.paced_source import paced_source
     from stream_icd.replay.pacing import parse_tempo
-    from stream_icd.store import open_store
+    from stream_icd.store.store import open_store
 
     tempo = parse_tempo(speed, rate, fastest=fastest)
     selection = Selection(

@@ -40,7 +40,7 @@ from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.topics import EVENTS, SNAPSHOTS, create_topics
 from stream_icd.registry.shipped import open_model
-from stream_icd.store import open_store
+from stream_icd.store.store import open_store
 from testbed import brokers
 from tests.command_lines import arguments_of
 from tests.documents import DOCUMENTS, ROOT, fences, name, shell_lines

@@ -58,7 +58,7 @@ def label(
     from stream_icd.programs.label import send_labels
     from stream_icd.programs.options import kafka_settings
     from stream_icd.sources.label_groups import label_groups
-    from stream_icd.store import open_store
+    from stream_icd.store.store import open_store
     from stream_icd.wire.communities import encode_labels
 
     groups, store = label_groups(table), open_store(archive)

@@ -55,7 +55,7 @@ def report(
       stream-icd report --history history/ --graph as733 --format svg --out svg/
     """
     from stream_icd.printable import printable
-    from stream_icd.store import open_store
+    from stream_icd.store.store import open_store
     from stream_icd.view.report import read_archive, write_html, write_pictures
 
     span = parse_time("--from", first), parse_time("--to", last)

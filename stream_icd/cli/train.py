@@ -97,7 +97,7 @@ def train(
     from rich.console import Console
 
     from stream_icd.registry.model import RECIPE_FILE
-    from stream_icd.store import open_store
+    from stream_icd.store.store import open_store
     from stream_icd.training.card import card, write_model
     from stream_icd.training.data import training_graphs
     from stream_icd.training.icd.epochs import Epoch
@@ -177,7 +177,7 @@ def _recipe(
 ) -> Recipe:
     from stream_icd.icd.presets import default_recipe, preset
     from stream_icd.icd.recipe import recipe_from_toml
-    from stream_icd.store import open_store
+    from stream_icd.store.store import open_store
 
     if uri is not None and encoder is not None:
         raise BadSettings("a recipe names the encoder that it trains: leave out --encoder")

@@ -77,7 +77,7 @@ def view(
       stream-icd view --history history/ --graph as733
     """
     from stream_icd.log import configure_logging
-    from stream_icd.store import open_store
+    from stream_icd.store.store import open_store
     from stream_icd.view.access import access_for
     from stream_icd.view.all_series import AllSeries, Budget
     from stream_icd.view.live import Topics

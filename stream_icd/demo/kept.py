@@ -8,7 +8,7 @@ from pathlib import Path
 from stream_icd.history.archive import Archive
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.settings import KafkaSettings
-from stream_icd.store import open_store
+from stream_icd.store.store import open_store
 from stream_icd.workers.archive import TOPICS, Archiver
 
 

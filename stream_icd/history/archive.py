@@ -31,7 +31,8 @@ from stream_icd.history.parquet import (
     to_parquet,
 )
 from stream_icd.snapshot import Snapshot
-from stream_icd.store import Store, is_aside
+from stream_icd.store.store import Store
+from stream_icd.store.whole_file import is_aside
 from stream_icd.wire.limits import DEFAULT_LIMITS, Limits
 from stream_icd.wire.message import Message
 from stream_icd.wire.snapshots import decode_snapshot

@@ -22,7 +22,8 @@ from stream_icd.history.archive import (
 )
 from stream_icd.history.layout import KINDS, Kind, Partition, compacted_file
 from stream_icd.history.parquet import ArchivedWindow, read_footer, to_parquet
-from stream_icd.store import Store, is_aside
+from stream_icd.store.store import Store
+from stream_icd.store.whole_file import is_aside
 
 MOST_ROWS = 5_000_000
 """Maximum rows of a merged file: about 20 to 60 MB."""

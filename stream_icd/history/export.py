@@ -16,8 +16,8 @@ from stream_icd.history.archive import Selection, read_window, windows
 from stream_icd.history.nothing import nothing_selected
 from stream_icd.history.parquet import ArchivedWindow
 from stream_icd.spreadsheet import safe_cells
-from stream_icd.store import Store
-from stream_icd.whole_file import whole_file
+from stream_icd.store.store import Store
+from stream_icd.store.whole_file import whole_file
 
 Format = Literal["parquet", "csv", "arrow"]
 SUFFIXES: dict[str, Format] = {".parquet": "parquet", ".csv": "csv", ".arrow": "arrow"}

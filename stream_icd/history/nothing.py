@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from stream_icd.errors import BadSettings, SourceNotFound, StreamIcdError
 from stream_icd.history.archive import Selection, partitions, windows
-from stream_icd.store import Store
+from stream_icd.store.store import Store
 from stream_icd.suggest import did_you_mean, listed
 
 

@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 from stream_icd.errors import BadInput, HistoryDamaged
 from stream_icd.history.layout import Identity, Kind, Partition, Received, partition_of
 from stream_icd.snapshot import Window
-from stream_icd.store import Store
+from stream_icd.store.store import Store
 from stream_icd.wire.arrow_stream import write_table
 from stream_icd.wire.cloudevents import EventHeaders, graph_of
 from stream_icd.wire.communities import COMMUNITIES_TYPE, LABELS_TYPE, stable_ids

@@ -9,7 +9,7 @@ from pydantic import Field, field_validator
 from pydantic_settings import SettingsConfigDict
 
 from stream_icd.settings import ENV_PREFIX, Settings
-from stream_icd.store_uri import place_of, refuse_password
+from stream_icd.store.uri import place_of, refuse_password
 
 
 class ClaimSettings(Settings):

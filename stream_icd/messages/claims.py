@@ -28,7 +28,7 @@ from stream_icd.wire.claim import Claim, claim_on, read_claim, sha256, without_c
 from stream_icd.wire.limits import DEFAULT_LIMITS, Limits
 
 if TYPE_CHECKING:
-    from stream_icd.store import Store
+    from stream_icd.store.store import Store
 
 SETTING = "STREAM_ICD_CLAIMS_URI"
 
@@ -116,7 +116,7 @@ def _fetch(claim: Claim, path: str, store: Store) -> bytes:
 
 @lru_cache(maxsize=8)
 def _opened(claims: ClaimSettings) -> Store:
-    from stream_icd.store import open_store
+    from stream_icd.store.store import open_store
 
     assert claims.uri is not None, "looked at before"
     return open_store(claims.uri)

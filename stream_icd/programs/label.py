@@ -14,7 +14,7 @@ from stream_icd.history.archive import Selection, read_snapshot, windows
 from stream_icd.history.parquet import ArchivedWindow
 from stream_icd.snapshot import Snapshot
 from stream_icd.sources.label_groups import LabelOfNode, WindowName
-from stream_icd.store import Store
+from stream_icd.store.store import Store
 
 
 @dataclass(frozen=True, slots=True)

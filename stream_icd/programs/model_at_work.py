@@ -19,7 +19,7 @@ from stream_icd.registry.find import find_model
 from stream_icd.registry.model import read_model
 from stream_icd.registry.settings import RegistrySettings, registry_at, required
 from stream_icd.registry.shipped import VersionedModel
-from stream_icd.store import Store
+from stream_icd.store.store import Store
 from stream_icd.workers.follow_champion import (
     ChampionFollower,
     Refusal,

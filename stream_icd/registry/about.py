@@ -9,7 +9,7 @@ import pyarrow as pa
 import tomli_w
 
 from stream_icd.errors import ModelDamaged
-from stream_icd.store import Store
+from stream_icd.store.store import Store
 
 ABOUT_FILE, CARD_FILE = "about.toml", "card.md"
 UNSAID = "not said"

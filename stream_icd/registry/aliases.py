@@ -22,7 +22,7 @@ from typing import Literal
 from stream_icd.errors import BadSettings, ChampionChanged, ModelNotFound, RegistryDamaged
 from stream_icd.registry.json_file import read_json, to_json
 from stream_icd.registry.versions import open_version
-from stream_icd.store import Store
+from stream_icd.store.store import Store
 
 FOLDER = "aliases"
 FORMAT = 1

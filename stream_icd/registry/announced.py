@@ -7,7 +7,7 @@ from datetime import datetime
 from stream_icd.announcement import Announcement
 from stream_icd.lineage import Gate, Lineage
 from stream_icd.registry.aliases import Aliases
-from stream_icd.store import Store
+from stream_icd.store.store import Store
 
 
 def publication(registry: Store, version: str, lineage: Lineage) -> Announcement:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from stream_icd.registry.model import RECIPE_FILE, version_of
-from stream_icd.store import Store
+from stream_icd.store.store import Store
 
 
 @dataclass(frozen=True, slots=True)

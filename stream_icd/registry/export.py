@@ -12,7 +12,7 @@ from stream_icd.extras import needs_extra
 from stream_icd.registry.differences import flat_recipe
 from stream_icd.registry.model import RECIPE_FILE
 from stream_icd.registry.versions import LINEAGE_FILE, MODEL_FILES, pack_folder
-from stream_icd.store import Store, open_store
+from stream_icd.store.store import Store, open_store
 
 EXPERIMENT = "stream-icd"
 MOST_VALUE = 500

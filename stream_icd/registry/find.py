@@ -7,7 +7,7 @@ from stream_icd.registry.aliases import CHAMPION, PREVIOUS
 from stream_icd.registry.aliases import champion as aliases_of
 from stream_icd.registry.shipped import folder_of
 from stream_icd.registry.versions import existing_folder, versions
-from stream_icd.store import Store
+from stream_icd.store.store import Store
 
 
 def find_model(name: str, registry: Store | None = None) -> Store:

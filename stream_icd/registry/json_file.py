@@ -9,7 +9,7 @@ import pyarrow as pa
 from pydantic import TypeAdapter, ValidationError
 
 from stream_icd.errors import RegistryDamaged, StreamIcdError
-from stream_icd.store import Store
+from stream_icd.store.store import Store
 
 Entry = TypeVar("Entry")
 

@@ -29,7 +29,7 @@ from stream_icd.icd.encoder.registry import encoder
 from stream_icd.icd.recipe import Recipe
 from stream_icd.icd.scripts import deviations
 from stream_icd.icd.seeded_weights import can_be_made_again, digest, initial_weights
-from stream_icd.store import Store, open_store
+from stream_icd.store.store import Store, open_store
 
 STORED, SEEDED = 1, 2
 """Versions of the layout on disk: weights in a file, or from the recipe's seed. A reader rejects

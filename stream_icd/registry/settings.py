@@ -8,10 +8,10 @@ from pydantic import Field, field_validator
 
 from stream_icd.errors import BadSettings
 from stream_icd.settings import Settings
-from stream_icd.store_uri import refuse_password
+from stream_icd.store.uri import refuse_password
 
 if TYPE_CHECKING:
-    from stream_icd.store import Store
+    from stream_icd.store.store import Store
 
 
 class RegistrySettings(Settings):
@@ -52,7 +52,7 @@ def registry_at(uri: str | None) -> Store | None:
     Raises:
         BadSettings, StoreUnreachable: as `open_store`.
     """
-    from stream_icd.store import open_store  # takes long to import
+    from stream_icd.store.store import open_store  # takes long to import
 
     settings = RegistrySettings() if uri is None else RegistrySettings(registry=uri)
     return None if settings.registry is None else open_store(settings.registry)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from stream_icd.errors import ModelNotFound
 from stream_icd.registry.model import Model, models_in, read_model
-from stream_icd.store import Store, open_store
+from stream_icd.store.store import Store, open_store
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -28,7 +28,7 @@ from stream_icd.registry.model import (
     read_model,
 )
 from stream_icd.registry.shipped import VersionedModel
-from stream_icd.store import Store
+from stream_icd.store.store import Store
 
 VERSIONS = "versions"
 LINEAGE_FILE = "lineage.json"

@@ -15,7 +15,7 @@ from stream_icd.history.archive import (
     windows,
 )
 from stream_icd.history.parquet import ArchivedWindow
-from stream_icd.store import Store
+from stream_icd.store.store import Store
 
 
 @dataclass(frozen=True, slots=True)

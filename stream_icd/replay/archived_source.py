@@ -11,7 +11,7 @@ from stream_icd.history.nothing import nothing_selected
 from stream_icd.history.parquet import ArchivedWindow
 from stream_icd.snapshot import Snapshot
 from stream_icd.sources.source import Source
-from stream_icd.store import Store
+from stream_icd.store.store import Store
 from stream_icd.wire.communities import decode_labels
 from stream_icd.wire.limits import Limits
 

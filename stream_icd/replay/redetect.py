@@ -21,7 +21,7 @@ from stream_icd.messages.reader import MessageReader
 from stream_icd.printable import printable
 from stream_icd.registry.shipped import VersionedModel
 from stream_icd.snapshot import Snapshot
-from stream_icd.store import Store, open_store
+from stream_icd.store.store import Store, open_store
 from stream_icd.wire.boundary import refusing
 from stream_icd.wire.cloudevents import EventHeaders, graph_of
 from stream_icd.wire.limits import DEFAULT_LIMITS, Limits

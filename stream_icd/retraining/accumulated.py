@@ -8,7 +8,7 @@ from itertools import groupby, islice
 
 from stream_icd.history.archive import Selection, newest, partitions, read_partition
 from stream_icd.history.parquet import ArchivedWindow
-from stream_icd.store import Store
+from stream_icd.store.store import Store
 
 MOST_WINDOWS = 1000
 """Default number of windows to look at: it bounds time and memory, however long the archive is."""

@@ -15,7 +15,7 @@ from stream_icd.registry.aliases import current
 from stream_icd.registry.announced import change, decision_to_keep, publication
 from stream_icd.registry.versions import read_lineage
 from stream_icd.retraining.decision import Decision
-from stream_icd.store import Store
+from stream_icd.store.store import Store
 
 BY = "retrain"
 

@@ -14,7 +14,7 @@ from stream_icd.retraining.compare_models import compare_models, evidence
 from stream_icd.retraining.learn import Taught, learn
 from stream_icd.retraining.lesson import Lesson, read_lesson
 from stream_icd.retraining.measured import Paired
-from stream_icd.store import open_store
+from stream_icd.store.store import open_store
 
 ArchivedLesson = tuple[ArchivedWindow, ArchivedWindow | None]
 """A window, and its labels if there are any."""

@@ -17,7 +17,7 @@ from stream_icd.history.archive import read_message, read_snapshot
 from stream_icd.history.parquet import ArchivedWindow
 from stream_icd.quality.description_length import description_length
 from stream_icd.snapshot import Snapshot
-from stream_icd.store import Store
+from stream_icd.store.store import Store
 from stream_icd.wire.communities import decode_labels
 from stream_icd.wire.limits import Limits
 

@@ -35,7 +35,7 @@ from stream_icd.retraining.triggers.due import Due, any_due
 from stream_icd.retraining.triggers.every_period import every_period
 from stream_icd.retraining.triggers.every_windows import every_windows
 from stream_icd.retraining.watch import watch
-from stream_icd.store import Store, open_store
+from stream_icd.store.store import Store, open_store
 from stream_icd.version import __version__
 
 BY = "retrain"

@@ -13,7 +13,7 @@ from stream_icd.retraining.announce import Announce
 from stream_icd.retraining.decision import Decision
 from stream_icd.retraining.retrain import retrain
 from stream_icd.retraining.settings import Retraining
-from stream_icd.store import Store
+from stream_icd.store.store import Store
 
 Clock = Callable[[], datetime]
 

@@ -12,7 +12,7 @@ from datetime import datetime
 
 from stream_icd.errors import RegistryDamaged
 from stream_icd.registry.json_file import read_json, to_json
-from stream_icd.store import Store
+from stream_icd.store.store import Store
 
 FORMAT = 1
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 from stream_icd.bp.parameters import BpParameters
 from stream_icd.registry.about import CARD_FILE, About, write_about
 from stream_icd.registry.model import save_model
-from stream_icd.store import open_store
+from stream_icd.store.store import open_store
 from stream_icd.training.bp.fitted import Fit, Tried
 from stream_icd.training.icd.epochs import best_epoch
 from stream_icd.training.icd.training_plot import draw_training

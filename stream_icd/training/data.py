@@ -192,7 +192,7 @@ def _archive(options: Options) -> Labelled:
 
     from stream_icd.history.archive import Selection
     from stream_icd.replay.archived_source import archived_source
-    from stream_icd.store import open_store
+    from stream_icd.store.store import open_store
 
     source = archived_source(
         open_store(options.pop("path")),

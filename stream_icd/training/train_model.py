@@ -19,7 +19,7 @@ from stream_icd.quality.description_length import description_length
 from stream_icd.quality.modularity import modularity
 from stream_icd.quality.nmi import nmi
 from stream_icd.registry.model import Model, initial_model
-from stream_icd.store import Store
+from stream_icd.store.store import Store
 from stream_icd.training.bp.consecutive import newest_run
 from stream_icd.training.bp.fit import fit_parameters
 from stream_icd.training.bp.fit_scale import fit_scale

@@ -10,7 +10,7 @@ import structlog
 
 from stream_icd.errors import BadInput
 from stream_icd.history.archive import Selection, read_message, windows
-from stream_icd.store import Store
+from stream_icd.store.store import Store
 from stream_icd.view.all_series import AllSeries, News
 from stream_icd.wire.communities import decode_communities, decode_labels
 from stream_icd.wire.limits import Limits

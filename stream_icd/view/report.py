@@ -10,7 +10,8 @@ from stream_icd.errors import BadSettings, StreamIcdError
 from stream_icd.history.archive import Selection
 from stream_icd.history.nothing import nothing_selected
 from stream_icd.printable import printable, shortened
-from stream_icd.store import Store
+from stream_icd.store.store import Store
+from stream_icd.store.whole_file import whole_file
 from stream_icd.view.all_series import AllSeries, Budget
 from stream_icd.view.archived import Archived
 from stream_icd.view.bundle import one_file
@@ -19,7 +20,6 @@ from stream_icd.view.queries import MOST_WINDOWS, Queries
 from stream_icd.view.series import SeriesName
 from stream_icd.view.snapshots import ArchivedSnapshots, KeptSnapshots
 from stream_icd.view.sources import names_of
-from stream_icd.whole_file import whole_file
 
 
 def read_archive(

@@ -15,7 +15,7 @@ from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.messages.reader import MessageReader
 from stream_icd.snapshot import Snapshot
-from stream_icd.store import Store
+from stream_icd.store.store import Store
 from stream_icd.view.series import SeriesName
 from stream_icd.view.window import SeenWindow
 from stream_icd.wire.snapshots import decode_snapshot

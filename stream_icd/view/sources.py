@@ -13,7 +13,7 @@ import structlog
 from stream_icd.errors import StreamIcdError
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.messages.reader import MessageReader
-from stream_icd.store import Store
+from stream_icd.store.store import Store
 from stream_icd.view.all_series import AllSeries, News
 from stream_icd.view.archived import Archived
 from stream_icd.view.live import Live, Topics

@@ -13,7 +13,7 @@ from stream_icd.errors import Action, StreamIcdError
 from stream_icd.kafka.stop import Stop
 from stream_icd.registry.aliases import Aliases, champions, current
 from stream_icd.registry.versions import open_version, version_folder
-from stream_icd.store import Store
+from stream_icd.store.store import Store
 from stream_icd.workers.model_swap import ModelSwap
 
 TRY_AGAIN_S = 300.0

@@ -13,7 +13,7 @@ from stream_icd.icd.recipe import Recipe
 from stream_icd.registry.about import UNSAID, About, read_about, write_about
 from stream_icd.registry.model import initial_model, save_model
 from stream_icd.registry.shipped import models_folder, open_model, shipped_models
-from stream_icd.store import open_store
+from stream_icd.store.store import open_store
 
 SMALL = Recipe(name="small", encoder={"widths": (32, 16, 8)}, discriminator_widths=(8, 1))
 

@@ -32,7 +32,7 @@ from stream_icd.metrics.metrics import MOST_GRAPHS, Metrics
 from stream_icd.printable import printable, shortened
 from stream_icd.replay.compare import Agreement, Comparison, VersionQuality
 from stream_icd.snapshot import Window
-from stream_icd.store import open_store
+from stream_icd.store.store import open_store
 from stream_icd.tracking.gaps import Gap
 from stream_icd.wire.communities import encode_communities
 from stream_icd.workers.record_log import described

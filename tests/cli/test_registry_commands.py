@@ -22,7 +22,7 @@ from stream_icd.registry.aliases import champion, history
 from stream_icd.registry.model import initial_model, pack
 from stream_icd.registry.shipped import open_model
 from stream_icd.registry.versions import publish, versions
-from stream_icd.store import Store
+from stream_icd.store.store import Store
 from testbed.brokers import Broker
 
 NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)

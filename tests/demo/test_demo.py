@@ -26,7 +26,7 @@ from stream_icd.history.archive import Selection, windows
 from stream_icd.history.layout import KINDS
 from stream_icd.kafka.embedded import embedded_broker
 from stream_icd.snapshot import Window, snapshot_from_pairs
-from stream_icd.store import open_store
+from stream_icd.store.store import open_store
 
 DEMO = (sys.executable, "-m", "stream_icd.cli", "demo")
 

@@ -38,7 +38,7 @@ from stream_icd.memory.encoding import encode_memory
 from stream_icd.memory.forget import forgotten
 from stream_icd.memory.memory import N_BELIEFS, Memory
 from stream_icd.snapshot import Snapshot
-from stream_icd.store import Store, open_store
+from stream_icd.store.store import Store, open_store
 from stream_icd.wire.communities import encode_communities, encode_labels
 from stream_icd.wire.message import Message
 from stream_icd.wire.snapshots import encode_snapshot
@@ -264,7 +264,7 @@ def test_a_write_that_the_system_cuts_short_leaves_nothing(disk: Store) -> None:
     program = (
         "import resource, sys\n"
         "from stream_icd.errors import StoreUnwritable\n"
-        "from stream_icd.store import open_store\n"
+        "from stream_icd.store.store import open_store\n"
         "import pyarrow as pa\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))\n"
         "try:\n"

@@ -24,7 +24,7 @@ from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.topics import SNAPSHOTS, create_topics
 from stream_icd.snapshot import Snapshot
-from stream_icd.store import Store
+from stream_icd.store.store import Store
 from stream_icd.wire.communities import encode_communities
 from stream_icd.wire.message import Message
 from stream_icd.wire.snapshots import encode_snapshot

@@ -12,7 +12,8 @@ import pytest
 from stream_icd.history.archive import Archive, Selection, read_message, windows
 from stream_icd.history.compact import compact
 from stream_icd.snapshot import Snapshot
-from stream_icd.store import Store, is_aside, open_store
+from stream_icd.store.store import Store, open_store
+from stream_icd.store.whole_file import is_aside
 from stream_icd.wire.message import Message
 from stream_icd.wire.snapshots import encode_snapshot
 

@@ -14,7 +14,7 @@ from stream_icd.errors import BadSettings, SourceNotFound
 from stream_icd.history.archive import Archive, Selection
 from stream_icd.history.export import export
 from stream_icd.snapshot import Snapshot
-from stream_icd.store import Store
+from stream_icd.store.store import Store
 from stream_icd.wire.snapshots import encode_snapshot
 
 READERS = {

@@ -15,7 +15,7 @@ from stream_icd.communities import Communities
 from stream_icd.errors import BadSettings, SourceNotFound
 from stream_icd.history.archive import Archive
 from stream_icd.snapshot import Snapshot
-from stream_icd.store import Store
+from stream_icd.store.store import Store
 from stream_icd.wire.communities import encode_communities
 from stream_icd.wire.snapshots import encode_snapshot
 

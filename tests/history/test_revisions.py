@@ -22,7 +22,7 @@ from stream_icd.history.layout import Kind
 from stream_icd.kafka.record import Record
 from stream_icd.messages.outcome import Processed
 from stream_icd.snapshot import Snapshot
-from stream_icd.store import Store
+from stream_icd.store.store import Store
 from stream_icd.wire.communities import encode_communities, encode_labels
 from stream_icd.wire.message import Message
 from stream_icd.wire.snapshots import encode_snapshot

@@ -43,7 +43,7 @@ from stream_icd.registry.shipped import VersionedModel, open_model
 from stream_icd.replay.redetect import record_job
 from stream_icd.snapshot import Snapshot
 from stream_icd.sources.source import Source
-from stream_icd.store import open_store
+from stream_icd.store.store import open_store
 from stream_icd.subscribers.subscribe import subscribe, subscribe_events
 from stream_icd.wire.claim import claim_on
 from stream_icd.wire.communities import decode_labels

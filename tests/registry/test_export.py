@@ -13,7 +13,7 @@ from stream_icd.lineage import Lineage
 from stream_icd.registry.export import export_folder, export_mlflow
 from stream_icd.registry.shipped import folder_of, open_model
 from stream_icd.registry.versions import pack_folder, publish, version_folder
-from stream_icd.store import Store, open_store
+from stream_icd.store.store import Store, open_store
 
 LINEAGE = Lineage("test", datetime(2026, 1, 31, tzinfo=UTC), "0")
 

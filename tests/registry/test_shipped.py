@@ -15,7 +15,7 @@ from stream_icd.errors import BadSettings, ModelNotFound
 from stream_icd.quality.nmi import nmi
 from stream_icd.registry.model import load_model, models_in, save_model
 from stream_icd.registry.shipped import models_folder, open_model, shipped_models
-from stream_icd.store import Store
+from stream_icd.store.store import Store
 from stream_icd.synthetic.gn import generate_gn
 from stream_icd.synthetic.lfr import generate_lfr
 from stream_icd.synthetic.planted_graph import PlantedGraph

@@ -22,7 +22,7 @@ from stream_icd.registry.versions import (
     version_folder,
     versions,
 )
-from stream_icd.store import Store
+from stream_icd.store.store import Store
 
 NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
 SMALL = Recipe(name="a/b c@d", encoder={"widths": (32, 16, 8)}, discriminator_widths=(8, 1))

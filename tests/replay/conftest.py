@@ -15,7 +15,7 @@ from stream_icd.registry.model import initial_model, save_model
 from stream_icd.registry.shipped import open_model
 from stream_icd.replay.redetect import Redetection
 from stream_icd.snapshot import Snapshot, Window, snapshot_from_pairs
-from stream_icd.store import Store, open_store
+from stream_icd.store.store import Store, open_store
 from stream_icd.wire.snapshots import encode_snapshot
 from stream_icd.workers.detect import DetectSettings
 

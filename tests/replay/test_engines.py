@@ -20,7 +20,7 @@ from stream_icd.registry.shipped import VersionedModel
 from stream_icd.replay.ray_engine import RayActors
 from stream_icd.replay.redetect import ArchivedJob, Job, Outcome, Redetection, fingerprint
 from stream_icd.snapshot import Snapshot
-from stream_icd.store import Store
+from stream_icd.store.store import Store
 from stream_icd.wire.message import Message
 from stream_icd.wire.snapshots import encode_snapshot
 from stream_icd.workers.detect import Detector

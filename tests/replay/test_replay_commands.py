@@ -21,7 +21,7 @@ from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.topics import COMMUNITIES, SNAPSHOTS
 from stream_icd.replay.redetect import Redetection, fingerprint
 from stream_icd.snapshot import Snapshot
-from stream_icd.store import Store, open_store
+from stream_icd.store.store import Store, open_store
 from stream_icd.wire.message import Message
 from stream_icd.wire.snapshots import encode_snapshot
 from testbed.brokers import Broker

@@ -38,7 +38,7 @@ from stream_icd.replay.results import HistoryResults
 from stream_icd.replay.smooth import SmoothedGraphs, Smoothing
 from stream_icd.snapshot import Snapshot
 from stream_icd.sources.source import NeverStop
-from stream_icd.store import Store, open_store
+from stream_icd.store.store import Store, open_store
 from stream_icd.wire.communities import decode_communities
 from stream_icd.wire.message import Message
 from stream_icd.wire.snapshots import encode_snapshot

@@ -35,7 +35,7 @@ from stream_icd.retraining.learn import Taught
 from stream_icd.retraining.own_process import LearningBudget, run_job
 from stream_icd.retraining.retrain import retrain
 from stream_icd.retraining.settings import Retraining, Triggers
-from stream_icd.store import Store, open_store
+from stream_icd.store.store import Store, open_store
 from stream_icd.wire.communities import encode_labels
 from stream_icd.wire.snapshots import encode_snapshot
 from testbed.lessons import small_windows

@@ -18,7 +18,7 @@ from stream_icd.retraining import run
 from stream_icd.retraining.announce import announce_in_topic, log_decision
 from stream_icd.retraining.decision import Decision
 from stream_icd.retraining.settings import Retraining, Triggers
-from stream_icd.store import open_store
+from stream_icd.store.store import open_store
 from stream_icd.wire.snapshots import encode_snapshot
 from testbed.brokers import Broker
 from testbed.lessons import small_windows

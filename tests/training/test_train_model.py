@@ -17,7 +17,7 @@ from stream_icd.icd.presets import default_recipe
 from stream_icd.icd.recipe import Recipe
 from stream_icd.registry.about import read_about
 from stream_icd.registry.shipped import open_model
-from stream_icd.store import open_store
+from stream_icd.store.store import open_store
 from stream_icd.training.card import about, card, write_model
 from stream_icd.training.data import training_graphs
 from stream_icd.training.train_model import TrainedModel, train_model

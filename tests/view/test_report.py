@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 from stream_icd.cli.main import app
 from stream_icd.errors import BadSettings, SourceNotFound
 from stream_icd.history.archive import Archive
-from stream_icd.store import Store, open_store
+from stream_icd.store.store import Store, open_store
 from stream_icd.view.all_series import AllSeries
 from stream_icd.view.bundle import bundle, one_file
 from stream_icd.view.kept_answers import kept_answers, node_spans

@@ -37,7 +37,7 @@ from stream_icd.registry.aliases import champion, current, promote, roll_back
 from stream_icd.registry.model import Model, initial_model, pack
 from stream_icd.registry.versions import publish, version_folder
 from stream_icd.snapshot import Snapshot
-from stream_icd.store import Store
+from stream_icd.store.store import Store
 from stream_icd.subscribers.subscribe import subscribe
 from stream_icd.workers.detect import Detector, DetectSettings, RecordDetection, result_version
 from stream_icd.workers.runner import Runner

@@ -26,7 +26,7 @@ from stream_icd.registry.aliases import champion, current, promote, roll_back
 from stream_icd.registry.model import Model, initial_model, pack
 from stream_icd.registry.shipped import VersionedModel
 from stream_icd.registry.versions import publish, version_folder
-from stream_icd.store import Store, open_store
+from stream_icd.store.store import Store, open_store
 from stream_icd.workers.follow_champion import (
     TRY_AGAIN_S,
     ChampionFollower,

@@ -17,7 +17,7 @@ from stream_icd.registry.aliases import current, promote
 from stream_icd.registry.model import pack
 from stream_icd.registry.shipped import VersionedModel
 from stream_icd.registry.versions import publish
-from stream_icd.store import open_store
+from stream_icd.store.store import open_store
 from stream_icd.workers.detect import Detector, DetectSettings, RecordDetection
 from stream_icd.workers.follow_champion import ChampionFollower, start_with_champion
 from stream_icd.workers.model_swap import ModelSwap, Pool

@@ -59,7 +59,7 @@ def list_(
     from stream_icd.cli.history.tables import graphs_table, windows_lines
     from stream_icd.history.layout import KINDS
     from stream_icd.history.nothing import refuse_nothing
-    from stream_icd.store import open_store
+    from stream_icd.store.store import open_store
 
     store = open_store(uri)
     chosen = [_selection(one, graph, None, first, last) for one in KINDS if kind in (None, one)]
@@ -88,7 +88,7 @@ def show(
     from stream_icd.history.archive import Selection, newest, windows
     from stream_icd.history.layout import KINDS
     from stream_icd.history.nothing import refuse_nothing
-    from stream_icd.store import open_store
+    from stream_icd.store.store import open_store
 
     store, found = open_store(uri), 0
     refuse_nothing(store, [Selection(kind, graph) for kind in KINDS])
@@ -131,7 +131,7 @@ def export(
     from dataclasses import replace
 
     from stream_icd.history import export as exporting
-    from stream_icd.store import open_store
+    from stream_icd.store.store import open_store
 
     selection = replace(_selection(kind.value, graph, model, first, last), revisions=revisions)
     exporting.format_of(out)
@@ -161,7 +161,7 @@ def compact(
     from stream_icd.history.compact import compact as merge
     from stream_icd.history.layout import KINDS
     from stream_icd.history.nothing import refuse_nothing
-    from stream_icd.store import open_store
+    from stream_icd.store.store import open_store
 
     store = open_store(uri)
     refuse_nothing(store, [Selection(kind, graph) for kind in KINDS])

@@ -13,7 +13,7 @@ from rich.text import Text
 from stream_icd.history.archive import Selection, newest, windows
 from stream_icd.history.parquet import ArchivedWindow
 from stream_icd.printable import printable
-from stream_icd.store import Store
+from stream_icd.store.store import Store
 
 
 def graphs_table(store: Store, selections: Iterable[Selection]) -> Table:

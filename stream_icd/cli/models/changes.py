@@ -11,7 +11,7 @@ from stream_icd.registry.announced import change, publication
 from stream_icd.registry.find import find_version
 from stream_icd.registry.shipped import folder_of
 from stream_icd.registry.versions import pack_folder, publish, read_lineage
-from stream_icd.store import Store
+from stream_icd.store.store import Store
 from stream_icd.version import __version__
 
 

@@ -11,7 +11,7 @@ from stream_icd.programs.options import BootstrapServers, RegistryUri
 
 if TYPE_CHECKING:
     from stream_icd.announcement import Announcement
-    from stream_icd.store import Store
+    from stream_icd.store.store import Store
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -65,7 +65,7 @@ def list_models(
     from stream_icd.registry.model import models_in
     from stream_icd.registry.settings import registry_at
     from stream_icd.registry.shipped import shipped_models
-    from stream_icd.store import open_store
+    from stream_icd.store.store import open_store
 
     versions = None if folder is not None else registry_at(registry)
     if versions is not None:

@@ -13,7 +13,7 @@ from stream_icd.registry.aliases import current
 from stream_icd.registry.differences import differences
 from stream_icd.registry.model import version_of
 from stream_icd.registry.versions import read_lineage, version_folder, versions
-from stream_icd.store import Store
+from stream_icd.store.store import Store
 
 
 def model_lines(name: str, folder: Store) -> Iterator[str]:

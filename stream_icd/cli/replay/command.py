@@ -216,7 +216,7 @@ def history(
     from stream_icd.history.nothing import nothing_selected
     from stream_icd.replay.pacing import parse_tempo
     from stream_icd.replay.results import HistoryResults, Results, results_topic
-    from stream_icd.store import open_store
+    from stream_icd.store.store import open_store
 
     if (out is None) == (out_topic is None):
         raise BadSettings("give either --out or --out-topic for the results")

@@ -43,7 +43,7 @@ from stream_icd.replay.redetect import ArchivedJob, Job, Outcome, Redetection, r
 from stream_icd.replay.replay import Plan, make_plan, replay
 from stream_icd.replay.results import Results, TopicResults
 from stream_icd.replay.smooth import GraphJob, SmoothedGraphs, Smoothing
-from stream_icd.store import Store
+from stream_icd.store.store import Store
 from stream_icd.wire.limits import Limits
 from stream_icd.workers.detect import DetectSettings, has_memory
 

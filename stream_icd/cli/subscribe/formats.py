@@ -18,8 +18,8 @@ from stream_icd.cli.subscribe.shapes import Shape
 from stream_icd.errors import BadSettings, StoreUnwritable, StreamIcdError
 from stream_icd.printable import printable
 from stream_icd.spreadsheet import safe_cells
+from stream_icd.store.whole_file import make_folder, whole_file
 from stream_icd.times import parse_utc
-from stream_icd.whole_file import make_folder, whole_file
 
 Item = TypeVar("Item")
 MOST_NAME = 200

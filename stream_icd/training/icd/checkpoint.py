@@ -15,7 +15,7 @@ from safetensors.torch import load, save
 from stream_icd.errors import BadSettings, ModelDamaged
 from stream_icd.icd.encoder.contract import Weights
 from stream_icd.icd.recipe import Recipe, recipe_to_toml
-from stream_icd.store import Store
+from stream_icd.store.store import Store
 from stream_icd.training.icd.adversaries import Parameters
 from stream_icd.training.icd.epochs import History, history_from_json, history_to_json
 

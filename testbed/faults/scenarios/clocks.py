@@ -6,7 +6,7 @@ import time
 
 from stream_icd.history.archive import Selection, windows
 from stream_icd.kafka.topics import COMMUNITIES, EVENTS
-from stream_icd.store import open_store
+from stream_icd.store.store import open_store
 from stream_icd.wire.events import decode_events
 from testbed.brokers import wait_until
 from testbed.faults.ground import Ground

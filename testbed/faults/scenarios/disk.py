@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from stream_icd.history.archive import Selection, read_snapshot, windows
-from stream_icd.store import Store, open_store
+from stream_icd.store.store import Store, open_store
 from testbed.brokers import wait_until
 from testbed.faults.ground import CannotPlay, Ground
 from testbed.faults.outcome import Item, Outcome

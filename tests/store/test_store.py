@@ -11,7 +11,7 @@ import pytest
 from pyarrow import fs
 
 from stream_icd.errors import BadSettings, MissingExtra, StoreUnreachable, StoreUnwritable
-from stream_icd.store import Store, open_store
+from stream_icd.store.store import Store, open_store
 from testbed.object_store import new_folder
 
 

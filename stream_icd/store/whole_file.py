@@ -41,6 +41,12 @@ def whole_file(path: Path, *, replace: bool = True) -> Iterator[Path]:
     _synchronise(path.parent)
 
 
+def is_aside(path: str) -> bool:
+    """Whether a file is temporary: left by a writer that was killed."""
+    name = path.rpartition("/")[2]
+    return name.startswith(ASIDE_PREFIX) and name.endswith(ASIDE_SUFFIX)
+
+
 def make_folder(folder: Path) -> None:
     """Create a folder and its parents durably, so that they survive a power cut."""
     if not folder.is_dir():

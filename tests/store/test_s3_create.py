@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError
 
-from stream_icd import s3_create
-from stream_icd.s3_create import ATTEMPTS, CONFLICT, TAKEN, create_object
+from stream_icd.store import s3_create
+from stream_icd.store.s3_create import ATTEMPTS, CONFLICT, TAKEN, create_object
 
 
 def refused(status: int) -> ClientError:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from stream_icd.whole_file import whole_file
+from stream_icd.store.whole_file import whole_file
 
 
 def test_it_appears_when_the_block_ends_and_replaces_what_was_there(tmp_path: Path) -> None:

@@ -12,9 +12,9 @@ import pyarrow as pa
 from pyarrow import fs
 
 from stream_icd.errors import BadSettings, StoreUnreachable, StoreUnwritable
-from stream_icd.s3_create import create_object
-from stream_icd.store_uri import place_of, refuse_password
-from stream_icd.whole_file import ASIDE_PREFIX, ASIDE_SUFFIX, whole_file
+from stream_icd.store.s3_create import create_object
+from stream_icd.store.uri import place_of, refuse_password
+from stream_icd.store.whole_file import whole_file
 
 # Object stores, as pyarrow names them: they have no folders, and creating one costs a request.
 WITHOUT_FOLDERS = {"s3", "gcs", "abfs"}
@@ -218,12 +218,6 @@ def open_store(uri: str) -> Store:
     except OSError as error:
         raise StoreUnreachable(f"cannot open {place_of(uri)}: {error}") from error
     return Store(filesystem, root.rstrip("/"), uri.rstrip("/"))
-
-
-def is_aside(path: str) -> bool:
-    """Whether a file is temporary: left by a writer that was killed."""
-    name = path.rpartition("/")[2]
-    return name.startswith(ASIDE_PREFIX) and name.endswith(ASIDE_SUFFIX)
 
 
 @contextmanager

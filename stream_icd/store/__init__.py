@@ -1,0 +1,1 @@
+"""Files on any disk or object store, whole or not at all."""
