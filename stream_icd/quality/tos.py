@@ -1,48 +1,65 @@
-"""TOS, a trade-off score between the quality of communities and the time they take."""
+"""TOS, the paper's trade-off score between the quality of communities and the time they take."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stream_icd.errors import BadSettings
 
+Floats = NDArray[np.float64]
 
-def trade_off_scores(
-    qualities: NDArray[np.float64], seconds: NDArray[np.float64], quality_weight: float = 0.5
-) -> NDArray[np.float64]:
-    """TOS_i = w · q̂_i + (1 − w) · ê_i of each of M methods compared on the same graphs, in 0..1.
+Measure = Literal["nmi", "ac", "modularity", "ncut"]
 
-    q̂ is the quality and ê = −log(seconds), each scaled from the worst (0) to the best (1) of the
-    methods compared; if all are equal, all get 1. The logarithm compares ratios of times, so one
-    slow method does not make all others look alike. Compare scores only within one set of methods.
 
-    This definition is this library's own, not an equation of the ICD paper: do not compare these
-    scores with trade-off scores published elsewhere.
+def trade_off_scores(qualities: Floats, seconds: Floats, measure: Measure) -> Floats:
+    """TOS = Q̂ · Ê of each of M methods compared on the same graphs, in 0..1 (ICD paper, section
+    "Trade-Off Analysis").
 
-    qualities: (M,), higher is better (negate NCut); seconds: (M,), positive.
+    Q̂ = Q for NMI and AC, (Q + 1)/2 for modularity, (Q_m − Q)/Q_m for NCut, with Q_m the highest
+    NCut of these methods. Ê = (E_m − E)/E_m for the time E, with E_m the time of the slowest of
+    them. The slowest method therefore scores 0: compare scores only within one set of methods. If
+    every NCut is 0, Q̂ is 1.
 
-    Raises `BadSettings` for other shapes, seconds that are not positive or a weight outside 0..1.
+    qualities: (M,), values of `measure` as fractions, not percent; seconds: (M,), positive.
 
-    >>> trade_off_scores(np.array([0.9, 0.5]), np.array([2.0, 2.0])).tolist()
-    [1.0, 0.5]
+    Raises `BadSettings` for other shapes, an unknown measure, or values outside its range.
+
+    >>> trade_off_scores(np.array([0.9, 0.5]), np.array([1.0, 2.0]), "nmi").tolist()
+    [0.45, 0.0]
     """
     if qualities.ndim != 1 or qualities.shape != seconds.shape:
         raise BadSettings(
             f"qualities and seconds must both be (M,), not {qualities.shape} and {seconds.shape}"
         )
-    if not (np.isfinite(qualities).all() and np.isfinite(seconds).all() and (seconds > 0).all()):
-        raise BadSettings("qualities must be finite, and seconds finite and positive")
-    if not 0 <= quality_weight <= 1:
-        raise BadSettings(f"quality_weight must be in 0..1, not {quality_weight}")
-    efficiency = _scale(-np.log(seconds))
-    return quality_weight * _scale(qualities) + (1 - quality_weight) * efficiency
+    if not (np.isfinite(seconds).all() and (seconds > 0).all()):
+        raise BadSettings("seconds must be finite and positive")
+    return _normalised(qualities, measure) * _below_maximum(seconds)
 
 
-def _scale(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Scale from 0 (minimum) to 1 (maximum); 1 everywhere if all values are equal."""
-    spread = np.ptp(values) if len(values) else 0.0
-    if spread == 0:
+def _normalised(qualities: Floats, measure: Measure) -> Floats:
+    if measure not in get_args(Measure):
+        raise BadSettings(f"no measure {measure!r}: choose from {', '.join(get_args(Measure))}")
+    (low, high), normalise = _MEASURES[measure]
+    if not ((qualities >= low) & (qualities <= high)).all():
+        raise BadSettings(f"values of {measure} must be in {low}..{high}, as fractions")
+    return normalise(qualities)
+
+
+def _below_maximum(values: Floats) -> Floats:
+    """How far each value is below the largest, relative to it; 1 everywhere if all are 0."""
+    if not values.any():
         return np.ones(len(values))
-    scaled: NDArray[np.float64] = (values - values.min()) / spread
-    return scaled
+    return np.asarray(1 - values / values.max(), dtype=np.float64)
+
+
+_MEASURES: dict[Measure, tuple[tuple[float, float], Callable[[Floats], Floats]]] = {
+    "nmi": ((0.0, 1.0), lambda values: values),
+    "ac": ((0.0, 1.0), lambda values: values),
+    "modularity": ((-1.0, 1.0), lambda values: (values + 1) / 2),
+    "ncut": ((0.0, np.finfo(np.float64).max), _below_maximum),
+}
+"""Range and normalisation of each measure of quality."""

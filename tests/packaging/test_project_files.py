@@ -43,12 +43,13 @@ def test_the_workflow_runs_what_ci_runs_with_the_python_that_is_supported() -> N
     assert [f">={version}" for version in versions] == [PROJECT["requires-python"]]
 
 
-def test_tests_and_benchmarks_do_not_import_each_other() -> None:
-    """What both need is in testbed/."""
+def test_tests_benchmarks_and_lab_do_not_import_each_other() -> None:
+    """What several need is in testbed/; the lab uses the benchmarks' data sets."""
     for room, others in (
-        ("tests", ["benchmarks"]),
-        ("benchmarks", ["tests"]),
-        ("testbed", ["tests", "benchmarks"]),
+        ("tests", ["benchmarks", "lab"]),
+        ("benchmarks", ["tests", "lab"]),
+        ("lab", ["tests"]),
+        ("testbed", ["tests", "benchmarks", "lab"]),
     ):
         for file in (ROOT / room).rglob("*.py"):
             imported = {
