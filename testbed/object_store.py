@@ -31,10 +31,11 @@ def object_store() -> Iterator[str]:
     server.start()
     _, port = server.get_host_and_port()
     address = {"endpoint_override": f"127.0.0.1:{port}", "scheme": "http", "region": "us-east-1"}
+    options = "&".join(f"{name}={value}" for name, value in address.items())
     try:
         with mock.patch.dict(os.environ, ACCOUNT):
-            fs.S3FileSystem(**address, allow_bucket_creation=True).create_dir(BUCKET)
-            yield "&".join(f"{name}={value}" for name, value in address.items())
+            _make_bucket(BUCKET, options)
+            yield options
     finally:
         server.stop()
 
@@ -42,3 +43,16 @@ def object_store() -> Iterator[str]:
 def new_folder(options: str) -> str:
     """The URI of a folder that nobody has used."""
     return f"s3://{BUCKET}/{uuid4().hex}?{options}"
+
+
+def new_bucket(options: str) -> str:
+    """The URI of a whole bucket that nobody has used."""
+    name = f"bucket-{uuid4().hex}"
+    _make_bucket(name, options)
+    return f"s3://{name}?{options}"
+
+
+def _make_bucket(name: str, options: str) -> None:
+    allowed = f"s3://{name}?{options}&allow_bucket_creation=true"
+    filesystem, _ = fs.FileSystem.from_uri(allowed)
+    filesystem.create_dir(name)

@@ -90,7 +90,7 @@ def train(
 
     Train the paper's encoder, which only --method icd uses (pip install 'stream-icd[train]'). If
     training is killed, run the command again: it continues from the last epoch, which is kept
-    beside the model in FOLDER.checkpoints:
+    beside the model in FOLDER.checkpoints (if FOLDER is a whole bucket, in that bucket):
 
       stream-icd train --encoder 'L(f,0.6)' --data lfr:mixing=0.6 --out my-encoder
     """

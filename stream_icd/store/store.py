@@ -51,7 +51,9 @@ class Store:
         return self._at(self._full(folder), f"{self.place}/{folder}")
 
     def above(self) -> Store:
-        """Return the store of the parent folder."""
+        """Return the store of the parent folder; a bucket, which has none, is its own."""
+        if self._is_bucket():
+            return self
         return self._at(self.root.rpartition("/")[0], self.place.rpartition("/")[0])
 
     def _at(self, root: str, place: str) -> Store:
@@ -169,6 +171,9 @@ class Store:
                 self.filesystem.delete_file(self._full(path))
             except FileNotFoundError:
                 return
+
+    def _is_bucket(self) -> bool:
+        return self.filesystem.type_name in WITHOUT_FOLDERS and "/" not in self.root
 
     def _check_is_there(self) -> None:
         is_local = isinstance(self.filesystem, fs.LocalFileSystem)

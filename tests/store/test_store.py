@@ -69,6 +69,14 @@ def test_a_bucket_that_is_not_there_is_said(s3: str) -> None:
         store.read("y", 1)
 
 
+def test_the_folder_above_is_found_and_a_bucket_is_above_itself(disk: Store, s3: str) -> None:
+    folder = open_store(new_folder(s3))
+    bucket = folder.above()
+    assert (bucket.root, bucket.uri) == ("bucket", f"s3://bucket?{s3}")
+    assert bucket.above() == bucket
+    assert disk.above().below(disk.name) == disk
+
+
 def test_a_password_in_a_uri_is_refused_and_not_repeated() -> None:
     with pytest.raises(BadSettings, match="holds a password.*AWS_SECRET_ACCESS_KEY") as refused:
         open_store("s3://key:secret@bucket/x?region=eu")

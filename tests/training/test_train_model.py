@@ -20,8 +20,9 @@ from stream_icd.registry.shipped import open_model
 from stream_icd.store.store import open_store
 from stream_icd.training.card import about, card, write_model
 from stream_icd.training.data import training_graphs
+from stream_icd.training.icd.checkpoint import CHECKPOINT_FILE
 from stream_icd.training.train_model import TrainedModel, train_model
-from testbed.object_store import ACCOUNT, new_folder
+from testbed.object_store import ACCOUNT, new_bucket, new_folder
 
 SMALL = Recipe(
     name="small",
@@ -174,14 +175,17 @@ def test_the_card_says_what_training_added(trained: TrainedModel) -> None:
     assert str(trained.test[3].trained) != str(trained.test[3].control)
 
 
-def test_a_trained_encoder_is_made_again_from_its_own_recipe(
-    trained: TrainedModel, tmp_path: Path
+def test_a_trained_encoder_is_made_again_from_its_own_recipe_into_a_whole_bucket(
+    trained: TrainedModel, tmp_path: Path, s3: str
 ) -> None:
     write_model(trained, tmp_path / "first")
-    train(tmp_path, "first/recipe.toml", "--out", "second", "--threads", "1")
+    bucket = new_bucket(s3)
+    train(tmp_path, "first/recipe.toml", "--out", bucket, "--threads", "1")
+    again = open_store(bucket)
     for name in ("model.safetensors", "recipe.toml", "card.md", "about.toml"):
-        first, second = (tmp_path / side / name for side in ("first", "second"))
-        assert first.read_bytes() == second.read_bytes()
+        assert (tmp_path / "first" / name).read_bytes() == again.open(name).read()
+    assert f"{again.name}.checkpoints/{CHECKPOINT_FILE}" in again.files()
+    assert open_model(bucket).version.startswith("small@")
 
 
 def test_an_encoder_learns_from_pseudo_labels_if_there_are_no_labels() -> None:
