@@ -17,6 +17,8 @@ demo: $(VENV)/.demo ## Producer, detector and subscriber on one machine; DATA=as
 
 # Three processes whose threads spin for each other's cores take five times as long.
 test: export OMP_NUM_THREADS ?= 1
+# Brokers live for minutes: compiling them thoroughly costs more than it saves.
+test: export JDK_JAVA_OPTIONS ?= -XX:TieredStopAtLevel=1 -XX:+UseSerialGC
 test: $(VENV)/.dev ## All tests, three at a time: most of them wait for brokers
 	$(BIN)/python -m pytest --numprocesses 3 --dist loadfile
 
