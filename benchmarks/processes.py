@@ -1,18 +1,20 @@
 """What `consume detect --processes 2` gains over one, with memory and without.
 
-    python -m benchmarks.processes --data as733.parquet
+    python -m benchmarks.processes --data as733.parquet --keep runs.jsonl
 
 Fills Apache Kafka, which runs on the same machine, with a backlog: AS days (SNAP's AS-733, in any
 form that `stream-icd produce as` reads), then drifting LFR graphs, each as one graph and as six.
 Detectors with one and with two processes work it off in turns, so that a busy moment hits both
 alike; a rate counts from the first batch's results to the last one's. Writes a section of
-docs/operating.md; the exit status is 1 when the results differ in one bit.
+docs/operating.md; the exit status is 1 when the results differ in one bit. Interrupted, it
+continues with the runs that the file of `--keep` does not hold.
 """
 
 from __future__ import annotations
 
 import argparse
 import hashlib
+import json
 import os
 import platform
 import statistics
@@ -20,7 +22,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from itertools import product
 from pathlib import Path
@@ -43,6 +45,7 @@ from stream_icd.wire.snapshots import encode_snapshot
 from testbed.brokers import apache_kafka, wait_until
 
 COUNTS = (1, 2)
+MEMORY = ("auto", "off")
 N_GRAPHS = 6
 FIRST_BATCH_MS = 20  # a batch's results are sent within so long
 
@@ -51,8 +54,13 @@ FIRST_BATCH_MS = 20  # a batch's results are sent within so long
 class Run:
     """A backlog worked off: snapshots a second, and SHA-256 of all results in order."""
 
+    backlog: str
+    memory: str
+    processes: int
+    round: int
     rate: float
     digest: str
+    load: float  # load average at the end
 
 
 def fill(settings: KafkaSettings, snapshots: Iterable[Snapshot]) -> None:
@@ -61,10 +69,13 @@ def fill(settings: KafkaSettings, snapshots: Iterable[Snapshot]) -> None:
             publisher.send(outgoing(SNAPSHOTS, encode_snapshot(one)))
 
 
-def work_off(settings: KafkaSettings, model: str, memory: str, processes: int, count: int) -> Run:
-    """Run a detector, in a group of its own, until it has found `count` results."""
+def work_off(
+    settings: KafkaSettings, backlog: Backlog, memory: str, processes: int, round_: int
+) -> Run:
+    """Run a detector, in a group of its own, until it has found all results."""
     since = datetime.now(UTC)
-    options = ["--model", model, "--processes", str(processes), "--memory", memory]
+    count = len(backlog.snapshots)
+    options = ["--model", backlog.model, "--processes", str(processes), "--memory", memory]
     where = ["--group", f"benchmark-{time.time_ns()}", "-b", settings.bootstrap_servers]
     command = [sys.executable, "-m", "stream_icd.cli", "consume", "detect", *options, *where]
     with tempfile.TemporaryDirectory() as folder:
@@ -77,21 +88,28 @@ def work_off(settings: KafkaSettings, model: str, memory: str, processes: int, c
         finally:
             stop_child(process, 20)
     with open_reader(settings, COMMUNITIES, start=since, limit=count) as records:
-        return timed(list(records))
+        results = list(records)
+    load = os.getloadavg()[0]
+    how = (backlog.name, memory, processes, round_)
+    return Run(*how, rate_of(results), digest_of(results), load)
 
 
 def detected(log: Path) -> int:
     return log.read_text().count('"event": "detected"')
 
 
-def timed(results: list[Record]) -> Run:
-    """From when results were sent; a batch's all at once."""
+def rate_of(results: list[Record]) -> float:
+    """Snapshots a second, from when results were sent; those of a batch all at once."""
     times = sorted(one.timestamp_ms for one in results)
     after_first = sum(one > times[0] + FIRST_BATCH_MS for one in times)
+    return after_first / (times[-1] - times[0]) * 1000
+
+
+def digest_of(results: list[Record]) -> str:
     digest = hashlib.sha256()
     for one in sorted(results, key=lambda one: one.key or b""):  # each graph's in their order
         digest.update(fingerprint(Message(one.key or b"", one.value or b"", one.headers)).encode())
-    return Run(after_first / (times[-1] - times[0]) * 1000, digest.hexdigest())
+    return digest.hexdigest()
 
 
 @dataclass(frozen=True)
@@ -127,41 +145,52 @@ def backlogs(data: Path, count: int) -> Iterator[Backlog]:
     yield Backlog(f"drifting LFR, {N_GRAPHS} graphs of {each} windows", "lfr", windows)
 
 
-def compared(backlog: Backlog, rounds: int) -> dict[str, dict[int, list[Run]]]:
-    """Runs with and without memory, with each number of processes, in turns."""
-    runs: dict[str, dict[int, list[Run]]] = {
-        memory: {count: [] for count in COUNTS} for memory in ("auto", "off")
-    }
+def missing(backlog: Backlog, rounds: int, runs: list[Run]) -> list[tuple[int, str, int]]:
+    """Round, memory and processes of the runs that are not there yet."""
+    there = {(run.round, run.memory, run.processes) for run in runs if run.backlog == backlog.name}
+    return [how for how in product(range(rounds), MEMORY, COUNTS) if how not in there]
+
+
+def compare(backlog: Backlog, rounds: int, keep: Path) -> None:
+    """Add the missing runs to `keep`: with and without memory, one and two processes in turns."""
+    if not (todo := missing(backlog, rounds, kept(keep))):
+        return
     with apache_kafka() as broker:
         settings = broker.settings()
         create_topics(settings)
         fill(settings, backlog.snapshots)
-        for _, memory, count in product(range(rounds), runs, COUNTS):
-            one = work_off(settings, backlog.model, memory, count, len(backlog.snapshots))
-            runs[memory][count].append(one)
-            print(backlog.name, memory, count, one, os.getloadavg()[0], flush=True)
-    return runs
+        for number, memory, processes in todo:
+            run = work_off(settings, backlog, memory, processes, number)
+            with keep.open("a") as file:
+                print(json.dumps(asdict(run)), file=file)
+            print(run, flush=True)
 
 
-def rate(runs: list[Run]) -> float:
-    return statistics.median(run.rate for run in runs)
+def kept(keep: Path) -> list[Run]:
+    return [Run(**json.loads(line)) for line in keep.read_text().splitlines()]
 
 
-def gains(runs: dict[int, list[Run]]) -> list[float]:
-    """Two processes over one, round by round."""
-    return [two.rate / one.rate for one, two in zip(runs[1], runs[2], strict=True)]
+def row(name: str, memory: str, runs: list[Run]) -> str:
+    """Rates and gain of one backlog; the gain is computed round by round."""
+    rates = {
+        count: {run.round: run.rate for run in runs if run.processes == count} for count in COUNTS
+    }
+    one, two = (rates[count] for count in COUNTS)
+    gains = [two[number] / one[number] for number in one]
+    return (
+        f"{name} | {memory} | {statistics.median(one.values()):.1f} | "
+        f"{statistics.median(two.values()):.1f} | "
+        f"**{statistics.median(gains):.2f}** ({min(gains):.2f} to {max(gains):.2f})"
+    )
 
 
-def section(found: dict[str, dict[str, dict[int, list[Run]]]], rounds: int) -> str:
+def section(runs: list[Run], rounds: int) -> str:
     """The table, and how it was made."""
     rows = [
-        f"{name} | {memory} | {rate(runs[1]):.1f} | {rate(runs[2]):.1f} | "
-        f"**{statistics.median(many):.2f}** ({min(many):.2f} to {max(many):.2f})"
-        for name, by_memory in found.items()
-        for memory, runs in by_memory.items()
-        for many in [gains(runs)]
+        row(name, memory, [run for run in runs if (run.backlog, run.memory) == (name, memory)])
+        for name, memory in dict.fromkeys((run.backlog, run.memory) for run in runs)
     ]
-    cores, load = os.cpu_count(), os.getloadavg()[0]
+    loads = [run.load for run in runs]
     return "\n".join(
         (
             "backlog | `--memory` | 1 process, snapshots/s | 2 processes, snapshots/s | "
@@ -171,8 +200,8 @@ def section(found: dict[str, dict[str, dict[int, list[Run]]]], rounds: int) -> s
             "",
             f"Written by `python -m benchmarks.processes`. Medians of {rounds} rounds that "
             "alternate between the two; the gain is",
-            f"computed per round. Apache Kafka and the detector share {cores} CPU cores (load "
-            f"average at the end {load:.1f});",
+            f"computed per round. Apache Kafka and the detector share {os.cpu_count()} CPU cores "
+            f"(load average after a run {min(loads):.1f} to {max(loads):.1f});",
             f"exactly-once; Python {platform.python_version()}. Both publish the same bytes.",
             "",
         )
@@ -184,20 +213,22 @@ def main() -> int:
     parser.add_argument("--data", type=Path, required=True, help="AS-733, as produce as reads it")
     parser.add_argument("--count", type=int, default=240, help="snapshots of each backlog")
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument(
+        "--keep",
+        type=Path,
+        default=Path("processes.jsonl"),
+        help="runs that were made, a line each",
+    )
     options = parser.parse_args()
-    found = {
-        backlog.name: compared(backlog, options.rounds)
-        for backlog in backlogs(options.data, options.count)
-    }
-    text = section(found, options.rounds)
+    options.keep.touch()
+    for backlog in backlogs(options.data, options.count):
+        compare(backlog, options.rounds, options.keep)
+    runs = kept(options.keep)
+    text = section(runs, options.rounds)
     print(text)
     write_section("operating.md", "processes.py", text)
-    digests = [
-        {run.digest for runs in one.values() for run in runs}
-        for by_memory in found.values()
-        for one in by_memory.values()
-    ]
-    return int(any(len(one) > 1 for one in digests))
+    results = {(run.backlog, run.memory, run.digest) for run in runs}
+    return int(len(results) > len({(run.backlog, run.memory) for run in runs}))
 
 
 if __name__ == "__main__":

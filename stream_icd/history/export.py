@@ -67,14 +67,18 @@ def export(
 def _tables(
     store: Store, selection: Selection, on_window: Callable[[ArchivedWindow], None]
 ) -> Iterator[pa.Table]:
-    found = False
+    schema: pa.Schema | None = None
     for noted in windows(store, selection):
-        found = True
         rows = read_window(store, noted)
+        if rows.schema != (schema := schema or rows.schema):
+            raise BadSettings(
+                f"graph {noted.partition.graph!r} has other types of ids than the graphs before "
+                "it, and a file has one type: choose one graph with --graph"
+            )
         graph = pa.repeat(pa.scalar(noted.partition.graph), rows.num_rows)
         yield rows.add_column(0, "graph", graph)
         on_window(noted)
-    if not found:
+    if schema is None:
         raise nothing_selected(store, selection)
 
 
@@ -84,11 +88,6 @@ def _write(tables: Iterator[pa.Table], kind: Format, sink: object) -> int:
         writer.write_table(first)
         rows = int(first.num_rows)
         for table in tables:
-            if table.schema != first.schema:
-                raise BadSettings(
-                    f"graph {table['graph'][0].as_py()!r} has other types of ids than the "
-                    "graphs before it, and a file has one type: choose one graph with --graph"
-                )
             writer.write_table(table)
             rows += table.num_rows
     return rows

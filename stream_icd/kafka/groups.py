@@ -40,6 +40,17 @@ def skip_what_is_gone(settings: KafkaSettings, topic: str, group: str) -> tuple[
     return tuple(Skipped(p.partition, committed[p], gone[p]) for p in sorted(gone))
 
 
+def positions(settings: KafkaSettings, topic: str, group: str) -> dict[int, int]:
+    """Return the next offset of a group in each partition of a topic that it has committed.
+
+    Raises:
+        BrokerUnavailable: no broker answers.
+    """
+    with connect(settings).admin() as admin:
+        found = admin.group_offsets(group)
+    return {place.partition: at for place, at in found.items() if place.topic == topic}
+
+
 def members_of(settings: KafkaSettings, group: str) -> dict[str, str]:
     """The name (`client_name`) of each member of a group, by the member id from the broker.
 

@@ -69,6 +69,11 @@ class Job(Protocol):
         """Whether it is detected only because later windows need the memory of it."""
         ...
 
+    @property
+    def era(self) -> int:
+        """How often the graph had started anew before; memory is handed on within an era."""
+        ...
+
     def snapshot(self) -> Snapshot:
         """Fetch the snapshot; called in the process that detects it.
 
@@ -86,6 +91,7 @@ class ArchivedJob:
     noted: ArchivedWindow
     limits: Limits = DEFAULT_LIMITS
     for_memory: bool = False
+    era: int = 0
 
     @property
     def graph(self) -> str:
@@ -127,6 +133,11 @@ class RecordJob:
     record: Record
     reader: MessageReader
     for_memory: bool = False
+
+    @property
+    def era(self) -> int:
+        """A topic of snapshots does not say where a graph started anew."""
+        return 0
 
     @property
     def sent_bytes(self) -> int:
@@ -199,10 +210,10 @@ class Redetection:
         return revision_of(content, given, self.settings.seed, "smoothed" if self.smooth else kind)
 
     def chain(self, job: Job) -> str | None:
-        """Return the graph, whose windows need each other's memory; None without memory."""
+        """Return the graph's era, whose windows need each other's memory; None without memory."""
         if not has_memory(self.model, self.settings) or is_unordered(job.headers):
             return None
-        return job.graph
+        return chain_name(job.graph, job.era)
 
     def __call__(self, job: Job, relay: Relay | None = None) -> Outcome:
         """Return the communities of the job's snapshot, or why there are none.
@@ -224,6 +235,11 @@ class Redetection:
     def warm_up(self) -> None:
         """See `warm_up`."""
         warm_up(self.model, self.settings)
+
+
+def chain_name(graph: str, era: int = 0) -> str:
+    """Return the name of the chain that the windows of an era of a graph are."""
+    return f"{graph}\0{era}" if era else graph
 
 
 def fingerprint(result: Message) -> str:

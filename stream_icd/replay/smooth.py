@@ -16,7 +16,7 @@ from stream_icd.memory.smooth import detect_smoothed
 from stream_icd.messages.outcome import Refused
 from stream_icd.printable import printable
 from stream_icd.registry.shipped import VersionedModel
-from stream_icd.replay.redetect import Job, Outcome
+from stream_icd.replay.redetect import Job, Outcome, chain_name
 from stream_icd.snapshot import Snapshot
 from stream_icd.wire.communities import encode_communities
 from stream_icd.workers.detect import (
@@ -33,7 +33,7 @@ PASSES = 2
 
 @dataclass(frozen=True, slots=True)
 class GraphJob:
-    """All windows of a graph, and the encoded memory before the first one."""
+    """All windows of an era of a graph, and the encoded memory before the first one."""
 
     jobs: tuple[Job, ...]
     memory: bytes | None
@@ -126,10 +126,10 @@ class SmoothedGraphs:
     def __call__(
         self, jobs: Iterable[Job], first: First = nothing, /
     ) -> Iterator[tuple[Job, Outcome]]:
-        of_graph: dict[str, list[Job]] = defaultdict(list)
+        chains: dict[str, list[Job]] = defaultdict(list)
         for job in jobs:
-            of_graph[job.graph].append(job)
-        graphs = (GraphJob(tuple(windows), first(graph)) for graph, windows in of_graph.items())
+            chains[chain_name(job.graph, job.era)].append(job)
+        graphs = (GraphJob(tuple(windows), first(chain)) for chain, windows in chains.items())
         for graph, outcomes in self.engine(graphs):
             if isinstance(outcomes, Refused):
                 yield from ((job, outcomes) for job in graph.jobs)

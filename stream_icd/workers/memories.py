@@ -18,7 +18,7 @@ from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import MEMORY, describe_topic
 from stream_icd.messages.reader import MessageReader
 from stream_icd.workers.memory_settings import MemorySettings
-from stream_icd.workers.memory_topic import MemoryTopic, place_of
+from stream_icd.workers.memory_topic import MemoryTopic, place_in
 
 Result = TypeVar("Result")
 
@@ -124,7 +124,7 @@ class Memories:
         for graph, record in found.items():
             value = self._insist(partial(self._topic.value, record))
             if value is not None:
-                self._kept[graph] = _Kept(value, place_of(record).partition, batch=0)
+                self._kept[graph] = _Kept(value, place_in(record.headers).partition, batch=0)
                 self.n_restored += 1
         structlog.get_logger().info("memory restored", graphs=len(found), bytes=self.n_bytes)
 

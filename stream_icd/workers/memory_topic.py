@@ -9,17 +9,18 @@ from dataclasses import dataclass, field, replace
 import structlog
 
 from stream_icd.errors import BadInput, BadSettings
+from stream_icd.kafka.groups import positions
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.settings import KafkaSettings
-from stream_icd.kafka.topics import MEMORY
+from stream_icd.kafka.topics import MEMORY, SNAPSHOTS
 from stream_icd.memory.encoding import decode_memory, encode_memory
 from stream_icd.memory.forget import BEFORE_ALL, forgotten
 from stream_icd.messages.outgoing import outgoing
 from stream_icd.messages.reader import MessageReader
 from stream_icd.wire.claim import without_claim
-from stream_icd.wire.message import Message
+from stream_icd.wire.message import Headers, Message
 from stream_icd.wire.states import decode_state, encode_state, read_state_key
 
 
@@ -76,7 +77,7 @@ class MemoryTopic:
                     n_bytes -= _size(newest.pop(graph, None))
                     others.discard(graph)
                     continue
-                place = place_of(record)
+                place = place_in(record.headers)
                 if place.offset >= before.get(place.partition, place.offset + 1):
                     continue
                 if not want(graph, place.partition):
@@ -92,18 +93,25 @@ class MemoryTopic:
         found = {graph: record for graph, (_, record) in newest.items()}
         return found, others - found.keys()
 
-    def forget(self, graph: str) -> None:
+    def forget(self, graph: str, snapshots: str = SNAPSHOTS) -> None:
         """Make a graph start anew; its community ids are not used again.
+
+        The new state has the place of the last snapshot that the group has read, which may be
+        later than the last remembered one: so it is known which snapshots it is for.
+
+        Args:
+            snapshots: the topic that the group reads.
 
         Raises:
             BadSettings: the group remembers nothing of the graph.
-            TopicMissing, BrokerUnavailable: the topic cannot be read or written.
+            TopicMissing, BrokerUnavailable: a topic cannot be read or written.
         """
         found, _ = self.read({}, lambda name, _: name == graph)
         if graph not in found:
             raise BadSettings(f"group {self.group} remembers nothing of graph {graph}")
         value = self.value(found[graph])
-        message = None if value is None else _without_past(found[graph], value)
+        read = positions(self.settings, snapshots, self.group)
+        message = None if value is None else _without_past(found[graph], value, read)
         with Publisher(self.settings) as publisher:
             publisher.send(
                 OutgoingRecord(self.topic, None, found[graph].key)
@@ -134,19 +142,24 @@ class MemoryTopic:
         return graph if group == self.group else None
 
 
-def _without_past(record: Record, value: bytes) -> Message:
+def _without_past(record: Record, value: bytes, read: Mapping[int, int]) -> Message:
+    """Return the state of a graph that starts anew after the snapshots that were `read`."""
     state = decode_state(record.key, value, without_claim(record.headers))
     anew = encode_memory(forgotten(decode_memory(value)))
-    return encode_state(replace(state, window=BEFORE_ALL, value=anew))
+    last = place_in(record.headers)
+    place = state.snapshot_place
+    if read.get(last.partition, 0) > last.offset + 1:
+        place = f"{last.partition}@{read[last.partition] - 1}"
+    return encode_state(replace(state, window=BEFORE_ALL, snapshot_place=place, value=anew))
 
 
 def _size(state: tuple[int, Record] | None) -> int:
     return 0 if state is None else len(state[1].value or b"")
 
 
-def place_of(record: Record) -> Place:
-    """Return the place of the state's snapshot; in no partition if the state does not say it."""
-    text = dict(record.headers).get("icd_snapshot_place", b"").decode(errors="replace")
+def place_in(headers: Headers) -> Place:
+    """Return the place of a state's snapshot; in no partition if the headers do not say it."""
+    text = dict(headers).get("icd_snapshot_place", b"").decode(errors="replace")
     partition, _, offset = text.partition("@")
     if not (partition.isdecimal() and offset.isdecimal() and len(text) < 40):
         return Place(-1, -1)

@@ -12,6 +12,7 @@ from rich.text import Text
 
 from stream_icd.history.archive import Selection, newest, windows
 from stream_icd.history.parquet import ArchivedWindow
+from stream_icd.memory.forget import BEFORE_ALL
 from stream_icd.printable import printable
 from stream_icd.store.store import Store
 
@@ -24,12 +25,13 @@ def graphs_table(store: Store, selections: Iterable[Selection]) -> Table:
     for selection in selections:
         for (graph, model), found in sorted(_grouped(store, selection).items()):
             files = {noted.path for noted in found}
+            begins = [one.window.start for one in found if one.window != BEFORE_ALL]
+            begins = begins or [BEFORE_ALL.start]
             table.add_row(
                 selection.kind,
                 Text(printable(graph)),
                 Text(printable(model)),
-                f"{found[0].window.start:%Y-%m-%d %H:%M}",
-                f"{found[-1].window.start:%Y-%m-%d %H:%M}",
+                *(f"{one:%Y-%m-%d %H:%M}" for one in (begins[0], begins[-1])),
                 f"{len(newest(found)):,}",
                 f"{len(found):,}",
                 f"{sum(noted.rows for noted in found):,}",

@@ -70,7 +70,7 @@ Smooth = Annotated[
     typer.Option(
         "--smooth",
         help="Use the windows after each one, too: better communities of the past. Needs memory, "
-        "and all windows of a graph in RAM.",
+        "and all windows of a graph in RAM. Excludes --engine ray, --speed and --rate.",
     ),
 ]
 Compare = Annotated[

@@ -36,7 +36,7 @@ from stream_icd.printable import printable
 from stream_icd.programs.producer import INTERRUPTED, progress_bar
 from stream_icd.programs.signals import stop_on_signals
 from stream_icd.registry.shipped import VersionedModel, open_model
-from stream_icd.replay.archived_memory import ArchivedMemory, what_precedes
+from stream_icd.replay.archived_memory import archived_memory
 from stream_icd.replay.compare import compare
 from stream_icd.replay.pacing import Tempo
 from stream_icd.replay.redetect import ArchivedJob, Job, Outcome, Redetection, record_job
@@ -97,8 +97,8 @@ def past_of_archive(store: Store, selection: Selection) -> Past:
     def past(redetection: Redetection) -> tuple[Jobs, First]:
         if not has_memory(redetection.model, redetection.settings):
             return archived_jobs(store, selection), nothing_before
-        memory = ArchivedMemory(store, what_precedes(store, selection, redetection.version))
-        return archived_jobs(store, selection, memory.windows), memory
+        memory = archived_memory(store, selection, redetection.version)
+        return archived_jobs(store, selection, memory.windows, memory.era), memory
 
     return past
 
@@ -143,15 +143,23 @@ def archived_jobs(
     store: Store,
     selection: Selection,
     earlier: Callable[[], Iterable[ArchivedWindow]] = tuple,
+    era: Callable[[ArchivedWindow], int] = lambda _: 0,
 ) -> Jobs:
-    """The snapshots of an archive, after the earlier ones that are detected for their memory."""
+    """The snapshots of an archive, after the earlier ones that are detected for their memory.
+
+    Args:
+        era: returns how often the graph of a snapshot had started anew before it.
+    """
 
     @contextmanager
     def jobs(_: Stop | None) -> Iterator[Iterable[Job]]:
         limits = Limits()
         yield chain(
-            (ArchivedJob(store.uri, one, limits, for_memory=True) for one in earlier()),
-            (ArchivedJob(store.uri, noted, limits) for noted in windows(store, selection)),
+            (ArchivedJob(store.uri, one, limits, True, era(one)) for one in earlier()),
+            (
+                ArchivedJob(store.uri, one, limits, False, era(one))
+                for one in windows(store, selection)
+            ),
         )
 
     return jobs
