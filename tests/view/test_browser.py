@@ -1,7 +1,7 @@
 """The page in a real browser: it shows what the topic holds, grows, links, and runs no name.
 
-Needs the Python package playwright and a Chromium: that of `STREAM_ICD_TEST_CHROMIUM`, or one on
-the PATH. Without them, these tests are skipped.
+Needs a Chromium: that of `STREAM_ICD_TEST_CHROMIUM`, or one on the PATH. Without one, these tests
+are skipped. `.ci/run` installs one.
 """
 
 from __future__ import annotations
@@ -24,11 +24,13 @@ from testbed.windows import window
 from tests.view.windows import ORIGIN, drifting, name, page_of, queries, renamed, seen
 
 HOW = (
-    "a browser is needed: pip install playwright, and set STREAM_ICD_TEST_CHROMIUM to a Chromium, "
-    "or install one: apt install chromium"
+    "a browser is needed: install one (apt install chromium), or set STREAM_ICD_TEST_CHROMIUM to a "
+    "Chromium; and pip install playwright"
 )
 sync_api = pytest.importorskip("playwright.sync_api", reason=HOW)
-CHROMIUM = os.environ.get("STREAM_ICD_TEST_CHROMIUM") or shutil.which("chromium")
+CHROMIUM = os.environ.get("STREAM_ICD_TEST_CHROMIUM") or next(
+    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
+)
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason=HOW)
 
 HOSTILE = "</script><img src=x onerror='window.pwned=1'>{a|b}\x1b"
