@@ -65,6 +65,13 @@ def main(
         ),
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Random seed of the sample.")] = 0,
+    coordinates: Annotated[
+        bool,
+        typer.Option(
+            "--coordinates/--no-coordinates",
+            help="Put the position of each taxi into the snapshot, for the map of stream-icd view.",
+        ),
+    ] = True,
     lateness: Lateness = "0s",
     late: Late = None,
     t_drive: Annotated[
@@ -134,6 +141,7 @@ def main(
         seed=seed,
         lateness=parse_duration(lateness),
         graph=graph,
+        coordinates=coordinates,
     )
 
     def open_source(run: ProducerRun) -> Source:

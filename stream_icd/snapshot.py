@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
+from stream_icd.coordinates import Coordinates, coordinates_of_rows
 from stream_icd.errors import BadSnapshot
 from stream_icd.snapshot_content import content_hash
 
@@ -70,8 +71,9 @@ class Snapshot:
         n_communities: K, if the source knows it.
         source: source of the snapshot, a URI reference (`ce_source`).
         n_self_loops: number of self loops that were dropped.
-        content: hash of everything except the names (graph, id, source): a different hash under
-            the same id is a correction (`content_hash`).
+        coordinates: where the nodes are, if the source knows it.
+        content: hash of everything except the names (graph, id, source) and the coordinates: a
+            different hash under the same id is a correction (`content_hash`).
     """
 
     graph: str
@@ -83,6 +85,7 @@ class Snapshot:
     n_communities: int | None = None
     source: str = "stream_icd"
     n_self_loops: int = 0
+    coordinates: Coordinates | None = None
     content: str = field(init=False)
 
     def __post_init__(self) -> None:
@@ -135,6 +138,7 @@ class Snapshot:
             and np.array_equal(self.edges, other.edges)
             and (self.weights is None) == (other.weights is None)
             and (self.weights is None or np.array_equal(self.weights, other.weights))  # type: ignore[arg-type]
+            and self.coordinates == other.coordinates
         )
 
     def __hash__(self) -> int:
@@ -154,6 +158,9 @@ def snapshot_from_pairs(
     weights: ArrayLike | pa.Array | None = None,
     n_communities: int | None = None,
     source: str = "stream_icd",
+    x: ArrayLike | pa.Array | None = None,
+    y: ArrayLike | pa.Array | None = None,
+    crs: str = "",
 ) -> Snapshot:
     """Bring a list of pairs into the canonical form of a `Snapshot`.
 
@@ -163,11 +170,13 @@ def snapshot_from_pairs(
     Args:
         src, dst: ids of the two ends, `(n_pairs,)` each, of one integer or string type.
         weights: `(n_pairs,)`, positive and finite; ignored where `dst` is null.
+        x, y, crs: the place of `src`, `(n_pairs,)`, null or NaN where a row names none; and the
+            coordinate reference system (`Coordinates`).
 
     Raises:
         BadSnapshot: there is no edge, ids have the wrong type, a `src` is null, a weight is bad,
             or weights add up to more than `MOST_WEIGHT`, or on one edge to less than
-            `LEAST_WEIGHT`.
+            `LEAST_WEIGHT`; or a place is wrong (`coordinates_of_rows`).
 
     >>> day = Window(datetime(1999, 4, 2, tzinfo=UTC), datetime(1999, 4, 3, tzinfo=UTC))
     >>> snapshot = snapshot_from_pairs(
@@ -179,6 +188,12 @@ def snapshot_from_pairs(
     src_ids, dst_ids = _ids("src", src), _ids("dst", dst)
     _check_ends(src_ids, dst_ids)
     nodes, row, column = _positions(src_ids, dst_ids)
+    coordinates = None
+    if x is not None or y is not None:
+        if x is None or y is None:
+            raise BadSnapshot("a place has two coordinates: give both x and y, or none")
+        coordinates = coordinates_of_rows(row, len(nodes), x, y, crs)
+    row = row[_paired(dst_ids)]
     kept = None if weights is None else _weights(weights, len(src_ids))[_paired(dst_ids)]
     loops = row == column
     n_self_loops = int(loops.sum())
@@ -200,6 +215,7 @@ def snapshot_from_pairs(
         n_communities=n_communities,
         source=source,
         n_self_loops=n_self_loops,
+        coordinates=coordinates,
     )
 
 
@@ -250,12 +266,12 @@ def _paired(dst: pa.Array) -> NDArray[np.bool_] | slice:
 def _positions(
     src: pa.Array, dst: pa.Array
 ) -> tuple[pa.Array, NDArray[np.integer], NDArray[np.integer]]:
-    """Return ascending node ids, and both positions of each pair (rows with a non-null dst)."""
+    """Return ascending node ids, the position of each src, and that of each non-null dst."""
     whole = dst if dst.type == src.type else dst.cast(src.type)
     ends = src, whole.drop_null() if whole.null_count else whole
     span = _span(ends)
     nodes, (row, column) = _ranked(ends) if span is None else _ranked_in(span, ends)
-    return nodes, row[_paired(dst)], column
+    return nodes, row, column
 
 
 def _span(ends: tuple[pa.Array, pa.Array]) -> range | None:

@@ -27,13 +27,13 @@ NAMES = (
     "icd_window_end", "icd_k", "icd_snapshot_id", "icd_model", "icd_revision", "icd_late",
     "icd_snapshot_place", "icd_next_community", "icd_modularity", "icd_claim_uri",
     "icd_claim_bytes", "icd_claim_sha256", "icd_dlq_topic", "icd_dlq_message", "icd_dlq_attempt",
-    "icd_dlq_retried", "x", "",
+    "icd_dlq_retried", "icd_crs", "x", "",
 )  # fmt: skip
 KEYS = (None, b"", b"g", b"\xff", b"\x1b[2J", b"k" * 2000, "é".encode() * 500)
 TIMES = (0, -1, -(2**63), 2**63 - 1, 10**15, 1_700_000_000_000)
 COLUMNS = (
-    "src", "dst", "weight", "node", "community", "event", "label", "size", "size_before",
-    "overlap", "parents", "children", "away", "members", "x",
+    "src", "dst", "weight", "x", "y", "node", "community", "event", "label", "size", "size_before",
+    "overlap", "parents", "children", "away", "members", "colour",
 )  # fmt: skip
 INTEGERS = [pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint32(), pa.uint64()]
 TYPES = [

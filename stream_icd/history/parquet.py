@@ -15,6 +15,7 @@ from datetime import datetime
 from itertools import chain
 from typing import Any, cast
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -41,6 +42,8 @@ OF_A_MODEL: tuple[Kind, ...] = ("communities", "memory")
 ZONED = pa.timestamp("us", tz="UTC")
 MILLISECONDS = pa.timestamp("ms", tz="UTC")
 REVISION_DIGITS = 12
+NUMBERS = "weight", "x", "y"
+"""The optional columns of snapshots."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,8 +118,8 @@ def _revision(kind: Kind, fields: EventHeaders, message: Message) -> str:
 def rows_of(noted: ArchivedWindow, table: pa.Table) -> pa.Table:
     """Return the table to archive: snapshot, revision, window, model, then the message's columns.
 
-    Snapshots always have a `weight` column, null for unweighted graphs, so that all files of a
-    graph have the same schema.
+    Snapshots always have the columns `weight`, `x` and `y`, null where a graph has none, so that
+    all files have the same schema.
     """
     kind, n = noted.partition.kind, table.num_rows
     columns = {
@@ -133,8 +136,9 @@ def rows_of(noted: ArchivedWindow, table: pa.Table) -> pa.Table:
     columns |= {name: table[name] for name in table.column_names}
     if kind == "communities":
         columns["community_id"] = _community_ids(noted, table)
-    if kind == "snapshots" and "weight" not in columns:
-        columns["weight"] = pa.nulls(n, pa.float64())
+    if kind == "snapshots":
+        for name in NUMBERS:
+            columns[name] = columns.pop(name, pa.nulls(n, pa.float64()))
     return pa.table(columns)
 
 
@@ -158,6 +162,10 @@ def _community_ids(noted: ArchivedWindow, table: pa.Table) -> pa.Array:
 
 def _with_later_columns(noted: ArchivedWindow, rows: pa.Table) -> pa.Table:
     """Add the columns that files of earlier versions lack."""
+    if noted.partition.kind == "snapshots":
+        for name in NUMBERS:
+            if name not in rows.column_names:
+                rows = rows.append_column(name, pa.nulls(rows.num_rows, pa.float64()))
     if noted.partition.kind != "communities":
         return rows
     if "evidence" not in rows.column_names:
@@ -226,13 +234,21 @@ def read_rows(store: Store, noted: ArchivedWindow) -> pa.Table:
 
 def message_of(noted: ArchivedWindow, rows: pa.Table) -> Message:
     """Return the archived message; its value is encoded as by `encode_snapshot` and others."""
+    table = rows.select(list(noted.columns))
+    for name in {"x", "y"} & set(noted.columns):
+        at = table.column_names.index(name)
+        table = table.set_column(at, name, _zeros_under_nulls(table[name]))
     return Message(
         key=noted.partition.graph.encode(),
-        value=write_table(
-            rows.select(list(noted.columns)).replace_schema_metadata(dict(noted.metadata) or None)
-        ),
+        value=write_table(table.replace_schema_metadata(dict(noted.metadata) or None)),
         headers=noted.headers,
     )
+
+
+def _zeros_under_nulls(column: pa.ChunkedArray) -> pa.Array:
+    """Return the same column of floats; Parquet leaves any bytes under its nulls."""
+    absent = column.is_null().to_numpy()
+    return pa.array(np.where(absent, 0.0, column.to_numpy()), mask=absent)
 
 
 def _to_json(noted: ArchivedWindow) -> dict[str, Any]:

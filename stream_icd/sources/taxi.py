@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from stream_icd.coordinates import DEGREES
 from stream_icd.errors import BadSettings, BadSnapshot
 from stream_icd.snapshot import Snapshot, Window, snapshot_from_pairs
 from stream_icd.sources.durations import snapshot_id
@@ -39,6 +40,7 @@ class TaxiSettings:
         seed: random seed of the sample.
         lateness: how far behind the newest fix another may arrive.
         graph: name of the graph.
+        coordinates: put the position of each taxi into the snapshot.
 
     Raises:
         BadSettings: a value is negative, nothing joins taxis, or `stale` is below `tick`.
@@ -52,6 +54,7 @@ class TaxiSettings:
     seed: int = 0
     lateness: timedelta = timedelta(0)
     graph: str = "taxi"
+    coordinates: bool = True
 
     def __post_init__(self) -> None:
         if self.nearest < 0 or self.radius_m < 0 or not (self.nearest or self.radius_m):
@@ -157,15 +160,15 @@ def taxi_snapshot(window: Window, fixes: pa.Table, settings: TaxiSettings) -> Sn
     if settings.sample is not None and settings.sample < len(taxis):
         chosen = _sample(taxis, settings.sample, settings.seed)
         taxis, last = taxis.take(pa.array(chosen)), last[chosen]
-    points = on_unit_sphere(
-        *(fixes[name].to_numpy()[last].astype(np.float64) for name in ("lat", "lon"))
-    )
+    lat, lon = (fixes[name].to_numpy()[last].astype(np.float64) for name in ("lat", "lon"))
+    points = on_unit_sphere(lat, lon)
     pairs = np.empty((2, 0), np.int64)
     if settings.nearest:
         pairs = nearest_pairs(points, settings.nearest)
     if settings.radius_m:
         pairs = np.concatenate([pairs, pairs_within(points, settings.radius_m)], axis=1)
     low, high = (taxis.take(pa.array(ends)) for ends in pairs)
+    nowhere = np.full(len(low), np.nan)
     return snapshot_from_pairs(
         pa.concat_arrays([low, taxis]),
         pa.concat_arrays([high, pa.nulls(len(taxis), taxis.type)]),
@@ -173,6 +176,9 @@ def taxi_snapshot(window: Window, fixes: pa.Table, settings: TaxiSettings) -> Sn
         id=snapshot_id(settings.graph, window),
         window=window,
         source=settings.source,
+        x=np.concatenate([nowhere, lon]) if settings.coordinates else None,
+        y=np.concatenate([nowhere, lat]) if settings.coordinates else None,
+        crs=DEGREES if settings.coordinates else "",
     )
 
 

@@ -14,8 +14,9 @@ from stream_icd.wire.limits import DEFAULT_LIMITS, Limits
 from stream_icd.wire.message import Headers, Message
 
 SNAPSHOT_TYPE = "stream_icd.snapshot.v1"
-COLUMNS = {"src": True, "dst": True, "weight": False}
+COLUMNS = {"src": True, "dst": True, "weight": False, "x": False, "y": False}
 UNORDERED = "icd_unordered"
+CRS = "icd_crs"
 
 
 def encode_snapshot(snapshot: Snapshot, *, unordered: bool = False) -> Message:
@@ -27,6 +28,8 @@ def encode_snapshot(snapshot: Snapshot, *, unordered: bool = False) -> Message:
     extra = {**window_headers(snapshot.window), "icd_content": snapshot.content}
     if snapshot.n_communities is not None:
         extra["icd_k"] = str(snapshot.n_communities)
+    if snapshot.coordinates is not None and snapshot.coordinates.crs:
+        extra[CRS] = snapshot.coordinates.crs
     if unordered:
         extra[UNORDERED] = "true"
     return Message(
@@ -65,9 +68,10 @@ def decode_snapshot(
         if not value:
             raise BadSnapshot("the message has no value; an Arrow edge table was expected")
         table = read_table(value, COLUMNS, limits, BadSnapshot)
-        weighted = "weight" in table.column_names
-        if weighted and not pa.types.is_floating(table.schema.field("weight").type):
-            raise BadSnapshot(f"weight has type {table.schema.field('weight').type}; send a float")
+        numbers = [name for name in ("weight", "x", "y") if name in table.column_names]
+        for name in numbers:
+            if not pa.types.is_floating(kind := table.schema.field(name).type):
+                raise BadSnapshot(f"{name} has type {kind}; send a float")
         # Before a column is taken out: pyarrow holds types in a schema that it has no columns of.
         check_id_types(table.schema.field("src").type, table.schema.field("dst").type)
         return snapshot_from_pairs(
@@ -76,22 +80,35 @@ def decode_snapshot(
             graph=graph,
             id=fields.text("ce_id"),
             window=fields.window(),
-            weights=table["weight"] if weighted else None,
+            weights=table["weight"] if "weight" in numbers else None,
             n_communities=fields.count("icd_k"),
             source=fields.text("ce_source"),
+            x=table["x"] if "x" in numbers else None,
+            y=table["y"] if "y" in numbers else None,
+            crs=fields.optional(CRS) or "",
         )
 
 
 def _edge_table(snapshot: Snapshot) -> pa.Table:
+    """Return a row for each edge, then one for each node without an edge or with a known place."""
     low, high = snapshot.edges
-    isolated = np.flatnonzero(np.bincount(snapshot.edges.ravel(), minlength=snapshot.n_nodes) == 0)
-    only_declares = np.zeros(len(low) + len(isolated), np.bool_)
+    declared = np.bincount(snapshot.edges.ravel(), minlength=snapshot.n_nodes) == 0
+    if snapshot.coordinates is not None:
+        declared |= snapshot.coordinates.known
+    alone = np.flatnonzero(declared)
+    only_declares = np.zeros(len(low) + len(alone), np.bool_)
     only_declares[len(low) :] = True
-    src = pa.array(np.concatenate([low, isolated]))
+    src = pa.array(np.concatenate([low, alone]))
     columns = {"src": snapshot.nodes.take(src)}
     del src  # frees memory for the next column, for large graphs
-    dst = pa.array(np.concatenate([high, isolated]), mask=only_declares)
+    dst = pa.array(np.concatenate([high, alone]), mask=only_declares)
     columns["dst"] = snapshot.nodes.take(dst)
     if snapshot.weights is not None:
-        columns["weight"] = pa.array(np.concatenate([snapshot.weights, np.zeros(len(isolated))]))
+        columns["weight"] = pa.array(np.concatenate([snapshot.weights, np.zeros(len(alone))]))
+    if snapshot.coordinates is not None:
+        unplaced = ~only_declares
+        unplaced[len(low) :] = ~snapshot.coordinates.known[alone]
+        for name, one in (("x", snapshot.coordinates.x), ("y", snapshot.coordinates.y)):
+            places = np.concatenate([np.zeros(len(low)), np.nan_to_num(one[alone])])
+            columns[name] = pa.array(places, mask=unplaced)
     return pa.table(columns)

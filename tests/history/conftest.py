@@ -18,7 +18,13 @@ START = datetime(2026, 1, 1, tzinfo=UTC)
 def snapshot() -> Callable[..., Snapshot]:
     """`snapshot(i)`: the i-th of an hourly stream, with an isolated node and another's K."""
 
-    def make(i: int, graph: str = "test", weighted: bool = False, kind: type = int) -> Snapshot:
+    def make(
+        i: int,
+        graph: str = "test",
+        weighted: bool = False,
+        kind: type = int,
+        placed: bool = False,
+    ) -> Snapshot:
         rng = np.random.default_rng(i)
         src, dst = rng.integers(0, 30, (2, 80)).astype(kind)
         begin = START + timedelta(hours=i)
@@ -31,6 +37,8 @@ def snapshot() -> Callable[..., Snapshot]:
             weights=rng.random(81) + 0.1 if weighted else None,
             n_communities=3,
             source="https://example.org/é",
+            x=[*[np.nan] * 80, 1.5] if placed else None,
+            y=[*[np.nan] * 80, -2.5] if placed else None,
         )
 
     return make

@@ -25,6 +25,7 @@ from stream_icd.errors import (
     StoreUnreachable,
     StoreUnwritable,
 )
+from stream_icd.history import parquet
 from stream_icd.history.archive import (
     Archive,
     Selection,
@@ -34,6 +35,7 @@ from stream_icd.history.archive import (
     windows,
 )
 from stream_icd.history.compact import compact
+from stream_icd.history.export import export
 from stream_icd.memory.encoding import encode_memory
 from stream_icd.memory.forget import forgotten
 from stream_icd.memory.memory import N_BELIEFS, Memory
@@ -186,6 +188,31 @@ def test_windows_are_selected_by_time_and_graph_and_come_in_order(
     chosen = Selection(graph="test", start=start, end=start + timedelta(hours=14))
     assert ids(store, chosen) == ["test/11"]
     assert ids(store, Selection(graph="another")) == []
+
+
+def test_places_are_kept_and_one_export_holds_graphs_with_and_without(
+    store: Store, snapshot: MakeSnapshot, tmp_path: Path
+) -> None:
+    sent = [snapshot(1, graph="taxi", placed=True), snapshot(2)]
+    for one in sent:
+        Archive(store).add("snapshots", encode_snapshot(one))
+    found = list(windows(store, Selection()))
+    assert [read_snapshot(store, one) for one in found] == sent
+    assert [read_message(store, one) for one in found] == [encode_snapshot(one) for one in sent]
+    n_rows = sum(one.n_edges + 1 for one in sent)
+    assert export(store, Selection(), tmp_path / "rows.parquet") == n_rows
+
+
+def test_files_without_columns_for_places_are_read(
+    store: Store, snapshot: MakeSnapshot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parquet, "NUMBERS", ("weight",))
+    Archive(store).add("snapshots", encode_snapshot(snapshot(1)))
+    monkeypatch.undo()
+    (noted,) = windows(store, Selection())
+    assert "x" not in noted.schema
+    assert read_window(store, noted)["x"].null_count == noted.rows
+    assert read_snapshot(store, noted) == snapshot(1)
 
 
 def test_pyarrow_reads_it_as_it_is(store: Store, snapshot: MakeSnapshot) -> None:

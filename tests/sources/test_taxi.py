@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 from numpy.typing import NDArray
 
+from stream_icd.coordinates import DEGREES
 from stream_icd.errors import BadSettings, LimitExceeded
 from stream_icd.snapshot import Snapshot, Window
 from stream_icd.sources import proximity
@@ -127,6 +128,17 @@ def test_each_taxi_is_where_it_was_last_seen_and_stale_ones_are_gone() -> None:
     # At 3 a and c were last seen 2.9 and 2.7 minutes ago.
     assert edges == [(1, [["a"], ["b"]]), (2, [["b"], ["c"]])]
     assert [s.nodes.to_pylist() for s in found] == [["a", "b", "c"]] * 2
+    places = [s.coordinates for s in found]
+    assert [one.y.tolist() for one in places if one] == [[39.9, 39.9, 39.99], [39.9, 39.99, 39.99]]
+    assert [(one.x.tolist(), one.crs) for one in places if one] == [([116.4] * 3, DEGREES)] * 2
+
+
+def test_positions_can_be_left_out() -> None:
+    moving = fixes((0.1, "a", 39.9, 116.4), (0.2, "b", 39.9, 116.4), (1.1, "b", 39.9, 116.4))
+    ((told, *_), (hidden, *_)) = (at_ticks(moving, coordinates=given) for given in (True, False))
+    assert told.coordinates is not None
+    assert hidden.coordinates is None
+    assert told.content == hidden.content
 
 
 def test_ticks_are_multiples_since_1970_and_name_their_window() -> None:

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stream_icd.coordinates import DEGREES
 from stream_icd.errors import Action, BadInput, BadSnapshot, LimitExceeded
 from stream_icd.snapshot import Snapshot, Window, snapshot_from_pairs
 from stream_icd.wire.arrow_stream import write_table
@@ -22,6 +23,7 @@ INTEGER_TYPES = [
     pa.int8(), pa.int16(), pa.int32(), pa.int64(),
     pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64(),
 ]  # fmt: skip
+LONGITUDE_LATITUDE = st.tuples(st.floats(-180, 180), st.floats(-90, 90))
 STRING_TYPES = [pa.string(), pa.large_string()]
 
 
@@ -56,6 +58,11 @@ def snapshots(draw: st.DrawFn) -> Snapshot:
     dst = pa.array([b for _, b in pairs] + [None] * len(lonely), kind)
     weight = st.floats(1e-6, 1e6)
     weights = draw(st.none() | st.lists(weight, min_size=len(src), max_size=len(src)))
+    places = draw(
+        st.lists(st.none() | LONGITUDE_LATITUDE, min_size=len(nodes), max_size=len(nodes))
+    )
+    place_of = dict(zip(nodes, places, strict=True))
+    named = [place_of[one] or (None, None) for one in src.to_pylist()]
     minutes = draw(st.integers(0, 10**7))
     start = datetime(1990, 1, 1, tzinfo=UTC) + timedelta(minutes=minutes)
     return snapshot_from_pairs(
@@ -66,6 +73,9 @@ def snapshots(draw: st.DrawFn) -> Snapshot:
         window=Window(start, start + timedelta(microseconds=draw(st.integers(0, 10**12)))),
         weights=weights,
         n_communities=draw(st.none() | st.just(1)),
+        x=pa.array([x for x, _ in named], pa.float64()),
+        y=pa.array([y for _, y in named], pa.float64()),
+        crs=draw(st.sampled_from(["", DEGREES, "EPSG:2154"])),
     )
 
 
@@ -100,6 +110,44 @@ def test_a_null_dst_declares_a_node_without_an_edge() -> None:
     assert snapshot.nodes.to_pylist() == ["a", "b", "z"]
     assert (snapshot.n_nodes, snapshot.n_edges) == (3, 1)
     assert snapshot.adjacency().toarray().tolist() == [[0, 1, 0], [1, 0, 0], [0, 0, 0]]
+
+
+def test_a_node_has_its_place_whichever_row_names_it() -> None:
+    def placed(src: list[str], dst: list[str | None], x: list[float | None]) -> Snapshot:
+        ends = pa.array(src, pa.string()), pa.array(dst, pa.string())
+        return made(*ends, x=pa.array(x, pa.float64()), y=pa.array(x, pa.float64()), crs=DEGREES)
+
+    in_edges = placed(["c", "a", "a"], ["b", "b", "c"], [-0.0, 7.5, 7.5])
+    declared = placed(["a", "b", "a", "c"], ["c", "c", "b", None], [7.5, None, None, 0.0])
+    assert in_edges == declared
+    assert encode_snapshot(in_edges) == encode_snapshot(declared)
+    found = decode(encode_snapshot(declared)).coordinates
+    assert found is not None
+    assert found.crs == DEGREES
+    np.testing.assert_array_equal(found.x, [7.5, np.nan, 0.0])
+    np.testing.assert_array_equal(found.known, [True, False, True])
+
+
+def test_places_do_not_make_a_correction() -> None:
+    there, nowhere = made([1, 2], [2, 3], x=[0.0, 1.0], y=[0.0, 1.0]), made([1, 2], [2, 3])
+    assert there != nowhere
+    assert there.content == nowhere.content
+    assert nowhere.coordinates is None
+    assert made([1, 2], [2, 3], x=[np.nan] * 2, y=[np.nan] * 2).coordinates is None
+
+
+def test_longitude_and_latitude_have_bounds_and_a_plane_has_wide_ones() -> None:
+    far = {"x": [181.0, 7.0], "y": [7.0, -1e15]}
+    assert decode(encode_snapshot(made([1, 2], [2, 3], **far))).coordinates is not None
+    message = encode_snapshot(made([1, 2], [2, 3], x=[180.0, -180.0], y=[90.0, -90.0], crs=DEGREES))
+    assert decode(message).coordinates is not None
+    with pytest.raises(BadSnapshot, match="x is 181; it must be -180 to 180"):
+        made([1, 2], [2, 3], **far, crs=DEGREES)
+    assert dict(message.headers)["icd_crs"] == b"OGC:CRS84"
+    plane = with_header(message.headers, "icd_crs", None)
+    found = decode(message, headers=plane).coordinates
+    assert found is not None
+    assert found.crs == ""
 
 
 def test_times_of_any_zone_arrive_in_utc() -> None:
@@ -161,6 +209,18 @@ BAD_VALUES = {
     "negative weight": (columns(src=[1], dst=[2], weight=[-1.0]), "weight -1.0 is not positive"),
     "infinite weight": (columns(src=[1], dst=[2], weight=[np.inf]), "weight inf is not positive"),
     "no weight": (columns(src=[1], dst=[2], weight=pa.array([None], pa.float64())), "weight nan"),
+    "integer x": (columns(src=[1], dst=[2], x=[1], y=[1.0]), "x has type int64"),
+    "x without y": (columns(src=[1], dst=[2], x=[1.0]), "give both x and y"),
+    "one coordinate": (
+        columns(src=[1, 2], dst=[2, 3], x=[1.0, None], y=[None, 1.0]),
+        "give both in a row, or none",
+    ),
+    "infinite x": (columns(src=[1], dst=[2], x=[np.inf], y=[0.0]), "x is inf; it must be"),
+    "far y": (columns(src=[1], dst=[2], x=[0.0], y=[-2e15]), "y is -2e\\+15; it must be"),
+    "two places": (
+        columns(src=[1, 1], dst=[2, 3], x=[0.0, 0.0], y=[0.0, 1.0]),
+        "two different places",
+    ),
     "dictionary ids": (
         columns(src=pa.array(["a"]).dictionary_encode(), dst=pa.array(["b"]).dictionary_encode()),
         "send plain, not dictionary, columns",

@@ -21,6 +21,7 @@ import yaml
 
 from stream_icd.announcement import Announcement, Kind
 from stream_icd.communities import STAGES, Communities, Labels
+from stream_icd.coordinates import DEGREES
 from stream_icd.dead_letters.box import dead_letter_of, retried_marker
 from stream_icd.dead_letters.letters import dead_letter
 from stream_icd.errors import BadInput, BadSnapshot
@@ -53,7 +54,16 @@ LABELS = np.array([0, 0, 1], np.int32)
 
 SNAPSHOT = encode_snapshot(
     snapshot_from_pairs(
-        [701, 701], [1239, 7018], graph="g", id="g/1", window=DAY, n_communities=2, source="s"
+        [701, 701],
+        [1239, 7018],
+        graph="g",
+        id="g/1",
+        window=DAY,
+        n_communities=2,
+        source="s",
+        x=[116.4, 116.4],
+        y=[39.9, 39.9],
+        crs=DEGREES,
     ),
     unordered=True,
 )
