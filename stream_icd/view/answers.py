@@ -36,6 +36,7 @@ class Answers:
             "events": queries.events,
             "map": queries.map,
             "members": queries.members,
+            "places": queries.places,
             "nodes": queries.nodes,
             "node": queries.node,
             "compare": queries.compare,

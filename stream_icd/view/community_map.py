@@ -104,6 +104,11 @@ def opened(
     }
 
 
+def community_of_nodes(one: SeenWindow, snapshot: Snapshot) -> NDArray[np.int64]:
+    """Return the stable id of each node of the window's graph; -1 for nodes without a community."""
+    return _of_snapshot(partition(one.members), snapshot)
+
+
 def _of_snapshot(found: Partition, snapshot: Snapshot) -> NDArray[np.int64]:
     """Return the stable id of each node of the snapshot; -1 for nodes without a community."""
     none = np.zeros(0, np.int64)

@@ -41,12 +41,14 @@ def kept_answers(queries: Queries, name: SeriesName) -> Answers:
     asked = name._asdict()
     overview = queries.overview(asked)
     mine = [one for one in overview["series"] if asked.items() <= one.items()]
+    drawn = queries.map(asked)
     return {
         "overview": {**overview, "series": mine},
         "flow": flow(spread(windows, MOST_COLUMNS), BANDS),
         "life": life(windows),
         "events": event_list(windows, frozenset(KINDS) - {"continued"}, None, MOST_EVENTS),
-        "map": queries.map(asked),
+        "map": drawn,
+        "places": queries.places(asked) if drawn["placed"] else None,
         "members": _members(queries, name, windows[-1]),
         "nodes": node_spans(windows),
         "compare": None,

@@ -87,6 +87,29 @@ def map_picture(drawn: dict[str, Any], inside: dict[str, Any] | None) -> Figure:
     return figure
 
 
+def places_picture(placed: dict[str, Any]) -> Figure:
+    """Draw nodes where they are, in the colours of their communities (`places.places`)."""
+    figure, (axes,) = _figure(9, 9, 1)
+    paint = [colour(one) if one >= 0 else GREY for one in placed["ids"]]
+    axes.scatter(placed["x"], placed["y"], s=6, c=paint, linewidths=0)
+    left, right, bottom, top = placed["frame"]
+    axes.set_xlim(left, right)
+    axes.set_ylim(bottom, top)
+    axes.set_aspect(1 / placed["aspect"])
+    if placed["degrees"]:
+        axes.set_xlabel("longitude, degrees", color=QUIET)
+        axes.set_ylabel("latitude, degrees", color=QUIET)
+    axes.set_title(
+        f"{placed['snapshot']}: {len(paint):,} nodes, {len(set(placed['ids'])):,} communities",
+        loc="left",
+        color=INK,
+        fontsize=12,
+        parse_math=False,
+    )
+    axes.spines[["top", "right"]].set_visible(False)
+    return figure
+
+
 def life_picture(windows: Sequence[SeenWindow]) -> Figure:
     """Plot the number of communities, quality, and milliseconds by stage of each window."""
     figure, (count, quality, times) = _figure(12, 8, 3)

@@ -17,6 +17,7 @@ from stream_icd.view.event_list import event_list
 from stream_icd.view.flow import flow, spread
 from stream_icd.view.life import life
 from stream_icd.view.nodes import names_like, node_past
+from stream_icd.view.places import Frame, frame_of, n_placed, places
 from stream_icd.view.series import SeriesName
 from stream_icd.view.snapshots import KeptSnapshots
 from stream_icd.view.window import SeenWindow
@@ -61,6 +62,7 @@ class Queries:
     troubles: Callable[[], Mapping[str, str]] = dict
     lag: Callable[[], int | None] = lambda: None
     _centres: dict[SeriesName, dict[int, tuple[float, float]]] = field(default_factory=dict)
+    _frames: dict[SeriesName, Frame] = field(default_factory=dict)
 
     def overview(self, _: Parameters) -> Answer:
         """All series in short, dead letters, decisions about models, and what is wrong."""
@@ -134,6 +136,16 @@ class Queries:
             raise BadQuestion("community: give the ids of communities, or all")
         return opened_map(one, self.snapshots.read(name, one), chosen, self.centres(name))
 
+    def places(self, asked: Parameters) -> Answer:
+        """Nodes of a window where their source says they are."""
+        name = self.name(asked)
+        one = self._window(name, asked)
+        snapshot = self.snapshots.read(name, one)
+        if snapshot.coordinates is None:
+            raise NothingSeen("the snapshot does not say where its nodes are")
+        self._frames[name] = frame_of(snapshot.coordinates, self._frames.get(name))
+        return places(one, snapshot, self._frames[name])
+
     def nodes(self, asked: Parameters) -> Answer:
         """Nodes of a window whose names begin with some text."""
         one = self._window(self.name(asked), asked)
@@ -172,7 +184,7 @@ class Queries:
         if len(before) > KEPT_CENTRES:
             before.clear()
         before |= {disc["id"]: (disc["x"], disc["y"]) for disc in drawn["communities"]}
-        return {**drawn, "trouble": trouble}
+        return {**drawn, "placed": n_placed(snapshot), "trouble": trouble}
 
     def name(self, asked: Parameters) -> SeriesName:
         """Return the series that is asked for: the first one that fits what is given.

@@ -66,18 +66,24 @@ def write_pictures(
     queries: Queries, name: SeriesName, folder: Path, form: Literal["png", "svg"]
 ) -> list[Path]:
     """Write flow, map and life to a folder; return their paths."""
-    from stream_icd.view.pictures import flow_picture, life_picture, map_picture
+    from stream_icd.view.pictures import (
+        flow_picture,
+        life_picture,
+        map_picture,
+        places_picture,
+    )
 
     windows = queries.seen.windows(name, MOST_WINDOWS)
     asked = name._asdict()
     drawn = queries.map(asked)
+    placed = queries.places(asked) if drawn["placed"] else None
     try:
         inside = queries.members({**asked, "community": "all"}) if drawn["whole"] else None
     except StreamIcdError:  # the graph is gone: the discs are still there
         inside = None
     figures = {
         "flow": flow_picture(windows),
-        "map": map_picture(drawn, inside),
+        "map": places_picture(placed) if placed else map_picture(drawn, inside),
         "life": life_picture(windows),
     }
     folder.mkdir(parents=True, exist_ok=True)

@@ -17,6 +17,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from stream_icd.communities import Communities
+from stream_icd.coordinates import DEGREES, Coordinates
 from stream_icd.snapshot import Snapshot, snapshot_from_pairs
 from stream_icd.view.access import Access, access_for
 from stream_icd.view.all_series import AllSeries
@@ -77,6 +78,17 @@ class Cliques:
         )
 
 
+class Placed(Cliques):
+    """The same graphs; the nodes of each community lie on a street of Beijing, but for the last."""
+
+    def read(self, one: SeenWindow) -> Snapshot:
+        found = super().read(one)
+        ids = one.tracked().communities
+        x, y = 116.3 + 0.1 * ids, 39.9 + 0.001 * np.arange(len(ids))
+        x[-1] = y[-1] = np.nan
+        return replace(found, coordinates=Coordinates(x, y, DEGREES))
+
+
 class Nowhere:
     """No graph is available."""
 
@@ -94,9 +106,11 @@ def name(graph: str = "g", model: str = "m", origin: str = ORIGIN) -> SeriesName
 
 
 @contextmanager
-def page_of(everything: AllSeries, access: Access | None = None) -> Iterator[tuple[View, str]]:
+def page_of(
+    everything: AllSeries, access: Access | None = None, snapshots: Any = None
+) -> Iterator[tuple[View, str]]:
     """Serve a page; give it and its address."""
-    view = View(queries(everything), access or access_for("127.0.0.1", None))
+    view = View(queries(everything, snapshots), access or access_for("127.0.0.1", None))
     with serving(view) as address:
         yield view, address
 

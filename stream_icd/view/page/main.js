@@ -19,7 +19,7 @@ const SOON_MS = 120, OVERVIEW_MS = 4000, MAP_MS = 1500;
 
 const at = (id) => document.getElementById(id);
 const state = read();
-const known = { overview: null, flow: null, life: null, events: null, map: null, opened: null, past: null, compare: null };
+const known = { overview: null, flow: null, life: null, events: null, map: null, opened: null, places: null, past: null, compare: null };
 const open = new Set(); // communities that are open on the map
 let news = null;
 let asked = new AbortController();
@@ -40,7 +40,7 @@ async function start() {
   asked.abort();
   asked = new AbortController();
   open.clear();
-  Object.assign(known, { flow: null, life: null, events: null, map: null, opened: null, past: null, compare: null });
+  Object.assign(known, { flow: null, life: null, events: null, map: null, opened: null, places: null, past: null, compare: null });
   await overview();
   const one = current();
   if (one === null) {
@@ -56,6 +56,7 @@ async function start() {
 }
 
 const series = () => ({ graph: state.graph, model: state.model, origin: state.origin });
+const placed = () => Boolean(known.map?.placed) && state.discs === "";
 const chosenCommunity = () => (/^\d+$/.test(state.community) ? Number(state.community) : null);
 const here = () => (/^\d+$/.test(state.until) ? Number(state.until) : null);
 const columnsFor = () => Math.max(8, Math.min(120, Math.floor((at("flow").clientWidth || innerWidth) / 13)));
@@ -83,6 +84,7 @@ const other = () => ({ other_graph: state.other_graph, other_model: state.other_
 
 async function askMap() {
   await question("map", { ...series(), number: state.until }, "map");
+  if (placed()) { await question("places", { ...series(), number: state.until }, "places"); return; }
   const chosen = state.all ? "all" : [...open].join(",");
   if (chosen === "" || known.map === null) { known.opened = null; draw(); return; }
   await question("members", { ...series(), number: state.until, community: chosen }, "opened");
@@ -217,8 +219,11 @@ function draw() {
     drawFlow(at("flow"), known.flow, { chosen: community, path: known.past?.spans, here: here(), onCommunity: follow, onWindow: openWindow });
   }
   if (state.view === "life" && known.life) drawLife(at("life"), known.life, openWindow);
-  if (state.view === "map" && known.map) {
-    drawMap(at("map"), known.map, known.opened, { chosen: community, onCommunity: openCommunity, onAll: (all) => change({ all: all ? "1" : "" }), all: state.all !== "", node: state.node });
+  if (state.view === "map" && known.map && (known.places || !placed())) {
+    drawMap(at("map"), known.map, known.opened, placed() ? known.places : null, {
+      chosen: community, all: state.all !== "", node: state.node, onCommunity: placed() ? follow : openCommunity,
+      onAll: (all) => change({ all: all ? "1" : "" }), onPlaces: (shown) => change({ discs: shown ? "" : "1" }),
+    });
   }
   if (state.view === "events" && known.events) {
     drawEvents(at("events"), known.events, known.overview, { kinds: state.kinds, community, onKinds: (kinds) => change({ kinds }), onCommunity: follow, onWindow: openWindow });

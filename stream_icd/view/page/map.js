@@ -1,11 +1,13 @@
-// The map of a window: communities as discs that keep their places, and their members when opened.
+// The map of a window: communities as discs that keep their places, and their members when opened;
+// or its nodes where their source says they are.
 
 import { base, chart, plain } from "./charts.js";
 import { colour, css } from "./colours.js";
 import { el, fill, number, shown } from "./dom.js";
+import { drawPlaces, placesNote } from "./places.js";
 
-/** Draw the map into an element. `opened` are members of communities, or null. */
-export function drawMap(into, map, opened, { chosen, onCommunity, onAll, all, node }) {
+/** Draw the map into an element. `opened` are members of communities, or null; so are `places`. */
+export function drawMap(into, map, opened, places, { chosen, onCommunity, onAll, onPlaces, all, node }) {
   let plot = into.querySelector(".plot");
   if (plot === null) {
     plot = el("div", { class: "plot" });
@@ -15,13 +17,24 @@ export function drawMap(into, map, opened, { chosen, onCommunity, onAll, all, no
     made.getZr().on("dblclick", () => made.dispatchAction({ type: "dataZoom", batch: [0, 1].map((at) => ({ dataZoomIndex: at, start: 0, end: 100 })) }));
   }
   plot.onCommunity = onCommunity;
+  const kind = places === null ? "discs" : "places";
+  if (plot.dataset.kind !== kind) chart(plot).clear();
+  Object.assign(plot.dataset, { kind, discs: 0, nodes: 0, edges: 0, placed: 0, number: map.number });
+  const box = (name, checked, disabled, then) => el("label", {}, el("input", { type: "checkbox", checked, disabled, onchange: (event) => then(event.target.checked) }), ` ${name}`);
+  fill(into.querySelector(".bar"),
+    map.placed ? box("positions", places !== null, false, onPlaces) : null,
+    places === null ? box("all members", all, !map.whole, onAll) : null,
+    el("span", { class: "note" }, shown(map.snapshot)));
+  const note = into.querySelector(".note:last-child");
+  if (places !== null) {
+    note.textContent = `${counts(map)} ${placesNote(places)} Click a node to follow its community; scroll to zoom, drag to move, double-click to see all.`;
+    drawPlaces(plot, places, { chosen, node });
+    return;
+  }
+  note.textContent = notes(map, opened);
   plot.dataset.discs = map.communities.length;
   plot.dataset.nodes = opened?.nodes.length ?? 0;
   plot.dataset.edges = (opened?.edges.length ?? 0) / 2;
-  plot.dataset.number = map.number;
-  const whole = el("label", {}, el("input", { type: "checkbox", checked: all, disabled: !map.whole, onchange: (event) => onAll(event.target.checked) }), " all members");
-  fill(into.querySelector(".bar"), whole, el("span", { class: "note" }, shown(map.snapshot)));
-  into.querySelector(".note:last-child").textContent = notes(map, opened);
   const [x, y] = extent(map, plot);
   chart(plot).setOption({
     ...base(),
@@ -103,8 +116,10 @@ function inside(map, opened, chosen, node) {
   }];
 }
 
+const counts = (map) => `${number(map.nodes)} nodes, ${number(map.edges)} edges, ${number(map.communities.length)} communities.`;
+
 function notes(map, opened) {
-  const parts = [`${number(map.nodes)} nodes, ${number(map.edges)} edges, ${number(map.communities.length)} communities.`];
+  const parts = [counts(map)];
   if (map.trouble) parts.push(`Edges are not shown: ${shown(map.trouble, 200)}.`);
   if (map.links_left_out) parts.push(`The ${number(map.links_left_out)} weakest links are left out.`);
   if (opened?.nodes_left_out) parts.push(`${number(opened.nodes_left_out)} nodes with the fewest links are left out.`);
