@@ -13,7 +13,7 @@ from stream_icd.view.access import Access, access_for, is_loopback
 from stream_icd.view.all_series import AllSeries
 from stream_icd.view.page_files import page_files
 from testbed.windows import window
-from tests.view.windows import get, name, page_of, seen
+from tests.view.windows import Placed, get, name, page_of, seen
 
 pytest.importorskip("starlette", reason="pip install 'stream-icd[view]'")
 
@@ -23,7 +23,7 @@ HOSTILE = "</script><img src=x onerror=alert(1)>\x1b[31m\u202e{a|b}"
 @pytest.fixture(scope="module")
 def page() -> str:
     """The address of a page with one series."""
-    with page_of(seen(6)) as (_, address):
+    with page_of(seen(6), snapshots=Placed()) as (_, address):
         yield address
 
 
@@ -234,6 +234,7 @@ def test_all_questions_have_an_answer(page: str) -> None:
         "events": {},
         "map": {},
         "members": {"community": "0"},
+        "places": {},
         "nodes": {"beginning": "1"},
         "node": {"node": "1"},
         "compare": {"other_graph": "g"},
