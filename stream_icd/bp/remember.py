@@ -340,5 +340,5 @@ def _numbered(communities: NDArray[np.int32], remembered_ids: Ids, next_id: int)
     table = np.full(flat.shape, NO_ID, np.int64)
     old = (flat >= 0) & (flat < n_remembered)
     table[old] = remembered_ids[flat[old]]
-    table[flat >= n_remembered] = next_id + new
+    table[flat >= n_remembered] = next_id + new.astype(np.int64)
     return table.reshape(communities.T.shape).T.copy(), next_id + n_new

@@ -19,6 +19,10 @@ from stream_icd.wire.limits import DEFAULT_LIMITS, Limits
 
 FORMAT = 1
 METADATA = b"stream_icd.memory"
+MOST_READ_IDS = 2**53
+"""Maximum of `next_id` in bytes from outside; no stream reaches it. It is far below `MOST_IDS`, so
+that memory can continue from any bytes that are accepted."""
+
 COLUMNS = {
     "node": True,
     **{f"{name}_{rank}": True for name in ("community", "belief") for rank in range(N_BELIEFS)},
@@ -63,6 +67,8 @@ def decode_memory(value: bytes, limits: Limits = DEFAULT_LIMITS) -> Memory:
         nodes = table["node"].combine_chunks()
         if not is_id_type(nodes.type) or nodes.null_count:
             raise BadMemory(f"node has type {nodes.type}; ids are integers or strings, none null")
+        if int(rest["next_id"]) > MOST_READ_IDS:
+            raise BadMemory(f"next_id must be at most {MOST_READ_IDS}, not {rest['next_id']}")
         return Memory(
             window=Window(*(datetime.fromisoformat(rest[f"window_{e}"]) for e in ("start", "end"))),
             nodes=nodes,

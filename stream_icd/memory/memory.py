@@ -17,6 +17,9 @@ N_BELIEFS = 4
 NO_COMMUNITY = -1
 """Fills the place of a community id if a node has fewer than `N_BELIEFS`."""
 
+MOST_IDS = 2**62
+"""Maximum of `next_id`: the ids that one window adds always fit into 64 bits."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Memory:
@@ -32,7 +35,7 @@ class Memory:
         beliefs: their probabilities, `(n_nodes, N_BELIEFS)` float32; they add up to 1 at most.
         mixing: μ, share of the edge weight between communities in the last window.
         stay: η, share of the nodes that stayed in their community; 0 after the first window.
-        next_id: the first community id not yet used.
+        next_id: the first community id not yet used, at most `MOST_IDS`.
         believed: whether belief propagation, not modularity, decided the result of that window.
         pull: how strongly communities hold their members where modularity decides, in mean edge
             weights, at least 0; 0 if not estimated yet.
@@ -68,6 +71,8 @@ class Memory:
         for name, share in (("mixing", self.mixing), ("stay", self.stay)):
             if not 0 <= share <= 1:
                 raise BadMemory(f"{name} must be in 0..1, not {share}")
+        if not 0 <= self.next_id <= MOST_IDS:
+            raise BadMemory(f"next_id must be in 0..{MOST_IDS}, not {self.next_id}")
         lowest = self.communities.min(initial=NO_COMMUNITY)
         if lowest < NO_COMMUNITY or self.communities.max(initial=NO_COMMUNITY) >= self.next_id:
             raise BadMemory(

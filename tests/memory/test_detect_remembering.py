@@ -14,7 +14,7 @@ import pytest
 from stream_icd.bp.parameters import BpParameters
 from stream_icd.icd.presets import preset
 from stream_icd.memory.detect import Remembered, detect_remembering
-from stream_icd.memory.encoding import decode_memory, encode_memory
+from stream_icd.memory.encoding import MOST_READ_IDS, decode_memory, encode_memory
 from stream_icd.memory.recall import missed_windows
 from stream_icd.memory.remember import FORGOTTEN
 from stream_icd.registry.model import Model
@@ -172,3 +172,12 @@ def test_memory_off_gives_the_answer_of_a_single_window() -> None:
     first, second = seen(off, snapshot(0, *groups), snapshot(1, *groups))
     assert second.n_continued == 0
     assert np.array_equal(first.communities, second.communities)
+
+
+def test_new_communities_get_ids_after_the_highest_that_is_read() -> None:
+    one, two = range(9), range(10, 19)
+    first = detect_remembering(snapshot(0, one), model(BELIEFS))
+    known = decode_memory(encode_memory(replace(first.memory, next_id=MOST_READ_IDS)))
+    after = snapshot(1, one, two)
+    second = detect_remembering(after, model(BELIEFS), known)
+    assert id_of(second, after, two[0]) == MOST_READ_IDS

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stream_icd.errors import BadMemory
-from stream_icd.memory.encoding import decode_memory, encode_memory
-from stream_icd.memory.memory import Memory
+from stream_icd.memory.encoding import MOST_READ_IDS, decode_memory, encode_memory
+from stream_icd.memory.memory import MOST_IDS, Memory
 from stream_icd.snapshot import Window
 from stream_icd.wire.arrow_stream import write_table
 
@@ -82,6 +82,8 @@ def test_the_memory_of_a_later_version_is_refused() -> None:
         ({"mixing": 1.5}, "mixing"),
         ({"stay": float("nan")}, "stay"),
         ({"next_id": 3}, "community ids"),
+        ({"next_id": MOST_IDS + 1}, "next_id"),
+        ({"next_id": 2**63}, "next_id"),
         ({"pull": -0.1}, "pull"),
         ({"pull": float("inf")}, "pull"),
         ({"rival": np.full(29, 0, np.int32)}, "rival"),
@@ -92,6 +94,12 @@ def test_the_memory_of_a_later_version_is_refused() -> None:
 def test_values_out_of_range_are_refused(values: dict[str, Any], match: str) -> None:
     with pytest.raises(BadMemory, match=match):
         memory_of(pa.array(range(30)), **values)
+
+
+def test_bytes_with_ids_that_no_stream_reaches_are_refused() -> None:
+    value = encode_memory(memory_of(pa.array([1, 2]), next_id=MOST_READ_IDS + 1))
+    with pytest.raises(BadMemory, match="next_id"):
+        decode_memory(value)
 
 
 def test_arrays_that_do_not_fit_are_refused() -> None:
