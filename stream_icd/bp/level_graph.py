@@ -69,13 +69,20 @@ def coarsen(graph: LevelGraph, labels: Labels, n_groups: int) -> LevelGraph:
     return LevelGraph(indptr, indices, weights, strengths, graph.total)
 
 
+@compiled()
 def within_groups(graph: LevelGraph, labels: Labels) -> LevelGraph:
     """The same nodes and strengths with only the edges inside groups."""
-    sources = np.repeat(labels, np.diff(graph.indptr))
-    inside = sources == labels[graph.indices]
-    indptr = np.concatenate([[0], np.cumsum(inside)])[graph.indptr].astype(np.int32)
-    return graph._replace(
-        indptr=indptr, indices=graph.indices[inside], weights=graph.weights[inside]
+    indptr = np.zeros(len(graph.indptr), np.int32)
+    indices, weights = np.empty_like(graph.indices), np.empty_like(graph.weights)
+    end = 0
+    for node in range(len(labels)):
+        for entry in range(graph.indptr[node], graph.indptr[node + 1]):
+            if labels[graph.indices[entry]] == labels[node]:
+                indices[end], weights[end] = graph.indices[entry], graph.weights[entry]
+                end += 1
+        indptr[node + 1] = end
+    return LevelGraph(
+        indptr, indices[:end].copy(), weights[:end].copy(), graph.strengths, graph.total
     )
 
 

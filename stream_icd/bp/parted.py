@@ -14,6 +14,7 @@ from stream_icd.bp.breaks import DOUBT, STAYING
 from stream_icd.bp.level_graph import Labels, LevelGraph, compact, within_groups
 from stream_icd.bp.lift import Floats, groups_of
 from stream_icd.bp.multilevel import maximise_modularity
+from stream_icd.graphs.compiled import compiled
 
 
 def parted_communities(
@@ -37,8 +38,10 @@ def parted_communities(
     of_piece = groups_of(graph, pieces, n_pieces)
     volumes = groups_of(graph, labels, n_communities).volumes[parents]
     rest = volumes - of_piece.volumes
-    links = np.bincount(pieces, _inside_strengths(inside), n_pieces) - 2 * of_piece.within
+    links = np.bincount(pieces, _strengths(inside), n_pieces) - 2 * of_piece.within
     left = _has_left(links, of_piece.volumes, rest, volumes, graph.total, mixing)
+    if not left.any():
+        return labels
     left &= ~_largest(parents, of_piece.sizes)
     names = parents.copy()
     names[left] = n_communities + np.arange(left.sum(), dtype=np.int32)
@@ -46,10 +49,14 @@ def parted_communities(
     return parted
 
 
-def _inside_strengths(inside: LevelGraph) -> Floats:
+@compiled()
+def _strengths(inside: LevelGraph) -> Floats:
     """The weight of each node's edges within its community, (n,)."""
-    rows = np.repeat(np.arange(inside.n_nodes), np.diff(inside.indptr))
-    return np.bincount(rows, inside.weights, inside.n_nodes).astype(np.float64)
+    strengths = np.zeros(len(inside.strengths))
+    for node in range(len(strengths)):
+        for entry in range(inside.indptr[node], inside.indptr[node + 1]):
+            strengths[node] += inside.weights[entry]
+    return strengths
 
 
 def _has_left(

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from stream_icd.bp.belief_propagation import N_KEPT
 from stream_icd.bp.level_graph import Labels
+from stream_icd.graphs.compiled import compiled
 
 Ids = NDArray[np.int64]
 Shares = NDArray[np.float32]
@@ -86,12 +87,35 @@ def tidy(names: Names, shares: Shares) -> tuple[Names, Shares]:
 
     names: (n, N_KEPT), below 0 in unused places.
     """
-    shares = np.where(names >= 0, shares, np.float32(0))
-    names = np.maximum(names, NO_ID)
-    for place in range(1, N_KEPT):
-        for earlier in range(place):
-            again = (names[:, place] == names[:, earlier]) & (names[:, place] >= 0)
-            shares[again, earlier] += shares[again, place]
-            names[again, place], shares[again, place] = NO_ID, 0.0
-    order = np.argsort(np.where(names >= 0, -shares, np.float32(1)), axis=1, kind="stable")
-    return np.take_along_axis(names, order, 1), np.take_along_axis(shares, order, 1)
+    names, shares = names.copy(order="C"), shares.copy(order="C")
+    _tidy(names, shares)
+    return names, shares
+
+
+@compiled()
+def _tidy(names: Names, shares: Shares) -> None:
+    """`tidy`, in place."""
+    for row in range(len(names)):
+        n_used = 0
+        for place in range(names.shape[1]):
+            name, share = names[row, place], shares[row, place]
+            names[row, place], shares[row, place] = NO_ID, 0.0
+            if name >= 0:
+                n_used += _added(names[row], shares[row], n_used, name, share)
+        for place in range(1, n_used):
+            name, share, at = names[row, place], shares[row, place], place
+            while at > 0 and shares[row, at - 1] < share:
+                names[row, at], shares[row, at] = names[row, at - 1], shares[row, at - 1]
+                at -= 1
+            names[row, at], shares[row, at] = name, share
+
+
+@compiled(inline="always")
+def _added(names: Names, shares: Shares, n_used: int, name: int, share: float) -> int:
+    """Add a belief to the first n_used ones; returns 1 if it is about another community, else 0."""
+    for place in range(n_used):
+        if names[place] == name:
+            shares[place] += share
+            return 0
+    names[n_used], shares[n_used] = name, share
+    return 1

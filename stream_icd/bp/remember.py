@@ -306,13 +306,13 @@ def _identified(
     first_id = max(next_id, int(old_ids.max(initial=NO_ID)) + 1)
     table, last_id = _numbered(communities, old_ids, first_id)
     labels, n_found = compact(communities[:, 0].copy())
-    community_ids = np.empty(n_found, np.int64)
-    community_ids[labels] = table[:, 0]
+    community_ids, is_old = np.empty(n_found, np.int64), np.empty(n_found, np.bool_)
+    community_ids[labels], is_old[labels] = table[:, 0], communities[:, 0] < n_remembered
     return Identified(
         labels,
         community_ids,
         Recalled(table, found.shares, found.mixing, found.stay, last_id, believed),
-        int((np.isin(community_ids, old_ids) & (community_ids < next_id)).sum()),
+        int((is_old & (community_ids < next_id)).sum()),
         _replaced(communities[:, 0].copy(), table[:, 0], remembered),
     )
 

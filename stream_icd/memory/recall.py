@@ -57,6 +57,8 @@ def places(nodes: pa.Array, among: pa.Array) -> NDArray[np.int64]:
 
     if nodes.type != among.type:
         return np.full(len(nodes), -1)
+    if nodes.equals(among):  # the usual case, in which no table of ids is needed
+        return np.arange(len(nodes))
     found = pc.index_in(nodes, value_set=among)
     places: NDArray[np.int64] = pc.fill_null(found, -1).to_numpy().astype(np.int64)
     return places

@@ -57,6 +57,8 @@ def with_absent(
     """
     import pyarrow.compute as pc
 
+    if old.nodes.equals(new.nodes):
+        return new
     beliefs = old.beliefs * np.float32(kept)
     away = (places(old.nodes, new.nodes) < 0) & (beliefs.sum(axis=1) >= FORGOTTEN)
     if not away.any():
