@@ -76,10 +76,8 @@ PEERS = {
     "multilayer Leiden, weight 1": partial(multilayer_leiden, weight=1.0),
     "multilayer Leiden, weight 2": partial(multilayer_leiden, weight=2.0),
     "smoothed Louvain": lambda graphs, **_: smoothed_louvain(graphs),
-    "label propagation, online": lambda graphs, seed, **_: label_propagation(graphs, seed),
+    "label propagation, online": label_propagation,
 }
-N_PEERS = 2
-"""How many streams the peers get: they take minutes each."""
 
 MANY_NODES = 10_000
 """Streams of that many nodes come last."""
@@ -97,32 +95,30 @@ def main() -> None:
     if not options.seeds:
         write_page(figures.known)
         return
-    seeds = range(TEST_SEED, TEST_SEED + options.seeds)
     _compile()
-    for seed in seeds:  # one seed of all before the next, so that any stop leaves a whole page
-        for name, measure in measurements(
-            seed, options.data, with_peers=seed < N_PEERS + TEST_SEED
-        ):
-            figures.of(name, measure)
-        write_page(figures.known)
+    for name, measure in measurements(range(TEST_SEED, TEST_SEED + options.seeds), options.data):
+        figures.of(name, measure)
+    write_page(figures.known)
 
 
-def measurements(
-    seed: int, data: Path, *, with_peers: bool
-) -> Iterator[tuple[str, Callable[[], Figures]]]:
-    """All figures of a seed by name; the quick ones first."""
-    for stream in BROKEN:
-        yield f"break {stream.name} seed={seed}", partial(after_a_break, stream, seed)
-    ordered = sorted((*STREAMS, *FIXED), key=lambda one: one.n_nodes)
-    for stream in (one for one in ordered if one.n_nodes < MANY_NODES):
-        yield f"{stream.name} seed={seed}", partial(drifting, stream, seed)
+def measurements(seeds: range, data: Path) -> Iterator[tuple[str, Callable[[], Figures]]]:
+    """All figures by name: each kind with all seeds, the kinds that are read first."""
     yield from real_streams(data).items()
-    if with_peers:
-        for stream in LEARNED:
-            yield f"learned {stream.name} seed={seed}", partial(learned, stream, seed)
-    for stream in (one for one in ordered if one.n_nodes >= MANY_NODES):
-        yield f"{stream.name} seed={seed}", partial(drifting, stream, seed)
-    if with_peers:
+    few, many = (
+        [one for one in (*STREAMS, *FIXED) if (one.n_nodes >= MANY_NODES) is are_many]
+        for are_many in (False, True)
+    )
+    kinds = (
+        ("", few, drifting),
+        ("break ", BROKEN, after_a_break),
+        ("learned ", LEARNED, learned),
+        ("", many, drifting),
+    )
+    for prefix, streams, measure in kinds:
+        for seed in seeds:
+            for stream in streams:
+                yield f"{prefix}{stream.name} seed={seed}", partial(measure, stream, seed)
+    for seed in seeds:
         for name in PEERS:
             yield f"{name} seed={seed}", partial(peer, name, seed)
 
@@ -232,7 +228,7 @@ def peer(name: str, seed: int) -> Figures:
     graphs = stream.windows(seed)
     adjacencies = [graph.adjacency() for graph in graphs]
     started = time.process_time()
-    found = PEERS[name](adjacencies, resolution=stream.parameters().resolution, seed=seed)
+    found = PEERS[name](adjacencies, seed=seed)
     spent = time.process_time() - started
     scores = [nmi(g.communities, f) for g, f in zip(graphs, found, strict=True)]
     return {"peer": scores, "seconds": spent / len(graphs)}

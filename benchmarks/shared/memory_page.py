@@ -78,10 +78,16 @@ def _drift_row(stream: Stream, figures: list[Figures]) -> str:
     size = f"{stream.n_nodes:,}" + " (small)" * stream.small
     return (
         f"| {stream.mixing} | {size} | {100 * stream.churn:g} % | {known} | {len(figures)} "
-        f"| {alone.mean():.1f} | **{memory.mean():.1f}** | {(memory - alone).min():+.1f} "
+        f"| {alone.mean():.1f} | **{_spread(memory)}** | {(memory - alone).min():+.1f} "
         f"| {_smooth(figures)} | {_all(figures, 'stay')[:, SETTLED:].mean():.3f} "
         f"| {spent[0]:.0f} | {spent[1]:.0f} | {spent[1] / spent[0]:.2f} |"
     )
+
+
+def _spread(scores: NDArray[np.float64]) -> str:
+    """The mean, and the standard deviation over the streams if there are several."""
+    mean = f"{scores.mean():.1f}"
+    return f"{mean} ± {scores.std(ddof=1):.1f}" if len(scores) > 1 else mean
 
 
 def _smooth(figures: list[Figures]) -> str:
@@ -102,7 +108,8 @@ def _window_rows(stream: Stream, figures: list[Figures]) -> str:
 
 def _stay_row(stream: Stream, figures: list[Figures]) -> str:
     stay = "estimated" if stream.stay is None else f"{stream.stay}"
-    return f"| {100 * stream.churn:g} % | {stay} | {_settled(figures, 'memory').mean():.1f} |"
+    scores = _settled(figures, "memory")
+    return f"| {100 * stream.churn:g} % | {stay} | {len(scores)} | {_spread(scores)} |"
 
 
 def _break_row(stream: Stream, figures: list[Figures]) -> str:
@@ -116,7 +123,7 @@ def _learned_row(stream: Stream, figures: list[Figures]) -> str:
     resolution, mixing, stay, seconds = values
     return (
         f"| {stream.mixing} | {len(figures)} | {resolution:.1f} | {mixing:.2f} | {stay:.3f} "
-        f"| {_settled(figures, 'alone').mean():.1f} | **{_settled(figures, 'memory').mean():.1f}** "
+        f"| {_settled(figures, 'alone').mean():.1f} | **{_spread(_settled(figures, 'memory'))}** "
         f"| {seconds:.0f} |"
     )
 
@@ -138,8 +145,8 @@ def _peer_rows(known: Known, peers: Sequence[str], stream: Stream) -> Iterator[s
 
 
 def _peer_row(name: str, scores: NDArray[np.float64], sees: str, seconds: float) -> str:
-    middle, newest = 100 * scores[:, 3:7].mean(), 100 * scores[:, -1].mean()
-    return f"| {name} | {sees} | {len(scores)} | {middle:.1f} | {newest:.1f} | {seconds:.2f} |"
+    middle, newest = 100 * scores[:, 3:7].mean(), 100 * scores[:, -1]
+    return f"| {name} | {sees} | {len(scores)} | {middle:.1f} | {_spread(newest)} | {seconds:.2f} |"
 
 
 def _real_row(name: str, one: Figures) -> str:
@@ -182,7 +189,8 @@ as in the streams of Greene, Doyle and Cunningham (2010), but by our own generat
 Choices were made on other streams. Columns:
 
 - *streams*: how many streams the means are over.
-- *alone*, *memory*: NMI from the fifth window on.
+- *alone*, *memory*: NMI from the fifth window on; ± is the standard deviation over the streams,
+  here and below.
 - *least*: memory minus alone in the stream where memory helps least.
 - *smoothed*: NMI of windows 4 to 7 when all 10 are known.
 - *stays*: the fraction of the nodes that stay in their community, as memory estimates it.
@@ -204,8 +212,8 @@ FIXED = """
 estimates it in each window. With a fixed η instead, NMI from the fifth window on (5,000 nodes,
 μ 0.6):
 
-| churn | η | NMI |
-|---|---|---|"""
+| churn | η | streams | NMI |
+|---|---|---|---|"""
 
 BREAK = """
 ## All communities change at once
@@ -230,11 +238,11 @@ PEERS = """
 ## Other methods for sequences of graphs
 
 5,000 nodes, μ 0.6, 2 % churn, 10 windows. *Multilayer Leiden* is leidenalg's
-`find_partition_temporal` at our resolution: modularity over all windows at once, with links of the
-given weight between the copies of a node. *Smoothed Louvain* is tnetwork's: each window starts from
-the communities of the last one. Online label propagation starts from the labels of the last window.
-NMI of windows 4 to 7, NMI of the newest window, and seconds of CPU per window. A method without a
-row was not run.
+`find_partition_temporal`: modularity over all windows at once, with links of the given weight
+between the copies of a node. Its resolution is 1, the best one for it on other streams. *Smoothed
+Louvain* is tnetwork's: each window starts from the communities of the last one. *Online label
+propagation* starts from the labels of the last window; here all nodes end in one community. NMI of
+windows 4 to 7, NMI of the newest window, and seconds of CPU per window.
 
 | method | sees | streams | middle | newest | seconds |
 |---|---|---|---|---|---|"""

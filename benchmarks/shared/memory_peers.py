@@ -17,10 +17,8 @@ MOST_PASSES = 50
 """Passes of label propagation over the nodes, in each window."""
 
 
-def multilayer_leiden(
-    adjacencies: Sequence[csr_array], resolution: float, weight: float, seed: int
-) -> list[Labels]:
-    """Multilayer modularity by leidenalg, which sees all windows at once.
+def multilayer_leiden(adjacencies: Sequence[csr_array], weight: float, seed: int) -> list[Labels]:
+    """Multilayer modularity at resolution 1 by leidenalg, which sees all windows at once.
 
     weight: of the links of each node to itself in the windows before and after.
     """
@@ -36,7 +34,7 @@ def multilayer_leiden(
         leidenalg.RBConfigurationVertexPartition,
         vertex_id_attr="id",
         interslice_weight=weight,
-        resolution_parameter=resolution,
+        resolution_parameter=1.0,
         seed=seed,
     )
     return [np.array(labels, np.int32) for labels in found]
