@@ -43,8 +43,8 @@ def retrain_command(
         bool | None,
         typer.Option(
             "--drift/--no-drift",
-            help="Trigger: learn when the evidence drifts. Needs pip install "
-            "'stream-icd[retrain]'. Default: on if that is installed.",
+            help="Trigger: learn when the evidence drifts, or the NMI of labelled windows. Needs "
+            "pip install 'stream-icd[retrain]'. Default: on if that is installed.",
             show_default=False,
         ),
     ] = None,

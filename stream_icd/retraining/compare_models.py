@@ -70,6 +70,13 @@ def evidence(lesson: Lesson, model: Model, seed: int = 0) -> float:
     return float(np.mean(scores))
 
 
+def nmi_alone(lesson: Lesson, model: Model, seed: int = 0) -> float | None:
+    """NMI of the model's communities with the known labels, 0..1; None without usable ones."""
+    if lesson.labels is None:
+        return None
+    return _nmi(lesson, find_communities(lesson.snapshot.adjacency(), model.bp, seed=seed))
+
+
 def _measured(
     lesson: Lesson, model: Model, before: _Found | None, seed: int, cpu_clock: CpuClock
 ) -> tuple[Measured, _Found]:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from stream_icd.errors import BadInput, HistoryDamaged
 from stream_icd.history.parquet import ArchivedWindow
 from stream_icd.registry.model import PackedModel, pack, read_model
 from stream_icd.registry.shipped import folder_of
-from stream_icd.retraining.compare_models import compare_models, evidence
+from stream_icd.retraining.compare_models import compare_models, evidence, nmi_alone
 from stream_icd.retraining.learn import Taught, learn
 from stream_icd.retraining.lesson import Lesson, read_lesson
 from stream_icd.retraining.measured import Paired
+from stream_icd.retraining.state import Scored
 from stream_icd.store.store import open_store
 
 ArchivedLesson = tuple[ArchivedWindow, ArchivedWindow | None]
@@ -52,9 +54,10 @@ class LearnJob:
         Raises:
             BadSettings: no window has an edge.
         """
-        lessons, unreadable = _read(self.archive, self.lessons)
+        unreadable = list[str]()
+        lessons = list(_read(self.archive, self.lessons, unreadable.append))
         learned = learn(lessons, self.name, self.data, self.seed, self.threads)
-        return Made(pack(learned.model), learned.taught, unreadable)
+        return Made(pack(learned.model), learned.taught, tuple(unreadable))
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,27 +79,35 @@ class CompareJob:
         champion, challenger = (
             read_model(folder_of(place))[0] for place in (self.champion, self.challenger)
         )
-        lessons, _ = _read(self.archive, self.lessons)
+        lessons = _read(self.archive, self.lessons)
         return compare_models(lessons, champion, challenger, self.seed)
 
 
 @dataclass(frozen=True, slots=True)
-class EvidenceJob:
-    """Measure the evidence of a model on archived windows."""
+class ScoreJob:
+    """Measure evidence of a model on archived windows, and NMI where they are labelled."""
 
     archive: str
     lessons: tuple[ArchivedLesson, ...]
     model: str
     seed: int
 
-    def __call__(self) -> list[tuple[str, float]]:
+    def __call__(self) -> list[Scored]:
         """Measure; windows that cannot be read are left out."""
         model = read_model(folder_of(self.model))[0]
-        lessons, _ = _read(self.archive, self.lessons)
-        return [(one.snapshot.id, evidence(one, model, self.seed)) for one in lessons]
+        labelled = {one.identity.snapshot_id for one, labels in self.lessons if labels is not None}
+        return [
+            Scored(
+                one.snapshot.id,
+                evidence(one, model, self.seed),
+                one.snapshot.id in labelled,
+                nmi_alone(one, model, self.seed),
+            )
+            for one in _read(self.archive, self.lessons)
+        ]
 
 
-Job = LearnJob | CompareJob | EvidenceJob
+Job = LearnJob | CompareJob | ScoreJob
 
 
 def open_jobs() -> Callable[[Any], Any]:
@@ -105,15 +116,17 @@ def open_jobs() -> Callable[[Any], Any]:
 
 
 def _read(
-    archive: str, lessons: tuple[ArchivedLesson, ...]
-) -> tuple[list[Lesson], tuple[str, ...]]:
-    store, read, unreadable = open_store(archive), list[Lesson](), list[str]()
+    archive: str,
+    lessons: tuple[ArchivedLesson, ...],
+    on_unreadable: Callable[[str], None] = lambda _: None,
+) -> Iterator[Lesson]:
+    """Read one window after the other, so that not all are in memory."""
+    store = open_store(archive)
     for window, labels in lessons:
         try:
-            read.append(_with_or_without(lambda kept: read_lesson(store, window, kept), labels))  # noqa: B023
+            yield _with_or_without(partial(read_lesson, store, window), labels)
         except (BadInput, HistoryDamaged) as error:
-            unreadable.append(f"{window.identity.snapshot_id}: {error}")
-    return read, tuple(unreadable)
+            on_unreadable(f"{window.identity.snapshot_id}: {error}")
 
 
 def _with_or_without(

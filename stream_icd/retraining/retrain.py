@@ -24,11 +24,11 @@ from stream_icd.retraining.choose_windows import Chosen, TooFew, choose_windows
 from stream_icd.retraining.decision import Decision, Outcome
 from stream_icd.retraining.described import described
 from stream_icd.retraining.gate import Verdict, judge
-from stream_icd.retraining.jobs import ArchivedLesson, CompareJob, EvidenceJob, LearnJob, Made
+from stream_icd.retraining.jobs import ArchivedLesson, CompareJob, LearnJob, Made, ScoreJob
 from stream_icd.retraining.measured import Paired
 from stream_icd.retraining.own_process import RunJob, run_job
 from stream_icd.retraining.settings import Retraining
-from stream_icd.retraining.state import State, read_state, write_state
+from stream_icd.retraining.state import Scored, State, read_state, write_state
 from stream_icd.retraining.triggers.by_command import by_command
 from stream_icd.retraining.triggers.drift import drift
 from stream_icd.retraining.triggers.due import Due, any_due
@@ -39,6 +39,9 @@ from stream_icd.store.store import Store, open_store
 from stream_icd.version import __version__
 
 BY = "retrain"
+
+BATCH = 32
+"""Windows that are scored at once; what is known of them is kept before the next ones."""
 
 OnStep = Callable[[str], None]
 """Called when a step begins: `learn`, `prove`, `publish`, `promote`, `remember`."""
@@ -75,9 +78,12 @@ def retrain(
         return _first_champion(registry, settings, past, now)
     round_ = _Round(registry, settings, past, aliases, now, on_step, run)
     state = _noticed(read_state(registry, settings.name), aliases, past)
-    if state.watch_from is not None:
-        return round_.watched(state, state.watch_from)
-    return round_.learned(state, asked=asked)
+    try:
+        if state.watch_from is not None:
+            return round_.watched(state, state.watch_from)
+        return round_.learned(state, asked=asked)
+    except (OverBudget, Overloaded) as error:
+        return round_.failed(str(error))
 
 
 def _first_champion(
@@ -102,7 +108,7 @@ def _noticed(state: State, aliases: Aliases, past: Accumulated) -> State:
         generation=aliases.generation,
         watch_from=_until(past) if aliases.change == "promoted" else None,
         attempted_until=_until(past),
-        evidence=(),
+        scored=(),
     )
 
 
@@ -156,9 +162,13 @@ class _Round:
             aliases = current(self.registry) or self.aliases
             state = _noticed(state, aliases, self.past)
         self._remember(
-            replace(state, attempted_at=self.now, attempted_until=_until(self.past), evidence=())
+            replace(state, attempted_at=self.now, attempted_until=_until(self.past), scored=())
         )
         return decided
+
+    def failed(self, reason: str) -> Decision:
+        """Leave everything as it is; the next round tries again."""
+        return self._said("failed", reason)
 
     def _asked_triggers(self, state: State, *, asked: bool) -> tuple[State, Due]:
         triggers, answers = self.settings.triggers, []
@@ -170,24 +180,40 @@ class _Round:
         if triggers.period is not None:
             answers.append(every_period(triggers.period, state.attempted_at, self.now))
         if triggers.drift:
-            known = self._evidence(dict(state.evidence), new)
-            answers.append(drift([value for _, value in known]))
-            state = replace(state, evidence=tuple(known))
+            state = self._scored(state, new)
+            answers.append(drift([one.evidence for one in state.scored]))
+            if any(one.nmi is not None for one in state.scored):
+                nmi = [None if one.nmi is None else 100 * one.nmi for one in state.scored]
+                answers.append(drift(nmi, "NMI", "%"))
         return state, any_due(answers)
 
-    def _evidence(
-        self, known: dict[str, float], windows: Sequence[ArchivedWindow]
-    ) -> list[tuple[str, float]]:
-        """The champion's evidence in each window, computed once."""
-        missing = [one for one in windows if one.identity.snapshot_id not in known]
-        if missing:
-            place = self._place(self.aliases.champion)
-            job = EvidenceJob(
-                self.settings.archive, self._lessons(missing), place, self.settings.seed
-            )
-            known = {**known, **dict(self.run(job, self.settings.budget))}
-        names = [one.identity.snapshot_id for one in windows]
-        return [(name, known[name]) for name in names if name in known]
+    def _scored(self, state: State, windows: Sequence[ArchivedWindow]) -> State:
+        """Score the champion in each window once, and again when its labels come."""
+        known = {one.window: one for one in state.scored}
+        missing = [one for one in windows if self._is_news(one, known)]
+        for start in range(0, len(missing), BATCH):
+            batch = missing[start : start + BATCH]
+            known |= {one.window: one for one in self._scored_batch(batch)}
+            scored = (known.get(one.identity.snapshot_id) for one in windows)
+            state = replace(state, scored=tuple(one for one in scored if one is not None))
+            self._remember(state)
+        return state
+
+    def _is_news(self, window: ArchivedWindow, known: dict[str, Scored]) -> bool:
+        before = known.get(window.identity.snapshot_id)
+        return before is None or (not before.labelled and self.past.labels_of(window) is not None)
+
+    def _scored_batch(self, windows: Sequence[ArchivedWindow]) -> list[Scored]:
+        """Score windows; those that cannot be read, or all if they take too long, have no score."""
+        place = self._place(self.aliases.champion)
+        job = ScoreJob(self.settings.archive, self._lessons(windows), place, self.settings.seed)
+        try:
+            found: list[Scored] = self.run(job, self.settings.budget)
+        except OverBudget:
+            found = []
+        scored = {one.window for one in found}
+        names = (one.identity.snapshot_id for one in windows)
+        return found + [Scored(name, None, True) for name in names if name not in scored]
 
     def _proved(self, chosen: Chosen[ArchivedWindow], why: str) -> Decision:
         settings = self.settings

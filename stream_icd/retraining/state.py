@@ -18,6 +18,23 @@ FORMAT = 1
 
 
 @dataclass(frozen=True, slots=True)
+class Scored:
+    """How good the champion is in a window.
+
+    Attributes:
+        window: its snapshot id.
+        evidence: bits per edge; None if the window cannot be read, or takes too long.
+        labelled: whether labels were known when it was scored.
+        nmi: with these labels, 0..1; None without usable ones.
+    """
+
+    window: str
+    evidence: float | None
+    labelled: bool = False
+    nmi: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class State:
     """The memory of a retrainer.
 
@@ -27,14 +44,14 @@ class State:
         attempted_until: end of the newest window that was archived then.
         watch_from: windows that begin at this time or later show whether the champion keeps its
             promise; None: it is confirmed, or nothing is known of a previous one.
-        evidence: of the champion, by snapshot id, since the last attempt.
+        scored: how good the champion is in the windows since the last attempt.
     """
 
     generation: int = 0
     attempted_at: datetime | None = None
     attempted_until: datetime | None = None
     watch_from: datetime | None = None
-    evidence: tuple[tuple[str, float], ...] = ()
+    scored: tuple[Scored, ...] = ()
 
 
 def read_state(registry: Store, name: str) -> State:

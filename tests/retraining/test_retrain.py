@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from stream_icd.bp.parameters import BpParameters
-from stream_icd.errors import Overloaded, StoreUnwritable
+from stream_icd.errors import OverBudget, Overloaded, StoreUnwritable
 from stream_icd.history.archive import Archive
 from stream_icd.history.compact import compact
 from stream_icd.icd.presets import default_recipe
@@ -78,10 +78,7 @@ def _quick(job: Job, _budget: LearningBudget) -> object:
     return Made(LEARNED, taught, ())
 
 
-@pytest.fixture(autouse=True)
-def _quickly(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    if "own_process" not in request.keywords:
-        monkeypatch.setattr(rounds, "run_job", _quick)
+quick_round = partial(retrain, run=_quick)
 
 
 def _archive(settings: Retraining, until: int, *, since: int = 0, labels: bool = False) -> None:
@@ -99,7 +96,7 @@ def _champion(registry: Store, model: PackedModel) -> str:
 
 
 def _round(registry: Store, settings: Retraining, *, asked: bool = False) -> Decision:
-    return retrain(registry, settings, NOW, asked=asked)
+    return quick_round(registry, settings, NOW, asked=asked)
 
 
 def test_an_empty_registry_gets_its_first_champion(registry: Store, settings: Retraining) -> None:
@@ -211,6 +208,91 @@ def test_drift_asks_for_a_new_model(registry: Store, settings: Retraining) -> No
     assert _round(registry, settings).outcome in ("kept", "promoted")
 
 
+def _add_partly_wrong_labels(settings: Retraining, since: int, until: int) -> None:
+    """Labels of which an eighth is wrong: they still describe the edges."""
+    archive, rng = Archive(open_store(settings.archive)), np.random.default_rng(0)
+    for _, known in small_windows(until)[since:]:
+        wrong = rng.random(len(known.labels)) < 0.125
+        labels = np.where(wrong, rng.permutation(known.labels), known.labels)
+        archive.add("labels", encode_labels(replace(known, labels=labels)))
+
+
+def test_drift_of_nmi_asks_for_a_new_model_also_when_labels_come_late(
+    registry: Store, settings: Retraining
+) -> None:
+    pytest.importorskip("river", reason="pip install 'stream-icd[retrain]'")
+    settings = replace(settings, triggers=Triggers(drift=True))
+    _champion(registry, GOOD)
+    _archive(settings, 9, labels=True)
+    _archive(settings, 13, since=9)
+    quiet = _round(registry, settings).reason
+    assert "no drift in 13 windows (evidence about" in quiet
+    assert "no drift in 9 windows (NMI about" in quiet
+    _add_partly_wrong_labels(settings, 9, 13)
+    drifted = _round(registry, settings).reason
+    assert "NMI" in drifted
+    assert "drift 4 windows ago" in drifted
+    assert "evidence" not in drifted.split(", but")[0]
+
+
+def test_scores_are_kept_while_others_are_still_missing(
+    registry: Store, settings: Retraining, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("river", reason="pip install 'stream-icd[retrain]'")
+    monkeypatch.setattr(rounds, "BATCH", 2)
+    settings = replace(settings, triggers=Triggers(drift=True))
+    _champion(registry, GOOD)
+    _archive(settings, 6)
+    asked: list[int] = []
+
+    def killed_at_the_third(job: Job, budget: LearningBudget) -> object:
+        asked.append(len(job.lessons))
+        if len(asked) == 3:
+            raise Overloaded("out of memory")
+        return _quick(job, budget)
+
+    first = retrain(registry, settings, NOW, run=killed_at_the_third)
+    assert (first.outcome, first.reason) == ("failed", "out of memory")
+    again = retrain(registry, settings, NOW, run=killed_at_the_third)
+    assert again.reason == "6 windows; drift needs more than 8"
+    assert asked == [2, 2, 2, 2]
+
+
+def test_windows_that_take_too_long_have_no_score_and_are_not_tried_again(
+    registry: Store, settings: Retraining
+) -> None:
+    pytest.importorskip("river", reason="pip install 'stream-icd[retrain]'")
+    settings = replace(settings, triggers=Triggers(drift=True))
+    _champion(registry, GOOD)
+    _archive(settings, 6)
+    jobs: list[Job] = []
+
+    def too_slow(job: Job, _budget: LearningBudget) -> object:
+        jobs.append(job)
+        raise OverBudget("too slow")
+
+    for _ in range(2):
+        said = retrain(registry, settings, NOW, run=too_slow)
+        assert (said.outcome, said.reason) == ("not now", "0 windows; drift needs more than 8")
+    assert len(jobs) == 1
+
+
+def test_a_watch_that_cannot_be_kept_is_tried_again(registry: Store, settings: Retraining) -> None:
+    _champion(registry, JOINS_ALL)
+    _archive(settings, 3)
+    _round(registry, settings)
+    good = _champion(registry, GOOD)
+    assert "watching" in _round(registry, settings).reason
+    _archive(settings, 7, since=3)
+
+    def killed(_job: Job, _budget: LearningBudget) -> object:
+        raise Overloaded("out of memory")
+
+    failed = retrain(registry, settings, NOW, run=killed)
+    assert (failed.outcome, failed.champion) == ("failed", good)
+    assert _round(registry, settings).outcome == "confirmed"
+
+
 def test_labels_for_windows_that_never_were_are_counted(
     registry: Store, settings: Retraining
 ) -> None:
@@ -267,7 +349,7 @@ def test_another_promotion_in_between_wins(registry: Store, settings: Retraining
         if step == "publish":
             _champion(registry, GOOD)
 
-    decided = retrain(registry, settings, NOW, on_step=meddle)
+    decided = quick_round(registry, settings, NOW, on_step=meddle)
     assert decided.outcome == "kept"
     assert "became the champion meanwhile" in decided.reason
     assert champion(registry).champion == GOOD.version
@@ -278,7 +360,7 @@ def _killed_at(step: str, registry: str, settings: Retraining) -> None:
         if reached == step:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    retrain(open_store(registry), settings, NOW, on_step=die)
+    quick_round(open_store(registry), settings, NOW, on_step=die)
 
 
 @pytest.mark.parametrize("step", ["learn", "prove", "publish", "promote", "remember"])
@@ -329,7 +411,7 @@ def test_an_archive_that_is_compacted_meanwhile_loses_nothing(
         if step == "learn":
             done.extend(one.windows for one in compact(store, NOW.date()))
 
-    assert retrain(registry, settings, NOW, on_step=merge).outcome == "promoted"
+    assert quick_round(registry, settings, NOW, on_step=merge).outcome == "promoted"
     assert done == [7, 7]  # snapshots and labels
 
 
@@ -342,11 +424,10 @@ def test_a_state_that_cannot_be_read_is_made_anew(registry: Store, settings: Ret
     assert _round(registry, settings).outcome == "not now"
 
 
-@pytest.mark.own_process
 def test_a_model_is_learned_in_a_process_of_its_own(registry: Store, settings: Retraining) -> None:
     _champion(registry, JOINS_ALL)
     _archive(settings, 7, labels=True)
-    promoted = _round(registry, settings)
+    promoted = retrain(registry, settings, NOW)
     assert promoted.outcome == "promoted"
     assert promoted.champion.startswith("retrained@")
     model = open_version(registry, promoted.champion).model
@@ -357,13 +438,12 @@ def test_a_model_is_learned_in_a_process_of_its_own(registry: Store, settings: R
     )
 
 
-@pytest.mark.own_process
 def test_learning_over_its_budget_is_ended_and_the_champion_stays(
     registry: Store, settings: Retraining
 ) -> None:
     good = _champion(registry, GOOD)
     _archive(settings, 7)
-    failed = _round(registry, replace(settings, budget=LearningBudget(seconds=0.2)))
+    failed = retrain(registry, replace(settings, budget=LearningBudget(seconds=0.2)), NOW)
     assert failed.outcome == "failed"
     assert "s of processor time; the limit is 0.2" in failed.reason
     assert champion(registry).champion == good
@@ -380,5 +460,5 @@ def test_the_period_counts_from_the_last_attempt(registry: Store, settings: Retr
     _champion(registry, GOOD)
     _archive(settings, 7)
     assert _round(registry, settings).outcome == "kept"
-    soon = retrain(registry, settings, NOW + timedelta(minutes=10))
+    soon = quick_round(registry, settings, NOW + timedelta(minutes=10))
     assert soon.reason == "0:10:00 of 1:00:00 passed"

@@ -99,3 +99,13 @@ class TestDrift:
         from stream_icd.retraining.triggers.drift import drift
 
         assert drift([1.0, 9.0]) == Due(False, "2 windows; drift needs more than 8")
+
+    def test_windows_without_a_score_count_since_the_change(self) -> None:
+        from stream_icd.retraining.triggers.drift import drift
+
+        scores = [None, *_stream(0, (10, 95.0)), None, *_stream(1, (3, 60.0)), None]
+        answer = drift(scores, "NMI", "%")
+        assert answer.due
+        assert answer.since == 4
+        assert "NMI 60.0" in answer.reason
+        assert drift([None] * 30).reason == "0 windows; drift needs more than 8"

@@ -1,4 +1,4 @@
-"""Learn when the law of the stream changes: a change detector on a series of evidence.
+"""Learn when the law of the stream changes: a change detector on a series of evidence or NMI.
 
 The detector is the Page-Hinkley test of river (Page, "Continuous inspection schemes", 1954) in both
 directions. It sums how far values differ from their mean so far, and reports a change when the sum
@@ -29,17 +29,19 @@ LEAST_SPREAD = 0.01
 difference a change."""
 
 
-def drift(evidence: Sequence[float]) -> Due:
-    """Due if the evidence has changed since the last attempt.
+def drift(scores: Sequence[float | None], measure: str = "evidence", unit: str = "bits") -> Due:
+    """Due if a score has changed since the last attempt.
 
     Args:
-        evidence: one number per window since the last attempt, in time order, such as the bits per
-            edge that the communities save.
+        scores: one per window since the last attempt, in time order, such as the bits per edge that
+            the communities save; None where it is unknown.
+        measure, unit: what the scores are, for the reason.
 
     Raises:
         MissingExtra: river is not installed.
     """
-    values = np.asarray(evidence, np.float64)
+    known = [at for at, score in enumerate(scores) if score is not None]
+    values = np.array([scores[at] for at in known], np.float64)
     if len(values) <= REFERENCE:
         return Due(False, f"{len(values)} windows; drift needs more than {REFERENCE}")
     first = values[:REFERENCE]
@@ -47,12 +49,13 @@ def drift(evidence: Sequence[float]) -> Due:
     spread = max(float(np.std(first, ddof=1)), LEAST_SPREAD * abs(mean), 1e-9)
     at = _change_at((values - mean) / spread)
     if at is None:
-        return Due(False, f"no drift in {len(values)} windows (evidence about {mean:.2f} bits)")
-    after = values[at:]
+        return Due(False, f"no drift in {len(values)} windows ({measure} about {mean:.2f} {unit})")
+    since = len(scores) - known[at]
+    now = float(np.mean(values[at:]))
     return Due(
         True,
-        f"drift {len(after)} windows ago: evidence {np.mean(after):.2f} bits instead of {mean:.2f}",
-        since=len(after),
+        f"drift {since} windows ago: {measure} {now:.2f} {unit} instead of {mean:.2f}",
+        since=since,
     )
 
 
