@@ -11,12 +11,12 @@ import io
 import subprocess
 import sys
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 
 PYTHON = "/usr/bin/python3"
-Model = Literal["nested", "planted"]
+Model = Literal["nested", "planted", "given-k"]
 
 
 def is_there() -> bool:
@@ -25,10 +25,15 @@ def is_there() -> bool:
     return Path(PYTHON).exists() and not subprocess.run(command, capture_output=True).returncode
 
 
-def find(edges: np.ndarray, n_nodes: int, model: Model, seed: int) -> tuple[np.ndarray, float]:
-    """Labels (n,) by least description length, and the seconds that the search itself took."""
+def find(
+    edges: np.ndarray, n_nodes: int, model: Model, seed: int, n_communities: int = 0
+) -> tuple[np.ndarray, float]:
+    """Labels (n,) by least description length, and the seconds that the search itself took.
+
+    n_communities: K of the model `given-k`; the others find their own.
+    """
     sent = io.BytesIO()
-    np.savez(sent, edges=edges, n_nodes=n_nodes, seed=seed)
+    np.savez(sent, edges=edges, n_nodes=n_nodes, seed=seed, n_communities=n_communities)
     command = [PYTHON, str(Path(__file__).resolve()), model]
     done = subprocess.run(command, input=sent.getvalue(), capture_output=True, check=True)
     found = np.load(io.BytesIO(done.stdout))
@@ -50,8 +55,15 @@ def _main(model: Model) -> None:
     if model == "nested":
         state = gt.minimize_nested_blockmodel_dl(graph, state_args={"deg_corr": True})
         labels = state.get_levels()[0].get_blocks().a
-    else:
+    elif model == "planted":
         state = gt.minimize_blockmodel_dl(graph, state=gt.PPBlockState)
+        labels = state.get_blocks().a
+    else:
+        k = int(given["n_communities"])
+        sizes = {"B_min": k, "B_max": k}
+        state = gt.minimize_blockmodel_dl(
+            graph, state_args={"deg_corr": True}, multilevel_mcmc_args=sizes
+        )
         labels = state.get_blocks().a
     seconds = time.perf_counter() - started
     out = io.BytesIO()
@@ -60,4 +72,5 @@ def _main(model: Model) -> None:
 
 
 if __name__ == "__main__":
-    _main("planted" if sys.argv[1] == "planted" else "nested")
+    (asked,) = (model for model in get_args(Model) if model == sys.argv[1])
+    _main(asked)

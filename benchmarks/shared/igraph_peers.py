@@ -6,24 +6,15 @@ All work on a graph built before time is taken, since an application may hold it
 from __future__ import annotations
 
 import random
-from typing import NamedTuple
 
 import igraph
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, triu
 
+from stream_icd.evaluation.resolution import Partition, search_resolution
+
 Labels = NDArray[np.int32]
-
-MAX_TRIALS = 20
-"""Resolutions tried at most before the closest number of communities is taken."""
-
-
-class Partition(NamedTuple):
-    """What a search ended with."""
-
-    labels: Labels
-    resolution: float
 
 
 def build_graph(adjacency: csr_array) -> igraph.Graph:
@@ -73,20 +64,7 @@ def louvain_count(graph: igraph.Graph, seed: int) -> int:
 
 
 def _search(graph: igraph.Graph, n_communities: int, seed: int) -> Partition:
-    """Doubles or halves the resolution until n_communities lies between, then bisects."""
-    low, high, resolution = 0.0, np.inf, 1.0
-    closest = Partition(np.zeros(0, np.int32), resolution)
-    smallest_miss = np.inf
-    for _ in range(MAX_TRIALS):
-        labels = _leiden(graph, resolution, 2, seed)
-        miss = int(labels.max()) + 1 - n_communities
-        if abs(miss) < smallest_miss:
-            closest, smallest_miss = Partition(labels, resolution), abs(miss)
-        if miss == 0:
-            break
-        low, high = (resolution, high) if miss < 0 else (low, resolution)
-        resolution = 2 * resolution if np.isinf(high) else (low + high) / 2
-    return closest
+    return search_resolution(lambda at: _leiden(graph, at, 2, seed), n_communities)
 
 
 def _leiden(graph: igraph.Graph, resolution: float, iterations: int, seed: int) -> Labels:

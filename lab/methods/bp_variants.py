@@ -1,0 +1,39 @@
+"""Our default method with less to know: no communities of the past, and no K."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from stream_icd.bp.parameters import BpParameters
+from stream_icd.evaluation.method import Labels, Method, Task
+from stream_icd.evaluation.methods import bp
+from stream_icd.graphs.labelled_graph import LabelledGraph
+
+
+def learn_unlabelled(history: Sequence[LabelledGraph], seed: int) -> BpParameters | None:
+    """Learn from the graphs alone."""
+    return bp.learn([replace(graph, labels=None) for graph in history], seed)
+
+
+def find_k(task: Task) -> Labels:
+    """Find communities, and how many there are."""
+    return bp.find(replace(task, n_communities=None))
+
+
+METHODS = {
+    "bp-unlabelled": Method(
+        bp.find,
+        "ours, past graphs without communities",
+        k="optional",
+        weighted=True,
+        learn=learn_unlabelled,
+    ),
+    "bp-alone": Method(
+        find_k,
+        "ours, past graphs without communities, K unknown",
+        k="ignored",
+        weighted=True,
+        learn=learn_unlabelled,
+    ),
+}

@@ -1,0 +1,36 @@
+"""The paper's method in its other variants: NCut's features, other encoders. None is trained."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+
+from stream_icd.evaluation.method import Labels, Method, Task, module, nothing
+from stream_icd.evaluation.methods.icd import by_icd
+from stream_icd.icd.structure import Variant
+from stream_icd.registry.model import Model, initial_model
+from stream_icd.registry.shipped import open_model
+
+
+@cache
+def model_of(variant: Variant, kind: str) -> Model:
+    """The shipped model `default` with another variant and encoder; weights of the same seed."""
+    recipe = open_model("default").model.recipe
+    return initial_model(recipe.changed(variant=variant, encoder={"kind": kind}))
+
+
+def _find(variant: Variant, kind: str) -> Callable[[Task], Labels]:
+    return lambda task: by_icd(task, model_of(variant, kind))
+
+
+def _method(variant: Variant, kind: str) -> Method:
+    source = f"ICD paper, {variant} with {kind.upper()}, untrained"
+    missing = nothing if kind == "gcn" else module("torch", "pip install 'stream-icd[lab]'")
+    return Method(_find(variant, kind), source, k="optional", weighted=True, missing=missing)
+
+
+METHODS = {
+    "icd-c": _method("ICD-C", "gcn"),
+    "icd-gat": _method("ICD-M", "gat"),
+    "icd-gin": _method("ICD-M", "gin"),
+}

@@ -1,0 +1,67 @@
+"""Every method, ours and others, keeps the contract of `stream_icd.evaluation.method`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import pytest
+
+from lab.packages import PACKAGES
+from stream_icd.evaluation.discover import methods_in
+from stream_icd.evaluation.limits import Finding, Learning, Outcome, Runner
+from stream_icd.evaluation.method import Labels, Method
+from stream_icd.graphs.labelled_graph import LabelledGraph
+from stream_icd.quality.nmi import nmi
+from stream_icd.synthetic.gn import generate_gn
+
+METHODS = methods_in(*PACKAGES)
+N_NODES, K = 128, 4
+
+PLANTED = generate_gn(np.random.default_rng(7), N_NODES, K, 0.5, 0.02)
+PAST = generate_gn(np.random.default_rng(8), N_NODES, K, 0.5, 0.02)
+
+run = cache(lambda: Runner(PACKAGES))
+
+
+@pytest.fixture(params=list(METHODS.items()), ids=list(METHODS))
+def named(request: pytest.FixtureRequest) -> tuple[str, Method]:
+    name, method = request.param
+    missing = method.missing()
+    if missing is not None:
+        pytest.skip(missing)
+    return name, method
+
+
+def found(task: Finding) -> Labels:
+    outcome: Outcome = run()(task)
+    assert outcome.status == "ok", outcome.detail
+    assert outcome.labels is not None
+    return outcome.labels
+
+
+def test_a_method_keeps_the_contract(named: tuple[str, Method]) -> None:
+    name, method = named
+    past = (LabelledGraph(PAST.adjacency(), PAST.communities),)
+    learned = run()(Learning(name, past, 0))
+    assert learned.status == "ok", learned.detail
+    assert (learned.learned is None) == (method.learn is None)
+
+    task = Finding(name, PLANTED.adjacency(), K, 0, learned.learned)
+    labels = found(task)
+    assert labels.shape == (N_NODES,)
+    assert labels.dtype == np.int32
+    assert set(labels) == set(range(labels.max() + 1)), "labels are 0..K-1, without gaps"
+    assert nmi(PLANTED.communities, labels) > 0.5, "four clear communities"
+    assert np.array_equal(found(task), labels), "the same seed, the same communities"
+    if method.k != "ignored":
+        assert labels.max() + 1 == K
+    if method.k != "needed":
+        assert nmi(PLANTED.communities, found(replace(task, n_communities=None))) > 0.5
+    if not method.weighted:
+        assert np.array_equal(found(replace(task, adjacency=7 * task.adjacency)), labels)
+
+
+def test_a_source_is_named(named: tuple[str, Method]) -> None:
+    assert named[1].source

@@ -1,0 +1,1 @@
+"""Methods of community detection side by side: one contract, limits, measures, and a page."""

@@ -1,0 +1,255 @@
+"""Methods in a process of their own, within limits: a crash or a time-out is an outcome."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from scipy.sparse import csr_array
+from threadpoolctl import threadpool_limits
+
+from stream_icd.errors import BadSettings, OverBudget
+from stream_icd.evaluation.discover import methods_in
+from stream_icd.evaluation.method import CONVERT, Labels, Method, Task, cpu_clock
+from stream_icd.execution.usage import Usage
+from stream_icd.execution.worker_process import WorkerProcess
+from stream_icd.graphs.labelled_graph import LabelledGraph
+from stream_icd.quality.labels import compact
+from stream_icd.synthetic.gn import generate_gn
+
+Status = Literal["ok", "missing", "error", "crash", "limit"]
+"""How a run ended: with a result; its library is missing; it raised an error; its process ended;
+it exceeded its time or memory."""
+
+CLOCK_FACTOR = 10
+"""Limit of wall-clock time, as a multiple of the processor time: the machine may be busy."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Limits for one run of a method.
+
+    Attributes:
+        seconds: processor time of all threads.
+        memory_bytes: growth of the process's memory.
+
+    Raises:
+        BadSettings: a limit is not positive.
+    """
+
+    seconds: float = 600.0
+    memory_bytes: int = 8 << 30
+
+    def __post_init__(self) -> None:
+        if not (self.seconds > 0 and self.memory_bytes > 0):
+            raise BadSettings(f"{self}: both limits must be above 0")
+
+    def check(self, used: Usage) -> None:
+        """Raise OverBudget if a limit is exceeded."""
+        for taken, limit, unit in (
+            (used.cpu_seconds, self.seconds, "s of processor time"),
+            (used.clock_seconds, CLOCK_FACTOR * self.seconds, "s by the clock"),
+            (used.memory_bytes / 1e6, self.memory_bytes / 1e6, "MB of memory"),
+        ):
+            if taken > limit:
+                raise OverBudget(f"took more than {limit:.0f} {unit}")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Outcome:
+    """How a run ended.
+
+    Attributes:
+        detail: why there is no result; "" if there is one.
+        labels: community of each node, `(n,)` in 0..K-1; None without a result.
+        learned: what learning returned.
+        seconds: processor time, without the stage `CONVERT`. A method runs on one thread, so this
+            is the time that it takes on an idle core.
+        stages: seconds of each stage.
+        clock_seconds: wall-clock time of all stages.
+        peak_bytes: growth of memory at its peak; None where the system does not tell (not Linux).
+    """
+
+    status: Status
+    detail: str = ""
+    labels: Labels | None = None
+    learned: Any = None
+    seconds: float = 0.0
+    stages: dict[str, float] = field(default_factory=dict)
+    clock_seconds: float = 0.0
+    peak_bytes: int | None = None
+
+
+class MethodProcess:
+    """Runs methods in one process, and starts another process after one has ended.
+
+    In each process, a method first runs on a small graph, without measuring, so that no result pays
+    for imports and compilation. Numeric libraries use one thread.
+
+    Args:
+        packages: where the methods are; see `methods_in`.
+        limits: for each run.
+    """
+
+    def __init__(self, packages: Sequence[str], limits: Limits) -> None:
+        self._methods = methods_in(*packages)
+        self._open = partial(Runner, tuple(packages))
+        self._limits = limits
+        self._process: WorkerProcess | None = None
+
+    def learn(self, name: str, history: Sequence[LabelledGraph], seed: int) -> Outcome:
+        """Let a method learn from past graphs; nothing is learned if the method cannot."""
+        return self._run(Learning(name, tuple(history), seed))
+
+    def find(
+        self,
+        name: str,
+        adjacency: csr_array,
+        n_communities: int | None = None,
+        seed: int = 0,
+        learned: Any = None,
+    ) -> Outcome:
+        """Let a method find communities; `Task` says what each argument is."""
+        return self._run(Finding(name, adjacency, n_communities, seed, learned))
+
+    def end(self) -> int | None:
+        """End the process; return its exit status, None if there was none."""
+        process, self._process = self._process, None
+        return None if process is None else process.end()
+
+    def _run(self, job: Learning | Finding) -> Outcome:
+        missing = self._methods[job.method].missing()
+        if missing is not None:
+            return Outcome("missing", missing)
+        if self._process is None:
+            self._process = WorkerProcess(self._open)
+        started = time.perf_counter()
+        try:
+            succeeded, result = self._process.do(job, self._limits)
+        except OverBudget as error:
+            self.end()
+            return Outcome("limit", str(error), clock_seconds=time.perf_counter() - started)
+        except (EOFError, OSError):
+            detail = f"its process ended with exit status {self.end()}"
+            return Outcome("crash", detail, clock_seconds=time.perf_counter() - started)
+        if not succeeded:
+            return Outcome("error", _in_one_line(result))
+        outcome: Outcome = result
+        return outcome
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Learning:
+    """A job: a method learns from past graphs."""
+
+    method: str
+    history: tuple[LabelledGraph, ...]
+    seed: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Finding:
+    """A job: a method finds the communities of a graph."""
+
+    method: str
+    adjacency: csr_array
+    n_communities: int | None
+    seed: int
+    learned: Any
+
+
+class Runner:
+    """Runs jobs in this process, without limits."""
+
+    def __init__(self, packages: tuple[str, ...]) -> None:
+        self._methods = methods_in(*packages)
+        self._warm: set[str] = set()
+        threadpool_limits(1)
+
+    def __call__(self, job: Learning | Finding) -> Outcome:
+        method = self._methods[job.method]
+        try:
+            if isinstance(job, Learning):
+                return _measured(lambda: Outcome("ok", learned=_learn(method, job)), {})
+            if job.method not in self._warm:
+                self._warm.add(job.method)
+                _warm_up(method, job)
+            return _find(method, job)
+        except Exception as error:  # it may not be possible to pickle the error itself
+            return Outcome("error", _in_one_line(error))
+
+
+def _warm_up(method: Method, job: Finding) -> None:
+    """Run on a small graph; if that fails, the run that is measured tells why."""
+    graph = generate_gn(np.random.default_rng(0), 60, 3, 0.5, 0.02).adjacency()
+    k = None if job.n_communities is None else 3
+    with suppress(Exception):
+        method.find(_task(method, replace(job, adjacency=graph, n_communities=k)))
+
+
+def _find(method: Method, job: Finding) -> Outcome:
+    task = _task(method, job)
+    outcome = _measured(lambda: Outcome("ok", labels=method.find(task)), task.stages)
+    labels, n_nodes = np.asarray(outcome.labels), job.adjacency.shape[0]
+    if labels.shape != (n_nodes,) or labels.dtype.kind not in "iu":
+        raise TypeError(f"labels are {labels.dtype} of shape {labels.shape}, not ({n_nodes},)")
+    return replace(outcome, labels=compact(labels).astype(np.int32))
+
+
+def _task(method: Method, job: Finding) -> Task:
+    adjacency = job.adjacency
+    if not method.weighted:
+        adjacency = adjacency.copy()
+        adjacency.data[:] = 1.0
+    k = None if method.k == "ignored" else job.n_communities
+    if method.k == "needed" and k is None:
+        raise BadSettings("needs the number of communities")
+    return Task(adjacency, k, job.seed, job.learned)
+
+
+def _learn(method: Method, job: Learning) -> Any:
+    return None if method.learn is None else method.learn(job.history, job.seed)
+
+
+def _measured(run: Callable[[], Outcome], stages: dict[str, float]) -> Outcome:
+    before = _reset_peak()
+    started, clock_started = cpu_clock(), time.perf_counter()
+    result = run()
+    seconds, clock_seconds = cpu_clock() - started, time.perf_counter() - clock_started
+    peak = _status_bytes("VmHWM")
+    return replace(
+        result,
+        seconds=seconds - stages.get(CONVERT, 0.0),
+        stages=dict(stages),
+        clock_seconds=clock_seconds,
+        peak_bytes=None if before is None or peak is None else max(0, peak - before),
+    )
+
+
+def _reset_peak() -> int | None:
+    """Forget the peak of this process's memory so far; return the memory it has now."""
+    try:
+        Path("/proc/self/clear_refs").write_text("5")
+    except OSError:
+        return None
+    return _status_bytes("VmRSS")
+
+
+def _status_bytes(name: str) -> int | None:
+    try:
+        status = Path("/proc/self/status").read_text()
+    except OSError:
+        return None
+    found = re.search(rf"^{name}:\s+(\d+) kB$", status, re.MULTILINE)
+    return 1024 * int(found[1]) if found else None
+
+
+def _in_one_line(error: BaseException) -> str:
+    return " ".join(f"{type(error).__name__}: {error}".split())

@@ -1,0 +1,69 @@
+"""All measures of one partition."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from stream_icd.evaluation.method import Labels
+from stream_icd.quality.accuracy import accuracy
+from stream_icd.quality.modularity import modularity
+from stream_icd.quality.ncut import ncut, ncut_within
+from stream_icd.quality.nmi import nmi
+
+UNKNOWN = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Measures:
+    """How good a partition is; fractions, not percent.
+
+    Attributes:
+        n_communities: number of communities found.
+        modularity: see `quality.modularity`.
+        ncut, ncut_within: NCut by the paper's equation, and as in its tables; see `quality.ncut`.
+        nmi, ac: agreement with the true communities, as in the paper; None if none is known.
+        ami, ari: the same, adjusted for chance (scikit-learn).
+    """
+
+    n_communities: int
+    modularity: float
+    ncut: float
+    ncut_within: float
+    nmi: float | None = None
+    ac: float | None = None
+    ami: float | None = None
+    ari: float | None = None
+
+
+def measure(
+    adjacency: csr_array, found: Labels, truth: NDArray[np.int32] | None = None
+) -> Measures:
+    """Measure a partition.
+
+    adjacency: (n, n), with its weights; found: (n,); truth: (n,), `UNKNOWN` where it is not known.
+    Agreement is measured on the nodes whose community is known.
+
+    >>> pair = csr_array(np.array([[0.0, 1.0], [1.0, 0.0]]))
+    >>> measure(pair, np.array([0, 0], np.int32), np.array([1, 1], np.int32)).ari
+    1.0
+    """
+    known = np.zeros(len(found), bool) if truth is None else truth != UNKNOWN
+    n_communities = len(np.unique(found))
+    of_graph = modularity(adjacency, found), ncut(adjacency, found), ncut_within(adjacency, found)
+    if truth is None or not known.any():
+        return Measures(n_communities, *of_graph)
+    from sklearn.metrics import adjusted_mutual_info_score, adjusted_rand_score
+
+    true, ours = truth[known], found[known]
+    return Measures(
+        n_communities,
+        *of_graph,
+        nmi=nmi(true, ours),
+        ac=accuracy(true, ours),
+        ami=float(adjusted_mutual_info_score(true, ours)),
+        ari=float(adjusted_rand_score(true, ours)),
+    )

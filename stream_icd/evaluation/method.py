@@ -1,0 +1,109 @@
+"""The contract of a method: a function that finds communities, and what is to be known of it.
+
+To add a method, write a file in `stream_icd/evaluation/methods/` or `lab/methods/` that defines
+`METHODS`, a `Method` by name; `lab/tests/test_method_contract.py` finds and tests it. Importing the
+file must not import the method's library.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from stream_icd.graphs.labelled_graph import LabelledGraph
+
+Labels = NDArray[np.int32]
+
+UseOfK = Literal["needed", "optional", "ignored"]
+"""What a method does with K: it cannot run without, it uses K if given, it always finds its own."""
+
+CONVERT = "convert"
+"""The stage in which a graph becomes a library's own object. It is not part of a method's time,
+since an application may hold that object already."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Task:
+    """One graph for a method.
+
+    Attributes:
+        adjacency: `(n, n)` float64, canonical (see `as_adjacency`); all weights are 1 for a method
+            that does not use weights.
+        n_communities: K, or None if the method shall determine it.
+        seed: seed of every random choice.
+        learned: what the method's `learn` returned; None if it did not learn.
+        stages: seconds of each stage so far, by name.
+    """
+
+    adjacency: csr_array
+    n_communities: int | None
+    seed: int
+    learned: Any = None
+    stages: dict[str, float] = field(default_factory=dict)
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        """Add the processor time of the block to a stage."""
+        started = cpu_clock()
+        try:
+            yield
+        finally:
+            taken = cpu_clock() - started
+            self.stages[name] = self.stages.get(name, 0.0) + taken
+
+    def k(self) -> int:
+        """K, for a method that needs it."""
+        assert self.n_communities is not None, "the runner gives K to a method that needs it"
+        return self.n_communities
+
+
+def cpu_clock() -> float:
+    """Processor time in seconds of this process and of the child processes that have ended."""
+    times = os.times()
+    return time.process_time() + times.children_user + times.children_system
+
+
+def nothing() -> str | None:
+    """Nothing is missing."""
+    return None
+
+
+def module(name: str, install: str) -> Callable[[], str | None]:
+    """Look for a Python module; if it is missing, say how to install it."""
+
+    def missing() -> str | None:
+        found = importlib.util.find_spec(name) is not None
+        return None if found else f"needs {name}: {install}"
+
+    return missing
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """A way to find communities.
+
+    Attributes:
+        find: communities of a task's graph, `(n,)` integers; the runner numbers them 0..K-1.
+        source: the paper with its equations, or the library that does the work.
+        k: what it does with K.
+        weighted: whether it uses edge weights.
+        learn: learns from past graphs with a seed, or None for a method without learning. The
+            result can be pickled. Communities of the past are used if they are there.
+        missing: None if the method can run here, else what to install.
+    """
+
+    find: Callable[[Task], Labels]
+    source: str
+    k: UseOfK
+    weighted: bool
+    learn: Callable[[Sequence[LabelledGraph], int], Any] | None = None
+    missing: Callable[[], str | None] = nothing

@@ -1,0 +1,1 @@
+"""The methods of `stream-icd evaluate`; the lab adds others. Each file defines `METHODS`."""

@@ -1,0 +1,52 @@
+import numpy as np
+import pytest
+from sklearn.metrics import adjusted_mutual_info_score, adjusted_rand_score
+
+from stream_icd.errors import BadSettings
+from stream_icd.evaluation.discover import OWN, chosen, methods_in
+from stream_icd.evaluation.measures import measure
+from stream_icd.evaluation.resolution import search_resolution
+from stream_icd.quality.ncut import ncut, ncut_within
+from stream_icd.synthetic.gn import generate_gn
+
+PLANTED = generate_gn(np.random.default_rng(3), 90, 3, 0.5, 0.05)
+GRAPH, TRUTH = PLANTED.adjacency(), PLANTED.communities
+
+
+def test_all_measures_are_there_and_agree_with_their_definitions() -> None:
+    found = np.roll(TRUTH, 5)
+    measures = measure(GRAPH, found, TRUTH)
+    assert measures.n_communities == 3
+    assert measures.ncut == ncut(GRAPH, found)
+    assert measures.ncut_within == ncut_within(GRAPH, found)
+    assert measures.ami == adjusted_mutual_info_score(TRUTH, found)
+    assert measures.ari == adjusted_rand_score(TRUTH, found)
+    perfect = measure(GRAPH, TRUTH, TRUTH)
+    assert (perfect.nmi, perfect.ac, perfect.ami, perfect.ari) == pytest.approx((1, 1, 1, 1))
+
+
+def test_agreement_is_measured_where_the_truth_is_known() -> None:
+    partly = np.where(np.arange(len(TRUTH)) % 2 == 0, TRUTH, -1).astype(np.int32)
+    wrong_elsewhere = np.where(partly < 0, 7, TRUTH)
+    assert measure(GRAPH, wrong_elsewhere, partly).nmi == pytest.approx(1)
+    unknown = np.full(len(TRUTH), -1, np.int32)
+    assert measure(GRAPH, TRUTH, unknown) == measure(GRAPH, TRUTH)
+    assert measure(GRAPH, TRUTH).nmi is None
+
+
+def test_methods_are_chosen_by_name() -> None:
+    methods = methods_in(OWN)
+    assert list(chosen(["leiden", "bp"], methods)) == ["leiden", "bp"]
+    with pytest.raises(BadSettings, match="no method 'lieden'; did you mean leiden"):
+        chosen(["lieden"], methods)
+
+
+def test_two_methods_of_one_name_are_refused() -> None:
+    with pytest.raises(BadSettings, match="second method"):
+        methods_in(OWN, OWN)
+
+
+@pytest.mark.parametrize("k", [1, 7, 40, 900])
+def test_the_resolution_that_gives_k_is_found(k: int) -> None:
+    found = search_resolution(lambda at: np.arange(max(1, round(13 * at)), dtype=np.int32), k)
+    assert len(found.labels) == k
