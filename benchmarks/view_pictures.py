@@ -1,34 +1,29 @@
-"""The pictures of the live page in the documents, and how soon it shows its first one.
+"""The pictures of the live page in the documents.
 
-    python -m benchmarks.view_pictures --history history/ --history taxis/
+    python -m benchmarks.view_pictures --data FOLDER
 
-Serves archives that hold the graphs as733 (a month), lfr and taxi (an hour), opens the page in
-Chromium (Debian's package chromium; and pip install playwright) and writes docs/view_*.png. Prints
-the seconds from opening the page to its first picture.
+Sends a month of the Internet's autonomous systems, an hour of Beijing's taxis and drifting
+simulated graphs to Apache Kafka on this machine, lets `stream-icd consume detect` find their
+communities, opens `stream-icd view` in Chromium and writes docs/view_*.png. FOLDER holds
+as733.parquet and tdrive_1h.parquet (docs/data.md). Needs Debian's package chromium, and pip install
+playwright.
 """
 
 from __future__ import annotations
 
 import argparse
 import io
-import shutil
 import sys
-import threading
-import time
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from PIL import Image
 
-from stream_icd.store.store import open_store
-from stream_icd.view.access import access_for
-from stream_icd.view.all_series import AllSeries
-from stream_icd.view.queries import Queries
-from stream_icd.view.serve import serving
-from stream_icd.view.server import View
-from stream_icd.view.sources import archive_sources
-from testbed.brokers import wait_until
+from benchmarks.shared.page import chromium, page_of, produced
+from stream_icd.kafka.settings import KafkaSettings
+from testbed import brokers
 
 DOCS = Path(__file__).parents[1] / "docs"
 COLOURS = 128
@@ -45,58 +40,64 @@ class Shot:
     scheme: str = "light"
     width: int = 1280
     height: int = 860
+    click: str = ""
 
 
 SHOTS = (
-    Shot("flow", "?graph=as733&community=6"),
+    Shot("flow", "?graph=as733", click="svg.flow .label >> nth=5"),
     Shot("map", "?graph=lfr&view=map&all=1", "dark"),
-    Shot("life", "?graph=lfr&view=life"),
     Shot("taxi", "?graph=taxi&view=map"),
-    Shot("phone", "?graph=as733", "dark", 390, 844),
+    Shot("life", "?graph=lfr&view=life"),
+    Shot("events", "?graph=as733&view=events"),
+    Shot("phone", "?graph=taxi&view=map", "dark", 390, 844),
 )
 
 
-def shoot(browser: Any, address: str, shot: Shot) -> float:
-    """Write a picture; return the seconds to the first one."""
+def shoot(browser: Any, address: str, shot: Shot) -> None:
+    """Write a picture."""
     context = browser.new_context(
         viewport={"width": shot.width, "height": shot.height},
         color_scheme="dark" if shot.scheme == "dark" else "light",
     )
-    page = context.new_page()
-    began = time.monotonic()
-    page.goto(f"{address}{shot.query}")
-    page.wait_for_selector(PICTURE)
-    seconds = time.monotonic() - began
-    page.wait_for_timeout(SETTLED_MS)
-    picture = Image.open(io.BytesIO(page.screenshot()))
+    tab = context.new_page()
+    tab.goto(f"{address}{shot.query}")
+    tab.wait_for_selector("#event-table tr" if "events" in shot.query else PICTURE)
+    tab.wait_for_timeout(SETTLED_MS)
+    if shot.click:
+        tab.locator(shot.click).click()
+        tab.wait_for_timeout(SETTLED_MS)
+    picture = Image.open(io.BytesIO(tab.screenshot()))
     context.close()
     # A palette of the picture's own: a fourth of the bytes, and no difference that one sees.
     small = picture.convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE)
     small.save(DOCS / f"view_{shot.name}.png", optimize=True)
-    return seconds
+
+
+def streams(data: Path) -> list[tuple[str, ...]]:
+    """The arguments of `stream-icd produce` for each graph."""
+    taxis = ("taxi", str(data / "tdrive_1h.parquet"), "--zone", "Asia/Shanghai", "--tick", "5m")
+    return [
+        ("as", str(data / "as733.parquet"), "--graph", "as733", "--limit", "30"),
+        (*taxis, "--stale", "15m", "--radius", "300"),
+        ("lfr", "--limit", "60", "--mixing", "0.5"),
+    ]
 
 
 def main() -> int:
-    """Serve the archives, and write all pictures."""
+    """Make the streams, and write all pictures."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    parser.add_argument("--history", action="append", required=True)
-    parser.add_argument("--chromium", default=shutil.which("chromium"))
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--only", help="only this picture")
     options = parser.parse_args()
-    from playwright.sync_api import sync_playwright  # only this program needs it
-
-    seen = AllSeries()
-    sources = archive_sources([open_store(uri) for uri in options.history], seen)
-    view = View(Queries(seen, sources.snapshots, sources.troubles), access_for("127.0.0.1"))
-    with serving(view) as address, sources.reading(view.publish), sync_playwright() as playwright:
-        wait_until(lambda: not any(one.name == "view archives" for one in threading.enumerate()))
-        browser = playwright.chromium.launch(
-            executable_path=options.chromium, args=["--no-sandbox"]
-        )
-        for shot in SHOTS:
-            print(f"{shot.name}: first picture after {shoot(browser, address, shot):.2f} s")
-        browser.close()
+    shots = [shot for shot in SHOTS if options.only in (None, shot.name)]
+    with brokers.OPENERS["kafka"]() as broker, tempfile.TemporaryDirectory() as folder:
+        settings = KafkaSettings(bootstrap_servers=broker.bootstrap_servers)
+        produced(settings, Path(folder), streams(options.data))
+        with page_of(settings, Path(folder)) as (address, _), chromium() as browser:
+            for shot in shots:
+                shoot(browser, address, shot)
     return 0
 
 

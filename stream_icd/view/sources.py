@@ -1,8 +1,9 @@
-"""What a page reads from: topics for ever, or archives once; behind one contract."""
+"""What a page reads from: topics, or archives that may grow; behind one contract."""
 
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
@@ -20,6 +21,10 @@ from stream_icd.view.live import Live, Topics
 from stream_icd.view.snapshots import ArchivedSnapshots, KeptSnapshots, TopicSnapshots
 
 Publish = Callable[[News], None]
+
+LOOK_EVERY_S = 5.0
+LOOK_SHARE = 0.05
+"""Looking again at archives takes at most this fraction of the time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,22 +75,36 @@ def archive_sources(
     graph: str | None = None,
     since: datetime | None = None,
 ) -> Sources:
-    """Read archives once; the page is served while they are read."""
+    """Read archives, and every few seconds what was added; the page is served meanwhile."""
     archives = {
         name: Archived(store, name, graph, since)
         for name, store in zip(names_of(stores), stores, strict=True)
     }
     troubles: dict[str, str] = {}
     stop = threading.Event()
+    log = structlog.get_logger()
 
     def read(publish: Publish) -> None:
-        for name, archive in archives.items():
-            try:
-                count = archive.read(seen, publish, stop.is_set)
-                structlog.get_logger().info("archive read", archive=name, results=count)
-            except StreamIcdError as error:
-                troubles[name] = str(error)
-                structlog.get_logger().warning("cannot read", archive=name, reason=str(error))
+        unread = set(archives)
+        while not stop.is_set():
+            seconds = 0.0
+            for name, archive in archives.items():
+                look = archive.read if name in unread else archive.look_again
+                began = time.monotonic()
+                try:
+                    count = look(seen, publish, stop.is_set)
+                except StreamIcdError as error:
+                    if troubles.get(name) != str(error):
+                        log.warning("cannot read", archive=name, reason=str(error))
+                    troubles[name] = str(error)
+                    continue
+                troubles.pop(name, None)
+                if name in unread:
+                    unread.remove(name)
+                    log.info("archive read", archive=name, results=count)
+                else:
+                    seconds += time.monotonic() - began
+            stop.wait(max(LOOK_EVERY_S, seconds / LOOK_SHARE))
 
     @contextmanager
     def reading(publish: Publish) -> Iterator[None]:

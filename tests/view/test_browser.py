@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,13 +16,14 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from stream_icd.announcement import Announcement
 from stream_icd.view.access import access_for
-from stream_icd.view.all_series import AllSeries
+from stream_icd.view.all_series import AllSeries, DeadLetter
 from stream_icd.view.report import write_html
 from stream_icd.view.serve import serving
 from stream_icd.view.server import View
-from testbed.windows import window
-from tests.view.windows import ORIGIN, drifting, name, page_of, queries, renamed, seen
+from testbed.windows import HOUR, START, window
+from tests.view.windows import ORIGIN, Placed, drifting, name, page_of, queries, renamed, seen
 
 HOW = (
     "a browser is needed: install one (apt install chromium), or set STREAM_ICD_TEST_CHROMIUM to a "
@@ -76,6 +78,13 @@ def number(tab: Any, name: str) -> str:
     return str(tab.locator(f"[data-number={name}]").inner_text())
 
 
+@pytest.fixture(scope="module")
+def six() -> Iterator[str]:
+    """The address of a page with six windows, whose nodes have no places."""
+    with page_of(seen(6)) as (_, address):
+        yield address
+
+
 def test_the_page_shows_what_was_seen_and_grows(opened: Opened) -> None:
     everything = seen(5)
     with page_of(everything) as (view, address):
@@ -91,46 +100,87 @@ def test_the_page_shows_what_was_seen_and_grows(opened: Opened) -> None:
         assert tab.locator("svg.flow .gap").count() == 1
 
 
-@pytest.mark.parametrize(
-    ("view", "shows"),
-    [
-        ("map", "#map .plot[data-discs='4'] canvas"),
-        ("life", "#life .plot[data-windows='6'] canvas"),
-        ("events", "#event-table tbody tr"),
-    ],
-)
+def test_twenty_windows_a_second_are_kept_up_with(opened: Opened) -> None:
+    everything = seen(2)
+    with page_of(everything) as (view, address):
+        tab = opened(address, "?view=life")
+        tab.wait_for_selector("#life .plot[data-newest='1'] canvas")
+        for hour, labels in enumerate(drifting(60), start=2):
+            news = everything.add(renamed(window(hour, labels), "g"), ORIGIN)
+            assert news is not None
+            view.publish(news)
+            time.sleep(0.05)
+        tab.wait_for_selector("#life .plot[data-newest='61'][data-windows='62']", timeout=5000)
+        assert view.fan_out.n_dropped == 0
+        tab.locator("body").press("1")
+        tab.wait_for_selector("svg.flow[data-newest='61']", timeout=5000)
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_every_view_is_drawn(opened: Opened, view: str, shows: str, scheme: str) -> None:
-    with page_of(seen(6)) as (_, address):
-        tab = opened(address, f"?view={view}", color_scheme=scheme)
+def test_every_view_is_drawn(opened: Opened, six: str, scheme: str) -> None:
+    tab = opened(six, color_scheme=scheme)
+    tab.wait_for_selector("svg.flow[data-newest='5']")
+    for key, shows in (
+        ("2", "#map .plot[data-discs='4'] canvas"),
+        ("3", "#life .plot[data-windows='6'] canvas"),
+        ("4", "#event-table tbody tr"),
+    ):
+        tab.locator("body").press(key)
         tab.wait_for_selector(shows)
 
 
-def test_a_click_follows_and_the_address_opens_the_same(opened: Opened) -> None:
-    with page_of(seen(6)) as (_, address):
-        tab = opened(address)
-        tab.locator("svg.flow .label").nth(1).click()
-        tab.wait_for_selector("svg.following .band.chosen")
-        assert "community=" in tab.url
-        other = opened(address, f"?{tab.url.partition('?')[2]}")
-        other.wait_for_selector("svg.following .band.chosen")
-        assert other.locator("#details h2").inner_text() == tab.locator("#details h2").inner_text()
+def test_the_life_shows_what_happened_between_windows(opened: Opened) -> None:
+    everything = seen(3)
+    everything.add(renamed(window(4, [0, 0, 1, 1], model="m@2"), "g"), ORIGIN)
+    at = START + HOUR
+    everything.announce(Announcement("promoted", "models", "better", "retrain", at, "m@2"))
+    everything.announce(Announcement("kept", "models", "no drift", "retrain", START, "m@1"))
+    everything.bury(DeadLetter("g", START, "decode", "BadSnapshot", "no edge", "t[0]@1"))
+    everything.bury(DeadLetter("another graph", at, "decode", "BadSnapshot", "", "t[0]@2"))
+    with page_of(everything) as (_, address):
+        tab = opened(address, "?view=life")
+        plot = tab.wait_for_selector("#life .plot[data-windows='4']")
+        assert plot.get_attribute("data-marks") == "kept, dead letters; m@2, promoted"
+        tab.locator("body").press("4")
+        assert "better" in tab.locator("#decisions").inner_text()
+        assert "no edge" in tab.locator("#letters").inner_text()
 
 
-def test_a_search_shows_the_past_of_a_node(opened: Opened) -> None:
-    with page_of(seen(6)) as (_, address):
-        tab = opened(address)
-        tab.keyboard.press("/")
-        tab.keyboard.type("7")
-        tab.keyboard.press("Enter")
-        tab.wait_for_selector("#past tbody tr")
-        assert "In 6 of 6 windows" in tab.locator("#details").inner_text()
+def test_a_click_follows_and_the_address_opens_the_same(opened: Opened, six: str) -> None:
+    tab = opened(six)
+    tab.locator("svg.flow .label").nth(1).click()
+    tab.wait_for_selector("svg.following .band.chosen")
+    assert "community=" in tab.url
+    other = opened(six, f"?{tab.url.partition('?')[2]}")
+    other.wait_for_selector("svg.following .band.chosen")
+    assert other.locator("#details h2").inner_text() == tab.locator("#details h2").inner_text()
 
 
-def test_members_open_on_the_map(opened: Opened) -> None:
-    with page_of(seen(3)) as (_, address):
-        tab = opened(address, "?view=map&all=1")
-        tab.wait_for_selector("#map .plot[data-nodes='60'] canvas")
+def test_a_search_shows_the_past_of_a_node(opened: Opened, six: str) -> None:
+    tab = opened(six)
+    tab.keyboard.press("/")
+    tab.keyboard.type("7")
+    tab.keyboard.press("Enter")
+    tab.wait_for_selector("#past tbody tr")
+    assert "In 6 of 6 windows" in tab.locator("#details").inner_text()
+
+
+def test_members_open_on_the_map(opened: Opened, six: str) -> None:
+    tab = opened(six, "?view=map&all=1")
+    tab.wait_for_selector("#map .plot[data-nodes='60'] canvas")
+    assert tab.locator("#map label").all_inner_texts() == [" all members"]
+
+
+def test_nodes_with_places_are_shown_there_and_discs_at_will(opened: Opened) -> None:
+    with page_of(seen(3), snapshots=Placed()) as (_, address):
+        tab = opened(address, "?view=map&node=7")
+        tab.wait_for_selector("#map .plot[data-placed='59'][data-discs='0'] canvas")
+        assert "Nodes without a known position: 1." in tab.locator("#map").inner_text()
+        tab.get_by_label("positions").uncheck()
+        tab.wait_for_selector("#map .plot[data-placed='0'][data-discs='4'] canvas")
+        assert "discs=1" in tab.url
+        tab.get_by_label("positions").check()
+        tab.wait_for_selector("#map .plot[data-placed='59'] canvas")
 
 
 def test_hostile_names_are_text(opened: Opened) -> None:
@@ -149,16 +199,15 @@ def test_hostile_names_are_text(opened: Opened) -> None:
         assert "\\u{1b}" in tab.locator("#details h2").inner_text()
 
 
-def test_keys_move_through_views_and_windows(opened: Opened) -> None:
-    with page_of(seen(6)) as (_, address):
-        tab = opened(address)
-        tab.wait_for_selector("svg.flow")
-        tab.locator("body").press("ArrowLeft")
-        tab.wait_for_selector("svg.flow[data-newest='4']")
-        tab.locator("body").press("Escape")
-        tab.wait_for_selector("svg.flow[data-newest='5']")
-        tab.locator("body").press("3")
-        tab.wait_for_selector("#life canvas")
+def test_keys_move_through_views_and_windows(opened: Opened, six: str) -> None:
+    tab = opened(six)
+    tab.wait_for_selector("svg.flow")
+    tab.locator("body").press("ArrowLeft")
+    tab.wait_for_selector("svg.flow[data-newest='4']")
+    tab.locator("body").press("Escape")
+    tab.wait_for_selector("svg.flow[data-newest='5']")
+    tab.locator("body").press("3")
+    tab.wait_for_selector("#life canvas")
 
 
 def test_a_restarted_server_is_found_again(chromium: Any) -> None:
@@ -179,11 +228,11 @@ def test_a_restarted_server_is_found_again(chromium: Any) -> None:
 @pytest.mark.parametrize("k", [1, 2000])
 def test_one_community_and_two_thousand_are_drawn(opened: Opened, k: int) -> None:
     everything = AllSeries()
-    for hour, labels in enumerate(drifting(3, nodes=max(60, 3 * k), k=k)):
+    for hour, labels in enumerate(drifting(2, nodes=max(60, 3 * k), k=k)):
         everything.add(renamed(window(hour, labels), "g"), ORIGIN)
     with page_of(everything) as (_, address):
         tab = opened(address)
-        tab.wait_for_selector("svg.flow[data-newest='2']")
+        tab.wait_for_selector("svg.flow[data-newest='1']")
         tab.locator("body").press("2")
         tab.wait_for_selector(f"#map .plot[data-discs='{k}'] canvas", timeout=20_000)
 
@@ -191,8 +240,7 @@ def test_one_community_and_two_thousand_are_drawn(opened: Opened, k: int) -> Non
 def test_two_hundred_graphs_can_be_chosen(opened: Opened) -> None:
     everything = AllSeries()
     for graph in range(200):
-        for hour, labels in enumerate(drifting(2)):
-            everything.add(renamed(window(hour, labels), f"graph {graph}"), ORIGIN)
+        everything.add(renamed(window(0, [0, 0, 1, 1]), f"graph {graph}"), ORIGIN)
     with page_of(everything) as (_, address):
         tab = opened(address, "?graph=graph+150")
         tab.wait_for_selector("svg.flow")

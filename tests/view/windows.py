@@ -52,7 +52,7 @@ def seen(n: int = 6, graph: str = "g", names: Any = None) -> AllSeries:
 
 def renamed(found: Communities, graph: str) -> Communities:
     """The same result of another graph."""
-    return replace(found, graph=graph, snapshot_id=f"{graph}/{found.window.start.hour}")
+    return replace(found, graph=graph, snapshot_id=f"{graph}/{found.snapshot_id.split('/')[1]}")
 
 
 class Cliques:

@@ -3,9 +3,11 @@
 import { axisStyle, base, chart, plain } from "./charts.js";
 import { css, LINES } from "./colours.js";
 import { duration, el, fill, number, shown, time } from "./dom.js";
+import { marks } from "./marks.js";
 
 const STAGES = ["#88ccee", "#ddcc77", "#cc6677", LINES.blue];
-const HEIGHT = 13, FIRST = 4, EVERY = 19; // percent of the chart, for each of five panels
+const FIRST = 4, BETWEEN = 6; // percent of the chart: above the first panel, and between two
+const PAST_S = 7 * 86400; // results so late are of windows of the past
 
 /** Add a window to the columns, or replace the one that it corrects. */
 export function grow(life, row, most) {
@@ -18,8 +20,13 @@ export function grow(life, row, most) {
   }
 }
 
+/** The time from a window's end to its result, in seconds; null for windows of the past. */
+export function delay(seconds) {
+  return seconds > PAST_S || seconds < 0 ? null : seconds;
+}
+
 /** Draw the life into an element. */
-export function drawLife(into, life, onWindow) {
+export function drawLife(into, life, { overview, graph, onWindow }) {
   const columns = life.columns;
   if (columns.number === undefined || columns.number.length === 0) {
     fill(into, el("p", { class: "note" }, "No window was seen yet."));
@@ -34,10 +41,12 @@ export function drawLife(into, life, onWindow) {
   plot.dataset.windows = columns.number.length;
   plot.dataset.newest = columns.number.at(-1);
   into.querySelector(".note").textContent = notes(columns);
-  chart(plot).setOption(options(life, plot.clientWidth < 640), true);
+  const happened = marks(columns, overview, graph);
+  plot.dataset.marks = happened.map(([, { short }]) => short.join(", ")).join("; ");
+  chart(plot).setOption(options(life, happened, plot.clientWidth < 640), true);
 }
 
-function options(life, narrow) {
+function options(life, happened, narrow) {
   const columns = life.columns;
   const lines = (name, scale = 1) => points(columns, columns[name], scale);
   const panels = [
@@ -56,16 +65,22 @@ function options(life, narrow) {
       ], least: 0,
     },
   ];
+  const delays = columns.delay_s.map(delay);
+  if (delays.some((one) => one !== null)) {
+    panels.splice(4, 0, { name: "seconds from the window's end to its result", series: [line("delay", points(columns, delays), LINES.blue, 4)], least: 0 });
+    for (const one of panels[5].series) one.xAxisIndex = one.yAxisIndex = 5;
+  }
+  const every = (100 - FIRST - 1) / panels.length;
   const common = axisStyle();
   for (const one of panels.flatMap((panel) => panel.series)) one.endLabel.show = !narrow && one.data.length > 0;
-  panels[0].series[0].markLine = swaps(columns);
+  panels.forEach(({ series }, at) => { if (series.length > 0) series[0].markLine = markLines(columns, happened, at === 0); });
   panels[2].series[0].markArea = unsure(columns);
   return {
     ...base(),
     axisPointer: { link: [{ xAxisIndex: "all" }] },
-    tooltip: { ...base().tooltip, trigger: "axis", formatter: (hovered) => tip(columns, hovered) },
+    tooltip: { ...base().tooltip, trigger: "axis", formatter: (hovered) => tip(columns, happened, hovered) },
     legend: { show: false },
-    grid: panels.map((_, at) => ({ left: 64, right: narrow ? 16 : 150, top: `${FIRST + at * EVERY}%`, height: `${HEIGHT}%` })),
+    grid: panels.map((_, at) => ({ left: 64, right: narrow ? 16 : 150, top: `${FIRST + at * every}%`, height: `${every - BETWEEN}%` })),
     xAxis: panels.map((_, at) => ({ type: "value", gridIndex: at, min: columns.number[0], max: Math.max(columns.number[0] + 1, columns.number.at(-1)), minInterval: 1, ...common, splitLine: { show: false }, axisLabel: { ...common.axisLabel, show: at === panels.length - 1, formatter: (value) => label(columns, value), hideOverlap: true, alignMinLabel: "left", alignMaxLabel: "right" } })),
     yAxis: panels.map((panel, at) => ({ type: "value", gridIndex: at, name: panel.name, nameGap: 8, min: panel.least, max: panel.most, scale: panel.least === undefined, splitNumber: 3, ...common })),
     dataZoom: [{ type: "inside", xAxisIndex: panels.map((_, at) => at), filterMode: "none" }],
@@ -89,9 +104,9 @@ function area(name, data, colour, at) {
   return { ...line(name, data, colour, at), stack: "stages", areaStyle: { opacity: 0.6 }, lineStyle: { width: 0.5 } };
 }
 
-function swaps(columns) {
-  const data = columns.number.flatMap((number, at) => (columns.model_before[at] ? [{ xAxis: number, name: shown(columns.model[at], 30) }] : []));
-  return { symbol: "none", data, label: { formatter: (mark) => plain(mark.name), color: css("--quiet"), position: "insideEndTop" }, lineStyle: { color: css("--ink"), type: "dashed" } };
+function markLines(columns, happened, named) {
+  const data = happened.map(([at, { short }]) => ({ xAxis: columns.number[at], name: short.join(", ") }));
+  return { symbol: "none", silent: true, data, label: { show: named, formatter: (mark) => plain(mark.name), color: css("--quiet"), position: "insideEndTop" }, lineStyle: { color: css("--ink"), type: "dashed" } };
 }
 
 function unsure(columns) {
@@ -108,7 +123,7 @@ function label(columns, number) {
   return at < 0 ? "" : time(columns.end[at]);
 }
 
-function tip(columns, hovered) {
+function tip(columns, happened, hovered) {
   const chosen = hovered.find((one) => one.data?.[2] !== undefined)?.data[2];
   const at = columns.number.indexOf(chosen);
   if (at < 0) return "";
@@ -117,8 +132,9 @@ function tip(columns, hovered) {
     `communities ${number(columns.k[at])}${columns.k_given[at] === null ? "" : " (given)"}, nodes ${number(columns.nodes[at])}, edges ${number(columns.edges[at])}`,
     `modularity ${number(columns.modularity[at], 4)}, NMI ${number(columns.nmi[at], 4)}`,
     `evidence ${columns.evidence[at] ?? "–"}, ${number(columns.bits_saved[at], 4)} bits an edge`,
-    `${number(columns.ms[at].reduce((sum, ms) => sum + (ms ?? 0), 0), 1)} ms; result ${duration(columns.delay_s[at])} after the window's end`,
+    `${number(columns.ms[at].reduce((sum, ms) => sum + (ms ?? 0), 0), 1)} ms; result ${delay(columns.delay_s[at]) === null ? "of past data" : `${duration(columns.delay_s[at])} after the window's end`}`,
     plain(shown(columns.model[at], 40)),
+    ...happened.filter(([place]) => place === at).flatMap(([, { long }]) => long.slice(-8)).map(plain),
   ].join("\n");
 }
 
@@ -127,5 +143,5 @@ function notes(columns) {
   const missing = columns.missed.reduce((sum, missed) => sum + missed, 0);
   const known = columns.nmi.filter((one) => one !== null).length;
   return `${columns.number.length} windows; evidence for communities: ${count("strong")} strong, ${count("weak")} weak, ${count("none")} none (shaded). `
-    + `${missing} missing windows (breaks in the lines). Known communities: ${known} windows. Dashed: another version of the model. Stages, from below: decode, features, encode, cluster. Scroll to zoom.`;
+    + `${missing} missing windows (breaks in the lines). Known communities: ${known} windows. Dashed: another version of the model, a decision about models, or dead letters; hover for the reasons. Stages, from below: decode, features, encode, cluster. Scroll to zoom.`;
 }

@@ -8,13 +8,12 @@ import { drawDetails } from "./details.js";
 import { duration, el, fill, number, shown, time } from "./dom.js";
 import { drawEvents } from "./events.js";
 import { drawFlow } from "./flow.js";
-import { drawLife, grow } from "./life.js";
+import { delay, drawLife, grow } from "./life.js";
 import { drawMap } from "./map.js";
 import { ask, kept, listen } from "./source.js";
 
 const VIEWS = ["flow", "map", "life", "events", "compare"];
 const MOST_KEPT = 6000;
-const PAST_S = 7 * 86400; // results so late are of windows of the past
 const SOON_MS = 120, OVERVIEW_MS = 4000, MAP_MS = 1500;
 
 const at = (id) => document.getElementById(id);
@@ -200,7 +199,7 @@ function drawNumbers() {
     ["nodes", number(columns.nodes[last]), "nodes"], ["edges", number(columns.edges[last]), "edges"],
     ["modularity", number(columns.modularity[last], 3), "modularity"], ["evidence", columns.evidence[last] ?? "–", "evidence"],
     ...(columns.nmi[last] === null ? [] : [["NMI", number(columns.nmi[last], 3), "nmi"]]),
-    ["detected in", `${number(ms, ms < 10 ? 1 : 0)} ms`, "ms"], ["result after", columns.delay_s[last] > PAST_S ? "past data" : duration(columns.delay_s[last]), "delay"],
+    ["detected in", `${number(ms, ms < 10 ? 1 : 0)} ms`, "ms"], ["result after", delay(columns.delay_s[last]) === null ? "past data" : duration(columns.delay_s[last]), "delay"],
     ["waiting", number(known.overview?.lag), "lag"], ["dead letters", number(known.overview?.dead_letters), "dead"],
     ["model", shown(columns.model[last], 40), "model"],
   ];
@@ -218,7 +217,7 @@ function draw() {
   if (state.view === "flow" && known.flow) {
     drawFlow(at("flow"), known.flow, { chosen: community, path: known.past?.spans, here: here(), onCommunity: follow, onWindow: openWindow });
   }
-  if (state.view === "life" && known.life) drawLife(at("life"), known.life, openWindow);
+  if (state.view === "life" && known.life) drawLife(at("life"), known.life, { overview: known.overview, graph: state.graph, onWindow: openWindow });
   if (state.view === "map" && known.map && (known.places || !placed())) {
     drawMap(at("map"), known.map, known.opened, placed() ? known.places : null, {
       chosen: community, all: state.all !== "", node: state.node, onCommunity: placed() ? follow : openCommunity,

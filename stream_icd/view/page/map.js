@@ -25,7 +25,7 @@ export function drawMap(into, map, opened, places, { chosen, onCommunity, onAll,
     map.placed ? box("positions", places !== null, false, onPlaces) : null,
     places === null ? box("all members", all, !map.whole, onAll) : null,
     el("span", { class: "note" }, shown(map.snapshot)));
-  const note = into.querySelector(".note:last-child");
+  const note = into.querySelector(":scope > .note");
   if (places !== null) {
     note.textContent = `${counts(map)} ${placesNote(places)} Click a node to follow its community; scroll to zoom, drag to move, double-click to see all.`;
     drawPlaces(plot, places, { chosen, node });

@@ -59,7 +59,7 @@ function series(data, color, symbolSize, opacity, z) {
 /** What is said below the picture. */
 export function placesNote(places) {
   const parts = [places.degrees ? `The frame is ${number(places.km, places.km < 10 ? 1 : 0)} km wide; longitude and latitude in degrees.` : "Positions as the source gives them."];
-  if (places.unplaced) parts.push(`The positions of ${number(places.unplaced)} nodes are not known.`);
+  if (places.unplaced) parts.push(`Nodes without a known position: ${number(places.unplaced)}.`);
   if (places.nodes_left_out) parts.push(`${number(places.nodes_left_out)} nodes are left out.`);
   return parts.join(" ");
 }

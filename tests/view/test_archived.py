@@ -1,0 +1,138 @@
+"""An archive that grows while the page is open: what is added is seen, once, and cheaply."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import date
+
+import pytest
+
+from stream_icd.communities import Labels
+from stream_icd.history.archive import Archive
+from stream_icd.history.compact import compact
+from stream_icd.store.store import Store
+from stream_icd.view import archived as module
+from stream_icd.view import sources
+from stream_icd.view.all_series import AllSeries, News
+from stream_icd.view.archived import Archived
+from stream_icd.wire.communities import encode_communities, encode_labels
+from testbed.brokers import wait_until
+from testbed.windows import window
+
+HALVES = [0, 0, 0, 1, 1, 1]
+
+
+class Page:
+    """What a page knows of an archive, and the files that it opened."""
+
+    def __init__(self, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.seen, self.news = AllSeries(), list[News]()
+        self.archive, self.to = Archived(store, "history"), Archive(store)
+        self.opened: list[str] = []
+        read_footer = module.read_footer
+
+        def noting(store: Store, path: str) -> object:
+            self.opened.append(path)
+            return read_footer(store, path)
+
+        monkeypatch.setattr(module, "read_footer", noting)
+
+    def add(self, *hours: int, revision: str = "", received: int = 0) -> None:
+        for hour in hours:
+            message = encode_communities(window(hour, HALVES, revision=revision))
+            self.to.add("communities", message, (received, 0))
+
+    def look(self, *, first: bool = False) -> int:
+        look = self.archive.read if first else self.archive.look_again
+        return look(self.seen, self.news.append, lambda: False)
+
+    def hours(self) -> list[str]:
+        (one,) = self.seen.summaries()
+        return [w.result.snapshot_id for w in self.seen.windows(one.name, 100)]
+
+
+@pytest.fixture
+def page(disk: Store, monkeypatch: pytest.MonkeyPatch) -> Page:
+    return Page(disk, monkeypatch)
+
+
+def test_what_is_added_is_seen_once_and_only_new_files_are_opened(page: Page) -> None:
+    page.add(0, 1, 30)
+    assert page.look(first=True) == 3
+    assert page.look() == 0
+    page.add(31, 60)
+    page.opened.clear()
+    assert page.look() == 2
+    assert page.look() == 0
+    assert len(page.opened) == 2
+    assert page.hours() == ["g/0", "g/1", "g/30", "g/31", "g/60"]
+    assert page.seen.summaries()[0].late == 0
+
+
+def test_days_that_are_over_are_not_listed_again(
+    page: Page, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page.add(*range(0, 240, 24))
+    page.look(first=True)
+    listed = []
+    data_files = module.data_files
+    monkeypatch.setattr(
+        module, "data_files", lambda *asked: listed.append(asked[1].day) or data_files(*asked)
+    )
+    page.look()
+    assert listed == [date(2026, 1, 9), date(2026, 1, 10)]
+
+
+def test_a_correction_replaces_the_newest_window_and_older_revisions_do_not(page: Page) -> None:
+    page.add(0)
+    page.add(1, revision="old", received=5)
+    page.add(1, revision="new", received=9)
+    assert page.look(first=True) == 2
+    assert page.look() == 0
+    page.add(1, revision="newer", received=10)
+    assert page.look() == 1
+    (one,) = page.seen.summaries()
+    assert one.newest is not None
+    assert (one.newest.result.revision, one.newest.number) == ("newer", 1)
+
+
+def test_files_that_are_merged_are_not_seen_twice(page: Page) -> None:
+    page.add(0, 1)
+    page.look(first=True)
+    assert len(list(compact(page.archive.store, date(2026, 2, 1)))) == 1
+    page.add(2)
+    assert page.look() == 1
+    assert page.seen.summaries()[0].late == 0
+
+
+def test_known_communities_that_come_later_are_noted(page: Page) -> None:
+    page.add(0)
+    page.look(first=True)
+    found = window(0, HALVES)
+    labels = Labels("g", "g/0", found.window, found.nodes, found.labels, source="s")
+    page.to.add("labels", encode_labels(labels))
+    page.look()
+    assert page.news[-1].window.nmi == 1
+    page.to.add("labels", encode_labels(replace(labels, snapshot_id="g/1")))
+    page.look()  # of a window that is not there
+    assert len(page.news) == 2
+
+
+def test_a_page_of_an_archive_grows_and_says_what_is_wrong(
+    disk: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sources, "LOOK_EVERY_S", 0.02)
+    to, seen, news = Archive(disk), AllSeries(), list[News]()
+    to.add("communities", encode_communities(window(0, HALVES)))
+    archives = sources.archive_sources([disk], seen)
+    with archives.reading(news.append):
+        wait_until(lambda: len(news) == 1)
+        to.add("communities", encode_communities(window(1, HALVES)))
+        wait_until(lambda: len(news) == 2)
+        folder = to.store.files("communities")[0].rpartition("/")[0]
+        bad = f"{disk.root}/{folder}/w-bad.parquet"
+        with open(bad, "wb") as file:
+            file.write(b"no parquet")
+        wait_until(lambda: "w-bad.parquet" in "".join(archives.troubles().values()))
+        disk.delete(f"{folder}/w-bad.parquet")
+        wait_until(lambda: not archives.troubles())
