@@ -52,6 +52,7 @@ DEAD_LETTERS = 10
 NOT_RUN = {
     r"^make ": "CI runs them",
     r"^python -m benchmarks\.": "takes minutes; benchmarks/tests/test_fuzz.py runs its parts",
+    r"^python -m lab": "lab/tests/test_run.py",
     r"^pip ": "test_install_lines_are_accepted_in_a_fresh_environment",
     r"^export ": "test_settings_shown_exist",
     r"stream-icd demo": "tests/demo",
