@@ -7,7 +7,7 @@ filtered beliefs of window t, p_t(c) = (1 − η) n_c + η α_{t-1}(c) is its pr
 
     β_t(c) = Σ_d P(d | c) γ_{t+1}(d) / p_{t+1}(d)
 
-Division by the prediction p_{t+1} removes from γ_{t+1} what window t itself had told it. The prior
+Division by the prediction p_{t+1} removes from γ_{t+1} what it has from window t itself. The prior
 from both sides is p_t(c) β_t(c), normalised. Beliefs are sparse, (n, N_KEPT) per window; what is
 missing to a sum of 1 is spread over all communities by their size.
 """
@@ -41,7 +41,7 @@ class Message(NamedTuple):
 def message_from_the_future(
     sizes: Floats, now: Recollection, then: Recollection, stay: float
 ) -> Message:
-    """β_t.
+    """Return β_t.
 
     sizes: n_c, (K,), add up to 1.
     now:   filtered beliefs of this window; then: smoothed beliefs of the next.
@@ -62,7 +62,7 @@ def message_from_the_future(
 
 
 def prior_of_both(sizes: Floats, past: Recollection, stay: float, message: Message) -> Recollection:
-    """The prior p_t β_t, as shares beyond what the size n_c alone would give each community.
+    """Return the prior p_t β_t, as shares beyond what the size n_c alone would give each community.
 
     past: filtered beliefs of the window before; stay: η between it and this one, below 1.
     """
@@ -89,6 +89,6 @@ def prior_of_both(sizes: Floats, past: Recollection, stay: float, message: Messa
 
 
 def _moved(beliefs: Recollection, stay: float) -> Floats:
-    """The probability that a node's next community is independent of this one, (n, 1)."""
+    """Return the probability that a node's next community is independent of this one, (n, 1)."""
     moved: Floats = 1 - stay * beliefs.shares.sum(axis=1, keepdims=True, dtype=np.float64)
     return moved

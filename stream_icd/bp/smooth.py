@@ -4,8 +4,8 @@ The filter (`remember`) knows the past of a window. Here the beliefs of the next
 the future, join the prior of each node (`past_and_future`); belief propagation on the edges of this
 window follows.
 
-Whole communities end and begin between windows, which says nothing about single nodes: a later
-community that this window's edges do not show counts as the node's community of this window.
+Whole communities also begin and end between windows, although their nodes stay together. So a later
+community that the edges of this window do not show counts as the node's community of this window.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from stream_icd.bp.recalled import NO_ID, Ids, Recalled, Shares
 from stream_icd.graphs.weights import comparable
 
 
-class Told(NamedTuple):
-    """What another window tells about the nodes of this one.
+class WindowBeliefs(NamedTuple):
+    """The beliefs of another window about the nodes of this one.
 
-    ids, shares: its beliefs, both (n, N_KEPT), as in `Recalled`; shares of 0 tell nothing.
+    ids, shares: both (n, N_KEPT), as in `Recalled`; a share of 0 is no belief.
     stay: η between the two windows, in 0..1.
     """
 
@@ -45,12 +45,12 @@ def smoothed_beliefs(
     adjacency: csr_array,
     parameters: BpParameters,
     own: Recalled,
-    before: Told,
-    after: Told,
+    before: WindowBeliefs,
+    after: WindowBeliefs,
     n_communities: int | None = None,
     seed: int = 0,
 ) -> Recalled:
-    """The beliefs about the nodes of a window, from its edges, its past and its future.
+    """Return the beliefs about the nodes of a window, from its edges, its past and its future.
 
     own:    filtered beliefs of this window, decided by belief propagation.
     before: filtered beliefs of the window before; after: smoothed beliefs of the window after it.
@@ -78,8 +78,8 @@ def smoothed_beliefs(
     prior = prior_of_both(
         sizes, Recollection(past, before.shares), min(before.stay, MOST_STAY), message
     )
-    told = prior.communities[:, 0]
-    start = np.where(prior.shares[:, 0] > 0, told, labels).astype(np.int32)
+    likeliest = prior.communities[:, 0]
+    start = np.where(prior.shares[:, 0] > 0, likeliest, labels).astype(np.int32)
     model = Model(mixing, parameters.size_spread, n_communities or len(np.unique(start)))
     found = believe(
         graph, start, len(ids), model, parameters.sweeps, prior, stay=1.0, learn_stay=False
@@ -99,17 +99,17 @@ def smoothed_beliefs(
 
 
 def _numbered(table: Ids, ids: Ids) -> Labels:
-    """Positions in `ids`, -1 for `NO_ID`."""
+    """Return positions in `ids`, -1 for `NO_ID`."""
     return np.where(table >= 0, np.searchsorted(ids, table), NOBODY).astype(np.int32)
 
 
 def _not_here(future: Labels, labels: Labels, n_labels: int) -> tuple[Labels, int]:
-    """The later community of each node if this window has no such community, else -1."""
+    """Return the later community of each node if this window has no such community, else -1."""
     return np.where(_known(n_labels, labels)[future], NOBODY, future).astype(np.int32), n_labels
 
 
 def _known(n_labels: int, *of_nodes: Labels) -> NDArray[np.bool_]:
-    """Which labels occur, (n_labels + 1,); the last is for -1, which always does."""
+    """Return which labels occur, (n_labels + 1,); the last is for -1, which always does."""
     known = np.zeros(n_labels + 1, np.bool_)
     known[-1] = True
     for labels in of_nodes:
@@ -118,10 +118,11 @@ def _known(n_labels: int, *of_nodes: Labels) -> NDArray[np.bool_]:
 
 
 def _as_of_now(future: Labels, labels: Labels, born: Labels, n_labels: int) -> Labels:
-    """Later communities in terms of those of this window.
+    """Return later communities in terms of those of this window.
 
-    For the nodes of a community that has ended, the one that it is part of later is itself. A
-    community that has not begun is the one that most of its nodes are from, or unknown.
+    The later community that most nodes of a community went into counts as that community, for its
+    own nodes. Another one that has not begun yet is replaced by the community that most of its
+    nodes come from, or is unknown.
     """
     likeliest = future[:, 0].copy()
     seen = likeliest >= 0

@@ -15,7 +15,7 @@ import numpy as np
 
 from stream_icd.bp.level_graph import compact
 from stream_icd.bp.recalled import Recalled
-from stream_icd.bp.smooth import Told, smoothed_beliefs
+from stream_icd.bp.smooth import WindowBeliefs, smoothed_beliefs
 from stream_icd.errors import BadInput, BadSettings
 from stream_icd.memory.detect import Remembered, detect_remembering
 from stream_icd.memory.memory import Memory
@@ -63,8 +63,6 @@ def detect_smoothed(
         forward.append(detect_remembering(snapshot, model, last, k, seed=seed, clock=clock))
     if not forward:
         return []
-    if not forward:
-        return []
     results, later = list(forward), forward[-1].memory
     befores = [memory, *(one.memory for one in forward)]
     for at in reversed(range(len(snapshots) - 1)):
@@ -72,8 +70,8 @@ def detect_smoothed(
         snapshot, after = snapshots[at], snapshots[at + 1]
         own = replace(_about(snapshot, forward[at].memory), next_id=later.next_id)
         if own.believed and later.believed:
-            past = _told(snapshot, befores[at], forward[at].memory.stay)
-            future = _told_later(snapshot, later, after, forward[at + 1].memory.stay)
+            past = _beliefs_before(snapshot, befores[at], forward[at].memory.stay)
+            future = _beliefs_after(snapshot, later, after, forward[at + 1].memory.stay)
             adjacency = snapshot.adjacency()
             own = smoothed_beliefs(adjacency, model.bp, own, past, future, ks[at], seed)
         later = _later(snapshot, own, later, after)
@@ -92,22 +90,25 @@ def _check_order(snapshots: Sequence[Snapshot]) -> None:
 
 
 def _about(snapshot: Snapshot, memory: Memory) -> Recalled:
-    """What the memory after a window says about the nodes of that window."""
+    """Return what the memory after a window holds about the nodes of that window."""
     return recall(memory, snapshot.nodes, snapshot.window, memory.stay)
 
 
-def _told(snapshot: Snapshot, before: Memory | None, stay: float) -> Told:
+def _beliefs_before(snapshot: Snapshot, before: Memory | None, stay: float) -> WindowBeliefs:
     recalled = recall(before, snapshot.nodes, snapshot.window, stay)
-    return Told(recalled.ids, recalled.shares, stay)
+    return WindowBeliefs(recalled.ids, recalled.shares, stay)
 
 
-def _told_later(snapshot: Snapshot, later: Memory, after: Snapshot, stay: float) -> Told:
-    told = recall(later, snapshot.nodes, later.window, stay)
-    return Told(told.ids, told.shares, stay ** (1 + missed_windows(snapshot.window, after.window)))
+def _beliefs_after(
+    snapshot: Snapshot, later: Memory, after: Snapshot, stay: float
+) -> WindowBeliefs:
+    recalled = recall(later, snapshot.nodes, later.window, stay)
+    stay_over_gap = stay ** (1 + missed_windows(snapshot.window, after.window))
+    return WindowBeliefs(recalled.ids, recalled.shares, stay_over_gap)
 
 
 def _later(snapshot: Snapshot, own: Recalled, later: Memory, after: Snapshot) -> Memory:
-    """The smoothed beliefs of a window, and those of later windows about nodes that it lacks."""
+    """Return the smoothed beliefs of a window, and later ones about nodes that it lacks."""
     new = memory_of(snapshot.nodes, snapshot.window, own)
     if later.nodes.type != new.nodes.type:
         return new
