@@ -22,13 +22,13 @@ import pyarrow as pa
 from benchmarks.shared.cdlib_peer import (
     LIVES_ON,
     Lives,
-    Told,
+    Reported,
     asur,
     facets,
     greene,
     groups_of,
     published_asur,
-    told_by_us,
+    reported_by_tracker,
 )
 from benchmarks.shared.tracking_page import write_comparison
 from benchmarks.tracking import (
@@ -52,7 +52,7 @@ from stream_icd.tracking.planted import PLANTED, overlaid
 from stream_icd.tracking.settings import TrackSettings
 from stream_icd.tracking.track import remember, track
 
-THEIRS: dict[str, Callable[[Lives], Told]] = {
+THEIRS: dict[str, Callable[[Lives], Reported]] = {
     "Greene": greene,
     "Asur": asur,
     "Asur as published": published_asur,
@@ -77,11 +77,11 @@ TOWARDS_GREENE = (
 
 @dataclass
 class Agreement:
-    """Events that two tell, by kind.
+    """Events that two report, by kind.
 
     Attributes:
-        both, first, second: told by both, by the first only, by the second only.
-        same: of those that both tell, how many with the same others taking part.
+        both, first, second: events by both, by the first only, by the second only.
+        same: of those that both report, how many with the same others taking part.
     """
 
     both: Counter[str] = field(default_factory=Counter)
@@ -89,7 +89,7 @@ class Agreement:
     second: Counter[str] = field(default_factory=Counter)
     same: Counter[str] = field(default_factory=Counter)
 
-    def add(self, first: Told, second: Told) -> None:
+    def add(self, first: Reported, second: Reported) -> None:
         both = first.keys() & second.keys()
         self.both.update(kind for kind, _ in both)
         self.first.update(kind for kind, _ in first.keys() - both)
@@ -110,10 +110,10 @@ class Comparison:
     seconds: Counter[str] = field(default_factory=Counter)
     steps: int = 0
 
-    def add(self, told: Mapping[str, Told]) -> None:
+    def add(self, events: Mapping[str, Reported]) -> None:
         self.steps += 1
         for name, agreement in self.ours.items():
-            agreement.add(told["ours"], told[name])
+            agreement.add(events["ours"], events[name])
 
 
 def agreements(names: Iterable[str]) -> dict[str, Agreement]:
@@ -155,20 +155,20 @@ def on_planted(seeds: int, detect: Detect, absent: float) -> Comparison:
     comparison = Comparison()
     for seed in range(seeds):
         stream = list(planted_stream(seed, detect, absent))
-        told_by_step = told_each_step((found for found, _ in stream), comparison.seconds)
+        reported_by_step = reported_each_step((found for found, _ in stream), comparison.seconds)
         drifts = pairwise(drift for _, drift in stream)
-        for told, (before, after) in zip(told_by_step, drifts, strict=True):
-            comparison.add(told)
-            planted = planted_told(before, after)
+        for events, (before, after) in zip(reported_by_step, drifts, strict=True):
+            comparison.add(events)
+            planted = planted_events_of(before, after)
             for name, agreement in comparison.truth.items():
-                agreement.add(planted, apart(told[name], before, after))
+                agreement.add(planted, apart(events[name], before, after))
     return comparison
 
 
 def on_windows(windows: Iterable[Communities]) -> Comparison:
     comparison = Comparison()
-    for told in told_each_step(windows, comparison.seconds):
-        comparison.add(told)
+    for events in reported_each_step(windows, comparison.seconds):
+        comparison.add(events)
     return comparison
 
 
@@ -182,49 +182,51 @@ def planted_stream(seed: int, detect: Detect, absent: float) -> Iterator[tuple[C
         yield window(START + timedelta(days=day), labels[there], pa.array(there)), drift
 
 
-def planted_told(before: Drift, after: Drift) -> Told:
+def planted_events_of(before: Drift, after: Drift) -> Reported:
     """What was planted between two windows; events that share a community are left out."""
     was, now = labels_of(before), labels_of(after)
     tangled = overlaid(after)
     merges = [pair for pair in after.merges if not tangled & {*pair}]
     splits = [pair for pair in after.splits if not tangled & {*pair}]
-    told: Told = {("merged", now[into]): frozenset({was[one], was[into]}) for one, into in merges}
-    told |= {("split", was[out_of]): frozenset({now[out_of], now[one]}) for out_of, one in splits}
-    told |= {("born", now[one]): frozenset() for one in after.births if one not in tangled}
-    told |= {("died", was[one]): frozenset() for one in after.deaths if one not in tangled}
-    return told
+    events: Reported = {
+        ("merged", now[into]): frozenset({was[one], was[into]}) for one, into in merges
+    }
+    events |= {("split", was[out_of]): frozenset({now[out_of], now[one]}) for out_of, one in splits}
+    events |= {("born", now[one]): frozenset() for one in after.births if one not in tangled}
+    events |= {("died", was[one]): frozenset() for one in after.deaths if one not in tangled}
+    return events
 
 
 def labels_of(drift: Drift) -> dict[int, int]:
     return {identity: label for label, identity in enumerate(drift.identities.tolist())}
 
 
-def apart(told: Told, before: Drift, after: Drift) -> Told:
+def apart(events: Reported, before: Drift, after: Drift) -> Reported:
     """Without what befell communities of which several events were planted at once."""
     tangled = overlaid(after)
     return {
         (kind, label): others
-        for (kind, label), others in told.items()
+        for (kind, label), others in events.items()
         if kind in PLANTED
         and (before if kind in ("split", "died") else after).identities[label] not in tangled
     }
 
 
-def told_each_step(
+def reported_each_step(
     windows: Iterable[Communities], seconds: Counter[str]
-) -> Iterator[dict[str, Told]]:
+) -> Iterator[dict[str, Reported]]:
     """What each definition tells of each window and the one before."""
     for (before, was), (after, now) in pairwise(tracked(windows, seconds=seconds)):
         groups = groups_of(before), groups_of(after)
         started = perf_counter()
         lives = Lives(*groups)
         seconds.update(dict.fromkeys(THEIRS, perf_counter() - started))
-        told = {"ours": told_by_us(was, now)}
+        events = {"ours": reported_by_tracker(was, now)}
         for name, definition in THEIRS.items():
             started = perf_counter()
-            told[name] = definition(lives)
+            events[name] = definition(lives)
             seconds[name] += perf_counter() - started
-        yield told
+        yield events
 
 
 def tracked(
@@ -250,7 +252,7 @@ def with_greene(
     for (before, was), (after, now) in pairwise(tracked(windows, settings)):
         among = {*before.nodes.to_pylist()} & {*after.nodes.to_pylist()} if shared else None
         lives = Lives(groups_of(before, among), groups_of(after, among))
-        agreement.add(told_by_us(was, now), greene(lives))
+        agreement.add(reported_by_tracker(was, now), greene(lives))
     return agreement
 
 
@@ -268,7 +270,7 @@ died | death: it matches none | Death (dissolve): none of its nodes is present \
 | Death, Dispersion, Disassemble
 lives on (continued, grown, shrunk) | one matches it, and only it | Continuation: the same nodes \
 | Continuation, Growth
-born from other communities; absorbed | (reported as split or merge) | (the same) \
+born from other communities; absorbed | (events as split or merge) | (the same) \
 | Offspring; Ancestor
 
 For Greene et al., CDlib provides the matches; the events follow from them by the rules of the
@@ -320,7 +322,7 @@ def agreement_section(planted: Comparison, internet: Comparison) -> str:
     )
     return f"""### Event by event
 
-Numbers of events reported by both / only by the tracker / only by the other, on the simulated
+Numbers of events events by both / only by the tracker / only by the other, on the simulated
 streams with true labels, and on the first {internet.steps + 1} days of the Internet. In brackets:
 events of both with the same other communities; facets name none.
 
@@ -352,7 +354,7 @@ other. Each row includes the rows above it:
 {table_head("definitions", *KINDS)}
 {rows}
 
-In the last row, {last.first.total() + last.second.total()} events are reported by one of
+In the last row, {last.first.total() + last.second.total()} events are events by one of
 the two only.
 """
 

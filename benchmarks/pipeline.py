@@ -76,7 +76,7 @@ TIMEOUTS: dict[str, dict[str, float]] = {
     "embedded": {},
 }
 
-# Where the time goes. In the worker process: stages that results tell.
+# Where the time goes. In the worker process: stages that results report.
 STAGES = {"decode": ("decode",), "detect": ("features", "encode", "cluster")}
 # In the detector: the functions that its loop calls, by their homes.
 STEPS: dict[str, tuple[tuple[Any, str], ...]] = {
@@ -172,7 +172,7 @@ class Bench:
 
 
 def stages(batch: BatchDone) -> Counter[str]:
-    """Seconds in each of STAGES, as the results of a batch tell."""
+    """Seconds in each of STAGES, as the results of a batch report."""
     seconds: Counter[str] = Counter()
     for one in batch.outgoing:
         said = dict(one.headers)

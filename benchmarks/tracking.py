@@ -87,11 +87,11 @@ def score(seeds: int, detect: Detect, mixing: float = 0.3) -> Scores:
             seconds, steps = seconds + perf_counter() - started, steps + 1
             truth = drift.identities[graph.communities]
             if recent:
-                told = found_events(recent[-1], after, truth_before, truth)
+                reported = found_events(recent[-1], after, truth_before, truth)
                 planted, mixed = planted_events(drift), overlaid(drift)
-                apart = {key for key in planted | told if not key[1] & mixed}
-                clear.add(planted & apart, told & apart)
-                tangled.add(planted - apart, told - apart)
+                apart = {key for key in planted | reported if not key[1] & mixed}
+                clear.add(planted & apart, reported & apart)
+                tangled.add(planted - apart, reported - apart)
             recent, truth_before = remember(recent, after), truth
     return Scores(clear, tangled, 1000 * seconds / steps)
 
@@ -289,7 +289,7 @@ def snapshots(path: Path) -> Iterator[Snapshot]:
 
 def internet_section(path: Path) -> str:
     recent: tuple[CommunityEvents, ...] = ()
-    told: list[CommunityEvents] = []
+    days: list[CommunityEvents] = []
     raw: list[Communities] = []
     seconds = 0.0
     for found in days(path):
@@ -298,21 +298,21 @@ def internet_section(path: Path) -> str:
         seconds += perf_counter() - started
         recent = remember(recent, tracked)
         raw.append(found)
-        told.append(tracked)
+        days.append(tracked)
     churn_raw = [churn(a.nodes, a.labels, b.nodes, b.labels) for a, b in pairwise(raw)]
     churn_stable = [
-        churn(a.nodes, a.communities, b.nodes, b.communities) for a, b in pairwise(told)
+        churn(a.nodes, a.communities, b.nodes, b.communities) for a, b in pairwise(days)
     ]
-    churn_least = [least_churn(a, b) for a, b in pairwise(told)]
+    churn_least = [least_churn(a, b) for a, b in pairwise(days)]
     counts: dict[str, int] = {}
-    for event in (event for tracked in told[1:] for event in tracked.events):
+    for event in (event for tracked in days[1:] for event in tracked.events):
         counts[event.kind] = counts.get(event.kind, 0) + 1
     kinds = ", ".join(f"{kind} {n}" for kind, n in sorted(counts.items(), key=lambda kv: -kv[1]))
-    living = [np.unique(one.communities) for one in told]
+    living = [np.unique(one.communities) for one in days]
     lives = np.bincount(np.concatenate(living))
     return f"""## On the Internet
 
-{len(told)} daily graphs of autonomous systems (AS-733, Leskovec, Kleinberg, Faloutsos, KDD 2005),
+{len(days)} daily graphs of autonomous systems (AS-733, Leskovec, Kleinberg, Faloutsos, KDD 2005),
 communities detected with the `as` model for each day separately. Churn is the fraction of the
 nodes in two consecutive graphs whose community has another name in the second graph:
 
@@ -325,23 +325,23 @@ the best renaming for each pair of days | {np.mean(churn_least):.1%} | {np.media
 The last row is a lower bound: the nodes that really changed community. It ignores all days before
 the previous one.
 
-{told[-1].next_community} stable ids over {len(told)} days, {np.mean([*map(len, living)]):.0f}
-communities per day on average; {np.sum(lives > len(told) / 2)} existed on more than half of the
-days. {sum(one.missed for one in told)} days are missing in the data; the tracker bridged or
+{days[-1].next_community} stable ids over {len(days)} days, {np.mean([*map(len, living)]):.0f}
+communities per day on average; {np.sum(lives > len(days) / 2)} existed on more than half of the
+days. {sum(one.missed for one in days)} days are missing in the data; the tracker bridged or
 reported them.
 Events: {kinds}.
-{1000 * seconds / len(told):.1f} ms per day.
+{1000 * seconds / len(days):.1f} ms per day.
 """
 
 
-def unbroken_month(told: list[CommunityEvents]) -> int:
+def unbroken_month(days: list[CommunityEvents]) -> int:
     """Where the last `MONTH` windows without a missing one, and without half a day, begin."""
-    for first in range(len(told) - MONTH, -1, -1):
-        month = told[first : first + MONTH]
+    for first in range(len(days) - MONTH, -1, -1):
+        month = days[first : first + MONTH]
         sizes = [len(one.nodes) for one in month]
         if not any(one.missed for one in month[1:]) and min(sizes) > max(sizes) / 2:
             return first
-    return max(0, len(told) - MONTH)
+    return max(0, len(days) - MONTH)
 
 
 def least_churn(before: CommunityEvents, after: CommunityEvents) -> float:

@@ -190,19 +190,19 @@ def _kinds_row(stream: Stream, score: Score) -> str:
 class Followed:
     """Days of the Internet as one detection saw them: what the tracker reported."""
 
-    told: list[CommunityEvents]
+    windows: list[CommunityEvents]
 
     def churn(self) -> str:
         """Mean share of the nodes whose community has another id the next day."""
-        return f"{np.mean([_churn(a, b) for a, b in pairwise(self.told)]):.1%}"
+        return f"{np.mean([_churn(a, b) for a, b in pairwise(self.windows)]):.1%}"
 
     def least_churn(self) -> str:
         """The same under the best renaming of each pair of days."""
-        return f"{np.mean([least_churn(a, b) for a, b in pairwise(self.told)]):.1%}"
+        return f"{np.mean([least_churn(a, b) for a, b in pairwise(self.windows)]):.1%}"
 
     def kinds(self) -> Counter[str]:
         """Events of each kind, but for the first day's."""
-        return Counter(event.kind for one in self.told[1:] for event in one.events)
+        return Counter(event.kind for one in self.windows[1:] for event in one.events)
 
 
 def _churn(before: CommunityEvents, after: CommunityEvents) -> float:
@@ -211,11 +211,11 @@ def _churn(before: CommunityEvents, after: CommunityEvents) -> float:
 
 def followed(found: Iterable[Communities]) -> Followed:
     recent: tuple[CommunityEvents, ...] = ()
-    told = []
+    windows = []
     for one in found:
-        told.append(track(recent, one))
-        recent = remember(recent, told[-1])
-    return Followed(told)
+        windows.append(track(recent, one))
+        recent = remember(recent, windows[-1])
+    return Followed(windows)
 
 
 def days_alone(days: Iterable[Snapshot]) -> Iterator[Communities]:
@@ -238,10 +238,10 @@ def internet_section(path: Path, n_days: int) -> str:
     """What the tracker reports of the Internet, each day alone and with memory; and the picture."""
     days = deque(snapshots(path), maxlen=n_days)
     alone, memory = followed(days_alone(days)), followed(days_with_memory(days))
-    first = unbroken_month(alone.told)
+    first = unbroken_month(alone.windows)
     month = slice(first, first + MONTH)
     draw_alluvial(
-        {"each day alone": alone.told[month], "with memory": memory.told[month]},
+        {"each day alone": alone.windows[month], "with memory": memory.windows[month]},
         DOCS / "alluvial.png",
     )
     kinds = "\n".join(f"{kind} | {alone.kinds()[kind]} | {memory.kinds()[kind]}" for kind in KINDS)
@@ -251,7 +251,7 @@ def internet_section(path: Path, n_days: int) -> str:
         least=f"{alone.least_churn()} | {memory.least_churn()}",
         kinds=kinds,
         month=MONTH,
-        start=f"{alone.told[first].window.start:%d %B %Y}",
+        start=f"{alone.windows[first].window.start:%d %B %Y}",
         rest=MONTH - 1,
     )
 

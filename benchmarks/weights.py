@@ -103,7 +103,7 @@ def _planted(first_seed: int, n_graphs: int) -> Iterator[tuple[str, Weighted]]:
 
 
 def _dense(first_seed: int, n_graphs: int) -> Iterator[tuple[str, Weighted]]:
-    """All pairs joined, as in tables of correlations: only weights tell communities."""
+    """All pairs joined, as in tables of correlations: only weights show communities."""
     for kind, draw in DENSE_KINDS.items():
         for seed in range(first_seed, first_seed + n_graphs):
             rng = np.random.default_rng(seed)
@@ -282,7 +282,7 @@ def _local_moves(adjacency: csr_array, k: int | None) -> Labels:
 
 
 def _beliefs(adjacency: csr_array, k: int, truth: Labels) -> Labels:
-    """With the mixing that labelled graphs would have taught for these weights."""
+    """With the mixing that labelled graphs would have given for these weights."""
     rows = np.repeat(truth, np.diff(adjacency.indptr))
     mixing = adjacency.data[rows != truth[adjacency.indices]].sum() / adjacency.data.sum()
     return _bp(adjacency, BpParameters(8.0, float(np.clip(mixing, 0.01, 0.99)), iterations=1), k)

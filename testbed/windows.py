@@ -53,11 +53,11 @@ def window(
 def follow(
     windows: Iterable[Communities], settings: TrackSettings | None = None
 ) -> list[CommunityEvents]:
-    """What a tracker says of one window after the other."""
+    """The events of a tracker, window by window."""
     settings = settings or TrackSettings()
     recent: tuple[CommunityEvents, ...] = ()
-    told = []
+    tracked = []
     for one in windows:
-        told.append(track(recent, one, settings))
-        recent = remember(recent, told[-1], settings)
-    return told
+        tracked.append(track(recent, one, settings))
+        recent = remember(recent, tracked[-1], settings)
+    return tracked

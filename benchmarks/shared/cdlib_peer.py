@@ -1,6 +1,6 @@
 """What CDlib (BSD) says happened between two windows, in the words of `stream_icd.events`.
 
-Every definition becomes `Told`: what happened to which community. A community is named by its
+Every definition becomes `Reported`: what happened to which community. A community is named by its
 label in its own window: the later one, or the earlier one where it was split or has died.
 """
 
@@ -16,7 +16,7 @@ from stream_icd.communities import Communities
 from stream_icd.events import CommunityEvents
 
 Event = tuple[str, int]
-Told = dict[Event, frozenset[int]]
+Reported = dict[Event, frozenset[int]]
 """Each event, and the labels of those that went in or came out, where the definition names them."""
 Groups = Mapping[int, set[Any]]
 """The nodes of each community, by label."""
@@ -25,7 +25,7 @@ LIVES_ON = "lives on"
 OURS = {"continued": LIVES_ON, "grown": LIVES_ON, "shrunk": LIVES_ON}
 ASUR = {"Merge": "merged", "Split": "split", "Birth": "born", "Death": "died",
         "Continuation": LIVES_ON}  # fmt: skip
-# Offspring (a part of one) and Ancestor (gone into a larger one) are told as the split and the
+# Offspring (a part of one) and Ancestor (gone into a larger one) are reported as the split and the
 # merger of the other.
 FACETS_BACKWARD = {"Birth": "born", "Accumulation": "born", "Reorganization": "born",
                    "Merge": "merged", "Expansion": "merged",
@@ -60,31 +60,31 @@ class Lives:
         return members
 
 
-def greene(lives: Lives, threshold: float = 0.3) -> Told:
+def greene(lives: Lives, threshold: float = 0.3) -> Reported:
     """Greene et al. (2010): matched where the Jaccard index is at least `threshold`."""
     from cdlib.lifecycles import event_graph_greene
 
     # CDlib asks for more than its threshold.
     matches, _ = event_graph_greene(lives.cycle.cm, th=np.nextafter(threshold, 0))
     pairs = [(match["src"], match["ref_set"]) for match in matches["Merge"]]
-    return told_by_matches(pairs, lives.labels)
+    return reported_by_matches(pairs, lives.labels)
 
 
-def asur(lives: Lives, threshold: float = 0.5) -> Told:
+def asur(lives: Lives, threshold: float = 0.5) -> Reported:
     """Asur et al. (2007), as CDlib has them.
 
     Not by `LifeCycle.compute_events("asur")`, which ends in a KeyError at the first birth or
     death, but by the function that it calls.
     """
-    return told_by_asur(_asur_events(lives, threshold), lives.labels)
+    return reported_by_asur(_asur_events(lives, threshold), lives.labels)
 
 
-def published_asur(lives: Lives, threshold: float = 0.5) -> Told:
+def published_asur(lives: Lives, threshold: float = 0.5) -> Reported:
     """Those of CDlib's events that also have the paper's second condition, which CDlib lacks."""
     events = _asur_events(lives, threshold)
     kept = {kind: [event for event in those if more_than_half_each(event, lives.members)]
             for kind, those in events.items()}  # fmt: skip
-    return told_by_asur(kept, lives.labels)
+    return reported_by_asur(kept, lives.labels)
 
 
 def _asur_events(lives: Lives, threshold: float) -> Mapping[str, list[dict[str, Any]]]:
@@ -95,18 +95,18 @@ def _asur_events(lives: Lives, threshold: float) -> Mapping[str, list[dict[str, 
     return events
 
 
-def facets(lives: Lives) -> Told:
+def facets(lives: Lives) -> Reported:
     """CDlib's own: of eight kinds in each direction, the one with the largest weight."""
     lives.cycle.compute_events("facets", {"min_branch_size": 1})
     events = lives.cycle.get_events()
-    return told_by_facets(
+    return reported_by_facets(
         {name: event.get_from_event() for name, event in events.items()},
         {name: event.get_to_event() for name, event in events.items()},
         lives.labels,
     )
 
 
-def told_by_matches(pairs: Iterable[tuple[str, str]], labels: Mapping[str, int]) -> Told:
+def reported_by_matches(pairs: Iterable[tuple[str, str]], labels: Mapping[str, int]) -> Reported:
     """Greene et al.'s events from the matches, which are all that CDlib gives (section 3).
 
     Args:
@@ -118,18 +118,18 @@ def told_by_matches(pairs: Iterable[tuple[str, str]], labels: Mapping[str, int])
     for old, new in pairs:
         heirs[old].add(new)
         fronts[new].add(old)
-    told = _several("merged", fronts, labels) | _several("split", heirs, labels)
-    told |= {("born", labels[new]): frozenset() for new, whose in fronts.items() if not whose}
-    told |= {("died", labels[old]): frozenset() for old, whose in heirs.items() if not whose}
+    reported = _several("merged", fronts, labels) | _several("split", heirs, labels)
+    reported |= {("born", labels[new]): frozenset() for new, whose in fronts.items() if not whose}
+    reported |= {("died", labels[old]): frozenset() for old, whose in heirs.items() if not whose}
     alone = (new for new, whose in fronts.items() if len(whose) == 1)
-    told |= {(LIVES_ON, labels[new]): frozenset() for new in alone
+    reported |= {(LIVES_ON, labels[new]): frozenset() for new in alone
              if len(heirs[next(iter(fronts[new]))]) == 1}  # fmt: skip
-    return told
+    return reported
 
 
 def _several(
     kind: str, relatives: Mapping[str, Collection[str]], labels: Mapping[str, int]
-) -> Told:
+) -> Reported:
     return {
         (kind, labels[name]): frozenset(labels[other] for other in others)
         for name, others in relatives.items()
@@ -137,9 +137,9 @@ def _several(
     }
 
 
-def told_by_asur(
+def reported_by_asur(
     events: Mapping[str, Iterable[Mapping[str, Any]]], labels: Mapping[str, int]
-) -> Told:
+) -> Reported:
     """Asur et al.'s events, the pairs of one merger or split put together."""
     took_part: dict[Event, set[int]] = defaultdict(set)
     for kind, those in events.items():
@@ -163,13 +163,13 @@ def more_than_half_each(event: Mapping[str, Any], members: Mapping[str, set[Any]
     )
 
 
-def told_by_facets(
+def reported_by_facets(
     backward: Mapping[str, Mapping[str, float]],
     forward: Mapping[str, Mapping[str, float]],
     labels: Mapping[str, int],
-) -> Told:
+) -> Reported:
     """The likeliest event of each later community looking back, and of each earlier one ahead."""
-    told: Told = {}
+    reported: Reported = {}
     for window, weights_of, words in (
         ("1_", backward, FACETS_BACKWARD),
         ("0_", forward, FACETS_FORWARD),
@@ -178,24 +178,24 @@ def told_by_facets(
             if name.startswith(window) and weights:
                 likeliest = max(weights, key=lambda kind: weights[kind])
                 if likeliest in words:
-                    told[words[likeliest], labels[name]] = frozenset()
-    return told
+                    reported[words[likeliest], labels[name]] = frozenset()
+    return reported
 
 
-def told_by_us(before: CommunityEvents, after: CommunityEvents) -> Told:
-    """The tracker's events. A birth out of others is told as their split or merger."""
+def reported_by_tracker(before: CommunityEvents, after: CommunityEvents) -> Reported:
+    """The tracker's events. A birth out of others is reported as their split or merger."""
     was, now = _labels(before), _labels(after)
-    told: Told = {}
+    reported: Reported = {}
     for event in after.events:
         kind = OURS.get(event.kind, event.kind)
         if kind == "split":
-            told[kind, was[event.community]] = frozenset(now[child] for child in event.children)
+            reported[kind, was[event.community]] = frozenset(now[child] for child in event.children)
         elif kind == "died":
-            told[kind, was[event.community]] = frozenset()
+            reported[kind, was[event.community]] = frozenset()
         elif kind != "born" or not event.parents:
             parents = event.parents if kind == "merged" else ()
-            told[kind, now[event.community]] = frozenset(was[parent] for parent in parents)
-    return told
+            reported[kind, now[event.community]] = frozenset(was[parent] for parent in parents)
+    return reported
 
 
 def _labels(tracked: CommunityEvents) -> dict[int, int]:

@@ -1,4 +1,4 @@
-"""CDlib's definitions of events are the reference: on the same partitions, the same is told."""
+"""CDlib's definitions of events are the reference: on the same partitions, the same is reported."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from benchmarks.cdlib_events import apart, planted_stream, planted_told
+from benchmarks.cdlib_events import apart, planted_events_of, planted_stream
 from benchmarks.shared.cdlib_peer import (
     LIVES_ON,
     Lives,
@@ -17,10 +17,10 @@ from benchmarks.shared.cdlib_peer import (
     groups_of,
     more_than_half_each,
     published_asur,
-    told_by_asur,
-    told_by_facets,
-    told_by_matches,
-    told_by_us,
+    reported_by_asur,
+    reported_by_facets,
+    reported_by_matches,
+    reported_by_tracker,
 )
 from benchmarks.shared.tracking_page import write_comparison, write_findings
 from stream_icd.communities import Communities
@@ -34,7 +34,7 @@ GREENE_ALONE = TrackSettings(part=1, smallest=1)
 
 
 @pytest.mark.parametrize(
-    ("matches", "told"),
+    ("matches", "reported"),
     [
         ([("0_0", "1_0"), ("0_1", "1_1"), ("0_2", "1_2")],
          {(LIVES_ON, 20): NOBODY, (LIVES_ON, 21): NOBODY, (LIVES_ON, 22): NOBODY}),
@@ -47,8 +47,8 @@ GREENE_ALONE = TrackSettings(part=1, smallest=1)
     ],
     ids=["lives on", "merger", "split", "both"],
 )  # fmt: skip
-def test_events_are_read_off_greene_et_als_matches(matches, told) -> None:
-    assert told_by_matches(matches, LABELS) == told
+def test_events_are_read_off_greene_et_als_matches(matches, reported) -> None:
+    assert reported_by_matches(matches, LABELS) == reported
 
 
 def test_asurs_events_have_our_names_and_pairs_are_put_together() -> None:
@@ -60,7 +60,7 @@ def test_asurs_events_have_our_names_and_pairs_are_put_together() -> None:
         "Death": [{"src": "0_1"}],
         "Continuation": [{"src": "0_2", "ref_set": "1_1"}],
     }
-    assert told_by_asur(events, LABELS) == {
+    assert reported_by_asur(events, LABELS) == {
         ("merged", 20): {10, 11, 12},
         ("split", 10): {20, 21},
         ("born", 22): NOBODY,
@@ -82,7 +82,7 @@ def test_of_facets_the_likeliest_counts_looking_back_and_ahead() -> None:
                 "1_2": {"Reorganization": 0.9, "Merge": 0.1}, "0_0": {"Birth": 1.0}}  # fmt: skip
     forward = {"0_0": {"Split": 0.7, "Ancestor": 0.3}, "0_1": {"Ancestor": 0.8, "Death": 0.2},
                "0_2": {"Disassemble": 1.0}, "1_0": {}}  # fmt: skip
-    assert told_by_facets(backward, forward, LABELS) == {
+    assert reported_by_facets(backward, forward, LABELS) == {
         ("merged", 20): NOBODY,
         ("born", 22): NOBODY,
         ("split", 10): NOBODY,
@@ -96,7 +96,7 @@ def test_ours_are_named_by_the_labels_of_the_windows() -> None:
     now = np.repeat([3, 1, 2, 9, 0], [18, 10, 10, 30, 10])
     nodes = [*range(68), *range(100, 110)]
     before, after = follow([window(0, was), window(1, now, nodes)])
-    assert told_by_us(before, after) == {
+    assert reported_by_tracker(before, after) == {
         ("merged", 3): {5, 6},
         ("split", 7): {1, 2},
         (LIVES_ON, 9): NOBODY,
@@ -123,9 +123,9 @@ def test_cdlib_finds_what_we_find_under_greene_et_als_definition(stream) -> None
     windows = [found for found, _ in stream]
     kinds = set()
     for pair in pairwise(windows):
-        told = told_by_us(*follow(pair, GREENE_ALONE))
-        assert told == greene(lives(*pair))
-        kinds |= {kind for kind, _ in told}
+        reported = reported_by_tracker(*follow(pair, GREENE_ALONE))
+        assert reported == greene(lives(*pair))
+        kinds |= {kind for kind, _ in reported}
     assert kinds == {"merged", "split", "born", "died", LIVES_ON}
 
 
@@ -134,9 +134,9 @@ def test_cdlib_finds_our_mergers_and_splits_under_asur_et_als_definition(stream)
     for pair, (before, after), (was, now) in zip(
         pairwise(windows), pairwise(d for _, d in stream), pairwise(follow(windows)), strict=True
     ):
-        ours = apart(told_by_us(was, now), before, after)
+        ours = apart(reported_by_tracker(was, now), before, after)
         theirs = apart(published_asur(lives(*pair)), before, after)
-        planted = planted_told(before, after)
+        planted = planted_events_of(before, after)
         assert ours == planted
         assert theirs == {event: others for event, others in planted.items()
                           if event[0] in ("merged", "split")}  # fmt: skip
@@ -146,9 +146,14 @@ def test_cdlibs_facets_and_asurs_births_and_deaths() -> None:
     """On communities of which nothing is left, and on new nodes, nobody disagrees."""
     before = window(0, np.repeat([0, 1, 2], 10))
     after = window(1, np.repeat([7, 8, 9], [10, 10, 10]), [*range(20), *range(40, 50)])
-    told = {(LIVES_ON, 7): NOBODY, (LIVES_ON, 8): NOBODY, ("died", 2): NOBODY, ("born", 9): NOBODY}
-    assert told_by_us(*follow([before, after])) == told
-    assert all(theirs(lives(before, after)) == told for theirs in (greene, asur, facets))
+    reported = {
+        (LIVES_ON, 7): NOBODY,
+        (LIVES_ON, 8): NOBODY,
+        ("died", 2): NOBODY,
+        ("born", 9): NOBODY,
+    }
+    assert reported_by_tracker(*follow([before, after])) == reported
+    assert all(theirs(lives(before, after)) == reported for theirs in (greene, asur, facets))
 
 
 def test_only_nodes_of_both_windows_count_here_and_all_do_there() -> None:
@@ -156,7 +161,7 @@ def test_only_nodes_of_both_windows_count_here_and_all_do_there() -> None:
     nodes = [*range(4), *range(100, 116), *range(20, 24), *range(200, 216)]
     after = window(1, np.repeat([0, 1], 20), nodes)
     same = {(LIVES_ON, 0): NOBODY, (LIVES_ON, 1): NOBODY}
-    assert told_by_us(*follow([before, after])) == same
+    assert reported_by_tracker(*follow([before, after])) == same
     assert greene(lives(before, after)) != same
     among = {*range(4), *range(20, 24)}
     assert greene(Lives(groups_of(before, among), groups_of(after, among))) == same

@@ -20,7 +20,7 @@ from stream_icd.store.store import Store
 BY = "retrain"
 
 Announce = Callable[[Decision], None]
-"""Tells others of a decision."""
+"""Announces a decision."""
 
 
 def log_decision(decision: Decision) -> None:
@@ -48,7 +48,7 @@ def announce_in_topic(settings: KafkaSettings, registry: Store, topic: str = MOD
     look there. This is logged.
     """
 
-    def tell(decision: Decision) -> None:
+    def announce_decision(decision: Decision) -> None:
         try:
             for one in announcements(registry, decision):
                 announce(settings, one, topic)
@@ -57,7 +57,7 @@ def announce_in_topic(settings: KafkaSettings, registry: Store, topic: str = MOD
                 "decision not announced", topic=topic, reason=f"{type(error).__name__}: {error}"
             )
 
-    return tell
+    return announce_decision
 
 
 def announcements(registry: Store, decision: Decision) -> Iterator[Announcement]:
@@ -66,11 +66,11 @@ def announcements(registry: Store, decision: Decision) -> Iterator[Announcement]
     assert aliases is not None, "a round leaves a champion"
     changed = decision.outcome in ("promoted", "first champion", "rolled back")
     if not changed:
-        said = "" if decision.outcome in ("kept", "not now") else f"{decision.outcome}: "
+        prefix = "" if decision.outcome in ("kept", "not now") else f"{decision.outcome}: "
         yield decision_to_keep(
             registry,
             aliases,
-            f"{said}{decision.reason}",
+            f"{prefix}{decision.reason}",
             BY,
             decision.at,
             version=decision.challenger or None,
@@ -79,5 +79,5 @@ def announcements(registry: Store, decision: Decision) -> Iterator[Announcement]
         return
     if decision.outcome != "rolled back":
         yield publication(registry, decision.champion, read_lineage(registry, decision.champion))
-    if aliases.champion == decision.champion:  # else another change came first, and tells itself
+    if aliases.champion == decision.champion:  # else a later change, announced itself
         yield change(registry, aliases, decision.gate)

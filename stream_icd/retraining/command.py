@@ -144,13 +144,13 @@ def retrain_command(
     every_s = parse_duration(check).total_seconds()
     opened = required(registry_at(registry))
     configure_logging()
-    tell: list[Announce] = [log_decision]
+    announcers: list[Announce] = [log_decision]
     if announce:
-        tell.append(announce_in_topic(kafka_settings(bootstrap_servers), opened))
+        announcers.append(announce_in_topic(kafka_settings(bootstrap_servers), opened))
     if not once:
-        run_until(stop_on_signals(), opened, settings, tell, every_s)
+        run_until(stop_on_signals(), opened, settings, announcers, every_s)
         return
-    decision = run_once(opened, settings, tell, asked=now)
+    decision = run_once(opened, settings, announcers, asked=now)
     typer.echo(f"{decision.outcome}: {decision.reason}")
     if decision.outcome == "failed":
         raise typer.Exit(FAILED)

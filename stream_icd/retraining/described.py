@@ -9,7 +9,7 @@ import tomli_w
 from stream_icd.lineage import Figure, Gate, Lineage
 from stream_icd.registry.about import ABOUT_FILE, CARD_FILE, About
 from stream_icd.retraining.jobs import Made
-from stream_icd.retraining.learn import Taught
+from stream_icd.retraining.learn import LearnedFrom
 
 
 def described(made: Made, lineage: Lineage) -> dict[str, bytes]:
@@ -17,13 +17,15 @@ def described(made: Made, lineage: Lineage) -> dict[str, bytes]:
     assert lineage.data is not None
     assert lineage.gate is not None
     graphs = ", ".join(lineage.data.graphs)
-    taught = f"{len(made.taught)} windows of {graphs} that ended by {lineage.data.end:%F %T} UTC"
-    about = About(f"graphs like {graphs}", taught, lineage.gate.reason)
+    learned_from = (
+        f"{len(made.windows)} windows of {graphs} that ended by {lineage.data.end:%F %T} UTC"
+    )
+    about = About(f"graphs like {graphs}", learned_from, lineage.gate.reason)
     card = f"""# {made.model.version}
 
 **For**: {about.purpose}.
 
-**Learned from**: {taught}; its parent is {lineage.parent}.
+**Learned from**: {learned_from}; its parent is {lineage.parent}.
 
 **How good**: {lineage.gate.reason}.
 
@@ -31,13 +33,13 @@ def described(made: Made, lineage: Lineage) -> dict[str, bytes]:
 
 {_gate(lineage.gate)}
 
-## What each window taught
+## What was used of each window
 
-`labels`: by its known communities; `edges`: without labels.
+`labels`: its known communities; `edges`: its edges, without labels.
 
-| window | taught by | nodes with known communities |
+| window | used | nodes with known communities |
 |---|---|---|
-{_taught(made.taught)}
+{_learned_from(made.windows)}
 """
     return {
         ABOUT_FILE: tomli_w.dumps(asdict(about)).encode(),
@@ -60,8 +62,8 @@ def _figure(figure: Figure) -> str:
     return f"| {figure.measure} | {figure.champion:.3f} | {figure.challenger:.3f} | {between} |"
 
 
-def _taught(taught: tuple[Taught, ...]) -> str:
-    rows = (f"| {_cell(one.window)} | {one.by} | {one.known} |" for one in taught)
+def _learned_from(windows: tuple[LearnedFrom, ...]) -> str:
+    rows = (f"| {_cell(one.window)} | {one.by} | {one.known} |" for one in windows)
     return "\n".join(rows)
 
 

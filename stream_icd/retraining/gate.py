@@ -92,21 +92,21 @@ def judge(paired: Sequence[Paired], rules: Rules, seed: int = 0) -> Verdict:
     far_better = evidence.low > FAR_BETTER * margin
     broken = _broken_guards(paired, labels, rules, far_better=far_better)
     figures = _figures(paired, rules, seed)
-    told = (
+    compared = (
         f"evidence {evidence.mean:+.3f} bits an edge on {len(paired)} windows, with "
         f"{rules.confidence:.0%} confidence at least {evidence.low:+.3f}; margin {margin:.3f}"
     )
     if broken:
-        return Verdict(False, f"{'; '.join(broken)} ({told})", figures)
+        return Verdict(False, f"{'; '.join(broken)} ({compared})", figures)
     if evidence.low > margin:
-        return Verdict(True, f"better: {told}", figures)
+        return Verdict(True, f"better: {compared}", figures)
     known = _labelled(paired)
     if labels is not None and known >= rules.labelled and labels.low > rules.nmi_gain:
         agrees = f"NMI {100 * labels.mean:+.1f} points on {known} labelled windows"
         if evidence.low > -margin / 2:
-            return Verdict(True, f"better by labels: {agrees}, no worse by {told}", figures)
-        return Verdict(False, f"{agrees}, but perhaps worse by {told}", figures)
-    return Verdict(False, f"not clearly better: {told}", figures)
+            return Verdict(True, f"better by labels: {agrees}, no worse by {compared}", figures)
+        return Verdict(False, f"{agrees}, but perhaps worse by {compared}", figures)
+    return Verdict(False, f"not clearly better: {compared}", figures)
 
 
 def margin_bits(paired: Sequence[Paired], rules: Rules) -> float:

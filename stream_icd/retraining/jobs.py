@@ -12,7 +12,7 @@ from stream_icd.history.parquet import ArchivedWindow
 from stream_icd.registry.model import PackedModel, pack, read_model
 from stream_icd.registry.shipped import folder_of
 from stream_icd.retraining.compare_models import compare_models, evidence, nmi_alone
-from stream_icd.retraining.learn import Taught, learn
+from stream_icd.retraining.learn import LearnedFrom, learn
 from stream_icd.retraining.lesson import Lesson, read_lesson
 from stream_icd.retraining.measured import Paired
 from stream_icd.retraining.state import Scored
@@ -28,12 +28,12 @@ class Made:
 
     Attributes:
         model: its files.
-        taught: what each window taught.
-        unreadable: windows that could not be read, with the reason; they taught nothing.
+        windows: those that it was learned from.
+        unreadable: windows that could not be read, with the reason; they were left out.
     """
 
     model: PackedModel
-    taught: tuple[Taught, ...]
+    windows: tuple[LearnedFrom, ...]
     unreadable: tuple[str, ...]
 
 
@@ -57,7 +57,7 @@ class LearnJob:
         unreadable = list[str]()
         lessons = list(_read(self.archive, self.lessons, unreadable.append))
         learned = learn(lessons, self.name, self.data, self.seed, self.threads)
-        return Made(pack(learned.model), learned.taught, tuple(unreadable))
+        return Made(pack(learned.model), learned.windows, tuple(unreadable))
 
 
 @dataclass(frozen=True, slots=True)

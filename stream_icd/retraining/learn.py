@@ -13,12 +13,12 @@ from stream_icd.training.bp.fit import fit_parameters
 
 
 @dataclass(frozen=True, slots=True)
-class Taught:
-    """What a window taught: its `labels`, or without labels its `edges`.
+class LearnedFrom:
+    """A window that a model was learned from.
 
     Attributes:
         window: its snapshot id.
-        by: what was used.
+        by: what was used of it: its `labels`, or without labels its `edges`.
         known: how much is known of its communities (`lesson.Known`).
     """
 
@@ -29,18 +29,18 @@ class Taught:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Learned:
-    """A new model, and what each window taught."""
+    """A new model, and the windows that it was learned from."""
 
     model: Model
-    taught: tuple[Taught, ...]
+    windows: tuple[LearnedFrom, ...]
 
 
 def learn(lessons: Sequence[Lesson], name: str, data: str, seed: int, threads: int = 1) -> Learned:
     """Learn bp's parameters; deterministic for these windows and this seed.
 
     Labels are used if more than half of the windows are completely labelled, and then only those
-    windows; otherwise all windows teach without labels. So a few late labels of old windows do not
-    decide about a new law.
+    windows; otherwise all windows are used, without labels. So a few late labels of old windows do
+    not decide how to learn after a change.
 
     Args:
         name: name of the model; its version also has the hash of its content.
@@ -55,7 +55,7 @@ def learn(lessons: Sequence[Lesson], name: str, data: str, seed: int, threads: i
     fit = fit_parameters([one.graph(by_labels=by_labels) for one in used], seed, threads)
     recipe = default_recipe(name).changed(seed=seed, data=data)
     untrained = initial_model(recipe)
-    taught = tuple(
-        Taught(one.snapshot.id, "labels" if by_labels else "edges", one.known) for one in used
+    windows = tuple(
+        LearnedFrom(one.snapshot.id, "labels" if by_labels else "edges", one.known) for one in used
     )
-    return Learned(Model(recipe, untrained.weights, fit.parameters), taught)
+    return Learned(Model(recipe, untrained.weights, fit.parameters), windows)

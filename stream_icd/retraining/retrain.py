@@ -101,7 +101,7 @@ def _noticed(state: State, aliases: Aliases, past: Accumulated) -> State:
     """Notice a promotion or a rollback, whoever made it: promotions are watched."""
     if aliases.generation == state.generation:
         return state
-    if aliases.generation == 1:  # the first champion: all that is archived may teach
+    if aliases.generation == 1:  # the first champion: all archived windows may be learned from
         return replace(state, generation=aliases.generation, watch_from=None)
     return replace(
         state,
@@ -242,7 +242,7 @@ class _Round:
         gate = _gate(self.aliases.champion, version, chosen.prove, verdict)
         if not verdict.promote:
             return self._said("kept", f"{why}: {verdict.reason}", version, gate)
-        by_labels = sum(one.by == "labels" for one in made.taught)
+        by_labels = sum(one.by == "labels" for one in made.windows)
         lineage = Lineage(
             made_by=BY,
             made_at=self.now,

@@ -39,10 +39,10 @@ def run_once(
         Errors of `retrain`.
     """
     decision = retrain(registry, settings, clock(), asked=asked)
-    _tell(decision, announce)
+    _announce(decision, announce)
     if decision.outcome == "first champion":
         decision = retrain(registry, settings, clock(), asked=asked)
-        _tell(decision, announce)
+        _announce(decision, announce)
     return decision
 
 
@@ -68,7 +68,7 @@ def run_until(
             decision = retrain(registry, settings, clock())
             this = decision.outcome, decision.reason
             if this != before:
-                _tell(decision, announce)
+                _announce(decision, announce)
             before = this
         except StreamIcdError as error:
             if error.action is not Action.RETRY:
@@ -80,6 +80,6 @@ def run_until(
         stop.wait(every_s)
 
 
-def _tell(decision: Decision, announce: Sequence[Announce]) -> None:
-    for tell in announce:
-        tell(decision)
+def _announce(decision: Decision, announce: Sequence[Announce]) -> None:
+    for announce_to_one in announce:
+        announce_to_one(decision)

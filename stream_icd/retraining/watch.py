@@ -37,10 +37,10 @@ def watch(paired: Sequence[Paired], windows: int, rules: Rules, seed: int = 0) -
         return Watched("watching", f"{len(paired)} of {windows} windows since the swap")
     gains = [one.challenger.evidence - one.champion.evidence for one in paired]
     gain = paired_bootstrap(gains, rules.confidence, seed)
-    told = (
+    compared = (
         f"evidence {gain.mean:+.3f} bits an edge against the previous model on "
         f"{len(paired)} of {windows} windows since the swap"
     )
     if gain.high < 0 or (len(paired) >= windows and gain.mean < -margin_bits(paired, rules)):
-        return Watched("worse", told)
-    return Watched("confirmed" if len(paired) >= windows else "watching", told)
+        return Watched("worse", compared)
+    return Watched("confirmed" if len(paired) >= windows else "watching", compared)

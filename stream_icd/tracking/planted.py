@@ -81,7 +81,7 @@ class Step:
 def score_late(steps: Sequence[Step], first: int = 1, latest: int = 1) -> Score:
     """Score a stream; an event may be reported up to `latest` windows late, and counts once.
 
-    A merger or death that is reported late is told in the identities of the window before it was
+    A merger or death that is reported late is given in the identities of the window before it was
     planted. Events that share a community with another one of their window do not count.
 
     Args:
@@ -90,7 +90,7 @@ def score_late(steps: Sequence[Step], first: int = 1, latest: int = 1) -> Score:
     planted = [planted_events(step.drift) for step in steps]
     mixed = [overlaid(step.drift) for step in steps]
     names = [dict(_majorities(step.tracked.communities, step.truth)) for step in steps]
-    told: dict[tuple[int, Key], int] = {}
+    reported: dict[tuple[int, Key], int] = {}
     score = Score()
     for at in range(1, len(steps)):
         for event in steps[at].tracked.events:
@@ -99,19 +99,19 @@ def score_late(steps: Sequence[Step], first: int = 1, latest: int = 1) -> Score:
                 for late in range(min(latest + 1, at))
                 for key in _translated([event], names[at - late - 1], names[at])
             }
-            new = [one for one in readings if one[1] in planted[one[0]] and one not in told]
+            new = [one for one in readings if one[1] in planted[one[0]] and one not in reported]
             if new:
-                told[new[0]] = readings[new[0]]
+                reported[new[0]] = readings[new[0]]
             elif at >= first and readings and not any(k[1] & mixed[w] for w, k in readings):
                 score.invented[event.kind] += 1
     for at in range(first, len(steps)):
         for key in planted[at]:
             if key[1] & mixed[at]:
                 continue
-            counts = score.found if (at, key) in told else score.missed
+            counts = score.found if (at, key) in reported else score.missed
             counts[key[0]] += 1
-            if (at, key) in told:
-                score.delays[told[at, key]] += 1
+            if (at, key) in reported:
+                score.delays[reported[at, key]] += 1
     return score
 
 

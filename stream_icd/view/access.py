@@ -1,4 +1,4 @@
-"""Who may look: this machine, or whoever has the token; and what a browser may do with the page."""
+"""Who may open the page: this machine, or holders of the token; and what a browser may do."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from stream_icd.view.members import packed, partition
 from stream_icd.view.series import Identity, Series, SeriesName
 from stream_icd.view.window import SeenWindow
 
-Told = Callable[[], CommunityEvents | None]
+ReadEvents = Callable[[], CommunityEvents | None]
 """Decodes a message of the events topic; None if it cannot be read."""
 
 MOST_DEAD_LETTERS = 1000
@@ -86,7 +86,7 @@ class AllSeries:
         self._series: dict[SeriesName, Series] = {}
         self._arrived: deque[SeriesName] = deque()  # the series of each window kept, oldest first
         self._bytes = 0
-        self._told: OrderedDict[Identity, Told] = OrderedDict()
+        self._early_events: OrderedDict[Identity, ReadEvents] = OrderedDict()
         self._truth: OrderedDict[tuple[str, str], bytes] = OrderedDict()
         self._truth_bytes = 0
         self._dead: deque[DeadLetter] = deque(maxlen=MOST_DEAD_LETTERS)
@@ -133,10 +133,10 @@ class AllSeries:
         """Add a result; return None if it is late."""
         with self._lock:
             series = self._series_of(found, origin)
-            told = self._told.pop(found.identity(), None)
+            decode = self._early_events.pop(found.identity(), None)
             replaced = series.newest
             held = len(series.windows)
-            one = series.add(found, None if told is None else told(), self._agreement(found))
+            one = series.add(found, None if decode is None else decode(), self._agreement(found))
             if one is None:
                 return None
             self._bytes += one.bytes_held
@@ -147,22 +147,22 @@ class AllSeries:
             self._keep_within_budget()
             return News(series.name, one)
 
-    def tell(self, identity: Identity, told: Told) -> News | None:
+    def add_events(self, identity: Identity, decode: ReadEvents) -> News | None:
         """Take a message of the events topic, for a result that is here or still to come."""
         with self._lock:
             for series in self._series.values():
                 place = series.place_of(identity) if series.name.graph == identity[0] else None
                 if place is not None:
-                    tracked = told()
+                    tracked = decode()
                     if tracked is None or tracked.late:
                         return None
                     self._bytes -= series.windows[place].bytes_held
-                    one = series.retell(place, tracked)
+                    one = series.take_tracked(place, tracked)
                     self._bytes += one.bytes_held
                     return News(series.name, one)
-            self._told[identity] = told
-            if len(self._told) > self._budget.windows:
-                self._told.popitem(last=False)
+            self._early_events[identity] = decode
+            if len(self._early_events) > self._budget.windows:
+                self._early_events.popitem(last=False)
             return None
 
     def know(self, truth: Labels) -> list[News]:

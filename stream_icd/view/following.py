@@ -1,4 +1,4 @@
-"""Follow a topic for ever: an unavailable broker, a restart and a missing topic heal by waiting."""
+"""Follow a topic for ever: wait for a broker that restarts, and for a topic that is missing."""
 
 from __future__ import annotations
 

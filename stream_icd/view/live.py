@@ -163,7 +163,7 @@ class Live:
         said = [headers.get(name, b"").decode(errors="replace") for name in names]
         graph = (record.key or b"").decode(errors="replace")
         self._publish(
-            self.seen.tell((graph, said[0], said[1], said[2]), lambda: self._tracked(record))
+            self.seen.add_events((graph, said[0], said[1], said[2]), lambda: self._tracked(record))
         )
 
     def _tracked(self, record: Record) -> CommunityEvents | None:

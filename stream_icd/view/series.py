@@ -38,7 +38,7 @@ class SeriesName(NamedTuple):
 def identified(
     recent: Sequence[CommunityEvents],
     found: Communities,
-    told: CommunityEvents | None,
+    published: CommunityEvents | None,
     first_id: int = 0,
 ) -> CommunityEvents:
     """Return the stable ids and the events of a window.
@@ -48,11 +48,11 @@ def identified(
 
     Args:
         recent: the windows before, oldest first.
-        told: the message of the events topic for this result, if it was read.
+        published: the message of the events topic for this result, if it was read.
         first_id: first id of the first window.
     """
-    if told is not None and not told.late:
-        return told
+    if published is not None and not published.late:
+        return published
     return track(recent, found, DEFAULTS, first_id)
 
 
@@ -83,14 +83,14 @@ class Series:
         return self.windows[-1] if self.windows else None
 
     def add(
-        self, found: Communities, told: CommunityEvents | None = None, nmi: float | None = None
+        self, found: Communities, published: CommunityEvents | None = None, nmi: float | None = None
     ) -> SeenWindow | None:
         """Add a result, or replace the newest window by its revision; None if it is late."""
         self.version += 1
         newest = None if self.anew else self.newest
         revised = newest is not None and newest.result.identity()[:3] == found.identity()[:3]
         recent = () if self.anew else self._recent()
-        tracked = identified(recent, found, told, self.next_id)
+        tracked = identified(recent, found, published, self.next_id)
         behind = newest is not None and found.window.end <= newest.result.window.end
         if tracked.late or (behind and not revised):
             self.late += 1
@@ -98,7 +98,7 @@ class Series:
         if revised:
             self.windows.pop()
             self.numbered -= 1
-        one = seen_window(self.numbered, found, tracked, from_tracker=tracked is told, nmi=nmi)
+        one = seen_window(self.numbered, found, tracked, from_tracker=tracked is published, nmi=nmi)
         self.anew = False
         self.numbered += 1
         self.next_id = one.next_community
@@ -110,13 +110,13 @@ class Series:
         places = range(len(self.windows) - 1, -1, -1)
         return next((p for p in places if self.windows[p].result.identity() == identity), None)
 
-    def retell(self, place: int, told: CommunityEvents) -> SeenWindow:
+    def take_tracked(self, place: int, published: CommunityEvents) -> SeenWindow:
         """Take the identities of a tracker for a window that was tracked here."""
         known = self.windows[place]
-        one = seen_window(known.number, known.result, told, from_tracker=True, nmi=known.nmi)
+        one = seen_window(known.number, known.result, published, from_tracker=True, nmi=known.nmi)
         self._replace(place, one)
         if place == len(self.windows) - 1:
-            self.next_id = told.next_community
+            self.next_id = published.next_community
         return one
 
     def agree(self, place: int, nmi: float | None) -> SeenWindow:

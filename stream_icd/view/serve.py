@@ -1,4 +1,4 @@
-"""Run the page's server on a socket, until it is told to stop."""
+"""Run the page's server on a socket, until it is stopped."""
 
 from __future__ import annotations
 

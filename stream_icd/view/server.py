@@ -36,7 +36,7 @@ Asgi = Any
 
 
 class View:
-    """The page of one process: queries to answer, and tabs to tell.
+    """The page of one process: queries to answer, and tabs to notify.
 
     Attributes:
         instance: differs from that of the process before a restart.
@@ -50,7 +50,7 @@ class View:
         self.instance = secrets.token_hex(8)
 
     def publish(self, news: News) -> None:
-        """Tell the tabs that show this series of a new or changed window; from any thread."""
+        """Notify the tabs that show this series of a new or changed window; from any thread."""
         self.fan_out.publish(news.name, event("window", life_row(news.window)))
 
 

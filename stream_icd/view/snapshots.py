@@ -1,4 +1,4 @@
-"""The graphs of windows, read when somebody asks for a map: the page keeps no edges."""
+"""The graphs of windows, read when a map is requested: the page keeps no edges."""
 
 from __future__ import annotations
 

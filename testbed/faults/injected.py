@@ -83,11 +83,11 @@ def tell_when_asked(sign: Path) -> None:
         stop = real()
         understand = stop.set
 
-        def tell() -> None:
+        def set_and_note() -> None:
             understand()
             sign.touch()
 
-        stop.set = tell  # type: ignore[method-assign]
+        stop.set = set_and_note  # type: ignore[method-assign]
         return stop
 
     program.stop_on_signals = stop_on_signals

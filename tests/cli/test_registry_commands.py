@@ -177,16 +177,16 @@ def test_each_change_is_announced_once(broker: Broker, registry: Store) -> None:
         ("rollback", "--reason", "worse"),
     ):
         models(*arguments, *where, announced=True)
-    told = list(announcements(settings))[before:]
-    assert [(one.kind, one.version, one.champion, one.generation) for one in told] == [
+    announced = list(announcements(settings))[before:]
+    assert [(one.kind, one.version, one.champion, one.generation) for one in announced] == [
         ("published", AS, None, 0),
         ("promoted", AS, AS, 1),
         ("published", LFR, None, 0),
         ("promoted", LFR, LFR, 2),
         ("rolled back", AS, AS, 3),
     ]
-    assert {one.registry for one in told} == {registry.place}
-    assert [one.reason for one in told][1::3] == ["first", "worse"]
+    assert {one.registry for one in announced} == {registry.place}
+    assert [one.reason for one in announced][1::3] == ["first", "worse"]
     listed = models("history", *where).splitlines()
     assert [line.split("  ", 1)[1] for line in listed] == [
         f"promoted     {AS}  models promote: first",
@@ -225,8 +225,8 @@ def test_kill_9_before_the_announcement_changes_nothing_but_the_delay(
     assert champion(registry).champion == AS
     assert len(list(announcements(settings))) == before
     models("promote", "as", "--bootstrap-servers", broker.bootstrap_servers, announced=True)
-    (told,) = list(announcements(settings))[before:]
-    assert (told.kind, told.generation) == ("promoted", 1)
+    (announced,) = list(announcements(settings))[before:]
+    assert (announced.kind, announced.generation) == ("promoted", 1)
     assert len(history(registry)) == 1
 
 

@@ -90,17 +90,17 @@ def test_the_same_windows_and_seed_teach_the_same_model() -> None:
     bare = [Lesson(one.snapshot) for one in LESSONS[:2]]
     first, again = (learn(bare, "small", "here", seed=1, threads=t) for t in (1, 2))
     assert pack(first.model).version == pack(again.model).version
-    assert {one.by for one in first.taught} == {"edges"}
-    assert [one.window for one in first.taught] == [one.snapshot.id for one in bare]
+    assert {one.by for one in first.windows} == {"edges"}
+    assert [one.window for one in first.windows] == [one.snapshot.id for one in bare]
 
 
 def test_labels_teach_if_most_windows_have_them() -> None:
     bare = Lesson(LESSONS[0].snapshot)
     most = learn([bare, *LESSONS[1:3]], "small", "here", seed=1)
-    assert [one.by for one in most.taught] == ["labels"] * 2
+    assert [one.by for one in most.windows] == ["labels"] * 2
     few = learn([LESSONS[0], bare], "small", "here", seed=1)
-    assert [one.by for one in few.taught] == ["edges"] * 2
-    assert few.taught[0].known == "all nodes"
+    assert [one.by for one in few.windows] == ["edges"] * 2
+    assert few.windows[0].known == "all nodes"
 
 
 def test_the_better_model_has_more_evidence_and_nmi() -> None:

@@ -31,7 +31,7 @@ from stream_icd.retraining import retrain as rounds
 from stream_icd.retraining.choose_windows import Sizes
 from stream_icd.retraining.decision import Decision
 from stream_icd.retraining.jobs import Job, LearnJob, Made
-from stream_icd.retraining.learn import Taught
+from stream_icd.retraining.learn import LearnedFrom
 from stream_icd.retraining.own_process import LearningBudget, run_job
 from stream_icd.retraining.retrain import retrain
 from stream_icd.retraining.settings import Retraining, Triggers
@@ -71,11 +71,11 @@ def _quick(job: Job, _budget: LearningBudget) -> object:
     """Run a job in this process; learning takes no time, and has a good result."""
     if not isinstance(job, LearnJob):
         return job()
-    taught = tuple(
-        Taught(window.identity.snapshot_id, "edges" if labels is None else "labels", "none")
+    learned_from = tuple(
+        LearnedFrom(window.identity.snapshot_id, "edges" if labels is None else "labels", "none")
         for window, labels in job.lessons
     )
-    return Made(LEARNED, taught, ())
+    return Made(LEARNED, learned_from, ())
 
 
 quick_round = partial(retrain, run=_quick)

@@ -69,9 +69,9 @@ def test_decisions_are_announced(
 ) -> None:
     topic, registry = make_topic(), open_store(str(tmp_path / "registry"))
     settings = Retraining(str(tmp_path / "archive"), triggers=Triggers(drift=False))
-    tell = [announce_in_topic(broker.settings(), registry, topic)]
-    first = run.run_once(registry, settings, tell, clock=lambda: AT).champion
-    tell[0](replace(KEPT, outcome="failed", at=AT + timedelta(1)))
+    announce = [announce_in_topic(broker.settings(), registry, topic)]
+    first = run.run_once(registry, settings, announce, clock=lambda: AT).champion
+    announce[0](replace(KEPT, outcome="failed", at=AT + timedelta(1)))
     said = list(announcements(broker.settings(), topic))
     assert [one.kind for one in said] == ["published", "promoted", "kept", "kept"]
     assert {one.by for one in said} == {"retrain"}
@@ -85,10 +85,10 @@ def test_decisions_are_announced(
 def test_a_broker_that_does_not_answer_stops_nothing(tmp_path: Path) -> None:
     settings = KafkaSettings(bootstrap_servers="127.0.0.1:1", connect_timeout_s=0.2)
     registry = open_store(str(tmp_path / "registry"))
-    tell = announce_in_topic(settings, registry)
+    announce = announce_in_topic(settings, registry)
     with structlog.testing.capture_logs() as logs:
         nothing = Retraining(str(tmp_path / "archive"), triggers=Triggers(drift=False))
-        run.run_once(registry, nothing, [tell], clock=lambda: AT)
+        run.run_once(registry, nothing, [announce], clock=lambda: AT)
     assert {log["event"] for log in logs} == {"decision not announced"}
 
 
@@ -114,11 +114,11 @@ def test_the_service_says_each_thing_once_and_outlives_a_store(
         return found
 
     monkeypatch.setattr(run, "retrain", answer)
-    tell = [lambda decision: said.append(decision.outcome)]
+    announce = [lambda decision: said.append(decision.outcome)]
     registry, settings = open_store(str(tmp_path)), Retraining(str(tmp_path))
     with structlog.testing.capture_logs() as logs, pytest.raises(HistoryDamaged):
-        run.run_until(stop, registry, settings, tell, 0.001)
+        run.run_until(stop, registry, settings, announce, 0.001)
     assert said == ["kept", "kept"]  # after the trouble, again
     assert [log["event"] for log in logs] == ["no round now; the champion stays"]
     stop.set()
-    run.run_until(stop, registry, settings, tell, 0.001)  # ends at once
+    run.run_until(stop, registry, settings, announce, 0.001)  # ends at once

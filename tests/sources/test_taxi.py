@@ -135,10 +135,10 @@ def test_each_taxi_is_where_it_was_last_seen_and_stale_ones_are_gone() -> None:
 
 def test_positions_can_be_left_out() -> None:
     moving = fixes((0.1, "a", 39.9, 116.4), (0.2, "b", 39.9, 116.4), (1.1, "b", 39.9, 116.4))
-    ((told, *_), (hidden, *_)) = (at_ticks(moving, coordinates=given) for given in (True, False))
-    assert told.coordinates is not None
+    ((placed, *_), (hidden, *_)) = (at_ticks(moving, coordinates=given) for given in (True, False))
+    assert placed.coordinates is not None
     assert hidden.coordinates is None
-    assert told.content == hidden.content
+    assert placed.content == hidden.content
 
 
 def test_ticks_are_multiples_since_1970_and_name_their_window() -> None:

@@ -17,7 +17,7 @@ def groups(*sizes: int) -> list[int]:
     return np.repeat(np.arange(len(sizes)), sizes).tolist()
 
 
-def told(tracked: CommunityEvents) -> list[tuple[object, ...]]:
+def summary(tracked: CommunityEvents) -> list[tuple[object, ...]]:
     return [
         (e.kind, e.community, *filter(None, (e.parents, e.children))) for e in tracked.events
     ]  # fmt: skip
@@ -33,7 +33,7 @@ FIRST = {"ids": [4, 9, 2]}
 
 def test_the_first_window_takes_them_over() -> None:
     (first,) = follow([window(0, THREE, ids=[4, 9, 2])])
-    assert told(first) == [("born", 4), ("born", 9), ("born", 2)]
+    assert summary(first) == [("born", 4), ("born", 9), ("born", 2)]
     assert names(first, 0, 10, 20) == [4, 9, 2]
     assert first.next_community == 10
 
@@ -42,7 +42,7 @@ def test_a_community_that_the_detector_continues_lives_on_even_if_most_nodes_are
     moved = [0] * 2 + [1] * 18 + [0] * 10  # only 2 of the first 10 nodes stay
     by_ids = follow([window(0, THREE, **FIRST), window(1, moved, ids=[4, 9])])[1]
     assert names(by_ids, 0, 10) == [4, 9]
-    assert ("died", 4) not in told(by_ids)
+    assert ("died", 4) not in summary(by_ids)
     by_nodes = follow([window(0, THREE), window(1, moved)])[1]
     assert names(by_nodes, 0) == [2]
 
@@ -50,7 +50,7 @@ def test_a_community_that_the_detector_continues_lives_on_even_if_most_nodes_are
 def test_a_new_community_has_the_number_that_the_detector_gave_it() -> None:
     halves = groups(5, 5, 10, 10)
     _, second = follow([window(0, THREE, **FIRST), window(1, halves, ids=[4, 17, 9, 2])])
-    assert told(second)[:2] == [("split", 4, (4, 17)), ("born", 17, (4,))]
+    assert summary(second)[:2] == [("split", 4, (4, 17)), ("born", 17, (4,))]
     assert second.next_community == 18
 
 
@@ -102,14 +102,14 @@ def test_a_community_all_of_whose_nodes_are_others_lives_on_if_the_detector_says
     nodes = [*range(100, 110), *range(10, 30)]
     _, second = follow([window(0, THREE, **FIRST), window(1, THREE, nodes, ids=[4, 9, 2])])
     assert second.community_of(100) == 4
-    assert told(second) == [("continued", 9), ("continued", 2), ("continued", 4)]
+    assert summary(second) == [("continued", 9), ("continued", 2), ("continued", 4)]
 
 
 def test_after_a_complete_change_all_are_born_with_the_detectors_numbers() -> None:
     other = np.tile([0, 1, 2], 10)
     _, second = follow([window(0, THREE, **FIRST), window(1, other, ids=[10, 11, 12])])
     assert names(second, 0, 1, 2) == [10, 11, 12]
-    assert told(second) == [("born", 10), ("born", 11), ("born", 12),
+    assert summary(second) == [("born", 10), ("born", 11), ("born", 12),
                             ("died", 2), ("died", 4), ("died", 9)]  # fmt: skip
 
 

@@ -53,11 +53,11 @@ def test_it_changes_nothing(change, labels: list[list[int]], seed: int) -> None:
 @given(labels=STREAMS)
 @settings(max_examples=60)
 def test_ids_are_unique_in_a_window_and_everybody_is_accounted_for(labels) -> None:
-    told = follow(window(hour, one) for hour, one in enumerate(labels))
+    tracked = follow(window(hour, one) for hour, one in enumerate(labels))
     merged = set()  # once; what is left of a community that merged ends without a word
-    for before, after in zip([None, *told], told, strict=False):
+    for before, after in zip([None, *tracked], tracked, strict=False):
         living = set(after.communities.tolist())
-        assert len(living) == len(set(np.unique(labels[told.index(after)])))
+        assert len(living) == len(set(np.unique(labels[tracked.index(after)])))
         assert living == {e.community for e in after.events if e.label is not None}
         gone = set(before.communities.tolist()) - living if before else set()
         ends = {e.community for e in after.events if e.label is None}

@@ -71,7 +71,7 @@ def steps(*truths: list[int], drifts: dict[int, Drift]) -> list[Step]:
 def test_an_event_reported_late_counts_once_within_the_limit() -> None:
     apart, together = [0] * 10 + [1] * 10 + [2] * 10, [0] * 20 + [2] * 10
     merger = Drift(np.array([0, 2]), np.empty(0, np.int64), merges=((1, 0),))
-    stream = steps(apart, apart, together, drifts={1: merger})  # planted in 1, told in 2
+    stream = steps(apart, apart, together, drifts={1: merger})  # planted in 1, reported in 2
     assert counts(score_late(stream, latest=1)) == (1, 0, 0)
     assert score_late(stream, latest=1).delays == {1: 1}
     assert score_late(stream, latest=1).on_time() == 1

@@ -34,33 +34,33 @@ def test_a_merger_over_three_windows_is_reported_when_more_than_half_are_in() ->
     first = moved(APART, *range(30, 38), into=0)  # 8 of 20
     second = moved(first, *range(38, 43), into=0)  # 5 of the 12 left: 13 of 20
     gone = moved(second, *range(43, 50), into=0)
-    told = hours(APART, first, second, gone)
-    assert [len(of_kind(one, "merged")) for one in told] == [0, 0, 1, 0]
-    (merger,) = of_kind(told[2], "merged")
+    tracked = hours(APART, first, second, gone)
+    assert [len(of_kind(one, "merged")) for one in tracked] == [0, 0, 1, 0]
+    (merger,) = of_kind(tracked[2], "merged")
     assert (merger.community, merger.parents) == (0, (0, 1))
-    assert not of_kind(told[3], "died", "split", "born")
+    assert not of_kind(tracked[3], "died", "split", "born")
 
 
 def test_with_an_absence_of_0_only_the_last_window_counts() -> None:
     first = moved(APART, *range(30, 38), into=0)
     second = moved(first, *range(38, 43), into=0)
-    told = hours(APART, first, second, settings=TrackSettings(absence=0))
-    assert not of_kind(told[-1], "merged")
+    tracked = hours(APART, first, second, settings=TrackSettings(absence=0))
+    assert not of_kind(tracked[-1], "merged")
 
 
 def test_without_ids_only_the_last_window_counts() -> None:
     first = moved(APART, *range(30, 38), into=0)
     second = moved(first, *range(38, 43), into=0)
-    told = follow(window(hour, one) for hour, one in enumerate((APART, first, second)))
-    assert not of_kind(told[-1], "merged")
+    tracked = follow(window(hour, one) for hour, one in enumerate((APART, first, second)))
+    assert not of_kind(tracked[-1], "merged")
 
 
 def test_what_is_left_of_a_merged_community_ends_without_another_event() -> None:
     rest = moved(APART, *range(30, 46), into=0)  # 16 of 20 went into 0
-    told = hours(APART, rest, rest, moved(rest, *range(46, 50), into=2))
-    assert of_kind(told[1], "merged")
-    assert [event.community for event in told[3].events] == [0, 2]
-    assert not of_kind(told[3], "merged", "died")
+    tracked = hours(APART, rest, rest, moved(rest, *range(46, 50), into=2))
+    assert of_kind(tracked[1], "merged")
+    assert [event.community for event in tracked[3].events] == [0, 2]
+    assert not of_kind(tracked[3], "merged", "died")
 
 
 def test_a_merger_is_no_split_although_a_few_stay_behind() -> None:
@@ -72,9 +72,9 @@ def test_a_merger_is_no_split_although_a_few_stay_behind() -> None:
 
 def test_a_community_that_comes_out_again_may_merge_again() -> None:
     together = moved(APART, *range(30, 50), into=0)
-    told = hours(APART, together, APART, together)
-    assert [len(of_kind(one, "merged")) for one in told] == [0, 1, 0, 1]
-    assert [len(of_kind(one, "split")) for one in told] == [0, 0, 1, 0]
+    tracked = hours(APART, together, APART, together)
+    assert [len(of_kind(one, "merged")) for one in tracked] == [0, 1, 0, 1]
+    assert [len(of_kind(one, "split")) for one in tracked] == [0, 0, 1, 0]
 
 
 def test_a_community_whose_nodes_met_in_another_lately_is_born_and_no_split() -> None:
@@ -82,16 +82,16 @@ def test_a_community_whose_nodes_met_in_another_lately_is_born_and_no_split() ->
     founders = [*range(6), *range(30, 36), *range(50, 56)]
     lost = moved(APART, *founders, into=0)
     found = moved(lost, *founders, into=3)
-    told = hours(APART, APART, lost, found)
-    (newborn,) = of_kind(told[3], "born")
+    tracked = hours(APART, APART, lost, found)
+    (newborn,) = of_kind(tracked[3], "born")
     assert newborn.parents == ()
-    assert not of_kind(told[3], "split")
+    assert not of_kind(tracked[3], "split")
 
 
 def test_a_split_of_two_that_merged_before_is_a_split() -> None:
     together = moved(APART, *range(30, 50), into=0)
     halves = moved(together, *range(12), *range(30, 42), into=3)
-    told = hours(APART, APART, together, halves)
-    (split,) = of_kind(told[3], "split")
+    tracked = hours(APART, APART, together, halves)
+    (split,) = of_kind(tracked[3], "split")
     assert len(split.children) == 2
     assert np.isin(split.community, split.children)

@@ -60,12 +60,14 @@ def test_without_labels_and_k_it_learns_what_labels_would_teach(learned: Fit) ->
     assert learned.learned_from == "hidden edges"
     assert learned.parameters.mixing == pytest.approx(0.5, abs=0.03)
     found, default, with_labels = [], [], []
-    taught = fit_parameters([labelled(lfr(seed, 0.5)) for seed in range(2)]).parameters
+    supervised = fit_parameters([labelled(lfr(seed, 0.5)) for seed in range(2)]).parameters
     for unseen in (lfr(seed, 0.5) for seed in range(100, 104)):
         adjacency, truth = unseen.adjacency(), unseen.communities
         found.append(nmi(truth, find_communities(adjacency, learned.parameters)))
         default.append(nmi(truth, find_communities(adjacency, BpParameters())))
-        with_labels.append(nmi(truth, find_communities(adjacency, taught, unseen.n_communities)))
+        with_labels.append(
+            nmi(truth, find_communities(adjacency, supervised, unseen.n_communities))
+        )
     assert np.mean(found) > np.mean(default) + 0.02
     assert np.mean(found) > np.mean(with_labels) - 0.02
 

@@ -134,8 +134,8 @@ def test_results_that_are_published_twice_are_seen_once(broker: Broker, topics: 
 
 
 def test_identities_of_a_tracker_are_used(broker: Broker, topics: Topics) -> None:
-    told = follow(window(hour, labels) for hour, labels in enumerate(drifting(4)))
-    send(broker, *(outgoing(topics.events, encode_events(one)) for one in told[1:]))
+    tracked = follow(window(hour, labels) for hour, labels in enumerate(drifting(4)))
+    send(broker, *(outgoing(topics.events, encode_events(one)) for one in tracked[1:]))
     send(broker, *results(topics, 4))
     with viewed(broker, topics) as (seen, _):
         wait_until(lambda: kept(seen) == 4)
@@ -186,8 +186,8 @@ def test_decisions_about_models_are_seen_once_with_their_reason(
     )
     with viewed(broker, topics, graph="g") as (seen, address):
         wait_until(lambda: kept(seen) == 1 and len(seen.announcements()) == 1)
-        (told,) = get(address, "/api/overview").json()["announcements"]
-    assert (told["kind"], told["version"], told["reason"]) == (
+        (announced,) = get(address, "/api/overview").json()["announcements"]
+    assert (announced["kind"], announced["version"], announced["reason"]) == (
         "promoted",
         "as@2",
         "better on 10 windows",

@@ -121,8 +121,8 @@ def test_the_past_of_every_node_is_that_of_the_search() -> None:
     spans = node_spans(windows)
     assert spans is not None
     for node in range(60):
-        told = node_past(windows, str(node))["spans"]
-        assert [[one["id"], one["from"], one["to"]] for one in told] == spans[str(node)]
+        past = node_past(windows, str(node))["spans"]
+        assert [[one["id"], one["from"], one["to"]] for one in past] == spans[str(node)]
 
 
 def test_all_modules_are_in_the_bundle_before_those_that_need_them() -> None:

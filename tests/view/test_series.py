@@ -26,9 +26,9 @@ def test_ids_and_events_are_those_that_a_tracker_gives() -> None:
     everything = AllSeries()
     for one in found:
         everything.add(one, ORIGIN)
-    told = follow(found)
-    assert ids_of(everything) == [one.communities.tolist() for one in told]
-    assert [one.events for one in everything.windows(name(), 100)] == [one.events for one in told]
+    days = follow(found)
+    assert ids_of(everything) == [one.communities.tolist() for one in days]
+    assert [one.events for one in everything.windows(name(), 100)] == [one.events for one in days]
 
 
 def tracked_elsewhere(n: int) -> tuple[list, list[CommunityEvents]]:
@@ -48,25 +48,25 @@ def tracked_elsewhere(n: int) -> tuple[list, list[CommunityEvents]]:
 
 @pytest.mark.parametrize("first", ["events", "results", "alternately"])
 def test_what_a_tracker_published_is_used_whenever_it_comes(first: str) -> None:
-    found, told = tracked_elsewhere(5)
+    found, days = tracked_elsewhere(5)
     everything = AllSeries()
-    tell = [lambda one=one: everything.tell(one.identity(), lambda: one) for one in told]
+    take = [lambda one=one: everything.add_events(one.identity(), lambda: one) for one in days]
     add = [lambda one=one: everything.add(one, ORIGIN) for one in found]
-    pairs = [step for pair in zip(add, tell, strict=True) for step in pair]
-    for step in {"events": tell + add, "results": add + tell, "alternately": pairs}[first]:
+    pairs = [step for pair in zip(add, take, strict=True) for step in pair]
+    for step in {"events": take + add, "results": add + take, "alternately": pairs}[first]:
         step()
-    assert ids_of(everything) == [one.communities.tolist() for one in told]
+    assert ids_of(everything) == [one.communities.tolist() for one in days]
     assert all(one.from_tracker for one in everything.windows(name(), 100))
 
 
 def test_the_page_continues_where_a_tracker_stopped() -> None:
-    found, told = tracked_elsewhere(5)
+    found, days = tracked_elsewhere(5)
     everything = AllSeries()
-    for one in told[:3]:
-        everything.tell(one.identity(), lambda one=one: one)
+    for one in days[:3]:
+        everything.add_events(one.identity(), lambda one=one: one)
     for one in found:
         everything.add(one, ORIGIN)
-    assert ids_of(everything) == [one.communities.tolist() for one in told]
+    assert ids_of(everything) == [one.communities.tolist() for one in days]
 
 
 def test_a_revision_of_the_newest_window_replaces_it() -> None:

@@ -193,9 +193,9 @@ def test_a_running_detector_changes_model_between_two_batches(
     assert all(len(models) == 1 for models in bench.batches)
     assert metric(bench.metrics, "stream_icd_model_swaps_total") == 2
     assert workers() == []
-    (told,) = list(announcements(broker.settings()))[before:]
-    assert (told.kind, told.version, told.generation) == ("refused", C, 3)
-    assert told.reason.startswith("ModelDamaged: ")
+    (announced,) = list(announcements(broker.settings()))[before:]
+    assert (announced.kind, announced.version, announced.generation) == ("refused", C, 3)
+    assert announced.reason.startswith("ModelDamaged: ")
 
 
 def spoilt_champion(registry: Store, version: str) -> None:

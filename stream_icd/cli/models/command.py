@@ -18,9 +18,7 @@ app = typer.Typer(
     help="List, compare, promote and roll back models.",
 )
 
-Reason = Annotated[
-    str, typer.Option(help="Why, for whoever reads the history of the registry later.")
-]
+Reason = Annotated[str, typer.Option(help="The reason, for the history of the registry.")]
 NoAnnounce = Annotated[
     bool,
     typer.Option(
@@ -232,8 +230,8 @@ def history_(
 
     store = _required(registry)
     if everything:
-        told = announcements(kafka_settings(bootstrap_servers))
-        changes = [one for one in told if one.registry == store.place]
+        announced = announcements(kafka_settings(bootstrap_servers))
+        changes = [one for one in announced if one.registry == store.place]
     else:
         changes = [change(store, one) for one in history(store)]
     for one in changes:

@@ -31,10 +31,10 @@ def any_due(answers: Sequence[Due]) -> Due:
     >>> any_due([Due(False, "3 of 50 new windows"), Due(True, "asked by command")])
     Due(due=True, reason='asked by command', since=None)
     """
-    told = [one for one in answers if one.due] or list(answers)
-    changes = [one.since for one in told if one.since is not None]
+    decisive = [one for one in answers if one.due] or list(answers)
+    changes = [one.since for one in decisive if one.since is not None]
     return Due(
         any(one.due for one in answers),
-        "; ".join(one.reason for one in told) or "no trigger is set",
+        "; ".join(one.reason for one in decisive) or "no trigger is set",
         min(changes, default=None),
     )

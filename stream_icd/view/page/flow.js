@@ -88,7 +88,7 @@ export function drawFlow(into, flow, { chosen, path, here, onCommunity, onWindow
   const moving = [...away].map(([id, d]) => shape("move", id, d, chosen, onCommunity));
   const picture = svg("svg", {
     class: following ? "flow following" : "flow", viewBox: `0 0 ${width} ${height}`, height,
-    role: "img", "aria-label": told(flow), tabindex: 0,
+    role: "img", "aria-label": description(flow), tabindex: 0,
     "data-columns": flow.columns.length, "data-newest": flow.columns.at(-1).number,
   }, hereBand(drawn, here), moving, parts, gaps(drawn), marks(drawn), nodePath(drawn, path), labels(drawn, chosen, onCommunity), axis(drawn));
   picture.addEventListener("dblclick", (event) => onWindow(columnAt(drawn, picture, event).number));
@@ -102,7 +102,7 @@ function shape(kind, id, d, chosen, onCommunity) {
   }, svg("title", {}, id === OTHERS ? "all other communities" : `community ${id}${kind === "move" ? ": nodes that leave" : ""}`));
 }
 
-function told(flow) {
+function description(flow) {
   const last = flow.columns.at(-1);
   return `${flow.columns.length} windows; the newest, ${shown(last.snapshot)}, has ${last.nodes} nodes in ${last.k} communities`;
 }
