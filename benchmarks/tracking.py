@@ -154,14 +154,14 @@ merged | several communities went into one
 split | several communities came out of one
 died | it is gone, and neither merged nor split
 
-- `--match 0.3`: a community is still the same one if its Jaccard index with its earlier self is at
-  least 0.3.
-- `--part 0.5`: it also goes into another community, or comes out of one, with more than half of its
-  members.
+- `--match 0.3`: a community is still the same one if its Jaccard index with itself in the window
+  before is at least 0.3.
+- `--part 0.5`: a community also counts as merged into another one, or as split from one, if more
+  than half of its members go there, or come from there.
 - `--smallest 3`: mergers and splits of communities with fewer than 3 members are not reported.
 - `--absence 5`: an absent community keeps its id for 5 windows.
 
-## Who is who
+## Identities
 
 **With the ids of a detector with memory** ([memory](memory.md)), a community has the same id in
 the detector's results and in the events. The tracker takes these ids if they continue those of the
@@ -169,34 +169,35 @@ windows it has tracked: of the nodes whose community does not claim an unused id
 must have had the claimed id, compared with those that had the most frequent id of their community.
 
 **Without ids**, communities are matched by the largest sum of Jaccard indices (Greene, Doyle and
-Cunningham, ASONAM 2010). So they are if the ids do not continue:
+Cunningham, ASONAM 2010). This also happens where the ids do not continue:
 
 - *The windows before were detected without memory*: the communities keep the ids that the tracker
   gave them, which differ from the detector's from then on.
-- *The detector has lost its memory* and counts from 0 again: the communities keep their ids.
+- *The detector has lost its memory* and starts again with id 0: the communities keep the ids that
+  they had in the events.
 - *Some results have ids, others do not* (`--memory off` for a while): a window without ids is
-  matched; the next one with ids continues. If the tracker has meanwhile given a number that the
-  detector gives to another community, that community gets another id.
+  matched; from the next one with ids on, these are used again. If the tracker has meanwhile used
+  an id that the detector gives to another community, that community gets a different id.
 - *A second group of detectors writes to the same topic*: with another model, its results for a
   window that was already tracked are late, and the tracker warns. With the same model, one of them
-  with memory and the other without, they are revisions of each other: the last one counts. A
-  repeated result is not tracked again.
+  with memory and the other without, their results are revisions of each other: the last one
+  counts. A repeated result is not tracked again.
 
-With ids, a gap of any length is bridged, since the detector's memory counts. Windows that come late
-or in a new revision are treated as without ids (see below).
+With ids, communities keep their ids over a gap of any length that the detector's memory covers.
+Windows that come late, or in a new revision, are treated as if they had no ids (see below).
 
 ## What happened
 
 Mergers and splits are found by similarity, as by Greene et al., or by containment (Asur,
 Parthasarathy and Ucar, KDD 2007). `tests/tracking/` compares the tracker with both definitions by
-brute force. Without ids, the last window counts; with ids, the last four do:
+brute force. Without ids, a window is compared with the one before; with ids, with the last four:
 
 - A merger may take several windows: it is reported when more than half of the members that a
-  community had in one of these windows are in the other one. It is reported once; the end of what
-  is left is not an event.
-- A new community came out of another one if most of its members were there in each of these
-  windows. Members that have met there only lately, because their community was found late, make a
-  birth.
+  community had in one of these windows are in the other one. It is reported once; when the rest of
+  the community ends, that is not another event.
+- A new community is a split of another one if most of its members were there in each of these
+  windows. If they came together there only recently, because their community was found late, the
+  new community is born.
 
 If the last window gets a new revision (its snapshot was corrected, or detected with another K or
 seed), the tracker tracks it again. The new message replaces the previous one, ids included. A
