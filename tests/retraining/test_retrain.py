@@ -445,7 +445,7 @@ def test_learning_over_its_budget_is_ended_and_the_champion_stays(
     _archive(settings, 7)
     failed = retrain(registry, replace(settings, budget=LearningBudget(seconds=0.2)), NOW)
     assert failed.outcome == "failed"
-    assert "s of processor time; the limit is 0.2" in failed.reason
+    assert "(--budget-seconds, --budget-memory)" in failed.reason  # on a busy machine, by the clock
     assert champion(registry).champion == good
     assert _round(registry, settings).outcome == "not now"  # tried again with the next windows
 
