@@ -115,6 +115,7 @@ def command_line(pid: int) -> bytes:
     return Path(f"/proc/{pid}/cmdline").read_bytes()
 
 
+@pytest.mark.brokers("kafka")
 def test_kill_9_of_a_worker_process_loses_nothing(
     broker: Broker,
     graph: str,
@@ -140,6 +141,7 @@ def test_kill_9_of_a_worker_process_loses_nothing(
         assert detector.wait(30) == 0, log.read_text()
 
 
+@pytest.mark.brokers("kafka")
 def test_kill_9_of_the_program_leaves_no_processes_and_loses_nothing(
     broker: Broker, graph: str, model_folder: Path, tmp_path: Path
 ) -> None:
@@ -154,6 +156,7 @@ def test_kill_9_of_the_program_leaves_no_processes_and_loses_nothing(
         assert [*some, *results] == everything(graph)
 
 
+@pytest.mark.brokers("kafka")
 def test_a_supervisor_ends_the_whole_group_of_processes_in_good_order(
     broker: Broker, graph: str, model_folder: Path, tmp_path: Path
 ) -> None:
@@ -179,6 +182,7 @@ class Stuck(RecordDetection):
         return super().__call__(record)
 
 
+@pytest.mark.brokers("memory")
 def test_a_stop_does_not_wait_for_busy_processes(
     broker: Broker,
     topics: tuple[str, str],
