@@ -77,6 +77,7 @@ BOUNDS = {
     r"^produce lfr": "--limit 2 --nodes 250",
     r"^produce lfr .*--most-nodes": "--most-nodes 300",
     r"^replay": "--engine serial",
+    r"^evaluate": "--windows 1 --learn 0 --methods bp",
     r"^retrain": "--no-drift --no-announce",
 }
 """Options that are added to commands which would run for ever, or for long."""

@@ -51,6 +51,7 @@ class BuiltIn(LazyGroup):
         "train",
         "label",
         "retrain",
+        "evaluate",
         "models.command",
         "history.command",
         "replay.command",

@@ -1,0 +1,227 @@
+"""Methods on the archived windows of one graph: what each finds, how well, and how fast."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from stream_icd.errors import BadSettings
+from stream_icd.evaluation.discover import OWN
+from stream_icd.evaluation.limits import Limits, MethodProcess, Outcome, Status
+from stream_icd.evaluation.measures import Measures, measure
+from stream_icd.evaluation.method import Labels
+from stream_icd.graphs.labelled_graph import LabelledGraph
+from stream_icd.graphs.weights import comparable
+from stream_icd.quality.hidden_edges import hidden_edge_score, hide_edges
+from stream_icd.replay.compare import churn
+from stream_icd.retraining.accumulated import Accumulated, accumulated
+from stream_icd.retraining.lesson import Lesson, read_lesson
+from stream_icd.store.store import Store
+
+SPLITS = 2
+"""Number of tenths of the edges to hide, one after the other."""
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """How one method did on one window.
+
+    Attributes:
+        method, snapshot: names.
+        status, detail: see `Outcome`.
+        seconds: processor time of finding the communities of the whole window.
+        measures: None without a result; agreement with known communities where there are some.
+        evidence: how well communities found on 9/10 of the edges predict the others, in bits per
+            edge; None if one of these runs has no result.
+        stability: fraction of the nodes common with the window before that keep their community;
+            None for the first window, and after a window without a result.
+    """
+
+    method: str
+    snapshot: str
+    status: Status
+    detail: str = ""
+    seconds: float = 0.0
+    measures: Measures | None = None
+    evidence: float | None = None
+    stability: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Windows:
+    """The windows of one graph in an archive, in time order; each is read when it is needed.
+
+    Attributes:
+        graph: its name.
+        past: windows to learn from, just before the others.
+        newest: windows to evaluate.
+    """
+
+    store: Store
+    graph: str
+    found: Accumulated
+    n_past: int
+
+    def past(self) -> list[LabelledGraph]:
+        """Graphs to learn from, with their communities where all are known."""
+        windows = islice(self.found.windows, self.n_past)
+        return [self._lesson(one).graph(by_labels=True) for one in windows]
+
+    def newest(self) -> Iterator[Lesson]:
+        """Windows to evaluate."""
+        return map(self._lesson, islice(self.found.windows, self.n_past, None))
+
+    def __len__(self) -> int:
+        return len(self.found.windows) - self.n_past
+
+    def _lesson(self, window: Any) -> Lesson:
+        return read_lesson(self.store, window, self.found.labels_of(window))
+
+
+def open_windows(store: Store, graph: str | None, n_windows: int, n_past: int) -> Windows:
+    """Look up the newest windows of a graph, and up to n_past before them to learn from.
+
+    Raises:
+        BadSettings: there is no window, or several graphs and none was named.
+    """
+    found = accumulated(store, graph, n_windows + n_past)
+    names = sorted({one.partition.graph for one in found.windows})
+    if not names:
+        raise BadSettings("the archive has no windows" + (f" of {graph}" if graph else ""))
+    if len(names) > 1:
+        raise BadSettings(f"the archive has several graphs: choose one of {', '.join(names)}")
+    return Windows(store, names[0], found, max(0, len(found.windows) - n_windows))
+
+
+def evaluate(
+    windows: Windows,
+    methods: Sequence[str],
+    limits: Limits,
+    seed: int = 0,
+    packages: Sequence[str] = (OWN,),
+) -> Iterator[Result]:
+    """Run every method on every window, window by window; a result as soon as it is there.
+
+    Methods that learn do so once, from the past windows. K is the snapshot's, where its source
+    knows it. A method that is missing, fails or exceeds a limit has a result that says so.
+    """
+    past = windows.past()
+    runs = [_Run(name, limits, packages, seed) for name in methods]
+    try:
+        for run in runs:
+            run.learn(past)
+        for lesson in windows.newest():
+            for run in runs:
+                yield run.result(lesson)
+    finally:
+        for run in runs:
+            run.end()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Found:
+    nodes: pa.Array
+    labels: Labels
+
+
+class _Run:
+    """One method, in a process of its own, from window to window."""
+
+    def __init__(self, name: str, limits: Limits, packages: Sequence[str], seed: int) -> None:
+        self.name, self._seed = name, seed
+        self._process = MethodProcess(packages, limits)
+        self._learned = Outcome("ok")
+        self._before: _Found | None = None
+
+    def learn(self, past: Sequence[LabelledGraph]) -> None:
+        self._learned = self._process.learn(self.name, past, self._seed)
+
+    def result(self, lesson: Lesson) -> Result:
+        snapshot = lesson.snapshot
+        adjacency = snapshot.adjacency()
+        outcome = self._find(adjacency, snapshot.n_communities)
+        before, self._before = self._before, None
+        if outcome.labels is None:
+            return Result(self.name, snapshot.id, outcome.status, outcome.detail)
+        found = self._before = _Found(snapshot.nodes, outcome.labels)
+        return Result(
+            self.name,
+            snapshot.id,
+            outcome.status,
+            seconds=outcome.seconds,
+            measures=measure(adjacency, outcome.labels, lesson.labels),
+            evidence=self._evidence(comparable(adjacency), snapshot.n_communities),
+            stability=None if before is None else 1 - churn(before, found),
+        )
+
+    def end(self) -> None:
+        self._process.end()
+
+    def _find(self, adjacency: Any, k: int | None) -> Outcome:
+        if self._learned.status != "ok":
+            return self._learned
+        return self._process.find(self.name, adjacency, k, self._seed, self._learned.learned)
+
+    def _evidence(self, graph: Any, k: int | None) -> float | None:
+        scores = []
+        for hidden in islice(hide_edges(graph, self._seed), SPLITS):
+            labels = self._find(hidden.visible, k).labels
+            if labels is None:
+                return None
+            scores.append(hidden_edge_score(hidden, labels))
+        return float(np.mean(scores))
+
+
+VALUES = ("evidence", "modularity", "ncut", "stability", "nmi", "n_communities", "seconds")
+"""The values of a result that a summary has the means of."""
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What came of one method.
+
+    Attributes:
+        windows: number of windows with a result.
+        detail: why a window has none, the first time; "" if all have one.
+        means: mean of each of `VALUES` over the windows that have it; None where none has.
+    """
+
+    method: str
+    windows: int
+    detail: str
+    means: dict[str, float | None]
+
+
+def summarised(results: Iterable[Result]) -> list[Summary]:
+    """A summary for each method, in the order in which they appear."""
+    of_method: dict[str, list[Result]] = {}
+    for result in results:
+        of_method.setdefault(result.method, []).append(result)
+    return [_summary(name, found) for name, found in of_method.items()]
+
+
+def value_of(result: Result, name: str) -> float | None:
+    """One of `VALUES` of a result; None where it has none."""
+    if result.measures is None:
+        return None
+    holder: Result | Measures = result if hasattr(result, name) else result.measures
+    value: float | None = getattr(holder, name)
+    return value
+
+
+def _summary(method: str, results: Sequence[Result]) -> Summary:
+    means: dict[str, float | None] = {}
+    for name in VALUES:
+        values = [value for one in results if (value := value_of(one, name)) is not None]
+        means[name] = float(np.mean(values)) if values else None
+    return Summary(
+        method=method,
+        windows=sum(one.measures is not None for one in results),
+        detail=next((one.detail for one in results if one.detail), ""),
+        means=means,
+    )

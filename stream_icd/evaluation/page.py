@@ -1,0 +1,115 @@
+"""The page of an evaluation: one HTML file with the table and the picture."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_svg import FigureCanvasSVG
+from matplotlib.figure import Figure
+
+from stream_icd.evaluation.evaluate import Result, Summary, summarised, value_of
+from stream_icd.printable import printable
+from stream_icd.store.whole_file import whole_file
+
+COLUMNS: tuple[tuple[str, str, str], ...] = (
+    ("evidence", ".3f", "bits per hidden edge that the communities predict; higher is better"),
+    ("modularity", ".4f", "higher is better"),
+    ("ncut", ".3f", "normalised cut; lower is better"),
+    ("stability", ".1%", "common nodes that keep their community from window to window"),
+    ("nmi", ".4f", "agreement with the known communities, where there are some"),
+    ("n_communities", ".1f", "number of communities"),
+    ("seconds", ".4f", "processor time of a window"),
+)
+"""Value of a result, its format, and what it means."""
+
+PANELS = ("evidence", "modularity", "stability", "seconds")
+"""The values that are drawn."""
+
+REFRESH_S = 5
+"""Interval at which a browser loads the page anew while windows are missing."""
+
+STYLE = """
+body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 62rem; color: #222; }
+table { border-collapse: collapse; margin: 1rem 0; }
+th, td { padding: .3rem .8rem; text-align: right; border-bottom: 1px solid #ddd; }
+th:first-child, td:first-child, td.why { text-align: left; }
+svg { max-width: 100%; height: auto; }
+dt { font-weight: 600; }
+"""
+
+
+def write_page(path: Path, graph: str, results: Sequence[Result], n_windows: int) -> None:
+    """Write the page as it is now; it loads itself anew until all windows are there."""
+    n_done = len({one.snapshot for one in results})
+    done = n_done >= n_windows
+    refresh = "" if done else f'<meta http-equiv="refresh" content="{REFRESH_S}">\n'
+    title = f"Methods on {escape(printable(graph))}"
+    text = (
+        f'<!doctype html>\n<html lang="en">\n<meta charset="utf-8">\n{refresh}'
+        f"<title>{title}</title>\n<style>{STYLE}</style>\n<h1>{title}</h1>\n"
+        f'<p><progress value="{n_done}" max="{n_windows}"></progress> '
+        f"{n_done} of {n_windows} windows</p>\n"
+        f"{_table(summarised(results))}\n{picture(results)}\n{_meanings()}\n</html>\n"
+    )
+    with whole_file(path) as aside:
+        aside.write_text(text, encoding="utf-8")
+
+
+def cells(summary: Summary) -> list[str]:
+    """The values of a summary as text, in the order of `COLUMNS`; "" where there is none."""
+    values = [(summary.means[name], form) for name, form, _ in COLUMNS]
+    return ["" if value is None else f"{value:{form}}" for value, form in values]
+
+
+def picture(results: Sequence[Result]) -> str:
+    """Evidence, modularity, stability and time of each method over the windows, as SVG."""
+    figure = Figure(figsize=(11, 6.5), layout="constrained")
+    FigureCanvasSVG(figure)
+    axes: Any = figure.subplots(2, 2)
+    methods = list(dict.fromkeys(one.method for one in results if one.measures is not None))
+    for panel, name in zip(axes.flat, PANELS, strict=True):
+        _draw(panel, name, results, methods)
+    if methods:
+        handles, labels = axes.flat[0].get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside lower center", ncols=len(methods))
+    sink = StringIO()
+    figure.savefig(sink, format="svg", metadata={"Date": None})
+    svg = sink.getvalue()
+    return svg[svg.index("<svg") :]
+
+
+def _draw(panel: Axes, name: str, results: Sequence[Result], methods: Sequence[str]) -> None:
+    places = {one: place for place, one in enumerate(dict.fromkeys(r.snapshot for r in results))}
+    for number, method in enumerate(methods):
+        values = [
+            (places[one.snapshot], value)
+            for one in results
+            if one.method == method and (value := value_of(one, name)) is not None
+        ]
+        x, y = zip(*values, strict=True) if values else ((), ())
+        panel.plot(x, y, marker=".", color=f"C{number}", label=method)
+    panel.set(title=name, xlabel="window")
+    if name == "seconds":
+        panel.set_yscale("log")
+    panel.grid(alpha=0.3)
+
+
+def _table(summaries: Sequence[Summary]) -> str:
+    head = "".join(f"<th>{name}</th>" for name in ("method", *(c[0] for c in COLUMNS), ""))
+    rows = "".join(
+        f"<tr><td>{escape(one.method)}</td>"
+        + "".join(f"<td>{cell}</td>" for cell in cells(one))
+        + f'<td class="why">{escape(printable(one.detail))}</td></tr>\n'
+        for one in summaries
+    )
+    return f"<table>\n<tr>{head}</tr>\n{rows}</table>"
+
+
+def _meanings() -> str:
+    terms = "".join(f"<dt>{name}</dt><dd>{meaning}</dd>\n" for name, _, meaning in COLUMNS)
+    return f"<dl>\n{terms}</dl>"

@@ -1,0 +1,129 @@
+"""`stream-icd evaluate`: methods on the windows of an archive, labelled or not."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from stream_icd.errors import BadSettings
+from stream_icd.evaluation.discover import OWN
+from stream_icd.evaluation.evaluate import Result, evaluate, open_windows, summarised
+from stream_icd.evaluation.limits import Limits
+from stream_icd.evaluation.page import COLUMNS, write_page
+from stream_icd.history.archive import Archive
+from stream_icd.quality.nmi import nmi
+from stream_icd.store.store import open_store
+from stream_icd.wire.communities import encode_labels
+from stream_icd.wire.snapshots import encode_snapshot
+from testbed.lessons import GRAPH, small_windows
+from tests.run_here import run_here
+
+WINDOWS = small_windows(5, p_in=0.9)
+N_PAST, N_NEWEST = 2, 3
+UNRULY = "tests.evaluation.unruly"
+
+
+@pytest.fixture(scope="module")
+def archive(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Five windows; the first three and the last are labelled. K is not known."""
+    folder = str(tmp_path_factory.mktemp("archive"))
+    archive = Archive(open_store(folder))
+    for number, (snapshot, labels) in enumerate(WINDOWS):
+        archive.add("snapshots", encode_snapshot(replace(snapshot, n_communities=None)))
+        if number != 3:
+            archive.add("labels", encode_labels(labels))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def results(archive: str) -> list[Result]:
+    windows = open_windows(open_store(archive), None, N_NEWEST, N_PAST)
+    assert windows.graph == GRAPH
+    assert [graph.labels is not None for graph in windows.past()] == [True, True]
+    methods = ["bp", "halves", "fails"]
+    return list(evaluate(windows, methods, Limits(), packages=(OWN, UNRULY)))
+
+
+def test_every_method_has_a_result_for_each_of_the_newest_windows(results: list[Result]) -> None:
+    newest = [snapshot.id for snapshot, _ in WINDOWS[N_PAST:]]
+    seen = [(one.snapshot, one.method) for one in results]
+    assert seen == [(name, method) for name in newest for method in ("bp", "halves", "fails")]
+
+
+def test_clear_communities_are_found_and_measured(results: list[Result]) -> None:
+    bp = [one for one in results if one.method == "bp"]
+    assert [one.measures and one.measures.nmi for one in bp] == pytest.approx([1.0, None, 1.0])
+    assert all(one.evidence is not None and one.evidence > 1 for one in bp)
+    halves = [one for one in results if one.method == "halves"]
+    assert all(one.evidence is not None and one.evidence < 0.5 for one in halves)
+
+
+def test_stability_counts_who_keeps_the_community(results: list[Result]) -> None:
+    halves = [one.stability for one in results if one.method == "halves"]
+    assert halves == [None, 1.0, 1.0]
+    bp = [one.stability for one in results if one.method == "bp"]
+    assert bp[0] is None
+    truth = [labels.labels for _, labels in WINDOWS]
+    assert nmi(truth[2], truth[3]) < 0.9, "the communities of the windows are independent"
+    assert all(value is not None and value < 0.6 for value in bp[1:])
+
+
+def test_a_method_that_fails_is_named_with_the_reason(results: list[Result]) -> None:
+    fails = summarised(results)[-1]
+    assert (fails.method, fails.windows) == ("fails", 0)
+    assert fails.detail == "ZeroDivisionError: no halves of 160"
+    assert set(fails.means.values()) == {None}
+
+
+def test_the_page_shows_progress_until_all_windows_are_there(
+    results: list[Result], tmp_path: Path
+) -> None:
+    path = tmp_path / "page.html"
+    write_page(path, "<b>&", results[:3], N_NEWEST)
+    begun = path.read_text(encoding="utf-8")
+    assert "1 of 3 windows" in begun
+    assert 'http-equiv="refresh"' in begun
+    assert "<b>&" not in begun
+    write_page(path, GRAPH, results, N_NEWEST)
+    done = path.read_text(encoding="utf-8")
+    assert "refresh" not in done
+    assert done.count("<tr>") == 1 + 3
+    assert "<svg" in done
+    assert "no halves of 160" in done
+    assert not re.search(r"(?:src|href)=\"https?:", done), "the page asks for nothing"
+
+
+def test_the_command_prints_the_table_and_writes_the_page(archive: str, tmp_path: Path) -> None:
+    page = tmp_path / "evaluation.html"
+    options = ("--methods", "bp", "--windows", "2", "--learn", "1", "--out", str(page))
+    done = run_here("evaluate", "--history", archive, *options)
+    assert done.returncode == 0, done.stderr
+    assert all(name in done.stdout for name, _, _ in COLUMNS)
+    assert re.search(r"^ ?bp +\d", done.stdout, re.MULTILINE)
+    assert "2 of 2 windows" in page.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--methods", "bp,louvian"), "no method 'louvian'"),
+        (("--graph", "other"), "no windows of other"),
+        (("--seconds", "0"), "above 0"),
+    ],
+)
+def test_wrong_options_are_refused(archive: str, options: tuple[str, ...], said: str) -> None:
+    done = run_here("evaluate", "--history", archive, *options)
+    assert done.returncode != 0
+    assert said in done.stderr
+
+
+def test_one_of_several_graphs_must_be_named(tmp_path: Path) -> None:
+    store = open_store(str(tmp_path))
+    for name, (snapshot, _) in zip(("a", "b"), WINDOWS, strict=False):
+        Archive(store).add("snapshots", encode_snapshot(replace(snapshot, graph=name)))
+    with pytest.raises(BadSettings, match="choose one of a, b"):
+        open_windows(store, None, 5, 0)
+    assert len(open_windows(store, "b", 5, 0)) == 1
