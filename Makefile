@@ -20,7 +20,7 @@ test: export OMP_NUM_THREADS ?= 1
 # Brokers live for minutes: compiling them thoroughly costs more than it saves.
 test: export JDK_JAVA_OPTIONS ?= -XX:TieredStopAtLevel=1 -XX:+UseSerialGC
 test: $(VENV)/.dev ## All tests, three at a time: most of them wait for brokers
-	$(BIN)/python -m pytest --numprocesses 3 --dist loadfile
+	$(BIN)/python -m pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder
 
 lint: $(VENV)/.dev ## ruff, mypy and the layers
 	$(BIN)/ruff check

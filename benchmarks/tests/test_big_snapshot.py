@@ -1,4 +1,4 @@
-"""A snapshot too big for a message, through the programs that users start; on both brokers."""
+"""A snapshot too big for a message, through the programs that users start."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from testbed.brokers import Broker
 INLINE = 128 * 1024
 
 
+@pytest.mark.brokers("kafka")
 @pytest.mark.timeout(280)
 def test_a_big_snapshot_comes_through_and_memory_stays_bounded(
     broker: Broker, tmp_path: Path
