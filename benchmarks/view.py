@@ -14,39 +14,31 @@ from __future__ import annotations
 import argparse
 import asyncio
 import gzip
-import http.client
 import json
 import os
 import platform
-import socket
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import numpy as np
 import psutil
-import pyarrow as pa
 
+from benchmarks.shared.drifting import MOVED, NODES, K, results
+from benchmarks.shared.page import PATIENCE_S, get, page_of
 from benchmarks.shared.sections import write_section
-from stream_icd.child_process import start_child, stop_child, tail
-from stream_icd.communities import STAGES, Communities
+from stream_icd.communities import Communities
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import COMMUNITIES, create_topics
 from stream_icd.messages.outgoing import outgoing
-from stream_icd.snapshot import Window
 from stream_icd.wire.communities import encode_communities
 from testbed import brokers
 
-NODES, K, MOVED = 5000, 80, 100
 TABS = 50
 EVERY_S = 0.25
-PATIENCE_S = 600.0
-START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True)
@@ -64,41 +56,6 @@ class Figures:
     live_cpu: float
     resident_after: int
     missed: int
-
-
-def results(n: int, seed: int = 0) -> Iterator[Communities]:
-    """Results of one graph: in each window some nodes have moved to another community."""
-    rng = np.random.default_rng(seed)
-    labels = np.arange(NODES, dtype=np.int32) % K
-    nodes = pa.array(np.arange(NODES))
-    for at in range(n):
-        window = Window(START + timedelta(minutes=at), START + timedelta(minutes=at + 1))
-        yield Communities(
-            graph="drifting",
-            snapshot_id=f"drifting/{at:06}",
-            window=window,
-            nodes=nodes,
-            labels=labels,
-            n_edges=25_000,
-            model="benchmark@1",
-            modularity=0.67,
-            ncut=20.0,
-            milliseconds=dict.fromkeys(STAGES, 5.0),
-            detected_at=window.end,
-            evidence="strong",
-            bits_saved=1.9,
-        )
-        labels = labels.copy()
-        labels[rng.integers(K, NODES, MOVED)] = rng.integers(0, K, MOVED)
-
-
-def get(port: int, path: str) -> bytes:
-    """The body of an answer, as it is sent."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
-    connection.request("GET", path, headers={"Accept-Encoding": "gzip"})
-    body = connection.getresponse().read()
-    connection.close()
-    return body
 
 
 def ask(port: int, question: str) -> dict[str, object]:
@@ -145,13 +102,8 @@ def measure(settings: KafkaSettings, folder: Path, n: int, n_live: int) -> Figur
     """Fill the topic, serve it, and measure."""
     create_topics(settings)
     everything = list(results(n + n_live))
-    port = _free_port()
-    command = (sys.executable, "-P", "-m", "stream_icd.cli", "view", "--port", str(port))
-    environment = {**os.environ, "STREAM_ICD_BOOTSTRAP_SERVERS": settings.bootstrap_servers}
-    child = start_child(command, folder / "view.log", env=environment)
-    process = psutil.Process(child.pid)
-    try:
-        brokers.wait_until(lambda: _answers(port), PATIENCE_S)
+    with page_of(settings, folder) as (address, process):
+        port = int(address.rsplit(":", 1)[1].rstrip("/"))
         empty, before = process.memory_info().rss, _cpu(process)
         with Publisher(settings) as publisher:
             for one in everything[:n]:
@@ -178,10 +130,6 @@ def measure(settings: KafkaSettings, folder: Path, n: int, n_live: int) -> Figur
         return Figures(
             n, read, resident, empty, held, load, answers, np.array(delays), used, after, missed
         )
-    finally:
-        stop_child(child, 20)
-        if child.returncode:
-            print(tail(folder / "view.log"), file=sys.stderr)
 
 
 QUESTIONS = ("flow?last=60", "flow?last=6000&columns=120", "life?last=700", "life?last=6000",
@@ -205,13 +153,6 @@ def _timed(port: int, question: str) -> tuple[float, float, int]:
     return times[0], times[1], len(body)
 
 
-def _answers(port: int) -> bool:
-    try:
-        return bool(get(port, "/api/overview"))
-    except OSError:
-        return False
-
-
 def _windows(port: int) -> int:
     series = ask(port, "overview")["series"]
     assert isinstance(series, list)
@@ -221,12 +162,6 @@ def _windows(port: int) -> int:
 def _cpu(process: psutil.Process) -> float:
     times = process.cpu_times()
     return float(times.user + times.system)
-
-
-def _free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
 
 
 def section(found: Figures) -> str:

@@ -47,7 +47,7 @@ SHOTS = (
     Shot("flow", "?graph=as733", click="svg.flow .label >> nth=5"),
     Shot("map", "?graph=lfr&view=map&all=1", "dark"),
     Shot("taxi", "?graph=taxi&view=map"),
-    Shot("life", "?graph=lfr&view=life"),
+    Shot("life", "?graph=lfr&view=life", height=1060),
     Shot("events", "?graph=as733&view=events"),
     Shot("phone", "?graph=taxi&view=map", "dark", 390, 844),
 )
@@ -78,7 +78,7 @@ def streams(data: Path) -> list[tuple[str, ...]]:
     taxis = ("taxi", str(data / "tdrive_1h.parquet"), "--zone", "Asia/Shanghai", "--tick", "5m")
     return [
         ("as", str(data / "as733.parquet"), "--graph", "as733", "--limit", "30"),
-        (*taxis, "--stale", "15m", "--radius", "300"),
+        (*taxis, "--stale", "10m"),
         ("lfr", "--limit", "60", "--mixing", "0.5"),
     ]
 
