@@ -4,9 +4,9 @@
 
 A detector works through batches without Kafka, each of one LFR graph (5,000 nodes, mixing 0.3) per
 worker process, while the champion of a registry on disk changes again and again between `lfr` and
-`gn`. The pause is the processor time of a batch with which the model changes, less that of a batch
-with which it does not: other work on the machine changes neither. Writes a section of
-docs/registry.md.
+`gn`, once as if a gate had promoted both for this graph, and once without a gate. The pause is the
+processor time of a batch with which the model changes, less that of a batch with which it does not:
+other work on the machine changes neither. Writes a section of docs/registry.md.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from statistics import median
@@ -31,11 +31,11 @@ import psutil
 from benchmarks.shared.sections import write_section
 from stream_icd.execution.engines import PoolAtWork, ProcessPool
 from stream_icd.kafka.record import Record
-from stream_icd.lineage import Lineage
+from stream_icd.lineage import DataRange, Gate, Lineage
 from stream_icd.messages.outcome import Outcome
 from stream_icd.registry.aliases import current, promote
 from stream_icd.registry.shipped import VersionedModel, folder_of, open_model
-from stream_icd.registry.versions import pack_folder, publish
+from stream_icd.registry.versions import pack_folder, publish, version_folder
 from stream_icd.snapshot import Window, snapshot_from_pairs
 from stream_icd.store.store import Store, open_store
 from stream_icd.synthetic.lfr import generate_lfr
@@ -49,6 +49,7 @@ from stream_icd.workers.follow_champion import (
 from stream_icd.workers.model_swap import ModelSwap
 
 MODELS = ("lfr", "gn")
+GRAPH = "stream"
 BETWEEN = 4
 """Batches before each promotion."""
 
@@ -58,16 +59,19 @@ class Measured:
     """What was measured with some number of worker processes.
 
     Attributes:
+        by_gate: whether a gate promoted the models.
         same: processor milliseconds of each batch without a change of the model, by model; in
             the thread that begins it and in the worker processes.
         changed: model and milliseconds of each batch with which the model changed.
-        check: of it, milliseconds per snapshot for the check whether the model fits the graph.
+        check: of it, milliseconds per snapshot for the check whether the model fits the graph,
+            which is not made if a gate promoted it.
         begin: milliseconds by the clock to begin a batch that changes the model.
         load: processor seconds of the new processes until they are warm.
         meanwhile: snapshots detected between a promotion and the change.
     """
 
     processes: int
+    by_gate: bool
     same: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
     changed: list[tuple[str, float]] = field(default_factory=list)
     check: list[float] = field(default_factory=list)
@@ -100,16 +104,28 @@ def record() -> Record:
     src, dst = graph.adjacency().nonzero()
     pairs = src[src < dst], dst[src < dst]
     window = Window(start, start + timedelta(hours=1))
-    message = encode_snapshot(snapshot_from_pairs(*pairs, graph="lfr", id="lfr/0", window=window))
+    message = encode_snapshot(
+        snapshot_from_pairs(*pairs, graph=GRAPH, id=f"{GRAPH}/0", window=window)
+    )
     return Record("snapshots", 0, 0, 0, message.key, message.value, message.headers)
 
 
-def registry_with_models(folder: str) -> tuple[Store, list[str]]:
+def lineage_of(version: str, *, by_gate: bool) -> Lineage:
+    """As after `models import`, or after a retraining on this graph whose gate promoted it."""
+    now = datetime.now(UTC)
+    imported = Lineage("benchmark", now, "0")
+    if not by_gate:
+        return imported
+    gate = Gate("before", version, now, now, 8, passed=True, reason="better")
+    return replace(imported, data=DataRange((GRAPH,), now, now, 3), gate=gate)
+
+
+def registry_with_models(folder: str, *, by_gate: bool) -> tuple[Store, list[str]]:
     """A registry with both models, and their versions; the first one is the champion."""
     registry, versions = open_store(folder), []
     for name in MODELS:
         model, described = pack_folder(folder_of(name))
-        lineage = Lineage("benchmark", datetime.now(UTC), "0")
+        lineage = lineage_of(model.version, by_gate=by_gate)
         versions.append(publish(registry, model, lineage, described).version)
     crown(registry, versions[0])
     return registry, versions
@@ -123,11 +139,11 @@ def crown(registry: Store, version: str) -> None:
 class Bench:
     """A detector that follows the champion of a registry."""
 
-    def __init__(self, registry: Store, processes: int, snapshot: Record) -> None:
-        self.found = Measured(processes)
+    def __init__(self, registry: Store, found: Measured, snapshot: Record) -> None:
+        self.found = found
         self.workers: dict[str, set[psutil.Process]] = {}
         self._settings = DetectSettings(threads=1)
-        self._batch = [snapshot] * processes
+        self._batch = [snapshot] * found.processes
         self.swap = ModelSwap(self._opened)
         start_with_champion(registry, self.swap, threading.Event(), refuse)
         self.follower = ChampionFollower(registry, self.swap, threading.Event(), refuse)
@@ -168,11 +184,11 @@ def refuse(refusal: Refusal) -> None:
     raise SystemExit(f"{refusal.version}: {refusal.error}")
 
 
-def measure(processes: int, changes: int, snapshot: Record) -> Measured:
+def measure(processes: int, changes: int, snapshot: Record, *, by_gate: bool) -> Measured:
     """Change the model `changes` times while batches are detected."""
     with tempfile.TemporaryDirectory() as folder:
-        registry, versions = registry_with_models(folder)
-        bench = Bench(registry, processes, snapshot)
+        registry, versions = registry_with_models(folder, by_gate=by_gate)
+        bench = Bench(registry, Measured(processes, by_gate), snapshot)
         for i in range(changes):
             for _ in range(BETWEEN):
                 bench.batch()
@@ -185,8 +201,8 @@ def measure(processes: int, changes: int, snapshot: Record) -> Measured:
             bench.found.meanwhile.append(n_batches * processes)
             loading.join()
         bench.swap.close()
-    for name in MODELS:
-        bench.found.check.append(check_ms(open_model(name), snapshot))
+        places = [version_folder(registry, version).uri for version in versions]
+        bench.found.check += [check_ms(open_model(place), snapshot) for place in places]
     return bench.found
 
 
@@ -202,8 +218,8 @@ def check_ms(model: VersionedModel, snapshot: Record) -> float:
 
 
 HEAD = (
-    "worker processes | ms per snapshot | pause, ms per process | of it the check whether the "
-    "model fits the graph, ms | to change to the new processes, ms by the clock | to load, "
+    "promoted | worker processes | ms per snapshot | pause, ms per process | of it the check "
+    "whether the model fits the graph, ms | to change to the new processes, ms by the clock | to load, "
     "s per process | snapshots detected meanwhile"
 )
 
@@ -212,6 +228,7 @@ def section(results: list[Measured]) -> str:
     """The table, and what it says."""
     rows = [
         (
+            "by the gate" if one.by_gate else "by hand",
             f"{one.processes}",
             f"{one.snapshot:.0f}",
             f"**{one.pause:.0f}**",
@@ -222,15 +239,14 @@ def section(results: list[Measured]) -> str:
         )
         for one in results
     ]
-    table = "\n".join((HEAD, " | ".join(["---"] * 7), *map(" | ".join, rows)))
+    table = "\n".join((HEAD, " | ".join(["---"] * 8), *map(" | ".join, rows)))
     load = os.getloadavg()[0]
     machine = f"{os.cpu_count()} CPU cores, Python {platform.python_version()}"
     return f"""{table}
 
 Written by `python -m benchmarks.swap`: medians of {len(results[0].changed)} changes between `lfr`
 and `gn`, a batch of one LFR graph (5,000 nodes) per process. Times are processor time, which other
-work on the machine (load average at the end {load:.1f}) changes little. The check is made at
-the first snapshot of each graph with each model. {machine}.
+work on the machine (load average at the end {load:.1f}) changes little. {machine}.
 """
 
 
@@ -240,7 +256,11 @@ def main() -> None:
     parser.add_argument("--dry-run", action="store_true", help="print; leave the page as it is")
     arguments = parser.parse_args()
     snapshot = record()
-    results = [measure(processes, arguments.changes, snapshot) for processes in (1, 2)]
+    results = [
+        measure(processes, arguments.changes, snapshot, by_gate=by_gate)
+        for by_gate in (True, False)
+        for processes in (1, 2)
+    ]
     text = section(results)
     print(text)
     if not arguments.dry_run:

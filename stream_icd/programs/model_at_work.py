@@ -16,9 +16,8 @@ from stream_icd.programs.worker import WorkerRun
 from stream_icd.registry import announced
 from stream_icd.registry.aliases import CHAMPION
 from stream_icd.registry.find import find_model
-from stream_icd.registry.model import read_model
 from stream_icd.registry.settings import RegistrySettings, registry_at, required
-from stream_icd.registry.shipped import VersionedModel
+from stream_icd.registry.shipped import VersionedModel, open_model
 from stream_icd.store.store import Store
 from stream_icd.workers.follow_champion import (
     ChampionFollower,
@@ -100,9 +99,8 @@ def model_at_work(
 
 
 def _fixed(name: str, registry: Store | None) -> tuple[VersionedModel, str]:
-    folder = find_model(name, registry)
-    model, version = read_model(folder)
-    return VersionedModel(version, model), folder.uri
+    place = find_model(name, registry).uri
+    return open_model(place), place
 
 
 @contextmanager

@@ -7,6 +7,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from stream_icd.errors import ModelNotFound
+from stream_icd.registry.lineage_file import proved_on
 from stream_icd.registry.model import Model, models_in, read_model
 from stream_icd.store.store import Store, open_store
 
@@ -17,10 +18,12 @@ class VersionedModel:
 
     Attributes:
         version: identifies the model, independent of its location; see `registry.model.version_of`.
+        proved_on: graphs that it is known to fit; see `registry.lineage_file.proved_on`.
     """
 
     version: str
     model: Model
+    proved_on: frozenset[str] = frozenset()
 
 
 def models_folder() -> Path:
@@ -62,5 +65,6 @@ def open_model(name: str) -> VersionedModel:
         ModelDamaged, ModelForeign, ModelTooNew: the files cannot be used.
         BadSettings, StoreUnreachable: as `open_store`.
     """
-    model, version = read_model(folder_of(name))
-    return VersionedModel(version, model)
+    folder = folder_of(name)
+    model, version = read_model(folder)
+    return VersionedModel(version, model, proved_on(folder))

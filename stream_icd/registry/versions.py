@@ -19,7 +19,12 @@ import pyarrow as pa
 from stream_icd.errors import ModelDamaged, ModelNotFound, RegistryDamaged
 from stream_icd.lineage import Lineage
 from stream_icd.registry.about import ABOUT_FILE, CARD_FILE
-from stream_icd.registry.json_file import read_json, to_json
+from stream_icd.registry.lineage_file import (
+    LINEAGE_FILE,
+    lineage_in,
+    proved_on,
+    write_lineage,
+)
 from stream_icd.registry.model import (
     RECIPE_FILE,
     WEIGHTS_FILE,
@@ -31,9 +36,6 @@ from stream_icd.registry.shipped import VersionedModel
 from stream_icd.store.store import Store
 
 VERSIONS = "versions"
-LINEAGE_FILE = "lineage.json"
-LINEAGE_FORMAT = 1
-
 MODEL_FILES = (WEIGHTS_FILE, ABOUT_FILE, CARD_FILE, RECIPE_FILE)
 """The files of a model, in the order of writing."""
 
@@ -65,7 +67,7 @@ def publish(
     if _is_whole(registry, model.version):
         return Published(model.version, new=False)
     files = {**(described or {}), **model.files}
-    folder.put(LINEAGE_FILE, to_json(Lineage, lineage, LINEAGE_FORMAT))
+    write_lineage(folder, lineage)
     for name in sorted(files, key=MODEL_FILES.index):
         folder.put(name, pa.py_buffer(files[name]))
     return Published(model.version, new=True)
@@ -91,12 +93,13 @@ def open_version(registry: Store, version: str) -> VersionedModel:
         ModelDamaged, ModelForeign, ModelTooNew: the files cannot be used.
         StoreUnreachable: the store does not answer.
     """
-    model, found = read_model(existing_folder(registry, version))
+    folder = existing_folder(registry, version)
+    model, found = read_model(folder)
     if found != version:
         raise ModelDamaged(
             f"{version_folder(registry, version).place} holds {found}: its recipe was altered"
         )
-    return VersionedModel(version, model)
+    return VersionedModel(version, model, proved_on(folder))
 
 
 def read_lineage(registry: Store, version: str) -> Lineage:
@@ -108,7 +111,7 @@ def read_lineage(registry: Store, version: str) -> Lineage:
     """
     folder = existing_folder(registry, version)
     try:
-        return read_json(folder, LINEAGE_FILE, Lineage, LINEAGE_FORMAT)
+        return lineage_in(folder)
     except FileNotFoundError as error:
         raise RegistryDamaged(f"{folder.place} holds no {LINEAGE_FILE}") from error
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
@@ -11,10 +12,10 @@ import pytest
 from stream_icd.errors import BadSettings, ModelDamaged, ModelNotFound, RegistryDamaged
 from stream_icd.icd.recipe import Recipe
 from stream_icd.lineage import DataRange, Figure, Gate, Lineage
+from stream_icd.registry.lineage_file import LINEAGE_FILE
 from stream_icd.registry.model import PackedModel, initial_model, pack
 from stream_icd.registry.shipped import folder_of, open_model
 from stream_icd.registry.versions import (
-    LINEAGE_FILE,
     open_version,
     pack_folder,
     publish,
@@ -62,7 +63,24 @@ def test_a_version_comes_back_with_its_lineage(store: Store, packed: PackedModel
     assert all(np.array_equal(opened.model.weights[name], w) for name, w in weights.items())
     assert read_lineage(store, packed.version) == LINEAGE
     place = version_folder(store, packed.version).uri
-    assert open_model(place).version == packed.version  # as worker processes open it
+    by_worker = open_model(place)
+    assert by_worker.version == packed.version
+    assert opened.proved_on == by_worker.proved_on == {"as733", "mails"}
+
+
+@pytest.mark.parametrize(
+    "lineage",
+    [
+        replace(LINEAGE, gate=None),
+        replace(LINEAGE, gate=replace(GATE, passed=False)),
+        replace(LINEAGE, data=None),
+    ],
+)
+def test_a_version_that_no_gate_promoted_is_proved_on_no_graph(
+    disk: Store, packed: PackedModel, lineage: Lineage
+) -> None:
+    publish(disk, packed, lineage)
+    assert open_version(disk, packed.version).proved_on == frozenset()
 
 
 def test_the_same_model_twice_is_one_version_with_its_first_lineage(
@@ -134,9 +152,11 @@ def test_a_lineage_that_cannot_be_read_names_its_file(
     folder.put(LINEAGE_FILE, pa.py_buffer(content))
     with pytest.raises(RegistryDamaged, match=f"lineage.json .*{reason}"):
         read_lineage(disk, packed.version)
+    assert open_version(disk, packed.version).proved_on == frozenset()
     folder.delete(LINEAGE_FILE)
     with pytest.raises(RegistryDamaged, match="holds no lineage.json"):
         read_lineage(disk, packed.version)
+    assert open_version(disk, packed.version).proved_on == frozenset()
 
 
 def test_fields_of_a_later_version_are_ignored(disk: Store, packed: PackedModel) -> None:

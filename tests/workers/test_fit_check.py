@@ -66,6 +66,11 @@ def test_another_model_is_checked_anew(too_fine: VersionedModel) -> None:
     assert warnings_of(check, other, stars("a")) == ["a"]
 
 
+def test_a_model_is_not_checked_on_graphs_that_it_is_proved_on(too_fine: VersionedModel) -> None:
+    proved = replace(too_fine, proved_on=frozenset({"a"}))
+    assert warnings_of(FitCheck(), proved, stars("a"), stars("b")) == ["b"]
+
+
 def test_the_defaults_fit_everything() -> None:
     assert warnings_of(FitCheck(), open_model("as"), stars("a")) == []
 
