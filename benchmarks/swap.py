@@ -219,8 +219,8 @@ def check_ms(model: VersionedModel, snapshot: Record) -> float:
 
 HEAD = (
     "promoted | worker processes | ms per snapshot | pause, ms per process | of it the check "
-    "whether the model fits the graph, ms | to change to the new processes, ms by the clock | to load, "
-    "s per process | snapshots detected meanwhile"
+    "whether the model fits the graph, ms | to change to the new processes, ms by the clock | "
+    "to load, s per process | snapshots detected meanwhile"
 )
 
 

@@ -44,7 +44,7 @@ BATCH = 32
 """Windows that are scored at once; what is known of them is kept before the next ones."""
 
 OnStep = Callable[[str], None]
-"""Called when a step begins: `learn`, `prove`, `publish`, `promote`, `remember`."""
+"""Called when a step begins: `learn`, `prove`, `publish`, `promote`, `roll back`, `remember`."""
 
 
 def no_step(_step: str) -> None:
@@ -107,6 +107,7 @@ def _noticed(state: State, aliases: Aliases, past: Accumulated) -> State:
         state,
         generation=aliases.generation,
         watch_from=_until(past) if aliases.change == "promoted" else None,
+        prove_from=_until(past) if aliases.change == "rolled back" else state.prove_from,
         attempted_until=_until(past),
         scored=(),
     )
@@ -146,12 +147,13 @@ class _Round:
             [(f"{one.partition.graph} {one.identity}", one) for one in self.past.windows],
             self.settings.sizes,
             self.settings.seed,
-            unseen=len(self._unseen()),
+            unseen=len(self._unseen(state)),
             since=due.since,
         )
         if isinstance(chosen, TooFew):
             self._remember(state)
-            return self._said("not now", f"{due.reason}, but there are {chosen.reason}")
+            after = "" if state.prove_from is None else " (they count from the last rollback on)"
+            return self._said("not now", f"{due.reason}, but there are {chosen.reason}{after}")
         try:
             decided = self._proved(chosen, due.reason)
         except (OverBudget, Overloaded) as error:
@@ -260,6 +262,7 @@ class _Round:
         return self._said("promoted", reason, version, gate, champion=version)
 
     def _rolled_back(self, state: State, reason: str) -> Decision:
+        self.on_step("roll back")
         try:
             back = roll_back(self.registry, reason, self.now, by=BY, seen=self.aliases)
         except ChampionChanged as error:
@@ -283,10 +286,12 @@ class _Round:
         found: list[Paired] = self.run(job, self.settings.budget)
         return found
 
-    def _unseen(self) -> list[ArchivedWindow]:
-        """The windows after those that the champion learned from."""
+    def _unseen(self, state: State) -> list[ArchivedWindow]:
+        """The windows after the last rollback that the champion did not learn from."""
         data = read_lineage(self.registry, self.aliases.champion).data
-        return self._since(None if data is None else data.end)
+        learned_until = None if data is None else data.end
+        ends = [end for end in (state.prove_from, learned_until) if end is not None]
+        return self._since(max(ends, default=None))
 
     def _since(self, time: datetime | None) -> list[ArchivedWindow]:
         windows = self.past.windows

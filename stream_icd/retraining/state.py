@@ -44,6 +44,9 @@ class State:
         attempted_until: end of the newest window that was archived then.
         watch_from: windows that begin at this time or later show whether the champion keeps its
             promise; None: it is confirmed, or nothing is known of a previous one.
+        prove_from: windows that begin at this time or later may prove a challenger; None: all. It
+            is the end of the newest window at the last rollback, so that a model that failed is not
+            promoted again on the same windows.
         scored: how good the champion is in the windows since the last attempt.
     """
 
@@ -51,6 +54,7 @@ class State:
     attempted_at: datetime | None = None
     attempted_until: datetime | None = None
     watch_from: datetime | None = None
+    prove_from: datetime | None = None
     scored: tuple[Scored, ...] = ()
 
 

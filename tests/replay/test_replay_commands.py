@@ -82,6 +82,22 @@ def test_an_object_store_is_replayed_as_a_disk_is(
     assert len(found[1]) == N_SNAPSHOTS
 
 
+def test_a_replay_takes_the_champion_of_a_registry(
+    archive: Store, model_folder: Path, redetection: Redetection, tmp_path: Path
+) -> None:
+    registry, out = str(tmp_path / "registry"), tmp_path / "out"
+    history = ["replay", "history", archive.uri, "--out", str(out), "--to", "2026-01-01T02"]
+    with pytest.raises(BadSettings, match="champion is an alias of a model registry"):
+        run(*history, "--model", "champion")
+    run("models", "import", str(model_folder), "--registry", registry, "--first-champion")
+    for engine, model in (("pool", "champion"), ("serial", redetection.model.version)):
+        options = ["--model", model, "--registry", registry, "--engine", engine]
+        said = run(*history, *options).stderr
+        assert f"to be detected with {redetection.version}, results to {out}" in said
+    assert "2 results are there already" in said  # the version goes on with what the alias began
+    assert sum(1 for _ in windows(open_store(str(out)), Selection("communities"))) == 2
+
+
 def test_what_cannot_be_meant_is_refused(archive: Store, model_folder: Path) -> None:
     history = ["replay", "history", archive.uri, "--model", str(model_folder)]
     with pytest.raises(BadSettings, match="either --out or --out-topic"):

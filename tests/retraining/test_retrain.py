@@ -18,7 +18,7 @@ from stream_icd.history.archive import Archive
 from stream_icd.history.compact import compact
 from stream_icd.icd.presets import default_recipe
 from stream_icd.lineage import Lineage
-from stream_icd.registry.aliases import champion, current, promote
+from stream_icd.registry.aliases import champion, current, history, promote, roll_back
 from stream_icd.registry.model import Model, PackedModel, initial_model, pack
 from stream_icd.registry.versions import (
     open_version,
@@ -163,7 +163,8 @@ def test_the_models_are_compared_on_windows_that_neither_learned_from(
     assert asked.outcome == "kept"  # 5 windows since: those of the last gate prove again
 
 
-def test_a_worse_champion_is_rolled_back_by_itself(registry: Store, settings: Retraining) -> None:
+def _worse_champion(registry: Store, settings: Retraining) -> str:
+    """Promote a worse model by hand, and archive what shows it; return the version before."""
     _archive(settings, 3)
     good = _champion(registry, GOOD)
     _champion(registry, JOINS_ALL)
@@ -171,11 +172,50 @@ def test_a_worse_champion_is_rolled_back_by_itself(registry: Store, settings: Re
         "watching the new champion: 0 of 4 windows since the swap"
     )
     _archive(settings, 7, since=3)
+    return good
+
+
+def test_a_worse_champion_is_rolled_back_by_itself(registry: Store, settings: Retraining) -> None:
+    good = _worse_champion(registry, settings)
     back = _round(registry, settings)
     assert back.outcome == "rolled back"
     assert "-" in back.reason
     assert champion(registry).champion == good == back.champion
     assert _round(registry, settings).outcome == "not now"
+
+
+@pytest.mark.parametrize("forgets", [False, True])
+def test_after_a_rollback_only_newer_windows_prove_a_model(
+    registry: Store, settings: Retraining, *, forgets: bool
+) -> None:
+    before = _champion(registry, JOINS_ALL)
+    _champion(registry, GOOD)
+    _archive(settings, 7)
+    _round(registry, settings)
+    roll_back(registry, "by hand", NOW, by="test", seen=champion(registry))
+    if forgets:
+        registry.delete("retraining/retrained.json")
+    same = _round(registry, settings, asked=True)  # what it learns is far better on these windows
+    assert same.outcome == "not now"
+    assert "0 of 4 windows that the champion did not learn from" in same.reason
+    assert "they count from the last rollback on" in same.reason
+    assert champion(registry).champion == before
+    _archive(settings, 11, since=7)
+    assert _round(registry, settings, asked=True).outcome == "promoted"
+
+
+@pytest.mark.parametrize("step", ["roll back", "remember"])
+def test_killed_at_a_rollback_the_next_round_goes_on(
+    registry: Store, settings: Retraining, step: str
+) -> None:
+    good = _worse_champion(registry, settings)
+    _kill_at(step, registry, settings)
+    is_back = champion(registry).champion == good
+    assert is_back == (step == "remember")
+    assert _round(registry, settings).outcome == ("not now" if is_back else "rolled back")
+    assert _round(registry, settings, asked=True).outcome == "not now"  # from the same windows
+    assert champion(registry).champion == good
+    assert len(history(registry)) == 3
 
 
 def test_a_good_champion_is_confirmed(registry: Store, settings: Retraining) -> None:
@@ -363,18 +403,23 @@ def _killed_at(step: str, registry: str, settings: Retraining) -> None:
     quick_round(open_store(registry), settings, NOW, on_step=die)
 
 
-@pytest.mark.parametrize("step", ["learn", "prove", "publish", "promote", "remember"])
-def test_killed_at_a_step_the_next_round_goes_on(
-    registry: Store, settings: Retraining, step: str
-) -> None:
-    before = _champion(registry, JOINS_ALL)
-    _archive(settings, 7)
+def _kill_at(step: str, registry: Store, settings: Retraining) -> None:
+    """Make a round in a process that is killed when it begins this step."""
     process = multiprocessing.get_context("fork").Process(
         target=_killed_at, args=(step, registry.uri, settings)
     )
     process.start()
     process.join()
     assert process.exitcode == -signal.SIGKILL
+
+
+@pytest.mark.parametrize("step", ["learn", "prove", "publish", "promote", "remember"])
+def test_killed_at_a_step_the_next_round_goes_on(
+    registry: Store, settings: Retraining, step: str
+) -> None:
+    before = _champion(registry, JOINS_ALL)
+    _archive(settings, 7)
+    _kill_at(step, registry, settings)
     if step == "remember":
         assert champion(registry).champion != before
         assert "watching the new champion" in _round(registry, settings).reason

@@ -7,7 +7,12 @@ from typing import Annotated, Literal
 import typer
 
 from stream_icd.errors import BadSettings
-from stream_icd.programs.options import BootstrapServers, Memory, kafka_settings
+from stream_icd.programs.options import (
+    BootstrapServers,
+    Memory,
+    RegistryUri,
+    kafka_settings,
+)
 from stream_icd.programs.past import Fastest, First, Graph, Last, Rate, Speed, parse_time
 
 app = typer.Typer(no_args_is_help=True, help="Run detection again on past snapshots.")
@@ -18,7 +23,8 @@ Model = Annotated[
     str,
     typer.Option(
         help="Name of a shipped model, a version such as as@8168f91e (an error if the model has "
-        "another one), or the folder of a model: a path or a URI."
+        "another one), the folder of a model (a path or a URI), or with a registry: a version, "
+        "champion, or previous."
     ),
 ]
 Method = Annotated[
@@ -104,6 +110,7 @@ def topic(
     ),
     graph: Graph = None,
     model: Model = "default",
+    registry: RegistryUri = None,
     method: Method = "bp",
     memory: Memory = "auto",
     k: K = None,
@@ -128,6 +135,8 @@ def topic(
       stream-icd replay topic --from 2026-01-31 --out-topic again --dry-run
 
       stream-icd replay topic --model lfr --out-topic again --compare
+
+      stream-icd replay topic --model champion --registry registry/ --out-topic again
     """
     from stream_icd.cli.replay.run import (
         Options,
@@ -138,6 +147,7 @@ def topic(
     )
     from stream_icd.kafka.topics import describe_topic
     from stream_icd.messages.topic_range import TopicRange, parse_position
+    from stream_icd.registry.settings import registry_at
     from stream_icd.replay.pacing import parse_tempo
     from stream_icd.replay.results import results_topic
 
@@ -145,6 +155,7 @@ def topic(
         raise BadSettings("say where results go: --out-topic")
     options = Options(
         model,
+        registry_at(registry),
         method,
         k,
         seed,
@@ -182,6 +193,7 @@ def history(
     last: Last = None,
     graph: Graph = None,
     model: Model = "default",
+    registry: RegistryUri = None,
     method: Method = "bp",
     memory: Memory = "auto",
     smooth: Smooth = False,
@@ -214,6 +226,7 @@ def history(
     from stream_icd.cli.replay.run import Options, past_of_archive, run_replay
     from stream_icd.history.archive import Selection
     from stream_icd.history.nothing import nothing_selected
+    from stream_icd.registry.settings import registry_at
     from stream_icd.replay.pacing import parse_tempo
     from stream_icd.replay.results import HistoryResults, Results, results_topic
     from stream_icd.store.store import open_store
@@ -222,6 +235,7 @@ def history(
         raise BadSettings("give either --out or --out-topic for the results")
     options = Options(
         model,
+        registry_at(registry),
         method,
         k,
         seed,

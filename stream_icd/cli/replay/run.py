@@ -35,7 +35,10 @@ from stream_icd.messages.topic_range import TopicRange, read_range
 from stream_icd.printable import printable
 from stream_icd.programs.producer import INTERRUPTED, progress_bar
 from stream_icd.programs.signals import stop_on_signals
+from stream_icd.registry.aliases import CHAMPION, PREVIOUS
+from stream_icd.registry.find import find_model
 from stream_icd.registry.shipped import VersionedModel, open_model
+from stream_icd.registry.versions import versions
 from stream_icd.replay.archived_memory import archived_memory
 from stream_icd.replay.compare import compare
 from stream_icd.replay.pacing import Tempo
@@ -60,6 +63,7 @@ class Options:
     """The options of both commands."""
 
     model: str
+    registry: Store | None
     method: Method
     k: int | None
     seed: int
@@ -193,7 +197,7 @@ def run_replay(
     """
     configure_logging()
     console = Console(stderr=True)
-    name, model = open_version(options.model)
+    name, model = open_version(options.model, options.registry)
     redetection = Redetection(model, options.detect_settings(), options.smooth)
     if options.smooth:
         check_smooth(options, redetection)
@@ -251,13 +255,20 @@ def check_smooth(options: Options, redetection: Redetection) -> None:
         raise BadSettings("--smooth excludes --speed and --rate: it needs all windows at once")
 
 
-def open_version(text: str) -> tuple[str, VersionedModel]:
+def open_version(text: str, registry: Store | None = None) -> tuple[str, VersionedModel]:
     """The model of that name, folder or version, and what `open_model` finds it by.
+
+    Args:
+        registry: where `champion`, `previous` and versions are looked for first.
 
     Raises:
         ModelNotFound: there is none, or it has another version now.
         ModelError: its files cannot be used.
+        BadSettings: `champion` or `previous` without a registry.
     """
+    if text in (CHAMPION, PREVIOUS) or (registry is not None and text in versions(registry)):
+        place = find_model(text, registry).uri
+        return place, open_model(place)
     name, at, _ = text.rpartition("@")
     if not at or os.path.isdir(text):
         return text, open_model(text)
