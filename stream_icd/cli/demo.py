@@ -13,6 +13,9 @@ app = typer.Typer(help="Run the whole system on this machine.")
 KEPT = "demo-history"
 """The folder of the archive, in that of the results."""
 
+MIXING = "0.6"
+"""So much that memory between windows matters: a snapshot alone shows three quarters."""
+
 # One at a time, so that the time to publish is what a live stream's subscriber would see.
 DETECT = ("consume", "detect", "--batch", "1")
 
@@ -62,11 +65,14 @@ def demo(
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+    from stream_icd.demo.alone import found_alone
     from stream_icd.demo.kept import keep
-    from stream_icd.demo.picture import draw_demo
+    from stream_icd.demo.picture import Found, draw_demo
     from stream_icd.demo.run import Programs, demo_broker, run_demo
     from stream_icd.demo.summary import stages_table, totals_table
-    from stream_icd.demo.truth import agreement_with_truth, read_snapshot
+    from stream_icd.demo.timeline import communities_of, tracked
+    from stream_icd.demo.truth import agreement, known_communities, read_snapshot
+    from stream_icd.registry.shipped import open_model
 
     console = Console()
     folder = out.resolve()
@@ -83,11 +89,19 @@ def demo(
         if not run.arrivals:
             console.print(f"[red]none of {run.sent} snapshots arrived; see {folder}[/red]")
             raise typer.Exit(1)
-        agreement = agreement_with_truth(settings, run)
+        known = known_communities(settings)
+        results = [communities_of(one) for one in run.arrivals]
+        found, alone = Found(tracked(results), agreement(known, results)), None
+        if results[-1].community_ids is not None:
+            model = open_model(results[-1].model.partition("@")[0]).model
+            each = list(found_alone(settings, run, model))
+            alone = Found(tracked(each), agreement(known, each))
         last = read_snapshot(settings, run.arrivals[-1].result["snapshot_id"])
         keep(settings, folder / KEPT)
-    draw_demo(run, last, folder / "demo.png", agreement)
-    console.print(totals_table(run, agreement), stages_table(run))
+    draw_demo(run, last, folder / "demo.png", found, alone)
+    console.print(
+        totals_table(run, found.agreement, alone.agreement if alone else ()), stages_table(run)
+    )
     received = len(run.arrivals)
     console.print(
         f"sent {run.sent} snapshots, received {received} results in {run.seconds:.1f} s "
@@ -110,5 +124,9 @@ def _programs(
     at_most = () if limit is None else ("--limit", str(limit))
     if data is None:
         at_most = at_most or ("--limit", "120")
-        return ("produce", "lfr", *at_most), (*detect, "--model", "lfr" if icd else "default")
+        return ("produce", "lfr", "--mixing", MIXING, *at_most), (
+            *detect,
+            "--model",
+            "lfr" if icd else "default",
+        )
     return ("produce", "as", str(data), *at_most), (*detect, "--model", "as" if icd else "default")

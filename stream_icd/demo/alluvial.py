@@ -133,4 +133,4 @@ def label(
         text = "all others" if community == OTHERS else f"community {community}"
         height = max(bottom[community] + size / 2, lowest)
         lowest = height + LINE * top
-        axes.text(n_windows - 0.8, height, text, va="center", color=INK, fontsize=9, clip_on=False)
+        axes.text(n_windows - 0.8, height, text, va="center", color=INK, fontsize=10, clip_on=False)

@@ -6,7 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 GOLDEN_ANGLE = np.pi * (3 - np.sqrt(5))
-STEPS = 400
+STEPS = 1200
+COOLED = 400
+"""Steps after which discs only repel each other, until hardly any overlap."""
 
 
 def community_layout(
@@ -23,7 +25,7 @@ def community_layout(
     """
     n, k = len(labels), int(labels.max()) + 1
     sizes = np.bincount(labels, minlength=k)
-    radii = np.sqrt(sizes) * 1.15 + 1.0
+    radii = np.sqrt(sizes) * 1.3 + 1.0
     centres = _place_discs(_links(edges, labels, k), radii, np.random.default_rng(seed))
     degree = np.bincount(edges.ravel(), minlength=n)
     rank = _rank_within(labels, -degree)
@@ -54,9 +56,11 @@ def _place_discs(
         distance = np.linalg.norm(apart, axis=2) + 1e-9
         overlap = np.clip(touch - distance, 0, None)
         np.fill_diagonal(overlap, 0)
+        if step > COOLED and overlap.max() < 0.05 * radii.min():
+            break
         push = (apart / distance[..., None] * overlap[..., None]).sum(axis=1) / 2
         drawn = -(pull[..., None] * apart).sum(axis=1) - 0.05 * centres
-        cooling = 1 - step / STEPS
+        cooling = max(0.0, 1 - step / COOLED)
         centres = centres + 0.5 * push + 0.3 * cooling * drawn
     return centres
 

@@ -26,8 +26,14 @@ def evidence_in_words(evidence: Sequence[str]) -> str:
     return ", ".join(f"{count} {strength}" for strength, count in counts.items() if count)
 
 
-def totals_table(run: DemoRun, agreement: Iterable[float] = ()) -> Table:
-    """Snapshots, nodes, edges, communities, modularity; and NMI if the ground truth is known."""
+def totals_table(
+    run: DemoRun, agreement: Iterable[float] = (), agreement_alone: Iterable[float] = ()
+) -> Table:
+    """Snapshots, nodes, edges, communities, modularity; and NMI if the ground truth is known.
+
+    Args:
+        agreement_alone: NMI of each snapshot detected alone, without memory.
+    """
     table = Table(title="What was seen", show_header=True, title_justify="left")
     for name in ("", "median", "least", "most"):
         table.add_column(name, justify="left" if not name else "right")
@@ -43,6 +49,7 @@ def totals_table(run: DemoRun, agreement: Iterable[float] = ()) -> Table:
     table.caption = f"evidence for communities: {evidence} (snapshots)"
     table.caption_justify = "left"
     _add(table, "NMI with the truth", list(agreement), ".4f")
+    _add(table, "NMI of each snapshot alone", list(agreement_alone), ".4f")
     return table
 
 

@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 import numpy as np
 import pyarrow as pa
 
 from stream_icd.communities import Communities
-from stream_icd.demo.run import Arrival, DemoRun
+from stream_icd.demo.run import Arrival
 from stream_icd.events import CommunityEvents
 from stream_icd.snapshot import Window
 from stream_icd.tracking.track import remember, track
 
 
-def tracked(run: DemoRun) -> list[CommunityEvents]:
+def tracked(results: Iterable[Communities]) -> list[CommunityEvents]:
     """Return the communities of each result, with stable ids across windows."""
     recent: Sequence[CommunityEvents] = ()
     found: list[CommunityEvents] = []
-    for arrival in run.arrivals:
-        one = track(recent, communities_of(arrival))
+    for result in results:
+        one = track(recent, result)
         recent = remember(recent, one)
         found += [] if one.late else [one]
     return found
@@ -30,6 +30,7 @@ def communities_of(arrival: Arrival) -> Communities:
     """Return the result that the subscriber printed."""
     result = arrival.result
     start, end = (datetime.fromisoformat(result[f"window_{side}"]) for side in ("start", "end"))
+    ids, replaced = result["community_ids"], result["replaced"]
     return Communities(
         graph=result["graph"],
         snapshot_id=result["snapshot_id"],
@@ -42,4 +43,6 @@ def communities_of(arrival: Arrival) -> Communities:
         ncut=result["ncut"],
         milliseconds=result["milliseconds"],
         detected_at=datetime.fromisoformat(result["detected_at"]),
+        community_ids=None if ids is None else np.asarray(ids, np.int64),
+        replaced=None if ids is None else np.asarray(replaced, np.int64).reshape(-1, 2),
     )

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -20,8 +21,9 @@ from rich.progress import Progress
 from stream_icd.communities import STAGES
 from stream_icd.demo.alluvial import COLOURS
 from stream_icd.demo.layout import community_layout
-from stream_icd.demo.picture import demo_figure
+from stream_icd.demo.picture import Found, demo_figure
 from stream_icd.demo.run import Arrival, DemoFailed, DemoRun, Programs, demo_broker, run_demo
+from stream_icd.demo.timeline import communities_of, tracked
 from stream_icd.history.archive import Selection, windows
 from stream_icd.history.layout import KINDS
 from stream_icd.kafka.embedded import embedded_broker
@@ -53,7 +55,15 @@ def test_four_snapshots_from_end_to_end(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "sent 4 snapshots, received 4 results" in done.stdout
-    for word in ("decode", "features", "encode", "cluster", "publish", "NMI with the truth"):
+    for word in (
+        "decode",
+        "features",
+        "encode",
+        "cluster",
+        "publish",
+        "NMI with the truth",
+        "each snapshot alone",
+    ):
         assert word in done.stdout
     assert (tmp_path / "demo.png").read_bytes().startswith(b"\x89PNG")
     assert len((tmp_path / "communities.jsonl").read_text().splitlines()) == 4
@@ -108,14 +118,20 @@ def test_a_page_that_cannot_be_served_ends_the_demo_with_its_last_words(tmp_path
         run_demo(settings, programs, tmp_path, progress)
 
 
-def drawn(n: int = 6, unused: tuple[str, ...] = ("features", "encode")) -> Figure:
-    """The picture of a run whose first snapshot took long; its communities split halfway."""
+def drawn(
+    n: int = 6,
+    truth: bool = True,
+    memory: bool = False,
+) -> Figure:
+    """The picture of a run whose communities split halfway.
+
+    With memory, each snapshot alone shows half of the nodes in another community.
+    """
     start = datetime(2026, 1, 1, tzinfo=UTC)
     nodes = np.arange(60)
     arrivals = []
     for i in range(n):
         labels = np.minimum(nodes // 10, 5 if i >= n // 2 else 4)
-        milliseconds = {stage: 0.0 if stage in unused else 5.0 for stage in STAGES}
         result = {
             "graph": "g",
             "snapshot_id": f"g/{i}",
@@ -129,17 +145,29 @@ def drawn(n: int = 6, unused: tuple[str, ...] = ("features", "encode")) -> Figur
             "ncut": 0.1,
             "evidence": "none" if i == 0 else "strong",
             "bits_saved": 0.75,
-            "milliseconds": milliseconds | {"cluster": 900.0 if i == 0 else 20.0 + i},
+            "milliseconds": dict.fromkeys(STAGES, 5.0),
             "detected_at": start.isoformat(),
             "nodes": nodes.tolist(),
             "communities": labels.tolist(),
+            "community_ids": None,
+            "replaced": None,
         }
         arrivals.append(Arrival(result, start + timedelta(seconds=1)))
     last = snapshot_from_pairs(
         pa.array(nodes[:-1]), pa.array(nodes[1:]), graph="g", id=f"g/{n - 1}",
         window=Window(start, start + timedelta(hours=1)),
     )  # fmt: skip
-    return demo_figure(DemoRun(n, tuple(arrivals), 0, 1.0), last, [1.0] * n)
+    results = [communities_of(one) for one in arrivals]
+    alone = [
+        replace(one, labels=np.where((nodes + i) % 2, one.labels, 0).astype(np.int32))
+        for i, one in enumerate(results)
+    ]
+    return demo_figure(
+        DemoRun(n, tuple(arrivals), 0, 1.0),
+        last,
+        Found(tracked(results), [1.0] * n * truth),
+        Found(tracked(alone), [0.4] * n * truth) if memory else None,
+    )
 
 
 def axes_titled(figure: Figure, title: str) -> Axes:
@@ -147,14 +175,9 @@ def axes_titled(figure: Figure, title: str) -> Axes:
     return found
 
 
-def test_the_picture_shows_the_stages_that_were_used_and_nothing_is_cut_off() -> None:
-    figure = drawn()
-    times = axes_titled(figure, "Milliseconds")
-    legend = times.get_legend()
-    assert legend is not None
-    assert [text.get_text() for text in legend.get_texts()] == ["decode", "cluster"]
-    assert 25 + 5 < times.get_ylim()[1] < 100, "the first snapshot is in words"
-    assert "the first snapshot, 905" in times.texts[0].get_text()
+@pytest.mark.parametrize("memory", [False, True])
+def test_nothing_of_the_picture_is_cut_off(memory: bool) -> None:
+    figure = drawn(memory=memory)
     figure.canvas.draw()
     renderer = figure.canvas.get_renderer()  # type: ignore[attr-defined]
     for axes in figure.axes:
@@ -164,12 +187,6 @@ def test_the_picture_shows_the_stages_that_were_used_and_nothing_is_cut_off() ->
         assert figure.bbox.y0 <= whole.y0 < whole.y1 <= figure.bbox.y1, axes.get_title(loc="left")
         for line in axes.get_lines():
             assert np.max(line.get_ydata()) < axes.get_ylim()[1]
-
-
-def test_the_encoders_stages_are_shown_when_they_are_used() -> None:
-    legend = axes_titled(drawn(unused=()), "Milliseconds").get_legend()
-    assert legend is not None
-    assert [text.get_text() for text in legend.get_texts()] == list(STAGES)
 
 
 def test_the_picture_has_a_title_and_communities_over_time_in_colours_of_their_own() -> None:
@@ -183,13 +200,36 @@ def test_the_picture_has_a_title_and_communities_over_time_in_colours_of_their_o
 
 
 def test_the_picture_tells_the_evidence_and_marks_where_there_is_none() -> None:
-    quality = axes_titled(drawn(), "Quality")
-    assert "5 strong, 1 none; they save 0.75 bits" in quality.texts[-1].get_text()
+    quality = axes_titled(drawn(), "NMI with the planted communities")
+    assert "evidence for communities: 5 strong, 1 none" in quality.texts[-1].get_text()
     assert len(quality.patches) == 1
 
 
-def test_one_snapshot_is_a_picture_too() -> None:
-    assert drawn(1).get_suptitle().endswith("1 snapshot")
+def test_the_picture_compares_memory_with_each_snapshot_alone() -> None:
+    figure = drawn(memory=True)
+    quality = axes_titled(figure, "NMI with the planted communities")
+    legend = quality.get_legend()
+    assert legend is not None
+    assert [text.get_text() for text in legend.get_texts()] == [
+        "with memory: median 1.00",
+        "each snapshot alone: median 0.40",
+    ]
+    assert "1 split" in axes_titled(figure, "The last snapshots, with memory").texts[-1].get_text()
+    axes_titled(figure, "The last snapshots, each alone")
+
+
+def test_without_a_truth_the_picture_tells_how_many_nodes_stay() -> None:
+    stay = axes_titled(drawn(truth=False, memory=True), "Fraction of the nodes that stay")
+    with_memory, alone = stay.get_lines()
+    assert with_memory.get_ydata() == pytest.approx([1, 1, 50 / 60, 1, 1])
+    assert max(alone.get_ydata()) < 0.9
+    modularity = axes_titled(drawn(truth=False), "Modularity").get_lines()
+    assert [list(line.get_ydata()) for line in modularity] == [[0.5] * 6]
+
+
+@pytest.mark.parametrize("memory", [False, True])
+def test_one_snapshot_is_a_picture_too(memory: bool) -> None:
+    assert drawn(1, memory=memory).get_suptitle().endswith("1 snapshot")
 
 
 def test_communities_are_drawn_apart() -> None:

@@ -1,0 +1,31 @@
+"""Detect the snapshots of a demonstration once more, each alone: what they show without memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from stream_icd.communities import Communities
+from stream_icd.demo.run import DemoRun
+from stream_icd.demo.timeline import communities_of
+from stream_icd.demo.truth import snapshots
+from stream_icd.detection import detect
+from stream_icd.kafka.settings import KafkaSettings
+from stream_icd.registry.model import Model
+
+
+def found_alone(settings: KafkaSettings, run: DemoRun, model: Model) -> Iterator[Communities]:
+    """Yield the result of each arrival as it would be without memory.
+
+    Only its communities are found again; all else is that of the arrival.
+    """
+    arrivals = {one.result["snapshot_id"]: one for one in run.arrivals}
+    for snapshot in snapshots(settings):
+        if snapshot.id in arrivals:
+            found = detect(snapshot.adjacency(), model, snapshot.n_communities)
+            yield replace(
+                communities_of(arrivals[snapshot.id]),
+                labels=found.communities,
+                community_ids=None,
+                replaced=None,
+            )
