@@ -14,11 +14,16 @@ from stream_icd.detection import Method, check_method, detect, embed
 from stream_icd.errors import BadInput, BadSettings
 from stream_icd.extras import needs_extra
 from stream_icd.graphs.adjacency import as_adjacency
-from stream_icd.graphs.labelled_graph import LabelledGraph
+from stream_icd.graphs.labelled_graph import LabelledGraph, Moment
+from stream_icd.graphs.n_communities import check_n_communities
 from stream_icd.icd.presets import preset
 from stream_icd.icd.recipe import Recipe
+from stream_icd.memory.any_graph import next_window
+from stream_icd.memory.detect import Remembered, detect_remembering
+from stream_icd.memory.memory import Memory
 from stream_icd.registry.model import Model, initial_model, save_model
 from stream_icd.registry.shipped import open_model
+from stream_icd.snapshot import Snapshot
 from stream_icd.training.bp.fit import fit_parameters
 from stream_icd.training.pseudo_labels import pseudo_labelled
 
@@ -79,6 +84,8 @@ class ICD(BaseEstimator):  # type: ignore[misc]
         Args:
             graphs: a list of at least one graph; for icd, of at least two. The last tenth, at
                 least one graph, validates the training of the encoder.
+                If they are `Snapshot`s, consecutive windows of one graph also tell how long nodes
+                stay in their communities, for `predict_next`.
             labels: for each graph, one array `(n,)` with the community of each node: integers,
                 strings, or anything else that can be sorted.
 
@@ -118,6 +125,59 @@ class ICD(BaseEstimator):  # type: ignore[misc]
             threads=self.threads,
         )
         return found.communities
+
+    def predict_next(
+        self,
+        graph: Any,
+        memory: Memory | None = None,
+        n_communities: int | None = None,
+        *,
+        nodes: ArrayLike | None = None,
+    ) -> Remembered:
+        """Return the communities of the next window of a graph, with what earlier ones showed.
+
+        Call it with each window in turn, and with the `memory` of the result before. Memory
+        improves the communities, above all where a single window shows little, and gives them ids
+        that last. Without memory, the communities are those of `predict`.
+
+        Args:
+            graph: the window. A `Snapshot` has times, so that gaps and late windows are noticed;
+                any other graph counts as the window right after the last one.
+            memory: `memory` of the result for the window before; None for the first window.
+            n_communities: K, if it is known; None to determine it.
+            nodes: id of each node, `(n,)`, all integers or all strings: a node has the same id in
+                all windows. None: the names in a NetworkX graph or a `Snapshot`, and the positions
+                in any other graph.
+
+        Raises:
+            BadInput: the graph or the ids cannot be used.
+            BadSettings: not fitted yet, the method is not bp, or K is not from 1 to n.
+
+        >>> from stream_icd.synthetic.drift import generate_drifting_lfr
+        >>> from stream_icd.synthetic.lfr import LfrSettings
+        >>> icd, memory = ICD.load("lfr"), None
+        >>> for planted, _ in generate_drifting_lfr(0, 3, LfrSettings(1000, mixing=0.5)):
+        ...     found = icd.predict_next(planted, memory)
+        ...     memory = found.memory
+        >>> found.communities.shape  # the community of each node
+        (1000,)
+        >>> found.community_ids.dtype  # of each community: the same in all windows
+        dtype('int64')
+        """
+        if self.method != "bp":
+            raise BadSettings(f"method {self.method!r} has no memory: use bp")
+        model = self._fitted()
+        window = next_window(graph, memory, nodes)
+        check_n_communities(n_communities, window.snapshot.n_nodes)
+        found = detect_remembering(
+            window.snapshot,
+            model,
+            memory,
+            n_communities,
+            seed=self.seed,
+            adjacency=window.adjacency,
+        )
+        return window.in_given_order(found)
 
     def fit_predict(self, graph: Any, n_communities: int | None = None) -> NDArray[np.int32]:
         """Learn from one graph, without labels, and return its communities, `(n,)` int32.
@@ -193,14 +253,22 @@ def _with_labels(graphs: Sequence[Any], labels: Sequence[ArrayLike] | None) -> l
     adjacencies = [as_adjacency(graph) for graph in graphs]
     if not adjacencies:
         raise BadSettings("there are no graphs to learn from: give at least one")
+    moments = [_moment(graph) for graph in graphs]
     if labels is None:
-        return [LabelledGraph(adjacency) for adjacency in adjacencies]
+        return [
+            LabelledGraph(adjacency, moment=moment)
+            for adjacency, moment in zip(adjacencies, moments, strict=True)
+        ]
     if len(labels) != len(adjacencies):
         raise BadInput(f"{len(adjacencies)} graphs need one labelling each; got {len(labels)}")
     return [
-        LabelledGraph(adjacency, _numbered(known))
-        for adjacency, known in zip(adjacencies, labels, strict=True)
+        LabelledGraph(adjacency, _numbered(known), moment)
+        for adjacency, known, moment in zip(adjacencies, labels, moments, strict=True)
     ]
+
+
+def _moment(graph: Any) -> Moment | None:
+    return Moment(graph.graph, graph.nodes, graph.window) if isinstance(graph, Snapshot) else None
 
 
 def _numbered(labels: ArrayLike) -> NDArray[np.int32]:

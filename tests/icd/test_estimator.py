@@ -15,7 +15,12 @@ from stream_icd.errors import BadInput, BadSettings, ModelNotFound
 from stream_icd.estimator import ICD
 from stream_icd.graphs.labelled_graph import LabelledGraph
 from stream_icd.icd.recipe import Recipe
+from stream_icd.memory.detect import detect_remembering
 from stream_icd.quality.nmi import nmi
+from stream_icd.sources.planted import planted_snapshots
+from stream_icd.synthetic.drift import generate_drifting_lfr
+from stream_icd.synthetic.lfr import LfrSettings
+from stream_icd.synthetic.planted_graph import PlantedGraph
 
 both_methods = pytest.mark.parametrize("method", ["bp", "icd"])
 
@@ -188,3 +193,79 @@ def test_what_it_cannot_learn_from_is_refused(history: list[LabelledGraph]) -> N
         ICD("exact").fit([history[0].adjacency])
     with pytest.raises(BadSettings, match="GN-0"):
         ICD(recipe="no such data set").fit([history[0].adjacency])
+
+
+@pytest.fixture(scope="module")
+def drifting() -> list[PlantedGraph]:
+    """Windows of which each alone shows little."""
+    settings = LfrSettings(1000, mixing=0.5)
+    return [planted for planted, _ in generate_drifting_lfr(3, 5, settings)]
+
+
+def test_memory_improves_the_next_windows_and_gives_ids_that_last(
+    drifting: list[PlantedGraph],
+) -> None:
+    icd, memory = ICD.load("lfr"), None
+    for planted in drifting:
+        found = icd.predict_next(planted, memory)
+        if memory is None:
+            assert found.communities.tolist() == icd.predict(planted).tolist()
+            first = set(found.community_ids)
+        memory = found.memory
+    alone = nmi(planted.communities, icd.predict(planted))
+    assert nmi(planted.communities, found.communities) > alone + 0.1
+    assert len(first & set(found.community_ids)) > 0.5 * len(found.community_ids)
+
+
+def test_nodes_are_known_by_their_ids_in_whatever_order_they_come(
+    drifting: list[PlantedGraph],
+) -> None:
+    icd = ICD.load("lfr")
+    one, other = (planted.adjacency() for planted in drifting[:2])
+    names = np.array([f"n{i}" for i in range(1000)])
+    order = np.random.default_rng(0).permutation(1000)
+    first = icd.predict_next(one, nodes=names)
+    found = icd.predict_next(other, first.memory, nodes=names)
+    shuffled = icd.predict_next(other[order][:, order], first.memory, nodes=names[order])
+    assert shuffled.communities.tolist() == found.communities[order].tolist()
+    named = networkx.relabel_nodes(networkx.from_scipy_sparse_array(other), dict(enumerate(names)))
+    assert icd.predict_next(named, first.memory).communities.tolist() == found.communities.tolist()
+
+
+def test_snapshots_have_times_and_ids_of_their_own(drifting: list[PlantedGraph]) -> None:
+    icd = ICD.load("lfr")
+    days = [one for one, _ in planted_snapshots(iter(drifting[:2]), "g", "test")]
+    first = icd.predict_next(days[0])
+    found = icd.predict_next(days[1], first.memory)
+    assert found.memory.window == days[1].window
+    expected = detect_remembering(days[1], icd.model_, first.memory)
+    assert found.communities.tolist() == expected.communities.tolist()
+    late = icd.predict_next(days[0], found.memory)
+    assert late.memory is found.memory
+    with pytest.raises(BadInput, match="leave out nodes"):
+        icd.predict_next(days[0], nodes=np.arange(1000))
+
+
+def test_snapshots_teach_how_long_nodes_stay(drifting: list[PlantedGraph]) -> None:
+    days = [one for one, _ in planted_snapshots(iter(drifting), "g", "test")]
+    assert 0.8 < ICD().fit(days, [one.communities for one in drifting]).model_.bp.stay < 1
+
+
+@pytest.mark.parametrize(
+    ("nodes", "reason"),
+    [
+        ([1, 2], "3 nodes need as many different ids; got 2"),
+        ([1, 1, 2], "got 3, 2 different"),
+        ([0.5, 1, 2], "are double"),
+        ([1, "a", 2], "not all integers or all strings"),
+        ([1, None, 2], "give nodes, integers or strings"),
+    ],
+)
+def test_ids_of_nodes_must_be_different_and_of_one_type(nodes: list[object], reason: str) -> None:
+    with pytest.raises(BadInput, match=reason):
+        ICD.load("lfr").predict_next(np.ones((3, 3)), nodes=nodes)
+
+
+def test_the_papers_method_has_no_memory() -> None:
+    with pytest.raises(BadSettings, match="has no memory: use bp"):
+        ICD.load("lfr", method="icd").predict_next(np.ones((3, 3)))
