@@ -40,6 +40,10 @@ from stream_icd.graphs.compiled import compiled
 N_KEPT = 4
 """Communities kept per node. Eight took twice as long and gave no better result."""
 
+LEAST_MESSAGE = 1e-4
+"""A community is not kept if no message of the node could give it this probability: it would take
+time and change nothing."""
+
 START_BELIEF = 0.9
 """Initial belief of each node in its start community."""
 
@@ -113,6 +117,19 @@ class Field(NamedTuple):
     excess: NDArray[np.float64]  # a_c
     log_odds: NDArray[np.float64]  # log(1 + a_c), for weights other than 1
     pull: NDArray[np.float64]  # log of the prior's factor for each unit of strength
+
+
+class Swept(NamedTuple):
+    """A sweep: how many nodes changed their most probable community, and what teaches μ and η.
+
+    within: weight of the edges that exist because both ends share a community, of `weight` in all.
+    stayed: remembered belief that still holds.
+    """
+
+    n_changed: int
+    within: float
+    weight: float
+    stayed: float
 
 
 class Scratch(NamedTuple):
@@ -214,35 +231,18 @@ def _propagate(
         np.empty(n_communities, np.int32),
         np.empty((degrees.max(), N_KEPT)),
     )
-    top = np.empty(N_KEPT, np.int32)
-    top_products = np.empty(N_KEPT)
-    mixing, remembered = model.mixing, _remembered(graph, recalled)
+    mixing = model.mixing
+    remembered = _remembered(graph, recalled) if stay > 0 else 0.0
     stay = stay if remembered else 0.0
     for _ in range(max_sweeps):
         _expect(field, graph.total, mixing, model)
-        n_changed, within, weight, stayed = 0, 0.0, 0.0, 0.0
         trust = min(stay, MOST_STAY) if learn_stay else stay
-        for node in range(n_nodes):
-            if graph.indptr[node] == graph.indptr[node + 1]:
-                continue
-            n_touched, evidence = _weigh(graph, beliefs, field, scratch, node, recalled, trust)
-            _take_largest(scratch, n_touched, top, top_products)
-            if top[0] >= 0 and 0 < evidence < np.inf:
-                n_changed += top[0] != beliefs.communities[node, 0]
-                within += _send(
-                    graph, opposite, beliefs, scratch, node, evidence, top, top_products
-                )
-                weight += graph.strengths[node]
-                _believe(graph, beliefs, field, node, evidence, top, top_products)
-                if trust > 0 and learn_stay:
-                    stayed += _stayed(beliefs, field, recalled, node, trust)
-            for community in scratch.touched[:n_touched]:
-                scratch.products[community] = 0.0
-        if weight > 0:
-            mixing = min(max(1.0 - within / weight, MIXING_RANGE[0]), MIXING_RANGE[1])
+        swept = _sweep(graph, opposite, beliefs, field, scratch, recalled, trust)
+        if swept.weight > 0:
+            mixing = min(max(1.0 - swept.within / swept.weight, MIXING_RANGE[0]), MIXING_RANGE[1])
         if stay > 0 and learn_stay:
-            stay = min(stayed / remembered, 1.0)
-        if n_changed <= SETTLED * n_nodes:
+            stay = min(swept.stayed / remembered, 1.0)
+        if swept.n_changed <= SETTLED * n_nodes:
             break
     return beliefs, mixing, stay
 
@@ -310,72 +310,160 @@ def _expect(field: Field, total: float, mixing: float, model: Model) -> None:
     field.prior[:] /= field.prior.sum()
 
 
-@compiled(error_model="numpy", inline="always")
-def _factor(field: Field, community: int, weight: float, message: float) -> float:
-    """The factor by which an edge raises the probability of the other end's community."""
-    if weight == 1.0:
-        return float(1.0 + field.excess[community] * message)
-    return 1.0 + expm1(min(weight * field.log_odds[community], MOST_EVIDENCE)) * message
-
-
-@compiled(error_model="numpy", inline="always")
-def _weigh(
+@compiled(error_model="numpy")
+def _sweep(
     graph: LevelGraph,
+    opposite: NDArray[np.int32],
     beliefs: Beliefs,
     field: Field,
     scratch: Scratch,
-    node: int,
     recalled: Recollection,
     stay: float,
-) -> tuple[int, float]:
-    """Compute the products of all factors for communities of neighbours and recalled ones.
+) -> Swept:
+    """Update the beliefs of each node in turn, and its messages, in place.
 
-    Keeps the factor of each entry and community for `_send`. Returns the number of touched
-    communities, and the sum of the products over all K; an untouched community contributes its
-    prior.
+    Long on purpose: with helpers for its steps, which count references to each of their arrays at
+    each node, a sweep takes up to twice as long.
     """
-    products, touched = scratch.products, scratch.touched
-    n_touched, touched_prior, scale, moved = 0, 0.0, 1.0, 1.0
-    if stay > 0:
-        moved = _moved(recalled, node, stay)
-        for kept in range(N_KEPT):
-            c = recalled.communities[node, kept]
-            if c < 0:
-                break
-            prior = moved * field.prior[c] + stay * recalled.shares[node, kept]
-            products[c] = max(prior * _pull(graph, field, node, c), TINY)
-            touched[n_touched] = c
-            n_touched += 1
-            touched_prior += prior
-    first = graph.indptr[node]
-    for entry in range(first, graph.indptr[node + 1]):
-        neighbour, largest = graph.indices[entry], 0.0
-        for kept in range(N_KEPT):
-            c = beliefs.communities[neighbour, kept]
-            if c < 0:
-                break
+    indptr, indices, weights, strengths, _ = graph
+    communities, shares, messages = beliefs
+    volumes, sizes, priors, excess, log_odds, pulls = field
+    products, factors, touched, of_entries = scratch
+    top, top_products = np.empty(N_KEPT, np.int32), np.empty(N_KEPT)
+    n_changed, within, weight, stayed = 0, 0.0, 0.0, 0.0
+    for node in range(len(strengths)):
+        first, end, strength = indptr[node], indptr[node + 1], strengths[node]
+        if first == end:
+            continue
+        # The products of all factors, for communities of neighbours and recalled ones.
+        n_touched, touched_prior, scale, moved, strongest = 0, 0.0, 1.0, 1.0, 1.0
+        if stay > 0:
+            moved = _moved(recalled, node, stay)
+            n_touched, touched_prior = _recall(
+                recalled, field, scratch, node, strength, moved, stay
+            )
+        for entry in range(first, end):
+            neighbour, largest = indices[entry], 0.0
+            for kept in range(N_KEPT):
+                c = communities[neighbour, kept]
+                if c < 0:
+                    break
+                product = products[c]
+                if product == 0.0:
+                    prior = moved * priors[c]
+                    product = prior * scale
+                    if pulls[c] != 0.0:
+                        product *= _pull(strength, pulls[c])
+                    touched[n_touched] = c
+                    n_touched += 1
+                    touched_prior += prior
+                factor = _factor(excess[c], log_odds[c], weights[entry], messages[entry, kept])
+                of_entries[entry - first, kept] = factor
+                strongest = max(strongest, factor)
+                product *= factor
+                products[c] = max(product, TINY)
+                largest = max(largest, product)
+            if largest > LARGE:
+                scale /= LARGE
+                for rank in range(n_touched):
+                    products[touched[rank]] = max(products[touched[rank]] / LARGE, TINY)
+        # Their sum over all K: an untouched community contributes its prior.
+        evidence = max(1.0 - touched_prior, 0.0) * scale
+        for rank in range(n_touched):
+            evidence += products[touched[rank]]
+        # The communities with the largest products, descending, padded with -1.
+        top[:] = -1
+        top_products[:] = 0.0
+        least = LEAST_MESSAGE * evidence / strongest
+        for rank in range(n_touched):
+            c = touched[rank]
             product = products[c]
-            if product == 0.0:
-                prior = moved * field.prior[c]
-                product = prior * scale
-                if field.pull[c] != 0.0:
-                    product *= _pull(graph, field, node, c)
-                touched[n_touched] = c
-                n_touched += 1
-                touched_prior += prior
-            factor = _factor(field, c, graph.weights[entry], beliefs.messages[entry, kept])
-            scratch.of_entries[entry - first, kept] = factor
-            product *= factor
-            products[c] = max(product, TINY)
-            largest = max(largest, product)
-        if largest > LARGE:
-            scale /= LARGE
-            for c in touched[:n_touched]:
-                products[c] = max(products[c] / LARGE, TINY)
-    evidence = max(1.0 - touched_prior, 0.0) * scale
-    for c in touched[:n_touched]:
-        evidence += products[c]
-    return n_touched, evidence
+            if not product > max(top_products[N_KEPT - 1], least):  # or NaN
+                continue
+            place = N_KEPT - 1
+            while place > 0 and top_products[place - 1] < product:
+                top[place], top_products[place] = top[place - 1], top_products[place - 1]
+                place -= 1
+            top[place], top_products[place] = c, product
+        if top[0] >= 0 and 0 < evidence < np.inf:
+            n_changed += top[0] != communities[node, 0]
+            weight += strength
+            # Send each neighbour the node's belief divided by that neighbour's own message. The
+            # weight of an edge that exists because both ends share a community is estimated from
+            # the messages of both ends.
+            for entry in range(first, end):
+                neighbour, others, shared = indices[entry], evidence, 0.0
+                for kept in range(N_KEPT):
+                    c = communities[neighbour, kept]
+                    if c < 0:
+                        break
+                    factors[c] = of_entries[entry - first, kept]
+                    others -= products[c] - products[c] / factors[c]
+                others = max(others, top_products[0] / factors[top[0]])  # less only by rounding
+                for kept in range(N_KEPT):
+                    c = top[kept]
+                    if c < 0:
+                        break
+                    message = top_products[kept] / factors[c] / others
+                    messages[opposite[entry], kept] = message
+                    shared += (factors[c] - 1.0) * message
+                within += weights[entry] * shared / (1.0 + shared)
+                for kept in range(N_KEPT):
+                    c = communities[neighbour, kept]
+                    if c < 0:
+                        break
+                    factors[c] = 1.0
+            # The node's belief, and the volumes and sizes of the communities.
+            for kept in range(N_KEPT):
+                c, share = communities[node, kept], shares[node, kept]
+                if c >= 0:
+                    volumes[c] -= strength * share
+                    sizes[c] -= share
+                c, share = top[kept], np.float32(top_products[kept] / evidence)
+                communities[node, kept], shares[node, kept] = c, share
+                if c >= 0:
+                    volumes[c] += strength * share
+                    sizes[c] += share
+            if stay > 0:
+                stayed += _stayed(beliefs, field, recalled, node, stay)
+        for rank in range(n_touched):
+            products[touched[rank]] = 0.0
+    return Swept(n_changed, within, weight, stayed)
+
+
+@compiled(error_model="numpy")
+def _factor(excess: float, log_odds: float, weight: float, message: float) -> float:
+    """The factor by which an edge raises the probability of the other end's community."""
+    if weight == 1.0:
+        return 1.0 + excess * message
+    return 1.0 + expm1(min(weight * log_odds, MOST_EVIDENCE)) * message
+
+
+@compiled(error_model="numpy")
+def _recall(
+    recalled: Recollection,
+    field: Field,
+    scratch: Scratch,
+    node: int,
+    strength: float,
+    moved: float,
+    stay: float,
+) -> tuple[int, float]:
+    """Put the prior of each recalled community into the products; their number and sum of priors.
+
+    moved: the probability that the node's community is independent of its remembered one.
+    """
+    n_touched, touched_prior = 0, 0.0
+    for kept in range(N_KEPT):
+        c = recalled.communities[node, kept]
+        if c < 0:
+            break
+        prior = moved * field.prior[c] + stay * recalled.shares[node, kept]
+        scratch.products[c] = max(prior * _pull(strength, field.pull[c]), TINY)
+        scratch.touched[n_touched] = c
+        n_touched += 1
+        touched_prior += prior
+    return n_touched, touched_prior
 
 
 @compiled(error_model="numpy")
@@ -388,9 +476,9 @@ def _moved(recalled: Recollection, node: int, stay: float) -> float:
 
 
 @compiled(error_model="numpy")
-def _pull(graph: LevelGraph, field: Field, node: int, community: int) -> float:
-    pull = graph.strengths[node] * field.pull[community]
-    return exp(max(min(pull, MOST_PULL), -MOST_PULL))
+def _pull(strength: float, pull: float) -> float:
+    """The prior's factor for a node of this strength."""
+    return exp(max(min(strength * pull, MOST_PULL), -MOST_PULL))
 
 
 @compiled(error_model="numpy")
@@ -409,90 +497,3 @@ def _stayed(
                 prior = share + moved * field.prior[c]
                 stayed += beliefs.shares[node, believed] * share / prior
     return stayed
-
-
-@compiled(inline="always")
-def _take_largest(
-    scratch: Scratch, n_touched: int, top: NDArray[np.int32], top_products: NDArray[np.float64]
-) -> None:
-    """The touched communities with the N_KEPT largest products, descending, padded with -1."""
-    top[:] = -1
-    top_products[:] = 0.0
-    for c in scratch.touched[:n_touched]:
-        product = scratch.products[c]
-        if not product > top_products[N_KEPT - 1]:  # also rejects NaN
-            continue
-        rank = N_KEPT - 1
-        while rank > 0 and top_products[rank - 1] < product:
-            top[rank], top_products[rank] = top[rank - 1], top_products[rank - 1]
-            rank -= 1
-        top[rank], top_products[rank] = c, product
-
-
-@compiled(error_model="numpy", inline="always")
-def _send(
-    graph: LevelGraph,
-    opposite: NDArray[np.int32],
-    beliefs: Beliefs,
-    scratch: Scratch,
-    node: int,
-    evidence: float,
-    top: NDArray[np.int32],
-    top_products: NDArray[np.float64],
-) -> float:
-    """Send each neighbour the node's belief divided by that neighbour's own message.
-
-    Returns the weight of the node's edges that exists because both ends share a community,
-    estimated from the messages of both ends.
-    """
-    factors, products, within = scratch.factors, scratch.products, 0.0
-    first = graph.indptr[node]
-    for entry in range(first, graph.indptr[node + 1]):
-        neighbour, others = graph.indices[entry], evidence
-        for kept in range(N_KEPT):
-            c = beliefs.communities[neighbour, kept]
-            if c < 0:
-                break
-            factors[c] = scratch.of_entries[entry - first, kept]
-            others -= products[c] - products[c] / factors[c]
-        others = max(others, top_products[0] / factors[top[0]])  # only rounding can make it less
-        shared = 0.0
-        for kept in range(N_KEPT):
-            c = top[kept]
-            if c < 0:
-                break
-            message = top_products[kept] / factors[c] / others
-            beliefs.messages[opposite[entry], kept] = message
-            shared += (factors[c] - 1.0) * message
-        within += graph.weights[entry] * shared / (1.0 + shared)
-        for kept in range(N_KEPT):
-            c = beliefs.communities[neighbour, kept]
-            if c < 0:
-                break
-            factors[c] = 1.0
-    return within
-
-
-@compiled(error_model="numpy", inline="always")
-def _believe(
-    graph: LevelGraph,
-    beliefs: Beliefs,
-    field: Field,
-    node: int,
-    evidence: float,
-    top: NDArray[np.int32],
-    top_products: NDArray[np.float64],
-) -> None:
-    """Update the node's belief, and the volumes and sizes of the communities."""
-    strength = graph.strengths[node]
-    for kept in range(N_KEPT):
-        c, share = beliefs.communities[node, kept], beliefs.shares[node, kept]
-        if c >= 0:
-            field.volumes[c] -= strength * share
-            field.sizes[c] -= share
-        c = top[kept]
-        share = np.float32(top_products[kept] / evidence)
-        beliefs.communities[node, kept], beliefs.shares[node, kept] = c, share
-        if c >= 0:
-            field.volumes[c] += strength * share
-            field.sizes[c] += share

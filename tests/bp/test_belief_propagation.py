@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import combinations
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 from scipy.sparse import coo_array, csr_array
 
-from stream_icd.bp.belief_propagation import Model, likeliest_communities
+from stream_icd.bp.belief_propagation import Model, believe, likeliest_communities
 from stream_icd.bp.level_graph import finest_level
 from stream_icd.quality.nmi import nmi
 from stream_icd.synthetic.gn import generate_gn
@@ -93,3 +95,23 @@ def test_the_graph_corrects_a_mixing_learned_elsewhere(mixing: float) -> None:
     known = nmi(graph.communities, believed(graph.adjacency(), start, Model(0.7, 0.0, 20), 30))
     learned = nmi(graph.communities, believed(graph.adjacency(), start, Model(mixing, 0.0, 20), 30))
     assert learned > known - 0.01 > 0.8
+
+
+def test_communities_that_no_message_could_name_are_not_kept() -> None:
+    graph = planted(p_in=0.7)
+    found = believe(finest_level(graph.adjacency()), graph.communities, 20, Model(0.3, 1.0, 20), 5)
+    assert (found.communities[:, 0] == graph.communities).mean() > 0.99
+    assert (found.communities[:, 1] < 0).mean() > 0.5
+
+
+def test_a_community_that_one_message_could_name_is_kept_however_small_its_share() -> None:
+    # Node 1600 has two edges into the first of 400 cliques, and one into the second. Each is worth
+    # odds of 40,000 to 1. To a neighbour in the first, that neighbour's own edge does not count.
+    cliques = np.arange(1600).reshape(400, 4)
+    inside = np.concatenate([cliques[:, list(pair)] for pair in combinations(range(4), 2)]).T
+    edges = np.concatenate([inside, [[0, 1, 4], [1600, 1600, 1600]]], axis=1)
+    adjacency = adjacency_of(1601, edges, np.ones(edges.shape[1]))
+    start = np.append(np.arange(1600) // 4, 0).astype(np.int32)
+    found = believe(finest_level(adjacency), start, 400, Model(0.01, 1.0, 400), 3)
+    assert found.communities[1600, :2].tolist() == [0, 1]
+    assert found.shares[1600, 1] < 1e-4
