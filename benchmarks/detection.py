@@ -3,10 +3,11 @@
     python -m benchmarks.detection --data FOLDER
     python -m benchmarks.detection --data FOLDER --only "L(f,.6)" cora --graph-tool 1
 
-Simulated graphs: a model learns from three training graphs and is tested on others. Graphs with
-known communities: it learns from the graph itself, without its labels. Writes its rows of
-docs/detection.md, and keeps the rows of what it did not run; with --graph-tool also runs Debian's
-python3-graph-tool on the first graphs.
+Simulated graphs: a model learns from three training graphs and is tested on others. Taxis,
+discussions, topologies and mails: it learns from the three graphs before those that it is tested
+on. Graphs with known communities: it learns from the graph itself, without its labels. Writes its
+rows of docs/detection.md, and keeps the rows of what it did not run; with --graph-tool also runs
+Debian's python3-graph-tool on the first graphs.
 """
 
 from __future__ import annotations
@@ -88,9 +89,7 @@ def main() -> None:
     small = _networkx_lfr(0.3, 0)
     for given in (False, True):  # compiles
         _ours(open_model("default").model.bp, small, 0, given=given)
-    for kind in _kinds(options.data, options.graphs):
-        if options.only and kind.name not in options.only:
-            continue
+    for kind in _kinds(options.data, options.graphs, options.only):
         for row in _rows(kind, options.graph_tool, tuple(options.methods or [""])):
             rows.append(row)
             Console().print(row, end="", markup=False, soft_wrap=True)
@@ -112,19 +111,24 @@ def _sorted(kept: str, rows: list[str]) -> list[str]:
     ]
 
 
-def _kinds(folder: Path, n_graphs: int) -> Iterator[Kind]:
+def _kinds(folder: Path, n_graphs: int, only: list[str] | None) -> Iterator[Kind]:
     for data_set in data_sets(folder).values():
-        past = [] if data_set.training_graphs is None else data_set.training_graphs()
+        if only and data_set.name not in only:
+            continue
+        past = (data_set.training_graphs or data_set.past_graphs or list)()
         test = list(islice(data_set.test_graphs(), n_graphs))
         yield Kind(data_set.name, test, list(islice(past, N_LEARNED)))
     for mixing in (0.3, 0.6):
+        name = f"networkx LFR, μ = {mixing}"
+        if only and name not in only:
+            continue
         draws = (
             [_networkx_lfr(mixing, seed) for seed in range(first, first + n)]
             for first, n in ((TEST_SEED, n_graphs), (TRAINING_SEED, N_LEARNED))
         )
-        yield Kind(f"networkx LFR, μ = {mixing}", *draws)
+        yield Kind(name, *draws)
     for path in sorted((folder / "labelled" / "edges").glob("*.parquet")):
-        if not path.name.startswith("events"):
+        if path.stem in (only or [path.stem]) and not path.name.startswith("events"):
             labels = folder / "labelled" / "labels" / path.name
             graphs = list(islice(labelled_graphs(path, labels), n_graphs))
             yield Kind(path.stem, graphs, [BenchmarkGraph(one.adjacency) for one in graphs])

@@ -44,6 +44,9 @@ class DataSet:
     name: str
     test_graphs: Callable[[], Iterator[BenchmarkGraph]]
     training_graphs: Callable[[], Iterator[BenchmarkGraph]] | None = None
+    past_graphs: Callable[[], Iterator[BenchmarkGraph]] | None = None
+    """Where they are real: those right before the test graphs, the newest first."""
+
     draw: Callable[[np.random.Generator], PlantedGraph] | None = None
     """Makes another graph of the family, where they are planted."""
 
@@ -63,16 +66,25 @@ def data_sets(folder: Path) -> dict[str, DataSet]:
             name,
             partial(planted_graphs, draw, TEST_SEED),
             partial(planted_graphs, draw, TRAINING_SEED),
-            draw,
+            draw=draw,
         )
         for name, draw in planted.items()
     ]
-    found += [
-        DataSet("Taxi", partial(_taxi_graphs, folder / "tdrive_1h.parquet")),
-        DataSet("Reddit", partial(_snapshots, folder / "reddit_binary.parquet", 500)),
-        DataSet("AS", partial(_snapshots, folder / "as733.parquet", 0)),
-        DataSet("Enron", partial(_snapshots, folder / "enron_monthly.parquet", 0)),
-    ]
+    taxi = folder / "tdrive_1h.parquet"
+    found.append(
+        DataSet(
+            "Taxi",
+            partial(_taxi_graphs, taxi),
+            past_graphs=partial(_taxi_graphs, taxi, TRAINING_SEED),
+        )
+    )
+    for name, file, least_nodes in (
+        ("Reddit", "reddit_binary.parquet", 500),
+        ("AS", "as733.parquet", 0),
+        ("Enron", "enron_monthly.parquet", 0),
+    ):
+        test, past = (partial(one, folder / file, least_nodes) for one in (_newest, _older))
+        found.append(DataSet(name, test, past_graphs=past))
     return {data_set.name: data_set for data_set in found}
 
 
@@ -97,10 +109,20 @@ def _lfr(rng: np.random.Generator, mixing: float, most_nodes: int) -> PlantedGra
     return generate_lfr(rng, n_nodes=n_nodes, mixing=mixing)
 
 
-def _snapshots(path: Path, least_nodes: int) -> Iterator[BenchmarkGraph]:
+def _newest(path: Path, least_nodes: int) -> Iterator[BenchmarkGraph]:
     """The last tenth of a file's snapshots among those of at least that many nodes."""
-    graphs = [one for one in all_snapshots(path) if one.adjacency.shape[0] >= least_nodes]
+    graphs = _of_at_least(path, least_nodes)
     return iter(graphs[-max(len(graphs) // 10, 1) :])
+
+
+def _older(path: Path, least_nodes: int) -> Iterator[BenchmarkGraph]:
+    """Those before `_newest`, backwards."""
+    graphs = _of_at_least(path, least_nodes)
+    return reversed(graphs[: -max(len(graphs) // 10, 1)])
+
+
+def _of_at_least(path: Path, least_nodes: int) -> list[BenchmarkGraph]:
+    return [one for one in all_snapshots(path) if one.adjacency.shape[0] >= least_nodes]
 
 
 def all_snapshots(path: Path) -> list[BenchmarkGraph]:
@@ -116,7 +138,7 @@ def all_snapshots(path: Path) -> list[BenchmarkGraph]:
     return graphs
 
 
-def _taxi_graphs(path: Path) -> Iterator[BenchmarkGraph]:
+def _taxi_graphs(path: Path, first_seed: int = TEST_SEED) -> Iterator[BenchmarkGraph]:
     """Random taxis where they were last seen, joined where either is among the other's nearest."""
     fixes = _read(path).sort_by("t")
     taxi = fixes["taxi"].to_numpy()
@@ -124,7 +146,7 @@ def _taxi_graphs(path: Path) -> Iterator[BenchmarkGraph]:
     last = len(taxi) - 1 - from_the_end
     degrees = np.stack([fixes["lat"].to_numpy()[last], fixes["lon"].to_numpy()[last]], axis=1)
     metres = degrees * [1.0, np.cos(np.radians(np.median(degrees[:, 0])))]  # up to a factor
-    for seed in range(TEST_SEED, TEST_SEED + N_TAXI_GRAPHS):
+    for seed in range(first_seed, first_seed + N_TAXI_GRAPHS):
         chosen = np.random.default_rng(seed).choice(len(metres), N_TAXIS, replace=False)
         _, nearest = cKDTree(metres[chosen]).query(metres[chosen], N_NEAREST + 1)
         sources = np.repeat(np.arange(N_TAXIS), N_NEAREST + 1)
