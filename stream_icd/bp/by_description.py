@@ -88,8 +88,8 @@ def found_by_description(
 ) -> Found:
     """The better of the two partitions; with exactly K communities if K is given.
 
-    If modularity finds K communities or more, its communities are merged: a smaller K is no reason
-    to look for smaller communities.
+    If modularity finds K communities or more, its communities are merged (`exactly`): a smaller K
+    is no reason to look for smaller communities.
     """
     own = rng.spawn(1)[0]  # so that the result of modularity does not depend on these draws
     resolution = _start_resolution(graph, parameters)

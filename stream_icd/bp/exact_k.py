@@ -13,12 +13,18 @@ from stream_icd.bp.level_graph import (
     compact,
     within_groups,
 )
+from stream_icd.bp.lift import groups_of
 from stream_icd.bp.local_moves import move_nodes
 from stream_icd.bp.multilevel import maximise_modularity
 from stream_icd.graphs.compiled import compiled
 
 Floats = NDArray[np.float64]
 Ids = NDArray[np.int64]
+
+FAR_FEWER, COARSER = 1.5, 2.0
+"""If modularity finds this many times K communities or more, a resolution lower by this factor is
+tried too. On validation graphs the merged communities of half the resolution were often better,
+those of a quarter seldom."""
 
 FINER = 2.0
 """Factor by which the resolution grows at each step of the cutting, until there are K pieces."""
@@ -32,12 +38,36 @@ FINEST = 2.0**12
 
 
 def exactly(graph: LevelGraph, found: Found, n_communities: int, rng: np.random.Generator) -> Found:
-    """Change the partition so that it has exactly K communities."""
+    """Change the partition so that it has exactly K communities.
+
+    Merging one by one cannot correct its first merges. So if K is `FAR_FEWER` than modularity
+    found, the partition at half the resolution, which has fewer communities, is changed too. The
+    result is the one of higher modularity at the resolution of `found`.
+    """
     labels = to_exactly_k(graph, found.labels, n_communities, found.resolution, rng)
-    if not found.believed:
-        order = rng.permutation(graph.n_nodes).astype(np.int32)
-        move_nodes(graph, labels, order, found.resolution, False)
+    if found.believed:
+        return found._replace(labels=labels)
+    _settle(graph, labels, found.resolution, rng)
+    start, n_found = compact(found.labels)
+    if n_found >= FAR_FEWER * n_communities:
+        coarser = found.resolution / COARSER
+        other = maximise_modularity(graph, coarser, rng, start)
+        other = to_exactly_k(graph, other, n_communities, coarser, rng)
+        _settle(graph, other, found.resolution, rng)
+        labels = max(labels, other, key=lambda one: _modularity(graph, one, found.resolution))
     return found._replace(labels=labels)
+
+
+def _settle(graph: LevelGraph, labels: Labels, resolution: float, rng: np.random.Generator) -> None:
+    """Move single nodes, in place, without emptying a community."""
+    order = rng.permutation(graph.n_nodes).astype(np.int32)
+    move_nodes(graph, labels, order, resolution, False)
+
+
+def _modularity(graph: LevelGraph, labels: Labels, resolution: float) -> float:
+    groups = groups_of(graph, labels, int(labels.max()) + 1)
+    expected = resolution * groups.volumes**2 / max(graph.total, 1e-300)
+    return float((2 * groups.within - expected).sum())
 
 
 def to_exactly_k(

@@ -7,8 +7,13 @@ import pytest
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from stream_icd.bp.exact_k import to_exactly_k
+from stream_icd.bp.exact_k import exactly, to_exactly_k
+from stream_icd.bp.found import Found
 from stream_icd.bp.level_graph import finest_level
+from stream_icd.bp.local_moves import move_nodes
+from stream_icd.bp.multilevel import maximise_modularity
+from stream_icd.quality.modularity import modularity
+from stream_icd.synthetic.lfr import generate_lfr
 
 
 def ring_of_pairs(heavy: list[float], light: float) -> csr_array:
@@ -52,3 +57,14 @@ def test_small_components_are_merged_before_anything_else() -> None:
     adjacency = csr_array(np.pad(ring_of_pairs([9.0, 9.0], 0.0).toarray(), (0, 2)))
     labels = cut_or_merged(adjacency, [0, 0, 1, 1, 2, 3], 3)
     assert labels.tolist() == [0, 0, 1, 1, 2, 2]
+
+
+def test_far_fewer_communities_than_modularity_finds_are_not_only_merged() -> None:
+    adjacency = generate_lfr(np.random.default_rng(0), n_nodes=2000, mixing=0.3).adjacency()
+    graph, rng = finest_level(adjacency), np.random.default_rng(0)
+    found = Found(maximise_modularity(graph, 1.0, rng, iterations=10), 1.0, believed=False)
+    merged = to_exactly_k(graph, found.labels, 5, 1.0, rng)
+    move_nodes(graph, merged, np.arange(2000, dtype=np.int32), 1.0, may_empty=False)
+    labels = exactly(graph, found, 5, rng).labels
+    assert len(set(labels.tolist())) == 5
+    assert modularity(adjacency, labels) > modularity(adjacency, merged) + 0.005
