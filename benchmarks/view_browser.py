@@ -218,7 +218,8 @@ def section(found: Figures) -> str:
         (f"new window, a result every {FAST_EVERY_S} s", *_spread(found.fast)),
     ]
     table = "\n".join(f"| {' | '.join(row)} |" for row in rows)
-    before, after = found.before, found.after
+    before, after, minutes = found.before, found.after, found.hour_s / 60
+    server, tab = (round(100 * one) for one in (found.server_cpu, found.tab_cpu))
     return f"""
 In Chromium, on the same machine and stream: `python -m benchmarks.view_browser`. The first pictures
 are of {OPENED} new browser contexts, from opening the page. A new window is drawn when a picture
@@ -228,11 +229,11 @@ shows it or a later one; the time runs from the broker's acknowledgement of its 
 |---|---|---|---|
 {table}
 
-- **Memory.** An hour of one result a second, {found.hour_windows:,} results, was sent in
-  {found.hour_s / 60:.1f} minutes. The process of the server had {_mega(before.server)} before and
-  {_mega(after.server)} after it, that of the tab {_mega(before.tab)} and {_mega(after.tab)}; the
+- **Memory.** {found.hour_windows:,} further results were sent in {minutes:.1f} minutes (an hour of
+  one a second has 3,600). The process of the server had {_mega(before.server)} before and
+  {_mega(after.server)} after them, that of the tab {_mega(before.tab)} and {_mega(after.tab)}; the
   objects of the page {_mega(before.objects)} and {_mega(after.objects)}. The server used
-  {100 * found.server_cpu:.0f} % of a core, the tab {100 * found.tab_cpu:.0f} %.
+  {server} % of a core, the tab {tab} %.
 - **Restart of the broker.** It was killed, and started again {DOWN_S:.0f} s later. Nobody touched
   the page; it drew a result {found.healed_s:.1f} s after the new broker acknowledged it.
 

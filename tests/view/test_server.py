@@ -27,6 +27,15 @@ def page() -> str:
         yield address
 
 
+def test_every_module_is_asked_for_at_once() -> None:
+    """A browser that finds an import only in an imported file asks for it a round trip later."""
+    html = page_files()["index.html"].content.decode()
+    named = re.findall(r'<link rel="modulepreload" href="([^"]+)">', html)
+    assert sorted([*named, "main.js"]) == sorted(
+        name for name in page_files() if name.endswith(".js") and "/" not in name
+    )
+
+
 def test_the_page_and_all_its_files_come_from_here(page: str) -> None:
     html = get(page).body.decode()
     wanted = re.findall(r'(?:src|href)="([^"]+)"', html)

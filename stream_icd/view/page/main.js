@@ -13,6 +13,7 @@ import { drawMap } from "./map.js";
 import { ask, kept, listen } from "./source.js";
 
 const VIEWS = ["flow", "map", "life", "events", "compare"];
+const WITH_CHARTS = ["life", "map", "compare"];
 const MOST_KEPT = 6000;
 const SOON_MS = 120, OVERVIEW_MS = 4000, MAP_MS = 1500;
 
@@ -24,6 +25,7 @@ let news = null;
 let asked = new AbortController();
 const timers = new Map();
 const running = new Set();
+let frame = 0;
 
 /** Change the state, the address, and what depends on them. */
 function change(changes, { step = true } = {}) {
@@ -50,11 +52,13 @@ async function start() {
   }
   Object.assign(state, { graph: one.graph, model: one.model, origin: one.origin });
   write(state, false);
+  // Asked again when the connection is there: windows may have come in between.
   news = listen(series(), { onWindow: arrived, onState: say, onHello: () => refresh() });
-  if (kept !== null) refresh();
+  refresh();
 }
 
 const series = () => ({ graph: state.graph, model: state.model, origin: state.origin });
+const needsFlow = () => state.view === "flow" || state.community !== "";
 const placed = () => Boolean(known.map?.placed) && state.discs === "";
 const chosenCommunity = () => (/^\d+$/.test(state.community) ? Number(state.community) : null);
 const here = () => (/^\d+$/.test(state.until) ? Number(state.until) : null);
@@ -71,7 +75,7 @@ function current() {
 function refresh() {
   drawTabs();
   question("life", { ...series(), last: MOST_KEPT, until: state.until }, "life");
-  question("flow", { ...series(), last: state.span, until: state.until, columns: columnsFor(), follow: state.community }, "flow");
+  if (needsFlow()) question("flow", { ...series(), last: state.span, until: state.until, columns: columnsFor(), follow: state.community }, "flow");
   if (state.view === "map") askMap();
   if (state.view === "events") question("events", { ...series(), kinds: state.kinds, community: state.community, until: state.until }, "events");
   if (state.view === "compare" && state.other_graph) question("compare", { ...series(), ...other(), last: state.span === "6000" ? 300 : Math.min(300, state.span), until: state.until }, "compare");
@@ -119,7 +123,7 @@ function arrived(row) {
   later("news", SOON_MS, () => {
     drawNumbers();
     draw();
-    question("flow", { ...series(), last: state.span, columns: columnsFor(), follow: state.community }, "flow");
+    if (needsFlow()) question("flow", { ...series(), last: state.span, columns: columnsFor(), follow: state.community }, "flow");
     if (state.view === "events") question("events", { ...series(), kinds: state.kinds, community: state.community }, "events");
   });
   if (state.view === "map") later("map", MAP_MS, askMap);
@@ -206,11 +210,16 @@ function drawNumbers() {
   fill(at("numbers"), pairs.map(([name, value, key]) => el("div", {}, el("dt", {}, name), el("dd", { "data-number": key }, value))));
 }
 
-/** Draw the view that is shown, from what is known. */
+/** Draw soon, once for all answers that come before the next frame. */
 function draw() {
+  if (frame === 0) frame = requestAnimationFrame(() => { frame = 0; drawNow(); });
+}
+
+/** Draw the view that is shown, from what is known. */
+function drawNow() {
   const community = chosenCommunity();
   drawNumbers();
-  if (["life", "map", "compare"].includes(state.view) && !chartsLoaded()) {
+  if (WITH_CHARTS.includes(state.view) && !chartsLoaded()) {
     loadCharts().then(draw, (error) => trouble("charts", error.message));
     return;
   }
@@ -269,7 +278,7 @@ function moveWindow(by) {
 
 /** The next or previous community among those that have a band. */
 function moveCommunity(by) {
-  const ids = known.flow?.shown ?? [];
+  const ids = known.flow?.shown ?? known.map?.communities.map((one) => one.id) ?? [];
   if (ids.length === 0) return;
   const place = ids.indexOf(chosenCommunity());
   const next = place < 0 ? (by > 0 ? 0 : ids.length - 1) : (place + by + ids.length) % ids.length;
@@ -334,4 +343,6 @@ function wire() {
 }
 
 wire();
-start().then(() => setTimeout(() => loadCharts().catch(() => {}), 500));
+// Where the first picture needs no charts, they are loaded after it, for the next one.
+if (WITH_CHARTS.includes(state.view)) loadCharts().catch(() => {});
+start().then(() => setTimeout(() => loadCharts().catch(() => {}), 1000));
