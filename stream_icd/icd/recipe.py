@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import reprlib
 import tomllib
 from typing import Annotated, Any, Literal, Self
@@ -183,6 +184,12 @@ class Recipe(_Settings):
 def recipe_to_toml(recipe: Recipe) -> str:
     """The recipe as TOML, with defaults written out; None values are omitted."""
     return tomli_w.dumps(recipe.model_dump(mode="json", exclude_none=True))
+
+
+def recipe_digest(recipe: Recipe) -> str:
+    """Hash of a recipe without its number of epochs, so that a training can be extended."""
+    whole = recipe_to_toml(recipe.changed(schedule={"epochs": 0}))
+    return hashlib.sha256(whole.encode()).hexdigest()
 
 
 def recipe_from_toml(text: str) -> Recipe:

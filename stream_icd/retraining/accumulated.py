@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from datetime import datetime
 from itertools import groupby, islice
 
 from stream_icd.history.archive import Selection, newest, partitions, read_partition
@@ -28,6 +29,10 @@ class Accumulated:
     windows: tuple[ArchivedWindow, ...]
     labels: dict[tuple[str, str], ArchivedWindow]
     strayed: int
+
+    def until(self, end: datetime) -> Accumulated:
+        """What there was when the newest window ended at `end`; labels may be newer."""
+        return replace(self, windows=tuple(one for one in self.windows if one.window.end <= end))
 
     def labels_of(self, window: ArchivedWindow) -> ArchivedWindow | None:
         """The labels of a window, or None."""

@@ -57,6 +57,30 @@ def retrain_command(
         str,
         typer.Option(help="First champion of an empty registry: a shipped model, or a folder."),
     ] = "default",
+    encoder: Annotated[
+        str | None,
+        typer.Option(
+            help="Also train the paper's encoder, with the paper's settings for this data set, "
+            "such as 'L(f,0.6)' or AS; compare models by method icd, as for detectors with "
+            "--method icd. Takes minutes to hours; needs pip install 'stream-icd[train]'. "
+            "Default: learn only what the default method uses.",
+            show_default=False,
+        ),
+    ] = None,
+    epochs: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Epochs of the encoder's training. Default: the paper's 100.",
+            show_default=False,
+        ),
+    ] = None,
+    samples: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="Windows per epoch. Default: the paper's number.", show_default=False
+        ),
+    ] = None,
     newest: Annotated[int, typer.Option(min=1, help="Number of newest windows to learn from.")] = 6,
     older: Annotated[
         int, typer.Option(min=0, help="Number of older windows to learn from, drawn at random.")
@@ -109,6 +133,7 @@ def retrain_command(
       stream-icd consume retrain s3://bucket/history --registry s3://bucket/models
     """
     from stream_icd.errors import BadSettings
+    from stream_icd.icd.presets import preset
     from stream_icd.log import configure_logging
     from stream_icd.programs.options import kafka_settings
     from stream_icd.programs.signals import stop_on_signals
@@ -121,6 +146,11 @@ def retrain_command(
     from stream_icd.retraining.settings import Retraining, Triggers
     from stream_icd.sources.durations import parse_duration
 
+    schedule = {name: n for name, n in (("epochs", epochs), ("samples", samples)) if n is not None}
+    if schedule and encoder is None:
+        raise BadSettings(
+            f"--{next(iter(schedule))} applies to the training of the encoder: give --encoder too"
+        )
     if now and not once:
         raise BadSettings("--now learns once: give --once too")
     settings = Retraining(
@@ -138,6 +168,7 @@ def retrain_command(
         budget=LearningBudget(budget_seconds, budget_memory),
         most_windows=most_windows,
         watch=watch,
+        encoder=None if encoder is None else preset(encoder).changed(schedule=schedule),
         seed=seed,
         threads=threads,
     )

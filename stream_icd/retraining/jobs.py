@@ -7,12 +7,14 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from stream_icd.detection import Method
 from stream_icd.errors import BadInput, HistoryDamaged
 from stream_icd.history.parquet import ArchivedWindow
+from stream_icd.icd.recipe import Recipe
 from stream_icd.registry.model import PackedModel, pack, read_model
 from stream_icd.registry.shipped import folder_of
 from stream_icd.retraining.compare_models import compare_models, evidence, nmi_alone
-from stream_icd.retraining.learn import LearnedFrom, learn
+from stream_icd.retraining.learn import EncoderTraining, LearnedFrom, learn
 from stream_icd.retraining.lesson import Lesson, read_lesson
 from stream_icd.retraining.measured import Paired
 from stream_icd.retraining.state import Scored
@@ -39,7 +41,12 @@ class Made:
 
 @dataclass(frozen=True, slots=True)
 class LearnJob:
-    """Learn a model from archived windows; the arguments are those of `learn`."""
+    """Learn a model from archived windows; the arguments are those of `learn`.
+
+    Attributes:
+        encoder: recipe of the encoder; None: it is not trained.
+        checkpoints: URI of the folder of its checkpoints.
+    """
 
     archive: str
     lessons: tuple[ArchivedLesson, ...]
@@ -47,16 +54,21 @@ class LearnJob:
     data: str
     seed: int
     threads: int
+    encoder: Recipe | None = None
+    checkpoints: str = ""
 
     def __call__(self) -> Made:
         """Learn.
 
         Raises:
-            BadSettings: no window has an edge.
+            BadSettings, MissingExtra: see `learn`.
         """
         unreadable = list[str]()
         lessons = list(_read(self.archive, self.lessons, unreadable.append))
-        learned = learn(lessons, self.name, self.data, self.seed, self.threads)
+        encoder = None
+        if self.encoder is not None:
+            encoder = EncoderTraining(self.encoder, open_store(self.checkpoints))
+        learned = learn(lessons, self.name, self.data, self.seed, self.threads, encoder)
         return Made(pack(learned.model), learned.windows, tuple(unreadable))
 
 
@@ -73,6 +85,7 @@ class CompareJob:
     champion: str
     challenger: str
     seed: int
+    method: Method = "bp"
 
     def __call__(self) -> list[Paired]:
         """Compare; windows that cannot be read are left out."""
@@ -80,7 +93,7 @@ class CompareJob:
             read_model(folder_of(place))[0] for place in (self.champion, self.challenger)
         )
         lessons = _read(self.archive, self.lessons)
-        return compare_models(lessons, champion, challenger, self.seed)
+        return compare_models(lessons, champion, challenger, self.seed, method=self.method)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +104,7 @@ class ScoreJob:
     lessons: tuple[ArchivedLesson, ...]
     model: str
     seed: int
+    method: Method = "bp"
 
     def __call__(self) -> list[Scored]:
         """Measure; windows that cannot be read are left out."""
@@ -99,9 +113,9 @@ class ScoreJob:
         return [
             Scored(
                 one.snapshot.id,
-                evidence(one, model, self.seed),
+                evidence(one, model, self.seed, self.method),
                 one.snapshot.id in labelled,
-                nmi_alone(one, model, self.seed),
+                nmi_alone(one, model, self.seed, self.method),
             )
             for one in _read(self.archive, self.lessons)
         ]

@@ -7,9 +7,25 @@ from dataclasses import dataclass
 from typing import Literal
 
 from stream_icd.icd.presets import default_recipe
+from stream_icd.icd.recipe import Recipe
 from stream_icd.registry.model import Model, initial_model
+from stream_icd.retraining.learn_encoder import trained_encoder
 from stream_icd.retraining.lesson import Lesson
+from stream_icd.store.store import Store
 from stream_icd.training.bp.fit import fit_parameters
+
+
+@dataclass(frozen=True, slots=True)
+class EncoderTraining:
+    """How to train the encoder too.
+
+    Attributes:
+        recipe: its name, seed and data are replaced.
+        checkpoints: folder from which an interrupted training goes on.
+    """
+
+    recipe: Recipe
+    checkpoints: Store
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +51,15 @@ class Learned:
     windows: tuple[LearnedFrom, ...]
 
 
-def learn(lessons: Sequence[Lesson], name: str, data: str, seed: int, threads: int = 1) -> Learned:
-    """Learn bp's parameters; deterministic for these windows and this seed.
+def learn(
+    lessons: Sequence[Lesson],
+    name: str,
+    data: str,
+    seed: int,
+    threads: int = 1,
+    encoder: EncoderTraining | None = None,
+) -> Learned:
+    """Learn bp's parameters, and train the encoder if asked; deterministic for windows and seed.
 
     Labels are used if more than half of the windows are completely labelled, and then only those
     windows; otherwise all windows are used, without labels. So a few late labels of old windows do
@@ -45,17 +68,25 @@ def learn(lessons: Sequence[Lesson], name: str, data: str, seed: int, threads: i
     Args:
         name: name of the model; its version also has the hash of its content.
         data: where the windows come from, for readers of the recipe.
+        encoder: None: the encoder is not trained.
 
     Raises:
-        BadSettings: no window has an edge.
+        BadSettings: no window has an edge, or too few of them for the encoder.
+        MissingExtra: the encoder is to be trained, and torch is not installed.
     """
     complete = [one for one in lessons if one.known == "all nodes"]
     by_labels = 2 * len(complete) > len(lessons)
     used = complete if by_labels else list(lessons)
-    fit = fit_parameters([one.graph(by_labels=by_labels) for one in used], seed, threads)
-    recipe = default_recipe(name).changed(seed=seed, data=data)
-    untrained = initial_model(recipe)
+    graphs = [one.graph(by_labels=by_labels) for one in used]
+    fit = fit_parameters(graphs, seed, threads)
+    recipe = default_recipe(name) if encoder is None else encoder.recipe
+    recipe = recipe.changed(name=name, seed=seed, data=data)
+    if encoder is None:
+        weights = initial_model(recipe).weights
+    else:
+        linked = [graph for graph in graphs if graph.adjacency.nnz]
+        weights = trained_encoder(linked, recipe, encoder.checkpoints, threads)
     windows = tuple(
         LearnedFrom(one.snapshot.id, "labels" if by_labels else "edges", one.known) for one in used
     )
-    return Learned(Model(recipe, untrained.weights, fit.parameters), windows)
+    return Learned(Model(recipe, weights, fit.parameters), windows)

@@ -28,7 +28,7 @@ from stream_icd.retraining.jobs import ArchivedLesson, CompareJob, LearnJob, Mad
 from stream_icd.retraining.measured import Paired
 from stream_icd.retraining.own_process import RunJob, run_job
 from stream_icd.retraining.settings import Retraining
-from stream_icd.retraining.state import Scored, State, read_state, write_state
+from stream_icd.retraining.state import Begun, Scored, State, read_state, write_state
 from stream_icd.retraining.triggers.by_command import by_command
 from stream_icd.retraining.triggers.drift import drift
 from stream_icd.retraining.triggers.due import Due, any_due
@@ -76,8 +76,12 @@ def retrain(
     aliases = current(registry)
     if aliases is None:
         return _first_champion(registry, settings, past, now)
-    round_ = _Round(registry, settings, past, aliases, now, on_step, run)
     state = _noticed(read_state(registry, settings.name), aliases, past)
+    if settings.encoder is None:
+        state = replace(state, begun=None)
+    if state.begun is not None:
+        past = past.until(state.begun.until)
+    round_ = _Round(registry, settings, past, aliases, now, on_step, run)
     try:
         if state.watch_from is not None:
             return round_.watched(state, state.watch_from)
@@ -110,6 +114,7 @@ def _noticed(state: State, aliases: Aliases, past: Accumulated) -> State:
         prove_from=_until(past) if aliases.change == "rolled back" else state.prove_from,
         attempted_until=_until(past),
         scored=(),
+        begun=None,
     )
 
 
@@ -151,20 +156,31 @@ class _Round:
             since=due.since,
         )
         if isinstance(chosen, TooFew):
-            self._remember(state)
+            self._remember(replace(state, begun=None))
             after = "" if state.prove_from is None else " (they count from the last rollback on)"
             return self._said("not now", f"{due.reason}, but there are {chosen.reason}{after}")
+        if self.settings.encoder is not None:
+            until = max(one.window.end for one in self.past.windows)
+            state = replace(state, begun=Begun(until, due.reason, due.since))
+            self._remember(state)
         try:
             decided = self._proved(chosen, due.reason)
         except (OverBudget, Overloaded) as error:
             decided = self._said("failed", f"{due.reason}: {error}")
         except ChampionChanged as error:
             return self._said("kept", f"{due.reason}: {error}")
+        self._forget_checkpoints()
         if decided.outcome == "promoted":
             aliases = current(self.registry) or self.aliases
             state = _noticed(state, aliases, self.past)
         self._remember(
-            replace(state, attempted_at=self.now, attempted_until=_until(self.past), scored=())
+            replace(
+                state,
+                attempted_at=self.now,
+                attempted_until=_until(self.past),
+                scored=(),
+                begun=None,
+            )
         )
         return decided
 
@@ -174,6 +190,8 @@ class _Round:
 
     def _asked_triggers(self, state: State, *, asked: bool) -> tuple[State, Due]:
         triggers, answers = self.settings.triggers, []
+        if state.begun is not None:
+            return state, Due(True, state.begun.reason, state.begun.since)
         new = self._since(state.attempted_until)
         if asked:
             return state, by_command(asked=True)
@@ -208,7 +226,13 @@ class _Round:
     def _scored_batch(self, windows: Sequence[ArchivedWindow]) -> list[Scored]:
         """Score windows; those that cannot be read, or all if they take too long, have no score."""
         place = self._place(self.aliases.champion)
-        job = ScoreJob(self.settings.archive, self._lessons(windows), place, self.settings.seed)
+        job = ScoreJob(
+            self.settings.archive,
+            self._lessons(windows),
+            place,
+            self.settings.seed,
+            self.settings.method,
+        )
         try:
             found: list[Scored] = self.run(job, self.settings.budget)
         except OverBudget:
@@ -229,6 +253,8 @@ class _Round:
                 _said_range(data),
                 settings.seed,
                 settings.threads,
+                settings.encoder,
+                self._checkpoints().uri,
             ),
             settings.budget,
         )
@@ -282,6 +308,7 @@ class _Round:
             self._place(champion),
             challenger,
             self.settings.seed,
+            self.settings.method,
         )
         found: list[Paired] = self.run(job, self.settings.budget)
         return found
@@ -302,6 +329,14 @@ class _Round:
 
     def _place(self, version: str) -> str:
         return version_folder(self.registry, version).uri
+
+    def _checkpoints(self) -> Store:
+        return self.registry.below(f"retraining/{self.settings.name}.checkpoints")
+
+    def _forget_checkpoints(self) -> None:
+        folder = self._checkpoints()
+        for path in folder.files():
+            folder.delete(path)
 
     def _remember(self, state: State) -> None:
         write_state(self.registry, self.settings.name, state)

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import timedelta
 
+from stream_icd.detection import Method
 from stream_icd.errors import BadSettings
+from stream_icd.icd.recipe import Recipe
 from stream_icd.retraining.accumulated import MOST_WINDOWS
 from stream_icd.retraining.choose_windows import Sizes
 from stream_icd.retraining.gate import Rules
@@ -45,6 +47,8 @@ class Retraining:
         graph: learn from this graph only; None for all graphs of the archive.
         most_windows: number of windows to look at, the newest ones.
         watch: windows after a swap that must confirm the new champion.
+        encoder: recipe by which the encoder is trained too; models are then compared by method icd.
+            None: the encoder is not trained, and models are compared by method bp.
         seed: seed of every random choice.
         threads: cores for learning.
 
@@ -62,8 +66,14 @@ class Retraining:
     budget: LearningBudget = field(default_factory=LearningBudget)
     most_windows: int = MOST_WINDOWS
     watch: int = 8
+    encoder: Recipe | None = None
     seed: int = 0
     threads: int = 1
+
+    @property
+    def method(self) -> Method:
+        """The detection method that the models are for."""
+        return "bp" if self.encoder is None else "icd"
 
     def __post_init__(self) -> None:
         if not self.name.replace("-", "").replace("_", "").isalnum():

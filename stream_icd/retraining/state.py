@@ -35,6 +35,20 @@ class Scored:
 
 
 @dataclass(frozen=True, slots=True)
+class Begun:
+    """A training that began and has not ended: it goes on with the same windows.
+
+    Attributes:
+        until: end of the newest window that was archived then.
+        reason, since: those of the trigger; see `Due`.
+    """
+
+    until: datetime
+    reason: str
+    since: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class State:
     """The memory of a retrainer.
 
@@ -48,6 +62,7 @@ class State:
             is the end of the newest window at the last rollback, so that a model that failed is not
             promoted again on the same windows.
         scored: how good the champion is in the windows since the last attempt.
+        begun: a training of the encoder that was interrupted; None: none was.
     """
 
     generation: int = 0
@@ -56,6 +71,7 @@ class State:
     watch_from: datetime | None = None
     prove_from: datetime | None = None
     scored: tuple[Scored, ...] = ()
+    begun: Begun | None = None
 
 
 def read_state(registry: Store, name: str) -> State:

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from itertools import count
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -9,11 +10,15 @@ import pytest
 
 from stream_icd.bp.parameters import BpParameters
 from stream_icd.communities import Labels
+from stream_icd.errors import BadSettings
 from stream_icd.icd.presets import default_recipe
-from stream_icd.registry.model import Model, pack
+from stream_icd.icd.recipe import Recipe
+from stream_icd.registry.model import Model, initial_model, pack
 from stream_icd.retraining.compare_models import compare_models
-from stream_icd.retraining.learn import learn
+from stream_icd.retraining.learn import EncoderTraining, learn
+from stream_icd.retraining.learn_encoder import trained_encoder
 from stream_icd.retraining.lesson import UNKNOWN, Lesson, lesson
+from stream_icd.store.store import open_store
 from testbed.lessons import small_windows
 
 WINDOWS = small_windows(6)
@@ -121,3 +126,53 @@ def test_the_better_model_has_more_evidence_and_nmi() -> None:
 def test_a_model_is_equal_to_itself() -> None:
     for one in compare_models(LESSONS, GOOD, GOOD, seed=3, cpu_clock=lambda: 0.0):
         assert one.champion == one.challenger
+
+
+ENCODER = Recipe(
+    name="replaced",
+    encoder={"widths": (64, 32, 16)},
+    discriminator_widths=(16, 1),
+    schedule={"epochs": 2, "samples": 2},
+    losses={"rows": 50},
+)
+
+
+@pytest.fixture
+def _torch() -> None:
+    pytest.importorskip("torch", reason="pip install 'stream-icd[train]'")
+
+
+@pytest.mark.usefixtures("_torch")
+def test_an_encoder_is_trained_where_it_is_asked_for(tmp_path: Path) -> None:
+    bare = [Lesson(one.snapshot) for one in LESSONS[:3]]
+    encoder = EncoderTraining(ENCODER, open_store(str(tmp_path)))
+    trained = learn(bare, "mine", "here", seed=1, encoder=encoder).model
+    assert pack(trained).version.startswith("mine@")
+    assert (trained.recipe.data, trained.recipe.seed) == ("here", 1)
+    assert trained.recipe.encoder == ENCODER.encoder
+    assert trained.bp.mixing is not None
+    assert len(encoder.checkpoints.files()) == 1
+
+
+@pytest.mark.usefixtures("_torch")
+def test_a_training_that_was_interrupted_has_the_same_result(tmp_path: Path) -> None:
+    graphs = [one.graph(by_labels=True) for one in LESSONS[:3]]
+    whole, parts = open_store(str(tmp_path / "whole")), open_store(str(tmp_path / "parts"))
+    at_once = trained_encoder(graphs, ENCODER, whole)
+    trained_encoder(graphs, ENCODER.changed(schedule={"epochs": 1}), parts)
+    resumed = trained_encoder(graphs, ENCODER, parts)
+    for name, weights in at_once.items():
+        np.testing.assert_array_equal(resumed[name], weights)
+    with pytest.raises(BadSettings, match="at least 2 windows with edges, not 1"):
+        trained_encoder(graphs[:1], ENCODER, whole)
+
+
+def test_models_are_compared_by_the_method_that_they_are_for() -> None:
+    """The weights of the encoder matter to icd only."""
+    small = Recipe(name="a", encoder={"widths": (32, 8)}, discriminator_widths=(8, 1))
+    other = small.changed(seed=5)
+    first, second = (replace(initial_model(one), bp=GOOD.bp) for one in (small, other))
+    [by_bp] = compare_models(LESSONS[:1], first, second, cpu_clock=lambda: 0.0)
+    assert by_bp.champion == by_bp.challenger
+    [by_icd] = compare_models(LESSONS[:1], first, second, cpu_clock=lambda: 0.0, method="icd")
+    assert by_icd.champion != by_icd.challenger

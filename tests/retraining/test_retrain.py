@@ -17,6 +17,7 @@ from stream_icd.errors import OverBudget, Overloaded, StoreUnwritable
 from stream_icd.history.archive import Archive
 from stream_icd.history.compact import compact
 from stream_icd.icd.presets import default_recipe
+from stream_icd.icd.recipe import Recipe
 from stream_icd.lineage import Lineage
 from stream_icd.registry.aliases import champion, current, history, promote, roll_back
 from stream_icd.registry.model import Model, PackedModel, initial_model, pack
@@ -35,6 +36,7 @@ from stream_icd.retraining.learn import LearnedFrom
 from stream_icd.retraining.own_process import LearningBudget, run_job
 from stream_icd.retraining.retrain import retrain
 from stream_icd.retraining.settings import Retraining, Triggers
+from stream_icd.retraining.state import Begun, State, write_state
 from stream_icd.store.store import Store, open_store
 from stream_icd.wire.communities import encode_labels
 from stream_icd.wire.snapshots import encode_snapshot
@@ -498,6 +500,59 @@ def test_learning_over_its_budget_is_ended_and_the_champion_stays(
 def test_a_learning_process_that_is_killed_is_an_error_of_ours() -> None:
     with pytest.raises(Overloaded, match="the learning process ended \\(exit status 9\\)"):
         run_job(partial(os._exit, 9), LearningBudget())  # type: ignore[arg-type]
+
+
+SMALL_ENCODER = Recipe(
+    name="small",
+    encoder={"widths": (64, 32, 16)},
+    discriminator_widths=(16, 1),
+    schedule={"epochs": 2, "samples": 2},
+    losses={"rows": 50},
+)
+
+
+def test_a_training_of_the_encoder_that_was_interrupted_goes_on_with_the_same_windows(
+    registry: Store, settings: Retraining
+) -> None:
+    pytest.importorskip("torch", reason="pip install 'stream-icd[train]'")
+    from stream_icd.training.icd.checkpoint import CHECKPOINT_FILE
+
+    settings = replace(settings, encoder=SMALL_ENCODER)
+    _champion(registry, GOOD)
+    _archive(settings, 7)
+    jobs: list[LearnJob] = []
+
+    def killed_after_training(job: Job, _budget: LearningBudget) -> object:
+        if isinstance(job, LearnJob):
+            jobs.append(job)
+        result = job()
+        if len(jobs) == 1:
+            raise KeyboardInterrupt
+        return result
+
+    with pytest.raises(KeyboardInterrupt):
+        retrain(registry, settings, NOW, run=killed_after_training)
+    folder = registry.below("retraining/retrained.checkpoints")
+    [checkpoint] = folder.files()
+    _archive(settings, 9, since=7)
+    decided = retrain(registry, settings, NOW, run=killed_after_training)
+    assert decided.outcome in ("kept", "promoted")
+    assert decided.reason.startswith("7 of 4 new windows")
+    assert jobs[0] == jobs[1]
+    assert checkpoint.endswith(CHECKPOINT_FILE)
+    assert folder.files() == []
+    after = retrain(registry, settings, NOW, run=killed_after_training)
+    assert after.reason.startswith("2 of 4 new windows")
+
+
+def test_without_an_encoder_to_train_an_interrupted_training_is_forgotten(
+    registry: Store, settings: Retraining
+) -> None:
+    _champion(registry, GOOD)
+    _archive(settings, 7)
+    state = State(generation=1, begun=Begun(NOW, "long ago", None))
+    write_state(registry, settings.name, state)
+    assert _round(registry, settings).reason.startswith("7 of 4 new windows")
 
 
 def test_the_period_counts_from_the_last_attempt(registry: Store, settings: Retraining) -> None:

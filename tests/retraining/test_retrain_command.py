@@ -54,6 +54,8 @@ def test_a_round_for_cron(tmp_path: Path) -> None:
         (("--once", "--every", "soon"), "'soon' is not a duration"),
         (("--once", "--name", "a/b"), "use letters, digits, - and _"),
         (("--once", "--confidence", "1"), "confidence"),
+        (("--once", "--epochs", "2"), "give --encoder too"),
+        (("--once", "--encoder", "mine"), "no recipe for 'mine'"),
         (("--once", "--first", "nothing-there"), "no model 'nothing-there'"),
     ],
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from dataclasses import dataclass
 
@@ -14,7 +13,7 @@ from safetensors.torch import load, save
 
 from stream_icd.errors import BadSettings, ModelDamaged
 from stream_icd.icd.encoder.contract import Weights
-from stream_icd.icd.recipe import Recipe, recipe_to_toml
+from stream_icd.icd.recipe import Recipe, recipe_digest
 from stream_icd.store.store import Store
 from stream_icd.training.icd.adversaries import Parameters
 from stream_icd.training.icd.epochs import History, history_from_json, history_to_json
@@ -45,7 +44,7 @@ def save_checkpoint(run: Checkpoint, recipe: Recipe, folder: Store) -> None:
     """
     tensors = {name: tensor.cpu().contiguous() for name, tensor in run.state.items()}
     tensors |= {f"best.{name}": torch.from_numpy(weight) for name, weight in run.best.items()}
-    head = {"recipe": _digest(recipe), "history": history_to_json(run.history)}
+    head = {"recipe": recipe_digest(recipe), "history": history_to_json(run.history)}
     folder.put(CHECKPOINT_FILE, pa.py_buffer(save(tensors, metadata=head)))
 
 
@@ -66,7 +65,7 @@ def load_checkpoint(recipe: Recipe, folder: Store) -> Checkpoint | None:
         head = _metadata(content)
     except SafetensorError as error:
         raise ModelDamaged(f"{path} cannot be read ({error}): delete it to start again") from error
-    if head.get("recipe") != _digest(recipe):
+    if head.get("recipe") != recipe_digest(recipe):
         raise BadSettings(f"{path} belongs to another recipe: give this run its own folder")
     best = {
         name.removeprefix("best."): np.asarray(tensor)
@@ -82,9 +81,3 @@ def _metadata(content: bytes) -> dict[str, str]:
     length = int.from_bytes(content[:8], "little")
     found: dict[str, str] = json.loads(content[8 : 8 + length]).get("__metadata__", {})
     return found
-
-
-def _digest(recipe: Recipe) -> str:
-    """Hash the recipe without its number of epochs, so that a run can be extended."""
-    whole = recipe_to_toml(recipe.changed(schedule={"epochs": 0}))
-    return hashlib.sha256(whole.encode()).hexdigest()
