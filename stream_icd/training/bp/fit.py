@@ -20,6 +20,7 @@ def fit_parameters(
     threads: int = 2,
     progress: Progress = no_progress,
     stream: Sequence[LabelledGraph] | None = None,
+    k_given: bool = True,
 ) -> Fit:
     """The best parameters for these graphs, by their labels or, without labels, by their edges.
 
@@ -36,6 +37,7 @@ def fit_parameters(
         progress: called after each step with the completed and the total steps.
         stream: consecutive windows of one graph, `consecutive.newest_run`; None: those among the
             graphs.
+        k_given: with labels, learn for detection with K; see `fit_labelled`.
 
     Raises:
         BadSettings: no graph has an edge.
@@ -47,7 +49,7 @@ def fit_parameters(
         )
     windows = newest_run(linked) if stream is None else list(stream)
     if any(graph.labels is not None for graph in linked):
-        fit = fit_labelled(linked, seed, threads, progress)
+        fit = fit_labelled(linked, seed, threads, progress, k_given=k_given)
         labelled = len(windows) > 1 and all(one.labels is not None for one in windows)
         return _with_stay(fit, stay_of_labels(windows), len(windows)) if labelled else fit
     if len(windows) >= FEWEST:
