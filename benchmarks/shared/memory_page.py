@@ -194,13 +194,15 @@ Choices were made on other streams. Columns:
 - *least*: memory minus alone in the stream where memory helps least.
 - *smoothed*: NMI of windows 4 to 7 when all 10 are known.
 - *stays*: the fraction of the nodes that stay in their community, as memory estimates it.
-- *ms*: milliseconds of CPU per window, alone, then with memory, and their ratio.
+- *ms*: milliseconds of CPU per window, alone, then with memory, and their ratio; measured while
+  other programs ran.
 
 | μ | nodes | churn | K | streams | alone | memory | least | smoothed | stays | ms | ms | ratio |
 |---|---|---|---|---|---|---|---|---|---|---|---|---|"""
 
 BY_WINDOW = """
-NMI by window, 5,000 nodes, 2 % churn. The first window has no past, the last has no future.
+NMI by window, 5,000 nodes, 2 % churn; means over the same streams. The first window has no past,
+the last has no future.
 
 | μ | | 1 | 2 | 3 | 4 | 5 | 6 | 7 | 8 | 9 | 10 |
 |---|---|---|---|---|---|---|---|---|---|---|---|"""
@@ -239,10 +241,10 @@ PEERS = """
 
 5,000 nodes, μ 0.6, 2 % churn, 10 windows. *Multilayer Leiden* is leidenalg's
 `find_partition_temporal`: modularity over all windows at once, with links of the given weight
-between the copies of a node. Its resolution is 1, the best one for it on other streams. *Smoothed
-Louvain* is tnetwork's: each window starts from the communities of the last one. *Online label
-propagation* starts from the labels of the last window; here all nodes end in one community. NMI of
-windows 4 to 7, NMI of the newest window, and seconds of CPU per window.
+between the copies of a node, at resolution 1 (at ours, it finds less). *Smoothed Louvain* is
+tnetwork's: each window starts from the communities of the last one. *Online label propagation*
+starts from the labels of the last window; here all nodes end in one community. NMI of windows 4 to
+7, NMI of the newest window, and seconds of CPU per window.
 
 | method | sees | streams | middle | newest | seconds |
 |---|---|---|---|---|---|"""
