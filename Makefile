@@ -15,12 +15,12 @@ help: ## List these commands
 demo: $(VENV)/.demo ## Producer, detector and subscriber on one machine; DATA=as733.parquet for real graphs, VIEW=1 for a live page
 	$(BIN)/stream-icd demo $(if $(DATA),--data '$(DATA)') $(if $(VIEW),--view)
 
-# Three processes whose threads spin for each other's cores take five times as long.
+# Four processes whose threads spin for each other's cores take five times as long.
 test: export OMP_NUM_THREADS ?= 1
 # Brokers live for minutes: compiling them thoroughly costs more than it saves.
 test: export JDK_JAVA_OPTIONS ?= -XX:TieredStopAtLevel=1 -XX:+UseSerialGC
-test: $(VENV)/.dev ## All tests, three at a time: most of them wait for brokers
-	$(BIN)/python -m pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder
+test: $(VENV)/.dev ## All tests, four at a time: most of them wait for brokers
+	$(BIN)/python -m pytest --numprocesses 4 --dist loadfile --no-loadscope-reorder
 
 lint: $(VENV)/.dev ## ruff, mypy and the layers
 	$(BIN)/ruff check
