@@ -1,13 +1,17 @@
 """What `consume detect --processes 2` gains over one, with memory and without.
 
-    python -m benchmarks.processes --data as733.parquet --keep runs.jsonl
+    python -m benchmarks.processes --data as733.parquet
 
-Fills Apache Kafka, which runs on the same machine, with a backlog: AS days (SNAP's AS-733, in any
-form that `stream-icd produce as` reads), then drifting LFR graphs, each as one graph and as six.
-Detectors with one and with two processes work it off in turns, so that a busy moment hits both
-alike; a rate counts from the first batch's results to the last one's. Writes a section of
-docs/operating.md; the exit status is 1 when the results differ in one bit. Interrupted, it
-continues with the runs that the file of `--keep` does not hold.
+Measures the processor time of each window, and of the part that waits for the memory of the window
+before; a simulation of the scheduler says what two idle cores gain. With `--rates`, it also fills
+Apache Kafka, which runs on the same machine, with a backlog, and detectors with one and with two
+processes work it off in turns, so that a busy moment hits both alike; a rate counts from the first
+batch's results to the last one's. Interrupted, it continues with the runs that the file of `--keep`
+does not hold.
+
+Backlogs: AS days (SNAP's AS-733, in any form that `stream-icd produce as` reads), then drifting LFR
+graphs, each as one graph and as six. Writes a section of docs/operating.md; the exit status is 1
+when results differ in one bit.
 """
 
 from __future__ import annotations
@@ -29,6 +33,7 @@ from itertools import product
 from pathlib import Path
 from typing import Literal
 
+from benchmarks.shared.schedule import Parts, makespan
 from benchmarks.shared.sections import write_section
 from stream_icd.child_process import start_child, stop_child, tail
 from stream_icd.kafka.publisher import Publisher
@@ -49,10 +54,9 @@ from stream_icd.workers.detect import DetectSettings, RecordDetection
 from testbed.brokers import apache_kafka, wait_until
 
 COUNTS = (1, 2)
-MEMORY: tuple[Literal["auto", "off"], ...] = ("auto", "off")
+Memory = Literal["auto", "off"]
+MEMORY: tuple[Memory, ...] = ("auto", "off")
 N_GRAPHS = 6
-N_TIMED = 60
-"""Windows whose processor time is measured."""
 FIRST_BATCH_MS = 20  # a batch's results are sent within so long
 
 
@@ -197,30 +201,55 @@ class TimedRelay:
         self.memory, self.passed = baton, time.process_time()
 
 
-def most_gain(backlog: Backlog, memory: Literal["auto", "off"]) -> float:
-    """What two processes can gain at most: windows of a graph wait for each other's memory.
-
-    From the processor time of each window in this process, and the part of it from taking memory
-    to handing it on. The longest chain of these parts cannot be shortened.
-    """
+def timed_parts(backlog: Backlog, memory: Memory) -> list[Parts]:
+    """Processor time of each window, detected in this process."""
     settings = DetectSettings(memory=memory, memory_topic="memory", group="x", threads=1)
     work = RecordDetection(open_model(backlog.model), settings)
     work.warm_up()
     relays: dict[str, TimedRelay] = defaultdict(TimedRelay)
-    chained: dict[str, float] = defaultdict(float)
-    total = 0.0
-    for at, one in enumerate(backlog.snapshots[:N_TIMED]):
+    found = []
+    for at, one in enumerate(backlog.snapshots):
         sent = outgoing(SNAPSHOTS, encode_snapshot(one))
         record = Record(sent.topic, 0, at, 0, sent.key, sent.value, sent.headers)
         relay = relays[one.graph]
         begun = time.process_time()
         work(record, relay if memory == "auto" else None)
-        total += time.process_time() - begun
-        chained[one.graph] += relay.passed - relay.taken
-    return total / max(total / COUNTS[-1], *chained.values())
+        ended = time.process_time()
+        if memory == "off":
+            found.append(Parts(None, 0.0, ended - begun, 0.0))
+        else:
+            taken, passed = relay.taken, relay.passed
+            found.append(Parts(one.graph, taken - begun, passed - taken, ended - passed))
+    return found
 
 
-def row(name: str, memory: str, runs: list[Run], most: float) -> str:
+def time_row(backlog: Backlog, memory: Memory, parts: list[Parts]) -> str:
+    """Processor time of a window, and what two cores gain by it."""
+    one, two = (makespan(parts, count) for count in COUNTS)
+    waits = [window.chained if memory == "auto" else 0.0 for window in parts]
+    means = [1000 * sum(times) / len(parts) for times in ([part.seconds for part in parts], waits)]
+    return f"{backlog.name} | {memory} | {means[0]:.0f} | {means[1]:.0f} | **{one / two:.2f}**"
+
+
+def time_table(all_backlogs: list[Backlog]) -> list[str]:
+    """A row for each backlog, with and without memory."""
+    return [
+        "backlog | `--memory` | ms a window | of these, in turn | gain of 2 processes",
+        "--- | --- | --- | --- | ---",
+        *(
+            time_row(one, memory, timed_parts(one, memory))
+            for one, memory in product(all_backlogs, MEMORY)
+        ),
+        "",
+        "Milliseconds of processor time, means; *in turn*: the part of a window that waits for the "
+        "memory of the window",
+        "before. The gain is that of two idle cores: the scheduler of the worker processes, "
+        "simulated with these times.",
+        "Broker, reading and publishing are not in it.",
+    ]
+
+
+def row(name: str, memory: str, runs: list[Run]) -> str:
     """Rates and gain of one backlog; the gain is computed round by round."""
     rates = {
         count: {run.round: run.rate for run in runs if run.processes == count} for count in COUNTS
@@ -230,39 +259,29 @@ def row(name: str, memory: str, runs: list[Run], most: float) -> str:
     return (
         f"{name} | {memory} | {statistics.median(one.values()):.1f} | "
         f"{statistics.median(two.values()):.1f} | "
-        f"**{statistics.median(gains):.2f}** ({min(gains):.2f} to {max(gains):.2f}) | {most:.2f}"
+        f"**{statistics.median(gains):.2f}** ({min(gains):.2f} to {max(gains):.2f})"
     )
 
 
-def section(runs: list[Run], all_backlogs: list[Backlog], rounds: int) -> str:
-    """The table, and how it was made."""
-    rows = [
-        row(
-            one.name,
-            memory,
-            [run for run in runs if (run.backlog, run.memory) == (one.name, memory)],
-            most_gain(one, memory),
-        )
-        for one, memory in product(all_backlogs, MEMORY)
-    ]
+def rate_table(runs: list[Run], rounds: int) -> list[str]:
+    """A row for each backlog, with and without memory."""
     loads = [run.load for run in runs]
-    return "\n".join(
-        (
-            "backlog | `--memory` | 1 process, snapshots/s | 2 processes, snapshots/s | "
-            "gain, median (range) | most",
-            "--- | --- | --- | --- | --- | ---",
-            *rows,
-            "",
-            f"Written by `python -m benchmarks.processes`. Medians of {rounds} rounds that "
-            "alternate between the two; the gain is",
-            "computed per round. *Most*: what two idle cores could gain, by the processor time for "
-            "which windows of a graph",
-            f"wait for each other. Apache Kafka and the detector share {os.cpu_count()} CPU cores "
-            f"(load average after a run {min(loads):.1f} to {max(loads):.1f});",
-            f"exactly-once; Python {platform.python_version()}. Both publish the same bytes.",
-            "",
-        )
-    )
+    return [
+        "",
+        "backlog | `--memory` | 1 process, snapshots/s | 2 processes, snapshots/s | "
+        "gain, median (range)",
+        "--- | --- | --- | --- | ---",
+        *(
+            row(name, memory, [run for run in runs if (run.backlog, run.memory) == (name, memory)])
+            for name, memory in dict.fromkeys((run.backlog, run.memory) for run in runs)
+        ),
+        "",
+        f"Medians of {rounds} rounds that alternate between the two; the gain is computed per "
+        "round. Apache Kafka and the",
+        f"detector share {os.cpu_count()} CPU cores (load average after a run {min(loads):.1f} to "
+        f"{max(loads):.1f}); exactly-once.",
+        "Both publish the same bytes.",
+    ]
 
 
 def main() -> int:
@@ -270,19 +289,22 @@ def main() -> int:
     parser.add_argument("--data", type=Path, required=True, help="AS-733, as produce as reads it")
     parser.add_argument("--count", type=int, default=240, help="snapshots of each backlog")
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--keep", type=Path, default=Path("processes.jsonl"), help="runs made")
     parser.add_argument(
-        "--keep",
-        type=Path,
-        default=Path("processes.jsonl"),
-        help="runs that were made, a line each",
+        "--rates", action="store_true", help="measure on Kafka too: needs two idle cores"
     )
     options = parser.parse_args()
-    options.keep.touch()
     all_backlogs = list(backlogs(options.data, options.count))
-    for backlog in all_backlogs:
-        compare(backlog, options.rounds, options.keep)
-    runs = kept(options.keep)
-    text = section(runs, all_backlogs, options.rounds)
+    runs: list[Run] = []
+    lines = time_table(all_backlogs)
+    if options.rates:
+        options.keep.touch()
+        for backlog in all_backlogs:
+            compare(backlog, options.rounds, options.keep)
+        runs = kept(options.keep)
+        lines += rate_table(runs, options.rounds)
+    made = f"Written by `python -m benchmarks.processes`; Python {platform.python_version()}."
+    text = "\n".join((*lines, "", made, ""))
     print(text)
     write_section("operating.md", "processes.py", text)
     results = {(run.backlog, run.memory, run.digest) for run in runs}

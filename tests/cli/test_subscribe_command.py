@@ -47,6 +47,7 @@ def publish_result(broker: Broker, graph: str, number: int) -> None:
         bits_saved=0.125,
         community_ids=np.array([100 + number, 7]),
         replaced=np.empty((0, 2), np.int64),
+        memory="continued",
     )
     message = encode_communities(result)
     create_topics(broker.settings())
@@ -73,6 +74,11 @@ def test_json_lines_hold_the_whole_result(embedded: Broker, graph: str) -> None:
     assert done.returncode == 0, done.stderr
     first, second = (json.loads(line) for line in done.stdout.splitlines())
     assert (first["snapshot_id"], second["snapshot_id"]) == (f"{graph}/0", f"{graph}/1")
+    assert (first["community_ids"], first["replaced"], first["memory"]) == (
+        [100, 7],
+        [],
+        "continued",
+    )
     assert first["nodes"] == ["a", "b", "c"]
     assert first["communities"] == [0, 1, 0]
     assert (first["n_communities"], first["modularity"]) == (2, 0.25)

@@ -65,6 +65,7 @@ def _communities_document(one: Communities) -> dict[str, Any]:
         "communities": one.labels.tolist(),
         "community_ids": None if one.community_ids is None else one.community_ids.tolist(),
         "replaced": None if one.replaced is None else one.replaced.tolist(),
+        "memory": one.memory,
     }
 
 

@@ -1,0 +1,83 @@
+"""How long processes take for the windows of a stream, with memory from one to the next.
+
+A simulation with the scheduler of worker processes (`execution.waiting`), from the processor time
+of each window. Unlike a clock, it does not depend on what else the machine does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from heapq import heappop, heappush
+from itertools import count
+
+from stream_icd.execution.engines import IN_HAND_OF_CHAINS
+from stream_icd.execution.relay import Baton, Chains, nothing
+from stream_icd.execution.waiting import Waiting, next_job
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """Processor time for a window, in seconds.
+
+    Attributes:
+        chain: windows of a chain need the memory of each other; None: it needs none.
+        ahead: before it needs the memory of the window before.
+        chained: from there until it hands memory on.
+        after: the rest.
+    """
+
+    chain: str | None
+    ahead: float
+    chained: float
+    after: float
+
+    @property
+    def seconds(self) -> float:
+        return self.ahead + self.chained + self.after
+
+
+def makespan(windows: Sequence[Parts], processes: int) -> float:
+    """Return the seconds until all windows are done by processes with a core each."""
+    chains, rest, order = Chains(nothing), iter(enumerate(windows)), count()
+    waiting: list[Waiting[int, None]] = []
+    passed: dict[Future[Baton], float] = {}  # when memory is handed on; known once a window begins
+    events: list[tuple[float, int, Waiting[int, None], bool]] = []
+    done: set[int] = set()
+    now, free, oldest = 0.0, processes, 0
+
+    def submit(most: int) -> None:
+        for at, window in rest:
+            link = None if window.chain is None else chains.link(window.chain)
+            waiting.append(Waiting(at, link))
+            if (most := most - 1) == 0:
+                return
+
+    def begin(one: Waiting[int, None]) -> None:
+        window = windows[one.job]
+        at = now + window.ahead
+        if one.link is not None:
+            at = max(at, passed.get(one.link.before, 0.0)) + window.chained
+            passed[one.link.after] = at
+            heappush(events, (at, next(order), one, False))
+        else:
+            at += window.chained
+        heappush(events, (at + window.after, next(order), one, True))
+
+    submit(processes * IN_HAND_OF_CHAINS)
+    while waiting or events:
+        while free and waiting:
+            begin(next_job(waiting))
+            free -= 1
+        now, _, one, is_end = heappop(events)
+        if not is_end:
+            assert one.link is not None
+            one.link.pass_on(b"")
+            continue
+        free += 1
+        done.add(one.job)
+        while oldest in done:  # results are published in order, then the next window is read
+            oldest += 1
+            submit(1)
+    return now
