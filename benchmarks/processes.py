@@ -245,7 +245,7 @@ def time_table(all_backlogs: list[Backlog]) -> list[str]:
         "memory of the window",
         "before. The gain is that of two idle cores: the scheduler of the worker processes, "
         "simulated with these times.",
-        "Broker, reading and publishing are not in it.",
+        "The broker, reading and publishing are left out. The machine was shared.",
     ]
 
 
