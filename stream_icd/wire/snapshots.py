@@ -1,4 +1,8 @@
-"""Snapshots on the wire: an edge table, one message per snapshot (docs/wire.md)."""
+"""Snapshots on the wire: an edge table, one message per snapshot (docs/wire.md).
+
+The places of nodes are columns of this table, and no messages of their own: so they are archived,
+replayed and sent again with the graph that they belong to, and no reader has to join two topics.
+"""
 
 from __future__ import annotations
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,10 +11,12 @@ import pytest
 
 from stream_icd.coordinates import DEGREES, Coordinates
 from stream_icd.snapshot import Snapshot
+from stream_icd.view.kept_answers import kept_answers
 from stream_icd.view.places import MOST_PLACES, frame_of, n_placed, places
 from stream_icd.view.queries import NothingSeen
+from stream_icd.view.report import write_pictures
 from stream_icd.view.window import SeenWindow
-from tests.view.windows import Cliques, Nowhere, Placed, queries, seen
+from tests.view.windows import Cliques, Nowhere, Placed, name, queries, seen
 
 
 def newest(n: int = 1) -> SeenWindow:
@@ -86,6 +89,22 @@ def test_of_many_places_some_of_all_ids_are_shown(monkeypatch: pytest.MonkeyPatc
     assert found["x"][0] == 0
     assert found["x"][-1] == 59
     assert MOST_PLACES > 10
+
+
+def test_a_report_and_its_pictures_have_the_places(tmp_path: Path) -> None:
+    everything = queries(seen(2), Placed())
+    kept = kept_answers(everything, name())["places"]
+    assert kept == everything.places({})
+    assert kept_answers(queries(seen(2)), name())["places"] is None
+    paths = write_pictures(everything, name(), tmp_path, "svg")
+    texts = {path.stem: path.read_text(encoding="utf-8") for path in paths}
+    assert "longitude" in texts["map"]
+    (plain,) = [
+        path
+        for path in write_pictures(queries(seen(2)), name(), tmp_path, "svg")
+        if path.stem == "map"
+    ]
+    assert "longitude" not in plain.read_text(encoding="utf-8")
 
 
 def placed(one: SeenWindow, coordinates: Coordinates) -> dict[str, Any]:
