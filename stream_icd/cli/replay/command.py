@@ -136,7 +136,7 @@ def topic(
 
       stream-icd replay topic --model lfr --out-topic again --compare
 
-      stream-icd replay topic --model champion --registry registry/ --out-topic again
+      stream-icd replay topic --model champion --registry registry/ --out-topic new
     """
     from stream_icd.cli.replay.run import (
         Options,
