@@ -11,7 +11,6 @@ peers need leidenalg and tnetwork (`pip install 'stream-icd[bench]' tnetwork`).
 from __future__ import annotations
 
 import argparse
-import json
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -29,7 +28,8 @@ from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
 from benchmarks.shared.data_sets import N_TAXIS, TEST_SEED
-from benchmarks.shared.memory_page import Figures, memory_page
+from benchmarks.shared.kept import Figures, Kept
+from benchmarks.shared.memory_page import memory_page
 from benchmarks.shared.memory_peers import (
     label_propagation,
     multilayer_leiden,
@@ -121,23 +121,6 @@ def measurements(seeds: range, data: Path) -> Iterator[tuple[str, Callable[[], F
     for seed in seeds:
         for name in PEERS:
             yield f"{name} seed={seed}", partial(peer, name, seed)
-
-
-class Kept:
-    """Figures by name, in a file of JSON lines; what is there is not measured again."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        lines = path.read_text().splitlines() if path.exists() else []
-        self.known: dict[str, Figures] = dict(json.loads(line) for line in lines)
-
-    def of(self, name: str, measure: Callable[[], Figures]) -> None:
-        if name in self.known:
-            return
-        self.known[name] = measure()
-        print(name, json.dumps(self.known[name])[:160], flush=True)
-        with self._path.open("a") as file:
-            file.write(json.dumps([name, self.known[name]]) + "\n")
 
 
 def write_page(known: dict[str, Figures]) -> None:

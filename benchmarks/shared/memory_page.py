@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.shared.kept import Figures
 from benchmarks.shared.memory_streams import SETTLED, Stream
 
-Figures = dict[str, Any]
 Known = dict[str, Figures]
 
 
