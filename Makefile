@@ -12,7 +12,7 @@ PINNED := $(VENV)/pyvenv.cfg pyproject.toml constraints.txt
 help: ## List these commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-7s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: $(VENV)/.demo ## Producer, detector and subscriber on one machine; DATA=as733.parquet for real graphs, VIEW=1 for a live page
+demo: $(VENV)/.demo ## Producer, detector, retrainer and subscriber on one machine; DATA=as733.parquet for real graphs, VIEW=1 for a live page
 	$(BIN)/stream-icd demo $(if $(DATA),--data '$(DATA)') $(if $(VIEW),--view)
 
 # Four processes whose threads spin for each other's cores take five times as long.
@@ -43,7 +43,7 @@ clean: ## Remove .venv and everything that was built
 # The stamps: an installation is repeated only when what is installed has changed.
 $(VENV)/.demo: $(PINNED)
 	@echo "installing stream-icd into $(VENV); the first time takes a minute or two"
-	$(INSTALL) '.[local,view]'
+	$(INSTALL) '.[local,retrain,view]'
 	@touch $@
 
 $(VENV)/.dev: $(PINNED)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+import re
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from stream_icd.errors import BadSettings
 from stream_icd.programs.options import (
     Again,
     BootstrapServers,
@@ -14,6 +16,9 @@ from stream_icd.programs.options import (
     PartitionBy,
     Rate,
 )
+
+if TYPE_CHECKING:
+    from stream_icd.synthetic.lfr import LfrSettings
 
 app = typer.Typer()
 
@@ -34,6 +39,9 @@ def main(
         float,
         typer.Option(min=0, max=1, help="Fraction of a node's edges that leave its community (μ)."),
     ] = 0.3,
+    sizes: Annotated[
+        str, typer.Option(help="Smallest and largest number of nodes of a community.")
+    ] = "10-200",
     drift: Annotated[
         Literal["communities", "none", "sudden", "gradual"],
         typer.Option(
@@ -42,8 +50,25 @@ def main(
         ),
     ] = "communities",
     mixing_after: Annotated[
-        float, typer.Option(min=0, max=1, help="Final mixing, with drift.")
+        float,
+        typer.Option(
+            min=0, max=1, help="Final mixing, with --drift sudden or gradual or with --change-at."
+        ),
     ] = 0.6,
+    change_at: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="With --drift communities: after this number of snapshots, the mixing is "
+            "--mixing-after, the sizes are --sizes-after, and all communities are new. Default: "
+            "never.",
+            show_default=False,
+        ),
+    ] = None,
+    sizes_after: Annotated[
+        str | None,
+        typer.Option(help="Sizes after --change-at. Default: --sizes.", show_default=False),
+    ] = None,
     churn: Annotated[
         float,
         typer.Option(min=0, max=1, help="Fraction of nodes that may change community per step."),
@@ -76,14 +101,22 @@ def main(
     Detection gets harder halfway, so that a model should be trained again:
 
       stream-icd produce lfr --drift sudden --mixing-after 0.6 --rate 1
-    """
-    from stream_icd.errors import BadSettings
-    from stream_icd.programs import ProducerRun, SendOptions, run_producer
-    from stream_icd.sources.lfr import drifting_lfr, independent_lfr
-    from stream_icd.sources.source import Source
-    from stream_icd.synthetic.lfr import LfrSettings
 
-    settings = LfrSettings(n_nodes=nodes, mixing=mixing)
+    The same nodes, which form other and larger communities after 40 snapshots:
+
+      stream-icd produce lfr --sizes 5-50 --change-at 40 --sizes-after 10-200
+    """
+    from stream_icd.programs import ProducerRun, SendOptions, run_producer
+    from stream_icd.sources.lfr import LawChange, drifting_lfr, independent_lfr
+    from stream_icd.sources.source import Source
+
+    settings = _settings("--sizes", sizes, nodes, mixing)
+    change = None
+    if change_at is not None:
+        later = _settings("--sizes-after", sizes_after or sizes, nodes, mixing_after)
+        change = LawChange(change_at, later)
+    if change is not None and drift != "communities":
+        raise BadSettings("--change-at needs --drift communities")
     if drift == "communities" and most_nodes is not None:
         raise BadSettings(
             "--most-nodes needs --drift none, sudden or gradual: with --drift "
@@ -93,7 +126,13 @@ def main(
     def open_source(_run: ProducerRun) -> Source:
         if drift == "communities":
             return drifting_lfr(
-                seed, limit, settings, churn=churn, event_rate=event_rate, graph=graph
+                seed,
+                limit,
+                settings,
+                churn=churn,
+                event_rate=event_rate,
+                change=change,
+                graph=graph,
             )
         return independent_lfr(
             seed,
@@ -114,4 +153,21 @@ def main(
             correct=correct,
             partition_by=partition_by,
         ),
+    )
+
+
+def _settings(option: str, sizes: str, nodes: int, mixing: float) -> LfrSettings:
+    """Settings with these community sizes; the largest degree fits into the largest community."""
+    from stream_icd.synthetic.lfr import LfrSettings
+
+    found = re.fullmatch(r"(\d{1,9})-(\d{1,9})", sizes)
+    if found is None:
+        raise BadSettings(f"{option} {sizes!r}: give two numbers, such as 10-200")
+    least, most = int(found[1]), int(found[2])
+    return LfrSettings(
+        n_nodes=nodes,
+        mixing=mixing,
+        min_community=least,
+        max_community=most,
+        max_degree=min(LfrSettings.max_degree, most),
     )

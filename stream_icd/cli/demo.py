@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
+
+if TYPE_CHECKING:
+    from stream_icd.demo.run import Programs
+    from stream_icd.demo.story import Story
+    from stream_icd.registry.model import Model
 
 app = typer.Typer(help="Run the whole system on this machine.")
 
@@ -15,6 +22,9 @@ KEPT = "demo-history"
 
 MIXING = "0.6"
 """So much that memory between windows matters: a snapshot alone shows three quarters."""
+
+SIMULATED = 120
+"""Default number of simulated snapshots."""
 
 # One at a time, so that the time to publish is what a live stream's subscriber would see.
 DETECT = ("consume", "detect", "--batch", "1")
@@ -55,10 +65,15 @@ def demo(
 ) -> None:
     """Run broker, producer, detector and subscriber on this machine; show the results.
 
-    Starts four processes that speak the Kafka protocol on 127.0.0.1. Prints how many snapshots
-    were sent and received, the communities, and the time of each stage, and draws a picture. The
-    exit status is not 0 if a result was lost. Keeps everything in an archive, and says how to look
-    at it on a page; --view shows it live.
+    Starts processes that speak the Kafka protocol on 127.0.0.1. Prints how many snapshots were
+    sent and received, the communities, and the time of each stage, and draws a picture. The exit
+    status is not 0 if a result was lost. Keeps everything in an archive, and says how to look at it
+    on a page; --view shows it live.
+
+    The communities of the simulated stream change altogether after 40 snapshots, and the model of
+    the detector no longer fits. An archive and a retrainer run as well: the retrainer notices it
+    from the edges alone and learns another model, and the detector changes to it. Streams of less
+    than 100 snapshots do not change.
 
       stream-icd demo --data as-733.tar.gz --limit 120
     """
@@ -68,11 +83,10 @@ def demo(
     from stream_icd.demo.alone import found_alone
     from stream_icd.demo.kept import keep
     from stream_icd.demo.picture import Found, draw_demo
-    from stream_icd.demo.run import Programs, demo_broker, run_demo
-    from stream_icd.demo.summary import stages_table, totals_table
+    from stream_icd.demo.run import demo_broker, run_demo
+    from stream_icd.demo.summary import stages_table, story_table, totals_table
     from stream_icd.demo.timeline import communities_of, tracked
     from stream_icd.demo.truth import agreement, known_communities, read_snapshot
-    from stream_icd.registry.shipped import open_model
 
     console = Console()
     folder = out.resolve()
@@ -83,8 +97,9 @@ def demo(
         if view:
             console.print(f"live page: http://127.0.0.1:{port}/")
         with Progress(*columns, TimeElapsedColumn(), console=console) as progress:
-            page = ("view", "--port", str(port)) if view else None
-            programs = Programs(*_programs(data, limit, method), view=page)
+            programs = _programs(folder, data, limit, method)
+            if view:
+                programs = replace(programs, view=("view", "--port", str(port)))
             run = run_demo(settings, programs, folder, progress)
         if not run.arrivals:
             console.print(f"[red]none of {run.sent} snapshots arrived; see {folder}[/red]")
@@ -93,15 +108,21 @@ def demo(
         results = [communities_of(one) for one in run.arrivals]
         found, alone = Found(tracked(results), agreement(known, results)), None
         if results[-1].community_ids is not None:
-            model = open_model(results[-1].model.partition("@")[0]).model
-            each = list(found_alone(settings, run, model))
+            each = list(found_alone(settings, run, partial(_model, programs.story)))
             alone = Found(tracked(each), agreement(known, each))
         last = read_snapshot(settings, run.arrivals[-1].result["snapshot_id"])
         keep(settings, folder / KEPT)
-    draw_demo(run, last, folder / "demo.png", found, alone)
+    change_at = None if programs.story is None else programs.story.change_at
+    draw_demo(run, last, folder / "demo.png", found, alone, change_at)
     console.print(
         totals_table(run, found.agreement, alone.agreement if alone else ()), stages_table(run)
     )
+    if programs.story is not None:
+        console.print(story_table(run, found.agreement, programs.story.change_at))
+        for told in programs.story.told():
+            console.print(f"retrainer: {told}", soft_wrap=True, markup=False, highlight=False)
+        models = ("stream-icd", "models", "history", "--registry", programs.story.registry)
+        console.print(f"see its models: {shlex.join(models)}", soft_wrap=True, markup=False)
     received = len(run.arrivals)
     console.print(
         f"sent {run.sent} snapshots, received {received} results in {run.seconds:.1f} s "
@@ -115,18 +136,31 @@ def demo(
         raise typer.Exit(1)
 
 
-def _programs(
-    data: Path | None, limit: int | None, method: str
-) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Arguments of the producer and of the detector."""
+def _programs(folder: Path, data: Path | None, limit: int | None, method: str) -> Programs:
+    """The producer and the detector, and the story if there is one."""
+    from stream_icd.demo.run import Programs
+    from stream_icd.demo.story import LEAST_SNAPSHOTS, Story
+
     detect = (*DETECT, "--method", method)
     icd = method == "icd"  # the encoder is a model's own, what bp needs suits any graph
     at_most = () if limit is None else ("--limit", str(limit))
-    if data is None:
-        at_most = at_most or ("--limit", "120")
-        return ("produce", "lfr", "--mixing", MIXING, *at_most), (
-            *detect,
-            "--model",
-            "lfr" if icd else "default",
-        )
-    return ("produce", "as", str(data), *at_most), (*detect, "--model", "as" if icd else "default")
+    if data is not None:
+        model = ("--model", "as" if icd else "default")
+        return Programs(("produce", "as", str(data), *at_most), (*detect, *model))
+    count = limit or SIMULATED
+    produce = ("produce", "lfr", "--mixing", MIXING, "--limit", str(count))
+    if icd or count < LEAST_SNAPSHOTS:
+        return Programs(produce, (*detect, "--model", "lfr" if icd else "default"))
+    story = Story(folder, count)
+    return Programs(produce, (*detect, *story.detect()), story=story)
+
+
+def _model(story: Story | None, version: str) -> Model:
+    """The model of a version: in a story, one of its registry; else a shipped one."""
+    from stream_icd.registry.shipped import open_model
+    from stream_icd.registry.versions import open_version
+    from stream_icd.store.store import open_store
+
+    if story is not None:
+        return open_version(open_store(story.registry), version).model
+    return open_model(version.partition("@")[0]).model

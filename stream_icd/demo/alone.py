@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import cache
 
 from stream_icd.communities import Communities
 from stream_icd.demo.run import DemoRun
@@ -14,17 +15,24 @@ from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.registry.model import Model
 
 
-def found_alone(settings: KafkaSettings, run: DemoRun, model: Model) -> Iterator[Communities]:
+def found_alone(
+    settings: KafkaSettings, run: DemoRun, model_of: Callable[[str], Model]
+) -> Iterator[Communities]:
     """Yield the result of each arrival as it would be without memory.
 
     Only its communities are found again; all else is that of the arrival.
+
+    Args:
+        model_of: returns the model of a version.
     """
+    model = cache(model_of)
     arrivals = {one.result["snapshot_id"]: one for one in run.arrivals}
     for snapshot in snapshots(settings):
         if snapshot.id in arrivals:
-            found = detect(snapshot.adjacency(), model, snapshot.n_communities)
+            before = communities_of(arrivals[snapshot.id])
+            found = detect(snapshot.adjacency(), model(before.model), snapshot.n_communities)
             yield replace(
-                communities_of(arrivals[snapshot.id]),
+                before,
                 labels=found.communities,
                 community_ids=None,
                 replaced=None,

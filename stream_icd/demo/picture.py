@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from stream_icd.demo.alluvial import GREY, colours_of, draw_bands
 from stream_icd.demo.layout import community_layout
 from stream_icd.demo.run import DemoRun
-from stream_icd.demo.summary import evidence_in_words
+from stream_icd.demo.summary import evidence_in_words, model_changes
 from stream_icd.events import CommunityEvents
 from stream_icd.snapshot import Snapshot
 from stream_icd.tracking.partition import by_name, shared_nodes
@@ -47,18 +47,32 @@ class Found:
     agreement: Sequence[float] = ()
 
 
-def draw_demo(run: DemoRun, last: Snapshot, path: Path, found: Found, alone: Found | None) -> None:
+def draw_demo(
+    run: DemoRun,
+    last: Snapshot,
+    path: Path,
+    found: Found,
+    alone: Found | None,
+    change_at: int | None = None,
+) -> None:
     """Write the picture as PNG; the arguments are those of `demo_figure`."""
-    demo_figure(run, last, found, alone).savefig(path, dpi=DPI)
+    demo_figure(run, last, found, alone, change_at).savefig(path, dpi=DPI)
 
 
-def demo_figure(run: DemoRun, last: Snapshot, found: Found, alone: Found | None) -> Figure:
+def demo_figure(
+    run: DemoRun,
+    last: Snapshot,
+    found: Found,
+    alone: Found | None,
+    change_at: int | None = None,
+) -> Figure:
     """Plot the last communities, their quality, and nine communities over time.
 
     Args:
         last: the snapshot of the last arrival.
         found: what the detector found.
         alone: the same of each snapshot alone; None if the detector has no memory.
+        change_at: number of snapshots before the law of the stream changes; None: it does not.
     """
     colours = colours_of(found.windows)
     figure = Figure(figsize=(14, 10.5), layout="constrained")
@@ -70,6 +84,7 @@ def demo_figure(run: DemoRun, last: Snapshot, found: Found, alone: Found | None)
     where = "below" if alone is None else "at the lower right"
     _draw_communities(left, last, found.windows[-1], colours, where)
     _draw_quality(right, run, found, alone)
+    _mark(right, run, change_at)
     n, k = len(found.windows), len(colours)
     if alone is None:
         spread = np.unique(np.linspace(0, n - 1, MOST_COLUMNS).round().astype(int)).tolist()
@@ -142,6 +157,16 @@ def _draw_quality(axes: Axes, run: DemoRun, found: Found, alone: Found | None) -
     _entitle(axes, title, f"evidence for communities: {evidence_in_words(evidence)}")
     axes.set_xlabel("snapshot", color=QUIET, fontsize=TEXT)
     _finish(axes)
+
+
+def _mark(axes: Axes, run: DemoRun, change_at: int | None) -> None:
+    """Mark where the law of the stream changes, and where the model of the detector does."""
+    marks = [] if change_at is None else [(change_at, "the law changes ", "right")]
+    marks += [(at, f" {run.arrivals[at].result['model']}", "left") for at in model_changes(run)]
+    for at, text, side in marks:
+        axes.axvline(at - 0.5, color=INK, linewidth=1, linestyle=":")
+        place = (at - 0.5, 0.25)
+        axes.annotate(text, place, ha=side, va="center", fontsize=TEXT, color=INK)
 
 
 def staying(windows: Sequence[CommunityEvents]) -> list[float]:

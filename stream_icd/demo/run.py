@@ -9,9 +9,9 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Any
@@ -19,6 +19,8 @@ from typing import IO, Any
 from rich.progress import Progress
 
 from stream_icd.child_process import start_child, stop_child, tail
+from stream_icd.demo.logs import count_events, read_log
+from stream_icd.demo.story import Story
 from stream_icd.errors import StreamIcdError
 from stream_icd.kafka.embedded import embedded_broker
 from stream_icd.kafka.settings import KafkaSettings
@@ -79,12 +81,19 @@ class DemoRun:
 
 @dataclass(frozen=True, slots=True)
 class Programs:
-    """The programs, each with its arguments after `stream-icd`; `view` only if it is wanted."""
+    """The programs, each with its arguments after `stream-icd`.
+
+    Attributes:
+        view: the live page, if it is wanted.
+        story: the change of the law and the retraining, if they are wanted; it sends the stream in
+            place of `produce`.
+    """
 
     produce: tuple[str, ...]
     detect: tuple[str, ...]
     subscribe: tuple[str, ...] = ("subscribe", "--from", "beginning", "--format", "json")
     view: tuple[str, ...] | None = None
+    story: Story | None = None
 
 
 @contextmanager
@@ -124,10 +133,17 @@ def run_demo(
             stack.callback(stop_child, child, STOP_S)
             return child
 
+        if programs.story is not None:
+            champion = start(programs.story.prepare(), "first-champion")
+            champion.wait()
+            _check({"first-champion": champion}, folder, may_end=True)
         children = {
             "detect": start(programs.detect, "detect"),
             "subscribe": start(programs.subscribe, "subscribe", subprocess.PIPE),
         }
+        if programs.story is not None:
+            for name, arguments in programs.story.consumers().items():
+                children[name] = start(arguments, name)
         arrivals: queue.SimpleQueue[Arrival] = queue.SimpleQueue()
         if programs.view is not None:
             children["view"] = start(programs.view, "view")
@@ -135,8 +151,63 @@ def run_demo(
         assert printed is not None
         reading = (printed, folder / "communities.jsonl", arrivals)
         threading.Thread(target=_collect, args=reading, daemon=True).start()
-        children["produce"] = start(programs.produce, "produce")
-        return _watch(children, arrivals, folder, progress)
+        sending = _Sending(start, folder, programs)
+        return _watch(children, sending, arrivals, folder, progress)
+
+
+@dataclass
+class _Sending:
+    """The producers, one after the other: the second continues when the detector has learned."""
+
+    start: Callable[[tuple[str, ...], str], Child]
+    folder: Path
+    programs: Programs
+    started: list[Child] = field(default_factory=list)
+    waiting_since: float | None = None
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether all that was to be sent before the pause is sent."""
+        return self.waiting_since is not None and len(self.started) < len(self.commands)
+
+    @property
+    def commands(self) -> list[tuple[str, ...]]:
+        story = self.programs.story
+        if story is None:
+            return [self.programs.produce]
+        return [story.produce(story.until_learned), story.produce(story.snapshots)]
+
+    def look(self) -> int | None:
+        """Start the next producer when it is time; return what was sent, if that was all.
+
+        Raises:
+            DemoFailed: a producer ended with an error.
+        """
+        if self.started and self.started[-1].poll() is None:
+            return None
+        if self.started:
+            _check({self._name(len(self.started)): self.started[-1]}, self.folder, may_end=True)
+        if len(self.started) == len(self.commands):
+            return sum(map(self._sent, range(1, len(self.started) + 1)))
+        if not self.started or self._is_time():
+            name = self._name(len(self.started) + 1)
+            self.started.append(self.start(self.commands[len(self.started)], name))
+        return None
+
+    def _is_time(self) -> bool:
+        story, now = self.programs.story, time.monotonic()
+        assert story is not None, "only a story has a second producer"
+        self.waiting_since = self.waiting_since or now
+        return story.is_over() or now - self.waiting_since > story.patience_s
+
+    def _sent(self, number: int) -> int:
+        log = read_log(self.folder / f"{self._name(number)}.log")
+        finished = [entry for entry in log if entry.get("event") == "finished"]
+        return int(finished[-1]["snapshots"]) if finished else 0
+
+    @staticmethod
+    def _name(number: int) -> str:
+        return "produce" if number == 1 else f"produce-{number}"
 
 
 def _collect(printed: IO[bytes], copy: Path, arrivals: queue.SimpleQueue[Arrival]) -> None:
@@ -150,14 +221,15 @@ def _collect(printed: IO[bytes], copy: Path, arrivals: queue.SimpleQueue[Arrival
 
 def _watch(
     children: dict[str, Child],
+    producing: _Sending,
     queued: queue.SimpleQueue[Arrival],
     folder: Path,
     progress: Progress,
 ) -> DemoRun:
     sending = progress.add_task("sent", total=None)
     receiving = progress.add_task("detected, published, received", total=None)
+    sent = producing.look()
     started = last = time.monotonic()
-    sent: int | None = None
     arrivals: list[Arrival] = []
     dead_letters = 0
     detecting = False
@@ -167,41 +239,25 @@ def _watch(
             last = time.monotonic()
         except queue.Empty:
             # Read logs and check processes only while nothing arrives.
-            sent = _sent(children["produce"], folder) if sent is None else sent
+            sent = producing.look()
             progress.update(sending, total=sent, completed=sent or 0)
-            dead_letters = _count(folder / "detect.log", "dead letter")
+            dead_letters = count_events(folder / "detect.log", "dead letter")
             _check(children, folder)
-            if not detecting and _count(folder / "detect.log", "started"):
+            if not detecting and count_events(folder / "detect.log", "started"):
                 detecting, last = True, time.monotonic()
         progress.update(receiving, completed=len(arrivals), total=sent)
+        if producing.is_waiting:
+            last = time.monotonic()
         if time.monotonic() - last > (STALL_S if detecting else START_S):
             break
     return DemoRun(sent or 0, tuple(arrivals), dead_letters, last - started)
 
 
-def _sent(producer: Child, folder: Path) -> int | None:
-    """Return how many snapshots were acknowledged, once the producer has finished."""
-    if producer.poll() is None:
-        return None
-    finished = [e for e in read_log(folder / "produce.log") if e.get("event") == "finished"]
-    return int(finished[-1]["snapshots"]) if finished else 0
-
-
-def _count(log: Path, event: str) -> int:
-    return sum(entry.get("event") == event for entry in read_log(log))
-
-
-def _check(children: dict[str, Child], folder: Path) -> None:
+def _check(children: dict[str, Child], folder: Path, *, may_end: bool = False) -> None:
     for name, child in children.items():
         status = child.poll()
-        if status is not None and not (name == "produce" and status == 0):
+        if status is not None and not (may_end and status == 0):
             raise DemoFailed(
                 f"{name} ended with status {status}; the end of {folder / name}.log:\n"
                 f"{tail(folder / f'{name}.log')}"
             )
-
-
-def read_log(path: Path) -> list[dict[str, Any]]:
-    """Return the JSON events of a program's log; skip other lines."""
-    lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
-    return [json.loads(line) for line in lines if line.startswith("{") and line.endswith("}")]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 
 import numpy as np
 from rich.table import Table
@@ -65,6 +66,34 @@ def stages_table(run: DemoRun) -> Table:
         else:
             table.add_row(stage, f"{np.median(times):,.1f}", f"{np.percentile(times, 95):,.1f}")
     return table
+
+
+def story_table(run: DemoRun, agreement: Sequence[float], change_at: int) -> Table:
+    """Quality before the change of the law, after it, and with each later model."""
+    table = Table(title=f"The law changes after {change_at} snapshots", title_justify="left")
+    table.add_column("model")
+    table.add_column("snapshots", justify="right")
+    for name in ("NMI with the truth, median", "communities, median"):
+        table.add_column(name, justify="right")
+    for first, end in _parts(run, change_at):
+        counts = [arrival.result["n_communities"] for arrival in run.arrivals[first:end]]
+        nmi = f"{np.median(agreement[first:end]):.4f}" if agreement else ""
+        model = run.arrivals[first].result["model"]
+        table.add_row(model, f"{first}-{end - 1}", nmi, f"{np.median(counts):.0f}")
+    return table
+
+
+def model_changes(run: DemoRun) -> list[int]:
+    """Return the positions of the first results of each later model."""
+    models = [arrival.result["model"] for arrival in run.arrivals]
+    return [at for at, (before, after) in enumerate(pairwise(models), 1) if before != after]
+
+
+def _parts(run: DemoRun, change_at: int) -> list[tuple[int, int]]:
+    """Beginning and end of each part of the stream with one law and one model."""
+    n = len(run.arrivals)
+    inner = {at for at in (change_at, *model_changes(run)) if 0 < at < n}
+    return list(pairwise((0, *sorted(inner), n)))
 
 
 def _add(table: Table, name: str, values: list[float], form: str) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
+from itertools import chain
 
 import numpy as np
 
@@ -15,6 +16,22 @@ from stream_icd.synthetic.drift import generate_drifting_lfr
 from stream_icd.synthetic.lfr import LfrSettings, generate_lfr
 from stream_icd.synthetic.planted_graph import PlantedGraph
 
+SECOND_LAW = 2**32
+"""Added to the seed of a stream for its graphs after a change of the law."""
+
+
+@dataclass(frozen=True, slots=True)
+class LawChange:
+    """Another law from some snapshot on: other settings, and other communities altogether.
+
+    Attributes:
+        at: number of snapshots before the change.
+        settings: those of the later snapshots; they have the same nodes.
+    """
+
+    at: int
+    settings: LfrSettings
+
 
 def drifting_lfr(
     seed: int,
@@ -23,6 +40,7 @@ def drifting_lfr(
     *,
     churn: float = 0.02,
     event_rate: float = 0.1,
+    change: LawChange | None = None,
     graph: str = "lfr",
     start: datetime = EPOCH,
 ) -> Source:
@@ -31,13 +49,21 @@ def drifting_lfr(
     Args:
         churn: fraction of the nodes that are offered another community at each step.
         event_rate: probability at each step of a merge, and of a split, a birth, a death.
+        change: when the law of the stream changes, and to which; None: never.
 
     Raises:
         BadSettings: a share or a probability is outside 0..1.
     """
-    stream = generate_drifting_lfr(seed, n_snapshots, settings, churn, event_rate)
-    graphs = (planted for planted, _ in stream)
     source = f"{_name(seed, settings)}&churn={churn:g}&events={event_rate:g}"
+    before = n_snapshots if change is None else min(change.at, n_snapshots)
+    stream = generate_drifting_lfr(seed, before, settings, churn, event_rate)
+    if change is not None:
+        source += f"&change={change.at}&mixing={change.settings.mixing:g}"
+        source += f"&sizes={change.settings.min_community}-{change.settings.max_community}"
+        # Seeds of the second law are far from those that people choose.
+        after = (SECOND_LAW + seed, n_snapshots - before, change.settings)
+        stream = chain(stream, generate_drifting_lfr(*after, churn, event_rate))
+    graphs = (planted for planted, _ in stream)
     return Source(n_snapshots, planted_snapshots(graphs, graph, source, start))
 
 
@@ -90,4 +116,8 @@ def _independent(
 
 def _name(seed: int, settings: LfrSettings) -> str:
     """Return the name of the source; different settings give different names."""
-    return f"urn:stream_icd:lfr?seed={seed}&nodes={settings.n_nodes}&mixing={settings.mixing:g}"
+    name = f"urn:stream_icd:lfr?seed={seed}&nodes={settings.n_nodes}&mixing={settings.mixing:g}"
+    sizes = settings.min_community, settings.max_community
+    if sizes == (LfrSettings.min_community, LfrSettings.max_community):
+        return name
+    return f"{name}&sizes={sizes[0]}-{sizes[1]}"

@@ -12,7 +12,6 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 import pytest
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -23,12 +22,12 @@ from stream_icd.demo.alluvial import COLOURS
 from stream_icd.demo.layout import community_layout
 from stream_icd.demo.picture import Found, demo_figure
 from stream_icd.demo.run import Arrival, DemoFailed, DemoRun, Programs, demo_broker, run_demo
+from stream_icd.demo.story import Story
+from stream_icd.demo.summary import model_changes, story_table
 from stream_icd.demo.timeline import communities_of, tracked
-from stream_icd.history.archive import Selection, windows
-from stream_icd.history.layout import KINDS
+from stream_icd.demo.truth import agreement, known_communities
 from stream_icd.kafka.embedded import embedded_broker
-from stream_icd.snapshot import Window, snapshot_from_pairs
-from stream_icd.store.store import open_store
+from stream_icd.snapshot import Snapshot, snapshot_from_pairs
 
 DEMO = (sys.executable, "-m", "stream_icd.cli", "demo")
 
@@ -45,32 +44,30 @@ def test_a_snapshot_without_its_result_is_lost_even_if_another_came_twice() -> N
     assert arrival("a", 0.25).publish_ms == pytest.approx(250)
 
 
-def test_four_snapshots_from_end_to_end(tmp_path: Path) -> None:
-    done = subprocess.run(
-        (*DEMO, "--limit", "4", "--out", str(tmp_path)),
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "sent 4 snapshots, received 4 results" in done.stdout
-    for word in (
-        "decode",
-        "features",
-        "encode",
-        "cluster",
-        "publish",
-        "NMI with the truth",
-        "each snapshot alone",
-    ):
-        assert word in done.stdout
-    assert (tmp_path / "demo.png").read_bytes().startswith(b"\x89PNG")
-    assert len((tmp_path / "communities.jsonl").read_text().splitlines()) == 4
-    kept = tmp_path / "demo-history"
-    assert f"look at it on a page: stream-icd view --history {kept}" in done.stdout
-    for kind in KINDS:
-        assert sum(1 for _ in windows(open_store(str(kept)), Selection(kind))) == 4
+def test_the_detector_changes_to_the_model_that_is_learned_after_the_law_changed(
+    tmp_path: Path,
+) -> None:
+    """The whole system: six programs, an archive, a registry, and a detector that keeps running."""
+    story = Story(tmp_path, snapshots=42, nodes=1000, change_at=12)
+    programs = Programs((), ("consume", "detect", "--batch", "1", *story.detect()), story=story)
+    with demo_broker(tmp_path) as settings, Progress(disable=True) as progress:
+        run = run_demo(settings, programs, tmp_path, progress)
+        results = [communities_of(one) for one in run.arrivals]
+        quality = agreement(known_communities(settings), results)
+    assert (run.sent, len(run.arrivals), run.lost, run.dead_letters) == (42, 42, 0, 0)
+    [change] = model_changes(run)
+    assert change == story.until_learned, "the producer waits for the model"
+    assert results[0].model.startswith("gn@")
+    assert results[-1].model.startswith("retrained@")
+    before, fallen = np.median(quality[:12]), np.median(quality[12:change])
+    assert fallen < 0.5 < 0.9 < before
+    assert np.median(quality[change + 4 :]) > fallen + 0.2
+    assert any(told.startswith("promoted: ") for told in story.told())
+    assert story_table(run, quality, story.change_at).row_count == 3
+    found = Found(tracked(results), quality)
+    figure = demo_figure(run, last_of(run), found, found, story.change_at)
+    _, *marks = [text.get_text().strip() for text in axes_titled(figure, "NMI").texts]
+    assert marks == ["the law changes", results[-1].model]
 
 
 def test_ctrl_c_stops_everything_that_was_started(tmp_path: Path) -> None:
@@ -85,37 +82,27 @@ def test_ctrl_c_stops_everything_that_was_started(tmp_path: Path) -> None:
     while not (lines.exists() and lines.stat().st_size) and time.monotonic() < deadline:
         time.sleep(0.1)
     children = descendants(demo.pid)
-    assert len(children) == 4  # broker, producer, detector, subscriber
+    # Broker, detector, subscriber, archive, retrainer; and the producer unless it waits.
+    assert len(children) in (5, 6)
     os.killpg(demo.pid, signal.SIGINT)
     assert demo.wait(120) != 0
     assert [child for child in children if alive(child)] == []
 
 
 def test_a_program_that_fails_ends_the_demo_with_its_last_words(tmp_path: Path) -> None:
-    programs = Programs(
-        produce=("produce", "lfr", "--limit", "2"),
-        detect=("consume", "detect", "--model", "no-such-model"),
+    produce = ("produce", "lfr", "--limit", "1000")
+    default = ("consume", "detect", "--model", "default")
+    no_model = ("consume", "detect", "--model", "no-such-model")
+    no_champion = Story(tmp_path, 100, first="no-such-model")
+    failing = (
+        (Programs(produce, no_model), "ModelNotFound: no model 'no-such-model'"),
+        (Programs(produce, default, view=("view", "--token", "")), "(?s)view ended .* is empty"),
+        (Programs((), default, story=no_champion), "(?s)first-champion ended .*no-such-model"),
     )
-    with (
-        demo_broker(tmp_path) as settings,
-        Progress(disable=True) as progress,
-        pytest.raises(DemoFailed, match="ModelNotFound: no model 'no-such-model'"),
-    ):
-        run_demo(settings, programs, tmp_path, progress)
-
-
-def test_a_page_that_cannot_be_served_ends_the_demo_with_its_last_words(tmp_path: Path) -> None:
-    programs = Programs(
-        produce=("produce", "lfr", "--limit", "1000"),
-        detect=("consume", "detect", "--model", "default"),
-        view=("view", "--token", ""),
-    )
-    with (
-        demo_broker(tmp_path) as settings,
-        Progress(disable=True) as progress,
-        pytest.raises(DemoFailed, match="(?s)view ended .*the token is empty"),
-    ):
-        run_demo(settings, programs, tmp_path, progress)
+    with demo_broker(tmp_path) as settings, Progress(disable=True) as progress:
+        for programs, words in failing:
+            with pytest.raises(DemoFailed, match=words):
+                run_demo(settings, programs, tmp_path, progress)
 
 
 def drawn(
@@ -153,20 +140,25 @@ def drawn(
             "replaced": None,
         }
         arrivals.append(Arrival(result, start + timedelta(seconds=1)))
-    last = snapshot_from_pairs(
-        pa.array(nodes[:-1]), pa.array(nodes[1:]), graph="g", id=f"g/{n - 1}",
-        window=Window(start, start + timedelta(hours=1)),
-    )  # fmt: skip
+    run = DemoRun(n, tuple(arrivals), 0, 1.0)
     results = [communities_of(one) for one in arrivals]
     alone = [
         replace(one, labels=np.where((nodes + i) % 2, one.labels, 0).astype(np.int32))
         for i, one in enumerate(results)
     ]
     return demo_figure(
-        DemoRun(n, tuple(arrivals), 0, 1.0),
-        last,
+        run,
+        last_of(run),
         Found(tracked(results), [1.0] * n * truth),
         Found(tracked(alone), [0.4] * n * truth) if memory else None,
+    )
+
+
+def last_of(run: DemoRun) -> Snapshot:
+    """A snapshot with the nodes of the last result: a path."""
+    last = communities_of(run.arrivals[-1])
+    return snapshot_from_pairs(
+        last.nodes[:-1], last.nodes[1:], graph=last.graph, id=last.snapshot_id, window=last.window
     )
 
 

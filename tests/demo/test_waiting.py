@@ -21,14 +21,14 @@ def test_a_detector_that_still_compiles_its_code_has_lost_nothing(
     log = tmp_path / "detect.log"
     log.write_text('{"event": "warming up"}\n')
     (tmp_path / "produce.log").write_text('{"event": "finished", "snapshots": 3}\n')
-    children: Any = {
-        "produce": SimpleNamespace(poll=lambda: 0),
-        "detect": SimpleNamespace(poll=lambda: None),
-    }
+    ended: Any = SimpleNamespace(poll=lambda: 0)
+    children: Any = {"detect": SimpleNamespace(poll=lambda: None)}
+    sending = run._Sending(lambda *_: ended, tmp_path, run.Programs((), ()), [ended])
     found: list[run.DemoRun] = []
 
     def watch() -> None:
-        found.append(run._watch(children, queue.SimpleQueue(), tmp_path, Progress(disable=True)))
+        none: queue.SimpleQueue[run.Arrival] = queue.SimpleQueue()
+        found.append(run._watch(children, sending, none, tmp_path, Progress(disable=True)))
 
     waiting = threading.Thread(target=watch, daemon=True)
     waiting.start()

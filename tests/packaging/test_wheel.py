@@ -13,6 +13,10 @@ from pathlib import Path
 
 import pytest
 
+from stream_icd.history.archive import Selection, windows
+from stream_icd.history.layout import KINDS
+from stream_icd.store.store import open_store
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -102,5 +106,14 @@ def test_the_demo_runs_from_the_wheel(clean: Path, away: Path) -> None:
     shown = _run(
         str(clean / "bin" / "stream-icd"), "demo", "--limit", "5", "--out", str(out), cwd=away
     )
-    assert "sent 5 snapshots, received 5" in " ".join(shown.split())
-    assert (out / "demo.png").stat().st_size > 10_000
+    said = " ".join(shown.split())
+    assert "sent 5 snapshots, received 5 results" in said
+    stages = ("decode", "features", "encode", "cluster", "publish")
+    for word in (*stages, "NMI with the truth", "each snapshot alone"):
+        assert word in said
+    assert (out / "demo.png").read_bytes().startswith(b"\x89PNG")
+    assert len((out / "communities.jsonl").read_text().splitlines()) == 5
+    kept = out / "demo-history"
+    assert f"look at it on a page: stream-icd view --history {kept}" in said
+    for kind in KINDS:
+        assert sum(1 for _ in windows(open_store(str(kept)), Selection(kind))) == 5

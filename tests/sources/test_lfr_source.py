@@ -11,7 +11,7 @@ import pytest
 from stream_icd.communities import Labels
 from stream_icd.errors import BadSettings
 from stream_icd.snapshot import Snapshot
-from stream_icd.sources.lfr import drifting_lfr
+from stream_icd.sources.lfr import LawChange, drifting_lfr
 from stream_icd.synthetic.lfr import LfrSettings
 from stream_icd.wire.communities import encode_labels
 from stream_icd.wire.message import Message
@@ -72,6 +72,24 @@ def test_communities_stay_where_nothing_drifts() -> None:
         assert np.array_equal(before.labels, after.labels)
     moved = stream(churn=0.2, event_rate=0.0)
     assert not np.array_equal(moved[0][1].labels, moved[1][1].labels)
+
+
+def test_after_a_change_of_the_law_the_same_nodes_form_other_communities() -> None:
+    later = LfrSettings(n_nodes=300, max_degree=20, min_community=5, max_community=20, mixing=0.6)
+
+    def changing(n_snapshots: int) -> list[tuple[Snapshot, Labels]]:
+        found = drifting_lfr(7, n_snapshots, SMALL, churn=0.0, change=LawChange(2, later))
+        return [(snapshot, labels) for snapshot, labels in found.snapshots if labels is not None]
+
+    pairs = changing(4)
+    assert [messages([one]) for one in pairs[:3]] == [messages([one]) for one in changing(3)]
+    assert np.array_equal(pairs[0][1].labels, stream(churn=0.0)[0][1].labels)
+    for at, (snapshot, labels) in enumerate(pairs):
+        low, high = labels.labels[snapshot.edges]
+        assert np.mean(low != high) == pytest.approx(0.3 if at < 2 else 0.6, abs=0.07)
+        assert np.bincount(labels.labels).max() <= (60 if at < 2 else 20)
+        assert snapshot.n_nodes == 300
+    assert [one.window.start for one, _ in pairs] == [one.window.start for one, _ in stream()]
 
 
 @pytest.mark.parametrize("option", ["churn", "event_rate"])

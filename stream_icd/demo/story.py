@@ -1,0 +1,110 @@
+"""The story of the demonstration: the law of a stream changes, and retraining adapts to it.
+
+Until `change_at`, the nodes form many small communities, which the first champion was trained for.
+Then they form larger ones, with more edges between them, and that champion fails. The retrainer
+notices it from the edges alone, learns another model, and the detector changes to it.
+
+The producer pauses after `until_learned` snapshots until the detector has the new model. A window
+of the stream lasts a minute, and learning takes seconds: on a real stream, no window would pass.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+from stream_icd.demo.logs import count_events, read_log
+
+HISTORY, REGISTRY = "retraining-history", "demo-registry"
+"""Folders of the retrainer's archive and of the registry, in that of the results."""
+
+PATIENCE_S = 600.0
+"""Time after which the rest of the stream is sent, whether there is a new champion or not."""
+
+LEAST_SNAPSHOTS = 100
+"""Shorter streams have no time for the story."""
+
+LEAST_FALL = 15
+"""Snapshots after the change before learning: the retrainer needs 11, and one or two to notice."""
+
+
+@dataclass(frozen=True, slots=True)
+class Story:
+    """What happens when.
+
+    Attributes:
+        folder: folder of the results.
+        snapshots: length of the stream.
+        nodes: number of nodes of each snapshot.
+        change_at: number of snapshots before the change of the law.
+        first: the first champion, a shipped model.
+        patience_s: see `PATIENCE_S`.
+    """
+
+    folder: Path
+    snapshots: int
+    nodes: int = 2000
+    change_at: int = 40
+    first: str = "gn"
+    patience_s: float = PATIENCE_S
+
+    @property
+    def registry(self) -> str:
+        """Place of the registry."""
+        return str(self.folder / REGISTRY)
+
+    @property
+    def history(self) -> str:
+        """Place of the retrainer's archive."""
+        return str(self.folder / HISTORY)
+
+    @property
+    def until_learned(self) -> int:
+        """Number of snapshots that are sent before the retrainer has learned."""
+        return self.change_at + LEAST_FALL + 1
+
+    def prepare(self) -> tuple[str, ...]:
+        """Remove what an earlier run left; return the command that makes the first champion."""
+        for place in (self.registry, self.history):
+            shutil.rmtree(place, ignore_errors=True)
+        return ("models", "import", self.first, "--registry", self.registry, "--first-champion")
+
+    def produce(self, limit: int) -> tuple[str, ...]:
+        """The command that sends the first snapshots, as far as they were not sent before."""
+        sizes = ("--sizes", "5-50", "--sizes-after", "10-200", "--mixing-after", "0.55")
+        change = ("--change-at", str(self.change_at))
+        limits = ("--limit", str(limit), "--nodes", str(self.nodes))
+        return ("produce", "lfr", *limits, *change, *sizes)
+
+    def detect(self) -> tuple[str, ...]:
+        """Options of the detector."""
+        return ("--model", "champion", "--registry", self.registry)
+
+    def consumers(self) -> dict[str, tuple[str, ...]]:
+        """The commands of archive and retrainer. The archive has no labels: nothing cheats.
+
+        Without river, which detects drift, the retrainer learns after a number of windows.
+        """
+        trigger: tuple[str, ...] = ("--drift",)
+        if find_spec("river") is None:
+            trigger = ("--no-drift", "--every-windows", str(self.until_learned))
+        places = (self.history, "--registry", self.registry)
+        return {
+            "archive": ("consume", "archive", self.history, "--kind", "snapshots"),
+            "retrain": ("consume", "retrain", *places, "--check", "1s", *trigger),
+        }
+
+    def is_over(self) -> bool:
+        """Whether the detector has changed its model, or will not."""
+        swapped = count_events(self.folder / "detect.log", "the model changed")
+        log = self.folder / "retrain.log"
+        return bool(swapped or count_events(log, "kept") or count_events(log, "failed"))
+
+    def told(self) -> Iterator[str]:
+        """What the retrainer decided, other than to wait."""
+        for entry in read_log(self.folder / "retrain.log"):
+            if entry.get("event") in ("promoted", "kept", "confirmed", "rolled back", "failed"):
+                yield f"{entry['event']}: {entry['reason']}"
