@@ -33,6 +33,8 @@ sync_api = pytest.importorskip("playwright.sync_api", reason=HOW)
 CHROMIUM = os.environ.get("STREAM_ICD_TEST_CHROMIUM") or next(
     filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
 )
+# As root there is no sandbox, and in a container little shared memory.
+ARGUMENTS = ["--no-sandbox", "--disable-dev-shm-usage"]
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason=HOW)
 
 HOSTILE = "</script><img src=x onerror='window.pwned=1'>{a|b}\x1b"
@@ -42,7 +44,7 @@ Opened = Callable[..., Any]
 @pytest.fixture(scope="module")
 def chromium() -> Iterator[Any]:
     with sync_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
         yield browser
         browser.close()
 
@@ -95,7 +97,7 @@ def test_the_page_shows_what_was_seen_and_grows(opened: Opened) -> None:
         news = everything.add(renamed(window(7, [0, 0, 0, 1, 1, 1]), "g"), ORIGIN)
         assert news is not None
         view.publish(news)
-        tab.wait_for_selector("svg.flow[data-newest='5']", timeout=5000)
+        tab.wait_for_selector("svg.flow[data-newest='5']")
         assert number(tab, "nodes") == "6"
         assert tab.locator("svg.flow .gap").count() == 1
 
@@ -110,10 +112,10 @@ def test_twenty_windows_a_second_are_kept_up_with(opened: Opened) -> None:
             assert news is not None
             view.publish(news)
             time.sleep(0.05)
-        tab.wait_for_selector("#life .plot[data-newest='61'][data-windows='62']", timeout=5000)
+        tab.wait_for_selector("#life .plot[data-newest='61'][data-windows='62']")
         assert view.fan_out.n_dropped == 0
         tab.locator("body").press("1")
-        tab.wait_for_selector("svg.flow[data-newest='61']", timeout=5000)
+        tab.wait_for_selector("svg.flow[data-newest='61']")
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
