@@ -11,6 +11,7 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from stream_icd.evaluation.evaluate import Result, Summary, summarised, value_of
 from stream_icd.printable import printable
@@ -93,7 +94,8 @@ def _draw(panel: Axes, name: str, results: Sequence[Result], methods: Sequence[s
         ]
         x, y = zip(*values, strict=True) if values else ((), ())
         panel.plot(x, y, marker=".", color=f"C{number}", label=method)
-    panel.set(title=name, xlabel="window")
+    panel.set(title=name, xlabel="window", xlim=(-0.5, max(len(places), 1) - 0.5))
+    panel.xaxis.set_major_locator(MaxNLocator(integer=True))
     if name == "seconds":
         panel.set_yscale("log")
     panel.grid(alpha=0.3)
