@@ -84,13 +84,11 @@ def _plan(options: argparse.Namespace) -> Plan:
 
 def _data_sets(options: argparse.Namespace) -> list[DataSet]:
     if options.quick:
-        return small_data_sets()
-    return [
-        data_set
-        for name, data_set in data_sets(options.data or Path()).items()
-        if (options.data is not None or data_set.training_graphs is not None)
-        and (not options.only or name in options.only)
-    ]
+        offered = small_data_sets()
+    else:
+        known = data_sets(options.data or Path()).values()
+        offered = [one for one in known if options.data is not None or one.training_graphs]
+    return [one for one in offered if not options.only or one.name in options.only]
 
 
 def _position(names: list[str], row: Row) -> tuple[int, int, int, int]:

@@ -13,11 +13,14 @@ from lab.page import page
 from lab.results import read_rows, write_rows
 from stream_icd.evaluation.discover import methods_in
 
+QUICK = ("--quick", "--only", "LFR, small")
+"""One of the two families: the other takes as long, and shows nothing else."""
+
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("lab") / "quick.parquet"
-    program.main(["--quick", "--results", str(path)])
+    program.main([*QUICK, "--results", str(path)])
     return path
 
 
@@ -40,18 +43,18 @@ def test_a_second_run_does_only_what_is_left(
 ) -> None:
     rows = read_rows(results)
     write_rows(results, [row for row in rows if row.method != "bp"])
-    program.main(["--quick", "--results", str(results)])
+    program.main([*QUICK, "--results", str(results)])
     done = [line for line in capsys.readouterr().out.splitlines() if ": ok," in line]
-    assert [line.split(":")[0] for line in done] == ["GN, small 0 bp", "LFR, small 0 bp"]
+    assert [line.split(":")[0] for line in done] == ["LFR, small 0 bp"]
     assert [row.cell for row in read_rows(results)] == [row.cell for row in rows]
 
 
 def test_the_page_shows_ours_beside_the_published_value(results: Path) -> None:
     rows = read_rows(results)
-    here = [replace(row, data_set="GN.3") for row in rows if row.data_set == "GN, small"]
+    here = [replace(row, data_set="GN.3") for row in rows]
     here = [replace(row, nmi=0.9) if row.method == "prone" else row for row in here]
     text = page(here)
-    assert "| prone | 90.0 (96.5) **-6.5** |" in text or "| prone | 90.0 (96.6) **-6.5** |" in text
+    assert "| prone | 90.0 (96.5) **-6.5** |" in text
     slow = [replace(row, seconds=2.0 if row.method == "prone" else 1.0) for row in here]
     assert "| prone | 0.00 (0.95) -0.95 |" in page(slow)
 
