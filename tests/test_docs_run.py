@@ -57,7 +57,7 @@ NOT_RUN = {
     r"^export ": "test_settings_shown_exist",
     r"stream-icd demo": "tests/demo",
     r"stream-icd broker": "tests/kafka/test_embedded_broker.py; port 9092 may be in use",
-    r"stream-icd train .*--encoder": "takes minutes; tests/training/test_train_model.py",
+    r"stream-icd (re)?train .*--encoder": "takes minutes; tests/training, tests/retraining",
     r"stream-icd view": "serves until it is stopped; tests/view",
     r"stream-icd consume": "runs until it is stopped; the fixture `system` runs one of each",
     r"stream-icd data fetch": "needs a network; tests/sources/test_download.py",
