@@ -319,7 +319,7 @@ def test_what_cannot_be_smoothed_is_refused(
     redetection: Redetection, changed: dict[str, Any], reason: str
 ) -> None:
     plain = Options(
-        "default", "bp", None, 0, "pool", None, None, Tempo(), memory="auto", smooth=True
+        "default", None, "bp", None, 0, "pool", None, None, Tempo(), memory="auto", smooth=True
     )
     options = replace(plain, **changed)
     asked = replace(redetection, settings=options.detect_settings())

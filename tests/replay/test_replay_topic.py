@@ -175,7 +175,7 @@ def test_a_replay_that_is_asked_to_stop_ends_though_the_client_does_not_return(
     monkeypatch.setattr(KafkaConsumer, "poll", hanging)
     monkeypatch.setattr(replay_run, "stop_on_signals", stopped_by_signals)
     part = TopicRange(names[0])
-    options = Options(str(model_folder), "bp", None, 7, "serial", None, None, Tempo())
+    options = Options(str(model_folder), None, "bp", None, 7, "serial", None, None, Tempo())
     try:
         with pytest.raises(typer.Exit) as ended:
             run_replay(
