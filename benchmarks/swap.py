@@ -232,7 +232,7 @@ def section(results: list[Measured]) -> str:
             f"{one.processes}",
             f"{one.snapshot:.0f}",
             f"**{one.pause:.0f}**",
-            f"{median(one.check):.0f}",
+            f"{round(median(one.check))}",
             f"{median(one.begin):.2f}",
             f"{median(one.load) / one.processes:.1f}",
             f"{median(one.meanwhile):.0f}",
