@@ -63,7 +63,7 @@ LAWS: dict[str, Law] = {
     "LFR .3, of 10-50": lfr(0.3, 10, 50),
     "GN .4": gn(0.4, 50),
     "GN .3": gn(0.3, 50),
-    "GN .2, of 80": gn(0.2, 12),
+    "GN .4, of 80": gn(0.4, 12),
     "steady LFR .3": steady_lfr(0.3),
     "steady LFR .6": steady_lfr(0.6),
 }
@@ -84,7 +84,7 @@ CHANGES = (
     Change("steady LFR, μ .3 → .6", ("steady LFR .3", "steady LFR .6")),
     Change("GN .4 → LFR .5", ("GN .4", "LFR .5")),
     Change("GN .4 → LFR .3", ("GN .4", "LFR .3")),
-    Change("GN, sizes 80 → 20", ("GN .2, of 80", "GN .3")),
+    Change("GN, sizes 80 → 20", ("GN .4, of 80", "GN .3")),
 )
 
 NO_COMMUNITIES = "random"
