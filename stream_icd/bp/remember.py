@@ -287,9 +287,9 @@ def _merged_and_split(
     )
     of_belief = np.append(into, np.int32(NO_ID))  # the last for unused places
     communities, shares = tidy(of_belief[found.communities], found.shares)
-    communities[:, 0] = split_communities(
-        graph, into[labels], n_found, resolution, found.mixing, rng
-    )
+    # Not `into[labels]`: a merger of two others may have become the likeliest community of a node.
+    likeliest = communities[:, 0].copy()
+    communities[:, 0] = split_communities(graph, likeliest, n_found, resolution, found.mixing, rng)
     return found._replace(communities=communities, shares=shares)
 
 

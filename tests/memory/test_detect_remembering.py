@@ -15,10 +15,14 @@ from stream_icd.bp.parameters import BpParameters
 from stream_icd.icd.presets import preset
 from stream_icd.memory.detect import Remembered, detect_remembering
 from stream_icd.memory.encoding import MOST_READ_IDS, decode_memory, encode_memory
+from stream_icd.memory.memory import NO_COMMUNITY
 from stream_icd.memory.recall import missed_windows
 from stream_icd.memory.remember import FORGOTTEN
 from stream_icd.registry.model import Model
 from stream_icd.snapshot import Snapshot, Window, snapshot_from_pairs
+from stream_icd.sources.planted import planted_snapshots
+from stream_icd.synthetic.drift import generate_drifting_lfr
+from stream_icd.synthetic.lfr import LfrSettings
 
 HOUR = timedelta(hours=1)
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -181,3 +185,13 @@ def test_new_communities_get_ids_after_the_highest_that_is_read() -> None:
     after = snapshot(1, one, two)
     second = detect_remembering(after, model(BELIEFS), known)
     assert id_of(second, after, two[0]) == MOST_READ_IDS
+
+
+def test_no_community_is_remembered_twice_of_a_node() -> None:
+    """In the third window of this stream, a merger becomes the likeliest community of a node."""
+    settings = LfrSettings(1000, max_degree=100, max_community=100, mixing=0.6)
+    graphs = (graph for graph, _ in generate_drifting_lfr(4, 3, settings, churn=0.05))
+    windows = [one for one, _ in planted_snapshots(graphs, "drifting", "test")]
+    memory = seen(BELIEFS, *windows)[-1].memory
+    ids = np.sort(memory.communities, axis=1)
+    assert not ((ids[:, 1:] == ids[:, :-1]) & (ids[:, 1:] != NO_COMMUNITY)).any()
