@@ -246,8 +246,8 @@ def section(found: Figures) -> str:
     before, after, minutes = found.before, found.after, found.hour_s / 60
     server, tab = (round(100 * one) for one in (found.server_cpu, found.tab_cpu))
     return f"""
-In Chromium, on the same machine and stream: `python -m benchmarks.view_browser`. Other programs
-kept both cores busy (load average {found.load:.0f}). The first pictures are of {OPENED} new browser
+In Chromium, on the same machine and stream: `python -m benchmarks.view_browser`. The load average
+was {found.load:.0f} on {os.cpu_count()} cores. The first pictures are of {OPENED} new browser
 contexts, from opening the page. A new window is drawn when a picture shows it or a later one; the
 time runs from the broker's acknowledgement of its result.
 

@@ -126,6 +126,20 @@ def test_what_the_topic_held_and_what_comes_later_is_seen(broker: Broker, topics
         assert {key: life[key][4] for key in got[2][1]} == got[2][1]
 
 
+@pytest.mark.brokers("kafka")
+def test_the_page_goes_on_after_a_restart_of_the_broker(broker: Broker, topics: Topics) -> None:
+    assert broker.node is not None
+    send(broker, *results(topics, 2))
+    with viewed(broker, topics) as (seen, address):
+        wait_until(lambda: kept(seen) == 2)
+        with listening(address) as got:
+            broker.node.kill()
+            broker.node.start()
+            send(broker, *results(topics, 3, first=2))
+            wait_until(lambda: any(kind == "window" for kind, _ in got))
+        assert get(address, "/api/life").json()["columns"]["number"] == [0, 1, 2]
+
+
 def test_results_that_are_published_twice_are_seen_once(broker: Broker, topics: Topics) -> None:
     send(broker, *results(topics, 4), *results(topics, 4), *results(topics, 5, first=4))
     with viewed(broker, topics) as (seen, _):
