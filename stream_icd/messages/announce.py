@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
-
-import structlog
 
 from stream_icd.announcement import Announcement
 from stream_icd.errors import BadInput
@@ -13,7 +12,12 @@ from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import MODELS
+from stream_icd.printable import printable
 from stream_icd.wire.announcements import decode_announcement, encode_announcement
+
+# The standard library's: without a configuration it writes warnings to standard error, where they
+# do not mix with results.
+LOG = logging.getLogger(__name__)
 
 
 def announce(settings: KafkaSettings, announcement: Announcement, topic: str = MODELS) -> None:
@@ -42,7 +46,7 @@ def announcements(settings: KafkaSettings, topic: str = MODELS) -> Iterator[Anno
             try:
                 one = decode_announcement(record.key, record.value, record.headers)
             except BadInput as error:
-                structlog.get_logger().warning("skipped", place=record.place, reason=str(error))
+                LOG.warning("skipped %s: %s", record.place, printable(str(error)))
                 continue
             if (one.registry, one.id) not in seen:
                 seen.add((one.registry, one.id))

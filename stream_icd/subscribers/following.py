@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -15,6 +16,7 @@ from stream_icd.kafka.record import Record
 from stream_icd.kafka.stop import Stop
 from stream_icd.messages.clock import utc_now
 from stream_icd.messages.reader import Decode
+from stream_icd.printable import printable
 from stream_icd.snapshot import Window
 from stream_icd.subscribers.group_reader import group_of, open_group_reader
 from stream_icd.subscribers.mixed_models import MixedModels
@@ -23,6 +25,10 @@ from stream_icd.subscribers.seen_results import SeenResults, Superseded, result_
 from stream_icd.subscribers.subscription import Subscription
 from stream_icd.tracking.ahead import too_far_ahead
 from stream_icd.tracking.gaps import Gap, missed_windows
+
+# The standard library's: without a configuration it writes warnings to standard error, where they
+# do not mix with results.
+LOG = logging.getLogger(__name__)
 
 
 class Result(Protocol):
@@ -134,9 +140,7 @@ class _Following:
     def _report_models(self, found: Result) -> None:
         """Warn of a graph with alternating results of two models."""
         if said := self.models.look_at(found.graph, found.model):
-            import structlog
-
-            structlog.get_logger().warning(f"{said}; choose one with model= (--model)")
+            LOG.warning("%s; choose one with model= (--model)", printable(said))
 
 
 def _limited(items: Iterator[Item], limit: int | None, stop: Event) -> Generator[Item, None, None]:

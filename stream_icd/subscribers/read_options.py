@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -12,6 +13,7 @@ from stream_icd.kafka.record import Record
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.messages.claim_settings import ClaimSettings
 from stream_icd.messages.reader import MessageReader
+from stream_icd.printable import printable
 from stream_icd.suggest import did_you_mean
 from stream_icd.tracking.gaps import Gap
 from stream_icd.wire.limits import Limits
@@ -21,6 +23,10 @@ Until = Literal["forever", "end"]
 Revisions = Literal["newest", "all"]
 OnBad = Callable[[Record, BadInput], None]
 OnGap = Callable[[Gap], None]
+
+# The standard library's: without a configuration it writes warnings to standard error, where they
+# do not mix with results.
+LOG = logging.getLogger(__name__)
 
 
 class SubscribeOptions(TypedDict, total=False):
@@ -45,22 +51,12 @@ class SubscribeOptions(TypedDict, total=False):
 
 def log_bad(record: Record, error: BadInput) -> None:
     """Log a message that does not belong in its topic."""
-    import structlog  # rarely needed, and a tenth of the startup time
-
-    structlog.get_logger().warning(
-        "not a message of this topic",
-        topic=record.topic,
-        partition=record.partition,
-        offset=record.offset,
-        reason=str(error),
-    )
+    LOG.warning("skipped %s: %s", record.place, printable(str(error)))
 
 
 def log_gap(gap: Gap) -> None:
     """Log windows that are missing."""
-    import structlog
-
-    structlog.get_logger().warning("windows are missing", graph=gap.graph, gap=str(gap))
+    LOG.warning("%s", printable(str(gap)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -117,6 +117,21 @@ def test_arrow_is_one_stream_with_a_row_a_node(embedded: Broker, graph: str) -> 
     assert set(table["snapshot_id"].to_pylist()) == {f"{graph}/{i}" for i in range(3)}
 
 
+def test_a_message_that_is_no_result_is_named_apart_from_the_results(
+    embedded: Broker, graph: str
+) -> None:
+    with Publisher(embedded.settings()) as publisher:
+        publisher.send(OutgoingRecord(COMMUNITIES, b"junk", graph.encode()))
+    command = [sys.executable, "-m", "stream_icd.cli", "subscribe", "--graph", graph]
+    command += ["--from", "beginning", "--until", "end", "--format", "arrow"]
+    command += ["-b", embedded.bootstrap_servers]
+    done = subprocess.run(command, capture_output=True, timeout=60, check=True)
+    assert pa.ipc.open_stream(done.stdout).read_all().num_rows == 9
+    assert re.fullmatch(
+        rf"skipped {re.escape(COMMUNITIES)}\[\d\]@\d+: header .*\n", done.stderr.decode()
+    )
+
+
 @pytest.mark.parametrize("lines", [1, 3], ids=["early", "when it has all there is"])
 def test_a_reader_that_leaves_ends_it(embedded: Broker, graph: str, lines: int) -> None:
     command = (
