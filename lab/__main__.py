@@ -5,7 +5,8 @@
     python -m lab --only GN.3 "L(f,.6)" --methods bp leiden prone --graphs 2
 
 Results are kept after each cell; the same command goes on where it was stopped. A method whose
-library is missing is skipped, with what to install. Writes docs/lab.md; with --quick, only prints.
+library is missing is skipped, with what to install. Writes docs/lab.md and its picture; with
+--quick, only prints.
 """
 
 from __future__ import annotations
@@ -17,9 +18,11 @@ from pathlib import Path
 from rich.console import Console
 
 from benchmarks.shared.data_sets import DataSet, data_sets
+from lab.measured import measured
 from lab.packages import PACKAGES
-from lab.page import page
-from lab.results import Row, read_rows, write_rows
+from lab.page import PICTURE, page
+from lab.picture import draw
+from lab.results import Row, read_rows, write_csv, write_rows
 from lab.run import Plan, cells, small_data_sets
 from stream_icd.evaluation.discover import chosen, methods_in
 from stream_icd.evaluation.limits import Limits
@@ -45,10 +48,13 @@ def main(arguments: list[str] | None = None) -> None:
     families = [*(one.name for one in small_data_sets()), *data_sets(options.data or Path())]
     rows.sort(key=partial(_position, [*families, *methods_in(*PACKAGES)]))
     write_rows(options.results, rows)
+    if options.csv:
+        write_csv(options.csv, rows)
     if options.quick:
         console.print(page(rows), markup=False, soft_wrap=True)
     else:
         options.page.write_text(page(rows), encoding="utf-8")
+        draw(measured(rows), options.page.with_name(PICTURE))
 
 
 def _options(arguments: list[str] | None) -> argparse.Namespace:
@@ -62,7 +68,10 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=1800, help="processor time a run")
     parser.add_argument("--memory", type=float, default=8, help="GB a run")
     parser.add_argument("--results", type=Path, help="Parquet file to go on with")
-    parser.add_argument("--page", type=Path, default=PAGE, help="page to write")
+    parser.add_argument("--csv", type=Path, help="write the rows to this CSV file too")
+    parser.add_argument(
+        "--page", type=Path, default=PAGE, help="page to write, a picture beside it"
+    )
     options = parser.parse_args(arguments)
     options.results = options.results or (
         HERE.parent / "build/lab.parquet" if options.quick else HERE / "results.parquet"

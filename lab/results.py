@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.csv
 import pyarrow.parquet as pq
 
 from stream_icd.evaluation.limits import Outcome
@@ -97,4 +98,14 @@ def read_rows(path: Path) -> list[Row]:
 def write_rows(path: Path, rows: list[Row]) -> None:
     """Replace the file as a whole: whoever reads it, or ends this program, finds it complete."""
     with whole_file(path) as aside:
-        pq.write_table(pa.Table.from_pylist([asdict(row) for row in rows], SCHEMA), aside)
+        pq.write_table(_table(rows), aside)
+
+
+def write_csv(path: Path, rows: list[Row]) -> None:
+    """Write the same rows as CSV; a missing value is an empty field."""
+    with whole_file(path) as aside:
+        pyarrow.csv.write_csv(_table(rows), aside)
+
+
+def _table(rows: list[Row]) -> pa.Table:
+    return pa.Table.from_pylist([asdict(row) for row in rows], SCHEMA)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import pyarrow.csv
 import pytest
 
 from lab import __main__ as program
 from lab.packages import PACKAGES
-from lab.page import page
+from lab.page import PICTURE, page
 from lab.results import read_rows, write_rows
 from stream_icd.evaluation.discover import methods_in
 
@@ -47,6 +48,45 @@ def test_a_second_run_does_only_what_is_left(
     done = [line for line in capsys.readouterr().out.splitlines() if ": ok," in line]
     assert [line.split(":")[0] for line in done] == ["LFR, small 0 bp"]
     assert [row.cell for row in read_rows(results)] == [row.cell for row in rows]
+
+
+def test_the_page_is_made_again_from_rows_alone(results: Path, tmp_path: Path) -> None:
+    page, rows = tmp_path / "lab.md", tmp_path / "rows.csv"
+    program.main(
+        ["--results", str(results), "--graphs", "0", "--page", str(page), "--csv", str(rows)]
+    )
+    text = page.read_text(encoding="utf-8")
+    assert f"]({PICTURE})" in text
+    assert (tmp_path / PICTURE).read_bytes().startswith(b"\x89PNG")
+    table = pyarrow.csv.read_csv(rows)
+    assert table["method"].to_pylist() == [row.method for row in read_rows(results)]
+
+
+def test_the_page_says_where_ours_is_first_and_where_not(results: Path) -> None:
+    row = next(row for row in read_rows(results) if row.status == "ok")
+    kept = replace(row, data_set="GN.3", k_found=row.k_asked, seconds=1.0, modularity=0.3)
+    rows = [
+        replace(kept, method=method, graph=graph, nmi=nmi, ac=0.8)
+        for method, nmi in (("bp", 0.9), ("infomap", 0.899), ("prone", 0.5), ("bp-alone", 0.89))
+        for graph in (0, 1)
+    ]
+    # On the one graph that it shares with bp, spectral is better.
+    rows.append(replace(kept, method="spectral", graph=1, nmi=0.95, ac=0.7))
+    text = page(rows)
+    assert "| NMI | 0 of 1; 5.00 (GN.3, spectral) | 0 of 1; 0.90 (GN.3, infomap) |" in text
+    assert "| AC | 1 of 1 | 1 of 1 |" in text
+    assert "| NMI | GN.3 | 90.00 | spectral: 95.00 | 5.00 |" in text
+
+
+def test_modularity_is_compared_at_about_the_same_number_of_communities(results: Path) -> None:
+    row = next(row for row in read_rows(results) if row.status == "ok")
+    ours = replace(row, data_set="AS", method="bp", k_found=100, modularity=0.5)
+    near = replace(ours, method="prone", k_found=96, modularity=0.4)
+    far = replace(ours, method="infomap", k_found=94, modularity=0.6)
+    assert "| modularity | 1 of 1 |" in page([ours, near, far])
+    assert "| modularity | 0 of 1; 10.00 (AS, infomap) |" in page(
+        [ours, near, replace(far, k_found=95)]
+    )
 
 
 def test_the_page_shows_ours_beside_the_published_value(results: Path) -> None:

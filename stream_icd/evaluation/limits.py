@@ -28,6 +28,10 @@ Status = Literal["ok", "missing", "error", "crash", "limit"]
 """How a run ended: with a result; its library is missing; it raised an error; its process ended;
 it exceeded its time or memory."""
 
+REPEATED_BELOW = 2.0
+"""Seconds of the first run in a process below which it is repeated, and the second counts: the
+graph may need code that the small graph did not compile."""
+
 CLOCK_FACTOR = 10
 """Limit of wall-clock time, as a multiple of the processor time: the machine may be busy."""
 
@@ -90,8 +94,9 @@ class Outcome:
 class MethodProcess:
     """Runs methods in one process, and starts another process after one has ended.
 
-    In each process, a method first runs on a small graph, without measuring, so that no result pays
-    for imports and compilation. Numeric libraries use one thread.
+    In each process, a method first runs on a small graph, without measuring, and its first graph
+    twice if that is quick, so that no result pays for imports and compilation. Numeric libraries
+    use one thread.
 
     Args:
         packages: where the methods are; see `methods_in`.
@@ -178,10 +183,12 @@ class Runner:
         try:
             if isinstance(job, Learning):
                 return _measured(lambda: Outcome("ok", learned=_learn(method, job)), {})
-            if job.method not in self._warm:
-                self._warm.add(job.method)
-                _warm_up(method, job)
-            return _find(method, job)
+            if job.method in self._warm:
+                return _find(method, job)
+            self._warm.add(job.method)
+            _warm_up(method, job)
+            first = _find(method, job)
+            return first if first.seconds > REPEATED_BELOW else _find(method, job)
         except Exception as error:  # it may not be possible to pickle the error itself
             return Outcome("error", _in_one_line(error))
 

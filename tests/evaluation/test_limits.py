@@ -11,6 +11,7 @@ from scipy.sparse import csr_array
 from stream_icd.errors import BadSettings
 from stream_icd.evaluation.limits import Limits, MethodProcess
 from stream_icd.graphs.labelled_graph import LabelledGraph
+from tests.evaluation.unruly.methods import COMPILATION_S
 
 UNRULY = ("tests.evaluation.unruly",)
 GRAPH = csr_array(np.ones((6, 6)) - np.eye(6))
@@ -29,6 +30,10 @@ def test_a_result_has_its_labels_numbered_and_its_time_measured(process: MethodP
     assert outcome.labels is not None
     assert outcome.labels.tolist() == [0, 0, 0, 1, 1, 1]
     assert 0 < outcome.stages["halve"] <= outcome.seconds
+
+
+def test_no_result_pays_for_compilation(process: MethodProcess) -> None:
+    assert process.find("compiles", GRAPH).seconds < COMPILATION_S
 
 
 def test_what_was_learned_comes_back(process: MethodProcess) -> None:

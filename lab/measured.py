@@ -1,0 +1,111 @@
+"""What was measured, by data set, method and graph; means over graphs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from lab.paper.published import IN_PERCENT, means
+from lab.results import Row
+from stream_icd.quality.tos import Measure, trade_off_scores
+
+OF_ROW: dict[Measure, str] = {
+    "nmi": "nmi",
+    "ac": "ac",
+    "modularity": "modularity",
+    "ncut": "ncut_within",
+}
+"""The column of the rows that holds a published measure."""
+
+TITLES: dict[Measure, str] = {"nmi": "NMI", "ac": "AC", "modularity": "modularity", "ncut": "NCut"}
+
+PUBLISHED_AS = {
+    "snmf": "SNMF",
+    "spectral": "SC",
+    "graclus": "GraClus",
+    "mc-sbm": "MC-SBM",
+    "locale": "Locale",
+    "node2vec": "N2V",
+    "m-nmf": "M-NMF",
+    "dnr": "DNR",
+    "necs": "NECS",
+    "randne": "RandNE",
+    "nrp": "NRP",
+    "prone": "ProNE",
+    "graphsage": "GSAGE",
+    "gat": "GAT",
+    "gin": "GIN",
+    "gap": "GAP",
+    "clusnet": "ClusNet",
+    "lgnn": "LGNN",
+    "icd": "ICD-M",
+    "icd-c": "ICD-C",
+}
+"""The paper's name of a method. Its ICD is trained, ours here is not."""
+
+
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """The rows that have a result, in the order of data sets, methods and graphs."""
+
+    of: Mapping[tuple[str, str], Mapping[int, Row]]
+    data_sets: Sequence[str]
+    methods: Sequence[str]
+
+    def mean(self, data_set: str, method: str, column: str) -> float | None:
+        """Mean over the graphs that have a value; None if none has."""
+        values = self.values(data_set, method, column).values()
+        return float(np.mean(list(values))) if values else None
+
+    def values(self, data_set: str, method: str, column: str) -> dict[int, float]:
+        """Value by graph."""
+        rows = self.of.get((data_set, method), {})
+        found: dict[int, Any] = {graph: getattr(row, column) for graph, row in rows.items()}
+        return {graph: value for graph, value in found.items() if value is not None}
+
+
+def measured(rows: Iterable[Row]) -> Measured:
+    """Arrange rows."""
+    of: dict[tuple[str, str], dict[int, Row]] = {}
+    data_sets: dict[str, None] = {}
+    methods: dict[str, None] = {}
+    for row in rows:
+        data_sets[row.data_set] = methods[row.method] = None
+        if row.status == "ok":
+            of.setdefault((row.data_set, row.method), {})[row.graph] = row
+    return Measured(of, list(data_sets), list(methods))
+
+
+def scores(
+    found: Measured, data_set: str, methods: Sequence[str], measure: Measure, beside_paper: bool
+) -> dict[str, float]:
+    """TOS of each of these methods on a data set.
+
+    beside_paper: as if they stood in the paper's tables, whose slowest method and highest NCut
+    count too.
+    """
+    points: dict[str, tuple[float, float]] = {}
+    for method in methods:
+        quality = found.mean(data_set, method, OF_ROW[measure])
+        seconds = found.mean(data_set, method, "seconds")
+        if quality is not None and seconds:
+            points[method] = (quality, seconds)
+    if not points:
+        return {}
+    others = _published_points(data_set, measure) if beside_paper else []
+    qualities, times = np.array([*points.values(), *others]).T
+    computed = trade_off_scores(qualities, times, measure)
+    return dict(zip(points, computed.tolist(), strict=False))
+
+
+def _published_points(data_set: str, measure: Measure) -> list[tuple[float, float]]:
+    """Quality as a fraction and seconds of each method of the paper on a data set."""
+    published, factor = means(), 0.01 if measure in IN_PERCENT else 1.0
+    return [
+        (factor * value, published["seconds", method, data_set])
+        for (of, method, where), value in published.items()
+        if (of, where) == (measure, data_set)
+    ]
