@@ -19,12 +19,12 @@ from rich.console import Console
 
 from benchmarks.shared.data_sets import DataSet, data_sets
 from lab.measured import measured
-from lab.packages import PACKAGES
+from lab.packages import lab_methods
 from lab.page import PICTURE, page
 from lab.picture import draw
 from lab.results import Row, read_rows, write_csv, write_rows
 from lab.run import Plan, cells, small_data_sets
-from stream_icd.evaluation.discover import chosen, methods_in
+from stream_icd.evaluation.discover import chosen
 from stream_icd.evaluation.limits import Limits
 
 HERE = Path(__file__).parent
@@ -46,7 +46,7 @@ def main(arguments: list[str] | None = None) -> None:
             f"{row.data_set} {row.graph} {row.method}: {row.status}, {told}", markup=False
         )
     families = [*(one.name for one in small_data_sets()), *data_sets(options.data or Path())]
-    rows.sort(key=partial(_position, [*families, *methods_in(*PACKAGES)]))
+    rows.sort(key=partial(_position, [*families, *lab_methods()]))
     write_rows(options.results, rows)
     if options.csv:
         write_csv(options.csv, rows)
@@ -80,7 +80,7 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
 
 
 def _plan(options: argparse.Namespace) -> Plan:
-    methods = methods_in(*PACKAGES)
+    methods = lab_methods()
     return Plan(
         data_sets=_data_sets(options),
         methods=list(chosen(options.methods or list(methods), methods)),

@@ -10,8 +10,7 @@ import numpy as np
 
 from lab.markdown import head, line
 from lab.measured import OF_ROW, TITLES, Measured, scores
-from lab.packages import PACKAGES
-from stream_icd.evaluation.discover import methods_in
+from lab.packages import lab_methods
 from stream_icd.quality.tos import Measure
 
 OURS = ("bp", "bp-unlabelled", "bp-alone", "icd", "icd-c", "icd-gat", "icd-gin")
@@ -170,7 +169,7 @@ def _others(found: Measured, ours: str) -> list[str]:
     others = [one for one in found.methods if one not in OURS]
     if ours != K_UNKNOWN:
         return others
-    known = methods_in(*PACKAGES)
+    known = lab_methods()
     return [one for one in others if known[one].k == "ignored"]
 
 

@@ -2,6 +2,15 @@
 
 from __future__ import annotations
 
-from stream_icd.evaluation.discover import OWN
+from stream_icd.evaluation.discover import OWN, methods_in
+from stream_icd.evaluation.method import Method
 
 PACKAGES = (OWN, "lab.methods")
+
+
+def lab_methods() -> dict[str, Method]:
+    """All methods that the lab compares: without memory, since its graphs do not depend on each
+    other.
+    """
+    found = methods_in(*PACKAGES)
+    return {name: method for name, method in found.items() if not method.remembers}

@@ -11,11 +11,10 @@ from lab.beside_the_paper import beside_the_paper, trade_off
 from lab.first import how_often_first
 from lab.markdown import head, line
 from lab.measured import Measured, measured
-from lab.packages import PACKAGES
+from lab.packages import lab_methods
 from lab.paper.published import means
 from lab.results import Row
 from lab.stages import seconds_by_stage
-from stream_icd.evaluation.discover import methods_in
 
 DIFFERENCES = Path(__file__).parent / "differences.md"
 """Why some figures differ from the published ones; written by hand."""
@@ -97,7 +96,7 @@ def _not_yet(data_sets: Sequence[str], methods: Sequence[str]) -> list[str]:
     of_paper = dict.fromkeys(data_set for _, _, data_set in means())
     without = {
         "Data sets": [name for name in of_paper if name not in data_sets],
-        "Methods": [name for name in methods_in(*PACKAGES) if name not in methods],
+        "Methods": [name for name in lab_methods() if name not in methods],
     }
     return [
         f"{kind} of the lab that are not measured yet: {', '.join(names)}.\n"

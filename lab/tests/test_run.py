@@ -9,10 +9,9 @@ import pyarrow.csv
 import pytest
 
 from lab import __main__ as program
-from lab.packages import PACKAGES
+from lab.packages import lab_methods
 from lab.page import PICTURE, page
 from lab.results import read_rows, write_rows
-from stream_icd.evaluation.discover import methods_in
 
 QUICK = ("--quick", "--only", "LFR, small")
 """One of the two families: the other takes as long, and shows nothing else."""
@@ -27,7 +26,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_every_method_has_a_result_or_says_what_to_install(results: Path) -> None:
     rows = read_rows(results)
-    assert {row.method for row in rows} == set(methods_in(*PACKAGES))
+    assert {row.method for row in rows} == set(lab_methods())
     for row in rows:
         assert row.status in ("ok", "missing"), (row.method, row.detail)
         if row.status == "missing":

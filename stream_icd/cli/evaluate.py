@@ -17,8 +17,10 @@ def evaluate(
     ],
     methods: Annotated[
         str,
-        typer.Option(help="Names, separated by commas: of bp, icd, leiden, plm and plp."),
-    ] = "bp,icd,leiden,plm,plp",
+        typer.Option(
+            help="Names, separated by commas: of bp, bp-memory, icd, leiden, plm and plp."
+        ),
+    ] = "bp,bp-memory,icd,leiden,plm,plp",
     graph: Annotated[
         str | None,
         typer.Option(
@@ -28,9 +30,18 @@ def evaluate(
     windows: Annotated[int, typer.Option(min=1, help="Newest windows to evaluate.")] = 50,
     learn: Annotated[
         int,
-        typer.Option(min=0, help="Windows just before them that bp learns from, at most."),
+        typer.Option(
+            min=0, help="Windows just before them that bp and bp-memory learn from, at most."
+        ),
     ] = 10,
     out: Annotated[Path, typer.Option(help="HTML page to write.")] = Path("evaluation.html"),
+    csv: Annotated[
+        Path | None,
+        typer.Option(help="CSV file to write: a row for each method and window."),
+    ] = None,
+    picture: Annotated[
+        Path | None, typer.Option(help="File for the picture alone: .png, .svg or .pdf.")
+    ] = None,
     seconds: Annotated[
         float, typer.Option(help="Limit of processor time, for each method and window.")
     ] = 600,
@@ -41,9 +52,10 @@ def evaluate(
 
     For each method: evidence (how well its communities predict hidden edges), modularity, NCut,
     stability from window to window, NMI where communities are known, and processor time. The page
-    is written after each window, so you can watch it in a browser. bp and icd are ours; leiden,
-    plm (Louvain) and plp (label propagation) need the extra `evaluate`. A method that is not
-    installed, fails or exceeds a limit is named in the table.
+    is written after each window, so you can watch it in a browser. bp and icd are ours, and
+    bp-memory is bp with memory from window to window; leiden, plm (Louvain) and plp (label
+    propagation) need the extra `evaluate`. A method that is not installed, fails or exceeds a limit
+    is named in the table.
 
       stream-icd evaluate --history history/ --methods bp,leiden --windows 50
     """
@@ -56,9 +68,13 @@ def evaluate(
     from stream_icd.evaluation.evaluate import evaluate as results_of
     from stream_icd.evaluation.limits import Limits
     from stream_icd.evaluation.page import COLUMNS, cells, write_page
+    from stream_icd.evaluation.picture import check_format, write_picture
+    from stream_icd.evaluation.rows import write_rows
     from stream_icd.printable import printable
     from stream_icd.store.store import open_store
 
+    if picture is not None:
+        check_format(picture)
     names = [name.strip() for name in methods.split(",") if name.strip()]
     names = list(chosen(names, methods_in(OWN)))
     limits = Limits(seconds, int(memory_gb * 1e9))
@@ -77,4 +93,9 @@ def evaluate(
     for one in summarised(results):
         table.add_row(one.method, *cells(one), str(one.windows), printable(one.detail))
     console.print(table)
-    typer.echo(f"written: {printable(str(out))}")
+    if csv is not None:
+        write_rows(csv, results)
+    if picture is not None:
+        write_picture(picture, results)
+    for path in filter(None, (out, csv, picture)):
+        typer.echo(f"written: {printable(str(path))}")

@@ -15,12 +15,13 @@ from stream_icd.evaluation.discover import OWN
 from stream_icd.evaluation.limits import Limits, MethodProcess, Outcome, Status
 from stream_icd.evaluation.measures import Measures, measure
 from stream_icd.evaluation.method import Labels
-from stream_icd.graphs.labelled_graph import LabelledGraph
+from stream_icd.graphs.labelled_graph import LabelledGraph, Moment
 from stream_icd.graphs.weights import comparable
 from stream_icd.quality.hidden_edges import hidden_edge_score, hide_edges
 from stream_icd.replay.compare import churn
 from stream_icd.retraining.accumulated import Accumulated, accumulated
 from stream_icd.retraining.lesson import Lesson, read_lesson
+from stream_icd.snapshot import Snapshot
 from stream_icd.store.store import Store
 
 SPLITS = 2
@@ -137,6 +138,7 @@ class _Run:
         self._process = MethodProcess(packages, limits)
         self._learned = Outcome("ok")
         self._before: _Found | None = None
+        self._memory: Any = None
 
     def learn(self, past: Sequence[LabelledGraph]) -> None:
         self._learned = self._process.learn(self.name, past, self._seed)
@@ -144,33 +146,44 @@ class _Run:
     def result(self, lesson: Lesson) -> Result:
         snapshot = lesson.snapshot
         adjacency = snapshot.adjacency()
-        outcome = self._find(adjacency, snapshot.n_communities)
+        outcome = self._find(adjacency, snapshot)
         before, self._before = self._before, None
         if outcome.labels is None:
             return Result(self.name, snapshot.id, outcome.status, outcome.detail)
         found = self._before = _Found(snapshot.nodes, outcome.labels)
+        evidence = self._evidence(comparable(adjacency), snapshot)
+        self._memory = outcome.memory
         return Result(
             self.name,
             snapshot.id,
             outcome.status,
             seconds=outcome.seconds,
             measures=measure(adjacency, outcome.labels, lesson.labels),
-            evidence=self._evidence(comparable(adjacency), snapshot.n_communities),
+            evidence=evidence,
             stability=None if before is None else 1 - churn(before, found),
         )
 
     def end(self) -> None:
         self._process.end()
 
-    def _find(self, adjacency: Any, k: int | None) -> Outcome:
+    def _find(self, adjacency: Any, snapshot: Snapshot) -> Outcome:
+        """Find communities with the memory of the windows before; see `result` for its update."""
         if self._learned.status != "ok":
             return self._learned
-        return self._process.find(self.name, adjacency, k, self._seed, self._learned.learned)
+        return self._process.find(
+            self.name,
+            adjacency,
+            snapshot.n_communities,
+            self._seed,
+            self._learned.learned,
+            Moment(snapshot.graph, snapshot.nodes, snapshot.window),
+            self._memory,
+        )
 
-    def _evidence(self, graph: Any, k: int | None) -> float | None:
+    def _evidence(self, graph: Any, snapshot: Snapshot) -> float | None:
         scores = []
         for hidden in islice(hide_edges(graph, self._seed), SPLITS):
-            labels = self._find(hidden.visible, k).labels
+            labels = self._find(hidden.visible, snapshot).labels
             if labels is None:
                 return None
             scores.append(hidden_edge_score(hidden, labels))

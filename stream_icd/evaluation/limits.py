@@ -17,10 +17,10 @@ from threadpoolctl import threadpool_limits
 
 from stream_icd.errors import BadSettings, OverBudget
 from stream_icd.evaluation.discover import methods_in
-from stream_icd.evaluation.method import CONVERT, Labels, Method, Task, cpu_clock
+from stream_icd.evaluation.method import CONVERT, Labels, Method, Remembering, Task, cpu_clock
 from stream_icd.execution.usage import Usage
 from stream_icd.execution.worker_process import WorkerProcess
-from stream_icd.graphs.labelled_graph import LabelledGraph
+from stream_icd.graphs.labelled_graph import LabelledGraph, Moment
 from stream_icd.quality.labels import compact
 from stream_icd.synthetic.gn import generate_gn
 
@@ -74,6 +74,7 @@ class Outcome:
         detail: why there is no result; "" if there is one.
         labels: community of each node, `(n,)` in 0..K-1; None without a result.
         learned: what learning returned.
+        memory: what a method with memory remembers for the next window.
         seconds: processor time, without the stage `CONVERT`. A method runs on one thread, so this
             is the time that it takes on an idle core.
         stages: seconds of each stage.
@@ -85,6 +86,7 @@ class Outcome:
     detail: str = ""
     labels: Labels | None = None
     learned: Any = None
+    memory: Any = None
     seconds: float = 0.0
     stages: dict[str, float] = field(default_factory=dict)
     clock_seconds: float = 0.0
@@ -120,9 +122,12 @@ class MethodProcess:
         n_communities: int | None = None,
         seed: int = 0,
         learned: Any = None,
+        moment: Moment | None = None,
+        memory: Any = None,
     ) -> Outcome:
         """Let a method find communities; `Task` says what each argument is."""
-        return self._run(Finding(name, adjacency, n_communities, seed, learned))
+        job = Finding(name, adjacency, n_communities, seed, learned, moment, memory)
+        return self._run(job)
 
     def end(self) -> int | None:
         """End the process; return its exit status, None if there was none."""
@@ -168,6 +173,8 @@ class Finding:
     n_communities: int | None
     seed: int
     learned: Any
+    moment: Moment | None = None
+    memory: Any = None
 
 
 class Runner:
@@ -198,16 +205,23 @@ def _warm_up(method: Method, job: Finding) -> None:
     graph = generate_gn(np.random.default_rng(0), 60, 3, 0.5, 0.02).adjacency()
     k = None if job.n_communities is None else 3
     with suppress(Exception):
-        method.find(_task(method, replace(job, adjacency=graph, n_communities=k)))
+        small = replace(job, adjacency=graph, n_communities=k, moment=None, memory=None)
+        method.find(_task(method, small))
 
 
 def _find(method: Method, job: Finding) -> Outcome:
     task = _task(method, job)
-    outcome = _measured(lambda: Outcome("ok", labels=method.find(task)), task.stages)
+    outcome = _measured(lambda: _outcome(method.find(task)), task.stages)
     labels, n_nodes = np.asarray(outcome.labels), job.adjacency.shape[0]
     if labels.shape != (n_nodes,) or labels.dtype.kind not in "iu":
         raise TypeError(f"labels are {labels.dtype} of shape {labels.shape}, not ({n_nodes},)")
     return replace(outcome, labels=compact(labels).astype(np.int32))
+
+
+def _outcome(found: Labels | Remembering) -> Outcome:
+    if isinstance(found, Remembering):
+        return Outcome("ok", labels=found.labels, memory=found.memory)
+    return Outcome("ok", labels=found)
 
 
 def _task(method: Method, job: Finding) -> Task:
@@ -218,7 +232,7 @@ def _task(method: Method, job: Finding) -> Task:
     k = None if method.k == "ignored" else job.n_communities
     if method.k == "needed" and k is None:
         raise BadSettings("needs the number of communities")
-    return Task(adjacency, k, job.seed, job.learned)
+    return Task(adjacency, k, job.seed, job.learned, job.moment, job.memory)
 
 
 def _learn(method: Method, job: Learning) -> Any:

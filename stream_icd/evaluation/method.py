@@ -13,13 +13,13 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from stream_icd.graphs.labelled_graph import LabelledGraph
+from stream_icd.graphs.labelled_graph import LabelledGraph, Moment
 
 Labels = NDArray[np.int32]
 
@@ -41,6 +41,8 @@ class Task:
         n_communities: K, or None if the method shall determine it.
         seed: seed of every random choice.
         learned: what the method's `learn` returned; None if it did not learn.
+        moment: which window of which stream the graph is; None if it is of none.
+        memory: what the method remembered of the window before; None if there was none.
         stages: seconds of each stage so far, by name.
     """
 
@@ -48,6 +50,8 @@ class Task:
     n_communities: int | None
     seed: int
     learned: Any = None
+    moment: Moment | None = None
+    memory: Any = None
     stages: dict[str, float] = field(default_factory=dict)
 
     @contextmanager
@@ -64,6 +68,16 @@ class Task:
         """K, for a method that needs it."""
         assert self.n_communities is not None, "the runner gives K to a method that needs it"
         return self.n_communities
+
+
+class Remembering(NamedTuple):
+    """What a method with memory returns: communities, and what it remembers for the next window.
+
+    The memory can be pickled.
+    """
+
+    labels: Labels
+    memory: Any
 
 
 def cpu_clock() -> float:
@@ -93,17 +107,20 @@ class Method:
 
     Attributes:
         find: communities of a task's graph, `(n,)` integers; the runner numbers them 0..K-1.
+            A method with memory returns `Remembering` for a task that has a moment.
         source: the paper with its equations, or the library that does the work.
         k: what it does with K.
         weighted: whether it uses edge weights.
+        remembers: whether it has a memory from one window to the next.
         learn: learns from past graphs with a seed, or None for a method without learning. The
             result can be pickled. Communities of the past are used if they are there.
         missing: None if the method can run here, else what to install.
     """
 
-    find: Callable[[Task], Labels]
+    find: Callable[[Task], Labels | Remembering]
     source: str
     k: UseOfK
     weighted: bool
+    remembers: bool = False
     learn: Callable[[Sequence[LabelledGraph], int], Any] | None = None
     missing: Callable[[], str | None] = nothing

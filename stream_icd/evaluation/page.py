@@ -6,14 +6,9 @@ from collections.abc import Sequence
 from html import escape
 from io import StringIO
 from pathlib import Path
-from typing import Any
 
-from matplotlib.axes import Axes
-from matplotlib.backends.backend_svg import FigureCanvasSVG
-from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
-
-from stream_icd.evaluation.evaluate import Result, Summary, summarised, value_of
+from stream_icd.evaluation.evaluate import Result, Summary, summarised
+from stream_icd.evaluation.picture import figure_of
 from stream_icd.printable import printable
 from stream_icd.store.whole_file import whole_file
 
@@ -27,9 +22,6 @@ COLUMNS: tuple[tuple[str, str, str], ...] = (
     ("seconds", ".4f", "processor time of a window"),
 )
 """Value of a result, its format, and what it means."""
-
-PANELS = ("evidence", "modularity", "stability", "seconds")
-"""The values that are drawn."""
 
 REFRESH_S = 5
 """Interval at which a browser loads the page anew while windows are missing."""
@@ -55,7 +47,7 @@ def write_page(path: Path, graph: str, results: Sequence[Result], n_windows: int
         f"<title>{title}</title>\n<style>{STYLE}</style>\n<h1>{title}</h1>\n"
         f'<p><progress value="{n_done}" max="{n_windows}"></progress> '
         f"{n_done} of {n_windows} windows</p>\n"
-        f"{_table(summarised(results))}\n{picture(results)}\n{_meanings()}\n</html>\n"
+        f"{_table(summarised(results))}\n{_svg(results)}\n{_meanings()}\n</html>\n"
     )
     with whole_file(path) as aside:
         aside.write_text(text, encoding="utf-8")
@@ -67,38 +59,11 @@ def cells(summary: Summary) -> list[str]:
     return ["" if value is None else f"{value:{form}}" for value, form in values]
 
 
-def picture(results: Sequence[Result]) -> str:
-    """Evidence, modularity, stability and time of each method over the windows, as SVG."""
-    figure = Figure(figsize=(11, 6.5), layout="constrained")
-    FigureCanvasSVG(figure)
-    axes: Any = figure.subplots(2, 2)
-    methods = list(dict.fromkeys(one.method for one in results if one.measures is not None))
-    for panel, name in zip(axes.flat, PANELS, strict=True):
-        _draw(panel, name, results, methods)
-    if methods:
-        handles, labels = axes.flat[0].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside lower center", ncols=len(methods))
+def _svg(results: Sequence[Result]) -> str:
     sink = StringIO()
-    figure.savefig(sink, format="svg", metadata={"Date": None})
+    figure_of(results).savefig(sink, format="svg", metadata={"Date": None})
     svg = sink.getvalue()
     return svg[svg.index("<svg") :]
-
-
-def _draw(panel: Axes, name: str, results: Sequence[Result], methods: Sequence[str]) -> None:
-    places = {one: place for place, one in enumerate(dict.fromkeys(r.snapshot for r in results))}
-    for number, method in enumerate(methods):
-        values = [
-            (places[one.snapshot], value)
-            for one in results
-            if one.method == method and (value := value_of(one, name)) is not None
-        ]
-        x, y = zip(*values, strict=True) if values else ((), ())
-        panel.plot(x, y, marker=".", color=f"C{number}", label=method)
-    panel.set(title=name, xlabel="window", xlim=(-0.5, max(len(places), 1) - 0.5))
-    panel.xaxis.set_major_locator(MaxNLocator(integer=True))
-    if name == "seconds":
-        panel.set_yscale("log")
-    panel.grid(alpha=0.3)
 
 
 def _table(summaries: Sequence[Summary]) -> str:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import numpy as np
+import pyarrow.csv
 import pytest
 
 from stream_icd.errors import BadSettings
@@ -13,8 +16,10 @@ from stream_icd.evaluation.discover import OWN
 from stream_icd.evaluation.evaluate import Result, evaluate, open_windows, summarised
 from stream_icd.evaluation.limits import Limits
 from stream_icd.evaluation.page import COLUMNS, write_page
+from stream_icd.evaluation.rows import write_rows
 from stream_icd.history.archive import Archive
 from stream_icd.quality.nmi import nmi
+from stream_icd.snapshot import Snapshot, Window, snapshot_from_pairs
 from stream_icd.store.store import open_store
 from stream_icd.wire.communities import encode_labels
 from stream_icd.wire.snapshots import encode_snapshot
@@ -96,19 +101,60 @@ def test_the_page_shows_progress_until_all_windows_are_there(
     assert not re.search(r"(?:src|href)=\"https?:", done), "the page asks for nothing"
 
 
-def test_the_command_prints_the_table_and_writes_the_page(archive: str, tmp_path: Path) -> None:
-    page = tmp_path / "evaluation.html"
-    options = ("--methods", "bp", "--windows", "2", "--learn", "1", "--out", str(page))
-    done = run_here("evaluate", "--history", archive, *options)
+def test_the_command_prints_the_table_and_writes_the_files(archive: str, tmp_path: Path) -> None:
+    page, rows, picture = (tmp_path / name for name in ("page.html", "rows.csv", "picture.png"))
+    files = ("--out", str(page), "--csv", str(rows), "--picture", str(picture))
+    options = ("--methods", "bp", "--windows", "3", "--learn", "1")
+    done = run_here("evaluate", "--history", archive, *options, *files)
     assert done.returncode == 0, done.stderr
     assert all(name in done.stdout for name, _, _ in COLUMNS)
     assert re.search(r"^ ?bp +\d", done.stdout, re.MULTILINE)
-    assert "2 of 2 windows" in page.read_text(encoding="utf-8")
+    assert [str(path) in done.stdout for path in (page, rows, picture)] == 3 * [True]
+    assert "3 of 3 windows" in page.read_text(encoding="utf-8")
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    table = pyarrow.csv.read_csv(rows)
+    assert table["snapshot"].to_pylist() == [snapshot.id for snapshot, _ in WINDOWS[N_PAST:]]
+    assert table["nmi"].to_pylist() == pytest.approx([1.0, None, 1.0])
+    assert table["stability"].null_count == 1
+
+
+def test_a_window_without_a_result_has_empty_numbers(results: list[Result], tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    write_rows(path, [one for one in results if one.method == "fails"])
+    table = pyarrow.csv.read_csv(path)
+    assert table["status"].to_pylist() == ["error"] * N_NEWEST
+    assert table["detail"][0].as_py() == "ZeroDivisionError: no halves of 160"
+    assert table["modularity"].null_count == N_NEWEST
+
+
+def test_memory_keeps_communities_from_window_to_window(tmp_path: Path) -> None:
+    """Too few edges in a window to find its communities alone."""
+    store, rng = open_store(str(tmp_path)), np.random.default_rng(3)
+    for number in range(6):
+        Archive(store).add("snapshots", encode_snapshot(_sparse_window(rng, number)))
+    windows = open_windows(store, None, 6, 0)
+    found = {
+        one.method: one for one in summarised(evaluate(windows, ["bp", "bp-memory"], Limits()))
+    }
+    alone, with_memory = (found[name].means["stability"] for name in ("bp", "bp-memory"))
+    assert alone is not None
+    assert with_memory is not None
+    assert with_memory > alone + 0.1
+
+
+def _sparse_window(rng: np.random.Generator, number: int) -> Snapshot:
+    """120 nodes in the same 4 communities in every window, a minute each."""
+    src, dst = np.triu_indices(120, 1)
+    drawn = rng.random(len(src)) < np.where(src % 4 == dst % 4, 0.2, 0.05)
+    start = datetime(2026, 1, 1, tzinfo=UTC) + number * timedelta(minutes=1)
+    window = Window(start, start + timedelta(minutes=1))
+    return snapshot_from_pairs(src[drawn], dst[drawn], graph=GRAPH, id=f"{number}", window=window)
 
 
 @pytest.mark.parametrize(
     ("options", "said"),
     [
+        (("--picture", "picture.jpeg"), ".png, .svg, .pdf"),
         (("--methods", "bp,louvian"), "no method 'louvian'"),
         (("--graph", "other"), "no windows of other"),
         (("--seconds", "0"), "above 0"),
