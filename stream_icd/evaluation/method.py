@@ -115,6 +115,8 @@ class Method:
         learn: learns from past graphs with a seed, or None for a method without learning. The
             result can be pickled. Communities of the past are used if they are there.
         missing: None if the method can run here, else what to install.
+        sees_communities: False for a baseline that cannot tell communities apart, whatever it
+            learns; it is kept because a paper reports it.
     """
 
     find: Callable[[Task], Labels | Remembering]
@@ -124,3 +126,4 @@ class Method:
     remembers: bool = False
     learn: Callable[[Sequence[LabelledGraph], int], Any] | None = None
     missing: Callable[[], str | None] = nothing
+    sees_communities: bool = True
