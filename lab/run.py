@@ -86,7 +86,7 @@ def _of_method(
     learned = process.learn(name, _history(data_set, plan.training), plan.seed)
     for number in todo:
         graph = graphs[number]
-        k = _count(graph)
+        k = n_communities(graph)
         outcome = learned
         if learned.status == "ok":
             outcome = process.find(name, graph.adjacency, k, plan.seed, learned.learned)
@@ -116,7 +116,7 @@ def _history(data_set: DataSet, n_graphs: int) -> list[LabelledGraph]:
     return [LabelledGraph(graph.adjacency, graph.truth) for graph in past]
 
 
-def _count(graph: BenchmarkGraph) -> int:
+def n_communities(graph: BenchmarkGraph) -> int:
     """The true K, or Louvain's, as in the paper."""
     if graph.truth is not None:
         return len(np.unique(graph.truth))
