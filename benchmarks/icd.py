@@ -56,9 +56,6 @@ PAPER = {
 WIDE, RESTARTS = "paper's widths, fast", "paper's widths, 10 restarts"
 METHOD_NAMES = ("shipped", "bp", WIDE, RESTARTS, STRONGEST_PEER)
 
-OTHER_SEEDS = (1, 2, 3, 4)
-"""Seeds of the weights, besides the shipped models' own."""
-
 LOOP_SHARE = 26_467 / 12_572 / 2 - 1
 """Self loops for each entry of A that is not one: the paper's largest AS graph has 26,467 entries,
 and 12,572 edges without loops."""
@@ -102,9 +99,6 @@ def _methods(data_set: DataSet, names: Collection[str]) -> dict[str, Method]:
     methods: dict[str, Method] = {}
     if "shipped" in names:
         methods["shipped"] = _by_icd(model)
-        for seed in OTHER_SEEDS:
-            other = initial_model(model.recipe.changed(seed=seed))
-            methods[f"seed {seed}"] = _by_icd(other)
     if "bp" in names:
         methods["bp"] = Method(_by(model, "bp"), lambda graph: graph)
     if WIDE in names:
@@ -127,31 +121,17 @@ def _by(model: Model, method: DetectionMethod) -> Callable[[csr_array, int, int]
 
 
 def _section(name: str, results: Mapping[str, Results], before: str) -> str:
-    """The table and the spread over seeds; what was not measured now is as it was before."""
+    """The table; what was not measured now is as it was before."""
     rows = {method: _row(method, found) for method, found in results.items()}
     for line in before.splitlines():
         rows.setdefault(line.strip("| ").split(" | ")[0], line)
-    means = [
-        float(found.quality.mean())
-        for method, found in results.items()
-        if method == "shipped" or method.startswith("seed ")
-    ]
     measure = "modularity" if name == "AS" else "NMI"
-    (spread,) = [line for line in before.splitlines() if line.startswith("Weights of")] or [""]
-    if means:
-        low, high = min(means), max(means)
-        spread = (
-            f"Weights of {len(means)} seeds: {measure} {np.mean(means):.2f}, from {low:.2f} to "
-            f"{high:.2f}."
-        )
     table = "\n".join(rows[method] for method in METHOD_NAMES if method in rows)
     return f"""
 | method | graphs | {measure} | AC | seconds | CPU s |
 | --- | --- | --- | --- | --- | --- |
 | the paper's ICD-M | | {PAPER[name].quality:.2f} | | | |
 {table}
-
-{spread}
 
 """
 

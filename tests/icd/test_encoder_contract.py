@@ -10,6 +10,7 @@ from threadpoolctl import threadpool_limits
 from stream_icd.errors import BadSettings
 from stream_icd.graphs.labelled_graph import LabelledGraph
 from stream_icd.icd.encoder.contract import Encoder, Weights
+from stream_icd.icd.encoder.hops import projection
 from stream_icd.icd.encoder.neighbourhood import FeatureTensors, GraphNeighbourhood
 from stream_icd.icd.encoder.registry import ENCODERS, encoder
 from stream_icd.icd.features import reduced_features
@@ -77,11 +78,21 @@ def test_frozen_and_trainable_forms_agree(
         np.testing.assert_allclose(frozen, trainable, atol=1e-5)
 
 
+def dense_hops(weights: Weights, adjacency: np.ndarray, features: np.ndarray) -> np.ndarray:
+    (a, b, c), degrees = weights["exponents"], adjacency.sum(axis=1)
+    step = degrees[:, None] ** -a * adjacency * degrees**-b
+    first = degrees[:, None] ** -c * features @ projection(features.shape[1], 16)
+    powers = (np.linalg.matrix_power(step, k) for k in range(len(weights["hops"])))
+    return sum(w * power @ first for w, power in zip(weights["hops"], powers, strict=True))
+
+
 def dense_layer(
     kind: str, weights: Weights, adjacency: np.ndarray, hidden: np.ndarray
 ) -> np.ndarray:
     """One layer as its paper writes it, with dense matrices; biases and rows left alone."""
     with_loops = adjacency + np.eye(len(adjacency))
+    if kind == "hops":
+        return dense_hops(weights, adjacency, hidden)
     mixed = hidden @ weights["layer.0"]
     if kind == "gcn":
         root = 1 / np.sqrt(with_loops.sum(axis=1))

@@ -57,11 +57,11 @@ class Gcn:
         first, *others = (weights[f"layer.{k}"] for k in range(len(weights)))
         mixed = _first_layer(propagation, features, first, others, settings, threads)
         for matrix in others[1:]:
-            hidden = _layer(propagation, mixed, settings, threads)
+            hidden = propagated(propagation, mixed, settings, threads)
             mixed = product(hidden, matrix, threads)
-        hidden = _layer(propagation, mixed, settings, threads)
+        hidden = propagated(propagation, mixed, settings, threads)
         for _ in range(settings.smoothing):
-            hidden = _layer(propagation, hidden, settings, threads, squash=False)
+            hidden = propagated(propagation, hidden, settings, threads, squash=False)
         return hidden
 
     def forward(
@@ -141,7 +141,7 @@ def _add_columns(
     for_blocks(add, len(total), threads)
 
 
-def _layer(
+def propagated(
     propagation: csr_array,
     mixed: Floats32,
     settings: EncoderSettings,

@@ -7,8 +7,9 @@ from stream_icd.icd.encoder.contract import Encoder
 from stream_icd.icd.encoder.gat import Gat
 from stream_icd.icd.encoder.gcn import Gcn
 from stream_icd.icd.encoder.gin import Gin
+from stream_icd.icd.encoder.hops import Hops
 
-ENCODERS: dict[str, Encoder] = {"gcn": Gcn(), "gat": Gat(), "gin": Gin()}
+ENCODERS: dict[str, Encoder] = {"gcn": Gcn(), "gat": Gat(), "gin": Gin(), "hops": Hops()}
 """Every encoder; a contract test runs on each."""
 
 

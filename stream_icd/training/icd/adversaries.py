@@ -45,8 +45,9 @@ class Adversaries:
             rows: rows of X used for the losses FR and CR; None: all rows.
             update: whether to update; False: only compute the losses.
         """
-        losses = {"discriminator": self._step_discriminator(graph, update)}
-        return losses | self._step_generator(graph, rows, update)
+        embedded = self._embed(graph)  # D's update does not change it
+        losses = {"discriminator": self._step_discriminator(graph, embedded.detach(), update)}
+        return losses | self._step_generator(graph, embedded, rows, update)
 
     def generator_weights(self) -> Weights:
         """Return the parameters of G as arrays, in the form of `Model.weights`."""
@@ -86,9 +87,8 @@ class Adversaries:
             self._recipe.encoder, self.generator, graph.features, graph.neighbourhood
         )
 
-    def _step_discriminator(self, graph: TrainingGraph, update: bool) -> float:
+    def _step_discriminator(self, graph: TrainingGraph, embedded: Tensor, update: bool) -> float:
         with torch.no_grad():  # no gradients for G: this step updates D only
-            embedded = self._embed(graph)
             induced = self._encoder.forward(
                 self._recipe.encoder, self.generator, graph.features, graph.label_induced
             )
@@ -102,10 +102,13 @@ class Adversaries:
         return loss.item()
 
     def _step_generator(
-        self, graph: TrainingGraph, rows: NDArray[np.int64] | None, update: bool
+        self,
+        graph: TrainingGraph,
+        embedded: Tensor,
+        rows: NDArray[np.int64] | None,
+        update: bool,
     ) -> dict[str, float]:
         settings = self._recipe.losses
-        embedded = self._embed(graph)
         adversarial = adversarial_loss(discriminate(self.discriminator, embedded))
         reconstruction, regularisation = graph.reconstruction.losses(embedded, rows)
         loss = settings.alpha * reconstruction + settings.beta * regularisation

@@ -1,0 +1,172 @@
+"""Does training the encoder help? Quality over steps, beside the untrained encoder.
+
+    python -m benchmarks.encoder_training --data FOLDER --minutes 40
+
+Every call goes on where the last one stopped, and writes a section of docs/encoder.md and its
+picture from the points so far.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import torch
+
+from benchmarks.shared.curves import Curve, prepared_graphs, read_points
+from benchmarks.shared.encoder_page import Curves, draw_curves, encoder_table
+from benchmarks.shared.sections import DOCS, write_section
+from benchmarks.shared.small_sets import N_TRAINING, SETS, SmallSet, small_sets
+from stream_icd.icd.encoder.contract import Weights
+from stream_icd.icd.presets import preset
+from stream_icd.icd.recipe import Recipe
+from stream_icd.icd.scripts import as_paper, as_scripts
+from stream_icd.training.icd.training_graph import TrainingGraph
+
+ROWS = 128
+"""Rows of X in a step, sampled anew each time: an unbiased estimate of FR and CR."""
+
+HOPS_RATE = 0.01
+"""Learning rate of the encoder hops: it has 11 numbers, and the paper has no rate for them."""
+
+
+def literal(graphs: SmallSet) -> Recipe:
+    """The paper's recipe at these widths, with rows of length 1 as in the authors' scripts."""
+    width = graphs.widths[-1]
+    recipe = as_scripts(as_paper(preset(graphs.preset)), "row-normalisation")
+    return recipe.changed(
+        encoder={"widths": graphs.widths},
+        discriminator_widths=(width, 32, 16, 1),
+        losses={"rows": ROWS},
+        clustering="fast",
+    )
+
+
+def orthogonal(graphs: SmallSet) -> Recipe:
+    """The same from orthogonal weights."""
+    return literal(graphs).changed(encoder={"initialisation": "orthogonal"})
+
+
+def equivariant(graphs: SmallSet) -> Recipe:
+    """The same losses and data for the encoder hops."""
+    return literal(graphs).changed(encoder={"kind": "hops"}, optimiser={"learning_rate": HOPS_RATE})
+
+
+def equal_hops(seed: int) -> Weights:
+    """A start for the encoder hops that says nothing: all hops about equal, D^-½ A D^-½."""
+    rng = np.random.default_rng(seed)
+    hops = np.full(8, 1 / 8) + rng.uniform(-0.05, 0.05, 8)
+    exponents = np.array([0.5, 0.5, 0]) + rng.uniform(-0.05, 0.05, 3)
+    return {"hops": hops.astype(np.float32), "exponents": exponents.astype(np.float32)}
+
+
+class Arm(NamedTuple):
+    """One encoder to train: its recipe on a set, how long, and how many steps between points."""
+
+    recipe: Callable[[SmallSet], Recipe]
+    steps: int
+    between: int
+    start: Callable[[int], Weights | None] = lambda _seed: None
+
+
+ENCODERS = {
+    "gcn": Arm(literal, 20_000, 1000),
+    "gcn, orthogonal start": Arm(orthogonal, 3000, 500),
+    "hops": Arm(equivariant, 300, 50, equal_hops),
+    "hops, chosen start": Arm(equivariant, 300, 50),
+}
+
+SCORES = ("training", "validation", "test", "induced")
+
+SHORTER = {
+    ("AS", "gcn"): 6000,
+    ("AS, shuffled", "gcn"): 2000,
+    ("AS", "gcn, orthogonal start"): 1000,
+    ("AS, shuffled", "gcn, orthogonal start"): 1000,
+}
+"""Curves that end earlier."""
+
+
+class Planned(NamedTuple):
+    """A curve, how far it goes, and the graphs that it is trained on."""
+
+    name: str
+    curve: Curve
+    steps: int
+    between: int
+    prepared: Sequence[TrainingGraph]
+
+
+def main() -> None:
+    """Parse the command line, train."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--data", type=Path, help="folder of as733.parquet; without it, no AS")
+    parser.add_argument("--folder", type=Path, default=Path("out/encoder_training"))
+    parser.add_argument("--minutes", type=float, default=40, help="stop after these")
+    parser.add_argument("--only", nargs="+", metavar="NAME", help="train on these sets only")
+    parser.add_argument("--graphs", type=int, default=N_TRAINING, help="training graphs a set")
+    parser.add_argument("--page", action="store_true", help="write docs/encoder.md")
+    parser.add_argument("--encoders", nargs="+", default=list(ENCODERS), choices=ENCODERS)
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--steps", type=int, help="at most so many a curve")
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    train(options)
+    if options.page:
+        curves = finished(options)
+        write_section("encoder.md", "encoder_training.py", f"\n{encoder_table(curves)}\n")
+        draw_curves(curves, DOCS / "encoder.png")
+
+
+def train(options: argparse.Namespace) -> None:
+    """Advance the curve that is furthest behind, until all are done or the time is up."""
+    end = time.monotonic() + 60 * options.minutes
+    curves = [
+        planned
+        for name, make in small_sets(options.data, options.graphs).items()
+        if not options.only or name in options.only
+        for planned in _planned(make(), options)
+    ]
+    while time.monotonic() < end:
+        behind = [one for one in curves if one.curve.steps < one.steps]
+        if not behind:
+            return
+        one = min(behind, key=lambda one: one.curve.steps / one.steps)
+        one.curve.advance(one.between, one.prepared)
+        point = one.curve.points[-1]
+        print(one.name, *(f"{key} {point[key]:.2f}" for key in SCORES), one.curve.steps, flush=True)
+
+
+def finished(options: argparse.Namespace) -> Curves:
+    """The points in the folder, in the order of the sets and the encoders."""
+    found = {
+        (name, encoder): [
+            read_points(options.folder / name / encoder / str(seed))
+            for seed in range(options.seeds)
+        ]
+        for encoder in ENCODERS
+        for name in SETS
+    }
+    return {key: seeds for key, seeds in found.items() if all(seeds)}
+
+
+def _planned(graphs: SmallSet, options: argparse.Namespace) -> list[Planned]:
+    prepared = prepared_graphs(graphs, literal(graphs))  # the same features for all encoders
+    planned = []
+    for kind in options.encoders:
+        arm = ENCODERS[kind]
+        steps = min(options.steps or arm.steps, SHORTER.get((graphs.name, kind), arm.steps))
+        for seed in range(options.seeds):
+            name = f"{graphs.name}/{kind}/{seed}"
+            recipe = arm.recipe(graphs).changed(seed=seed)
+            curve = Curve(recipe, graphs, options.folder / name, arm.start(seed))
+            planned.append(Planned(name, curve, steps, min(arm.between, steps), prepared))
+    return planned
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,95 @@
+"""What docs/encoder.md quotes of `benchmarks.encoder_training`: the table and the picture."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.axes import Axes
+from numpy.typing import NDArray
+
+from benchmarks.shared.kept import Figures
+
+Curves = Mapping[tuple[str, str], Sequence[Sequence[Figures]]]
+"""The points of each seed, by data set and encoder."""
+
+ROW = "| {} | {} | {} | {} | {} | {} | {} | {} |\n"
+LINES = {
+    "test": ("test graphs", "-", "C0"),
+    "training": ("training graphs", "--", "C1"),
+    "induced": ("label-induced embedding (NMI)", ":", "C2"),
+}
+
+
+def encoder_table(curves: Curves) -> str:
+    """A row for each data set and encoder: means over seeds ± their standard deviation."""
+    head = ROW.format(
+        "graphs",
+        "encoder",
+        "steps",
+        "untrained",
+        "after the last step",
+        "kept on validation",
+        "gain of the kept",
+        "training graphs, last",
+    )
+    return (
+        head
+        + ROW.format(*8 * ["---"])
+        + "".join(_row(name, encoder, seeds) for (name, encoder), seeds in curves.items())
+    )
+
+
+def _row(name: str, encoder: str, seeds: Sequence[Sequence[Figures]]) -> str:
+    first = np.array([points[0]["test"] for points in seeds])
+    last = np.array([points[-1]["test"] for points in seeds])
+    kept = np.array([max(points, key=lambda one: one["validation"])["test"] for points in seeds])
+    seen = np.array([points[-1]["training"] for points in seeds])
+    steps = min(points[-1]["steps"] for points in seeds)
+    gain = f"{np.mean(kept - first):+.1f} ± {np.std(kept - first, ddof=1):.1f}"
+    means = map(_mean, (first, last, kept))
+    return ROW.format(name, encoder, f"{steps:,}", *means, gain, _mean(seen))
+
+
+def _mean(values: NDArray[np.float64]) -> str:
+    return f"{values.mean():.1f} ± {values.std(ddof=1):.1f}"
+
+
+def draw_curves(curves: Curves, path: Path) -> None:
+    """Quality over steps: a column a data set, a row an encoder; bands from worst to best seed."""
+    names = list(dict.fromkeys(name for name, _ in curves))
+    encoders = list(dict.fromkeys(encoder for _, encoder in curves))
+    figure, grid = plt.subplots(
+        len(encoders),
+        len(names),
+        figsize=(3 * len(names), 2.3 * len(encoders)),
+        squeeze=False,
+        layout="constrained",
+    )
+    for row, encoder in zip(grid, encoders, strict=True):
+        for panel, name in zip(row, names, strict=True):
+            if (name, encoder) in curves:
+                _draw_panel(panel, curves[name, encoder])
+                panel.set_title(f"{name}: {encoder}", fontsize=9)
+            else:
+                panel.set_visible(False)
+    figure.legend(*grid[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
+    figure.savefig(path, dpi=70)
+    plt.close(figure)
+
+
+def _draw_panel(panel: Axes, seeds: Sequence[Sequence[Figures]]) -> None:
+    n_points = min(map(len, seeds))
+    steps = [point["steps"] for point in seeds[0][:n_points]]
+    for key, (label, style, colour) in LINES.items():
+        scores = np.array([[point[key] for point in points[:n_points]] for points in seeds])
+        panel.plot(steps, scores.mean(axis=0), style, color=colour, label=label)
+        panel.fill_between(
+            steps, scores.min(axis=0), scores.max(axis=0), color=colour, alpha=0.2, linewidth=0
+        )
+    panel.axhline(
+        np.mean([points[0]["test"] for points in seeds]), color="grey", linewidth=0.8, zorder=0
+    )
+    panel.set(xlabel="steps", ylim=(0, 104))

@@ -1,0 +1,133 @@
+"""A graph filter of eleven numbers: what it learns does not depend on the order of the features."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from stream_icd.icd.encoder.contract import Weights
+from stream_icd.icd.encoder.gcn import propagated, smoothed, unit_rows
+from stream_icd.icd.encoder.initialisation import hadamard_matrix
+from stream_icd.icd.recipe import EncoderSettings
+from stream_icd.icd.row_blocks import Floats32, single_threaded_blas
+from stream_icd.icd.sparse_plus_rank_one import SparsePlusRankOne
+from stream_icd.icd.structure import propagation_matrix, weighted_degrees
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from stream_icd.icd.encoder.neighbourhood import FeatureTensors, Neighbourhood
+
+START = {"hops": (0, 0, 0, 0, 0.25, 0.25, 0.25, 0.25), "exponents": (0.9, 0.1, 0)}
+"""The numbers before training, chosen on validation graphs (docs/encoder.md): the mean of hops 4
+to 7."""
+
+NOISE = 0.01
+"""What the seed adds to each of these numbers, at most."""
+
+LEAST_DEGREE = 1e-12
+
+
+class Hops:
+    """U = Σ w_k H_k, with H_0 = D^-c Z R and H_k = D^-a A D^-b H_(k-1); D holds the degrees.
+
+    Rows of each H_k and of U are optionally scaled to length 1; then a and c have no effect. R is a
+    fixed random projection of the columns of Z to the last of the widths. It about keeps the scalar
+    products of rows, which do not depend on the order of Z's columns, so the weights "hops" (w) and
+    "exponents" (a, b, c) mean the same in every graph. Widths between the first and the last are
+    not used.
+    """
+
+    def weight_shapes(self, settings: EncoderSettings) -> dict[str, tuple[int, ...]]:  # noqa: ARG002
+        """The weight of each hop, and the exponents of the degrees."""
+        return {name: (len(numbers),) for name, numbers in START.items()}
+
+    def initial_weights(self, settings: EncoderSettings, rng: np.random.Generator) -> Weights:  # noqa: ARG002
+        """`START`, with a little noise; a seed makes the same bits on every machine."""
+        return {
+            name: (np.array(numbers) + NOISE * _uniform(rng, len(numbers))).astype(np.float32)
+            for name, numbers in START.items()
+        }
+
+    def embed(
+        self,
+        settings: EncoderSettings,
+        weights: Weights,
+        features: SparsePlusRankOne,
+        adjacency: csr_array,
+        threads: int = 1,
+    ) -> NDArray[np.float32]:
+        """U, `(n, d)` float32; see `Encoder`."""
+        a, b, c = weights["exponents"]
+        degrees = np.maximum(weighted_degrees(adjacency), LEAST_DEGREE).astype(np.float32)
+        with single_threaded_blas():
+            first = features.times_dense(projection(features.shape[1], settings.widths[-1]))
+        first *= degrees[:, None] ** -c
+        hidden = _scaled_rows(first, settings)
+        mixed = weights["hops"][0] * hidden
+        step = _scaled_both_sides(degrees**-a, adjacency, degrees**-b)
+        for weight in weights["hops"][1:]:
+            hidden = propagated(step, hidden, settings, threads, squash=False)
+            mixed += weight * hidden
+        mixed = _scaled_rows(mixed, settings)
+        propagation = propagation_matrix(adjacency).astype(np.float32)
+        for _ in range(settings.smoothing):
+            mixed = propagated(propagation, mixed, settings, threads, squash=False)
+        return mixed
+
+    def forward(
+        self,
+        settings: EncoderSettings,
+        weights: Mapping[str, Tensor],
+        features: FeatureTensors,
+        neighbourhood: Neighbourhood,
+    ) -> Tensor:
+        """U, `(n, d)`, differentiable; see `Encoder`."""
+        hops, (a, b, c) = weights["hops"], weights["exponents"]
+        first = features.times(hops.new_tensor(projection(features.shape[1], settings.widths[-1])))
+        ones = first.new_ones((len(first), 1))
+        degrees = neighbourhood.total(ones).clamp_min(LEAST_DEGREE)
+        scaled = unit_rows if settings.normalise_rows else _unchanged
+        hidden = scaled(degrees**-c * first)
+        mixed = hops[0] * hidden
+        for weight in hops[1:]:
+            hidden = scaled(degrees**-a * neighbourhood.total(degrees**-b * hidden))
+            mixed = mixed + weight * hidden
+        return smoothed(scaled(mixed), settings, neighbourhood)
+
+
+@lru_cache(maxsize=4)
+def projection(n_features: int, width: int) -> Floats32:
+    """R, `(n_features, width)`: the same random projection in every model and on every machine."""
+    return hadamard_matrix(np.random.PCG64(0), (n_features, width))
+
+
+def _uniform(rng: np.random.Generator, n: int) -> NDArray[np.float64]:
+    """Numbers from -1 to 1, from raw output of the bit generator."""
+    raw = np.asarray(rng.bit_generator.random_raw(n))
+    return (raw >> np.uint64(11)).astype(np.float64) / 2**52 - 1
+
+
+def _unchanged(hidden: Tensor) -> Tensor:
+    return hidden
+
+
+def _scaled_rows(hidden: Floats32, settings: EncoderSettings) -> Floats32:
+    """The rows in place, to length 1 if the recipe says so; a row of zeros stays zero."""
+    if settings.normalise_rows:
+        lengths = np.sqrt(np.einsum("ij,ij->i", hidden, hidden))
+        hidden /= np.maximum(lengths, 1e-12)[:, None]
+    return hidden
+
+
+def _scaled_both_sides(left: Floats32, adjacency: csr_array, right: Floats32) -> csr_array:
+    """The adjacency with row i times `left[i]` and column j times `right[j]`, float32."""
+    scaled = adjacency.astype(np.float32)
+    row = np.repeat(np.arange(scaled.shape[0]), np.diff(scaled.indptr))
+    scaled.data *= left[row] * right[scaled.indices]
+    return scaled
