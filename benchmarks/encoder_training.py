@@ -101,7 +101,7 @@ class Planned(NamedTuple):
     prepared: Sequence[TrainingGraph]
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Parse the command line, train."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--data", type=Path, help="folder of as733.parquet; without it, no AS")
@@ -113,7 +113,7 @@ def main() -> None:
     parser.add_argument("--encoders", nargs="+", default=list(ENCODERS), choices=ENCODERS)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--steps", type=int, help="at most so many a curve")
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     torch.set_num_threads(1)
     train(options)
     if options.page:
@@ -136,7 +136,8 @@ def train(options: argparse.Namespace) -> None:
         if not behind:
             return
         one = min(behind, key=lambda one: one.curve.steps / one.steps)
-        one.curve.advance(one.between, one.prepared)
+        left = one.steps - max(one.curve.steps, 0)
+        one.curve.advance(min(one.between, left), one.prepared)
         point = one.curve.points[-1]
         print(one.name, *(f"{key} {point[key]:.2f}" for key in SCORES), one.curve.steps, flush=True)
 
@@ -164,7 +165,7 @@ def _planned(graphs: SmallSet, options: argparse.Namespace) -> list[Planned]:
             name = f"{graphs.name}/{kind}/{seed}"
             recipe = arm.recipe(graphs).changed(seed=seed)
             curve = Curve(recipe, graphs, options.folder / name, arm.start(seed))
-            planned.append(Planned(name, curve, steps, min(arm.between, steps), prepared))
+            planned.append(Planned(name, curve, steps, arm.between, prepared))
     return planned
 
 

@@ -30,16 +30,22 @@ from benchmarks.shared.sections import read_section, write_section
 from stream_icd.detection import Method as DetectionMethod
 from stream_icd.detection import detect
 from stream_icd.icd.presets import preset
+from stream_icd.icd.recipe import EncoderSettings
 from stream_icd.registry.model import Model, initial_model
 from stream_icd.registry.shipped import open_model
 
 
 class _Paper(NamedTuple):
-    """Of a data set: its recipe, what ICD-M has in the paper, the shipped model for it."""
+    """Of a data set: its recipe, what ICD-M has in the paper, the shipped model for it.
+
+    widths, smoothing: the best GCN without training by `benchmarks.encoder_choice`.
+    """
 
     preset: str
     quality: float
     model: str
+    widths: tuple[int, ...] = (4096, 512, 512)
+    smoothing: int = 2
 
 
 PAPER = {
@@ -49,12 +55,13 @@ PAPER = {
     "L(f,.6)": _Paper("L(f,0.6)", 56.07, "lfr"),
     "L(n,.3)": _Paper("L(n,0.3)", 97.30, "lfr"),
     "L(n,.6)": _Paper("L(n,0.6)", 56.48, "lfr"),
-    "AS": _Paper("AS", 56.82, "as"),
+    "AS": _Paper("AS", 56.82, "as", (4096, 512, 256), 12),
 }
 """Quality is NMI, and modularity on AS."""
 
 WIDE, RESTARTS = "paper's widths, fast", "paper's widths, 10 restarts"
-METHOD_NAMES = ("shipped", "bp", WIDE, RESTARTS, STRONGEST_PEER)
+GCN = "untrained GCN"
+METHOD_NAMES = ("shipped", GCN, "bp", WIDE, RESTARTS, STRONGEST_PEER)
 
 LOOP_SHARE = 26_467 / 12_572 / 2 - 1
 """Self loops for each entry of A that is not one: the paper's largest AS graph has 26,467 entries,
@@ -99,6 +106,14 @@ def _methods(data_set: DataSet, names: Collection[str]) -> dict[str, Method]:
     methods: dict[str, Method] = {}
     if "shipped" in names:
         methods["shipped"] = _by_icd(model)
+    if GCN in names:
+        settings = EncoderSettings(
+            widths=paper.widths, smoothing=paper.smoothing, initialisation="hadamard"
+        )
+        gcn = model.recipe.changed(
+            encoder=settings.model_dump(), discriminator_widths=(paper.widths[-1], 1)
+        )
+        methods[GCN] = _by_icd(initial_model(gcn))
     if "bp" in names:
         methods["bp"] = Method(_by(model, "bp"), lambda graph: graph)
     if WIDE in names:

@@ -47,10 +47,21 @@ def _row(name: str, encoder: str, seeds: Sequence[Sequence[Figures]]) -> str:
     last = np.array([points[-1]["test"] for points in seeds])
     kept = np.array([max(points, key=lambda one: one["validation"])["test"] for points in seeds])
     seen = np.array([points[-1]["training"] for points in seeds])
-    steps = min(points[-1]["steps"] for points in seeds)
+    steps = sorted({points[-1]["steps"] for points in seeds})
     gain = f"{np.mean(kept - first):+.1f} ± {np.std(kept - first, ddof=1):.1f}"
     means = map(_mean, (first, last, kept))
-    return ROW.format(name, encoder, f"{steps:,}", *means, gain, _mean(seen))
+    return ROW.format(
+        name,
+        encoder,
+        _range(steps),
+        *means,
+        gain,
+        _mean(seen),
+    )
+
+
+def _range(steps: Sequence[int]) -> str:
+    return " to ".join(f"{n:,}" for n in sorted({steps[0], steps[-1]}))
 
 
 def _mean(values: NDArray[np.float64]) -> str:
@@ -58,7 +69,7 @@ def _mean(values: NDArray[np.float64]) -> str:
 
 
 def draw_curves(curves: Curves, path: Path) -> None:
-    """Quality over steps: a column a data set, a row an encoder; bands from worst to best seed."""
+    """Quality over steps: a column a data set, a row an encoder; a line for each seed."""
     names = list(dict.fromkeys(name for name, _ in curves))
     encoders = list(dict.fromkeys(encoder for _, encoder in curves))
     figure, grid = plt.subplots(
@@ -81,14 +92,12 @@ def draw_curves(curves: Curves, path: Path) -> None:
 
 
 def _draw_panel(panel: Axes, seeds: Sequence[Sequence[Figures]]) -> None:
-    n_points = min(map(len, seeds))
-    steps = [point["steps"] for point in seeds[0][:n_points]]
-    for key, (label, style, colour) in LINES.items():
-        scores = np.array([[point[key] for point in points[:n_points]] for points in seeds])
-        panel.plot(steps, scores.mean(axis=0), style, color=colour, label=label)
-        panel.fill_between(
-            steps, scores.min(axis=0), scores.max(axis=0), color=colour, alpha=0.2, linewidth=0
-        )
+    for number, points in enumerate(seeds):
+        steps = [point["steps"] for point in points]
+        for key, (label, style, colour) in LINES.items():
+            scores = [point[key] for point in points]
+            known = label if number == 0 else None
+            panel.plot(steps, scores, style, color=colour, linewidth=1, label=known)
     panel.axhline(
         np.mean([points[0]["test"] for points in seeds]), color="grey", linewidth=0.8, zorder=0
     )

@@ -14,7 +14,7 @@ from stream_icd.icd.encoder.contract import Weights
 from stream_icd.icd.encoder.gcn import propagated, smoothed, unit_rows
 from stream_icd.icd.encoder.initialisation import hadamard_matrix
 from stream_icd.icd.recipe import EncoderSettings
-from stream_icd.icd.row_blocks import Floats32, single_threaded_blas
+from stream_icd.icd.row_blocks import Floats32, for_blocks, single_threaded_blas
 from stream_icd.icd.sparse_plus_rank_one import SparsePlusRankOne
 from stream_icd.icd.structure import propagation_matrix, weighted_degrees
 
@@ -73,7 +73,7 @@ class Hops:
         step = _scaled_both_sides(degrees**-a, adjacency, degrees**-b)
         for weight in weights["hops"][1:]:
             hidden = propagated(step, hidden, settings, threads, squash=False)
-            mixed += weight * hidden
+            _add(mixed, weight, hidden, threads)
         mixed = _scaled_rows(mixed, settings)
         propagation = propagation_matrix(adjacency).astype(np.float32)
         for _ in range(settings.smoothing):
@@ -123,6 +123,15 @@ def _scaled_rows(hidden: Floats32, settings: EncoderSettings) -> Floats32:
         lengths = np.sqrt(np.einsum("ij,ij->i", hidden, hidden))
         hidden /= np.maximum(lengths, 1e-12)[:, None]
     return hidden
+
+
+def _add(total: Floats32, weight: np.float32, hidden: Floats32, threads: int) -> None:
+    """Add `weight` times `hidden`, without another matrix of that size in memory."""
+
+    def add(rows: slice) -> None:
+        total[rows] += weight * hidden[rows]
+
+    for_blocks(add, len(total), threads)
 
 
 def _scaled_both_sides(left: Floats32, adjacency: csr_array, right: Floats32) -> csr_array:

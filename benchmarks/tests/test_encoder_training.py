@@ -1,0 +1,68 @@
+"""Curves of training go on where they stopped, and the sets are what their page says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from benchmarks import encoder_training
+from benchmarks.encoder_training import main
+from benchmarks.shared import sections, small_sets
+from benchmarks.shared.curves import read_points
+
+CHOSEN = ("gcn", "hops")
+MARKS = "before\n<!-- benchmarks/encoder_training.py -->\n<!-- end -->\nafter\n"
+
+
+def test_a_curve_goes_on_and_the_page_has_a_row_for_each_encoder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (sections, encoder_training):
+        monkeypatch.setattr(module, "DOCS", tmp_path)
+    for part in ("N_VALIDATION", "N_TEST"):
+        monkeypatch.setattr(small_sets, part, 1)
+    (tmp_path / "encoder.md").write_text(MARKS)
+    given = ["--only", "GN.3", "--graphs", "3", "--seeds", "2", "--folder", str(tmp_path)]
+    given += ["--encoders", *CHOSEN]
+    main([*given, "--steps", "2"])
+    before = read_points(tmp_path / "GN.3" / "gcn" / "1")
+    main([*given, "--steps", "3", "--page"])
+    after = read_points(tmp_path / "GN.3" / "gcn" / "1")
+    assert [point["steps"] for point in after] == [0, 2, 3]
+    assert after[:2] == before
+    assert all(0 < point["test"] < 100 and point["induced"] == 100 for point in after)
+    table = (tmp_path / "encoder.md").read_text()
+    assert all(f"| GN.3 | {encoder} | 3 |" in table for encoder in CHOSEN)
+    assert (tmp_path / "encoder.png").stat().st_size
+
+
+def test_the_systems_are_linked_on_every_day_and_only_their_order_is_shuffled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(small_sets, "LEAST_LINKS", 10)
+    rng = np.random.default_rng(0)
+    ring = np.stack([np.arange(20), (np.arange(20) + 1) % 20])
+    days = [np.concatenate([ring, rng.integers(0, 40, (2, 30))], axis=1) * 7 for _ in range(20)]
+    days.append(ring[:, :5])  # an incomplete one
+    table = pa.table(
+        {
+            "snapshot": np.repeat(np.arange(21), [day.shape[1] for day in days]),
+            "src": np.concatenate([day[0] for day in days]),
+            "dst": np.concatenate([day[1] for day in days]),
+        }
+    )
+    pq.write_table(table, tmp_path / "as733.parquet")
+    sets = small_sets.small_sets(tmp_path, 16)
+    kept, shuffled = sets["AS"](), sets["AS, shuffled"]()
+    assert len(kept.training) == 16
+    for one, other in zip(kept.training, shuffled.training, strict=True):
+        degrees = one.adjacency.sum(axis=1)
+        assert len(degrees) == kept.widths[0] >= 20
+        assert degrees.min() >= 1
+        assert sorted(degrees) == sorted(other.adjacency.sum(axis=1))
+        for node in range(20):
+            assert one.adjacency[node, (node + 1) % 20] == 1
