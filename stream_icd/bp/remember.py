@@ -5,8 +5,9 @@ one: local moves start with ghosts, belief propagation with the remembered belie
 (`belief_propagation`). Then communities merge and split if the current edges support it. With
 modularity, only ghosts are used, as strongly as the graph allows (`pull`). A community without
 evidence in the current graph is forgotten (`breaks`). If the whole graph has broken with its past,
-the result equals that of `find_communities`, to the byte. Where the graph says little, the last
-window is also found alone, and the current edges choose (`rivals`).
+the result equals that of `find_communities`, to the byte. What the last window could not decide,
+the edges of this one do: which remembered communities are several (`finer`), and whether modularity
+or beliefs know more of a graph that says little (`rivals`).
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ from stream_icd.bp.believed_exactly import believed_exactly
 from stream_icd.bp.births import born_communities
 from stream_icd.bp.breaks import living_communities, mixing_beyond_chance
 from stream_icd.bp.find import found_exactly
-from stream_icd.bp.found import Found
+from stream_icd.bp.finer import finer_communities
+from stream_icd.bp.found import Found, found_by_model
 from stream_icd.bp.ghosts import move_with_ghosts
 from stream_icd.bp.level_graph import Labels, LevelGraph, compact, finest_level
 from stream_icd.bp.merges import merged_communities
@@ -92,19 +94,16 @@ def find_remembering(
         believed = _beliefs_about(graph, parameters, found, n_communities)
         return _identified(believed, remembered, recalled.next_id, found.believed)
     kind, pull, rival = _kind(graph, parameters, recalled), recalled.pull, None
+    if recalled.rival is not None:
+        kind, remembered = _revised(graph, parameters, kind, remembered, recalled)
     if kind.believed:
         stay = (recalled.stay if learn_stay else 0.0) or parameters.stay
-        if recalled.rival is not None:
-            if rival_wins(graph, recalled.rival, remembered.likeliest):
-                remembered = _instead(remembered, recalled.rival, recalled.next_id)
-        elif is_weak(graph, remembered.likeliest):
-            alone = found_exactly(graph, parameters, n_communities, None, rng.spawn(1)[0])
-            rival, _ = compact(alone.labels)
-        mixing = float(np.clip(recalled.mixing, *MIXING_RANGE))
-        model = Model(mixing, kind.size_spread, n_communities or 0)
+        model = Model(_mixing(recalled), kind.size_spread, n_communities or 0)
         believed = _by_beliefs(graph, kind, remembered, model, stay, rng, learn_stay)
-        believed = _merged_and_split(graph, kind.resolution, believed, remembered, rng)
+        believed, rival = _merged_and_split(graph, kind.resolution, believed, remembered, rng)
     else:
+        if parameters.scale is not None and recalled.rival is None:
+            rival = _rival(graph, parameters, remembered.likeliest, n_communities, rng.spawn(1)[0])
         pull = pull or first_pull(parameters.stay)
         believed = _by_modularity(graph, kind, remembered, pull, rng)
         pull = next_pull(graph, believed.communities[:, 0], kind.resolution, pull, rng)
@@ -129,12 +128,21 @@ class _Kind(NamedTuple):
 
 def _kind(graph: LevelGraph, parameters: BpParameters, recalled: Recalled) -> _Kind:
     """As in the last window if each graph decides for itself, else as the parameters say."""
-    believed, resolution = parameters.mixing is not None, parameters.resolution
-    if parameters.scale is not None:
-        believed = recalled.believed
-        if believed:
-            n_linked = int(np.count_nonzero(np.diff(graph.indptr)))
-            resolution = max(n_linked / parameters.scale, resolution)
+    if parameters.scale is None:
+        return _kind_of(parameters, parameters.mixing is not None, parameters.resolution)
+    if recalled.believed:
+        return _kind_by_beliefs(graph, parameters)
+    return _kind_of(parameters, False, parameters.resolution)
+
+
+def _kind_by_beliefs(graph: LevelGraph, parameters: BpParameters) -> _Kind:
+    """Belief propagation, for a graph that decides for itself."""
+    assert parameters.scale is not None
+    n_linked = int(np.count_nonzero(np.diff(graph.indptr)))
+    return _kind_of(parameters, True, max(n_linked / parameters.scale, parameters.resolution))
+
+
+def _kind_of(parameters: BpParameters, believed: bool, resolution: float) -> _Kind:
     return _Kind(
         believed,
         resolution,
@@ -143,6 +151,42 @@ def _kind(graph: LevelGraph, parameters: BpParameters, recalled: Recalled) -> _K
         parameters.sweeps,
         parameters.stay,
     )
+
+
+def _mixing(recalled: Recalled) -> float:
+    return float(np.clip(recalled.mixing, *MIXING_RANGE))
+
+
+def _rival(
+    graph: LevelGraph,
+    parameters: BpParameters,
+    remembered: Labels,
+    n_communities: int | None,
+    rng: np.random.Generator,
+) -> Labels | None:
+    """Communities of this window by beliefs; None if those remembered say much about its edges."""
+    if not is_weak(graph, remembered):
+        return None
+    kind = _kind_by_beliefs(graph, parameters)
+    own = replace(parameters, scale=None, resolution=kind.resolution)
+    return compact(found_by_model(graph, own, n_communities, None, rng).labels)[0]
+
+
+def _revised(
+    graph: LevelGraph,
+    parameters: BpParameters,
+    kind: _Kind,
+    remembered: _Remembered,
+    recalled: Recalled,
+) -> tuple[_Kind, _Remembered]:
+    """What this window's edges make of the last one's rival, or of the parts that it named."""
+    assert recalled.rival is not None
+    if kind.believed:
+        return kind, _finer(graph, remembered, recalled.rival, recalled.next_id)
+    if rival_wins(graph, recalled.rival, remembered.likeliest):
+        remembered = _instead(remembered, recalled.rival, recalled.next_id)
+        kind = _kind_by_beliefs(graph, parameters)
+    return kind, remembered
 
 
 def _beliefs_about(
@@ -177,6 +221,20 @@ def _living(graph: LevelGraph, recalled: Recalled) -> _Remembered:
     beliefs = Recollection(*tidy(table, recalled.shares))
     kept = living[:-1]
     return _Remembered(ids[kept], beliefs.communities[:, 0].copy(), beliefs, ids[~kept])
+
+
+def _finer(graph: LevelGraph, remembered: _Remembered, parts: Labels, next_id: int) -> _Remembered:
+    """Remember those parts that predict better; they get new ids, from next_id on."""
+    n_old = len(remembered.ids)
+    likeliest = finer_communities(graph, remembered.likeliest, parts, n_old)
+    n_new = int(likeliest.max(initial=-1)) + 1 - n_old
+    if n_new <= 0:
+        return remembered
+    communities = remembered.beliefs.communities.copy()
+    communities[:, 0] = likeliest
+    ids = np.concatenate([remembered.ids, next_id + np.arange(n_new)])
+    beliefs = Recollection(communities, remembered.beliefs.shares)
+    return remembered._replace(ids=ids, likeliest=likeliest, beliefs=beliefs)
 
 
 def _instead(remembered: _Remembered, rival: Labels, next_id: int) -> _Remembered:
@@ -278,8 +336,8 @@ def _merged_and_split(
     found: Believed,
     remembered: _Remembered,
     rng: np.random.Generator,
-) -> Believed:
-    """Merge and split the communities found if the current edges support it."""
+) -> tuple[Believed, Labels]:
+    """Merge and split the communities found if the current edges support it; and name parts."""
     n_found = max(int(found.communities.max()) + 1, len(remembered.ids))
     labels = found.communities[:, 0].copy()
     into = merged_communities(
@@ -289,8 +347,9 @@ def _merged_and_split(
     communities, shares = tidy(of_belief[found.communities], found.shares)
     # Not `into[labels]`: a merger of two others may have become the likeliest community of a node.
     likeliest = communities[:, 0].copy()
-    communities[:, 0] = split_communities(graph, likeliest, n_found, resolution, found.mixing, rng)
-    return found._replace(communities=communities, shares=shares)
+    split = split_communities(graph, likeliest, n_found, resolution, found.mixing, rng)
+    communities[:, 0] = split.labels
+    return found._replace(communities=communities, shares=shares), split.parts
 
 
 def _identified(

@@ -1,9 +1,10 @@
-"""Rivals: communities found without memory, to be compared with those found with it.
+"""Rivals: communities found by beliefs, where modularity decides though it says little.
 
-Where a single window shows next to nothing, memory can hold on to communities that were wrong. So
-the last window is also clustered without memory, every second window. Neither result has seen the
-edges of the current window: the one that makes them more probable, under the planted model
-(`quality.hidden_edges`), is the better memory.
+A single window can show so little that its description by modularity is the shortest, while its
+communities follow the planted model. Memory would then hold on to those of modularity. So such a
+window is also clustered by belief propagation, without memory, every second window. Neither result
+has seen the edges of the next window: the one that makes them more probable, under the planted
+model (`quality.hidden_edges`), is the better memory.
 """
 
 from __future__ import annotations
@@ -13,8 +14,10 @@ import numpy as np
 from stream_icd.bp.level_graph import Labels, LevelGraph
 from stream_icd.bp.next_window import nats_saved
 
-WEAK = 0.15
-"""Remembered communities have a rival if they save fewer nats per edge of the current window."""
+WEAK = 0.5
+"""Communities of modularity have a rival if they save fewer nats per edge of the current window. On
+validation graphs of the planted model where it decides, they save 0.1 to 0.3; on Internet, mails
+and taxis, 1.3 to 1.8."""
 
 
 def is_weak(graph: LevelGraph, remembered: Labels) -> bool:

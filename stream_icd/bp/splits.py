@@ -7,6 +7,8 @@ loses likelihood, but saves encoding which node is in which piece.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -23,6 +25,34 @@ from stream_icd.bp.lift import (
 from stream_icd.bp.multilevel import maximise_modularity
 from stream_icd.graphs.compiled import compiled
 
+PARTS_RESOLUTION = 1.0
+"""Resolution of the parts that the next window judges: that of modularity. On validation streams,
+finer parts find large communities that are joined later, coarser ones do not find them."""
+
+
+class Split(NamedTuple):
+    """Communities after splitting, and parts of them that may be communities.
+
+    labels: (n,), the largest piece of each community keeps its label; the others are numbered from
+        the number of communities on.
+    parts: (n,), 0..K-1: what the next window is to judge (`finer`).
+    """
+
+    labels: Labels
+    parts: Labels
+
+
+class Pieces(NamedTuple):
+    """Pieces of communities.
+
+    labels: (n,) the piece of each node, 0..K-1; groups: of the pieces.
+    parents: (K,) the community that each is a piece of.
+    """
+
+    labels: Labels
+    groups: Groups
+    parents: Labels
+
 
 def split_communities(
     graph: LevelGraph,
@@ -31,36 +61,52 @@ def split_communities(
     resolution: float,
     mixing: float,
     rng: np.random.Generator,
-) -> Labels:
-    """Split the communities 0..n_communities-1 if the edges support it: labels (n,).
-
-    The largest piece of each keeps its label; the others are numbered from n_communities on.
-    """
+) -> Split:
+    """Split the communities 0..n_communities-1 if the edges support it."""
     inside = within_groups(graph, labels)
-    pieces, n_pieces = compact(maximise_modularity(inside, resolution, rng))
-    groups = groups_of(graph, pieces, n_pieces)
+    of_node, n_pieces = compact(maximise_modularity(inside, resolution, rng))
     parents = np.empty(n_pieces, np.int32)
-    parents[pieces] = labels
-    coarse, price = coarsen(inside, pieces, n_pieces), naming(n_communities)
+    parents[of_node] = labels
+    pieces = Pieces(of_node, groups_of(graph, of_node, n_pieces), parents)
+    coarse = coarsen(inside, of_node, n_pieces)
+    parts = maximise_modularity(inside, PARTS_RESOLUTION, rng, of_node)
+    joined = joined_pieces(coarse, pieces, mixing, naming(n_communities))
+    names = piece_names(joined, n_communities, np.ones(n_communities, np.bool_))
+    return Split(names[joined.labels], parts)
+
+
+def joined_pieces(coarse: LevelGraph, pieces: Pieces, mixing: float, price: float | None) -> Pieces:
+    """Join pieces of the same community, best first, while this describes the graph better.
+
+    coarse: the pieces as nodes, with only the edges inside communities.
+    price:  nats to name a community, saved by joining two besides encoding which nodes are in
+        which. None: the pieces were known before, so nothing is saved.
+    """
     while True:
-        partners, gains = _best_unions(coarse, groups, parents, mixing, price)
+        partners, gains = _best_unions(
+            coarse, pieces.groups, pieces.parents, mixing, price or 0.0, price is not None
+        )
         willing = np.flatnonzero(partners >= 0)
         if not len(willing):
-            break
+            return pieces
         best = willing[np.argsort(-gains[willing], kind="stable")]
         into = apply_merges(best, partners[best], (len(best) + 1) // 2, coarse.n_nodes)
         joined, n_joined = compact(into.astype(np.int32))
-        groups = _united(groups, coarse, joined, n_joined)
-        parents_of_joined = np.empty(n_joined, np.int32)
-        parents_of_joined[joined] = parents
-        coarse, parents = coarsen(coarse, joined, n_joined), parents_of_joined
-        pieces = joined[pieces]
-    return _named(parents, groups.sizes, n_communities)[pieces]
+        groups = _united(pieces.groups, coarse, joined, n_joined)
+        parents = np.empty(n_joined, np.int32)
+        parents[joined] = pieces.parents
+        coarse = coarsen(coarse, joined, n_joined)
+        pieces = Pieces(joined[pieces.labels], groups, parents)
 
 
 @compiled()
 def _best_unions(
-    coarse: LevelGraph, groups: Groups, parents: Labels, mixing: float, price: float
+    coarse: LevelGraph,
+    groups: Groups,
+    parents: Labels,
+    mixing: float,
+    price: float,
+    encoded: bool,
 ) -> tuple[NDArray[np.int64], Floats]:
     """The best partner of each piece, linked to it or the largest of its parent; -1: none."""
     n_pieces = len(parents)
@@ -76,12 +122,14 @@ def _best_unions(
             if other == main:
                 to_main = coarse.weights[entry]
             gain = gain_of_union(groups, piece, other, coarse.weights[entry], coarse.total, mixing)
-            gain += choices(groups.sizes[piece], groups.sizes[other]) + price
+            if encoded:
+                gain += choices(groups.sizes[piece], groups.sizes[other]) + price
             if gain > gains[piece]:
                 partners[piece], gains[piece] = other, gain
         if piece != main:
             gain = gain_of_union(groups, piece, main, to_main, coarse.total, mixing)
-            gain += choices(groups.sizes[piece], groups.sizes[main]) + price
+            if encoded:
+                gain += choices(groups.sizes[piece], groups.sizes[main]) + price
             if gain > gains[piece]:
                 partners[piece], gains[piece] = main, gain
     return partners, gains
@@ -96,11 +144,15 @@ def _united(groups: Groups, coarse: LevelGraph, joined: Labels, n_joined: int) -
     return Groups(within + between, volumes, sizes)
 
 
-def _named(parents: Labels, sizes: Floats, n_communities: int) -> Labels:
-    """The label of each piece, (n_pieces,)."""
-    order = np.lexsort((-sizes, parents))  # by parent, the largest first, then as numbered
-    is_first = np.diff(parents[order], prepend=-1) > 0
-    others = order[~is_first]
-    names = parents.copy()
+def piece_names(pieces: Pieces, n_communities: int, cut: NDArray[np.bool_]) -> Labels:
+    """The label of each piece, (K,): its community's, or if that is cut and it is not the largest
+    piece of it, a new one from n_communities on.
+
+    cut: (n_communities,).
+    """
+    names, sizes = pieces.parents.copy(), pieces.groups.sizes
+    order = np.lexsort((-sizes, names))  # by community, the largest first, then as numbered
+    others = order[np.diff(names[order], prepend=-1) == 0]
+    others = others[cut[names[others]]]
     names[others] = n_communities + np.arange(len(others), dtype=np.int32)
     return names
