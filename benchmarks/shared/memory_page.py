@@ -274,21 +274,23 @@ If the model uses belief propagation:
 - The prior of a node's community comes from the last window: with probability η it is the same
   community, otherwise any, in proportion to their sizes (dynamic stochastic block model:
   Ghasemian, Zhang, Clauset, Moore and Peel, Physical Review X 6, 031005). Each window estimates η
-  and μ by expectation maximisation. At most 0.9 of η is used, since beliefs are overconfident.
+  and μ by expectation maximisation. The prior uses η³, at most 0.9, since beliefs are overconfident.
 - Two communities merge if there are as many edges between them as within. A community splits if
-  that describes the edges of the window in fewer bits. New communities are proposed by local moves
+  that describes the edges of the window in fewer bits. Often a single window cannot show that. So
+  each window also names parts of its communities, and a community splits in the next window if its
+  parts make that window's edges more probable, which neither has seen. New communities are proposed by local moves
   in a graph with *ghosts*: each community of the last window is an extra node, joined to its
   members. A proposed community is accepted if it explains more than it costs to list the nodes that
   leave others for it.
-- If the remembered communities predict the edges of a window badly, the window is also detected
-  alone. The next window decides which of the two predicts its edges better, and goes on with that
-  one. So memory does not hold on to an early error.
 
 If the model uses modularity, ghosts hold communities together. The weight of their edges adapts in
 each window: it doubles at most while the result stays within a tenth of a standard deviation (by
 chance) of the modularity that is possible without ghosts, and is reduced otherwise. Groups of nodes
 whose links to the rest of their community are nearer to chance than to those of a community are
-separated, however strong the ghosts are.
+separated, however strong the ghosts are. If each graph decides for itself between modularity and
+belief propagation (the model `default`), and the communities of modularity predict the edges of a
+window badly, the window is also detected by belief propagation without memory. The next window
+decides which of the two predicts its edges better, and goes on with that one.
 
 In both cases, a community is forgotten if the edges of the window between its members are nearer to
 chance than to half of what a community has. If that is true of all communities together, the graph

@@ -37,8 +37,8 @@ class Recalled:
         believed: True if belief propagation decided the result, False if modularity did.
         pull: weight of a ghost's edges, in mean edge weights, where modularity decides (`pull`);
             0 if it was not estimated yet.
-        rival: (n,) communities of the last window found without memory, -1 for none, if they are
-            to be compared with those remembered (`rivals`).
+        rival: (n,) what is to be compared with the remembered communities, -1 for none: parts of
+            them (`finer`), or where modularity decided, communities of beliefs (`rivals`).
     """
 
     ids: Ids

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from stream_icd.bp.belief_propagation import MOST_STAY, Model, Recollection, believe
+from stream_icd.bp.belief_propagation import Model, Recollection, believe, trusted
 from stream_icd.bp.believed_exactly import believed_exactly
 from stream_icd.bp.births import born_communities
 from stream_icd.bp.level_graph import Labels, finest_level
@@ -73,11 +73,9 @@ def smoothed_beliefs(
         sizes,
         Recollection(here, own.shares),
         Recollection(future, after.shares),
-        min(after.stay, MOST_STAY),
+        trusted(after.stay),
     )
-    prior = prior_of_both(
-        sizes, Recollection(past, before.shares), min(before.stay, MOST_STAY), message
-    )
+    prior = prior_of_both(sizes, Recollection(past, before.shares), trusted(before.stay), message)
     likeliest = prior.communities[:, 0]
     start = np.where(prior.shares[:, 0] > 0, likeliest, labels).astype(np.int32)
     model = Model(mixing, parameters.size_spread, n_communities or len(np.unique(start)))

@@ -39,8 +39,9 @@ class Memory:
         believed: whether belief propagation, not modularity, decided the result of that window.
         pull: how strongly communities hold their members where modularity decides, in mean edge
             weights, at least 0; 0 if not estimated yet.
-        rival: communities of that window found without memory, `(n_nodes,)` int32, -1 for none;
-            None unless the next window is to compare them with the others.
+        rival: other communities of that window, `(n_nodes,)` int32, -1 for none, which the next
+            window compares with these: parts of them, or communities found without memory. None:
+            there is nothing to compare.
 
     Raises:
         BadMemory: a value is out of range, or the arrays do not match.

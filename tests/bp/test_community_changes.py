@@ -57,18 +57,18 @@ def test_a_community_without_a_ghost_is_nobodys() -> None:
 
 def test_communities_split_only_where_it_shortens_the_description() -> None:
     split = split_communities(graph_of(9, 5, 8), labels_of(14, 8), 2, 4.0, 0.1, rng())
-    assert split.tolist() == [0] * 9 + [2] * 5 + [1] * 8
+    assert split.labels.tolist() == [0] * 9 + [2] * 5 + [1] * 8
     whole = split_communities(graph_of(9, 8), labels_of(9, 8), 2, 4.0, 0.1, rng())
-    assert whole.tolist() == labels_of(9, 8).tolist()
+    assert whole.labels.tolist() == labels_of(9, 8).tolist()
 
 
 def test_the_communities_of_a_random_graph_do_not_split() -> None:
     planted = generate_lfr(np.random.default_rng(1), n_nodes=2000, mixing=0.4)
     graph, k = finest_level(planted.adjacency()), planted.n_communities
-    labels = split_communities(graph, planted.communities, k, 8.0, 0.4, rng())
+    labels = split_communities(graph, planted.communities, k, 8.0, 0.4, rng()).labels
     assert np.array_equal(labels, planted.communities)
     halves = (planted.communities // 2).astype(np.int32)  # pairs of communities taken for one
-    found = split_communities(graph, halves, int(halves.max()) + 1, 8.0, 0.4, rng())
+    found = split_communities(graph, halves, int(halves.max()) + 1, 8.0, 0.4, rng()).labels
     adjacency = planted.adjacency()
     assert found.max() + 1 > 0.8 * k
     assert description_length(adjacency, found) < description_length(adjacency, halves)

@@ -180,6 +180,15 @@ def test_exactly_k_communities_with_memory(parameters: BpParameters, k: int) -> 
     assert np.array_equal(one.believed.ids[:, 0], node_ids(one))
 
 
+def test_many_moves_make_remembered_beliefs_count_less() -> None:
+    graphs = drifting(3, 6, churn=0.2, event_rate=0.0)
+    scores = [
+        nmi(graph.communities, one.labels)
+        for graph, one in zip(graphs, found(graphs, BELIEFS), strict=True)
+    ]
+    assert np.mean(scores[4:]) > 0.9  # 0.87 if beliefs are trusted as much as they say
+
+
 def test_what_is_believed_is_a_distribution_over_ids_that_were_given() -> None:
     graphs = drifting(9, 4, mixing=0.6, event_rate=1.0, churn=0.1)
     for one in found(graphs, BELIEFS):
