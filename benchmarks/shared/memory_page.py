@@ -274,7 +274,7 @@ If the model uses belief propagation:
 - The prior of a node's community comes from the last window: with probability η it is the same
   community, otherwise any, in proportion to their sizes (dynamic stochastic block model:
   Ghasemian, Zhang, Clauset, Moore and Peel, Physical Review X 6, 031005). Each window estimates η
-  and μ by expectation maximisation. The prior uses η³, at most 0.9, since beliefs are overconfident.
+  and μ by expectation maximisation. The prior uses η³, at most 0.9: beliefs are overconfident.
 - Two communities merge if there are as many edges between them as within. A community splits if
   that describes the edges of the window in fewer bits. Often a single window cannot show that. So
   each window also names parts of its communities, and a community splits in the next window if its
