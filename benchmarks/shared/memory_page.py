@@ -278,10 +278,10 @@ If the model uses belief propagation:
 - Two communities merge if there are as many edges between them as within. A community splits if
   that describes the edges of the window in fewer bits. Often a single window cannot show that. So
   each window also names parts of its communities, and a community splits in the next window if its
-  parts make that window's edges more probable, which neither has seen. New communities are proposed by local moves
-  in a graph with *ghosts*: each community of the last window is an extra node, joined to its
-  members. A proposed community is accepted if it explains more than it costs to list the nodes that
-  leave others for it.
+  parts make that window's edges more probable, which neither has seen.
+- New communities are proposed by local moves in a graph with *ghosts*: each community of the last
+  window is an extra node, joined to its members. A proposed community is accepted if it explains
+  more than it costs to list the nodes that leave others for it.
 
 If the model uses modularity, ghosts hold communities together. The weight of their edges adapts in
 each window: it doubles at most while the result stays within a tenth of a standard deviation (by
