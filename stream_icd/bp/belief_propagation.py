@@ -474,7 +474,8 @@ def _recall(
 @compiled()
 def trusted(stay: float) -> float:
     """The weight of remembered beliefs in the prior, below η: `OVERCONFIDENCE`, `MOST_TRUST`."""
-    return min(stay**OVERCONFIDENCE, MOST_TRUST)
+    trust: float = stay**OVERCONFIDENCE
+    return min(trust, MOST_TRUST)
 
 
 @compiled(error_model="numpy")
