@@ -35,16 +35,18 @@ PUBLISHED_AS = {
     "randne": "RandNE",
     "nrp": "NRP",
     "prone": "ProNE",
-    "graphsage": "GSAGE",
-    "gat": "GAT",
-    "gin": "GIN",
+    "graphsage-constant": "GSAGE",
+    "gat-constant": "GAT",
+    "gin-constant": "GIN",
     "gap": "GAP",
     "clusnet": "ClusNet",
     "lgnn": "LGNN",
     "icd": "ICD-M",
     "icd-c": "ICD-C",
 }
-"""The paper's name of a method. Its ICD is trained, ours here is not."""
+"""The paper's name of a method. Its ICD is trained, ours here is not; its GraphSAGE, GAT and GIN
+are those with constant features.
+"""
 
 
 @dataclass(frozen=True, eq=False)
