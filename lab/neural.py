@@ -5,6 +5,7 @@ Torch is imported when it is used, so that the methods can be listed without it.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -57,13 +58,15 @@ def tensor_of(matrix: csr_array) -> Tensor:
     """The same matrix as a sparse tensor of 32-bit numbers."""
     import torch
 
-    return torch.sparse_csr_tensor(
-        torch.tensor(matrix.indptr, dtype=torch.int64),
-        torch.tensor(matrix.indices, dtype=torch.int64),
-        torch.tensor(matrix.data, dtype=torch.float32),
-        size=matrix.shape,
-        check_invariants=False,
-    )
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Sparse CSR tensor support is in beta state")
+        return torch.sparse_csr_tensor(
+            torch.tensor(matrix.indptr, dtype=torch.int64),
+            torch.tensor(matrix.indices, dtype=torch.int64),
+            torch.tensor(matrix.data, dtype=torch.float32),
+            size=matrix.shape,
+            check_invariants=False,
+        )
 
 
 def first_weights(shapes: Mapping[str, tuple[int, ...]]) -> Weights:
