@@ -11,11 +11,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from stream_icd.bp.breaks import DOUBT, mixing_beyond_chance
+from stream_icd.bp.breaks import mixing_beyond_chance
 from stream_icd.bp.level_graph import Labels, LevelGraph, coarsen, compact, within_groups
 from stream_icd.bp.lift import Floats, Groups, groups_of
 from stream_icd.bp.mixing import MIXING_RANGE
 from stream_icd.bp.splits import Pieces, joined_pieces, piece_names
+
+LEAST_GAIN, EACH_FURTHER = 10.0, 2.0
+"""Nats by which two parts must predict better than their community, and each further one. All
+communities are tested in each window: with 3 nats, chance gives one more community in every few
+windows, which soon ends again."""
 
 
 def finer_communities(
@@ -47,7 +52,8 @@ def finer_communities(
     n_parts = np.bincount(pieces.parents, minlength=n_remembered + 1)
     by_parts = np.bincount(pieces.parents, _saved(pieces.groups, graph, mixing), n_remembered + 1)
     by_whole = _saved(groups_of(graph, whole, n_remembered + 1), graph, mixing)
-    better = by_parts - by_whole > DOUBT * (n_parts - 1)
+    better = by_parts - by_whole > LEAST_GAIN + EACH_FURTHER * (n_parts - 2)
+    better &= n_parts > 1
     better[n_remembered] = False
     names = piece_names(pieces, n_remembered, better)
     return np.where(known, names[pieces.labels], remembered).astype(np.int32)
