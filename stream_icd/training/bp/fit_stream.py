@@ -45,6 +45,11 @@ MOST_STAY = 0.98
 """Upper limit of the learned stay probability."""
 
 
+LEAST_SAVED = 10.0
+"""Nats that communities must save on the edges of all next windows; where windows are unrelated,
+the best choice saves 0 to 2 by chance."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Trial:
     """A choice of the parameters after some windows.
@@ -52,6 +57,7 @@ class _Trial:
     Attributes:
         memory: the memory after the last window.
         bits: bits saved per edge of each window but the first, by the communities before it.
+        nats: saved on all these edges together.
         stays: η of each window but the first; 0 for one that was unrelated to the past.
         length: description length of the last window, bits per edge.
     """
@@ -59,6 +65,7 @@ class _Trial:
     parameters: BpParameters
     memory: Memory | None = None
     bits: tuple[float, ...] = ()
+    nats: float = 0.0
     stays: tuple[float, ...] = ()
     length: float = 0.0
 
@@ -110,7 +117,7 @@ def fit_stream(
         trials = sorted(trials, key=lambda one: -one.score)[:n_kept]
         trials = in_threads(partial(_after, window, seed), trials, threads, count)
     best = max(trials, key=lambda one: one.score)
-    if not best.stay or best.score <= 0:
+    if not best.stay or best.nats < LEAST_SAVED:
         return None
     best = min((one for one in trials if _is_as_good(one, best)), key=lambda one: one.length)
     curve = (one for one in trials if _kind(one) == _kind(best))
@@ -191,6 +198,7 @@ def _n_trials(n_choices: int, n_windows: int) -> list[int]:
 def _after(window: _Prepared, seed: int, trial: _Trial) -> _Trial:
     """The trial after one more window."""
     moment, memory, bits, stays = window.moment, trial.memory, trial.bits, trial.stays
+    nats = trial.nats
     recalled = recall(memory, moment.nodes, moment.window, trial.parameters.stay)
     found = find_remembering(window.adjacency, trial.parameters, recalled, seed=seed)
     if memory is not None:
@@ -198,11 +206,11 @@ def _after(window: _Prepared, seed: int, trial: _Trial) -> _Trial:
         labels = np.unique(memory.communities[:, 0], return_inverse=True)[1].astype(np.int32)
         before = np.append(labels, NOBODY)[place].astype(np.int32)  # [-1] for new nodes
         saved, weight = nats_saved(window.graph, before, window.unseen)
-        bits = (*bits, saved / max(weight, 1e-300) / log(2))
+        bits, nats = (*bits, saved / max(weight, 1e-300) / log(2)), nats + saved
         stays = (*stays, found.believed.stay if found.n_continued else 0.0)
     memory = remember(memory, moment.nodes, moment.window, found)
     length = round(description_length(window.adjacency, found.labels), 4)
-    return replace(trial, memory=memory, bits=bits, stays=stays, length=length)
+    return replace(trial, memory=memory, bits=bits, nats=nats, stays=stays, length=length)
 
 
 def _is_as_good(trial: _Trial, best: _Trial) -> bool:
