@@ -25,12 +25,13 @@ def _find(variant: Variant, kind: str) -> Callable[[Task], Labels]:
 
 def _method(variant: Variant, kind: str) -> Method:
     source = f"ICD paper, {variant} with {kind.upper()}, untrained"
-    missing = nothing if kind == "gcn" else module("torch", "pip install 'stream-icd[lab]'")
+    missing = nothing if kind in ("gcn", "hops") else module("torch", "pip install 'stream-icd[lab]'")
     return Method(_find(variant, kind), source, k="optional", weighted=True, missing=missing)
 
 
 METHODS = {
     "icd-c": _method("ICD-C", "gcn"),
+    "icd-hops": _method("ICD-M", "hops"),
     "icd-gat": _method("ICD-M", "gat"),
     "icd-gin": _method("ICD-M", "gin"),
 }
