@@ -25,7 +25,8 @@ def _find(variant: Variant, kind: str) -> Callable[[Task], Labels]:
 
 def _method(variant: Variant, kind: str) -> Method:
     source = f"ICD paper, {variant} with {kind.upper()}, untrained"
-    missing = nothing if kind in ("gcn", "hops") else module("torch", "pip install 'stream-icd[lab]'")
+    numpy_is_enough = kind in ("gcn", "hops")
+    missing = nothing if numpy_is_enough else module("torch", "pip install 'stream-icd[lab]'")
     return Method(_find(variant, kind), source, k="optional", weighted=True, missing=missing)
 
 
