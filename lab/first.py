@@ -13,9 +13,9 @@ from lab.measured import OF_ROW, TITLES, Measured, scores
 from lab.packages import lab_methods
 from stream_icd.quality.tos import Measure
 
-OURS = ("bp", "bp-unlabelled", "bp-alone", "icd", "icd-c", "icd-gat", "icd-gin")
+OURS = ("bp", "bp-unlabelled", "bp-alone", "icd", "icd-hops", "icd-c", "icd-gat", "icd-gin")
 
-SHOWN = ("bp", "bp-unlabelled", "icd")
+SHOWN = ("bp", "bp-unlabelled", "icd", "icd-hops")
 """Ours with K given, each compared with all other people's methods."""
 
 K_UNKNOWN = "bp-alone"
@@ -29,11 +29,11 @@ AS_GOOD = 1.0
 
 EXPLANATION = """Compared with other people's methods on the same graphs; each cell is the number of
 data sets on which ours is first (or as good to the last printed digit), and the largest distance to
-a better one. `bp`, `bp-unlabelled` and `icd` are given K and compared with all; `bp-alone` does not
-know K and is compared with methods that find it themselves. Modularity and NCut depend on K, so
-there only methods count whose K is within {kept:.0%} of ours. "As good" counts only methods at most
-{as_good:.0f} point of NMI (else modularity) behind ours. TOS is computed among the methods measured
-here.
+a better one. `bp`, `bp-unlabelled`, `icd` and `icd-hops` are given K and compared with all;
+`bp-alone` does not know K and is compared with methods that find it themselves. Modularity and NCut
+depend on K, so there only methods count whose K is within {kept:.0%} of ours. "As good" counts only
+methods at most {as_good:.0f} point of NMI (else modularity) behind ours. TOS is computed among the
+methods measured here.
 """
 
 

@@ -43,7 +43,8 @@ MEANINGS = """| column | meaning |
 | K | mean number of communities found |
 | MB | memory at its peak, beyond what the process had before |
 
-A method that ran on fewer graphs has their number in parentheses.
+Means over the test graphs, with the standard deviation where it is of interest. A method that ran
+on fewer graphs has their number in parentheses.
 """
 
 COLUMNS: list[tuple[str, str, float, str]] = [
@@ -59,6 +60,9 @@ COLUMNS: list[tuple[str, str, float, str]] = [
     ("MB", "peak_bytes", 1e-6, ".0f"),
 ]
 """Heading, column of the rows, factor and format."""
+
+WITH_SPREAD = ("nmi", "ac", "modularity")
+"""Columns that show the standard deviation over the graphs too."""
 
 
 def page(rows: Sequence[Row]) -> str:
@@ -124,4 +128,9 @@ def _quality(name: str, rows: Sequence[Row], methods: Sequence[str]) -> list[str
 
 def _cell(rows: Sequence[Row], column: str, factor: float, form: str) -> str:
     values = [getattr(row, column) for row in rows if getattr(row, column) is not None]
-    return f"{factor * float(np.mean(values)):{form}}" if values else ""
+    if not values:
+        return ""
+    mean = f"{factor * float(np.mean(values)):{form}}"
+    if column in WITH_SPREAD and len(values) > 1:
+        return f"{mean} ± {factor * float(np.std(values, ddof=1)):{form}}"
+    return mean

@@ -13,7 +13,7 @@ from lab.paper.published import means
 STAGES = {"features": "Feat", "encode": "Prop", "cluster": "Clus"}
 """The paper's name of each stage."""
 
-VARIANTS = {"icd": "ICD-M", "icd-c": "ICD-C", "icd-gat": "", "icd-gin": ""}
+VARIANTS = {"icd": "ICD-M", "icd-c": "ICD-C", "icd-hops": "", "icd-gat": "", "icd-gin": ""}
 """The paper's name of each variant, which has a GCN."""
 
 

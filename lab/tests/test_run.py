@@ -77,6 +77,13 @@ def test_the_page_says_where_ours_is_first_and_where_not(results: Path) -> None:
     assert "| NMI | GN.3 | 90.00 | spectral: 95.00 | 5.00 |" in text
 
 
+def test_the_page_shows_how_far_graphs_are_apart(results: Path) -> None:
+    row = next(row for row in read_rows(results) if row.status == "ok")
+    one = replace(row, data_set="GN.3", method="prone", nmi=0.5, ac=None)
+    assert "| prone | 50.00 |  |" in page([one]), "one graph has no spread"
+    assert "| prone | 52.00 ± 2.83 |  |" in page([one, replace(one, graph=1, nmi=0.54)])
+
+
 def test_modularity_is_compared_at_about_the_same_number_of_communities(results: Path) -> None:
     row = next(row for row in read_rows(results) if row.status == "ok")
     ours = replace(row, data_set="AS", method="bp", k_found=100, modularity=0.5)
