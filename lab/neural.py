@@ -28,16 +28,20 @@ needs_torch = module("torch", "pip install 'stream-icd[lab]'")
 
 @contextmanager
 def torch_alone(seed: int) -> Iterator[None]:
-    """Torch on one thread, with its draws from this seed; both are put back afterwards."""
+    """Torch on one thread, with its draws from this seed; both are put back afterwards. Denormal
+    numbers are 0 in here: the softmax of a trained network has many, and they are slow.
+    """
     import torch
 
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
+    torch.set_flush_denormal(True)
     try:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             yield
     finally:
+        torch.set_flush_denormal(False)
         torch.set_num_threads(threads)
 
 

@@ -24,9 +24,9 @@ TRUTH = torch.nn.functional.one_hot(torch.tensor(PLANTED.communities.astype(np.i
 def test_gap_counts_the_expected_cut_and_how_uneven_the_communities_are() -> None:
     volumes = SHARES.T @ DEGREES
     cut = ((SHARES / volumes) @ (1 - SHARES).T * DENSE).sum()
-    uneven = (SHARES.sum(dim=0) - 10).square().sum() / 40
+    uneven = (SHARES.sum(dim=0) / 10 - 1).square().sum()
     found = gap.expected_cut(SHARES, tensor_of(ADJACENCY), DEGREES)
-    torch.testing.assert_close(found, cut + uneven)
+    torch.testing.assert_close(found, cut + gap.BALANCE * uneven)
 
 
 def test_clusnet_maximises_the_modularity_of_clear_communities() -> None:
