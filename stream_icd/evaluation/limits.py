@@ -29,8 +29,8 @@ Status = Literal["ok", "missing", "error", "crash", "limit"]
 it exceeded its time or memory."""
 
 REPEATED_BELOW = 2.0
-"""Seconds of the first run in a process below which it is repeated, and the second counts: the
-graph may need code that the small graph did not compile."""
+"""Seconds below which a run on the largest graph so far is repeated, and the second counts: it may
+need code that smaller ones did not compile."""
 
 CLOCK_FACTOR = 10
 """Limit of wall-clock time, as a multiple of the processor time: the machine may be busy."""
@@ -182,7 +182,7 @@ class Runner:
 
     def __init__(self, packages: tuple[str, ...]) -> None:
         self._methods = methods_in(*packages)
-        self._warm: set[str] = set()
+        self._largest: dict[str, int] = {}
         threadpool_limits(1)
 
     def __call__(self, job: Learning | Finding) -> Outcome:
@@ -190,12 +190,14 @@ class Runner:
         try:
             if isinstance(job, Learning):
                 return _measured(lambda: Outcome("ok", learned=_learn(method, job)), {})
-            if job.method in self._warm:
-                return _find(method, job)
-            self._warm.add(job.method)
-            _warm_up(method, job)
+            if job.method not in self._largest:
+                _warm_up(method, job)
+            largest, n_nodes = self._largest.get(job.method, 0), job.adjacency.shape[0]
+            self._largest[job.method] = max(largest, n_nodes)
             first = _find(method, job)
-            return first if first.seconds > REPEATED_BELOW else _find(method, job)
+            if n_nodes <= largest or first.seconds > REPEATED_BELOW:
+                return first
+            return _find(method, job)
         except Exception as error:  # it may not be possible to pickle the error itself
             return Outcome("error", _in_one_line(error))
 

@@ -52,7 +52,7 @@ def compiles(task: Task) -> Labels:
     return np.zeros(n_nodes, np.int32)
 
 
-COMPILATION_S = 0.3
+COMPILATION_S = 0.2
 compiled = set[int]()
 
 
