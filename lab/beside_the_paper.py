@@ -55,8 +55,7 @@ def trade_off(found: Measured) -> list[str]:
     ]
     for measure in OF_ROW:
         computed = {
-            name: scores(found, name, found.methods, measure, beside_paper=True)
-            for name in found.data_sets
+            name: scores(found, name, measure, beside_paper=True) for name in found.data_sets
         }
 
         def text(

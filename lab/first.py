@@ -6,8 +6,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-import numpy as np
-
 from lab.markdown import head, line
 from lab.measured import OF_ROW, TITLES, Measured, scores
 from lab.packages import lab_methods
@@ -33,7 +31,7 @@ a better one. `bp`, `bp-unlabelled`, `icd` and `icd-hops` are given K and compar
 `bp-alone` does not know K and is compared with methods that find it themselves. Modularity and NCut
 depend on K, so there only methods count whose K is within {kept:.0%} of ours. "As good" counts only
 methods at most {as_good:.0f} point of NMI (else modularity) behind ours. TOS is computed among the
-methods measured here.
+methods measured here. Two methods are always compared on the graphs on which both ran.
 """
 
 
@@ -89,21 +87,25 @@ def _contests() -> list[Contest]:
     return contests
 
 
+def _common(found: Measured, name: str, ours: str, other: str) -> set[int]:
+    """Graphs on which both were measured; NMI of one graph differs from that of another."""
+    mine, theirs = (found.of.get((name, one), {}) for one in (ours, other))
+    return mine.keys() & theirs.keys()
+
+
 def _on_common_graphs(column: str, factor: float = 1) -> Compared:
     def values(found: Measured, name: str, ours: str, other: str) -> tuple[float, float] | None:
-        mine, theirs = (found.values(name, one, column) for one in (ours, other))
-        common = sorted(mine.keys() & theirs.keys())
-        if not common:
-            return None
-        first, second = (factor * np.mean([of[n] for n in common]) for of in (mine, theirs))
-        return float(first), float(second)
+        common = _common(found, name, ours, other)
+        mine, theirs = (found.mean(name, one, column, common) for one in (ours, other))
+        return None if mine is None or theirs is None else (factor * mine, factor * theirs)
 
     return values
 
 
 def _trade_offs(measure: Measure) -> Compared:
     def values(found: Measured, name: str, ours: str, other: str) -> tuple[float, float] | None:
-        among = scores(found, name, found.methods, measure, beside_paper=False)
+        common = _common(found, name, ours, other)
+        among = scores(found, name, measure, graphs=common)
         if ours not in among or other not in among:
             return None
         return among[ours], among[other]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -57,10 +57,13 @@ class Measured:
     data_sets: Sequence[str]
     methods: Sequence[str]
 
-    def mean(self, data_set: str, method: str, column: str) -> float | None:
-        """Mean over the graphs that have a value; None if none has."""
-        values = self.values(data_set, method, column).values()
-        return float(np.mean(list(values))) if values else None
+    def mean(
+        self, data_set: str, method: str, column: str, graphs: Collection[int] | None = None
+    ) -> float | None:
+        """Mean over the graphs, or these of them, that have a value; None if none has."""
+        of_graph = self.values(data_set, method, column)
+        values = [value for n, value in of_graph.items() if graphs is None or n in graphs]
+        return float(np.mean(values)) if values else None
 
     def values(self, data_set: str, method: str, column: str) -> dict[int, float]:
         """Value by graph."""
@@ -82,17 +85,22 @@ def measured(rows: Iterable[Row]) -> Measured:
 
 
 def scores(
-    found: Measured, data_set: str, methods: Sequence[str], measure: Measure, beside_paper: bool
+    found: Measured,
+    data_set: str,
+    measure: Measure,
+    *,
+    beside_paper: bool = False,
+    graphs: Collection[int] | None = None,
 ) -> dict[str, float]:
-    """TOS of each of these methods on a data set.
+    """TOS of each method on a data set.
 
     beside_paper: as if they stood in the paper's tables, whose slowest method and highest NCut
-    count too.
+    count too. graphs: on these only; methods that have none of them are left out.
     """
     points: dict[str, tuple[float, float]] = {}
-    for method in methods:
-        quality = found.mean(data_set, method, OF_ROW[measure])
-        seconds = found.mean(data_set, method, "seconds")
+    for method in found.methods:
+        quality = found.mean(data_set, method, OF_ROW[measure], graphs)
+        seconds = found.mean(data_set, method, "seconds", graphs)
         if quality is not None and seconds:
             points[method] = (quality, seconds)
     if not points:

@@ -77,6 +77,16 @@ def test_the_page_says_where_ours_is_first_and_where_not(results: Path) -> None:
     assert "| NMI | GN.3 | 90.00 | spectral: 95.00 | 5.00 |" in text
 
 
+def test_the_trade_off_is_compared_on_common_graphs(results: Path) -> None:
+    row = next(row for row in read_rows(results) if row.status == "ok")
+    ours = replace(row, data_set="GN.3", method="bp", nmi=0.9, seconds=1.0)
+    hard = replace(ours, graph=1, nmi=0.3)
+    other = replace(ours, method="prone", nmi=0.8)
+    slow = replace(ours, method="m-nmf", nmi=0.1, seconds=10.0)
+    text = page([ours, hard, other, slow, replace(slow, graph=1)])
+    assert "| TOS, NMI | 1 of 1 |" in text, "prone did not run on the hard graph"
+
+
 def test_the_page_shows_how_far_graphs_are_apart(results: Path) -> None:
     row = next(row for row in read_rows(results) if row.status == "ok")
     one = replace(row, data_set="GN.3", method="prone", nmi=0.5, ac=None)
