@@ -65,6 +65,11 @@ class Measured:
         values = [value for n, value in of_graph.items() if graphs is None or n in graphs]
         return float(np.mean(values)) if values else None
 
+    def common_graphs(self, data_set: str) -> set[int]:
+        """Graphs on which all methods ran that ran on any."""
+        graphs = [set(rows) for (name, _), rows in self.of.items() if name == data_set]
+        return set.intersection(*graphs) if graphs else set()
+
     def values(self, data_set: str, method: str, column: str) -> dict[int, float]:
         """Value by graph."""
         rows = self.of.get((data_set, method), {})

@@ -87,9 +87,9 @@ def _picture(found: Measured) -> list[str]:
     return [
         "## Quality against time",
         "",
-        "NMI where the true communities are known, else modularity. The grey line joins the "
-        "methods that are better than all faster ones, by half a point or more; they are named, "
-        "and so are `bp` and `icd`.",
+        "NMI where the true communities are known, else modularity, on the graphs on which every "
+        "method ran. The grey line joins the methods that are better than all faster ones, by half "
+        "a point or more; they are named, and so are `bp` and `icd`.",
         "",
         f"![Quality against time of each method, on {len(found.data_sets)} data sets]({PICTURE})",
         "",

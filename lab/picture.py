@@ -60,9 +60,11 @@ def draw(found: Measured, path: Path) -> None:
 def _panel(panel: Axes, found: Measured, name: str) -> None:
     known = any(found.mean(name, method, "nmi") is not None for method in found.methods)
     measure = "nmi" if known else "modularity"
-    points = {}
+    points, graphs = {}, found.common_graphs(name)
     for method in found.methods:
-        quality, seconds = found.mean(name, method, measure), found.mean(name, method, "seconds")
+        quality, seconds = (
+            found.mean(name, method, column, graphs) for column in (measure, "seconds")
+        )
         if quality is not None and seconds:
             points[method] = (seconds, 100 * quality)
     for number, (kind, marker, colour) in enumerate(KINDS):

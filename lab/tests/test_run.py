@@ -85,6 +85,7 @@ def test_the_trade_off_is_compared_on_common_graphs(results: Path) -> None:
     slow = replace(ours, method="m-nmf", nmi=0.1, seconds=10.0)
     text = page([ours, hard, other, slow, replace(slow, graph=1)])
     assert "| TOS, NMI | 1 of 1 |" in text, "prone did not run on the hard graph"
+    assert measured([ours, hard, other]).common_graphs("GN.3") == {0}
 
 
 def test_the_page_shows_how_far_graphs_are_apart(results: Path) -> None:
