@@ -9,6 +9,7 @@ import pyarrow.csv
 import pytest
 
 from lab import __main__ as program
+from lab.measured import measured
 from lab.packages import lab_methods
 from lab.page import PICTURE, page
 from lab.results import read_rows, write_rows
