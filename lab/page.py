@@ -122,8 +122,19 @@ def _quality(name: str, rows: Sequence[Row], methods: Sequence[str]) -> list[str
             count = "" if len(ok) == n_graphs else f" ({len(ok)})"
             lines.append(line([method + count, *cells]))
         failed += [row for row in of_method if row.status not in ("ok", "missing")]
-    notes = [f"- {row.method}, graph {row.graph}: {row.status}, {row.detail}" for row in failed]
-    return [*lines, "", *notes, *([""] if notes else [])]
+    return [*lines, "", *_notes(failed)]
+
+
+def _notes(failed: Sequence[Row]) -> list[str]:
+    """A line for each way in which a method failed, and an empty one."""
+    graphs: dict[tuple[str, str, str], list[int]] = {}
+    for row in failed:
+        graphs.setdefault((row.method, row.status, row.detail), []).append(row.graph)
+    notes = [
+        f"- {method}, graph {', '.join(map(str, numbers))}: {status}, {detail}"
+        for (method, status, detail), numbers in graphs.items()
+    ]
+    return [*notes, ""] if notes else []
 
 
 def _cell(rows: Sequence[Row], column: str, factor: float, form: str) -> str:

@@ -119,5 +119,6 @@ def test_the_page_shows_ours_beside_the_published_value(results: Path) -> None:
 
 
 def test_a_run_that_failed_is_noted_on_the_page(results: Path) -> None:
-    rows = [replace(row, status="crash", detail="why") for row in read_rows(results)[:1]]
-    assert "- bp, graph 0: crash, why" in page(rows)
+    row = replace(read_rows(results)[0], status="crash", detail="why")
+    assert "- bp, graph 0: crash, why" in page([row])
+    assert "- bp, graph 0, 1: crash, why" in page([row, replace(row, graph=1)])
