@@ -9,7 +9,6 @@ picture from the points so far.
 from __future__ import annotations
 
 import argparse
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -19,31 +18,15 @@ import torch
 
 from benchmarks.shared.curves import Curve, prepared_graphs, read_points
 from benchmarks.shared.encoder_page import Curves, draw_curves, encoder_table
+from benchmarks.shared.literal import literal
+from benchmarks.shared.planned import Planned, advance
 from benchmarks.shared.sections import DOCS, write_section
 from benchmarks.shared.small_sets import N_TRAINING, SETS, SmallSet, small_sets
 from stream_icd.icd.encoder.contract import Weights
-from stream_icd.icd.presets import preset
 from stream_icd.icd.recipe import Recipe
-from stream_icd.icd.scripts import as_paper, as_scripts
-from stream_icd.training.icd.training_graph import TrainingGraph
-
-ROWS = 128
-"""Rows of X in a step, sampled anew each time: an unbiased estimate of FR and CR."""
 
 HOPS_RATE = 0.01
 """Learning rate of the encoder hops: it has 11 numbers, and the paper has no rate for them."""
-
-
-def literal(graphs: SmallSet) -> Recipe:
-    """The paper's recipe at these widths, with rows of length 1 as in the authors' scripts."""
-    width = graphs.widths[-1]
-    recipe = as_scripts(as_paper(preset(graphs.preset)), "row-normalisation")
-    return recipe.changed(
-        encoder={"widths": graphs.widths},
-        discriminator_widths=(width, 32, 16, 1),
-        losses={"rows": ROWS},
-        clustering="fast",
-    )
 
 
 def orthogonal(graphs: SmallSet) -> Recipe:
@@ -80,8 +63,6 @@ ENCODERS = {
     "hops, chosen start": Arm(equivariant, 300, 50),
 }
 
-SCORES = ("training", "validation", "test", "induced")
-
 SHORTER = {
     ("AS", "gcn"): 6000,
     ("AS, shuffled", "gcn"): 2000,
@@ -89,16 +70,6 @@ SHORTER = {
     ("AS, shuffled", "gcn, orthogonal start"): 1000,
 }
 """Curves that end earlier."""
-
-
-class Planned(NamedTuple):
-    """A curve, how far it goes, and the graphs that it is trained on."""
-
-    name: str
-    curve: Curve
-    steps: int
-    between: int
-    prepared: Sequence[TrainingGraph]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -123,23 +94,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def train(options: argparse.Namespace) -> None:
-    """Advance the curve that is furthest behind, until all are done or the time is up."""
-    end = time.monotonic() + 60 * options.minutes
+    """Train each encoder on each set, until all are done or the time is up."""
     curves = [
         planned
         for name, make in small_sets(options.data, options.graphs).items()
         if not options.only or name in options.only
         for planned in _planned(make(), options)
     ]
-    while time.monotonic() < end:
-        behind = [one for one in curves if one.curve.steps < one.steps]
-        if not behind:
-            return
-        one = min(behind, key=lambda one: one.curve.steps / one.steps)
-        left = one.steps - max(one.curve.steps, 0)
-        one.curve.advance(min(one.between, left), one.prepared)
-        point = one.curve.points[-1]
-        print(one.name, *(f"{key} {point[key]:.2f}" for key in SCORES), one.curve.steps, flush=True)
+    advance(curves, options.minutes)
 
 
 def finished(options: argparse.Namespace) -> Curves:

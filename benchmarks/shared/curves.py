@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -33,18 +33,40 @@ N_INDUCED = 3
 """Training graphs on which the label-induced embedding and the embedding itself are measured."""
 
 
+Find = Callable[[Model, LabelledGraph], NDArray[np.int32]]
+"""The communities of a labelled graph with a model, as many as its labels."""
+
+
+def find_by_library(model: Model, graph: LabelledGraph) -> NDArray[np.int32]:
+    """Detect as a user would."""
+    return detect(
+        graph.adjacency,
+        model,
+        graph.n_communities,
+        method="icd",
+        seed=model.recipe.seed,
+        threads=1,
+    ).communities
+
+
 class Curve:
     """The training of one recipe on one set; `points` has its scores after some steps.
 
     The state of the training is saved before each point. Training starts from the recipe's initial
-    weights, or from those of `start`.
+    weights, or from those of `start`. `find` finds communities with a model; the default is the
+    library's detection.
     """
 
     def __init__(
-        self, recipe: Recipe, graphs: SmallSet, folder: Path, start: Weights | None = None
+        self,
+        recipe: Recipe,
+        graphs: SmallSet,
+        folder: Path,
+        start: Weights | None = None,
+        find: Find = find_by_library,
     ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        self._recipe, self._graphs = recipe, graphs
+        self._recipe, self._graphs, self._find = recipe, graphs, find
         self._points, self._state = folder / "points.jsonl", folder / "state.safetensors"
         self.points = read_points(folder)
         self._players = Adversaries(recipe)
@@ -55,6 +77,10 @@ class Curve:
             state = load_file(self._state)
             self.steps = int(state.pop(STEPS))
             self._players.restore(state)
+
+    def model(self) -> Model:
+        """The encoder as it is now."""
+        return Model(self._recipe, self._players.generator_weights())
 
     def advance(self, steps: int, prepared: Sequence[TrainingGraph]) -> None:
         """Train so many steps more, and measure; the first call measures the untrained encoder."""
@@ -75,13 +101,13 @@ class Curve:
         return {name: float(np.mean([one[name] for one in found])) for name in found[0]}
 
     def _measure(self, losses: Figures, prepared: Sequence[TrainingGraph]) -> None:
-        model = Model(self._recipe, self._players.generator_weights())
+        model = self.model()
         seen = self._graphs.training[:N_INDUCED]
         point = {
             "steps": self.steps,
-            "training": _mean_score(model, seen, self._graphs.measure),
-            "validation": _mean_score(model, self._graphs.validation, self._graphs.measure),
-            "test": _mean_score(model, self._graphs.test, self._graphs.measure),
+            "training": self._score(model, seen),
+            "validation": self._score(model, self._graphs.validation),
+            "test": self._score(model, self._graphs.test),
             "induced": float(np.mean(list(map(partial(_induced, model), seen, prepared)))),
             **losses,
         }
@@ -91,28 +117,18 @@ class Curve:
         with self._points.open("a") as file:
             file.write(json.dumps(point) + "\n")
 
+    def _score(self, model: Model, graphs: Sequence[LabelledGraph]) -> float:
+        """The mean of NMI with the labels, or of modularity, in percent."""
+        qualities = [
+            _quality(graph, self._find(model, graph), self._graphs.measure) for graph in graphs
+        ]
+        return float(np.mean(qualities))
+
 
 def read_points(folder: Path) -> list[Figures]:
     """The points of a curve so far."""
     path = folder / "points.jsonl"
     return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
-
-
-def _mean_score(model: Model, graphs: Sequence[LabelledGraph], measure: str) -> float:
-    return float(np.mean([score(model, graph, measure) for graph in graphs]))
-
-
-def score(model: Model, graph: LabelledGraph, measure: str) -> float:
-    """NMI with the labels, or modularity, in percent; as many communities as labels."""
-    found = detect(
-        graph.adjacency,
-        model,
-        graph.n_communities,
-        method="icd",
-        seed=model.recipe.seed,
-        threads=1,
-    ).communities
-    return _quality(graph, found, measure)
 
 
 def _quality(graph: LabelledGraph, found: NDArray[np.int32], measure: str) -> float:

@@ -21,6 +21,14 @@ def means() -> dict[tuple[str, str, str], float]:
     return {(r["measure"], r["method"], r["data_set"]): float(r["mean"]) for r in _rows("results")}
 
 
+def without_a_part() -> dict[tuple[str, str, str, str], float]:
+    """Mean with all parts of ICD or without one, by measure, variant, parts and data set."""
+    return {
+        (r["measure"], r["variant"], r["parts"], r["data_set"]): float(r["mean"])
+        for r in _rows("ablation")
+    }
+
+
 def printed_scores() -> dict[tuple[Measure, str, str], float]:
     """TOS as printed, to two digits, by measure of quality, method and data set."""
     return {(r["quality"], r["method"], r["data_set"]): float(r["tos"]) for r in _rows("tos")}  # type: ignore[misc]

@@ -1,0 +1,82 @@
+"""What docs/encoder.md quotes of `benchmarks.ablation`: ours beside the published values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from benchmarks.shared.kept import Figures
+from lab.markdown import head, line
+
+Cell = tuple[str, str, str]
+"""Variant, data set, and the parts that are left."""
+
+Found = dict[Cell, list[Figures]]
+"""What was measured, a seed or a graph each."""
+
+Published = Mapping[tuple[str, str, str, str], float]
+"""The paper's means by measure, variant, parts and data set."""
+
+FULL = "full"
+
+PERCENTAGES = {"NMI": "nmi", "AC": "ac", "Q": "modularity"}
+
+
+def trained_table(found: Found, published: Published) -> str:
+    """Small graphs: what leaving a part out changes after training, ours and the paper's."""
+    names = ["variant", "graphs", "parts", "steps", "rank", "NMI untrained", "NMI", "AMI"]
+    lines = head([*names, "change from full", "published change", "difference"])
+    for cell, seeds in found.items():
+        variant, name, parts = cell
+        before = [one["untrained"] for one in seeds]
+        cells = [
+            *cell,
+            _steps(seeds),
+            f"{_mean(before, 'rank'):.0f} → {_mean(seeds, 'rank'):.0f}",
+            _spread(before, "nmi"),
+            _spread(seeds, "nmi"),
+            _spread(seeds, "ami"),
+        ]
+        if parts == FULL:
+            lines.append(line([*cells, "", "", ""]))
+            continue
+        ours = _mean(seeds, "nmi") - _mean(found[variant, name, FULL], "nmi")
+        theirs = published["nmi", variant, parts, name] - published["nmi", variant, FULL, name]
+        lines.append(line([*cells, _change(ours), _change(theirs), _change(ours - theirs)]))
+    return "\n".join(lines) + "\n"
+
+
+def full_size_table(found: Found, published: Published) -> str:
+    """Graphs of full size: each measure of the untrained encoder, the published one, and by how
+    much ours is higher; NCut as in the paper's tables."""
+    lines = head(["variant", "graphs", "parts", "AMI", *PERCENTAGES, "NCut"])
+    for cell, graphs in found.items():
+        variant, name, parts = cell
+        cells = [*cell, f"{_mean(graphs, 'ami'):.1f}"]
+        for key in PERCENTAGES.values():
+            ours, theirs = _mean(graphs, key), published[key, variant, parts, name]
+            cells.append(f"{ours:.1f} ({theirs:.1f}, {_change(ours - theirs)})")
+        ours, theirs = _mean(graphs, "ncut"), published["ncut", variant, parts, name]
+        cells.append(f"{ours:,.0f} ({theirs:,.0f})")
+        lines.append(line(cells))
+    return "\n".join(lines) + "\n"
+
+
+def _steps(seeds: Sequence[Figures]) -> str:
+    steps = [one["steps"] for one in seeds]
+    return " to ".join(f"{n:,}" for n in sorted({min(steps), max(steps)}))
+
+
+def _change(value: float) -> str:
+    return f"{round(value, 1) + 0.0:+.1f}"  # never -0.0
+
+
+def _mean(figures: Sequence[Figures], key: str) -> float:
+    return float(np.mean([one[key] for one in figures]))
+
+
+def _spread(figures: Sequence[Figures], key: str) -> str:
+    """Mean ± standard deviation."""
+    values = [one[key] for one in figures]
+    return f"{np.mean(values):.1f} ± {np.std(values, ddof=1):.1f}"
