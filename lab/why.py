@@ -17,13 +17,13 @@ from typing import Any
 from unittest.mock import patch
 
 import numpy as np
-from scipy.sparse import csr_array
+from scipy.sparse import csr_array, diags_array
 from sklearn.preprocessing import normalize
 
 import lab.clustering as clustering
 from benchmarks.shared.data_sets import BenchmarkGraph, data_sets
 from lab.measured import PUBLISHED_AS
-from lab.methods import graclus, m_nmf, nrp, randne
+from lab.methods import dnr, gap, graclus, m_nmf, mc_sbm, nrp, randne
 from lab.packages import lab_methods
 from lab.paper.published import means
 from lab.run import n_communities
@@ -48,6 +48,13 @@ def as_wide_as_the_paper(adjacency: csr_array) -> Iterator[csr_array]:
 
 
 @contextmanager
+def few_columns(adjacency: csr_array) -> Iterator[csr_array]:
+    """32 columns."""
+    with patch.object(clustering, "DIMENSION", 32):
+        yield adjacency
+
+
+@contextmanager
 def one_start(adjacency: csr_array) -> Iterator[csr_array]:
     """K-means once."""
     with patch.object(clustering, "RESTARTS", 1):
@@ -61,9 +68,23 @@ def without_weights(adjacency: csr_array) -> Iterator[csr_array]:
 
 
 @contextmanager
+def symmetrically_normalised(adjacency: csr_array) -> Iterator[csr_array]:
+    """D⁻½AD⁻½ instead of A."""
+    yield _normalised(adjacency)
+
+
+def _normalised(adjacency: csr_array) -> csr_array:
+    scale = diags_array(1 / np.sqrt(adjacency.sum(axis=1)))
+    return csr_array(scale @ adjacency @ scale)
+
+
+@contextmanager
 def rows_not_scaled(adjacency: csr_array) -> Iterator[csr_array]:
-    """NRP's embedding as algorithm 3 returns it, without rows of length 1."""
-    with patch.object(nrp, "normalize", lambda rows: rows):
+    """The embedding as the paper has it (NRP: algorithm 3), without rows of length 1."""
+    with (
+        patch.object(nrp, "normalize", lambda rows: rows),
+        patch.object(dnr, "normalize", lambda rows: rows),
+    ):
         yield adjacency
 
 
@@ -85,6 +106,38 @@ def rows_scaled(adjacency: csr_array) -> Iterator[csr_array]:
 
 
 @contextmanager
+def not_divided_by_degrees(adjacency: csr_array) -> Iterator[csr_array]:
+    """The eigenvectors of D⁻½AD⁻½ as they are; scikit-learn divides their rows by √degree."""
+    from sklearn.cluster import _spectral
+
+    roots = np.sqrt(adjacency.sum(axis=1))[:, None]
+    k_means = _spectral.k_means
+    with patch.object(_spectral, "k_means", lambda rows, *a, **k: k_means(rows * roots, *a, **k)):
+        yield adjacency
+
+
+@contextmanager
+def assortative(adjacency: csr_array) -> Iterator[csr_array]:
+    """A planted partition: all communities are alike, and denser inside than outside."""
+    with patch.object(mc_sbm, "MODEL", "planted"):
+        yield adjacency
+
+
+@contextmanager
+def few_sweeps(adjacency: csr_array) -> Iterator[csr_array]:
+    """10 moves of each node, from random communities."""
+    with patch.object(mc_sbm, "MODEL", "given-k-by-sweeps"):
+        yield adjacency
+
+
+@contextmanager
+def balanced(adjacency: csr_array) -> Iterator[csr_array]:
+    """Communities of one size are as important as the cut."""
+    with patch.object(gap, "BALANCE", 1.0):
+        yield adjacency
+
+
+@contextmanager
 def without_refinement(adjacency: csr_array) -> Iterator[csr_array]:
     """GraClus without moves of single nodes: the clusters of the coarsest graph."""
     with patch.object(graclus, "_refine", lambda *_: None):
@@ -92,16 +145,26 @@ def without_refinement(adjacency: csr_array) -> Iterator[csr_array]:
 
 
 CHANGES: list[tuple[str, str, Changed]] = [
+    ("gap", "L(f,.3)", balanced),
+    ("dnr", "L(f,.3)", rows_not_scaled),
     ("randne", "GN.3", as_wide_as_the_paper),
     ("randne", "L(f,.6)", rows_scaled),
+    ("spectral", "L(f,.6)", not_divided_by_degrees),
     ("spectral", "L(f,.6)", rows_scaled),
+    ("spectral", "Reddit", rows_scaled),
+    ("mc-sbm", "Taxi", few_sweeps),
+    ("mc-sbm", "AS", assortative),
     ("m-nmf", "Reddit", rows_scaled),
+    ("m-nmf", "AS", rows_scaled),
     ("nrp", "AS", rows_not_scaled),
     ("nrp", "Reddit", rows_not_scaled),
     ("nrp", "L(f,.6)", rows_not_scaled),
     ("prone", "L(f,.6)", one_start),
     ("prone", "Enron", without_weights),
+    ("prone", "Enron", few_columns),
+    ("necs", "Enron", without_weights),
     ("snmf", "Enron", without_weights),
+    ("snmf", "Enron", symmetrically_normalised),
     ("icd", "Enron", without_weights),
     ("graclus", "GN.3", without_refinement),
     ("graclus", "L(f,.6)", without_refinement),

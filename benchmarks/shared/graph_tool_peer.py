@@ -17,7 +17,10 @@ from typing import Literal, get_args
 import numpy as np
 
 PYTHON = "/usr/bin/python3"
-Model = Literal["nested", "planted", "given-k"]
+Model = Literal["nested", "planted", "given-k", "given-k-by-sweeps"]
+
+SWEEPS = 10
+"""Moves of each node in `given-k-by-sweeps`, from random communities."""
 
 
 def is_there() -> bool:
@@ -31,7 +34,7 @@ def find(
 ) -> tuple[np.ndarray, float]:
     """Labels (n,) by least description length, and the CPU seconds that the search itself took.
 
-    n_communities: K of the model `given-k`; the others find their own.
+    n_communities: K, which `nested` ignores, `planted` can do without, and the others need.
     """
     sent = io.BytesIO()
     np.savez(sent, edges=edges, n_nodes=n_nodes, seed=seed, n_communities=n_communities)
@@ -59,19 +62,22 @@ def _main(model: Model) -> None:
     graph.add_vertex(int(given["n_nodes"]))
     graph.add_edge_list(given["edges"].T)
     started = time.process_time()
+    k = int(given["n_communities"])
+    sizes = {"B_min": k, "B_max": k} if k else {}
     if model == "nested":
         state = gt.minimize_nested_blockmodel_dl(graph, state_args={"deg_corr": True})
-        labels = state.get_levels()[0].get_blocks().a
+        state = state.get_levels()[0]
     elif model == "planted":
-        state = gt.minimize_blockmodel_dl(graph, state=gt.PPBlockState)
-        labels = state.get_blocks().a
+        state = gt.minimize_blockmodel_dl(graph, state=gt.PPBlockState, multilevel_mcmc_args=sizes)
+    elif model == "given-k-by-sweeps":
+        drawn = np.random.default_rng(int(given["seed"])).integers(k, size=graph.num_vertices())
+        state = gt.BlockState(graph, b=drawn, deg_corr=True)
+        state.mcmc_sweep(niter=SWEEPS, beta=np.inf, d=0)
     else:
-        k = int(given["n_communities"])
-        sizes = {"B_min": k, "B_max": k}
         state = gt.minimize_blockmodel_dl(
             graph, state_args={"deg_corr": True}, multilevel_mcmc_args=sizes
         )
-        labels = state.get_blocks().a
+    labels = state.get_blocks().a
     seconds = time.process_time() - started
     out = io.BytesIO()
     np.savez(out, labels=np.asarray(labels, np.int32), seconds=seconds)

@@ -8,12 +8,14 @@ from scipy.sparse import triu
 from benchmarks.shared import graph_tool_peer
 from stream_icd.evaluation.method import Labels, Method, Task
 
+MODEL: graph_tool_peer.Model = "given-k"
+
 
 def find(task: Task) -> Labels:
     """Labels of least description length with K communities; a stage for the search alone."""
     edges = np.stack(triu(task.adjacency).tocoo().coords)  # (2, E)
     n_nodes = task.adjacency.shape[0]
-    labels, seconds = graph_tool_peer.find(edges, n_nodes, "given-k", task.seed, task.k())
+    labels, seconds = graph_tool_peer.find(edges, n_nodes, MODEL, task.seed, task.k())
     task.stages["search"] = seconds
     return np.unique(labels, return_inverse=True)[1].astype(np.int32)
 

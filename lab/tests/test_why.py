@@ -2,9 +2,23 @@
 
 from __future__ import annotations
 
+import numpy as np
+import pytest
+
+from benchmarks.shared.data_sets import BenchmarkGraph
 from lab.packages import lab_methods
 from lab.run import small_data_sets
-from lab.why import CHANGES, as_it_is, percent, rows_scaled
+from lab.why import (
+    CHANGES,
+    Changed,
+    as_it_is,
+    few_columns,
+    not_divided_by_degrees,
+    percent,
+    rows_scaled,
+    symmetrically_normalised,
+)
+from stream_icd.synthetic.lfr import generate_lfr
 
 
 def test_a_change_ends_with_its_context() -> None:
@@ -14,6 +28,22 @@ def test_a_change_ends_with_its_context() -> None:
     )
     assert changed > before + 5
     assert after == before
+
+
+@pytest.mark.parametrize(
+    ("method", "change"),
+    [
+        ("spectral", not_divided_by_degrees),
+        ("snmf", symmetrically_normalised),
+        ("prone", few_columns),
+    ],
+)
+def test_a_change_reaches_its_method(method: str, change: Changed) -> None:
+    planted = generate_lfr(
+        np.random.default_rng(0), 300, max_degree=40, max_community=40, mixing=0.6
+    )
+    hard = BenchmarkGraph(planted.adjacency(), planted.communities)
+    assert percent(method, hard, "nmi", change) != percent(method, hard, "nmi", as_it_is)
 
 
 def test_the_methods_that_change_exist() -> None:
