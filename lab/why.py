@@ -1,6 +1,6 @@
 """Why some figures differ from the published ones: methods changed in one respect.
 
-    python -m lab.why --data FOLDER            # all, a few minutes
+    python -m lab.why --data FOLDER            # all, about ten minutes
     python -m lab.why --data FOLDER --only nrp
 
 Prints a line for each change: on one test graph, the measure with the method as it is, with the
