@@ -25,8 +25,9 @@ PICTURE = "lab.png"
 INTRODUCTION = """# Methods side by side
 
 For those who choose a method, or compare with the paper: other people's methods and ours on the
-same graphs. Made by `python -m lab --data FOLDER`; lab/README.md says what each method is, and
-which are missing. The rows are in `lab/results.parquet`, with versions and machine.
+same graphs. Made by `python -m lab --data FOLDER`; lab/README.md says what each method is. The rows
+are in `lab/results.parquet`, with versions and machine. What each part of the paper's method is
+worth, and how training converges: [encoder](encoder.md).
 
 All methods are given the number of communities, or ignore it: the true one, or Louvain's where the
 true communities are unknown. Figures are means over the test graphs. Each method runs on one
