@@ -8,10 +8,10 @@ DOCS = Path(__file__).parents[2] / "docs"
 END = "<!-- end -->"
 
 
-def write_section(page: str, program: str, text: str) -> None:
-    """Put `text` into docs/`page`, from `<!-- benchmarks/PROGRAM -->` to the next `END`."""
+def write_section(page: str, program: str, text: str, room: str = "benchmarks") -> None:
+    """Put `text` into docs/`page`, from `<!-- ROOM/PROGRAM -->` to the next `END`."""
     path = DOCS / page
-    before, begin, rest = path.read_text().partition(f"<!-- benchmarks/{program} -->\n")
+    before, begin, rest = path.read_text().partition(f"<!-- {room}/{program} -->\n")
     _, end, after = rest.partition(END)
     if not end:
         raise ValueError(f"{path} has no section of {program}")

@@ -1,6 +1,6 @@
 """What is each part of ICD worth? The paper's ablation made again, beside the published values.
 
-    python -m benchmarks.ablation --minutes 30 --page
+    python -m lab.ablation --minutes 30 --page
 
 Trains on small graphs; every call goes on where the last one stopped. On graphs of full size it
 measures encoders that are not trained. `--page` writes two sections of docs/encoder.md.
@@ -20,8 +20,6 @@ from typing import NamedTuple, get_args
 import numpy as np
 import torch
 
-from benchmarks.shared.ablated import ABLATIONS, Ablation
-from benchmarks.shared.ablation_page import FULL, Cell, Found, full_size_table, trained_table
 from benchmarks.shared.curves import Curve, prepared_graphs
 from benchmarks.shared.data_sets import data_sets
 from benchmarks.shared.kept import Figures, Kept
@@ -29,6 +27,8 @@ from benchmarks.shared.literal import as_published, literal
 from benchmarks.shared.planned import Planned, advance
 from benchmarks.shared.sections import write_section
 from benchmarks.shared.small_sets import N_TRAINING, SmallSet, small_sets
+from lab.ablated import ABLATIONS, Ablation
+from lab.ablation_page import FULL, Cell, Found, full_size_table, trained_table
 from lab.paper.published import without_a_part
 from stream_icd.evaluation.measures import measure
 from stream_icd.graphs.labelled_graph import LabelledGraph
@@ -75,7 +75,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             "untrained": full_size_table(full_size, published),
         }
         for of, table in tables.items():
-            write_section("encoder.md", f"ablation.py {of}", f"\n{table}\n")
+            write_section("encoder.md", f"ablation.py {of}", f"\n{table}\n", room="lab")
 
 
 class Arm(NamedTuple):

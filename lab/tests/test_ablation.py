@@ -10,12 +10,12 @@ import pytest
 import torch
 from scipy.sparse import csr_array
 
-from benchmarks import ablation
-from benchmarks.ablation import main
 from benchmarks.shared import sections, small_sets
-from benchmarks.shared.ablated import ABLATIONS
-from benchmarks.shared.ablation_page import full_size_table, trained_table
 from benchmarks.shared.data_sets import BenchmarkGraph, DataSet
+from lab import ablation
+from lab.ablated import ABLATIONS
+from lab.ablation import main
+from lab.ablation_page import full_size_table, trained_table
 from stream_icd.graphs.labelled_graph import LabelledGraph
 from stream_icd.icd.encoder.registry import encoder
 from stream_icd.icd.features import model_features
@@ -97,7 +97,7 @@ def test_one_command_trains_and_writes_both_tables(
     monkeypatch.setattr(ablation, "small_sets", lambda *_: {"GN.3": only})
     for part in ("N_VALIDATION", "N_TEST"):
         monkeypatch.setattr(small_sets, part, 1)
-    marks = (f"<!-- benchmarks/ablation.py {of} -->\n<!-- end -->\n" for of in SECTIONS)
+    marks = (f"<!-- lab/ablation.py {of} -->\n<!-- end -->\n" for of in SECTIONS)
     (tmp_path / "encoder.md").write_text("".join(marks))
     given = ["--seeds", "2", "--folder", str(tmp_path), "--variants", "ICD-M"]
     main([*given, "--full-size", "2", "--steps", "2", "--page"])

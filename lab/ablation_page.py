@@ -1,4 +1,4 @@
-"""What docs/encoder.md quotes of `benchmarks.ablation`: ours beside the published values."""
+"""What docs/encoder.md quotes of `lab.ablation`: ours beside the published values."""
 
 from __future__ import annotations
 
