@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from benchmarks.shared.encoder_page import least_to_most, with_spread
 from benchmarks.shared.kept import Figures
 from lab.markdown import head, line
 
@@ -32,11 +33,11 @@ def trained_table(found: Found, published: Published) -> str:
         before = [one["untrained"] for one in seeds]
         cells = [
             *cell,
-            _steps(seeds),
+            least_to_most([one["steps"] for one in seeds]),
             f"{_mean(before, 'rank'):.0f} → {_mean(seeds, 'rank'):.0f}",
-            _spread(before, "nmi"),
-            _spread(seeds, "nmi"),
-            _spread(seeds, "ami"),
+            with_spread([one["nmi"] for one in before]),
+            with_spread([one["nmi"] for one in seeds]),
+            with_spread([one["ami"] for one in seeds]),
         ]
         if parts == FULL:
             lines.append(line([*cells, "", "", ""]))
@@ -63,20 +64,9 @@ def full_size_table(found: Found, published: Published) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _steps(seeds: Sequence[Figures]) -> str:
-    steps = [one["steps"] for one in seeds]
-    return " to ".join(f"{n:,}" for n in sorted({min(steps), max(steps)}))
-
-
 def _change(value: float) -> str:
     return f"{round(value, 1) + 0.0:+.1f}"  # never -0.0
 
 
 def _mean(figures: Sequence[Figures], key: str) -> float:
     return float(np.mean([one[key] for one in figures]))
-
-
-def _spread(figures: Sequence[Figures], key: str) -> str:
-    """Mean ± standard deviation."""
-    values = [one[key] for one in figures]
-    return f"{np.mean(values):.1f} ± {np.std(values, ddof=1):.1f}"

@@ -87,15 +87,9 @@ def _contests() -> list[Contest]:
     return contests
 
 
-def _common(found: Measured, name: str, ours: str, other: str) -> set[int]:
-    """Graphs on which both were measured; NMI of one graph differs from that of another."""
-    mine, theirs = (found.of.get((name, one), {}) for one in (ours, other))
-    return mine.keys() & theirs.keys()
-
-
 def _on_common_graphs(column: str, factor: float = 1) -> Compared:
     def values(found: Measured, name: str, ours: str, other: str) -> tuple[float, float] | None:
-        common = _common(found, name, ours, other)
+        common = found.common_graphs(name, ours, other)
         mine, theirs = (found.mean(name, one, column, common) for one in (ours, other))
         return None if mine is None or theirs is None else (factor * mine, factor * theirs)
 
@@ -104,7 +98,7 @@ def _on_common_graphs(column: str, factor: float = 1) -> Compared:
 
 def _trade_offs(measure: Measure) -> Compared:
     def values(found: Measured, name: str, ours: str, other: str) -> tuple[float, float] | None:
-        common = _common(found, name, ours, other)
+        common = found.common_graphs(name, ours, other)
         among = scores(found, name, measure, graphs=common)
         if ours not in among or other not in among:
             return None

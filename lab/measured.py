@@ -65,9 +65,10 @@ class Measured:
         values = [value for n, value in of_graph.items() if graphs is None or n in graphs]
         return float(np.mean(values)) if values else None
 
-    def common_graphs(self, data_set: str) -> set[int]:
-        """Graphs on which all methods ran that ran on any."""
-        graphs = [set(rows) for (name, _), rows in self.of.items() if name == data_set]
+    def common_graphs(self, data_set: str, *methods: str) -> set[int]:
+        """Graphs on which these methods all ran; without any: all that ran on one."""
+        those = methods or [method for name, method in self.of if name == data_set]
+        graphs = [set(self.of.get((data_set, method), {})) for method in those]
         return set.intersection(*graphs) if graphs else set()
 
     def values(self, data_set: str, method: str, column: str) -> dict[int, float]:

@@ -70,12 +70,8 @@ def without_weights(adjacency: csr_array) -> Iterator[csr_array]:
 @contextmanager
 def symmetrically_normalised(adjacency: csr_array) -> Iterator[csr_array]:
     """D⁻½AD⁻½ instead of A."""
-    yield _normalised(adjacency)
-
-
-def _normalised(adjacency: csr_array) -> csr_array:
     scale = diags_array(1 / np.sqrt(adjacency.sum(axis=1)))
-    return csr_array(scale @ adjacency @ scale)
+    yield csr_array(scale @ adjacency @ scale)
 
 
 @contextmanager

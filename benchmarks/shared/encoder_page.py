@@ -47,25 +47,27 @@ def _row(name: str, encoder: str, seeds: Sequence[Sequence[Figures]]) -> str:
     last = np.array([points[-1]["test"] for points in seeds])
     kept = np.array([max(points, key=lambda one: one["validation"])["test"] for points in seeds])
     seen = np.array([points[-1]["training"] for points in seeds])
-    steps = sorted({points[-1]["steps"] for points in seeds})
+    steps = [points[-1]["steps"] for points in seeds]
     gain = f"{np.mean(kept - first):+.1f} ± {np.std(kept - first, ddof=1):.1f}"
-    means = map(_mean, (first, last, kept))
+    means = map(with_spread, (first, last, kept))
     return ROW.format(
         name,
         encoder,
-        _range(steps),
+        least_to_most(steps),
         *means,
         gain,
-        _mean(seen),
+        with_spread(seen),
     )
 
 
-def _range(steps: Sequence[int]) -> str:
-    return " to ".join(f"{n:,}" for n in sorted({steps[0], steps[-1]}))
+def least_to_most(steps: Sequence[int]) -> str:
+    """The steps of some seeds: one number if they are the same."""
+    return " to ".join(f"{n:,}" for n in sorted({min(steps), max(steps)}))
 
 
-def _mean(values: NDArray[np.float64]) -> str:
-    return f"{values.mean():.1f} ± {values.std(ddof=1):.1f}"
+def with_spread(values: Sequence[float] | NDArray[np.float64]) -> str:
+    """Mean ± standard deviation."""
+    return f"{np.mean(values):.1f} ± {np.std(values, ddof=1):.1f}"
 
 
 def draw_curves(curves: Curves, path: Path) -> None:
