@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from functools import partial
-from itertools import islice, pairwise
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -24,11 +24,22 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
-from numpy.typing import NDArray
-from scipy.optimize import linear_sum_assignment
 
 from benchmarks.shared.data_sets import N_TAXIS, TEST_SEED
 from benchmarks.shared.kept import Figures, Kept
+from benchmarks.shared.known_streams import (
+    HOUR,
+    NO_CLASS,
+    START,
+    KnownWindow,
+    contacts,
+    dated_windows,
+    event_windows,
+    hour,
+    snapshot_of,
+    some_days,
+    with_classes,
+)
 from benchmarks.shared.memory_page import memory_page
 from benchmarks.shared.memory_peers import (
     label_propagation,
@@ -36,6 +47,7 @@ from benchmarks.shared.memory_peers import (
     smoothed_louvain,
 )
 from benchmarks.shared.memory_streams import N_WINDOWS, Stream
+from benchmarks.shared.stream_scores import renamed_churn
 from stream_icd.bp.find import find_communities
 from stream_icd.bp.parameters import BpParameters
 from stream_icd.bp.recalled import nothing_recalled
@@ -48,7 +60,7 @@ from stream_icd.quality.hidden_edges import hidden_edge_score, hide_edges
 from stream_icd.quality.modularity import modularity
 from stream_icd.quality.nmi import nmi
 from stream_icd.registry.model import Model
-from stream_icd.snapshot import Snapshot, Window, snapshot_from_pairs
+from stream_icd.snapshot import Snapshot
 from stream_icd.sources.source import stop_at_bad_row
 from stream_icd.sources.tables import read_rows
 from stream_icd.sources.taxi import TaxiSettings, taxi_columns, taxi_snapshots
@@ -78,6 +90,8 @@ PEERS = {
     "smoothed Louvain": lambda graphs, **_: smoothed_louvain(graphs),
     "label propagation, online": label_propagation,
 }
+
+FEWEST_AT_SCHOOL = 40
 
 MANY_NODES = 10_000
 """Streams of that many nodes come last."""
@@ -173,18 +187,6 @@ def smoothed(stream: Stream, graphs: Sequence[PlantedGraph]) -> Figures:
     return {"smooth": scores, "smooth_milliseconds": 1000 * spent / len(graphs)}
 
 
-def snapshot_of(graph: PlantedGraph, number: int) -> Snapshot:
-    """Window `number` of a planted stream, an hour long."""
-    nodes = pa.array(np.arange(graph.n_nodes))
-    return Snapshot("planted", str(number), hour(number), nodes, graph.edges, None)
-
-
-def hour(number: int) -> Window:
-    """The window of hour `number`."""
-    start = datetime(2026, 1, 1, tzinfo=UTC) + number * timedelta(hours=1)
-    return Window(start, start + timedelta(hours=1))
-
-
 def learned(stream: Stream, seed: int) -> Figures:
     """End to end without labels: learn from five windows, follow ten of another stream."""
     past = [
@@ -232,36 +234,38 @@ def after_a_break(stream: Stream, seed: int) -> Figures:
 
 def real_streams(data: Path) -> dict[str, Callable[[], Figures]]:
     """Streams nobody knows the communities of, and those with classes."""
+    edges, labels = data / "labelled" / "edges", data / "labelled" / "labels"
     streams: dict[str, Callable[[], Figures]] = {
-        "AS, 60 days": lambda: followed(islice(_internet(data), 400, 460)),
-        "mails, 70 windows of 3 days": lambda: followed(_mails(data)),
+        "AS, 60 days": lambda: followed(
+            without_classes(some_days(data / "as733.parquet", 400, 60))
+        ),
+        "mails, 70 windows of 3 days": lambda: followed(without_classes(_mails(data))),
     }
-    for path in sorted((data / "labelled" / "edges").glob("dynamic_*.parquet")):
-        labels = data / "labelled" / "labels" / path.name
-        streams[path.stem] = lambda p=path, q=labels: followed(_dynamic(p, q), _truth(q))
+    for path in sorted(edges.glob("dynamic_*.parquet")):
+        known = partial(with_classes, labels=labels / path.name)
+        streams[path.stem] = lambda p=path, c=known: followed(c(dated_windows(p)))
     school = "events_contacts_high_school_2012.parquet"
     streams["high school 2012, an hour a window"] = lambda: followed(
-        _contacts(data / "labelled" / "edges" / school),
-        _truth(data / "labelled" / "labels" / school),
+        with_classes(contacts(edges / school, HOUR, FEWEST_AT_SCHOOL), labels / school)
     )
-    streams["taxis, ticks of a minute"] = lambda: followed(_taxis(data))
+    streams["taxis, ticks of a minute"] = lambda: followed(without_classes(_taxis(data)))
     return streams
 
 
-Truth = Callable[[Snapshot], NDArray[np.int64]]
+def without_classes(windows: Iterable[Snapshot]) -> Iterator[KnownWindow]:
+    """Windows of which no class is known."""
+    for window in windows:
+        yield KnownWindow(window, np.full(window.n_nodes, NO_CLASS))
 
 
-def followed(
-    snapshots: Iterator[Snapshot],
-    truth: Truth | None = None,
-    parameters: BpParameters | None = None,
-) -> Figures:
+def followed(windows: Iterable[KnownWindow], parameters: BpParameters | None = None) -> Figures:
     """Churn, modularity, hidden-edge score and NMI of a stream, alone and with memory; means."""
     parameters = parameters or BpParameters()
     model, off = _model(parameters), _model(replace(parameters, stay=0.0))
     memory, hidden_memory = None, None
     seen: list[dict[str, Any]] = []
-    for snapshot in snapshots:
+    for window in windows:
+        snapshot, known = window.snapshot, window.classes != NO_CLASS
         adjacency = snapshot.adjacency()
         alone = detect_remembering(snapshot, off, None)
         found = detect_remembering(snapshot, model, memory)
@@ -273,18 +277,20 @@ def followed(
         single = detect_remembering(visible, off, None)
         seen.append(
             {
-                "nodes": snapshot.nodes.to_pylist(),
+                "nodes": snapshot.nodes,
                 "labels": (alone.communities, found.communities),
                 "modularity": [modularity(adjacency, one.communities) for one in (alone, found)],
                 "hidden": [hidden_edge_score(hidden, one.communities) for one in (single, guess)],
-                "nmi": [nmi(truth(snapshot), one.communities) for one in (alone, found)]
-                if truth
-                else [0.0, 0.0],
+                "nmi": [
+                    nmi(window.classes[known], one.communities[known]) if known.any() else 0.0
+                    for one in (alone, found)
+                ],
+                "labelled": bool(known.any()),
                 "milliseconds": [alone.milliseconds, found.milliseconds],
             }
         )
     churns = [
-        [churn(a["nodes"], a["labels"][i], b["nodes"], b["labels"][i]) for i in (0, 1)]
+        [renamed_churn(a["nodes"], a["labels"][i], b["nodes"], b["labels"][i]) for i in (0, 1)]
         for a, b in pairwise(seen)
     ]
     means = {
@@ -293,23 +299,9 @@ def followed(
     }
     return {
         "windows": len(seen),
-        "labelled": bool(truth),
+        "labelled": any(one["labelled"] for one in seen),
         "churn": np.mean(churns, 0).tolist(),
     } | means
-
-
-def churn(
-    old_nodes: Sequence[Any], old: NDArray[np.int32], nodes: Sequence[Any], new: NDArray[np.int32]
-) -> float:
-    """Share of the nodes of both windows that change community, under the best renaming."""
-    place = {node: at for at, node in enumerate(old_nodes)}
-    pairs = [(old[place[node]], new[at]) for at, node in enumerate(nodes) if node in place]
-    if not pairs:
-        return 0.0
-    before, after = np.array(pairs).T
-    together = np.zeros((before.max() + 1, after.max() + 1))
-    np.add.at(together, (before, after), 1)
-    return float(1 - together[linear_sum_assignment(-together)].sum() / len(pairs))
 
 
 def _model(parameters: BpParameters) -> Model:
@@ -326,16 +318,11 @@ def _visible(snapshot: Snapshot, adjacency: Any) -> Snapshot:
     return replace(snapshot, edges=edges[:, order], weights=weights)
 
 
-def _internet(data: Path) -> Iterator[Snapshot]:
-    table = pq.read_table(data / "as733.parquet").sort_by("snapshot").to_pandas()
-    for day, pairs in table.groupby("window_start"):
-        start = datetime(day.year, day.month, day.day, tzinfo=UTC)
-        yield _snapshot(pairs, Window(start, start + timedelta(days=1)))
-
-
 def _mails(data: Path) -> Iterator[Snapshot]:
     table = pq.read_table(data / "email_eu_temporal.parquet").to_pandas()
-    yield from _windows(table, table.t, timedelta(days=3), least_nodes=500)
+    length = timedelta(days=3)
+    starts = START + pd.to_timedelta(table.t, unit="s").dt.floor(length)
+    yield from event_windows(table, starts, length, least_nodes=500)
 
 
 def _taxis(data: Path) -> Iterator[Snapshot]:
@@ -349,63 +336,6 @@ def _taxis(data: Path) -> Iterator[Snapshot]:
     for snapshot, _ in taxi_snapshots(fixes, settings, on_late=lambda _: None).snapshots:
         if snapshot.n_nodes == N_TAXIS:
             yield snapshot
-
-
-def _contacts(path: Path) -> Iterator[Snapshot]:
-    table = pq.read_table(path).to_pandas()
-    seconds = (table.time - table.time.min()).dt.total_seconds()
-    yield from _windows(table, seconds, timedelta(hours=1), least_nodes=40)
-
-
-def _windows(
-    table: pd.DataFrame, seconds: pd.Series, length: timedelta, least_nodes: int
-) -> Iterator[Snapshot]:
-    """Events in windows, how often as weight; windows of few nodes are gaps."""
-    start = datetime(2026, 1, 1, tzinfo=UTC)
-    for number, events in table.groupby(seconds // length.total_seconds()):
-        events = events[events.src != events.dst]
-        if len(pd.unique(events[["src", "dst"]].to_numpy().ravel())) >= least_nodes:
-            at = start + int(number) * length
-            pairs = events.assign(weight=1.0)
-            yield _snapshot(pairs, Window(at, at + length))
-
-
-def _dynamic(edges: Path, _labels: Path) -> Iterator[Snapshot]:
-    table = pq.read_table(edges).to_pandas()
-    for number, (start, pairs) in enumerate(table.groupby("window_start")):
-        at = start.to_pydatetime()
-        yield _snapshot(pairs, Window(at, at + timedelta(days=1)), str(number))
-
-
-def _snapshot(pairs: pd.DataFrame, window: Window, name: str = "") -> Snapshot:
-    return snapshot_from_pairs(
-        pairs.src.to_numpy(),
-        pairs.dst.to_numpy(),
-        weights=pairs.weight.to_numpy() if "weight" in pairs else None,
-        graph="stream",
-        id=name or window.start.isoformat(),
-        window=window,
-    )
-
-
-def _truth(path: Path) -> Truth:
-    table = pq.read_table(path).to_pandas()
-    by_window = "window_start" in table
-    known = (
-        {
-            str(number): dict(zip(one.node, one.label.astype(str), strict=True))
-            for number, (_, one) in enumerate(table.groupby("window_start"))
-        }
-        if by_window
-        else {"": dict(zip(table.node, table.label.astype(str), strict=True))}
-    )
-
-    def labels(snapshot: Snapshot) -> NDArray[np.int64]:
-        of_node = known[snapshot.id if by_window else ""]
-        names = [of_node.get(node, f"node {node}") for node in snapshot.nodes.to_pylist()]
-        return np.unique(names, return_inverse=True)[1]
-
-    return labels
 
 
 def _compile() -> None:

@@ -1,0 +1,68 @@
+"""What each rule of a detector brings, on the streams that are for choosing.
+
+from benchmarks.shared.rule_table import compare_rules
+
+compare_rules({"ours": detect_remembering, "without merges": other}, data)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.shared.known_streams import known_streams
+from benchmarks.shared.stream_methods import Remember, remembering
+from benchmarks.shared.stream_scores import StreamScores, scores_of
+from stream_icd.registry.shipped import open_model
+
+HEAD = "| stream | rule | AMI | last three | NMI | churn | K | classes | horizon | CPU ms |\n"
+
+
+def compare_rules(
+    rules: Mapping[str, Remember],
+    data: Path,
+    n_seeds: int = 2,
+    only: Sequence[str] = (),
+    model: str = "default",
+) -> dict[tuple[str, str], list[StreamScores]]:
+    """Follow each choosing stream with each rule, print a row each, and return all scores.
+
+    rules: `detect_remembering`, and functions with its arguments that leave out a rule, by name.
+    only: the streams whose names begin so.
+    """
+    frozen, found = open_model(model).model, dict[tuple[str, str], list[StreamScores]]()
+    print(HEAD + "|---" * 10 + "|", flush=True)
+    for stream in known_streams(data).values():
+        if only and not stream.name.startswith(tuple(only)):
+            continue
+        for seed in stream.seeds("choose", n_seeds):
+            windows = stream.load(seed)
+            for name, detect in rules.items():
+                scores = scores_of(windows, remembering(detect, frozen)(windows))
+                found.setdefault((stream.name, name), []).append(scores)
+        for name in rules:
+            if (stream.name, name) in found:
+                print(f"| {stream.name} | {name} {cells(found[stream.name, name])}", flush=True)
+    return found
+
+
+def cells(scores: Sequence[StreamScores]) -> str:
+    """The cells of a row: means over the seeds, and the standard deviation of AMI."""
+    ami = [one.ami for one in scores]
+    spread = f" ± {np.std(ami, ddof=1):.1f}" if len(ami) > 1 else ""
+    horizons = [one.horizon for one in scores if one.horizon is not None]
+    means = [
+        f"{np.mean([getattr(one, name) for one in scores]):.{digits}f}"
+        for name, digits in (
+            ("ami_last", 1),
+            ("nmi", 1),
+            ("churn", 1),
+            ("communities", 0),
+            ("classes", 0),
+        )
+    ]
+    horizon = f"{np.mean(horizons):.1f}" if horizons else ""
+    spent = f"{np.mean([one.milliseconds for one in scores]):.1f}"
+    return f"| {np.mean(ami):.1f}{spread} | {' | '.join(means)} | {horizon} | {spent} |"
