@@ -17,6 +17,7 @@ from stream_icd.programs.options import (
     PartitionBy,
     Rate,
     Strict,
+    checked_graph,
 )
 
 app = typer.Typer()
@@ -51,6 +52,7 @@ def main(
         typer.Option(
             help="Name of the graph, the key of its messages. Default: the name of the file or "
             "folder.",
+            callback=checked_graph,
             show_default=False,
         ),
     ] = None,

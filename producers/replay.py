@@ -6,7 +6,14 @@ from typing import Annotated
 
 import typer
 
-from stream_icd.programs.options import Again, BootstrapServers, Correct, Limit, PartitionBy
+from stream_icd.programs.options import (
+    Again,
+    BootstrapServers,
+    Correct,
+    Limit,
+    PartitionBy,
+    checked_graph,
+)
 from stream_icd.programs.past import Fastest, First, Graph, Last, Rate, Speed
 
 app = typer.Typer()
@@ -22,7 +29,11 @@ def main(
     graph: Graph = None,
     as_graph: Annotated[
         str | None,
-        typer.Option(help="Send the graph under this name, ids too.", show_default=False),
+        typer.Option(
+            help="Send the graph under this name, ids too.",
+            callback=checked_graph,
+            show_default=False,
+        ),
     ] = None,
     topic: Annotated[
         str, typer.Option(help="Topic for the snapshots; created if it does not exist.")

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from stream_icd.coordinates import Coordinates, coordinates_of_rows
 from stream_icd.errors import BadSnapshot
+from stream_icd.graph_name import check_graph_name
 from stream_icd.snapshot_content import content_hash
 
 if TYPE_CHECKING:
@@ -89,7 +90,8 @@ class Snapshot:
     content: str = field(init=False)
 
     def __post_init__(self) -> None:
-        for name, text in (("graph", self.graph), ("id", self.id), ("source", self.source)):
+        check_graph_name(self.graph)
+        for name, text in (("id", self.id), ("source", self.source)):
             if not text:
                 raise BadSnapshot(f"a snapshot needs a {name}; got an empty one")
         k = self.n_communities

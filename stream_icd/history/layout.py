@@ -13,15 +13,12 @@ from datetime import UTC, date
 from typing import Literal, get_args
 from urllib.parse import quote, unquote
 
-from stream_icd.errors import LimitExceeded
 from stream_icd.snapshot import Window
 
 Kind = Literal["snapshots", "labels", "communities", "memory"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
 COMPACTED = "compacted-"
-MOST_GRAPH_BYTES = 200
-"""File systems allow names of 255 bytes, and `graph=` precedes the graph's name."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -64,16 +61,7 @@ class Partition:
 
 
 def partition_of(kind: Kind, graph: str, window: Window) -> Partition:
-    """Return the partition of a window.
-
-    Raises:
-        LimitExceeded: the graph's name is too long for the name of a folder.
-    """
-    if len(quote(graph, safe="")) > MOST_GRAPH_BYTES:
-        raise LimitExceeded(
-            f"the name of graph {graph:.40}… has {len(quote(graph, safe=''))} bytes when "
-            f"written as in a URL; the archive allows {MOST_GRAPH_BYTES}"
-        )
+    """Return the partition of a window."""
     return Partition(window.start.astimezone(UTC).date(), graph, kind)
 
 

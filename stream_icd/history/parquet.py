@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -20,13 +21,22 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from stream_icd.errors import BadInput, HistoryDamaged
-from stream_icd.history.layout import Identity, Kind, Partition, Received, partition_of
+from stream_icd.history.layout import (
+    Identity,
+    Kind,
+    Partition,
+    Received,
+    compacted_file,
+    is_compacted,
+    partition_of,
+    window_file,
+)
 from stream_icd.snapshot import Window
 from stream_icd.store.store import Store
 from stream_icd.wire.arrow_stream import write_table
 from stream_icd.wire.cloudevents import EventHeaders, graph_of
 from stream_icd.wire.communities import COMMUNITIES_TYPE, LABELS_TYPE, stable_ids
-from stream_icd.wire.limits import DEFAULT_LIMITS
+from stream_icd.wire.limits import Limits
 from stream_icd.wire.message import Headers, Message
 from stream_icd.wire.snapshots import SNAPSHOT_TYPE
 from stream_icd.wire.states import STATE_TYPE
@@ -42,6 +52,8 @@ OF_A_MODEL: tuple[Kind, ...] = ("communities", "memory")
 ZONED = pa.timestamp("us", tz="UTC")
 MILLISECONDS = pa.timestamp("ms", tz="UTC")
 REVISION_DIGITS = 12
+DECODED_BEFORE = Limits.model_construct(header_bytes=sys.maxsize, name_bytes=sys.maxsize)
+"""A message is decoded within its reader's limits before it is archived."""
 NUMBERS = "weight", "x", "y"
 """The optional columns of snapshots."""
 
@@ -89,10 +101,9 @@ def describe(
 
     Raises:
         BadInput: a header is missing or wrong.
-        LimitExceeded: the name of its graph is too long for a folder.
     """
-    fields = EventHeaders(message.headers, TYPES[kind], DEFAULT_LIMITS, BadInput)
-    graph, window = graph_of(message.key, DEFAULT_LIMITS, BadInput), fields.window()
+    fields = EventHeaders(message.headers, TYPES[kind], DECODED_BEFORE, BadInput)
+    graph, window = graph_of(message.key, DECODED_BEFORE, BadInput), fields.window()
     snapshot_id = fields.text("ce_id" if kind == "snapshots" else "icd_snapshot_id")
     model = fields.text("icd_model") if kind in OF_A_MODEL else ""
     return ArchivedWindow(
@@ -198,14 +209,15 @@ def read_footer(store: Store, path: str) -> list[ArchivedWindow]:
 
     Raises:
         FileNotFoundError: the file does not exist.
-        HistoryDamaged: the file is not an archive file.
+        HistoryDamaged: the file is not an archive file, or not the one that belongs there.
     """
     try:
         with store.open(path) as file:
             footer = pq.read_metadata(file)
         schema = str(footer.schema.to_arrow_schema().remove_metadata())
         noted = json.loads(footer.metadata[FOOTER])
-        return [_from_json(one, path, at, schema) for at, one in enumerate(noted)]
+        found = [_from_json(one, path, at, schema) for at, one in enumerate(noted)]
+        has_times = all("received" in one for one in noted)
     except (FileNotFoundError, MemoryError):
         raise
     except (pa.ArrowException, OSError, KeyError, ValueError, TypeError) as error:
@@ -213,6 +225,28 @@ def read_footer(store: Store, path: str) -> list[ArchivedWindow]:
             f"{store.place}/{path} is not a file of an archive ({type(error).__name__}: "
             f"{error}): move it away"
         ) from error
+    if not _belongs(path, found, named_by_times=has_times):
+        raise HistoryDamaged(
+            f"{store.place}/{path} holds other windows than its name says: it was renamed, or "
+            "replaced by another file. Put the right file back, or move this one away"
+        )
+    return found
+
+
+def _belongs(path: str, found: Sequence[ArchivedWindow], *, named_by_times: bool) -> bool:
+    """Whether a file of these windows has this path.
+
+    Args:
+        named_by_times: whether the name of a merged file depends on when its windows were received;
+            those of the first version do not.
+    """
+    folder, _, name = path.rpartition("/")
+    if not found or any(noted.partition.folder != folder for noted in found):
+        return False
+    if not is_compacted(path):
+        return [window_file(noted.identity) for noted in found] == [name]
+    windows = ((noted.identity, noted.received) for noted in found)
+    return not named_by_times or compacted_file(windows) == name
 
 
 def read_rows(store: Store, noted: ArchivedWindow) -> pa.Table:

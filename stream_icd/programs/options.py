@@ -139,7 +139,27 @@ PartitionBy = Annotated[
     ),
 ]
 
-GraphName = Annotated[str, typer.Option(help="Name of the graph, the key of its messages.")]
+
+def checked_graph(name: str | None) -> str | None:
+    """Return the name for a graph that an option gives.
+
+    Raises:
+        BadSettings: no graph may have this name.
+    """
+    from stream_icd.errors import BadInput, BadSettings
+    from stream_icd.graph_name import check_graph_name
+
+    try:
+        if name is not None:
+            check_graph_name(name)
+    except BadInput as error:
+        raise BadSettings(str(error)) from error
+    return name
+
+
+GraphName = Annotated[
+    str, typer.Option(help="Name of the graph, the key of its messages.", callback=checked_graph)
+]
 
 Late = Annotated[
     Path | None,

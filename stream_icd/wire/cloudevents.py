@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 
 from stream_icd.errors import BadInput, LimitExceeded
+from stream_icd.graph_name import check_graph_name
 from stream_icd.snapshot import Window
 from stream_icd.wire.arrow_stream import CONTENT_TYPE
 from stream_icd.wire.limits import Limits
@@ -180,7 +181,7 @@ def graph_of(key: bytes | None, limits: Limits, error: type[BadInput]) -> str:
 
     Raises:
         BadInput: as `error`: the key is missing or not UTF-8.
-        LimitExceeded: the key is larger than `limits.name_bytes`.
+        LimitExceeded: the key is larger than `limits.name_bytes`, or than a graph's name may be.
     """
     _check_size("the key", key, limits.name_bytes)
     try:
@@ -189,6 +190,7 @@ def graph_of(key: bytes | None, limits: Limits, error: type[BadInput]) -> str:
         raise error(f"the key is not UTF-8: {key!r:.80}") from cause
     if not graph:
         raise error("the message has no key; the key is the graph's name")
+    check_graph_name(graph)
     return graph
 
 

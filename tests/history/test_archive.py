@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -19,9 +20,9 @@ from pyarrow import fs
 
 from stream_icd.communities import Communities, Labels
 from stream_icd.errors import (
-    BadInput,
     BadSettings,
     HistoryDamaged,
+    LimitExceeded,
     StoreUnreachable,
     StoreUnwritable,
 )
@@ -36,15 +37,20 @@ from stream_icd.history.archive import (
 )
 from stream_icd.history.compact import compact
 from stream_icd.history.export import export
+from stream_icd.kafka.record import Record
 from stream_icd.memory.encoding import encode_memory
 from stream_icd.memory.forget import forgotten
 from stream_icd.memory.memory import N_BELIEFS, Memory
+from stream_icd.messages.outcome import Processed
+from stream_icd.messages.reader import MessageReader
 from stream_icd.snapshot import Snapshot
 from stream_icd.store.store import Store, open_store
 from stream_icd.wire.communities import encode_communities, encode_labels
+from stream_icd.wire.limits import Limits
 from stream_icd.wire.message import Message
 from stream_icd.wire.snapshots import encode_snapshot
 from stream_icd.wire.states import State, archived_state
+from stream_icd.workers.archive import Archiver
 
 MakeSnapshot = Callable[..., Snapshot]
 
@@ -262,11 +268,23 @@ def test_a_uri_that_nobody_knows_is_refused() -> None:
         open_store("gopher://somewhere")
 
 
-def test_a_graph_whose_name_no_folder_can_have_is_bad_input(
-    store: Store, snapshot: MakeSnapshot
+def test_every_graph_that_there_can_be_is_archived(store: Store, snapshot: MakeSnapshot) -> None:
+    longest = snapshot(0, graph="é" * 33 + "gg")
+    Archive(store).add("snapshots", encode_snapshot(longest))
+    (noted,) = windows(store, Selection(graph=longest.graph))
+    assert read_snapshot(store, noted) == longest
+    with pytest.raises(LimitExceeded, match="201 bytes when written as in a URL; the limit is 200"):
+        snapshot(0, graph="g" * 201)
+
+
+def test_a_reader_with_a_wider_limit_archives_what_it_takes(
+    disk: Store, snapshot: MakeSnapshot
 ) -> None:
-    with pytest.raises(BadInput, match="the archive allows 200"):
-        Archive(store).add("snapshots", encode_snapshot(snapshot(0, graph="g" * 201)))
+    sent = encode_snapshot(replace(snapshot(0), id="i" * 2000))
+    record = Record("t", 0, 0, 0, sent.key, sent.value, sent.headers)
+    wide = MessageReader(Limits(name_bytes=4096))
+    assert isinstance(Archiver(Archive(disk), "snapshots", wide).process(record), Processed)
+    assert ids(disk) == ["i" * 2000]
 
 
 def test_a_full_disk_is_said_and_leaves_nothing(
@@ -311,6 +329,27 @@ def test_a_file_that_is_none_of_ours_is_named(store: Store, snapshot: MakeSnapsh
     store.put(f"{path.rpartition('/')[0]}/foreign.parquet", pa.py_buffer(b"PAR1 no"))
     with pytest.raises(HistoryDamaged, match="foreign.parquet"):
         ids(store)
+
+
+@pytest.mark.parametrize(
+    ("merged", "graph", "window"),
+    [(False, "test", 1), (False, "test", 30), (False, "other", 0), (True, "test", 30)],
+)
+def test_a_file_in_the_place_of_another_is_named(
+    merged: bool, graph: str, window: int, disk: Store, snapshot: MakeSnapshot
+) -> None:
+    """Else a window would be missing without a word, and another be there twice."""
+    for name, i in product(("test", "other"), (0, 1, 30, 31)):
+        Archive(disk).add("snapshots", encode_snapshot(snapshot(i, graph=name)))
+    if merged:
+        list(compact(disk, date(2027, 1, 1)))
+    noted = {
+        (one.partition.graph, one.window.start): one.path for one in windows(disk, Selection())
+    }
+    replaced = noted["test", snapshot(0).window.start]
+    disk.put(replaced, pa.py_buffer(contents(disk)[noted[graph, snapshot(window).window.start]]))
+    with pytest.raises(HistoryDamaged, match=f"{replaced} holds other windows than its name says"):
+        ids(disk)
 
 
 @pytest.mark.parametrize("where", ["read_metadata", "ParquetFile"])

@@ -115,8 +115,10 @@ def produce(
     monkeypatch.setenv("STREAM_ICD_BOOTSTRAP_SERVERS", embedded.bootstrap_servers)
     handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
 
-    def run(name: str, *arguments: str) -> tuple[int, str]:
-        command = ["stream-icd", "produce", name, *arguments, "--graph", topic_name]
+    def run(
+        name: str, *arguments: str, option: str = "--graph", graph: str = topic_name
+    ) -> tuple[int, str]:
+        command = ["stream-icd", "produce", name, *arguments, option, graph]
         monkeypatch.setattr(sys, "argv", command)
         with pytest.raises(SystemExit) as ended:
             main()
@@ -242,6 +244,18 @@ def test_nothing_but_bad_rows_is_a_failure(produce: Produce, tmp_path: Path) -> 
         assert (status, summary(said)["snapshots"]) == (65, 0), example
         assert said.splitlines()[-1].startswith("NoGoodRows: no snapshot was sent: "), example
         assert "bad rows and no good ones; the first bad row: " in said
+
+
+@pytest.mark.parametrize("name", PRODUCERS)
+@pytest.mark.parametrize("graph", ["", "g" * 201])
+def test_a_name_that_no_reader_takes_is_refused_before_anything_is_sent(
+    name: str, graph: str, produce: Produce, tmp_path: Path
+) -> None:
+    option = "--as-graph" if name == "replay" else "--graph"
+    arguments = EXAMPLES[name].make(tmp_path, "g")
+    status, said = produce(name, *arguments, option=option, graph=graph)
+    assert status == 78
+    assert said.startswith("BadSettings: the name of ")
 
 
 @pytest.mark.parametrize("name", PRODUCERS)

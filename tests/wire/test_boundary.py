@@ -176,7 +176,16 @@ def test_names_of_the_longest_kind_arrive(kind: str) -> None:
     headers = message.headers
     for name in {"ce_id", "icd_snapshot_id", "icd_model", "ce_source"} & {*dict(headers)}:
         headers = with_header(headers, name, "x" * 1024)
-    assert decode(b"\n" * 1024, message.value, headers).graph == "\n" * 1024
+    longest = "é\n" * 22 + "gg"  # 200 bytes as in a URL
+    assert decode(longest.encode(), message.value, headers).graph == longest
+
+
+@pytest.mark.parametrize("kind", DECODERS)
+@pytest.mark.parametrize("graph", ["g" * 201, "é" * 34, "/" * 67])
+def test_no_reader_takes_a_graph_whose_name_the_archive_cannot_keep(kind: str, graph: str) -> None:
+    message, decode, _ = DECODERS[kind]
+    with pytest.raises(LimitExceeded, match="when written as in a URL; the limit is 200"):
+        decode(graph.encode(), message.value, message.headers)
 
 
 @pytest.mark.parametrize("kind", ["communities", "labels"])

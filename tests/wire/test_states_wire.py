@@ -20,7 +20,7 @@ from stream_icd.wire.states import (
 )
 
 DAY = Window(datetime(1999, 4, 2, tzinfo=UTC), datetime(1999, 4, 3, tzinfo=UTC))
-names = st.text(st.characters(codec="utf-8"), min_size=1, max_size=40)
+names = st.text(st.characters(codec="utf-8"), min_size=1, max_size=16)
 
 
 def state(group: str = "detect", graph: str = "as733", value: bytes = b"memory") -> State:
@@ -55,6 +55,8 @@ def test_other_keys_are_refused(key: bytes | None) -> None:
 def test_long_names_are_above_the_limit() -> None:
     with pytest.raises(LimitExceeded, match="2000 bytes; the limit"):
         read_state_key(state_key("detect", "g" * 2000))
+    with pytest.raises(LimitExceeded, match="the limit is 200"):
+        read_state_key(state_key("detect", "g" * 201))
 
 
 @pytest.mark.parametrize("left_out", ["ce_type", "icd_snapshot_id", "icd_window_end", "icd_model"])

@@ -26,6 +26,7 @@ from stream_icd.dead_letters.box import dead_letter_of, retried_marker
 from stream_icd.dead_letters.letters import dead_letter
 from stream_icd.errors import BadInput, BadSnapshot
 from stream_icd.events import CommunityEvent, CommunityEvents
+from stream_icd.graph_name import MOST_GRAPH_BYTES
 from stream_icd.kafka.record import Record
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import DEFAULT_TOPICS
@@ -285,6 +286,9 @@ def test_limits_are_those_of_the_code() -> None:
     names = [ours.name_bytes, NAMES_IN_AN_ID * ours.name_bytes]
     assert numbers == [record, ours.decoded_bytes, ours.rows, ours.header_bytes, *names]
     assert resolved(CONTRACT["components"]["schemas"]["text"])["maxLength"] == ours.name_bytes
+    assert f"{MOST_GRAPH_BYTES} bytes" in limits["the key"]
+    key = CONTRACT["components"]["messageBindings"]["keyedByGraph"]["kafka"]["key"]
+    assert key["maxLength"] == MOST_GRAPH_BYTES
     assert resolved(CONTRACT["components"]["schemas"]["arrowStream"])["maxLength"] == record
 
 
