@@ -7,7 +7,7 @@ seeds for both: those below 1,000 are for choosing, those from `TEST_SEED` on fo
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from itertools import islice
@@ -32,7 +32,7 @@ BOTH: tuple[Purpose, ...] = ("choose", "report")
 START = datetime(2026, 1, 1, tzinfo=UTC)
 HOUR, DAY, YEAR = timedelta(hours=1), timedelta(days=1), timedelta(days=365)
 
-N_PLANTED = 20
+N_PLANTED = 12
 """Windows of a planted stream."""
 
 FIRST_AS_DAY, N_AS_DAYS = 540, 40
@@ -115,10 +115,6 @@ def _from_files(
     return KnownStream(name, load, (purpose,), drawn=False)
 
 
-def _planted(name: str, stream: Stream, purposes: tuple[Purpose, ...] = BOTH) -> KnownStream:
-    return KnownStream(name, partial(planted_windows, stream), purposes)
-
-
 def planted_windows(stream: Stream, seed: int, n_windows: int = N_PLANTED) -> list[KnownWindow]:
     """Windows of an hour of a drifting LFR stream."""
     return _known(stream.windows(seed, n_windows))
@@ -131,17 +127,27 @@ def changed_windows(stream: Stream, seed: int, n_windows: int = N_PLANTED) -> li
     return _known([*stream.windows(seed, half), *after])
 
 
-PLANTED = (
-    _planted("LFR μ .3, 5,000 nodes, 2 % move", Stream(0.3)),
-    _planted("LFR μ .6, 5,000 nodes, 2 % move", Stream(0.6)),
-    _planted("LFR μ .7, 5,000 nodes, 2 % move", Stream(0.7)),
-    _planted("LFR μ .6, 1,000 nodes, 2 % move", Stream(0.6, 1000)),
-    _planted("LFR μ .6, 5,000 nodes, 20 % move", Stream(0.6, churn=0.2)),
-    _planted("LFR μ .6, 2,000 nodes, 2 % move", Stream(0.6, 2000), ("report",)),
-    _planted("LFR μ .6, 1,000 nodes, 20 % move", Stream(0.6, 1000, 0.2), ("report",)),
-    _planted("like Greene's, 20 % move", Stream(0.3, churn=0.2, small=True), ("report",)),
-    KnownStream("LFR μ .6, complete change", partial(changed_windows, Stream(0.6))),
-)
+def _planted() -> Iterator[KnownStream]:
+    """Drifting LFR graphs. But for the last two kinds, nodes move one by one, and no more."""
+    report: tuple[Purpose, ...] = ("report",)
+    for name, stream, purposes in (
+        ("LFR μ .3, 5,000 nodes, 2 % move", Stream(0.3), BOTH),
+        ("LFR μ .6, 5,000 nodes, 2 % move", Stream(0.6), BOTH),
+        ("LFR μ .7, 5,000 nodes, 2 % move", Stream(0.7), BOTH),
+        ("LFR μ .6, 1,000 nodes, 2 % move", Stream(0.6, 1000), BOTH),
+        ("LFR μ .6, 5,000 nodes, 20 % move", Stream(0.6, churn=0.2), BOTH),
+        ("LFR μ .6, 2,000 nodes, 2 % move", Stream(0.6, 2000), report),
+        ("LFR μ .6, 1,000 nodes, 20 % move", Stream(0.6, 1000, 0.2), report),
+        ("like Greene's, 5,000 nodes, 20 % move", Stream(0.3, churn=0.2, small=True), report),
+    ):
+        calm = replace(stream, events=False)
+        yield KnownStream(name, partial(planted_windows, calm), purposes)
+    eventful, calm = Stream(0.6), Stream(0.6, events=False)
+    yield KnownStream("LFR μ .6, mergers, splits, births", partial(planted_windows, eventful))
+    yield KnownStream("LFR μ .6, complete change", partial(changed_windows, calm))
+
+
+PLANTED = tuple(_planted())
 
 
 def with_classes(windows: Iterator[Snapshot], labels: Path) -> Iterator[KnownWindow]:

@@ -20,7 +20,8 @@ class Stream:
 
     stay: η, fixed; None: estimated in each window.
     small: many small communities, of which a fifth of the nodes changes each window, as in the
-        streams of Greene, Doyle and Cunningham (ASONAM 2010); no community begins or ends.
+        streams of Greene, Doyle and Cunningham (ASONAM 2010).
+    events: communities also merge, split, begin and end; never where they are small.
     """
 
     mixing: float = 0.6
@@ -29,13 +30,14 @@ class Stream:
     k_given: bool = False
     stay: float | None = None
     small: bool = False
+    events: bool = True
 
     @property
     def name(self) -> str:
         name = f"lfr mixing={self.mixing} nodes={self.n_nodes} churn={self.churn}"
         name += f" k={self.k_given}"
         name += "" if self.stay is None else f" stay={self.stay}"
-        return name + " small" * self.small
+        return name + " small" * self.small + " no events" * (not self.events)
 
     def windows(self, seed: int, n_windows: int = N_WINDOWS) -> list[PlantedGraph]:
         settings = LfrSettings(n_nodes=self.n_nodes, mixing=self.mixing)
@@ -43,7 +45,7 @@ class Stream:
             settings = replace(
                 settings, mean_degree=5, max_degree=15, min_community=6, max_community=20
             )
-        event_rate = 0.0 if self.small else 0.1
+        event_rate = 0.1 if self.events and not self.small else 0.0
         drifting = generate_drifting_lfr(seed, n_windows, settings, self.churn, event_rate)
         return [graph for graph, _ in drifting]
 
