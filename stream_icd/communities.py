@@ -12,6 +12,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from stream_icd.errors import BadCommunities
+from stream_icd.node_ids import widened
 from stream_icd.snapshot import Window
 
 STAGES = ("decode", "features", "encode", "cluster")
@@ -36,7 +37,7 @@ class Labels:
 
     Attributes:
         graph, snapshot_id, window: the snapshot these belong to.
-        nodes: the source's own ids, `(n_nodes,)`.
+        nodes: the source's own ids, `(n_nodes,)` (`node_ids.widened`).
         labels: community of each node, `(n_nodes,)` int32, in 0..K-1.
         source: source of the labels, a URI reference.
     """
@@ -49,6 +50,7 @@ class Labels:
     source: str = "stream_icd"
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "nodes", widened(self.nodes))
         _check_assignment(self.snapshot_id, self.nodes, self.labels)
 
 
@@ -61,7 +63,7 @@ class Communities:
 
     Attributes:
         graph, snapshot_id, window: the snapshot these belong to.
-        nodes: the source's own ids, `(n_nodes,)`, ascending.
+        nodes: the source's own ids, `(n_nodes,)`, ascending (`node_ids.widened`).
         labels: community of each node, `(n_nodes,)` int32, in 0..K-1.
         n_edges: number of edges of the snapshot.
         model: name and version of the model that found them.
@@ -112,6 +114,7 @@ class Communities:
     memory: MemoryUse | None = None
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "nodes", widened(self.nodes))
         _check_assignment(self.snapshot_id, self.nodes, self.labels)
         _check_ids(self.snapshot_id, self.n_communities, self.community_ids, self.replaced)
 

@@ -10,6 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from stream_icd.errors import BadEvents
+from stream_icd.node_ids import widened
 from stream_icd.snapshot import Window
 
 Kind = Literal["born", "grown", "shrunk", "merged", "split", "continued", "died"]
@@ -61,7 +62,7 @@ class CommunityEvents:
     Attributes:
         graph, snapshot_id, window, model, revision, snapshot_place: as in the detector's result
             that the events were made from.
-        nodes: the source's own ids, `(n_nodes,)`; empty when `late`.
+        nodes: the source's own ids, `(n_nodes,)` (`node_ids.widened`); empty when `late`.
         communities: stable id of each node's community, `(n_nodes,)` int64.
         events: at least one for each community of the window, then those of communities that
             ended; empty when `late`.
@@ -86,6 +87,7 @@ class CommunityEvents:
     snapshot_place: str = ""
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "nodes", widened(self.nodes))
         if self.communities.shape != (len(self.nodes),):
             raise BadEvents(
                 f"{self.snapshot_id!r}: stable ids have shape {self.communities.shape}; "

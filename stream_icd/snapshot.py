@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from stream_icd.coordinates import Coordinates, coordinates_of_rows
 from stream_icd.errors import BadSnapshot
 from stream_icd.graph_name import check_graph_name
+from stream_icd.node_ids import is_id_type, widened
 from stream_icd.snapshot_content import content_hash
 
 if TYPE_CHECKING:
@@ -65,7 +66,8 @@ class Snapshot:
         graph: name of the graph this is a snapshot of; the key of its Kafka message.
         id: name of the snapshot, unique in its graph, such as `as733/1999-04-02`.
         window: the span of event time it covers.
-        nodes: the source's own ids, `(n_nodes,)`, unique, ascending; integers or strings.
+        nodes: the source's own ids, `(n_nodes,)`, unique, ascending; integers or strings, of the
+            one type of their kind (`node_ids.widened`).
         edges: positions in `nodes`, `(2, n_edges)`, row 0 < row 1, each pair once, ascending.
         weights: `(n_edges,)` at least `LEAST_WEIGHT` each and at most `MOST_WEIGHT` in all, or
             None for an unweighted graph.
@@ -100,6 +102,7 @@ class Snapshot:
                 f"snapshot {self.id!r} asks for {k} communities of {self.n_nodes} nodes; "
                 f"K must be from 1 to the number of nodes, or left out"
             )
+        object.__setattr__(self, "nodes", widened(self.nodes))
         span = self.window.start, self.window.end
         content = content_hash(*span, self.nodes, self.edges, self.weights, k)
         object.__setattr__(self, "content", content)
@@ -218,13 +221,6 @@ def snapshot_from_pairs(
         source=source,
         n_self_loops=n_self_loops,
         coordinates=coordinates,
-    )
-
-
-def is_id_type(kind: pa.DataType) -> bool:
-    """Whether node ids may have this Arrow type: any integer, or a string."""
-    return bool(
-        pa.types.is_integer(kind) or pa.types.is_string(kind) or pa.types.is_large_string(kind)
     )
 
 

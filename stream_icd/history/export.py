@@ -15,6 +15,7 @@ from stream_icd.errors import BadSettings, StoreUnwritable
 from stream_icd.history.archive import Selection, read_window, windows
 from stream_icd.history.nothing import nothing_selected
 from stream_icd.history.parquet import ArchivedWindow
+from stream_icd.node_ids import in_schema
 from stream_icd.spreadsheet import safe_cells
 from stream_icd.store.store import Store
 from stream_icd.store.whole_file import whole_file
@@ -69,10 +70,12 @@ def _tables(
 ) -> Iterator[pa.Table]:
     schema: pa.Schema | None = None
     for noted in windows(store, selection):
-        rows = read_window(store, noted)
-        if rows.schema != (schema := schema or rows.schema):
+        found = read_window(store, noted)
+        schema = schema or found.schema
+        rows = in_schema(found, schema)
+        if rows is None:
             raise BadSettings(
-                f"graph {noted.partition.graph!r} has other types of ids than the graphs before "
+                f"graph {noted.partition.graph!r} has other types of ids than the windows before "
                 "it, and a file has one type: choose one graph with --graph"
             )
         graph = pa.repeat(pa.scalar(noted.partition.graph), rows.num_rows)

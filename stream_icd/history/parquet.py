@@ -31,6 +31,7 @@ from stream_icd.history.layout import (
     partition_of,
     window_file,
 )
+from stream_icd.node_ids import wide_type
 from stream_icd.snapshot import Window
 from stream_icd.store.store import Store
 from stream_icd.wire.arrow_stream import write_table
@@ -54,6 +55,7 @@ MILLISECONDS = pa.timestamp("ms", tz="UTC")
 REVISION_DIGITS = 12
 DECODED_BEFORE = Limits.model_construct(header_bytes=sys.maxsize, name_bytes=sys.maxsize)
 """A message is decoded within its reader's limits before it is archived."""
+NODES = "src", "dst", "node"
 NUMBERS = "weight", "x", "y"
 """The optional columns of snapshots."""
 
@@ -171,8 +173,20 @@ def _community_ids(noted: ArchivedWindow, table: pa.Table) -> pa.Array:
     return pa.array(ids[table["community"].to_numpy()])
 
 
-def _with_later_columns(noted: ArchivedWindow, rows: pa.Table) -> pa.Table:
-    """Add the columns that files of earlier versions lack."""
+def _with_wide_ids(table: pa.Table) -> pa.Table:
+    """Return the table with ids of nodes in the one type of their kind."""
+    names = [name for name in NODES if name in table.column_names]
+    kind = wide_type(*(table[name] for name in names))
+    for name in names:
+        if table[name].type != kind:
+            at = table.column_names.index(name)
+            table = table.set_column(at, name, table[name].cast(kind))
+    return table
+
+
+def _of_this_version(noted: ArchivedWindow, rows: pa.Table) -> pa.Table:
+    """Widen ids of nodes, and add columns, as this version would have written the rows."""
+    rows = _with_wide_ids(rows)
     if noted.partition.kind == "snapshots":
         for name in NUMBERS:
             if name not in rows.column_names:
@@ -259,7 +273,7 @@ def read_rows(store: Store, noted: ArchivedWindow) -> pa.Table:
     try:
         with store.open(noted.path) as file:
             rows = pq.ParquetFile(file).read_row_group(noted.row_group)
-            return _with_later_columns(noted, rows.replace_schema_metadata(None))
+            return _of_this_version(noted, rows.replace_schema_metadata(None))
     except (FileNotFoundError, MemoryError):
         raise
     except (pa.ArrowException, OSError) as error:

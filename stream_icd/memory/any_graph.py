@@ -16,7 +16,8 @@ from stream_icd.errors import BadInput
 from stream_icd.graphs.adjacency import as_adjacency
 from stream_icd.memory.detect import Remembered
 from stream_icd.memory.memory import Memory
-from stream_icd.snapshot import Snapshot, Window, is_id_type
+from stream_icd.node_ids import is_id_type
+from stream_icd.snapshot import Snapshot, Window
 
 FIRST = Window(datetime(1970, 1, 1, tzinfo=UTC), datetime(1970, 1, 2, tzinfo=UTC))
 """The window of a first graph without times."""

@@ -12,7 +12,8 @@ The rules for each case:
 - *A window that is not after the last one*: detected with the present memory, which stays
   unchanged.
 - *A different model*: continues with the memory, which does not depend on the model.
-- *Node ids of a different type*: these are different nodes; the graph starts again.
+- *Numbers, then texts, as node ids*: these are different nodes; the graph starts again. Of the
+  integer types, every width is the same.
 """
 
 from __future__ import annotations

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from stream_icd.errors import BadMemory
 from stream_icd.memory.memory import N_BELIEFS, NO_COMMUNITY, Memory
-from stream_icd.snapshot import Window, is_id_type
+from stream_icd.node_ids import is_id_type
+from stream_icd.snapshot import Window
 from stream_icd.wire.arrow_stream import read_table, write_table
 from stream_icd.wire.boundary import refusing
 from stream_icd.wire.limits import DEFAULT_LIMITS, Limits

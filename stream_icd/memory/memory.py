@@ -9,6 +9,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from stream_icd.errors import BadMemory
+from stream_icd.node_ids import widened
 from stream_icd.snapshot import Window
 
 N_BELIEFS = 4
@@ -29,8 +30,8 @@ class Memory:
 
     Attributes:
         window: the last window.
-        nodes: the source's own ids, `(n_nodes,)`, ascending: nodes of that window, and nodes of
-            earlier windows that are not yet forgotten.
+        nodes: the source's own ids, `(n_nodes,)`, ascending (`node_ids.widened`): nodes of that
+            window, and nodes of earlier windows that are not yet forgotten.
         communities: ids, `(n_nodes, N_BELIEFS)` int64, likeliest first, then `NO_COMMUNITY`.
         beliefs: their probabilities, `(n_nodes, N_BELIEFS)` float32; they add up to 1 at most.
         mixing: μ, share of the edge weight between communities in the last window.
@@ -59,6 +60,7 @@ class Memory:
     rival: NDArray[np.int32] | None = None
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "nodes", widened(self.nodes))
         shape = (len(self.nodes), N_BELIEFS)
         if self.communities.shape != shape or self.beliefs.shape != shape:
             raise BadMemory(

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from stream_icd.bp.recalled import Recalled, nothing_recalled
 from stream_icd.memory.memory import NO_COMMUNITY, Memory
+from stream_icd.node_ids import places
 from stream_icd.snapshot import Window
 
 LONGEST_STAY = 0.98
@@ -49,16 +49,3 @@ def missed_windows(last: Window, window: Window) -> int:
 def kept_a_window(stay: float) -> float:
     """Return η for nodes without news of a window."""
     return min(stay, LONGEST_STAY)
-
-
-def places(nodes: pa.Array, among: pa.Array) -> NDArray[np.int64]:
-    """Return the position of each node in `among`; -1 if absent."""
-    import pyarrow.compute as pc
-
-    if nodes.type != among.type:
-        return np.full(len(nodes), -1)
-    if nodes.equals(among):  # the usual case, in which no table of ids is needed
-        return np.arange(len(nodes))
-    found = pc.index_in(nodes, value_set=among)
-    places: NDArray[np.int64] = pc.fill_null(found, -1).to_numpy().astype(np.int64)
-    return places

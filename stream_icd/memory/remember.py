@@ -10,7 +10,8 @@ import pyarrow as pa
 
 from stream_icd.bp.recalled import NO_ID, Identified, Ids, Recalled, tidy
 from stream_icd.memory.memory import NO_COMMUNITY, Memory
-from stream_icd.memory.recall import kept_a_window, missed_windows, places
+from stream_icd.memory.recall import kept_a_window, missed_windows
+from stream_icd.node_ids import common_type, places
 from stream_icd.snapshot import Window
 
 FORGOTTEN = 0.25
@@ -22,7 +23,7 @@ def remember(memory: Memory | None, nodes: pa.Array, window: Window, found: Iden
     if memory is not None and window.end <= memory.window.end:
         return memory
     new = memory_of(nodes, window, found.believed)
-    if memory is None or memory.nodes.type != nodes.type:
+    if memory is None:
         return new
     kept = kept_a_window(new.stay) ** (1 + missed_windows(memory.window, window))
     return with_absent(new, memory, kept, lambda ids: _replaced(ids, found))
@@ -52,12 +53,15 @@ def with_absent(
 ) -> Memory:
     """Return `new` with the nodes of `old` that it lacks, unless they are forgotten.
 
+    They are if no type holds the ids of both, such as numbers and texts.
+
     kept: factor of their beliefs, in 0..1.
     replaced: returns ids for the ids of `old`, `NO_ID` for communities that were forgotten.
     """
     import pyarrow.compute as pc
 
-    if old.nodes.equals(new.nodes):
+    kind = common_type(old.nodes, new.nodes)
+    if kind is None or old.nodes.equals(new.nodes):
         return new
     beliefs = old.beliefs * np.float32(kept)
     away = (places(old.nodes, new.nodes) < 0) & (beliefs.sum(axis=1) >= FORGOTTEN)
@@ -67,7 +71,8 @@ def with_absent(
     lost = communities[:, 0] == NO_ID
     away[away], communities, beliefs = ~lost, communities[~lost], beliefs[away][~lost]
     communities, beliefs = tidy(communities, beliefs)
-    nodes = pa.concat_arrays([new.nodes, old.nodes.filter(pa.array(away))])
+    gone = old.nodes.filter(pa.array(away))
+    nodes = pa.concat_arrays([new.nodes.cast(kind), gone.cast(kind)])
     order = pc.sort_indices(nodes).to_numpy()
     rival = new.rival
     if rival is not None:

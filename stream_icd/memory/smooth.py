@@ -110,8 +110,6 @@ def _beliefs_after(
 def _later(snapshot: Snapshot, own: Recalled, later: Memory, after: Snapshot) -> Memory:
     """Return the smoothed beliefs of a window, and later ones about nodes that it lacks."""
     new = memory_of(snapshot.nodes, snapshot.window, own)
-    if later.nodes.type != new.nodes.type:
-        return new
     kept = kept_a_window(own.stay) ** (1 + missed_windows(snapshot.window, after.window))
     return with_absent(new, later, kept)
 

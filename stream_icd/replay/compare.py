@@ -10,10 +10,10 @@ from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from stream_icd.communities import Communities
+from stream_icd.node_ids import places
 from stream_icd.quality.accuracy import accuracy
 from stream_icd.quality.nmi import nmi
 from stream_icd.replay.results import Name
@@ -157,8 +157,5 @@ def _same(a: Communities, b: Communities) -> bool:
 
 def _common(a: Assigned, b: Assigned) -> tuple[np.ndarray, np.ndarray]:
     """Return the labels of the common nodes, in the same order."""
-    if a.nodes.type != b.nodes.type:
-        return np.empty(0, np.int32), np.empty(0, np.int32)
-    at = pc.index_in(a.nodes, value_set=b.nodes)
-    both = at.is_valid().to_numpy(zero_copy_only=False)
-    return a.labels[both], b.labels[at.drop_null().to_numpy()]
+    at = places(a.nodes, b.nodes)
+    return a.labels[at >= 0], b.labels[at[at >= 0]]

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from stream_icd.bp.find import find_communities
@@ -15,6 +14,7 @@ from stream_icd.communities import Labels
 from stream_icd.graphs.labelled_graph import LabelledGraph, Moment
 from stream_icd.history.archive import read_message, read_snapshot
 from stream_icd.history.parquet import ArchivedWindow
+from stream_icd.node_ids import places
 from stream_icd.quality.description_length import description_length
 from stream_icd.snapshot import Snapshot
 from stream_icd.store.store import Store
@@ -69,15 +69,13 @@ def read_lesson(store: Store, window: ArchivedWindow, labels: ArchivedWindow | N
 
 def lesson(snapshot: Snapshot, labels: Labels) -> Lesson:
     """Join a snapshot with its labels."""
-    if labels.nodes.type != snapshot.nodes.type:
-        return Lesson(snapshot, unknown_nodes=len(labels.nodes))
-    at = pc.index_in(snapshot.nodes, value_set=labels.nodes)
-    found = at.is_valid().to_numpy(zero_copy_only=False)
+    at = places(snapshot.nodes, labels.nodes)
+    found = at >= 0
     unknown_nodes = len(labels.nodes) - int(found.sum())
     if not found.any():
         return Lesson(snapshot, unknown_nodes=unknown_nodes)
     known = np.full(snapshot.n_nodes, UNKNOWN, np.int32)
-    of_found = labels.labels[at.drop_null().to_numpy(zero_copy_only=False)]
+    of_found = labels.labels[at[found]]
     known[found] = np.unique(of_found, return_inverse=True)[1]
     if not found.all():
         return Lesson(snapshot, known, "some nodes", unknown_nodes)

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from stream_icd.snapshot import is_id_type
+from stream_icd.node_ids import is_id_type
 from stream_icd.sources.durations import EPOCH, MICROSECOND
 from stream_icd.sources.tables import UNREADABLE
 

@@ -8,6 +8,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from stream_icd.node_ids import places
+
 Positions = NDArray[np.int64]
 
 
@@ -61,19 +63,9 @@ def shared_nodes(old: Partition, new: Partition) -> tuple[Positions, Positions]:
 
     Integer ids and string ids are never equal.
     """
-    import pyarrow.compute as pc
-
-    if old.nodes.equals(new.nodes):
-        everywhere = np.arange(len(new.nodes))
-        return everywhere, everywhere
-    try:
-        found = pc.index_in(new.nodes, value_set=old.nodes.cast(new.nodes.type))
-    except MemoryError:
-        raise
-    except pa.ArrowException:
-        return np.empty(0, np.int64), np.empty(0, np.int64)
-    there = np.flatnonzero(found.is_valid().to_numpy(zero_copy_only=False))
-    return found.drop_null().to_numpy().astype(np.int64), there
+    at = places(new.nodes, old.nodes)
+    there = np.flatnonzero(at >= 0)
+    return at[there], there
 
 
 def _ascending(nodes: pa.Array, values: NDArray[np.integer]) -> tuple[pa.Array, Positions]:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from stream_icd.communities import STAGES, Communities, EvidenceStrength, Labels, MemoryUse
 from stream_icd.errors import BadCommunities, BadInput
-from stream_icd.snapshot import is_id_type
+from stream_icd.node_ids import is_id_type
 from stream_icd.wire.arrow_stream import read_table, write_table
 from stream_icd.wire.boundary import refusing
 from stream_icd.wire.cloudevents import (

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from stream_icd.errors import BadEvents
 from stream_icd.events import KINDS, CommunityEvent, CommunityEvents
-from stream_icd.snapshot import is_id_type
+from stream_icd.node_ids import is_id_type
 from stream_icd.wire.arrow_stream import read_table, write_table
 from stream_icd.wire.boundary import refusing
 from stream_icd.wire.cloudevents import (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -11,10 +12,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from stream_icd.errors import BadSettings, SourceNotFound
-from stream_icd.history.archive import Archive, Selection
+from stream_icd.history.archive import Archive, Selection, read_message, windows
 from stream_icd.history.export import export
 from stream_icd.snapshot import Snapshot
 from stream_icd.store.store import Store
+from stream_icd.wire.arrow_stream import write_table
+from stream_icd.wire.message import Message
 from stream_icd.wire.snapshots import encode_snapshot
 
 READERS = {
@@ -51,6 +54,29 @@ def test_ids_of_two_types_do_not_go_into_one_file(
     assert not out.exists()
     export(store, Selection(graph="words"), out)
     assert pq.read_table(out)["src"].type == pa.string()
+
+
+def narrow(message: Message) -> Message:
+    """The message as an archiver of an earlier version took it from a producer with int32 ids."""
+    table = pa.ipc.open_stream(message.value).read_all()
+    for name in ("src", "dst"):
+        at = table.column_names.index(name)
+        table = table.set_column(at, name, table[name].cast(pa.int32()))
+    return replace(message, value=write_table(table))
+
+
+@pytest.mark.parametrize("narrow_one", [0, 1])
+def test_integers_of_all_widths_go_into_one_file(
+    store: Store, tmp_path: Path, snapshot: Callable[..., Snapshot], narrow_one: int
+) -> None:
+    messages = [encode_snapshot(snapshot(i)) for i in range(2)]
+    for at, message in enumerate(messages):
+        Archive(store).add("snapshots", narrow(message) if at == narrow_one else message)
+    noted = list(windows(store, Selection()))
+    assert "int32" in noted[narrow_one].schema
+    assert [read_message(store, one) for one in noted] == messages
+    export(store, Selection(), tmp_path / "rows.parquet")
+    assert pq.read_table(tmp_path / "rows.parquet")["src"].type == pa.int64()
 
 
 def test_nothing_to_export_is_said(store: Store, tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from stream_icd.cli.subscribe.shapes import Shape
 from stream_icd.errors import BadSettings, StoreUnwritable, StreamIcdError
+from stream_icd.node_ids import in_schema
 from stream_icd.printable import printable
 from stream_icd.spreadsheet import safe_cells
 from stream_icd.store.whole_file import make_folder, whole_file
@@ -94,11 +95,10 @@ def write_arrow(found: Iterable[Item], shape: Shape[Item]) -> None:
     writer: pa.ipc.RecordBatchStreamWriter | None = None
     schema: pa.Schema | None = None
     for one in found:
-        table = shape.table(one)
+        table = _in_first(shape.table(one), schema)
         if writer is None:
             schema = table.schema
             writer = pa.ipc.new_stream(sys.stdout.buffer, schema)
-        _same(table.schema, schema)
         writer.write_table(table)
         sys.stdout.buffer.flush()
     if writer is not None:
@@ -146,11 +146,10 @@ def _fill(path: Path, found: Iterable[Item], shape: Shape[Item]) -> StreamIcdErr
     schema: pa.Schema | None = None
     try:
         for one in found:
-            table = shape.table(one)
+            table = _in_first(shape.table(one), schema)
             if writer is None:
                 schema = table.schema
                 writer = parquet.ParquetWriter(path, schema, compression="zstd")
-            _same(table.schema, schema)
             writer.write_table(table)
     except StreamIcdError as error:
         return error
@@ -186,9 +185,11 @@ def _file_name(table: pa.Table) -> str:
     return f"{name}.parquet"
 
 
-def _same(schema: pa.Schema, first: pa.Schema | None) -> None:
-    if schema != first:
+def _in_first(table: pa.Table, first: pa.Schema | None) -> pa.Table:
+    same = table if first is None else in_schema(table, first)
+    if same is None:
         raise BadSettings(
             "there are graphs with node ids of different types, and one Arrow stream or Parquet "
             "file has one type: choose a graph with --graph"
         )
+    return same

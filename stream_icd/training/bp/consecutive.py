@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
 from stream_icd.graphs.labelled_graph import LabelledGraph, Moment
-from stream_icd.memory.recall import missed_windows, places
+from stream_icd.memory.recall import missed_windows
+from stream_icd.node_ids import common_type, places
 
 MOST_WINDOWS = 5
 """Maximum number of windows to learn from with memory; more hardly change the parameters."""
@@ -56,7 +57,7 @@ def _run(graphs: list[LabelledGraph]) -> list[LabelledGraph]:
             len(run) == MOST_WINDOWS
             or later.window.start < earlier.window.end
             or missed_windows(earlier.window, later.window)
-            or earlier.nodes.type != later.nodes.type
+            or common_type(earlier.nodes, later.nodes) is None
         ):
             break
         run.insert(0, graph)

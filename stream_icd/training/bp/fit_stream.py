@@ -27,8 +27,9 @@ from stream_icd.bp.remember import find_remembering
 from stream_icd.graphs.labelled_graph import LabelledGraph, Moment
 from stream_icd.graphs.weights import comparable
 from stream_icd.memory.memory import Memory
-from stream_icd.memory.recall import places, recall
+from stream_icd.memory.recall import recall
 from stream_icd.memory.remember import remember
+from stream_icd.node_ids import places
 from stream_icd.quality.description_length import description_length
 from stream_icd.training.bp.consecutive import UNRELATED
 from stream_icd.training.bp.fit_unlabelled import RESOLUTIONS, SIZE_SPREADS

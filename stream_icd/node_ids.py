@@ -1,0 +1,113 @@
+"""Ids of nodes: integers of one value are one node, whatever the width of their type.
+
+Programs that write a graph choose a type of their own: pandas gives int64, a database int32,
+polars `large_string`. So all that holds ids holds them in one type (`widened`): int64, or uint64 if
+an id is above its range, or string.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+MOST_TEXT = (1 << 31) - 1
+"""Bytes of text in an array of type `string`; longer ones are `large_string`."""
+
+
+def is_id_type(kind: pa.DataType) -> bool:
+    """Whether node ids may have this Arrow type: any integer, or a string."""
+    return bool(pa.types.is_integer(kind)) or is_text(kind)
+
+
+def is_text(kind: pa.DataType) -> bool:
+    """Whether this Arrow type is a string, of either kind."""
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+def widened(ids: pa.Array) -> pa.Array:
+    """Return the ids in the one type of ids of their kind.
+
+    >>> [widened(pa.array([one], pa.uint64())).type for one in (701, 1 << 63)]
+    [DataType(int64), DataType(uint64)]
+    """
+    kind = wide_type(ids)
+    return ids if ids.type == kind else ids.cast(kind)
+
+
+def wide_type(*columns: pa.Array | pa.ChunkedArray) -> pa.DataType:
+    """Return the one type of ids of their kind, for columns of one type; ids may be null."""
+    kind = columns[0].type
+    if pa.types.is_large_string(kind):
+        return kind if sum(one.nbytes for one in columns) > MOST_TEXT else pa.string()
+    if not pa.types.is_integer(kind):
+        return kind
+    return kind if kind == pa.uint64() and any(map(_has_high, columns)) else pa.int64()
+
+
+def _has_high(ids: pa.Array | pa.ChunkedArray) -> bool:
+    """Whether an id is above the range of int64."""
+    import pyarrow.compute as pc  # a tenth of a subscriber's start, for a type that is rare
+
+    return (pc.max(ids).as_py() or 0) >= 1 << 63
+
+
+def common_type(ids: pa.Array, others: pa.Array) -> pa.DataType | None:
+    """Return the type that holds both; None if there is none, such as for numbers and texts."""
+    if ids.type == others.type:
+        return ids.type
+    if is_text(ids.type) and is_text(others.type):
+        return pa.large_string()
+    if not (pa.types.is_integer(ids.type) and pa.types.is_integer(others.type)):
+        return None
+    least = min(int(one.to_numpy().min(initial=0)) for one in (ids, others))
+    return pa.uint64() if least >= 0 else None
+
+
+def in_schema(table: pa.Table, schema: pa.Schema) -> pa.Table | None:
+    """Return the table in a schema that differs in the width of ids only; None if it cannot be."""
+    if table.schema.names != schema.names or not all(map(_alike, table.schema, schema)):
+        return None
+    try:
+        return table.cast(schema)
+    except pa.ArrowInvalid:  # such as an id above the range of int64
+        return None
+
+
+def _alike(one: pa.Field, other: pa.Field) -> bool:
+    kinds = one.type, other.type
+    if all(map(pa.types.is_list, kinds)):
+        return _alike(one.type.value_field, other.type.value_field)
+    return kinds[0] == kinds[1] or all(map(is_text, kinds)) or all(map(_is_wide, kinds))
+
+
+def _is_wide(kind: pa.DataType) -> bool:
+    return kind in (pa.int64(), pa.uint64())
+
+
+def places(ids: pa.Array, among: pa.Array) -> NDArray[np.int64]:
+    """Return the position of each id in `among`, both widened; -1 if absent.
+
+    Numbers and texts are never equal.
+    """
+    if ids.equals(among):  # the usual case, in which no table of ids is needed
+        return np.arange(len(ids))
+    if ids.type == among.type:
+        return _found(ids, among)
+    if is_text(ids.type) and is_text(among.type):
+        return _found(ids.cast(pa.large_string()), among.cast(pa.large_string()))
+    if not (pa.types.is_integer(ids.type) and pa.types.is_integer(among.type)):
+        return np.full(len(ids), -1)
+    # One side is uint64. As int64, an id above its range has the bits of a negative one.
+    signed = [one.cast(pa.int64(), safe=False) for one in (ids, among)]
+    at = _found(*signed)
+    at[signed[0].to_numpy() < 0] = -1
+    return at
+
+
+def _found(ids: pa.Array, among: pa.Array) -> NDArray[np.int64]:
+    import pyarrow.compute as pc  # a tenth of a subscriber's start
+
+    found = pc.index_in(ids, value_set=among)
+    at: NDArray[np.int64] = pc.fill_null(found, -1).to_numpy().astype(np.int64)
+    return at
