@@ -29,8 +29,8 @@ from sklearn.metrics import adjusted_mutual_info_score
 
 from benchmarks.shared import graph_tool_peer, igraph_peers
 from benchmarks.shared.data_sets import TEST_SEED, TRAINING_SEED, BenchmarkGraph, data_sets
+from benchmarks.shared.known_graphs import labelled_files, labelled_graphs
 from benchmarks.shared.sections import read_section, write_section
-from benchmarks.unlabelled import labelled_graphs
 from stream_icd.bp.find import find_communities
 from stream_icd.bp.parameters import BpParameters
 from stream_icd.graphs.adjacency import as_adjacency
@@ -127,11 +127,10 @@ def _kinds(folder: Path, n_graphs: int, only: list[str] | None) -> Iterator[Kind
             for first, n in ((TEST_SEED, n_graphs), (TRAINING_SEED, N_LEARNED))
         )
         yield Kind(name, *draws)
-    for path in sorted((folder / "labelled" / "edges").glob("*.parquet")):
-        if path.stem in (only or [path.stem]) and not path.name.startswith("events"):
-            labels = folder / "labelled" / "labels" / path.name
-            graphs = list(islice(labelled_graphs(path, labels), n_graphs))
-            yield Kind(path.stem, graphs, [BenchmarkGraph(one.adjacency) for one in graphs])
+    for edges, labels in labelled_files(folder / "labelled"):
+        if edges.stem in (only or [edges.stem]):
+            graphs = list(islice(labelled_graphs(edges, labels), n_graphs))
+            yield Kind(edges.stem, graphs, [BenchmarkGraph(one.adjacency) for one in graphs])
 
 
 def _networkx_lfr(mixing: float, seed: int) -> BenchmarkGraph:

@@ -36,8 +36,8 @@ from benchmarks.shared.known_streams import (
     dated_windows,
     event_windows,
     hour,
+    internet_days,
     snapshot_of,
-    some_days,
     with_classes,
 )
 from benchmarks.shared.memory_page import memory_page
@@ -237,7 +237,7 @@ def real_streams(data: Path) -> dict[str, Callable[[], Figures]]:
     edges, labels = data / "labelled" / "edges", data / "labelled" / "labels"
     streams: dict[str, Callable[[], Figures]] = {
         "AS, 60 days": lambda: followed(
-            without_classes(some_days(data / "as733.parquet", 400, 60))
+            without_classes(internet_days(data / "as733.parquet", range(400, 460)))
         ),
         "mails, 70 windows of 3 days": lambda: followed(without_classes(_mails(data))),
     }

@@ -19,15 +19,14 @@ from itertools import islice
 from pathlib import Path
 
 import numpy as np
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from rich.console import Console
 
 from benchmarks.shared import igraph_peers
 from benchmarks.shared.data_sets import TEST_SEED, TRAINING_SEED, BenchmarkGraph
+from benchmarks.shared.known_graphs import labelled_files, labelled_graphs
 from stream_icd.bp.find import find_communities
 from stream_icd.bp.parameters import BpParameters
-from stream_icd.graphs.adjacency import as_adjacency
 from stream_icd.graphs.labelled_graph import LabelledGraph
 from stream_icd.quality.description_length import description_length
 from stream_icd.quality.modularity import modularity
@@ -127,10 +126,8 @@ def _taken(fit: Fit) -> str:
 
 
 def _real_rows(folder: Path) -> Iterator[str]:
-    for path in sorted((folder / "edges").glob("*.parquet")):
-        labels = folder / "labels" / path.name
-        if "src" in (names := pq.read_schema(path).names) and "time" not in names:
-            yield _real_row(path.stem, list(islice(labelled_graphs(path, labels), N_LEARNED)))
+    for edges, labels in labelled_files(folder):
+        yield _real_row(edges.stem, list(islice(labelled_graphs(edges, labels), N_LEARNED)))
 
 
 def _real_row(name: str, graphs: list[BenchmarkGraph]) -> str:
@@ -153,24 +150,6 @@ def _real_row(name: str, graphs: list[BenchmarkGraph]) -> str:
     )
     Console(stderr=True).print(row, markup=False, soft_wrap=True)
     return row
-
-
-def labelled_graphs(edges: Path, labels: Path) -> Iterator[BenchmarkGraph]:
-    """One graph, or one for each `window_start`; nodes without a label are left out."""
-    pairs, known = pq.read_table(edges).to_pandas(), pq.read_table(labels).to_pandas()
-    if "window_start" not in pairs:
-        yield _labelled_graph(pairs, known)
-        return
-    for window, of_window in pairs.groupby("window_start"):
-        yield _labelled_graph(of_window, known[known.window_start == window])
-
-
-def _labelled_graph(pairs: object, known: object) -> BenchmarkGraph:
-    place = {node: index for index, node in enumerate(known.node)}
-    inside = pairs[pairs.src.isin(place) & pairs.dst.isin(place)]
-    ends = np.array([inside.src.map(place), inside.dst.map(place)], np.int64)
-    truth = np.unique(known.label, return_inverse=True)[1].astype(np.int32)
-    return BenchmarkGraph(as_adjacency((ends, len(place))), truth)
 
 
 SIMULATED = f"""\

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from itertools import islice
 from pathlib import Path
 from typing import Literal
 
@@ -35,8 +34,8 @@ HOUR, DAY, YEAR = timedelta(hours=1), timedelta(days=1), timedelta(days=365)
 N_PLANTED = 12
 """Windows of a planted stream."""
 
-FIRST_AS_DAY, N_AS_DAYS = 540, 40
-"""Complete days of AS-733 only: each has more than 8,000 edges."""
+AS_DAYS = range(540, 580)
+"""These are complete: each has more than 8,000 edges."""
 
 FEWEST_PEOPLE = 20
 """Windows of fewer people are nights and weekends: gaps in the stream."""
@@ -99,7 +98,7 @@ def _real(data: Path) -> Iterator[KnownStream]:
         windows = partial(numbered_windows, edges / file, length)
         yield _from_files(name, windows, labels / file, purpose)
     countries = labels / "as733_countries.parquet"
-    days = partial(some_days, data / "as733.parquet", FIRST_AS_DAY, N_AS_DAYS)
+    days = partial(internet_days, data / "as733.parquet", AS_DAYS)
     yield _from_files("AS with countries", days, countries, "report")
     for path in sorted(edges.glob("dynamic_*.parquet")):
         name = "Greene's " + path.stem.removeprefix("dynamic_")
@@ -209,16 +208,12 @@ def dated_windows(path: Path, length: timedelta = DAY) -> Iterator[Snapshot]:
         yield snapshot_in(pairs, _span(start.to_pydatetime(), length))
 
 
-def internet_days(path: Path) -> Iterator[Snapshot]:
-    """The days of AS-733, in order."""
-    table = pq.read_table(path).sort_by("snapshot").to_pandas()
+def internet_days(path: Path, days: range) -> Iterator[Snapshot]:
+    """Those days of AS-733, by their number in the order of time."""
+    table = pq.read_table(path).to_pandas()
+    table = table[table.snapshot.isin(np.unique(table.snapshot)[days])]
     for day, pairs in table.groupby("window_start"):
         yield snapshot_in(pairs, _span(datetime(day.year, day.month, day.day, tzinfo=UTC), DAY))
-
-
-def some_days(path: Path, first: int, n_days: int) -> Iterator[Snapshot]:
-    """Consecutive days of AS-733, from the one with this number on."""
-    return islice(internet_days(path), first, first + n_days)
 
 
 def snapshot_in(pairs: pd.DataFrame, window: Window) -> Snapshot:
