@@ -53,7 +53,8 @@ def resolve(settings: KafkaSettings, wanted: Delivery) -> Delivery:
     """The guarantee to use on this broker; logs a warning if AUTO becomes at-least-once.
 
     Raises:
-        NotSupported: exactly-once was requested, and the broker shows aborted records.
+        NotSupported: exactly-once was requested, and the broker is not known to hide aborted
+            records.
         BrokerUnavailable: no broker answers.
     """
     if wanted is Delivery.AT_LEAST_ONCE:
@@ -64,11 +65,12 @@ def resolve(settings: KafkaSettings, wanted: Delivery) -> Delivery:
     if wanted is Delivery.EXACTLY_ONCE:
         raise NotSupported(
             f"exactly-once is not possible: the broker at {settings.bootstrap_servers} "
-            f"({found.software}) shows aborted records to readers. Use at-least-once, or Apache "
-            "Kafka"
+            f"({found.software}) is not known to hide aborted records from readers. Use "
+            "at-least-once, or Apache Kafka"
         )
     log.warning(
-        "delivery is at-least-once: the broker at %s (%s) shows aborted records",
+        "delivery is at-least-once: the broker at %s (%s) is not known to hide "
+        "aborted records from readers",
         settings.bootstrap_servers,
         found.software,
     )

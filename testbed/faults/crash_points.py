@@ -17,7 +17,7 @@ CRASH_POINTS = {
 def die_while_publishing(crash_point: str, batch: int = 1) -> None:
     """Let this process kill itself at `crash_point` of the `batch`-th batch, counted from 1.
 
-    Not before: the probe, which asks what the broker can do, publishes by the same calls.
+    Not before: where a broker is tested for what it can do, that publishes by the same calls.
     """
     import kafka
 

@@ -1,44 +1,88 @@
 """What a broker can promise is found out from itself."""
 
+import os
+import subprocess
+import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import pytest
 
-from stream_icd.kafka.capabilities import probe, recognise
-from stream_icd.kafka.port.capabilities import KAFKA, MEMORY, TANSU
-from stream_icd.kafka.settings import KafkaSettings
+from stream_icd.kafka import capabilities
+from stream_icd.kafka.capabilities import TESTED, probe, recognise
+from stream_icd.kafka.port.capabilities import KAFKA, MEMORY, TANSU, UNKNOWN
 from stream_icd.kafka.topics import topic_names
-from testbed.brokers import Broker, wait_until
+from testbed.brokers import Broker
 
-pytestmark = pytest.mark.brokers("memory", "embedded", "kafka")
+EVERYWHERE = pytest.mark.brokers("memory", "embedded", "kafka")
+EXPECTED = {"memory": MEMORY, "embedded": TANSU, "kafka": KAFKA}
+
+KILLED = """
+import os, signal, sys
+from stream_icd.kafka import capabilities
+from stream_icd.kafka.port.capabilities import UNKNOWN
+from stream_icd.kafka.settings import KafkaSettings
+
+real = capabilities._write
+
+def write_and_die(*given):
+    real(*given)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+capabilities.recognise = lambda _: UNKNOWN
+capabilities._write = write_and_die
+capabilities.probe(KafkaSettings())
+"""
 
 
+def topics_at(broker: Broker) -> set[str]:
+    """All topics but those that Kafka makes for itself."""
+    return {name for name in topic_names(broker.settings()) if not name.startswith("__")}
+
+
+@EVERYWHERE
 def test_each_broker_is_recognised_and_its_transactions_are_tried(broker: Broker) -> None:
-    expected = {"memory": MEMORY, "embedded": TANSU, "kafka": KAFKA}[broker.name]
+    expected = EXPECTED[broker.name]
     assert recognise(broker.settings()) == expected
     assert probe(broker.settings()) == expected
 
 
-def test_a_probe_waits_for_no_timeout_and_leaves_no_topic(
+@EVERYWHERE
+def test_a_probe_waits_for_no_timeout_and_makes_one_topic_or_none(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     waits = ("connect", "request", "delivery", "transaction")
     settings = broker.settings(**{f"{wait}_timeout_s": 100 for wait in waits})
-    monkeypatch.setattr("stream_icd.kafka.capabilities.READ_BACK_TIMEOUT_S", 100)
-    probe(settings)  # a fresh Kafka makes its own transaction topic first
-    before = probed(settings)  # by programs that were killed meanwhile
+    monkeypatch.setattr(capabilities, "READ_BACK_TIMEOUT_S", 100)
+    before = topics_at(broker)
     started = time.monotonic()
     probe(settings)
     assert time.monotonic() - started < 50  # each timeout is 100; it takes half a second
-    wait_until(lambda: probed(settings) <= before)  # Kafka deletes a moment after it says so
+    made = topics_at(broker) - before
+    assert made <= (set() if broker.name in ("memory", "kafka") else {TESTED.name})
 
 
-def probed(settings: KafkaSettings) -> set[str]:
-    return {name for name in topic_names(settings) if name.startswith("stream-icd-probe")}
+@pytest.mark.kafka
+def test_a_broker_that_nobody_knows_is_tried_by_several_and_after_kill_9(
+    kafka: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = kafka.settings()
+    before = topics_at(kafka)
+    environment = os.environ | {"STREAM_ICD_BOOTSTRAP_SERVERS": kafka.bootstrap_servers}
+    command = [sys.executable, "-c", KILLED]
+    assert subprocess.run(command, env=environment, timeout=60, check=False).returncode == -9
+    assert topics_at(kafka) - before <= {TESTED.name}
+    monkeypatch.setattr(capabilities, "recognise", lambda _: UNKNOWN)
+    with ThreadPoolExecutor(3) as pool:
+        found = list(pool.map(probe, [settings] * 3))
+    assert [one.hides_aborted for one in found] == [True] * 3
+    assert topics_at(kafka) - before <= {TESTED.name}
 
 
 def test_what_was_tried_counts_and_not_what_is_said(
     embedded: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("stream_icd.kafka.capabilities.recognise", lambda _: KAFKA)
+    said = replace(UNKNOWN, hides_aborted=True)
+    monkeypatch.setattr(capabilities, "recognise", lambda _: said)
     assert not probe(embedded.settings()).hides_aborted

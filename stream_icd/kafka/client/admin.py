@@ -13,7 +13,7 @@ from stream_icd.errors import BrokerError
 from stream_icd.kafka.client.options import milliseconds
 from stream_icd.kafka.client.partitions import all_theirs, positions
 from stream_icd.kafka.client.translate import translate, translated
-from stream_icd.kafka.port.capabilities import KAFKA, TANSU, Capabilities
+from stream_icd.kafka.port.capabilities import KAFKA, TANSU, UNKNOWN, Capabilities
 from stream_icd.kafka.port.partition import Offsets, TopicPartition
 from stream_icd.kafka.port.topic import ExistingTopic, TopicSpec
 from stream_icd.kafka.settings import KafkaSettings
@@ -30,8 +30,13 @@ class ClientAdmin:
 
     def known_capabilities(self) -> Capabilities:
         with translated("ask the broker what it supports"):
-            # Apache Kafka has this API since 0.11, tansu does not; a cluster id proves nothing.
-            return KAFKA if ApiKey.OffsetForLeaderEpoch in self._admin.api_versions() else TANSU
+            apis = self._admin.api_versions()
+        # A cluster id proves nothing. With the first API, which Apache Kafka has since 0.11, its
+        # brokers write the markers that hide aborted records; it is their own affair, so others do
+        # not need it. The second one, of the same age, is for consumers; tansu does not have it.
+        if ApiKey.WriteTxnMarkers in apis:
+            return KAFKA
+        return UNKNOWN if ApiKey.OffsetForLeaderEpoch in apis else TANSU
 
     def topic_names(self) -> list[str]:
         with translated("list the topics"):

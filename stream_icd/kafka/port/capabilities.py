@@ -10,7 +10,8 @@ class Capabilities:
     """The guarantees of a broker.
 
     Attributes:
-        software: "kafka", "tansu" (the embedded broker), or "memory" (the in-memory one).
+        software: "kafka", "tansu" (the embedded broker), "memory" (the in-memory one), or
+            "unknown".
         hides_aborted: readers of committed records never see those of aborted transactions;
             exactly-once depends on this.
         exact_end_offsets: a request for a partition's end offset returns the true end.
@@ -30,5 +31,6 @@ class Capabilities:
 
 
 KAFKA = Capabilities("kafka", True, True, True, True, True, True)
+UNKNOWN = Capabilities("unknown", False, True, True, True, True, True)
 TANSU = Capabilities("tansu", False, False, False, False, False, False)
 MEMORY = Capabilities("memory", True, True, True, True, False, False)
