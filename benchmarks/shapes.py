@@ -3,9 +3,9 @@
     python -m benchmarks.shapes
     python -m benchmarks.shapes --nodes 100000 --only path star
 
-Each run is a process of its own with a limit on its CPU seconds; it warms up on a small graph of
-the same shape, and reports the CPU seconds of one detection and its peak memory. Writes
-docs/shapes.md.
+Each run is a process of its own with a limit on its CPU seconds. It does what a detector does with
+two windows of a graph, from the message to the result with its evidence and memory, and reports the
+CPU seconds of the second and the peak memory. Writes docs/shapes.md.
 """
 
 from __future__ import annotations
@@ -17,16 +17,18 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from math import isqrt
 from pathlib import Path
 from time import process_time
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 from rich.console import Console
 
 PAGE = Path(__file__).parent.parent / "docs" / "shapes.md"
-WARM_UP_NODES, CPU_SECONDS = 2_000, 120
+CPU_SECONDS = 300
 
 Edges = tuple[NDArray[np.int64], NDArray[np.int64], int]
 
@@ -90,6 +92,7 @@ SHAPES: dict[str, Callable[[int], Edges]] = {
 }
 
 METHODS = {
+    "default": ("bp", "default"),
     "local moves": ("bp", "as"),
     "beliefs": ("bp", "lfr"),
     "encoder": ("icd", "lfr"),
@@ -132,31 +135,61 @@ def main() -> None:
 
 
 def measure(shape: str, column: str, k: str, n: int) -> dict[str, float]:
-    """Seconds of one detection, peak memory of the process in MiB, communities found."""
-    from scipy.sparse import coo_array, csr_array
+    """What a detector needs for the second of two such windows of one graph.
 
-    from stream_icd.detection import detect
+    CPU seconds, peak memory of the process in MiB, communities found, bytes of the message, and of
+    the state that is published with its result.
+    """
+    from stream_icd.execution.relay import LocalRelay
+    from stream_icd.kafka.record import Record
+    from stream_icd.log import configure_logging
+    from stream_icd.messages.outcome import Processed
     from stream_icd.registry.shipped import open_model
+    from stream_icd.snapshot import Window, snapshot_from_pairs
+    from stream_icd.wire.snapshots import encode_snapshot
+    from stream_icd.workers.detect import DetectSettings, RecordDetection, warm_up
 
-    def graph(n_nodes: int) -> csr_array:
-        low, high, n_nodes = SHAPES[shape](n_nodes)
-        half = coo_array((np.ones(len(low)), (low, high)), (n_nodes, n_nodes)).tocsr()
-        adjacency = (half + half.T).tocsr()
-        adjacency.sort_indices()
-        return adjacency
+    configure_logging()  # to standard error
+    low, high, n_nodes = SHAPES[shape](n)
+    alone = np.setdiff1d(np.arange(n_nodes), np.concatenate([low, high]))
+    src = np.concatenate([low, alone])
+    dst = pa.array(np.concatenate([high, alone]), mask=np.arange(len(src)) >= len(low))
+
+    def record(day: int) -> Record:
+        start = datetime(2026, 1, 1 + day, tzinfo=UTC)
+        one = encode_snapshot(
+            snapshot_from_pairs(
+                src,
+                dst,
+                graph="g",
+                id=f"g/{day}",
+                window=Window(start, start + timedelta(days=1)),
+            )
+        )
+        return Record("snapshots", 0, day, 0, one.key, one.value, one.headers)
 
     method, name = METHODS[column]
-    model = open_model(name).model
-    detect(graph(WARM_UP_NODES), model, method=method)  # type: ignore[arg-type]
-    adjacency = graph(n)
+    settings = DetectSettings(
+        memory="auto",
+        method=method,  # type: ignore[arg-type]
+        n_communities=KS[k](n_nodes),
+    )
+    detect, relay = RecordDetection(open_model(name), settings), LocalRelay()
+    warm_up(detect.model, settings)
+    first, second = record(0), record(1)
+    relays = (relay,) if detect.chain(first) else ()
+    detect(first, *relays)
     started = process_time()
-    found = detect(adjacency, model, KS[k](adjacency.shape[0]), method=method)  # type: ignore[arg-type]
+    outcome = detect(second, *relays)
     seconds = process_time() - started
+    assert isinstance(outcome, Processed), outcome
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024  # KiB on Linux
     return {
         "seconds": seconds,
         "mebibytes": peak,
-        "communities": int(found.communities.max()) + 1,
+        "communities": int(str(outcome.facts["communities"])),
+        "message": len(second.value or b""),
+        "state": len(relay.baton or b""),
     }
 
 
@@ -169,7 +202,10 @@ def _cell(shape: str, column: str, k: str, options: argparse.Namespace) -> str:
     if run.returncode:
         return f"exit {run.returncode}"
     found = json.loads(run.stdout)
-    return f"{found['seconds']:.1f} s, {found['mebibytes']:.0f} MiB, {found['communities']:,}"
+    return (
+        f"{found['seconds']:.1f} s, {found['mebibytes']:.0f} MiB, {found['communities']:,}, "
+        f"{found['state'] / 1e6:.1f} MB"
+    )
 
 
 def _page(rows: list[str], options: argparse.Namespace) -> str:

@@ -30,6 +30,11 @@ PARTS_RESOLUTION = 1.0
 finer parts find large communities that are joined later, coarser ones do not find them."""
 
 
+MOST_ROUNDS = 100
+"""Rounds in which pieces are joined. Each joins about half of those that can be: all of a graph of
+millions of nodes in some twenty. Only around a hub they are joined one a round."""
+
+
 class Split(NamedTuple):
     """Communities after splitting, and parts of them that may be communities.
 
@@ -81,8 +86,11 @@ def joined_pieces(coarse: LevelGraph, pieces: Pieces, mixing: float, price: floa
     coarse: the pieces as nodes, with only the edges inside communities.
     price:  nats to name a community, saved by joining two besides encoding which nodes are in
         which. None: the pieces were known before, so nothing is saved.
+
+    A community whose pieces are not all joined after `MOST_ROUNDS` is one piece.
     """
-    while True:
+    unsettled = pieces.parents[:0]
+    for _ in range(MOST_ROUNDS):
         partners, gains = _best_unions(
             coarse, pieces.groups, pieces.parents, mixing, price or 0.0, price is not None
         )
@@ -90,13 +98,22 @@ def joined_pieces(coarse: LevelGraph, pieces: Pieces, mixing: float, price: floa
         if not len(willing):
             return pieces
         best = willing[np.argsort(-gains[willing], kind="stable")]
-        into = apply_merges(best, partners[best], (len(best) + 1) // 2, coarse.n_nodes)
-        joined, n_joined = compact(into.astype(np.int32))
-        groups = _united(pieces.groups, coarse, joined, n_joined)
-        parents = np.empty(n_joined, np.int32)
-        parents[joined] = pieces.parents
-        coarse = coarsen(coarse, joined, n_joined)
-        pieces = Pieces(joined[pieces.labels], groups, parents)
+        united = apply_merges(best, partners[best], (len(best) + 1) // 2, coarse.n_nodes)
+        unsettled = pieces.parents[willing]
+        pieces, coarse = _joined(pieces, coarse, united.astype(np.int32))
+    into = np.arange(coarse.n_nodes, dtype=np.int32)
+    whole = np.isin(pieces.parents, unsettled)
+    into[whole] = coarse.n_nodes + pieces.parents[whole]
+    return _joined(pieces, coarse, into)[0]
+
+
+def _joined(pieces: Pieces, coarse: LevelGraph, into: Labels) -> tuple[Pieces, LevelGraph]:
+    """The pieces, and their graph, after those with the same entry in `into` were joined."""
+    joined, n_joined = compact(into)
+    groups = _united(pieces.groups, coarse, joined, n_joined)
+    parents = np.empty(n_joined, np.int32)
+    parents[joined] = pieces.parents
+    return Pieces(joined[pieces.labels], groups, parents), coarsen(coarse, joined, n_joined)
 
 
 @compiled()

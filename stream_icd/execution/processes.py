@@ -70,9 +70,9 @@ class Processes(Generic[Job, Result]):
     terminal or a supervisor sends to the whole process group: this process handles them.
 
     A process whose job exceeds its limits is killed, and the job is refused. If a process is
-    killed from outside, for example when memory runs out, its job is run again. In both cases
-    another process replaces it, and other jobs are not affected. So a job must be safe to run
-    twice.
+    killed from outside, for example when memory runs out, or gets no memory, its job is run again.
+    In all cases another process replaces it, and other jobs are not affected. So a job must be safe
+    to run twice.
 
     Args:
         opening: creates, in each process, the function that runs a job; can be pickled. See
@@ -151,8 +151,8 @@ class Processes(Generic[Job, Result]):
         """Run jobs when processes are free; see `next_job` for the order.
 
         A future raises its job's errors; OverBudget if the job exceeded its limits; Overloaded
-        if its process was ended from outside in each of 3 attempts; and WorkersLost if no process
-        could be opened for it.
+        if its process was ended from outside, or got no memory, in each of 3 attempts; and
+        WorkersLost if no process could be opened for it.
         """
         added: list[Waiting[Job, Result]] = [Waiting(job, link) for job, link in jobs]
         with self._lock:
@@ -207,11 +207,14 @@ class Processes(Generic[Job, Result]):
                 process = self._open_one(process)
                 with self._noted(process, job, allowance):
                     succeeded, result = process.do(job, allowance, link)
+                if isinstance(result, MemoryError):
+                    raise result
             except OverBudget:
                 process = self._replaced(process, "its job was over budget", job=name)
                 raise
-            except (EOFError, OSError):
-                reason = "it was ended from outside"
+            except (EOFError, OSError, MemoryError) as error:
+                short = isinstance(error, MemoryError)
+                reason = "it got no memory" if short else "it was ended from outside"
                 process = self._replaced(process, reason, job=name, attempt=attempt)
                 continue
             finally:
@@ -220,9 +223,9 @@ class Processes(Generic[Job, Result]):
                 raise result
             return result  # type: ignore[no-any-return]
         raise Overloaded(
-            f"{name}: {ATTEMPTS} worker processes were killed while they worked on it, as the "
-            f"system does when memory runs out: give more memory, or fewer than {self.count} "
-            "processes. Completed work is kept"
+            f"{name}: {ATTEMPTS} worker processes were killed, or got no memory, while they "
+            f"worked on it: give more memory, or fewer than {self.count} processes. Completed work "
+            "is kept"
         )
 
     @contextmanager

@@ -62,11 +62,14 @@ def _kind(how: str) -> str:
 
 
 def blames_record(error: BaseException) -> bool:
-    """Whether the record may have caused the error; lack of memory and retry requests do not
-    count."""
+    """Whether the record may have caused the error; requests to retry or to stop do not count.
+
+    Lack of memory counts: if it has another cause, it passes before the third attempt, at which the
+    record is alone in hand.
+    """
     if isinstance(error, StreamIcdError):
         return error.action is Action.DEAD_LETTER
-    return isinstance(error, Exception) and not isinstance(error, MemoryError)
+    return isinstance(error, Exception)
 
 
 class Attempts:

@@ -18,11 +18,13 @@ N_CLIQUES, SIZE = 20, 10
 def first_messages() -> list[Message]:
     """Return small snapshots of each kind: weighted or not, with K estimated or given.
 
-    A K below or above the number of cliques makes detection merge or split communities.
+    A K below or above the number of cliques makes detection merge or split communities. The ring
+    is so small that its communities are compared with those of random graphs (`bp.evidence`).
     """
     few, many = N_CLIQUES // 2, 2 * N_CLIQUES
     kinds = ((weighted, k) for weighted in (False, True) for k in (None, few, many))
-    return [encode_snapshot(_ring_of_cliques(weighted=weighted, k=k)) for weighted, k in kinds]
+    cliques = [_ring_of_cliques(weighted=weighted, k=k) for weighted, k in kinds]
+    return [encode_snapshot(one) for one in (*cliques, _ring())]
 
 
 def _ring_of_cliques(*, weighted: bool, k: int | None) -> Snapshot:
@@ -35,3 +37,9 @@ def _ring_of_cliques(*, weighted: bool, k: int | None) -> Snapshot:
     return snapshot_from_pairs(
         src, dst, graph="warm-up", id="warm-up", window=_DAY, weights=weights, n_communities=k
     )
+
+
+def _ring() -> Snapshot:
+    src = range(N_CLIQUES)
+    dst = [*src[1:], 0]
+    return snapshot_from_pairs(src, dst, graph="warm-up", id="warm-up", window=_DAY)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy.sparse import block_diag, csr_array
+from scipy.sparse import block_diag, coo_array, csr_array
 
+from stream_icd.bp import splits
 from stream_icd.bp.births import born_communities
 from stream_icd.bp.breaks import living_communities, mixing_beyond_chance
 from stream_icd.bp.ghosts import move_with_ghosts
@@ -60,6 +61,23 @@ def test_communities_split_only_where_it_shortens_the_description() -> None:
     assert split.labels.tolist() == [0] * 9 + [2] * 5 + [1] * 8
     whole = split_communities(graph_of(9, 8), labels_of(9, 8), 2, 4.0, 0.1, rng())
     assert whole.labels.tolist() == labels_of(9, 8).tolist()
+
+
+def test_a_star_stays_whole_after_a_limited_number_of_rounds(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its leaves can only be joined one after the other: a round for each is quadratic."""
+    rounds, best_unions = [], splits._best_unions
+    monkeypatch.setattr(
+        splits, "_best_unions", lambda *known: rounds.append(1) or best_unions(*known)
+    )
+    leaves = np.arange(1, 3000)
+    half = coo_array((np.ones(2999), (0 * leaves, leaves)), (3000, 3000)).tocsr()
+    star = finest_level(csr_array(half + half.T))
+    whole = np.zeros(3000, np.int32)
+    found = split_communities(star, whole, 1, 4.0, 0.1, rng()).labels
+    assert found.tolist() == whole.tolist()
+    assert len(rounds) <= splits.MOST_ROUNDS
 
 
 def test_the_communities_of_a_random_graph_do_not_split() -> None:

@@ -286,11 +286,19 @@ class Deadly(RecordDetection):
         raise AssertionError("we are dead")
 
 
-def test_a_record_that_kills_every_process_becomes_a_dead_letter(
-    model_folder: Path, record: Record
+class Unbounded(RecordDetection):
+    """Asks for more memory than there is, which Python reports."""
+
+    def __call__(self, record: Record) -> Outcome:  # noqa: ARG002
+        raise MemoryError("Unable to allocate 84 GiB")
+
+
+@pytest.mark.parametrize("kind", [Deadly, Unbounded])
+def test_a_record_that_ends_every_process_becomes_a_dead_letter(
+    model_folder: Path, record: Record, kind: type[RecordDetection]
 ) -> None:
     model, settings = open_model(str(model_folder)), DetectSettings(threads=1)
-    pool = ProcessPool(Deadly(model, settings), str(model_folder), 2, give_up=True)
+    pool = ProcessPool(kind(model, settings), str(model_folder), 2, give_up=True)
     with pool.opened() as engine:
         runner = Runner(Detector(lambda: model, settings, engine), DeadLetterLimit())
         (letter,) = runner.handle([record])

@@ -47,7 +47,7 @@ class Compiling(RecordDetection):
 
 
 def records() -> list[Record]:
-    """A graph with weights and without, with K given and to be found out."""
+    """A graph with weights and without, with K given and to be found out; and a small one."""
     graph = generate_lfr(np.random.default_rng(0), 1000)
     weights = np.random.default_rng(0).random(graph.edges.shape[1])
     snapshots = [
@@ -57,6 +57,10 @@ def records() -> list[Record]:
         for weight in (None, weights)
         for k in (None, 20, 200)
     ]
+    ring = np.arange(20)
+    snapshots.append(
+        snapshot_from_pairs(ring, (ring + 1) % 20, graph="small", id="small/0", window=DAY)
+    )
     messages = [encode_snapshot(one) for one in snapshots]
     return [Record("t", 0, i, 0, m.key, m.value, m.headers) for i, m in enumerate(messages)]
 
@@ -68,5 +72,5 @@ def test_nothing_is_compiled_for_the_first_snapshot(method: Method) -> None:
         engine.wait_until_warm(threading.Event())
         outcomes = [outcome for _, outcome in engine(records())]
     facts = [outcome.facts for outcome in outcomes if isinstance(outcome, Processed)]
-    assert [one["new"] for one in facts] == [[]] * 6
+    assert [one["new"] for one in facts] == [[]] * 7
     assert int(str(facts[0]["before"])) > 0
