@@ -62,15 +62,27 @@ def configure_logging(stream: TextIO | None = None, *, json: bool | None = None)
 def _printable_values(_logger: object, _method: str, event: EventDict) -> EventDict:
     """Escape values for a terminal, so that no name can move the cursor or forge a line."""
     return {
-        name: printable(value) if isinstance(value, str) else value for name, value in event.items()
+        name: _printable_lines(value) if name == "exception" else _printable_value(value)
+        for name, value in event.items()
     }
 
 
+def _printable_value(value: object) -> object:
+    return printable(value) if isinstance(value, str) else value
+
+
+def _printable_lines(text: str) -> str:
+    return "\n".join(map(printable, text.split("\n")))
+
+
 def _formatter(shared: list[Processor], *, as_json: bool) -> logging.Formatter:
-    last: list[Processor] = [_printable_values, structlog.dev.ConsoleRenderer()]
-    if as_json:
-        last = [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
+    # Plain tracebacks: those of rich show local variables, which may hold a password.
+    plain = structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
     return structlog.stdlib.ProcessorFormatter(
         foreign_pre_chain=shared,
-        processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *last],
+        processors=[
+            structlog.stdlib.ProcessorFormatter.remove_processors_meta,
+            structlog.processors.format_exc_info,
+            *([structlog.processors.JSONRenderer()] if as_json else [_printable_values, plain]),
+        ],
     )

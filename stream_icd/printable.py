@@ -1,10 +1,13 @@
 """Make names and texts from outside safe to show on a terminal and in a line of a log.
 
 A name on the wire can be any text (docs/wire.md). All code that shows a name escapes it here, so
-that no name can move the cursor, end a line, or fill the screen.
+that no name can move the cursor, end a line, or fill the screen. Commands write their lines with
+`say`.
 """
 
 from __future__ import annotations
+
+import sys
 
 SHORT = 120
 
@@ -18,6 +21,17 @@ def printable(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(one if one.isprintable() else ascii(one)[1:-1] for one in text)
+
+
+def say(*lines: str, err: bool = False) -> None:
+    """Write lines to standard output, or to standard error: each is one line there.
+
+    Tabs stay, since they separate columns; escape them in a name that is in a column.
+    """
+    stream = sys.stderr if err else sys.stdout
+    for line in lines:
+        stream.write("\t".join(map(printable, line.split("\t"))) + "\n")
+    stream.flush()
 
 
 def shortened(text: str | bytes, most: int = SHORT) -> str:

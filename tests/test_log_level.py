@@ -55,3 +55,22 @@ def test_a_level_that_does_not_exist_is_said() -> None:
     said = run("loud").stderr
     assert "BadSettings: log_level" in said
     assert "'debug', 'info', 'warning' or 'error'" in said
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_the_text_of_an_exception_forges_nothing_either(as_json: bool) -> None:
+    program = (
+        PROGRAM.replace("json=True", f"json={as_json}")
+        + r"""
+try:
+    raise ValueError("g\x1b[2J\x07")
+except ValueError:
+    structlog.get_logger().exception("failed")
+    logging.getLogger("a.library").exception("failed")
+"""
+    )
+    command = [sys.executable, "-c", program]
+    said = subprocess.run(command, capture_output=True, timeout=60, check=True).stderr.decode()
+    assert said.count("ValueError: g") == 2
+    assert "\x1b[2J" not in said
+    assert "\x07" not in said

@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+from stream_icd.printable import say
+
 app = typer.Typer(help="Run an embedded broker.")
 
 
@@ -28,9 +30,7 @@ def broker(
     stop = stop_on_signals()
     with embedded_broker(port=port) as running:
         created = create_topics(KafkaSettings(bootstrap_servers=running.bootstrap_servers))
-        typer.echo(
-            f"listening on {running.bootstrap_servers}; topics: {', '.join(created.created)}"
-        )
-        typer.echo("in another terminal:")
-        typer.echo(f"  export STREAM_ICD_BOOTSTRAP_SERVERS={running.bootstrap_servers}")
+        say(f"listening on {running.bootstrap_servers}; topics: {', '.join(created.created)}")
+        say("in another terminal:")
+        say(f"  export STREAM_ICD_BOOTSTRAP_SERVERS={running.bootstrap_servers}")
         stop.wait()

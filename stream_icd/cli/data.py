@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from stream_icd.printable import say
+
 app = typer.Typer(no_args_is_help=True, help="Download public data sets.")
 
 
@@ -24,7 +26,7 @@ def list_data() -> None:
     from stream_icd.sources.public_data import CATALOGUE
 
     for data in CATALOGUE:
-        typer.echo(f"{data.name:<12} {data.about}")
+        say(f"{data.name:<12} {data.about}")
 
 
 @app.command()
@@ -58,7 +60,7 @@ def fetch(
             progress.update(tasks[file], completed=got, total=size)
 
         path = download(data, to, show)
-    typer.echo(f"{path}: {data.about}")
-    typer.echo(f"terms: {data.terms}")
-    typer.echo(f"cite:  {data.citation}")
-    typer.echo(f"next:  {data.produce.format(path=path)}")
+    say(f"{path}: {data.about}")
+    say(f"terms: {data.terms}")
+    say(f"cite:  {data.citation}")
+    say(f"next:  {data.produce.format(path=path)}")

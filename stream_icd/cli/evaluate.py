@@ -70,7 +70,7 @@ def evaluate(
     from stream_icd.evaluation.page import COLUMNS, cells, write_page
     from stream_icd.evaluation.picture import check_format, write_picture
     from stream_icd.evaluation.rows import write_rows
-    from stream_icd.printable import printable
+    from stream_icd.printable import printable, say
     from stream_icd.store.store import open_store
 
     if picture is not None:
@@ -98,4 +98,4 @@ def evaluate(
     if picture is not None:
         write_picture(picture, results)
     for path in filter(None, (out, csv, picture)):
-        typer.echo(f"written: {printable(str(path))}")
+        say(f"written: {path}")

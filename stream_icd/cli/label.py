@@ -54,7 +54,7 @@ def label(
     from stream_icd.kafka.topics import LABELS
     from stream_icd.messages.claim_check import ClaimCheck
     from stream_icd.messages.outgoing import outgoing
-    from stream_icd.printable import printable
+    from stream_icd.printable import say
     from stream_icd.programs.label import send_labels
     from stream_icd.programs.options import kafka_settings
     from stream_icd.sources.label_groups import label_groups
@@ -76,12 +76,12 @@ def label(
 
         counts = send_labels(groups, store, send, graph=graph, source=source)
     done = "would send" if dry_run else "sent"
-    typer.echo(f"{done} {counts.nodes} labels of {counts.windows} windows ({counts.partly} partly)")
+    say(f"{done} {counts.nodes} labels of {counts.windows} windows ({counts.partly} partly)")
     if counts.unknown_nodes:
-        typer.echo(f"{counts.unknown_nodes} labels are of nodes that their window does not have")
+        say(f"{counts.unknown_nodes} labels are of nodes that their window does not have")
     if counts.unknown_windows:
-        some = ", ".join(printable(str(one)) for one in counts.unknown_windows[:SHOWN])
-        typer.echo(f"{len(counts.unknown_windows)} windows are not archived, such as {some}")
+        some = ", ".join(str(one) for one in counts.unknown_windows[:SHOWN])
+        say(f"{len(counts.unknown_windows)} windows are not archived, such as {some}")
 
 
 def _send_nothing(_labels: Labels) -> None:

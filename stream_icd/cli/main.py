@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from typing import Annotated
 
 import typer
@@ -11,7 +10,7 @@ import typer
 from stream_icd.cli.help_text import flowing
 from stream_icd.cli.plugins import BuiltIn
 from stream_icd.errors import Action, StreamIcdError
-from stream_icd.printable import printable
+from stream_icd.printable import say
 
 # sysexits.h: what a supervisor or a shell script may act on.
 EXIT_CODES = {
@@ -41,7 +40,7 @@ def _show_version(asked: bool) -> None:
     if asked:
         from stream_icd.version import __version__
 
-        typer.echo(f"stream-icd {__version__}")
+        say(f"stream-icd {__version__}")
         raise typer.Exit
 
 
@@ -62,7 +61,7 @@ def _root(
     from stream_icd.cli.environment import check_environment
 
     for warning in check_environment(os.environ):
-        typer.echo(f"warning: {warning}", err=True)
+        say(f"warning: {warning}", err=True)
 
 
 def main() -> None:
@@ -70,6 +69,5 @@ def main() -> None:
     try:
         app()
     except StreamIcdError as error:
-        lines = f"{type(error).__name__}: {error}".split("\n")
-        sys.stderr.writelines(f"{printable(line)}\n" for line in lines)
+        say(*f"{type(error).__name__}: {error}".split("\n"), err=True)
         raise SystemExit(EXIT_CODES[error.action]) from error

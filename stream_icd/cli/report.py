@@ -54,7 +54,7 @@ def report(
 
       stream-icd report --history history/ --graph as733 --format svg --out svg/
     """
-    from stream_icd.printable import printable
+    from stream_icd.printable import say
     from stream_icd.store.store import open_store
     from stream_icd.view.report import read_archive, write_html, write_pictures
 
@@ -65,4 +65,4 @@ def report(
     else:
         written = write_pictures(queries, name, out, form)
     for path in written:
-        typer.echo(f"written: {printable(str(path))}")
+        say(f"written: {path}")

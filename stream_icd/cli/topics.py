@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from stream_icd.errors import BadSettings
-from stream_icd.printable import printable
+from stream_icd.printable import say
 from stream_icd.programs.options import BootstrapServers, kafka_settings
 
 app = typer.Typer(
@@ -32,9 +32,9 @@ def create(bootstrap_servers: BootstrapServers = None) -> None:
 
     result = create_topics(kafka_settings(bootstrap_servers))
     for name in result.created:
-        typer.echo(f"created   {name}")
+        say(f"created   {name}")
     for name in result.existing:
-        typer.echo(f"exists    {name}")
+        say(f"exists    {name}")
 
 
 @app.command("track-anew")
@@ -59,7 +59,7 @@ def track_anew(
         raise BadSettings("the name of the graph is empty: give one, such as as733")
     with Publisher(kafka_settings(bootstrap_servers)) as publisher:
         publisher.send(forget_graph(graph, topic))
-    typer.echo(f"trackers will start {printable(graph)} anew after their restart")
+    say(f"trackers will start {graph} anew after their restart")
 
 
 @app.command("detect-anew")
@@ -81,7 +81,7 @@ def detect_anew(
     from stream_icd.workers.memory_topic import MemoryTopic
 
     MemoryTopic(kafka_settings(bootstrap_servers), group).forget(graph)
-    typer.echo(f"detectors will start {printable(graph)} anew after their restart")
+    say(f"detectors will start {graph} anew after their restart")
 
 
 @app.command()
@@ -119,6 +119,6 @@ def skip(
     else:
         raise BadSettings(f"--to {to}: give PARTITION:OFFSET, such as 3:42")
     for one in skipped:
-        typer.echo(f"skipped   {topic}[{one.partition}] from {one.start} to {one.end}")
+        say(f"skipped   {topic}[{one.partition}] from {one.start} to {one.end}")
     if not skipped:
-        typer.echo(f"{topic} has lost no records: group {group} keeps its position")
+        say(f"{topic} has lost no records: group {group} keeps its position")

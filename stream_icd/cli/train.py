@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from stream_icd.errors import BadSettings, SourceNotFound
+from stream_icd.printable import say
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -130,7 +131,7 @@ def train(
             on_step=stages.show,
         )
     write_model(trained, out)
-    console.print(card(trained), markup=False)
+    say(*card(trained).split("\n"))
     console.print(f"use it: stream-icd consume detect --model {out}", soft_wrap=True)
 
 

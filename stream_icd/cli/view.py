@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from stream_icd.printable import say
 from stream_icd.programs.options import BootstrapServers, OnlyGraph, kafka_settings
 from stream_icd.programs.past import parse_time
 
@@ -99,5 +100,5 @@ def view(
     server = server_of(page)
     with listening(host, port) as socket, sources.reading(page.publish):
         shown = "" if access.token is None else f"?token={access.token}"
-        typer.echo(f"open {address(socket)}{shown}   (Ctrl-C ends it)")
+        say(f"open {address(socket)}{shown}   (Ctrl-C ends it)")
         server.run(sockets=[socket])

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from stream_icd.printable import say
 from stream_icd.programs.options import BootstrapServers, RegistryUri
 
 FAILED = 75
@@ -182,6 +183,6 @@ def retrain_command(
         run_until(stop_on_signals(), opened, settings, announcers, every_s)
         return
     decision = run_once(opened, settings, announcers, asked=now)
-    typer.echo(f"{decision.outcome}: {decision.reason}")
+    say(f"{decision.outcome}: {decision.reason}")
     if decision.outcome == "failed":
         raise typer.Exit(FAILED)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import csv
 import io
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,9 +15,14 @@ import pytest
 from prometheus_client import generate_latest
 from rich.console import Console
 
+import stream_icd
+from stream_icd.announcement import Announcement
 from stream_icd.cli import main
 from stream_icd.cli.dlq.tables import table_lines
 from stream_icd.cli.history.tables import graphs_table, windows_lines
+from stream_icd.cli.models import changes
+from stream_icd.cli.models import command as models
+from stream_icd.cli.models.text import card_text
 from stream_icd.cli.replay.tables import agreements_table, qualities_table
 from stream_icd.cli.subscribe import command as subscribe
 from stream_icd.cli.subscribe import formats, shapes
@@ -29,7 +36,9 @@ from stream_icd.kafka.batch_done import BatchDone
 from stream_icd.kafka.record import Record
 from stream_icd.metrics.health import Health
 from stream_icd.metrics.metrics import MOST_GRAPHS, Metrics
-from stream_icd.printable import printable, shortened
+from stream_icd.printable import printable, say, shortened
+from stream_icd.registry.aliases import Aliases
+from stream_icd.registry.shipped import shipped_models
 from stream_icd.replay.compare import Agreement, Comparison, VersionQuality
 from stream_icd.snapshot import Window
 from stream_icd.store.store import open_store
@@ -126,12 +135,54 @@ def drawn(table: object) -> str:
 
 def test_a_spreadsheet_runs_no_node(tmp_path: Path) -> None:
     store, out = open_store(str(tmp_path / "history")), tmp_path / "rows.csv"
-    nodes = ("+1", "-1", "=1+1", "@a", "\ta", "a=1")
+    nodes = ("+1", "-1", "=1+1", "@a", "＝1", "＋1", "－1", "＠a", "a=1", "北京")
     Archive(store).add("communities", encode_communities(found("=cmd", nodes)))
     export(store, Selection("communities"), out)
     rows = pa.csv.read_csv(out).to_pylist()
-    assert [row["node"] for row in rows] == ["'+1", "'-1", "'=1+1", "'@a", "'\ta", "a=1"]
+    assert [row["node"] for row in rows] == [*(f"'{node}" for node in nodes[:8]), *nodes[8:]]
     assert {row["graph"] for row in rows} == {"'=cmd"}
+
+
+def test_a_cell_is_one_line_and_commands_no_terminal(
+    capfdbinary: pytest.CaptureFixture[bytes],
+) -> None:
+    nodes = ("\n=1+1", "\r=1+1", "\t=1+1", "\x1b[2J\x07", "\x9b2J", "\u202ea", "\u2028a")
+    formats.write_csv([found("=cmd\x1b[2J", nodes)], shapes.COMMUNITIES)
+    lines = capfdbinary.readouterr().out.decode().split("\n")
+    assert all(line.isprintable() for line in lines)
+    cells = [row["node"] for row in csv.DictReader(lines)]
+    assert cells == [printable(node) for node in nodes]
+
+
+def test_a_card_is_shown_as_it_is(capsys: pytest.CaptureFixture[str]) -> None:
+    for folder in shipped_models().values():
+        say(*card_text(folder).split("\n"))
+        assert capsys.readouterr().out == card_text(folder) + "\n"
+
+
+def test_versions_are_shown_whatever_they_are_called(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    aliases = Aliases(1, FORGED, FORGED, "promoted", FORGED, "models", DAY.start, None, "id")
+    announced = Announcement("promoted", "file:///r", DAY.start, "models", "by command")
+    for name in ("promote_version", "roll_back_champion"):
+        monkeypatch.setattr(changes, name, lambda *_: (aliases, announced))
+    monkeypatch.setenv("STREAM_ICD_REGISTRY", "models")
+    models.promote(FORGED, no_announce=True)
+    models.rollback(no_announce=True)
+    line = f"champion {ESCAPED}, previous {ESCAPED}\n"
+    assert capsys.readouterr().out == 2 * line
+
+
+def test_commands_write_through_one_function() -> None:
+    """It escapes names: nothing else may write to a terminal, except tables of rich."""
+    root = Path(stream_icd.__file__).parent
+    for path in [*root.rglob("*.py"), *(root.parent / "consumers").rglob("*.py")]:
+        calls = [one for one in ast.walk(ast.parse(path.read_text())) if isinstance(one, ast.Call)]
+        names = {ast.unparse(one.func) for one in calls}
+        raw = {"print", "typer.echo", "typer.secho", "click.echo"}
+        raw |= {f"sys.{out}.write{more}" for out in ("stdout", "stderr") for more in ("", "lines")}
+        assert not names & raw, path
 
 
 LONG = Record("icd.snapshots.v1", 0, 7, 0, b"x" * 8_000_000, b"", (("ce_id", b"y" * 60_000),))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from stream_icd.errors import BadSettings
+from stream_icd.printable import say
 from stream_icd.programs.options import BootstrapServers, kafka_settings
 from stream_icd.programs.past import Graph
 
@@ -96,7 +97,7 @@ def list_(
     if no_match is not None and not found:
         raise no_match
     for line in json_lines(found) if format == "json" else table_lines(found):
-        typer.echo(line)
+        say(line)
 
 
 @app.command()
@@ -125,7 +126,6 @@ def show(
     from stream_icd.dead_letters.box import read_again, read_dead_letters
     from stream_icd.dead_letters.choice import parse_places
     from stream_icd.messages.reader import MessageReader
-    from stream_icd.printable import printable
 
     settings = kafka_settings(bootstrap_servers)
     dead_letters, places = parse_places([place], topic)
@@ -133,8 +133,7 @@ def show(
     chosen = _choice(settings, dead_letters, places, None, None, None, None).of(box)
     for letter, came in read_again(settings, chosen):
         again = box.retried.get(letter.origin, ())
-        for line in letter_lines(letter, came, again, reader):
-            typer.echo(printable(line))
+        say(*letter_lines(letter, came, again, reader))
         if out is not None:
             _write(out, came)
 
@@ -229,4 +228,4 @@ def _write(out: Path, record: Record) -> None:
     if record.value is None:
         raise BadSettings(f"{record.place} has no value (null): nothing to write to {out}")
     out.write_bytes(record.value)
-    typer.echo(f"{len(record.value):,} bytes to {out}")
+    say(f"{len(record.value):,} bytes to {out}")

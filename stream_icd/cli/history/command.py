@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from stream_icd.printable import say
 from stream_icd.programs.past import First, Graph, Last, parse_time
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ def list_(
     if windows:
         for selection in chosen:
             for line in windows_lines(store, selection):
-                typer.echo(line)
+                say(line)
         return
     from stream_icd.cli.wide_console import wide_console
 
@@ -96,10 +97,10 @@ def show(
         chosen = windows(store, Selection(kind, graph, revisions="all"))
         revisions = [noted for noted in chosen if noted.identity.snapshot_id == snapshot]
         for noted in revisions:
-            typer.echo(shown(noted, is_newest=noted in newest(revisions)))
+            say(*shown(noted, is_newest=noted in newest(revisions)).split("\n"))
         found += len(revisions)
     if not found:
-        typer.echo(f"{store.place} holds no snapshot {snapshot}", err=True)
+        say(f"{store.place} holds no snapshot {snapshot}", err=True)
         raise typer.Exit(1)
 
 
@@ -136,7 +137,7 @@ def export(
     selection = replace(_selection(kind.value, graph, model, first, last), revisions=revisions)
     exporting.format_of(out)
     n_rows = exporting.export(open_store(uri), selection, out)
-    typer.echo(f"{n_rows:,} rows to {out}")
+    say(f"{n_rows:,} rows to {out}")
 
 
 @app.command()
@@ -168,13 +169,13 @@ def compact(
     end = parse_time("--before", before) or datetime.now(UTC)
     days = files = 0
     for done in merge(store, end.date(), graph=graph, dry_run=dry_run):
-        typer.echo(
+        say(
             f"{done.partition.folder}: {done.windows} windows, "
             f"{done.files_before} files -> {done.files_after}"
         )
         days, files = days + 1, files + done.files_before - done.files_after
     would = "would be" if dry_run else "were"
-    typer.echo(f"{days} days {would} merged, {files} files {would} saved")
+    say(f"{days} days {would} merged, {files} files {would} saved")
 
 
 def _selection(

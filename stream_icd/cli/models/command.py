@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from stream_icd.printable import say
 from stream_icd.programs.options import BootstrapServers, RegistryUri
 
 if TYPE_CHECKING:
@@ -68,13 +69,13 @@ def list_models(
     versions = None if folder is not None else registry_at(registry)
     if versions is not None:
         for line in version_lines(versions):
-            typer.echo(line)
+            say(line)
     found = shipped_models() if folder is None else models_in(open_store(folder))
     if not found:
         raise ModelNotFound(f"no model in {folder}; make one with stream-icd train")
     for name, place in found.items():
         for line in model_lines(name, place):
-            typer.echo(line)
+            say(line)
 
 
 @app.command()
@@ -96,8 +97,8 @@ def show(name: Model, registry: RegistryUri = None) -> None:
     folder = find_model(name, versions)
     if versions is not None:
         for line in lineage_lines(versions, folder):
-            typer.echo(line)
-    typer.echo(card_text(folder), nl=False)
+            say(line)
+    say(*card_text(folder).removesuffix("\n").split("\n"))
 
 
 @app.command()
@@ -116,7 +117,7 @@ def diff(before: Model, after: Model, registry: RegistryUri = None) -> None:
 
     versions = registry_at(registry)
     for line in difference_lines(find_model(before, versions), find_model(after, versions)):
-        typer.echo(line)
+        say(line)
 
 
 @app.command("import")
@@ -148,10 +149,10 @@ def import_(
 
     store = _required(registry)
     version, published = import_model(store, source)
-    typer.echo(version)
+    say(version)
     promoted = promote_first(store, version) if first_champion else None
     if promoted is not None:
-        typer.echo(f"champion {version}, previous none")
+        say(f"champion {version}, previous none")
     changes = [one for one in (published, promoted) if one is not None]
     _announce(changes, bootstrap_servers, wanted=not no_announce)
 
@@ -177,7 +178,7 @@ def promote(
     from stream_icd.cli.models.changes import promote_version
 
     aliases, announcement = promote_version(_required(registry), version, reason)
-    typer.echo(f"champion {aliases.champion}, previous {aliases.previous or 'none'}")
+    say(f"champion {aliases.champion}, previous {aliases.previous or 'none'}")
     _announce([announcement], bootstrap_servers, wanted=not no_announce)
 
 
@@ -197,7 +198,7 @@ def rollback(
     from stream_icd.cli.models.changes import roll_back_champion
 
     aliases, announcement = roll_back_champion(_required(registry), reason)
-    typer.echo(f"champion {aliases.champion}, previous {aliases.previous or 'none'}")
+    say(f"champion {aliases.champion}, previous {aliases.previous or 'none'}")
     _announce([announcement], bootstrap_servers, wanted=not no_announce)
 
 
@@ -235,7 +236,7 @@ def history_(
     else:
         changes = [change(store, one) for one in history(store)]
     for one in changes:
-        typer.echo(announcement_line(one))
+        say(announcement_line(one))
 
 
 @app.command()
@@ -266,7 +267,7 @@ def export(
     from stream_icd.registry.settings import registry_at
 
     folder = find_model(name, registry_at(registry))
-    typer.echo(export_mlflow(folder, target) if mlflow else export_folder(folder, target))
+    say(export_mlflow(folder, target) if mlflow else export_folder(folder, target))
 
 
 def _required(registry: str | None) -> Store:
@@ -289,7 +290,7 @@ def _announce(
         for one in changes:
             announce(kafka_settings(bootstrap_servers), one)
     except BrokerError as error:
-        typer.echo(
+        say(
             f"warning: done, but not announced in icd.models.v1 ({type(error).__name__}: {error}). "
             "Detectors find it by looking at the registry. Without Kafka, give --no-announce",
             err=True,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -13,7 +12,7 @@ import typer
 
 from stream_icd.cli.subscribe.reader_gone import when_reader_leaves
 from stream_icd.errors import BadSettings
-from stream_icd.printable import printable
+from stream_icd.printable import say
 from stream_icd.programs.options import BootstrapServers, kafka_settings
 
 if TYPE_CHECKING:
@@ -205,4 +204,4 @@ def subscribe(
 
 
 def _say_gap(gap: Gap) -> None:
-    sys.stderr.write(f"{printable(str(gap))}\n")
+    say(str(gap), err=True)

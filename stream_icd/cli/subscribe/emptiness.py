@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Iterator
 from typing import TypeVar
 
@@ -10,7 +9,7 @@ from stream_icd.errors import BadSettings
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import EVENTS
-from stream_icd.printable import printable
+from stream_icd.printable import printable, say
 from stream_icd.suggest import did_you_mean, listed
 
 Item = TypeVar("Item")
@@ -39,7 +38,7 @@ class Emptiness:
         """Say on standard error when there are no events yet: perhaps no tracker runs."""
         with open_reader(self._settings, self._topic, until="end", limit=1) as records:
             if next(iter(records), None) is None:
-                sys.stderr.write(f"{self._no_tracker()}; waiting for one\n")
+                say(f"{self._no_tracker()}; waiting for one", err=True)
 
     def refuse(self) -> None:
         """Check that something was shown, or could have been.

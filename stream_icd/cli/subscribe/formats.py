@@ -17,7 +17,7 @@ import pyarrow as pa
 from stream_icd.cli.subscribe.shapes import Shape
 from stream_icd.errors import BadSettings, StoreUnwritable, StreamIcdError
 from stream_icd.node_ids import in_schema
-from stream_icd.printable import printable
+from stream_icd.printable import say
 from stream_icd.spreadsheet import safe_cells
 from stream_icd.store.whole_file import make_folder, whole_file
 from stream_icd.times import parse_utc
@@ -47,24 +47,22 @@ def parse_start(text: str) -> Literal["beginning", "latest"] | datetime:
 
 def write_table(found: Iterable[Item], shape: Shape[Item]) -> None:
     """Lines for people, under a heading."""
-    sys.stdout.write(shape.heading + "\n")
-    sys.stdout.flush()
+    say(shape.heading)
     for one in found:
-        sys.stdout.writelines(f"{printable(line)}\n" for line in shape.lines(one))
-        sys.stdout.flush()
+        say(*shape.lines(one))
 
 
 def write_json_lines(found: Iterable[Item], shape: Shape[Item]) -> None:
     """A JSON object a snapshot, whole, for programs."""
     for one in found:
-        sys.stdout.write(json.dumps(shape.document(one)) + "\n")
-        sys.stdout.flush()
+        say(json.dumps(shape.document(one)))
 
 
 def write_csv(found: Iterable[Item], shape: Shape[Item]) -> None:
     """Comma-separated rows under one heading; lists are separated by spaces.
 
-    Texts that a spreadsheet would take for formulas get an apostrophe before them.
+    Texts that a spreadsheet would take for formulas get an apostrophe before them, and control
+    characters are escaped.
     """
     from pyarrow import csv
 
@@ -133,7 +131,7 @@ def _write_one_file(found: Iterable[Item], shape: Shape[Item], out: Path) -> Non
     with whole_file(incomplete) as aside:
         error = _fill(aside, chain([first], items), shape)
     if error is not None:
-        sys.stderr.write(f"the results before the error are in {incomplete}\n")
+        say(f"the results before the error are in {incomplete}", err=True)
         raise error
     incomplete.replace(out)
 
