@@ -30,7 +30,8 @@ def report(
     model: Annotated[
         str | None,
         typer.Option(
-            help="Name of the model whose results are shown. Default: the first one.",
+            help="Show results of this model only, such as gn or gn@2. Default: of all models, one "
+            "after the other.",
             show_default=False,
         ),
     ] = None,
@@ -56,7 +57,7 @@ def report(
     """
     from stream_icd.printable import say
     from stream_icd.store.store import open_store
-    from stream_icd.view.report import read_archive, write_html, write_pictures
+    from stream_icd.view.report import left_out, read_archive, write_html, write_pictures
 
     span = parse_time("--from", first), parse_time("--to", last)
     queries, name = read_archive(open_store(history), graph, model, *span)
@@ -66,3 +67,5 @@ def report(
         written = write_pictures(queries, name, out, form)
     for path in written:
         say(f"written: {path}")
+    for sentence in left_out(queries, name):
+        say(sentence)

@@ -96,7 +96,8 @@ def view(
         topics = Topics(communities_topic, events_topic)
         sources = topic_sources(kafka_settings(bootstrap_servers), topics, seen, graph, since)
     access = access_for(host, token, no_token=no_token)
-    page = View(Queries(seen, sources.snapshots, sources.troubles, sources.lag), access)
+    asked = Queries(seen, sources.snapshots, sources.troubles, sources.lag, sources.archive)
+    page = View(asked, access)
     server = server_of(page)
     with listening(host, port) as socket, sources.reading(page.publish):
         shown = "" if access.token is None else f"?token={access.token}"

@@ -69,6 +69,22 @@ class Access:
         return any(hmac.compare_digest(one.encode(), self.token.encode()) for one in shown)
 
 
+def asked_by_this_page(site: str, mode: str, path: str) -> bool:
+    """Whether a request comes from the page, or from somebody who opens it.
+
+    Browsers say whose page asks. Another site's, or that of another port of this machine, may link
+    to the page, and no more: it must not make this process compute and keep answers.
+
+    Args:
+        site, mode: the headers Sec-Fetch-Site and Sec-Fetch-Mode; empty where the program that
+            asks is no browser.
+        path: path of the request.
+    """
+    if site in ("", "none", "same-origin"):
+        return True
+    return mode == "navigate" and path == "/"
+
+
 def access_for(host: str, token: str | None = None, *, no_token: bool = False) -> Access:
     """Return the rule for a server that listens at this address; other machines need a token.
 

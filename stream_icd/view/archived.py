@@ -46,6 +46,8 @@ class Archived:
         origin: its name on the page.
         graph: only this graph; None for all.
         first, last: windows that begin at `first` or later, and before `last`.
+        model: only results of this model, given with its version or without; None: of all.
+        models: the models of all results that were read, in the order of their first one.
     """
 
     store: Store
@@ -53,6 +55,8 @@ class Archived:
     graph: str | None = None
     first: datetime | None = None
     last: datetime | None = None
+    model: str | None = None
+    models: dict[str, None] = field(default_factory=dict)
     _days: dict[tuple[Kind, str], dict[date, _Day]] = field(default_factory=dict)
 
     def read(self, seen: AllSeries, publish: Publish, stop: Stop) -> int:
@@ -103,6 +107,9 @@ class Archived:
                 result = decode_communities(message.key, message.value, message.headers, Limits())
             except BadInput as error:
                 self._complain(error)
+                continue
+            self.models[result.model] = None
+            if self.model not in (None, result.model, result.model.rpartition("@")[0]):
                 continue
             count += 1
             if (news := seen.add(result, self.origin)) is not None:

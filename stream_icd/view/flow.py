@@ -75,6 +75,7 @@ def column(one: SeenWindow, shown: Sequence[int]) -> dict[str, Any]:
         "number": one.number,
         "snapshot": one.result.snapshot_id,
         "end": one.result.window.end.isoformat(),
+        "model": one.result.model,
         "k": one.n_communities,
         "nodes": one.n_nodes,
         "missed": one.missed,

@@ -29,8 +29,11 @@ Answers = dict[str, Any]
 Spans = dict[str, list[list[int | None]]]
 
 
-def kept_answers(queries: Queries, name: SeriesName) -> Answers:
+def kept_answers(queries: Queries, name: SeriesName, left_out: Sequence[str] = ()) -> Answers:
     """Return what the page of a report asks for.
+
+    Args:
+        left_out: what the report does not show, a sentence each.
 
     Raises:
         NothingSeen: there is no such series.
@@ -43,7 +46,7 @@ def kept_answers(queries: Queries, name: SeriesName) -> Answers:
     mine = [one for one in overview["series"] if asked.items() <= one.items()]
     drawn = queries.map(asked)
     return {
-        "overview": {**overview, "series": mine},
+        "overview": {**overview, "series": mine, "left_out": list(left_out)},
         "flow": flow(spread(windows, MOST_COLUMNS), BANDS),
         "life": life(windows),
         "events": event_list(windows, frozenset(KINDS) - {"continued"}, None, MOST_EVENTS),

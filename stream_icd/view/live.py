@@ -31,6 +31,8 @@ from stream_icd.wire.events import decode_events
 CATCH_UP_S = 30.0
 """How long the first read of labels and events may delay that of communities."""
 
+END_S = 1.0
+
 LATEST_MS = 253_402_300_799_000
 """The end of the year 9999, which is as far as times go."""
 
@@ -88,10 +90,11 @@ class Live:
         watching.start()
 
     def end(self) -> None:
-        """Stop reading, and wait until all threads have ended."""
+        """Stop reading; wait for the threads, but not for one that connects to a missing broker."""
         self.stop.set()
+        deadline = time.monotonic() + END_S
         for thread in self._threads:
-            thread.join()
+            thread.join(max(0.0, deadline - time.monotonic()))
 
     def troubles(self) -> dict[str, str]:
         """Return why a topic is not read at the moment, by topic."""
@@ -162,9 +165,9 @@ class Live:
         names = ("icd_snapshot_id", "icd_model", "icd_revision")
         said = [headers.get(name, b"").decode(errors="replace") for name in names]
         graph = (record.key or b"").decode(errors="replace")
-        self._publish(
-            self.seen.add_events((graph, said[0], said[1], said[2]), lambda: self._tracked(record))
-        )
+        identity = graph, said[0], said[1], said[2]
+        size = len(record.value) + sum(len(value) for _, value in record.headers)
+        self._publish(self.seen.add_events(identity, lambda: self._tracked(record), size))
 
     def _tracked(self, record: Record) -> CommunityEvents | None:
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -36,6 +37,8 @@ MOST_LISTED = 1000
 COMPARED_WINDOWS = 300
 SEARCHED_WINDOWS = 3000
 KEPT_CENTRES = 5000
+KEPT_MAPS = 100
+MOST_MODELS = 8
 
 
 class BadQuestion(BadSettings):
@@ -47,6 +50,14 @@ class NothingSeen(StreamIcdError):
 
 
 @dataclass(slots=True)
+class Drawn:
+    """Where things lie on the last map of a series, so that they stay there on the next one."""
+
+    centres: dict[int, tuple[float, float]] = field(default_factory=dict)
+    frame: Frame | None = None
+
+
+@dataclass(slots=True)
 class Queries:
     """Answers the page's questions about what was seen.
 
@@ -55,22 +66,24 @@ class Queries:
         snapshots: reads the graphs of windows.
         troubles: what is wrong with reading, by topic; empty while all is well.
         lag: snapshots that wait for their results; None if that is not known.
+        archive: whether archives are read, where nothing is live.
     """
 
     seen: AllSeries
     snapshots: KeptSnapshots
     troubles: Callable[[], Mapping[str, str]] = dict
     lag: Callable[[], int | None] = lambda: None
-    _centres: dict[SeriesName, dict[int, tuple[float, float]]] = field(default_factory=dict)
-    _frames: dict[SeriesName, Frame] = field(default_factory=dict)
+    archive: bool = False
+    _drawn: OrderedDict[SeriesName, Drawn] = field(default_factory=OrderedDict)
 
     def overview(self, _: Parameters) -> Answer:
         """All series in short, dead letters, decisions about models, and what is wrong."""
-        summaries = self.seen.summaries()
+        summaries = self.seen.summaries(MOST_LISTED)
         count, letters = self.seen.dead_letters()
         return {
-            "series": [_in_short(one) for one in summaries[:MOST_LISTED]],
-            "series_left_out": max(0, len(summaries) - MOST_LISTED),
+            "archive": self.archive,
+            "series": [_in_short(one) for one in summaries],
+            "series_left_out": max(0, len(self.seen) - MOST_LISTED),
             "dead_letters": count,
             "dead_letter_list": [
                 {
@@ -143,8 +156,9 @@ class Queries:
         snapshot = self.snapshots.read(name, one)
         if snapshot.coordinates is None:
             raise NothingSeen("the snapshot does not say where its nodes are")
-        self._frames[name] = frame_of(snapshot.coordinates, self._frames.get(name))
-        return places(one, snapshot, self._frames[name])
+        drawn = self._drawn_of(name)
+        drawn.frame = frame_of(snapshot.coordinates, drawn.frame)
+        return places(one, snapshot, drawn.frame)
 
     def nodes(self, asked: Parameters) -> Answer:
         """Nodes of a window whose names begin with some text."""
@@ -171,7 +185,14 @@ class Queries:
 
     def centres(self, name: SeriesName) -> dict[int, tuple[float, float]]:
         """Return where the discs of a series lie on the last map that was drawn."""
-        return self._centres.setdefault(name, {})
+        return self._drawn_of(name).centres
+
+    def _drawn_of(self, name: SeriesName) -> Drawn:
+        drawn = self._drawn.setdefault(name, Drawn())
+        self._drawn.move_to_end(name)
+        if len(self._drawn) > KEPT_MAPS:
+            self._drawn.popitem(last=False)
+        return drawn
 
     def _map(self, name: SeriesName, one: SeenWindow) -> Answer:
         trouble = None
@@ -192,12 +213,10 @@ class Queries:
         Raises:
             NothingSeen: no series fits.
         """
-        given = {field: asked.get(field, "") for field in SeriesName._fields}
-        for summary in self.seen.summaries():
-            found = summary.name._asdict()
-            if all(not value or found[field] == value for field, value in given.items()):
-                return summary.name
-        raise NothingSeen("no results of this graph and model were seen yet")
+        found = self.seen.find(*(asked.get(field, "") for field in SeriesName._fields))
+        if found is None:
+            raise NothingSeen("no results of this graph and model were seen yet")
+        return found
 
     def _other(self, asked: Parameters) -> Parameters:
         """Return the parameters of the series to compare with."""
@@ -251,13 +270,15 @@ def _in_short(one: Summary) -> Answer:
     newest = one.newest
     return {
         **one.name._asdict(),
+        "models": [shortened(model) for model in one.models[-MOST_MODELS:]],
         "version": one.version,
         "windows": one.kept,
+        "dropped": one.dropped,
         "late": one.late,
-        "number": None if newest is None else newest.number,
-        "snapshot": None if newest is None else newest.result.snapshot_id,
-        "end": None if newest is None else newest.result.window.end.isoformat(),
-        "k": None if newest is None else newest.n_communities,
-        "nodes": None if newest is None else newest.n_nodes,
-        "tracker": None if newest is None else newest.from_tracker,
+        "number": newest.number,
+        "snapshot": newest.result.snapshot_id,
+        "end": newest.result.window.end.isoformat(),
+        "k": newest.n_communities,
+        "nodes": newest.n_nodes,
+        "tracker": newest.from_tracker,
     }

@@ -31,32 +31,60 @@ def read_archive(
 ) -> tuple[Queries, SeriesName]:
     """Return what an archive holds, and the series to report.
 
+    Args:
+        model: only results of this model, given with its version or without.
+
     Raises:
         BadSettings: nothing was selected, or several graphs are there and none is chosen.
         HistoryDamaged, StoreUnreachable: the archive cannot be read.
     """
     seen = AllSeries(Budget(windows=MOST_WINDOWS))
     (origin,) = names_of([store])
-    Archived(store, origin, graph, first, last).read(seen, lambda _: None, lambda: False)
-    names = [one.name for one in seen.summaries() if one.kept]
+    archived = Archived(store, origin, graph, first, last, model)
+    archived.read(seen, lambda _: None, lambda: False)
+    names = [one.name for one in seen.summaries()]
+    if not names and archived.models:
+        models = ", ".join(printable(shortened(name)) for name in archived.models)
+        raise BadSettings(f"there are no results of that model; the archive has: {models}")
     if not names:
         raise nothing_selected(store, Selection("communities", graph, None, first, last))
     graphs = sorted({name.graph for name in names})
     if len(graphs) > 1:
         some = ", ".join(printable(shortened(one)) for one in graphs[:10])
         raise BadSettings(f"the archive holds {len(graphs)} graphs: choose with --graph: {some}")
-    fitting = [name for name in names if model in (None, name.model, name.model.split("@")[0])]
-    if not fitting:
-        models = ", ".join(printable(shortened(name.model)) for name in names)
-        raise BadSettings(f"there are no results of that model; the archive has: {models}")
     snapshots = KeptSnapshots(lambda _: ArchivedSnapshots(store))
-    return Queries(seen, snapshots), fitting[0]
+    return Queries(seen, snapshots, archive=True), names[0]
+
+
+def left_out(queries: Queries, name: SeriesName) -> list[str]:
+    """Return what an archive holds of a graph and its report does not, a sentence each."""
+    said = []
+    for one in queries.seen.summaries():
+        if one.name == name:
+            if one.dropped:
+                said.append(
+                    f"Windows left out at the beginning: {one.dropped:,}. A report has room for "
+                    f"{MOST_WINDOWS:,} windows of {Budget().bytes // 2**20} MiB: choose others "
+                    "with --from and --to."
+                )
+            if one.late:
+                said.append(
+                    f"Late results left out: {one.late:,}. They correct windows before the newest "
+                    "one, or are older than it."
+                )
+        else:
+            models = ", ".join(printable(shortened(model)) for model in one.models)
+            said.append(
+                f"Results of {models} left out: {one.kept + one.dropped:,}. Another model detected "
+                f"the same windows; --model {printable(one.models[-1])} shows them instead."
+            )
+    return said
 
 
 def write_html(queries: Queries, name: SeriesName, path: Path) -> Path:
     """Write the page as one file; replace it only when it is complete."""
     title = f"{shortened(printable(name.graph))}: communities"
-    page = one_file(kept_answers(queries, name), title)
+    page = one_file(kept_answers(queries, name, left_out(queries, name)), title)
     with whole_file(path) as aside:
         aside.write_bytes(page.encode())
     return path

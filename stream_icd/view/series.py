@@ -1,9 +1,9 @@
-"""The windows of one graph by one model, in time order, with stable community ids."""
+"""The windows of one graph, in time order, with stable community ids."""
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Sequence
+from collections import Counter, deque
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import NamedTuple
@@ -25,14 +25,21 @@ class SeriesName(NamedTuple):
 
     Attributes:
         graph: name of the graph.
-        model: name of the model without its version, so that a new version continues the series;
-            with its version if two versions detect the same windows.
+        model: empty: one model after the other, as a detector changes them. A model that detects
+            windows which already have a result has a series of its own, with the model's name.
         origin: topic or archive that the results were read from.
     """
 
     graph: str
     model: str
     origin: str
+
+
+class End(NamedTuple):
+    """Where a series ended: the next number and the next id, both not yet used."""
+
+    numbered: int
+    next_id: int
 
 
 def identified(
@@ -62,16 +69,20 @@ class Series:
 
     Attributes:
         name: identifies it.
+        versions: numbers that no series has had.
         windows: in time order; their numbers have no holes.
         late: results that were not after the newest window, and no revision of it: not drawn.
-        version: changes with every change.
+        models: number of windows of each model, in the order of their first window.
+        version: changes with every change; no two series have the same, nor one made anew.
         numbered: the number of the next window.
         next_id: the first stable id not yet used.
         anew: whether the next window is treated as the first.
     """
 
     name: SeriesName
+    versions: Iterator[int]
     windows: deque[SeenWindow] = field(default_factory=deque)
+    models: Counter[str] = field(default_factory=Counter)
     late: int = 0
     version: int = 0
     numbered: int = 0
@@ -82,11 +93,38 @@ class Series:
     def newest(self) -> SeenWindow | None:
         return self.windows[-1] if self.windows else None
 
+    @property
+    def newest_model(self) -> str | None:
+        return None if self.newest is None else self.newest.result.model
+
+    @property
+    def end(self) -> End:
+        return End(self.numbered, self.next_id)
+
+    def continues(self, found: Communities) -> bool:
+        """Whether a result follows the newest window, or is of the same model."""
+        newest = self.newest
+        if newest is None or self.anew or newest.result.model == found.model:
+            return True
+        return found.window.end > newest.result.window.end
+
+    def was_by(self, found: Communities) -> bool:
+        """Whether another model took over with this very window from the model of a result."""
+        if len(self.windows) < 2:
+            return False
+        before, newest = self.windows[-2].result, self.windows[-1].result
+        return before.model == found.model and newest.window.end == found.window.end
+
+    def has_window_of(self, found: Communities) -> bool:
+        """Whether there is a result of the same snapshot by the same model."""
+        name = found.identity()[:3]
+        return any(one.result.identity()[:3] == name for one in reversed(self.windows))
+
     def add(
         self, found: Communities, published: CommunityEvents | None = None, nmi: float | None = None
     ) -> SeenWindow | None:
         """Add a result, or replace the newest window by its revision; None if it is late."""
-        self.version += 1
+        self.version = next(self.versions)
         newest = None if self.anew else self.newest
         revised = newest is not None and newest.result.identity()[:3] == found.identity()[:3]
         recent = () if self.anew else self._recent()
@@ -96,14 +134,23 @@ class Series:
             self.late += 1
             return None
         if revised:
-            self.windows.pop()
-            self.numbered -= 1
+            self.take_newest()
         one = seen_window(self.numbered, found, tracked, from_tracker=tracked is published, nmi=nmi)
         self.anew = False
         self.numbered += 1
         self.next_id = one.next_community
         self.windows.append(one)
+        self.models[found.model] += 1
         return one
+
+    def take_newest(self) -> SeenWindow:
+        """Take the newest window out; the next one gets its number."""
+        self.numbered -= 1
+        return self._without(self.windows.pop())
+
+    def take_oldest(self) -> SeenWindow:
+        """Take the oldest window out."""
+        return self._without(self.windows.popleft())
 
     def place_of(self, identity: Identity) -> int | None:
         """Return the place of a result among `windows`; None if it is not there."""
@@ -139,8 +186,15 @@ class Series:
         return chosen[0] if chosen and number in (None, chosen[0].number) else None
 
     def _replace(self, place: int, one: SeenWindow) -> None:
-        self.version += 1
+        self.version = next(self.versions)
         self.windows[place] = one
+
+    def _without(self, one: SeenWindow) -> SeenWindow:
+        self.version = next(self.versions)
+        self.models[one.result.model] -= 1
+        if not self.models[one.result.model]:
+            del self.models[one.result.model]
+        return one
 
     def _recent(self) -> tuple[CommunityEvents, ...]:
         """Return what a tracker would remember (`tracking.track.remember`)."""

@@ -40,8 +40,12 @@ def server_of(view: View) -> Any:
     """
     with needs_extra("view", "uvicorn"):
         import uvicorn
+
+        from stream_icd.view.connections import PatientForAWhile
     config = uvicorn.Config(
         make_app(view),
+        http=PatientForAWhile,
+        ws="none",
         log_config=None,
         log_level="warning",
         access_log=False,

@@ -13,9 +13,9 @@ from urllib.parse import parse_qsl
 from stream_icd.errors import Action, StreamIcdError
 from stream_icd.extras import needs_extra
 from stream_icd.printable import printable, shortened
-from stream_icd.view.access import COOKIE, HEADERS, Access
+from stream_icd.view.access import COOKIE, HEADERS, Access, asked_by_this_page
 from stream_icd.view.all_series import News
-from stream_icd.view.answers import Answers
+from stream_icd.view.answers import SERIES, Answers, check_known
 from stream_icd.view.fan_out import MOST_TABS, FanOut
 from stream_icd.view.life import life_row
 from stream_icd.view.page_files import page_files
@@ -102,7 +102,9 @@ def make_app(view: View) -> Asgi:
 
     async def stream(request: Request) -> Response:
         try:
-            wanted = view.queries.name(_asked(request.scope["query_string"]))
+            asked = _asked(request.scope["query_string"])
+            check_known(asked, SERIES)
+            wanted = view.queries.name(asked)
         except StreamIcdError as error:
             return _complaint(_status(error), str(error))
         if view.fan_out.is_full:
@@ -150,6 +152,7 @@ def guarded(app: Asgi, access: Access) -> Asgi:
             return
         given = {name: value.decode("latin-1") for name, value in scope["headers"]}
         shown = _shown_tokens(scope["query_string"], given.get(b"cookie", ""))
+        site, mode = (given.get(name, "") for name in (b"sec-fetch-site", b"sec-fetch-mode"))
         added = [*always, (b"set-cookie", keep)] if access.token and shown[0] else always
 
         async def send_safely(message: Any) -> None:
@@ -159,6 +162,8 @@ def guarded(app: Asgi, access: Access) -> Asgi:
 
         if not access.allows_host(given.get(b"host", "")):
             await _refuse(send_safely, 421, "this server does not answer to that name")
+        elif not asked_by_this_page(site, mode, scope["path"]):
+            await _refuse(send_safely, 403, "this server does not answer to pages of other sites")
         elif not access.allows(shown):
             added = always
             await _refuse(send_safely, 403, "open the address with the token that was printed")

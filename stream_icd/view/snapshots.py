@@ -20,8 +20,8 @@ from stream_icd.view.series import SeriesName
 from stream_icd.view.window import SeenWindow
 from stream_icd.wire.snapshots import decode_snapshot
 
-KEPT_EDGES = 12_000_000
-"""Edges of the snapshots in memory, at most: some 300 MB."""
+KEPT_PARTS = 12_000_000
+"""Nodes and edges of the snapshots in memory, at most: some 300 MB."""
 _PLACE = re.compile(r"(\d{1,10})@(\d{1,19})", re.ASCII)
 
 
@@ -92,7 +92,7 @@ def _checked(snapshot: Snapshot, one: SeenWindow) -> Snapshot:
 
 @dataclass(slots=True)
 class KeptSnapshots:
-    """The graphs that were read last, within `KEPT_EDGES`; one is read at a time.
+    """The graphs that were read last, within `KEPT_PARTS`; one is read at a time.
 
     Attributes:
         source: gives the reader of a series.
@@ -111,9 +111,9 @@ class KeptSnapshots:
                 found = self.source(name).read(one)
             self._kept[identity] = found
             self._kept.move_to_end(identity)
-            while len(self._kept) > 1 and self._edges() > KEPT_EDGES:
+            while len(self._kept) > 1 and self._parts() > KEPT_PARTS:
                 self._kept.popitem(last=False)
             return found
 
-    def _edges(self) -> int:
-        return sum(snapshot.n_edges for snapshot in self._kept.values())
+    def _parts(self) -> int:
+        return sum(snapshot.n_nodes + snapshot.n_edges for snapshot in self._kept.values())

@@ -12,6 +12,7 @@ from datetime import datetime
 import structlog
 
 from stream_icd.errors import StreamIcdError
+from stream_icd.kafka.connect import connect
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.messages.reader import MessageReader
 from stream_icd.store.store import Store
@@ -36,12 +37,14 @@ class Sources:
         snapshots: reads the graphs of windows.
         troubles: what is wrong with reading, by topic or archive.
         lag: snapshots that wait for their results; None if that is not known.
+        archive: whether these are archives, where nothing is live.
     """
 
     reading: Callable[[Publish], AbstractContextManager[None]]
     snapshots: KeptSnapshots
     troubles: Callable[[], Mapping[str, str]]
     lag: Callable[[], int | None]
+    archive: bool
 
 
 def topic_sources(
@@ -51,7 +54,13 @@ def topic_sources(
     graph: str | None = None,
     since: datetime | None = None,
 ) -> Sources:
-    """Read topics, for as long as the page is served."""
+    """Read topics, for as long as the page is served.
+
+    Raises:
+        BrokerUnavailable: no broker answers now; one that goes away later is waited for.
+    """
+    with connect(settings).admin():
+        pass
     reader = MessageReader()
     live = Live(settings, topics, seen, reader, graph, "beginning" if since is None else since)
     snapshots = TopicSnapshots(settings, topics.snapshots, reader)
@@ -64,9 +73,8 @@ def topic_sources(
         finally:
             live.end()
 
-    return Sources(
-        reading, KeptSnapshots(lambda _: snapshots), live.troubles, lambda: live.lag.waiting
-    )
+    kept = KeptSnapshots(lambda _: snapshots)
+    return Sources(reading, kept, live.troubles, lambda: live.lag.waiting, archive=False)
 
 
 def archive_sources(
@@ -117,7 +125,7 @@ def archive_sources(
             thread.join()
 
     kept = KeptSnapshots(lambda name: ArchivedSnapshots(archives[name.origin].store))
-    return Sources(reading, kept, lambda: dict(troubles), lambda: None)
+    return Sources(reading, kept, lambda: dict(troubles), lambda: None, archive=True)
 
 
 def names_of(stores: Sequence[Store]) -> list[str]:

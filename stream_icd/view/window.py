@@ -71,6 +71,18 @@ class SeenWindow:
         """Bytes of memory, approximately."""
         return OVERHEAD + len(self.members) + len(self.happened) + 2 * self.ids.nbytes
 
+    def found(self) -> Communities:
+        """Return the result with its nodes and communities."""
+        nodes, communities = unpacked(self.members)
+        ids, labels = np.unique(communities, return_inverse=True)
+        return replace(
+            self.result,
+            nodes=nodes,
+            labels=labels.astype(np.int32),
+            community_ids=ids,
+            replaced=np.empty((0, 2), np.int64),
+        )
+
     def community_of(self, node: str) -> int | None:
         """Stable id of a node's community; None if the node is not in the window."""
         return self.tracked(events=False).community_of(node)

@@ -18,7 +18,7 @@ import pytest
 
 from stream_icd.announcement import Announcement
 from stream_icd.view.access import access_for
-from stream_icd.view.all_series import AllSeries, DeadLetter
+from stream_icd.view.all_series import AllSeries, Budget, DeadLetter
 from stream_icd.view.report import write_html
 from stream_icd.view.serve import serving
 from stream_icd.view.server import View
@@ -146,6 +146,60 @@ def test_the_life_shows_what_happened_between_windows(opened: Opened) -> None:
         tab.locator("body").press("4")
         assert "better" in tab.locator("#decisions").inner_text()
         assert "no edge" in tab.locator("#letters").inner_text()
+
+
+def two_models(n: int = 6) -> AllSeries:
+    """Windows of one model, then of another, that the detector changed to."""
+    everything = AllSeries()
+    for hour, labels in enumerate(drifting(n)):
+        model = "gn@1" if hour < n // 2 else "retrained@2"
+        everything.add(renamed(window(hour, labels, model=model), "g"), ORIGIN)
+    return everything
+
+
+def test_all_windows_are_shown_across_models_and_the_changes_are_marked(opened: Opened) -> None:
+    with page_of(two_models(80)) as (_, address):
+        tab = opened(address, "?span=30")
+        tab.wait_for_selector("svg.flow[data-columns='30']")
+        assert "30 of 80 windows" in tab.locator("#flow .note").inner_text()
+        tab.select_option("#span", "6000")
+        tab.wait_for_selector("svg.flow[data-newest='79']:not([data-columns='30'])")
+        assert "All 80 windows" in tab.locator("#flow .note").inner_text()
+        (swap,) = tab.locator("svg.flow .swap").all()
+        assert swap.get_attribute("data-model") == "retrained@2"
+        assert tab.locator("#model option").all_inner_texts() == ["gn@1 → retrained@2"]
+        tab.locator("body").press("4")
+        assert [
+            row.split("\t")[::2] for row in tab.locator("#models tbody tr").all_inner_texts()
+        ] == [
+            ["retrained@2", "40"],
+            ["gn@1", "40"],
+        ]
+        tab.locator("body").press("3")
+        plot = tab.wait_for_selector("#life .plot[data-windows='80']")
+        assert plot.get_attribute("data-marks") == "retrained@2"
+
+
+def test_an_archive_is_not_live_and_shows_all_its_windows(opened: Opened) -> None:
+    with page_of(two_models(70), archive=True) as (_, address):
+        tab = opened(address)
+        tab.wait_for_selector("#status[data-state=archive]")
+        assert tab.locator("#status").inner_text() == "archive"
+        assert "All 70 windows" in tab.locator("#flow .note").inner_text()
+        assert tab.locator("[data-number=lag], [data-number=dead]").count() == 0
+
+
+def test_what_is_not_shown_is_said(opened: Opened) -> None:
+    everything = AllSeries(Budget(windows=4))
+    for hour, labels in enumerate(drifting(6)):
+        everything.add(renamed(window(hour, labels), "g"), ORIGIN)
+    everything.add(renamed(window(1, [0, 1]), "g"), ORIGIN)
+    with page_of(everything) as (_, address):
+        tab = opened(address)
+        tab.wait_for_selector("svg.flow")
+        said = tab.locator("#left-out").inner_text()
+        assert "oldest 2 windows are no longer in memory" in said
+        assert "1 results came late" in said
 
 
 def test_a_click_follows_and_the_address_opens_the_same(opened: Opened, six: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -13,20 +14,23 @@ from urllib.parse import urlsplit
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 from stream_icd.announcement import Announcement
+from stream_icd.cli.main import app
 from stream_icd.communities import Labels
 from stream_icd.dead_letters.letters import dead_letter
-from stream_icd.errors import BadSnapshot
+from stream_icd.errors import BadSnapshot, BrokerUnavailable
 from stream_icd.kafka.port.topic import TopicSpec
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.record import OutgoingRecord, Record
+from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import create_topics
 from stream_icd.messages.outgoing import outgoing
 from stream_icd.snapshot import Snapshot
 from stream_icd.view.access import access_for
 from stream_icd.view.all_series import AllSeries
-from stream_icd.view.live import Topics
+from stream_icd.view.live import Live, Topics
 from stream_icd.view.queries import Queries
 from stream_icd.view.serve import serving
 from stream_icd.view.server import View
@@ -63,7 +67,7 @@ def viewed(broker: Broker, topics: Topics, **options: Any) -> Iterator[tuple[All
 
 
 def queries(seen: AllSeries, sources: Sources) -> Queries:
-    return Queries(seen, sources.snapshots, sources.troubles, sources.lag)
+    return Queries(seen, sources.snapshots, sources.troubles, sources.lag, sources.archive)
 
 
 def send(broker: Broker, *records: OutgoingRecord) -> None:
@@ -93,10 +97,8 @@ def listening(address: str) -> Iterator[list[tuple[str, Any]]]:
 
     def read() -> None:
         kind = ""
-        while line := response.readline().decode().strip("\r\n") or (not response.isclosed()):
-            if line is True:
-                continue
-            field, _, value = str(line).partition(": ")
+        for line in iter(response.readline, b""):
+            field, _, value = line.decode().strip("\r\n").partition(": ")
             if field == "event":
                 kind = value
             elif field == "data":
@@ -107,7 +109,9 @@ def listening(address: str) -> Iterator[list[tuple[str, Any]]]:
     try:
         yield got
     finally:
-        connection.sock.shutdown(2) if connection.sock else None
+        if connection.sock is not None:
+            connection.sock.shutdown(socket.SHUT_RDWR)
+        thread.join()
         connection.close()
 
 
@@ -138,6 +142,32 @@ def test_the_page_goes_on_after_a_restart_of_the_broker(broker: Broker, topics: 
             send(broker, *results(topics, 3, first=2))
             wait_until(lambda: any(kind == "window" for kind, _ in got))
         assert get(address, "/api/life").json()["columns"]["number"] == [0, 1, 2]
+
+
+@pytest.fixture
+def no_broker() -> Iterator[KafkaSettings]:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        yield KafkaSettings(bootstrap_servers=f"127.0.0.1:{taken.getsockname()[1]}")
+
+
+def test_without_a_broker_the_command_says_so_and_ends(
+    no_broker: KafkaSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STREAM_ICD_CONNECT_TIMEOUT_S", "0.5")
+    monkeypatch.setattr("uvicorn.Server.run", lambda *_, **__: None)
+    asked = ["view", "--port", "0", "--bootstrap-servers", no_broker.bootstrap_servers]
+    done = CliRunner().invoke(app, asked)
+    assert isinstance(done.exception, BrokerUnavailable)
+    assert "open http" not in done.output
+
+
+def test_reading_ends_at_once_while_a_broker_is_sought(no_broker: KafkaSettings) -> None:
+    live = Live(no_broker, Topics(), AllSeries())
+    live.begin(lambda _: None)
+    began = time.monotonic()
+    live.end()
+    assert time.monotonic() - began < 5
 
 
 def test_results_that_are_published_twice_are_seen_once(broker: Broker, topics: Topics) -> None:

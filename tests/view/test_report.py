@@ -24,7 +24,7 @@ from stream_icd.view.bundle import bundle, one_file
 from stream_icd.view.kept_answers import kept_answers, node_spans
 from stream_icd.view.nodes import node_past
 from stream_icd.view.page_files import page_files
-from stream_icd.view.report import read_archive, write_html
+from stream_icd.view.report import left_out, read_archive, write_html
 from stream_icd.wire.communities import encode_communities
 from stream_icd.wire.snapshots import encode_snapshot
 from testbed.windows import window
@@ -181,6 +181,50 @@ def test_a_graph_must_be_chosen_among_several(archive: Store) -> None:
         read_archive(archive, "g", "as")
     with pytest.raises(BadSettings, match="no communities of graph h"):
         read_archive(archive, "h")
+
+
+@pytest.fixture
+def swapped(disk: Store) -> Store:
+    """Six windows: three of the model gn, then three of one that was learned; and a rival's."""
+    to = Archive(disk)
+    for hour, labels in enumerate(drifting(6)):
+        for model in ("gn@1" if hour < 3 else "retrained@1", *(["rival@1"] if hour > 1 else [])):
+            to.add(
+                "communities", encode_communities(renamed(window(hour, labels, model=model), "g"))
+            )
+    return disk
+
+
+def test_a_report_shows_the_windows_of_all_models_and_says_what_it_leaves_out(
+    swapped: Store, tmp_path: Path
+) -> None:
+    out = tmp_path / "g.html"
+    done = CliRunner().invoke(app, ["report", "--history", swapped.uri, "--out", str(out)])
+    assert done.exit_code == 0, done.output
+    said = "Results of rival@1 left out: 4. Another model detected the same windows"
+    assert said in done.output
+    answers = kept(out.read_text(encoding="utf-8"))
+    assert answers["life"]["columns"]["model"] == ["gn@1"] * 3 + ["retrained@1"] * 3
+    assert answers["life"]["columns"]["model_before"][3] == "gn@1"
+    assert answers["overview"]["left_out"][0].startswith(said)
+    assert answers["overview"]["archive"] is True
+
+
+@pytest.mark.parametrize(
+    ("model", "windows"), [("gn", [0, 1, 2]), ("retrained@1", [0, 1, 2]), ("rival", [0, 1, 2, 3])]
+)
+def test_a_report_of_one_model(swapped: Store, model: str, windows: list[int]) -> None:
+    asked, series = read_archive(swapped, model=model)
+    assert [one.number for one in asked.seen.windows(series, 99)] == windows
+    assert left_out(asked, series) == []
+
+
+def test_a_report_says_which_windows_are_too_many_for_it(
+    archive: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("stream_icd.view.report.MOST_WINDOWS", 3)
+    (said,) = left_out(*read_archive(archive))
+    assert said.startswith("Windows left out at the beginning: 1.")
 
 
 def test_an_archive_that_is_not_there_is_said(tmp_path: Path) -> None:

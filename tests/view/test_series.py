@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from stream_icd.announcement import Announcement
 from stream_icd.communities import Labels
 from stream_icd.events import CommunityEvents
 from stream_icd.snapshot import Window
 from stream_icd.view.all_series import AllSeries, Budget, DeadLetter
 from stream_icd.view.members import unpacked
 from stream_icd.view.packed_events import packed_events, unpacked_events
+from stream_icd.view.queries import NothingSeen
 from testbed.windows import START, follow, window
-from tests.view.windows import ORIGIN, drifting, name, renamed, seen
+from tests.view.windows import ORIGIN, drifting, name, queries, renamed, seen
 
 
 def ids_of(everything: AllSeries) -> list[list[int]]:
@@ -101,15 +104,116 @@ def test_a_new_version_of_a_model_continues_the_series() -> None:
     assert summary.newest.model_before == "as@1"
 
 
-def test_two_versions_at_work_at_once_have_a_series_each() -> None:
+def models_of(everything: AllSeries) -> dict[str, list[str]]:
+    """The model of each window, by the name of the series."""
+    return {
+        one.name.model: [w.result.model for w in everything.windows(one.name, 99)]
+        for one in everything.summaries()
+    }
+
+
+def test_another_model_continues_the_series_and_the_change_is_known() -> None:
     everything = AllSeries()
-    for hour in range(3):
-        for version in ("as@1", "as@2"):
-            everything.add(window(hour, [0, 1], model=version), ORIGIN)
-    assert [(one.name.model, one.kept) for one in everything.summaries()] == [
-        ("as", 3),
-        ("as@2", 3),
-    ]
+    for hour, model in enumerate(["gn", "gn", "retrained@1", "retrained@2", "gn"]):
+        everything.add(window(hour, [0, 1], model=model), ORIGIN)
+    (summary,) = everything.summaries()
+    assert summary.name == name()
+    assert summary.models == ("gn", "retrained@1", "retrained@2")
+    before = [one.model_before for one in everything.windows(name(), 9)]
+    assert before == [None, None, "gn", "retrained@1", "retrained@2"]
+
+
+@pytest.mark.parametrize("models", [("as@1", "as@2"), ("as@1", "gn"), ("x", "y@1")])
+def test_two_models_at_work_at_once_have_a_series_each(models: tuple[str, str]) -> None:
+    everything = AllSeries()
+    for hour in range(4):
+        for model in models if hour % 2 else reversed(models):
+            everything.add(window(hour, [0, 1], model=model), ORIGIN)
+    assert models_of(everything) == {"": [models[1]] * 4, models[0]: [models[0]] * 4}
+
+
+@pytest.mark.parametrize("swapped", [(), (6,), (5, 6, 7)])
+def test_a_second_model_that_comes_later_takes_nothing_over(swapped: tuple[int, ...]) -> None:
+    """Which of the two is first in a window changes; with it, who the newcomer is."""
+    everything = AllSeries()
+    for hour in range(9):
+        both = [window(hour, [0, 1], model="old@1")]
+        if hour >= 5:
+            both.insert(hour not in swapped, window(hour, [0, 0], model="new@1"))
+        for found in both:
+            everything.add(found, ORIGIN)
+    assert models_of(everything) == {"": ["old@1"] * 9, "new@1": ["new@1"] * 4}
+    assert [one.number for one in everything.windows(name(), 99)] == list(range(9))
+    assert everything.bytes_held == sum(
+        one.bytes_held
+        for summary in everything.summaries()
+        for one in everything.windows(summary.name, 99)
+    )
+
+
+def test_a_new_version_of_a_second_model_continues_its_series() -> None:
+    everything = AllSeries()
+    for hour in range(4):
+        everything.add(window(hour, [0, 1], model="old@1"), ORIGIN)
+        everything.add(window(hour, [0, 1], model=f"new@{1 + hour // 2}"), ORIGIN)
+    assert models_of(everything) == {
+        "": ["old@1"] * 4,
+        "new@1": ["new@1", "new@1", "new@2", "new@2"],
+    }
+
+
+def test_a_late_correction_by_the_model_before_is_late_in_its_series() -> None:
+    everything = AllSeries()
+    for hour, model in enumerate(["a", "a", "b", "b"]):
+        everything.add(window(hour, [0, 1], model=model), ORIGIN)
+    again = window(0, [0, 0], model="a", revision="again")
+    assert everything.add(again, ORIGIN) is None
+    (summary,) = everything.summaries()
+    assert (summary.kept, summary.late) == (4, 1)
+
+
+def test_graphs_without_windows_are_forgotten_and_questions_find_theirs_at_once() -> None:
+    everything = AllSeries(Budget(windows=3000))
+    for graph in range(9000):
+        everything.add(renamed(window(0, [0, 1]), f"graph {graph}"), ORIGIN)
+    assert len(everything.summaries(most=9000)) == len(everything) == 3000
+    asked = queries(everything)
+    began = time.process_time()
+    for graph in range(6000, 9000):
+        assert asked.version({"graph": f"graph {graph}"})
+        assert asked.life({"graph": f"graph {graph}", "origin": ORIGIN})
+        assert asked.version({})
+    assert time.process_time() - began < 3, "each question walks all series"
+    with pytest.raises(NothingSeen):
+        asked.life({"graph": "graph 7"})
+
+
+def test_an_answer_of_a_forgotten_graph_is_not_given_for_the_same_graph_anew() -> None:
+    everything = AllSeries(Budget(windows=1))
+    versions = []
+    for hour in range(4):
+        everything.add(renamed(window(hour, [0, 1]), "rare"), ORIGIN)
+        versions.append(everything.version_of(name("rare")))
+        everything.add(renamed(window(hour, [0, 1]), "often"), ORIGIN)
+        assert everything.version_of(name("rare")) == -1
+    assert len(set(versions)) == 4
+
+
+def test_what_waits_for_results_is_bounded_with_its_names() -> None:
+    everything = AllSeries(Budget(waiting_bytes=100_000))
+    found = window(0, [0, 0, 1, 1])
+    for number in range(1000):
+        truth = Labels("g" * 1000, f"g/{number}", found.window, found.nodes, found.labels)
+        everything.know(truth)
+        everything.add_events(("g", f"g/{number}", "m", ""), lambda: None, 2000)
+    assert 20 < len(everything._truth) < 100
+    assert 20 < len(everything._early_events) <= 50
+
+
+def test_a_reason_is_kept_in_short() -> None:
+    everything = AllSeries()
+    everything.announce(Announcement("kept", "models", "x" * 10**6, "retrain", START, "m@1"))
+    assert len(everything.announcements()[0].reason) <= 500
 
 
 @pytest.mark.parametrize("budget", [Budget(windows=10), Budget(bytes=30_000)])

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import http.client
 import re
+import socket
 import threading
+import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from urllib.parse import urlsplit
 
 import pyarrow as pa
 import pytest
@@ -12,6 +19,7 @@ import pytest
 from stream_icd.view.access import Access, access_for, is_loopback
 from stream_icd.view.all_series import AllSeries
 from stream_icd.view.page_files import page_files
+from testbed.brokers import wait_until
 from testbed.windows import window
 from tests.view.windows import Placed, get, name, page_of, seen
 
@@ -157,6 +165,117 @@ def test_a_question_that_costs_too_much_is_refused(
     assert complaint in answer.json()["error"]
 
 
+@pytest.mark.parametrize("question", ["overview", "flow", "stream"])
+def test_an_unknown_parameter_is_refused(page: str, question: str) -> None:
+    answer = get(page, f"/api/{question}", {"graph": "g"} | {"x" * 100: "1"})
+    assert answer.status == 400
+    assert "parameter" in answer.json()["error"]
+
+
+def test_kept_answers_are_bounded_with_their_questions(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("stream_icd.view.answers.KEPT_BYTES", 50_000)
+    with page_of(seen(2)) as (view, address):
+        place = urlsplit(address)
+        connection = http.client.HTTPConnection(place.hostname or "", place.port, timeout=20)
+        for number in range(80):
+            connection.request("GET", f"/api/node?node={number:0>1000}")
+            assert connection.getresponse().read()
+        held = [*view.answers._kept.items()]
+    assert 10 < len(held) < 50
+    assert held[-1][0][1] == (("node", f"{79:0>1000}"),)
+
+
+NAVIGATION = {"Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}
+
+
+@pytest.mark.parametrize("site", ["cross-site", "same-site"])
+def test_pages_of_other_sites_may_link_to_the_page_and_no_more(page: str, site: str) -> None:
+    asking = {"Sec-Fetch-Site": site, "Sec-Fetch-Mode": "no-cors"}
+    linking = {"Sec-Fetch-Site": site, **NAVIGATION}
+    for path in ("/api/overview", "/api/flow", "/api/stream", "/main.js", "/"):
+        assert get(page, path, headers=asking).status == 403
+        assert get(page, path, headers=linking).status == (200 if path == "/" else 403)
+
+
+@pytest.mark.parametrize("site", ["same-origin", "none"])
+def test_the_page_itself_and_its_reader_may_ask(page: str, site: str) -> None:
+    assert get(page, "/api/flow", headers={"Sec-Fetch-Site": site}).status == 200
+
+
+@contextmanager
+def connected(address: str) -> Iterator[socket.socket]:
+    place = urlsplit(address)
+    with socket.create_connection((place.hostname, place.port), timeout=10) as one:
+        yield one
+
+
+def has_ended(one: socket.socket) -> bool:
+    """Wait until the other end of a connection ends it."""
+    try:
+        while one.recv(2**16):
+            pass
+    except ConnectionResetError:
+        pass
+    except TimeoutError:
+        return False
+    return True
+
+
+BEGUN = b"GET /api/overview HTTP/1.1\r\nHost: localhost\r\n"
+
+
+@pytest.mark.parametrize(
+    "sent", [b"", BEGUN, BEGUN + b"\r\nG", BEGUN + b"Content-Length: 9\r\n\r\n"]
+)
+def test_connections_that_are_not_used_end(monkeypatch: pytest.MonkeyPatch, sent: bytes) -> None:
+    monkeypatch.setattr("stream_icd.view.connections.IDLE_S", 0.2)
+    with page_of(seen(1)) as (_, address), connected(address) as one:
+        one.settimeout(3)
+        one.sendall(sent)
+        assert has_ended(one)
+
+
+def test_answers_that_are_not_taken_end_and_streams_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("stream_icd.view.connections.IDLE_S", 0.2)
+    with page_of(seen(1)) as (view, address), connected(address) as one, connected(address) as tab:
+        tab.sendall(BEGUN.replace(b"overview", b"stream") + b"\r\n")
+        library = next(path for path in page_files() if path.endswith(".min.js"))
+        asking = BEGUN.replace(b"api/overview", library.encode()) + b"\r\n"
+        one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2**16)
+        one.sendall(asking * 20)  # more than the system keeps for a client
+        wait_until(lambda: len(view.fan_out) == 1)
+        time.sleep(1.5)
+        taken = b""
+        with suppress(ConnectionResetError):
+            while got := one.recv(2**20):
+                taken += got
+        assert len(taken) < 20 * len(page_files()[library].content)
+        assert len(view.fan_out) == 1
+
+
+def test_a_window_that_is_being_tracked_stops_nobody() -> None:
+    everything = seen(2)
+    tracked = everything.windows(name(), 1)[0]
+    begun, go_on = threading.Event(), threading.Event()
+
+    def decode() -> None:
+        begun.set()
+        go_on.wait(20)
+
+    with page_of(everything) as (_, address):
+        assert get(address, "/api/flow").status == 200
+        slow = threading.Thread(
+            target=everything.add_events, args=(tracked.result.identity(), decode)
+        )
+        slow.start()
+        try:
+            assert begun.wait(5)
+            assert get(address, "/api/flow", timeout=3).status == 200
+        finally:
+            go_on.set()
+            slow.join()
+
+
 def test_a_query_that_is_too_long_is_refused(page: str) -> None:
     assert get(page, "/api/node", {"node": "x" * 9000}).status == 400
 
@@ -207,7 +326,8 @@ def test_the_same_question_of_many_tabs_is_answered_once() -> None:
             slow.wait(0.3)
             return answered(asked)  # type: ignore[arg-type]
 
-        view.answers.questions["flow"] = flow  # type: ignore[assignment]
+        asked = view.answers.questions
+        asked["flow"] = replace(asked["flow"], compute=flow)  # type: ignore[arg-type]
         with ThreadPoolExecutor(8) as pool:
             found = list(pool.map(lambda _: get(address, "/api/flow").body, range(8)))
         assert len(set(found)) == 1

@@ -96,21 +96,27 @@ class Nowhere:
         raise NoGraph("the topic no longer holds the snapshot")
 
 
-def queries(everything: AllSeries, snapshots: Any = None) -> Queries:
+def queries(everything: AllSeries, snapshots: Any = None, *, archive: bool = False) -> Queries:
     source = snapshots or Cliques()
-    return Queries(everything, KeptSnapshots(lambda _: source))
+    return Queries(everything, KeptSnapshots(lambda _: source), archive=archive)
 
 
-def name(graph: str = "g", model: str = "m", origin: str = ORIGIN) -> SeriesName:
+def name(graph: str = "g", model: str = "", origin: str = ORIGIN) -> SeriesName:
     return SeriesName(graph, model, origin)
 
 
 @contextmanager
 def page_of(
-    everything: AllSeries, access: Access | None = None, snapshots: Any = None
+    everything: AllSeries,
+    access: Access | None = None,
+    snapshots: Any = None,
+    *,
+    archive: bool = False,
 ) -> Iterator[tuple[View, str]]:
     """Serve a page; give it and its address."""
-    view = View(queries(everything, snapshots), access or access_for("127.0.0.1", None))
+    view = View(
+        queries(everything, snapshots, archive=archive), access or access_for("127.0.0.1", None)
+    )
     with serving(view) as address:
         yield view, address
 
@@ -135,9 +141,10 @@ def get(
     parameters: dict[str, str] | None = None,
     method: str = "GET",
     headers: dict[str, str] | None = None,
+    timeout: float = 20,
 ) -> Answer:
     place = urlsplit(address)
-    connection = http.client.HTTPConnection(place.hostname or "", place.port, timeout=20)
+    connection = http.client.HTTPConnection(place.hostname or "", place.port, timeout=timeout)
     try:
         query = f"?{urlencode(parameters)}" if parameters else ""
         connection.request(method, f"{path}{query}", headers=headers or {})

@@ -1,7 +1,7 @@
 // What is shown, as the address of the page: a link shows the same to whoever opens it.
 
 const DEFAULTS = {
-  graph: "", model: "", origin: "", view: "flow", span: "60", until: "", community: "", node: "",
+  graph: "", model: "", origin: "", view: "flow", span: "", until: "", community: "", node: "",
   kinds: "", other_graph: "", other_model: "", other_origin: "", all: "", discs: "",
 };
 

@@ -5,9 +5,15 @@ import { LINES } from "./colours.js";
 import { community } from "./events.js";
 import { el, fill, number, shown, time } from "./dom.js";
 
+/** The models of a series for people, in the order of their first windows. */
+export function modelsOf(one) {
+  const names = one.models.map((model) => shown(model, 40));
+  return names.length > 4 ? `${names[0]} → … → ${names.at(-1)}` : names.join(" → ");
+}
+
 /** Name of a series for people. */
 export function seriesName(one) {
-  return `${shown(one.graph, 40)} · ${shown(one.model, 40)} · ${shown(one.origin, 60)}`;
+  return `${shown(one.graph, 40)} · ${modelsOf(one)} · ${shown(one.origin, 60)}`;
 }
 
 /** Draw the choice of the other series, and the comparison if there is one. */

@@ -7,7 +7,7 @@ const KINDS = ["born", "merged", "split", "died", "grown", "shrunk", "continued"
 export const USUAL = "born,merged,split,died";
 
 /** Draw the list into an element. */
-export function drawEvents(into, found, overview, { kinds, community, onKinds, onCommunity, onWindow }) {
+export function drawEvents(into, found, overview, life, { kinds, community, onKinds, onCommunity, onWindow }) {
   const chosen = new Set((kinds || USUAL).split(","));
   const boxes = KINDS.map((kind) => el("label", {}, el("input", {
     type: "checkbox", checked: chosen.has(kind), onchange: (event) => {
@@ -20,7 +20,7 @@ export function drawEvents(into, found, overview, { kinds, community, onKinds, o
     el("div", { class: "bar" }, boxes, el("span", { class: "note" }, only)),
     el("div", { class: "scroll" }, table(found.events, onCommunity, onWindow)),
     el("p", { class: "note" }, found.events.length === 0 ? "No such event." : found.until === null ? "" : "Older events are left out: choose fewer kinds, or one community."),
-    letters(overview), decisions(overview));
+    models(life, onWindow), letters(overview), decisions(overview));
 }
 
 function table(events, onCommunity, onWindow) {
@@ -48,6 +48,18 @@ function letters(overview) {
     el("td", {}, time(one.at)), el("td", {}, shown(one.graph)), el("td", {}, shown(one.stage)),
     el("td", {}, `${shown(one.exception)}: ${shown(one.message, 300)}`), el("td", {}, shown(one.place))));
   return titled(`Dead letters: ${number(overview.dead_letters)}`, "letters", ["at", "graph", "stage", "reason", "place"], rows);
+}
+
+/** Which model detected which windows, newest first; nothing if it was always the same. */
+function models(life, onWindow) {
+  const columns = life?.columns;
+  const starts = (columns?.model ?? []).flatMap((model, at) => (at === 0 || model !== columns.model[at - 1] ? [at] : []));
+  if (starts.length < 2) return null;
+  const rows = starts.map((at, nth) => el("tr", {},
+    el("td", {}, shown(columns.model[at])),
+    el("td", {}, el("button", { type: "button", onclick: () => onWindow(columns.number[at]) }, time(columns.end[at]))),
+    el("td", { class: "number" }, number((starts[nth + 1] ?? columns.model.length) - at))));
+  return titled("Models", "models", ["model", "first window ends", "windows"], rows.reverse());
 }
 
 function decisions(overview) {

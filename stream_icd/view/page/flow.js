@@ -74,7 +74,7 @@ function ribbon(x0, y0, x1, y1, h) {
 const round = (value) => Math.round(value * 10) / 10;
 
 /** Draw the flow into an element. */
-export function drawFlow(into, flow, { chosen, path, here, onCommunity, onWindow }) {
+export function drawFlow(into, flow, { chosen, of, path, here, onCommunity, onWindow }) {
   const width = Math.max(280, into.clientWidth);
   const height = Math.max(320, Math.min(620, window.innerHeight - 300));
   if (flow.columns.length === 0) {
@@ -90,9 +90,9 @@ export function drawFlow(into, flow, { chosen, path, here, onCommunity, onWindow
     class: following ? "flow following" : "flow", viewBox: `0 0 ${width} ${height}`, height,
     role: "img", "aria-label": description(flow), tabindex: 0,
     "data-columns": flow.columns.length, "data-newest": flow.columns.at(-1).number,
-  }, hereBand(drawn, here), moving, parts, gaps(drawn), marks(drawn), nodePath(drawn, path), labels(drawn, chosen, onCommunity), axis(drawn));
+  }, hereBand(drawn, here), moving, parts, gaps(drawn), swaps(drawn), marks(drawn), nodePath(drawn, path), labels(drawn, chosen, onCommunity), axis(drawn));
   picture.addEventListener("dblclick", (event) => onWindow(columnAt(drawn, picture, event).number));
-  fill(into, picture, legend(flow));
+  fill(into, picture, legend(flow, of));
 }
 
 function shape(kind, id, d, chosen, onCommunity) {
@@ -125,6 +125,23 @@ function gaps(drawn) {
     const x = drawn.x(at) - (drawn.step - drawn.bar) / 2;
     const title = svg("title", {}, `${column.missed} missing`);
     return [svg("line", { class: "gap", x1: x, x2: x, y1: TOP, y2: drawn.height - BOTTOM }, title)];
+  });
+}
+
+/** Where another model took over, at the first column that shows it; names that would overlap are tips. */
+function swaps(drawn) {
+  let free = 0;
+  return drawn.columns.flatMap((column, at) => {
+    if (at === 0 || column.model === drawn.columns[at - 1].model) return [];
+    const x = drawn.x(at) - (drawn.step - drawn.bar) / 2;
+    const title = svg("title", {}, `model ${shown(column.model, 40)}, before ${shown(drawn.columns[at - 1].model, 40)}`);
+    const line = svg("line", { class: "swap", x1: x, x2: x, y1: 0, y2: drawn.height - BOTTOM, "data-model": column.model }, title);
+    const name = shown(column.model, 24);
+    const room = name.length * 7;
+    const left = x + 4 + room <= drawn.width ? x + 4 : x - 4 - room;
+    if (left < free) return [line];
+    free = left + room;
+    return [line, svg("text", { class: "swap-name", x: left, y: 11 }, name)];
   });
 }
 
@@ -171,10 +188,14 @@ function axis(drawn) {
   });
 }
 
-function legend(flow) {
-  const kinds = "+ born, ▸ merged, ◂ split, × died; dashed: windows are missing. ";
+function legend(flow, of) {
+  const first = flow.columns[0].number, last = flow.columns.at(-1).number;
+  const shownOnes = last - first + 1;
+  const windows = shownOnes < of ? `${number(shownOnes)} of ${number(of)} windows: choose more above. ` : `All ${number(of)} windows. `;
+  const swapped = flow.columns.some((column, at) => at > 0 && column.model !== flow.columns[at - 1].model);
+  const kinds = `+ born, ▸ merged, ◂ split, × died; ${swapped ? "dashed, with a name: another model; " : ""}dashed: windows are missing. `;
   const sampled = flow.columns.some((column, at) => at > 0 && column.number - flow.columns[at - 1].number > 1);
-  return el("p", { class: "note" }, kinds,
+  return el("p", { class: "note" }, windows, kinds,
     `Height: number of nodes. Click a community to follow it; double-click a window to open it. `,
     sampled ? "Not every window has a column: births and mergers in between are in Events." : "");
 }

@@ -3,7 +3,7 @@
 import { read, write } from "./address.js";
 import { chartsLoaded, loadCharts } from "./charts.js";
 import { chooseTheme, theme } from "./colours.js";
-import { drawCompare } from "./compare.js";
+import { drawCompare, modelsOf } from "./compare.js";
 import { drawDetails } from "./details.js";
 import { duration, el, fill, number, shown, time } from "./dom.js";
 import { drawEvents } from "./events.js";
@@ -14,6 +14,7 @@ import { ask, kept, listen } from "./source.js";
 
 const VIEWS = ["flow", "map", "life", "events", "compare"];
 const WITH_CHARTS = ["life", "map", "compare"];
+const SERIES = ["graph", "model", "origin"];
 const MOST_KEPT = 6000;
 const SOON_MS = 120, OVERVIEW_MS = 4000, MAP_MS = 1500;
 
@@ -29,7 +30,7 @@ let frame = 0;
 
 /** Change the state, the address, and what depends on them. */
 function change(changes, { step = true } = {}) {
-  const series = ["graph", "model", "origin"].some((name) => name in changes && changes[name] !== state[name]);
+  const series = SERIES.some((name) => name in changes && changes[name] !== state[name]);
   Object.assign(state, changes);
   write(state, step);
   if (series) start(); else refresh();
@@ -62,23 +63,25 @@ const needsFlow = () => state.view === "flow" || state.community !== "";
 const placed = () => Boolean(known.map?.placed) && state.discs === "";
 const chosenCommunity = () => (/^\d+$/.test(state.community) ? Number(state.community) : null);
 const here = () => (/^\d+$/.test(state.until) ? Number(state.until) : null);
+const archived = () => known.overview?.archive === true;
+const span = () => state.span || (archived() ? String(MOST_KEPT) : "60"); // nothing is newest in the past
 const columnsFor = () => Math.max(8, Math.min(120, Math.floor((at("flow").clientWidth || innerWidth) / 13)));
 
 /** The series that is shown, as the overview has it. */
 function current() {
   const all = known.overview?.series ?? [];
   const fits = (one, names) => names.every((name) => state[name] === "" || one[name] === state[name]);
-  return all.find((one) => fits(one, ["graph", "model", "origin"])) ?? all.find((one) => fits(one, ["graph"])) ?? all[0] ?? null;
+  return all.find((one) => SERIES.every((name) => one[name] === state[name])) ?? all.find((one) => fits(one, SERIES)) ?? all.find((one) => fits(one, ["graph"])) ?? all[0] ?? null;
 }
 
 /** Ask for everything that the view needs. */
 function refresh() {
   drawTabs();
   question("life", { ...series(), last: MOST_KEPT, until: state.until }, "life");
-  if (needsFlow()) question("flow", { ...series(), last: state.span, until: state.until, columns: columnsFor(), follow: state.community }, "flow");
+  if (needsFlow()) question("flow", { ...series(), last: span(), until: state.until, columns: columnsFor(), follow: state.community }, "flow");
   if (state.view === "map") askMap();
   if (state.view === "events") question("events", { ...series(), kinds: state.kinds, community: state.community, until: state.until }, "events");
-  if (state.view === "compare" && state.other_graph) question("compare", { ...series(), ...other(), last: state.span === "6000" ? 300 : Math.min(300, state.span), until: state.until }, "compare");
+  if (state.view === "compare" && state.other_graph) question("compare", { ...series(), ...other(), last: Math.min(300, span()), until: state.until }, "compare");
   if (state.node) question("node", { ...series(), node: state.node, until: state.until }, "past"); else known.past = null;
   draw();
 }
@@ -123,7 +126,7 @@ function arrived(row) {
   later("news", SOON_MS, () => {
     drawNumbers();
     draw();
-    if (needsFlow()) question("flow", { ...series(), last: state.span, columns: columnsFor(), follow: state.community }, "flow");
+    if (needsFlow()) question("flow", { ...series(), last: span(), columns: columnsFor(), follow: state.community }, "flow");
     if (state.view === "events") question("events", { ...series(), kinds: state.kinds, community: state.community }, "events");
   });
   if (state.view === "map") later("map", MAP_MS, askMap);
@@ -158,9 +161,10 @@ function trouble(name, message) {
 }
 
 function say(kind, message = "") {
-  const words = { live: "live", waiting: "connecting again", report: "a report: not live" };
-  at("status").dataset.state = kind;
-  at("status").textContent = message || (here() !== null && kind === "live" ? "an old window is shown" : words[kind]);
+  const words = { live: "live", archive: "archive", waiting: "connecting again", report: "report" };
+  const what = kind === "live" && archived() ? "archive" : kind;
+  at("status").dataset.state = what;
+  at("status").textContent = message || (here() !== null && what in { live: 1, archive: 1 } ? "an old window is shown" : words[what]);
 }
 
 /** Fill the choices of graph and model; names are text. */
@@ -171,8 +175,19 @@ function choices() {
   select(at("graph"), graphs.map((graph) => ({ value: graph, text: shown(graph, 60) })), one?.graph);
   const models = all.filter((each) => each.graph === one?.graph);
   const several = new Set(models.map((each) => each.origin)).size > 1;
-  select(at("model"), models.map((each) => ({ value: `${each.model}\n${each.origin}`, text: shown(several ? `${each.model} · ${each.origin}` : each.model, 60) })), one && `${one.model}\n${one.origin}`);
-  at("span").value = state.span;
+  select(at("model"), models.map((each) => ({ value: `${each.model}\n${each.origin}`, text: shown(several ? `${modelsOf(each)} · ${each.origin}` : modelsOf(each), 60) })), one && `${one.model}\n${one.origin}`);
+  at("span").value = span();
+  leftOut(one);
+}
+
+/** Say what is not shown. */
+function leftOut(one) {
+  const said = [...(known.overview?.left_out ?? [])];
+  if (kept === null && one?.dropped > 0) said.push(`The oldest ${number(one.dropped)} windows are no longer in memory (--windows, --memory).`);
+  if (kept === null && one?.late > 0) said.push(`${number(one.late)} results came late and are not drawn.`);
+  if (known.overview?.series_left_out > 0) said.push(`${number(known.overview.series_left_out)} series are not listed: name the graph in the address.`);
+  at("left-out").hidden = said.length === 0;
+  at("left-out").textContent = said.join(" ");
 }
 
 function select(into, options, chosen) {
@@ -203,8 +218,11 @@ function drawNumbers() {
     ["nodes", number(columns.nodes[last]), "nodes"], ["edges", number(columns.edges[last]), "edges"],
     ["modularity", number(columns.modularity[last], 3), "modularity"], ["evidence", columns.evidence[last] ?? "–", "evidence"],
     ...(columns.nmi[last] === null ? [] : [["NMI", number(columns.nmi[last], 3), "nmi"]]),
-    ["detected in", `${number(ms, ms < 10 ? 1 : 0)} ms`, "ms"], ["result after", delay(columns.delay_s[last]) === null ? "past data" : duration(columns.delay_s[last]), "delay"],
-    ["waiting", number(known.overview?.lag), "lag"], ["dead letters", number(known.overview?.dead_letters), "dead"],
+    ["detected in", `${number(ms, ms < 10 ? 1 : 0)} ms`, "ms"],
+    ...(archived() ? [] : [
+      ["result after", delay(columns.delay_s[last]) === null ? "past data" : duration(columns.delay_s[last]), "delay"],
+      ["waiting", number(known.overview?.lag), "lag"], ["dead letters", number(known.overview?.dead_letters), "dead"],
+    ]),
     ["model", shown(columns.model[last], 40), "model"],
   ];
   fill(at("numbers"), pairs.map(([name, value, key]) => el("div", {}, el("dt", {}, name), el("dd", { "data-number": key }, value))));
@@ -224,7 +242,7 @@ function drawNow() {
     return;
   }
   if (state.view === "flow" && known.flow) {
-    drawFlow(at("flow"), known.flow, { chosen: community, path: known.past?.spans, here: here(), onCommunity: follow, onWindow: openWindow });
+    drawFlow(at("flow"), known.flow, { chosen: community, of: current()?.windows ?? 0, path: known.past?.spans, here: here(), onCommunity: follow, onWindow: openWindow });
   }
   if (state.view === "life" && known.life) drawLife(at("life"), known.life, { overview: known.overview, graph: state.graph, onWindow: openWindow });
   if (state.view === "map" && known.map && (known.places || !placed())) {
@@ -234,7 +252,7 @@ function drawNow() {
     });
   }
   if (state.view === "events" && known.events) {
-    drawEvents(at("events"), known.events, known.overview, { kinds: state.kinds, community, onKinds: (kinds) => change({ kinds }), onCommunity: follow, onWindow: openWindow });
+    drawEvents(at("events"), known.events, known.overview, known.life, { kinds: state.kinds, community, onKinds: (kinds) => change({ kinds }), onCommunity: follow, onWindow: openWindow });
   }
   if (state.view === "compare") {
     const others = (known.overview?.series ?? []).filter((one) => !(one.graph === state.graph && one.model === state.model && one.origin === state.origin));

@@ -60,7 +60,8 @@ function chosen(parameters) {
   const id = parameters.community === "" ? null : Number(parameters.community);
   const concerns = (event) => id === null || event.id === id || event.parents.includes(id) || event.children.includes(id);
   const events = kept.events.events.filter((event) => kinds.has(event.kind) && concerns(event));
-  return { events: events.slice(0, 200), until: kept.events.until };
+  const most = 1000;
+  return { events: events.slice(0, most), until: events.length > most ? events[most].number : kept.events.until };
 }
 
 /** Listen for new windows of a series; `close()` ends it. The browser itself connects again. */
