@@ -60,7 +60,7 @@ def learned_model(windows: Windows, *, by_labels: bool = False, name: str = "fir
         lesson(snapshot, labels) if by_labels and labels is not None else Lesson(snapshot)
         for snapshot, labels in windows
     ]
-    fit = fit_parameters([one.graph(by_labels=by_labels) for one in lessons], 0, 1, k_given=False)
+    fit = fit_parameters([one.graph(by_labels=by_labels) for one in lessons], 0, 1)
     recipe = default_recipe(name)
     return Model(recipe, initial_model(recipe).weights, fit.parameters)
 

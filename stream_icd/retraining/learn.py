@@ -63,8 +63,7 @@ def learn(
 
     Labels are used if more than half of the windows are completely labelled, and then only those
     windows; otherwise all windows are used, without labels. So a few late labels of old windows do
-    not decide how to learn after a change. Parameters are learned for detection without K, as
-    models are compared.
+    not decide how to learn after a change.
 
     Args:
         name: name of the model; its version also has the hash of its content.
@@ -79,7 +78,7 @@ def learn(
     by_labels = 2 * len(complete) > len(lessons)
     used = complete if by_labels else list(lessons)
     graphs = [one.graph(by_labels=by_labels) for one in used]
-    fit = fit_parameters(graphs, seed, threads, k_given=False)
+    fit = fit_parameters(graphs, seed, threads)
     recipe = default_recipe(name) if encoder is None else encoder.recipe
     recipe = recipe.changed(name=name, seed=seed, data=data)
     if encoder is None:

@@ -12,9 +12,11 @@ from stream_icd.registry.about import CARD_FILE, About, write_about
 from stream_icd.registry.model import save_model
 from stream_icd.store.store import open_store
 from stream_icd.training.bp.fitted import Fit, Tried
+from stream_icd.training.comparison import Comparison
 from stream_icd.training.icd.epochs import best_epoch
 from stream_icd.training.icd.training_plot import draw_training
-from stream_icd.training.train_model import Comparison, TrainedModel
+from stream_icd.training.train_model import TrainedModel
+from stream_icd.training.yardstick import DEFAULT
 
 
 def write_model(trained: TrainedModel, folder: str | os.PathLike[str]) -> None:
@@ -96,10 +98,10 @@ def _learned_on(trained: TrainedModel) -> str:
 def _figures(trained: TrainedModel) -> str:
     if not trained.test:
         return "not tested: there were too few graphs to keep some for testing"
-    row, n = trained.test[0], trained.graphs.n_tested
+    row, n = trained.test[0], trained.test[0].n_graphs
     return (
         f"{row.trained} {row.measure} on {n:,} test {'graph' if n == 1 else 'graphs'} that it was "
-        f"not trained on ({row.name}); {row.control} without a model"
+        f"not trained on ({row.name}); the model {row.control_name} has {row.control}"
     )
 
 
@@ -107,9 +109,10 @@ def _advice(trained: TrainedModel) -> str:
     """Whether the model is worth using, by the first row of the test."""
     if not trained.test:
         return "Test it on your own graphs first."
-    gain = trained.test[0].gain
-    if gain.mean <= gain.error:
-        return "**On its test graphs it is not better than no model**: do not use it."
+    if not trained.test[0].is_gain:
+        return (
+            f"**On its test graphs it is not better than the model `{DEFAULT}`**: use `{DEFAULT}`."
+        )
     return ""
 
 
@@ -119,18 +122,20 @@ def _test_table(trained: TrainedModel) -> str:
     rows = "\n".join(map(_test_row, trained.test))
     return f"""## Test graphs
 
-Mean ± standard error. The untrained control (no model) uses the default parameters (modularity at
-resolution 1) and an untrained encoder; the gain is what training added, graph by graph.
+Mean ± standard error, on graphs that the model did not learn from. Windows of a stream are detected
+with memory of the windows before, as detectors do. The gain is the mean difference from the
+control, graph by graph. Where AMI is given it decides, otherwise the bits do.
 
-| method | measure | trained | untrained control | gain |
-|---|---|---|---|---|
+| method | measure | trained | control | of the control | gain |
+|---|---|---|---|---|---|
 {rows}
 
 """
 
 
 def _test_row(row: Comparison) -> str:
-    return f"| {row.name} | {row.measure} | {row.trained} | {row.control} | {row.gain} |"
+    control = f"{row.control_name} | {row.control}"
+    return f"| {row.name} | {row.measure} | {row.trained} | {control} | {row.gain} |"
 
 
 def _learned(fit: Fit) -> str:
@@ -141,11 +146,11 @@ def _learned(fit: Fit) -> str:
             "The scale is the best on the mixture: by NMI, with K unknown, if the communities are\n"
             "known, otherwise by the bits per edge that the communities save."
         )
-    elif fit.learned_from == "labels":
-        head = "| resolution | NMI, % |\n|---|---|"
+    elif fit.learned_from in ("labels", "default"):
+        head = "| resolution | AMI, % |\n|---|---|"
         how = (
-            "The resolution is the lowest one whose NMI with the known communities is as high as\n"
-            "that of the best one, with K given."
+            "The resolution is the lowest one whose AMI with the known communities is as high as\n"
+            "that of the best one. K is not given, as in detection."
         )
     elif fit.learned_from == "the next window":
         head = "| resolution | prediction of new edges |\n|---|---|"
@@ -164,7 +169,18 @@ def _learned(fit: Fit) -> str:
             "evidence for communities. Resolutions that were dropped early were tested on fewer\n"
             "edges."
         )
-    return f"{_numbers(fit.parameters)}{_memory(fit)}\n\n{how}\n\n{head}\n{rows}\n"
+    return f"{_numbers(fit.parameters)}{_memory(fit)}\n\n{_rivals(fit)}{how}\n\n{head}\n{rows}\n"
+
+
+def _rivals(fit: Fit) -> str:
+    """What was compared by the labels."""
+    if not fit.by_labels:
+        return ""
+    rows = "\n".join(f"| {name} | {100 * score:.2f} |" for name, score in fit.by_labels)
+    return (
+        "The first of these that agrees with the known communities as well as the best one is\n"
+        f"taken; K is not given.\n\n| parameters | AMI, % |\n|---|---|\n{rows}\n\n"
+    )
 
 
 def _numbers(parameters: BpParameters) -> str:
@@ -206,8 +222,8 @@ def _resolution(tried: Tried, fit: Fit) -> str:
 def _criteria(tried: Tried) -> str:
     if tried.score is not None:
         return f"{tried.score:.4f}"
-    if tried.nmi is not None:
-        return f"{100 * tried.nmi:.2f}"
+    if tried.ami is not None:
+        return f"{100 * tried.ami:.2f}"
     if tried.next_window is not None:
         return f"{tried.next_window:.3f}"
     return f"{tried.hidden_edges:.3f} | {tried.description_length:.3f}"

@@ -2,31 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import count
 from statistics import median
 from typing import Literal
-
-import numpy as np
-from numpy.typing import NDArray
 
 from stream_icd.detection import Method, detect
 from stream_icd.errors import BadSettings
 from stream_icd.extras import needs_extra
 from stream_icd.graphs.labelled_graph import LabelledGraph
 from stream_icd.icd.recipe import Recipe
-from stream_icd.quality.description_length import description_length
 from stream_icd.quality.modularity import modularity
 from stream_icd.quality.nmi import nmi
 from stream_icd.registry.model import Model, initial_model
+from stream_icd.registry.shipped import open_model
 from stream_icd.store.store import Store
 from stream_icd.training.bp.consecutive import newest_run
 from stream_icd.training.bp.fit import fit_parameters
 from stream_icd.training.bp.fit_scale import fit_scale
 from stream_icd.training.bp.fitted import Fit
+from stream_icd.training.comparison import Comparison, Measure, comparison
 from stream_icd.training.icd.epochs import Epoch, History
 from stream_icd.training.pseudo_labels import pseudo_labelled
 from stream_icd.training.splitting import split_in_order
+from stream_icd.training.yardstick import DEFAULT, against_default, judge
 
 MOST_TO_LEARN_FROM = 10
 """Maximum number of graphs for learning bp's parameters, spread evenly over the training graphs;
@@ -36,36 +36,10 @@ Stage = Literal["learn", "train the encoder", "test"]
 OnStep = Callable[[Stage, int, int], None]
 """Called with the current task, its completed steps, and its total steps."""
 
-Measure = Literal["NMI, %", "modularity, %", "bits saved per edge"]
+UNTRAINED = "the untrained encoder"
 
-
-@dataclass(frozen=True, slots=True)
-class Score:
-    """Mean score over graphs, and the standard error of that mean, in the measure's unit."""
-
-    mean: float
-    error: float
-
-    def __str__(self) -> str:
-        return f"{self.mean:.2f} ± {self.error:.2f}"
-
-
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    """Scores of a model and its control on the test graphs.
-
-    Attributes:
-        name: the detection method of both.
-        measure: the measure of the scores; higher is better.
-        trained, control: the score of each; the control is untrained.
-        gain: their difference, graph by graph.
-    """
-
-    name: str
-    measure: Measure
-    trained: Score
-    control: Score
-    gain: Score
+WARM_UP = 5
+"""Windows before those of the test that both models see first, so that they start with memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +68,8 @@ class TrainedModel:
     Attributes:
         fit: the parameters learned for bp, and the result of each choice.
         history: the epochs of the encoder's training; empty if it was not trained.
-        test: results on the test graphs; empty if there are none.
+        test: results on the test graphs; the first one says whether the model is better than the
+            shipped `default`. Empty if there are no test graphs.
     """
 
     model: Model
@@ -168,12 +143,20 @@ def train_model(
         last if history else None,
         known=all(one.labels is not None for one in third),
     )
+    total, done = (1 + len(tests)) * len(third), count(1)
+
+    def tested() -> None:
+        on_step("test", next(done), total)
+
     return TrainedModel(
         model=model,
         fit=fit,
         history=history,
         graphs=_described(used, len(first) if history else 0, fit.n_graphs, len(third)),
-        test=_compared(tests, third, threads, on_step),
+        test=(
+            *_against_default(model, second, third, tested),
+            *_compared(tests, third, threads, tested),
+        ),
     )
 
 
@@ -194,71 +177,72 @@ def _spread(graphs: Sequence[LabelledGraph]) -> list[LabelledGraph]:
     return [graphs[index * len(graphs) // n] for index in range(n)]
 
 
+def _against_default(
+    model: Model,
+    learned: Sequence[LabelledGraph],
+    graphs: Sequence[LabelledGraph],
+    tested: Callable[[], None],
+) -> list[Comparison]:
+    """Compare bp with the shipped `default`, with memory where the graphs are windows."""
+    candidates = model.bp, open_model(DEFAULT).model.bp
+    before = [graph for graph in learned[-WARM_UP:] if graph.moment is not None]
+    judged = []
+    for number, (ours, default) in enumerate(judge([*before, *graphs], candidates)):
+        if number >= len(before):
+            judged.append((ours, default))
+            tested()
+    return against_default(judged, memory=any(graph.moment is not None for graph in graphs))
+
+
 @dataclass(frozen=True, slots=True)
 class _Test:
-    """One row of the card: two models, their detection method, and the measure."""
+    """A row of the card on graphs alone: two models, their detection method, and the measure."""
 
     name: str
     measure: Measure
     trained: Model
     control: Model
+    control_name: str
     method: Method = "bp"
     given_k: bool = False
 
 
 def _tests(model: Model, untrained: Model, last: Model | None, *, known: bool) -> list[_Test]:
     quality: Measure = "NMI, %" if known else "modularity, %"
-    if known:
-        tests = [
-            _Test("bp, K unknown", quality, model, untrained),
-            _Test("bp, K given", quality, model, untrained, given_k=True),
-        ]
-    else:
-        tests = [
-            _Test("bp", "bits saved per edge", model, untrained),
-            _Test("bp", quality, model, untrained),
-        ]
+    name = "bp, K given" if known else "bp, each graph alone"
+    default = open_model(DEFAULT).model
+    tests = [_Test(name, quality, model, default, DEFAULT, given_k=known)]
     if last is not None:
         tests += [
-            _Test("icd", quality, model, untrained, "icd", known),
-            _Test("icd, last epoch", quality, last, untrained, "icd", known),
+            _Test("icd", quality, model, untrained, UNTRAINED, "icd", known),
+            _Test("icd, last epoch", quality, last, untrained, UNTRAINED, "icd", known),
         ]
     return tests
 
 
 def _compared(
-    tests: Sequence[_Test], graphs: Sequence[LabelledGraph], threads: int, on_step: OnStep
-) -> tuple[Comparison, ...]:
-    if not graphs:
-        return ()
-    total, rows = len(tests) * len(graphs), list[Comparison]()
-    for test in tests:
+    tests: Sequence[_Test],
+    graphs: Sequence[LabelledGraph],
+    threads: int,
+    tested: Callable[[], None],
+) -> Iterator[Comparison]:
+    for test in tests if graphs else ():
         scores = []
         for graph in graphs:
             scores.append(
                 [_score(graph, one, test, threads) for one in (test.trained, test.control)]
             )
-            on_step("test", len(rows) * len(graphs) + len(scores), total)
-        trained, control = np.array(scores).T
-        parts = map(_mean, (trained, control, trained - control))
-        rows.append(Comparison(test.name, test.measure, *parts))
-    return tuple(rows)
+            tested()
+        yield comparison(test.name, test.measure, test.control_name, *zip(*scores, strict=True))
 
 
 def _score(graph: LabelledGraph, model: Model, test: _Test, threads: int) -> float:
     k = graph.n_communities if test.given_k else None
     adjacency = graph.adjacency
     found = detect(adjacency, model, k, method=test.method, threads=threads).communities
-    if test.measure == "bits saved per edge":
-        return -description_length(adjacency, found)
     if graph.labels is None:
         return 100 * modularity(adjacency, found)
     return 100 * nmi(graph.labels, found)
-
-
-def _mean(values: NDArray[np.float64]) -> Score:
-    error = np.std(values, ddof=1) / np.sqrt(len(values)) if len(values) > 1 else 0.0
-    return Score(float(np.mean(values)), float(error))
 
 
 def _described(

@@ -7,11 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import linear_sum_assignment
-from sklearn.metrics import normalized_mutual_info_score
+from sklearn.metrics import adjusted_mutual_info_score, normalized_mutual_info_score
 from sklearn.metrics.cluster import contingency_matrix
 
 from stream_icd.errors import BadSettings
 from stream_icd.quality.accuracy import accuracy
+from stream_icd.quality.ami import ami
 from stream_icd.quality.contingency import contingency
 from stream_icd.quality.nmi import nmi
 
@@ -39,6 +40,19 @@ def test_nmi_is_scikit_learns(pair: tuple[np.ndarray, np.ndarray]) -> None:
     assert nmi(*pair) == pytest.approx(normalized_mutual_info_score(*pair), abs=1e-12)
 
 
+@given(partition_pairs())
+def test_ami_is_scikit_learns(pair: tuple[np.ndarray, np.ndarray]) -> None:
+    assert ami(*pair) == pytest.approx(adjusted_mutual_info_score(*pair), abs=1e-9)
+
+
+def test_ami_does_not_rise_with_the_number_of_communities() -> None:
+    rng = np.random.default_rng(0)
+    truth, few, many = (rng.integers(k, size=2000) for k in (20, 20, 500))
+    assert nmi(truth, many) > nmi(truth, few) + 0.1
+    assert ami(truth, many) == pytest.approx(0.0, abs=0.01)
+    assert ami(truth, few) == pytest.approx(0.0, abs=0.01)
+
+
 @given(partition_pairs(max_label=4))
 def test_accuracy_is_that_of_the_best_naming(pair: tuple[np.ndarray, np.ndarray]) -> None:
     assert accuracy(*pair) == pytest.approx(best_naming(*pair))
@@ -53,7 +67,7 @@ def test_accuracy_is_the_dense_assignments_at_any_k(k_truth: int, k_found: int) 
     assert accuracy(truth, found) == table[linear_sum_assignment(-table)].sum() / 5000
 
 
-@pytest.mark.parametrize("metric", [nmi, accuracy])
+@pytest.mark.parametrize("metric", [nmi, ami, accuracy])
 @given(pair=partition_pairs(), seed=st.integers(0, 99))
 def test_names_and_order_of_communities_do_not_matter(metric, pair, seed) -> None:  # type: ignore[no-untyped-def]
     truth, found = pair
@@ -70,6 +84,8 @@ def test_values_where_a_partition_says_nothing() -> None:
     assert nmi(all_alone, all_alone) == 1.0
     assert nmi(one, all_alone) == 0.0
     assert nmi(nobody, nobody) == 1.0
+    assert ami(one, one) == ami(all_alone, all_alone) == ami(nobody, nobody) == 1.0
+    assert ami(one, all_alone) == 0.0
     assert accuracy(one, all_alone) == pytest.approx(1 / 6)
     assert accuracy(all_alone, one) == pytest.approx(1 / 6)
     assert accuracy(nobody, nobody) == 1.0
@@ -80,7 +96,7 @@ def test_independent_partitions_share_no_information() -> None:
     assert nmi(rows, columns) == pytest.approx(0.0, abs=1e-12)
 
 
-@pytest.mark.parametrize("metric", [nmi, accuracy, contingency])
+@pytest.mark.parametrize("metric", [nmi, ami, accuracy, contingency])
 @pytest.mark.parametrize(
     "wrong",
     [np.zeros(4, dtype=np.int32), np.zeros((5, 1), dtype=np.int32), np.zeros(5)],

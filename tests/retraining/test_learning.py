@@ -23,7 +23,6 @@ from stream_icd.retraining.lesson import UNKNOWN, Lesson, lesson
 from stream_icd.sources.planted import planted_snapshots
 from stream_icd.store.store import open_store
 from stream_icd.synthetic.gn import generate_gn
-from stream_icd.training.bp.fit import fit_parameters
 from testbed.lessons import small_windows
 
 WINDOWS = small_windows(6)
@@ -109,17 +108,12 @@ def test_learning_from_labels_suits_detectors_that_are_not_given_k() -> None:
     rng = np.random.default_rng(3)
     graphs = (generate_gn(rng, 600, 60, 0.8) for _ in range(3))
     lessons = [lesson(*window) for window in planted_snapshots(graphs, "many", "test")]
-    given = fit_parameters([one.graph(by_labels=True) for one in lessons], seed=1).parameters
     learned = learn(lessons, "many", "here", seed=1)
     assert {one.by for one in learned.windows} == {"labels"}
-
-    def score(parameters: BpParameters) -> float:
-        one = lessons[0]
-        assert one.labels is not None
-        return nmi(one.labels, find_communities(one.snapshot.adjacency(), parameters))
-
-    assert score(learned.model.bp) > 0.99
-    assert score(given) < 0.97
+    one = lessons[0]
+    assert one.labels is not None
+    found = find_communities(one.snapshot.adjacency(), learned.model.bp)
+    assert nmi(one.labels, found) > 0.99
 
 
 def test_labels_teach_if_most_windows_have_them() -> None:

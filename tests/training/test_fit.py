@@ -78,7 +78,7 @@ def test_the_curve_shows_both_criteria_at_every_resolution(learned: Fit) -> None
     assert resolutions == sorted(resolutions)
     assert resolutions[0] <= 0.5
     assert resolutions[-1] >= 1000
-    assert all(t.nmi is None and t.hidden_edges is not None for t in learned.curve)
+    assert all(t.ami is None and t.hidden_edges is not None for t in learned.curve)
     coarsest, finest = learned.curve[0], learned.curve[-1]
     taken = next(t for t in learned.curve if t.parameters == learned.parameters)
     for extreme in (coarsest, finest):

@@ -98,8 +98,9 @@ def test_learning_is_repeatable_on_any_number_of_threads_and_shows_its_progress(
     )
     assert again == learned
     done, totals = zip(*seen, strict=True)
-    assert list(done) == list(range(1, totals[0] + 1))
-    assert set(totals) == {totals[0]}
+    assert list(done) == sorted(set(done))
+    assert set(totals) == {done[-1]}
+    assert len(done) > 20
 
 
 def test_unrelated_windows_turn_memory_off_and_are_then_found_as_if_alone() -> None:

@@ -5,13 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+import numpy as np
+
 from stream_icd.errors import BadSettings
 from stream_icd.graphs.labelled_graph import LabelledGraph
+from stream_icd.registry.shipped import open_model
 from stream_icd.training.bp.consecutive import newest_run, stay_of_labels
 from stream_icd.training.bp.fit_labelled import fit_labelled
 from stream_icd.training.bp.fit_stream import FEWEST, MOST_STAY, fit_stream
 from stream_icd.training.bp.fit_unlabelled import fit_unlabelled
-from stream_icd.training.bp.fitted import Fit, Progress, no_progress
+from stream_icd.training.bp.fitted import PERCENT, Fit, Progress, no_progress, part_of
+from stream_icd.training.yardstick import DEFAULT, judge
+
+ON_LABELS, ON_STREAM = 50, 75
+"""Percent of the work after which the labels are done, or the windows of an unlabelled stream."""
 
 
 def fit_parameters(
@@ -20,9 +27,13 @@ def fit_parameters(
     threads: int = 2,
     progress: Progress = no_progress,
     stream: Sequence[LabelledGraph] | None = None,
-    k_given: bool = True,
 ) -> Fit:
-    """The best parameters for these graphs, by their labels or, without labels, by their edges.
+    """The best parameters for these graphs, for detection without K.
+
+    Without labels, the edges decide. With labels, the parameters learned from them are taken unless
+    those of the shipped model `default`, or those that consecutive windows teach without labels,
+    agree better with the labels, by more than the standard error. So labels never make detection
+    worse.
 
     Consecutive windows of one graph also tell how long nodes stay in their community, and what
     memory shows that a single window does not: without labels, all parameters are learned with
@@ -34,10 +45,9 @@ def fit_parameters(
 
     Args:
         threads: number of graphs or choices to process at once.
-        progress: called after each step with the completed and the total steps.
+        progress: called with the completed and the total steps.
         stream: consecutive windows of one graph, `consecutive.newest_run`; None: those among the
             graphs.
-        k_given: with labels, learn for detection with K; see `fit_labelled`.
 
     Raises:
         BadSettings: no graph has an edge.
@@ -47,17 +57,65 @@ def fit_parameters(
         raise BadSettings(
             "there are no graphs to learn from: give at least one graph that has edges"
         )
+    steps = part_of(progress, 0, PERCENT)
     windows = newest_run(linked) if stream is None else list(stream)
-    if any(graph.labels is not None for graph in linked):
-        fit = fit_labelled(linked, seed, threads, progress, k_given=k_given)
-        labelled = len(windows) > 1 and all(one.labels is not None for one in windows)
-        return _with_stay(fit, stay_of_labels(windows), len(windows)) if labelled else fit
+    known = [graph for graph in linked if graph.labels is not None]
+    if known:
+        related = len(windows) > 1 and all(one.labels is not None for one in windows)
+        fit = _by_labels(known, windows if related else [], seed, threads, steps)
+    else:
+        fit = _by_edges(linked, windows, seed, threads, steps)
+    steps(PERCENT, PERCENT)
+    return fit
+
+
+def _by_labels(
+    graphs: Sequence[LabelledGraph],
+    windows: Sequence[LabelledGraph],
+    seed: int,
+    threads: int,
+    progress: Progress,
+) -> Fit:
+    """The first of these that agrees with the labels as well as the best one.
+
+    As well: its mean loss over the graphs is at most the standard error of that mean.
+    """
+    of_labels = ON_LABELS if len(windows) >= FEWEST else PERCENT
+    labelled = fit_labelled(graphs, seed, threads, part_of(progress, 0, of_labels))
+    if windows:
+        labelled = _with_stay(labelled, stay_of_labels(windows), len(windows))
+    fits = {"what the labels taught": labelled}
     if len(windows) >= FEWEST:
-        learned = fit_stream(windows, seed, threads, progress)
+        learned = fit_stream(windows, seed, threads, part_of(progress, of_labels, PERCENT))
+        if learned is not None:
+            fits["what the next windows taught"] = learned
+    bp = open_model(DEFAULT).model.bp
+    fits[f"the model {DEFAULT}"] = Fit(bp, "default", len(graphs), labelled.curve)
+    judged = judge(windows or graphs, [fit.parameters for fit in fits.values()], seed)
+    scores = np.array([[one.ami for one in each] for each in judged], np.float64)  # (graphs, fits)
+    means = np.round(scores.mean(axis=0), 12)
+    losses = scores[:, [means.argmax()]] - scores
+    errors = losses.std(axis=0, ddof=1) / np.sqrt(len(losses)) if len(losses) > 1 else 0.0
+    taken = int(np.argmax(means.max() - means <= errors))
+    compared = tuple(zip(fits, map(float, means), strict=True))
+    return replace(list(fits.values())[taken], by_labels=compared)
+
+
+def _by_edges(
+    graphs: Sequence[LabelledGraph],
+    windows: Sequence[LabelledGraph],
+    seed: int,
+    threads: int,
+    progress: Progress,
+) -> Fit:
+    enough = len(windows) >= FEWEST
+    if enough:
+        learned = fit_stream(windows, seed, threads, part_of(progress, 0, ON_STREAM))
         if learned is not None:
             return learned
-    alone = fit_unlabelled([graph.adjacency for graph in linked], seed, threads, progress)
-    return _with_stay(alone, 0.0, len(windows)) if len(windows) >= FEWEST else alone
+    rest = part_of(progress, ON_STREAM * enough, PERCENT)
+    alone = fit_unlabelled([graph.adjacency for graph in graphs], seed, threads, rest)
+    return _with_stay(alone, 0.0, len(windows)) if enough else alone
 
 
 def _with_stay(fit: Fit, stay: float, n_windows: int) -> Fit:

@@ -13,7 +13,7 @@ from stream_icd.bp.mixing import MIXING_RANGE, mixing_of
 from stream_icd.bp.parameters import BpParameters
 from stream_icd.graphs.labelled_graph import LabelledGraph
 from stream_icd.graphs.weights import EXPONENT, comparable
-from stream_icd.quality.nmi import nmi
+from stream_icd.quality.ami import ami
 from stream_icd.training.bp.fitted import Fit, Progress, Tried, no_progress
 from stream_icd.training.bp.in_threads import in_threads
 
@@ -33,10 +33,11 @@ def fit_labelled(
     seed: int = 0,
     threads: int = 2,
     progress: Progress = no_progress,
-    *,
-    k_given: bool = True,
 ) -> Fit:
-    """Return the parameters with the best mean NMI of `find_communities` on these graphs.
+    """Return the parameters with the best mean AMI of `find_communities` on these graphs.
+
+    K is not given, as in detection: the best parameters with K join many communities without it.
+    AMI is adjusted for chance, so splitting communities does not raise it, as it does NMI.
 
     The mixing is that of the labels. The search covers resolution, size spread, and whether to use
     belief propagation. The score of a resolution includes its neighbours on both sides, since a
@@ -45,16 +46,12 @@ def fit_labelled(
     Stone, 1984): the finest ones fail first on graphs of other sizes. If the weights differ, other
     exponents are tried last. Graphs without labels are ignored; at least one must have labels.
     The search needs 52 to 54 runs of `find_communities` per graph.
-
-    Args:
-        k_given: whether detection is given the number of communities. The best parameters with K
-            can be bad without: then many join communities.
     """
     labelled = [(g.labels, g) for g in graphs if g.labels is not None]
     weighted = any(np.ptp(graph.adjacency.data) for _, graph in labelled)
     families = _families(_mean_mixing(labelled, EXPONENT))
     n_runs = sum(map(len, families)) + (1 + len(OTHER_EXPONENTS)) * weighted
-    trials = _Trials(labelled, seed, threads, progress, n_runs * len(labelled), k_given)
+    trials = _Trials(labelled, seed, threads, progress, n_runs * len(labelled))
     choices = [choice for family in families for choice in family]
     scores = _smoothed(trials.scores(choices).reshape(len(families), -1, len(labelled)))
     best_family, best = np.unravel_index(np.argmax(_mean(scores)), scores.shape[:2])
@@ -65,7 +62,7 @@ def fit_labelled(
         "labels",
         len(labelled),
         tuple(
-            Tried(one, nmi=float(mean)) for one, mean in zip(family, _mean(of_family), strict=True)
+            Tried(one, ami=float(mean)) for one, mean in zip(family, _mean(of_family), strict=True)
         ),
     )
 
@@ -79,15 +76,12 @@ class _Trials:
     threads: int
     progress: Progress
     n_steps: int
-    k_given: bool
     n_done: int = 0
 
     def scores(self, choices: Sequence[BpParameters]) -> Floats:
-        """NMI of each choice on each graph, (choices, graphs)."""
+        """AMI of each choice on each graph, (choices, graphs)."""
         runs = list(self._runs(choices))
-        scores = in_threads(
-            lambda run: _nmi(*run, self.seed, self.k_given), runs, self.threads, self._count
-        )
+        scores = in_threads(lambda run: _ami(*run, self.seed), runs, self.threads, self._count)
         return np.reshape(scores, (len(choices), len(self.labelled)))
 
     def _runs(
@@ -152,12 +146,7 @@ def _mean_mixing(labelled: Labelled, exponent: float) -> float:
     return float(np.clip(np.mean(shares), *MIXING_RANGE))
 
 
-def _nmi(
-    labels: NDArray[np.int32],
-    graph: LabelledGraph,
-    parameters: BpParameters,
-    seed: int,
-    k_given: bool,
+def _ami(
+    labels: NDArray[np.int32], graph: LabelledGraph, parameters: BpParameters, seed: int
 ) -> float:
-    k = len(np.unique(labels)) if k_given else None
-    return nmi(labels, find_communities(graph.adjacency, parameters, k, seed=seed))
+    return ami(labels, find_communities(graph.adjacency, parameters, seed=seed))

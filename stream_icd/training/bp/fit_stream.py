@@ -15,26 +15,21 @@ from functools import partial
 from math import log
 
 import numpy as np
-from scipy.sparse import csr_array
 
-from stream_icd.bp.level_graph import LevelGraph, finest_level
 from stream_icd.bp.mixing import MIXING_RANGE, mixing_of
 from stream_icd.bp.multilevel import maximise_modularity
-from stream_icd.bp.naming import NOBODY
-from stream_icd.bp.next_window import nats_saved
 from stream_icd.bp.parameters import BpParameters
 from stream_icd.bp.remember import find_remembering
-from stream_icd.graphs.labelled_graph import LabelledGraph, Moment
-from stream_icd.graphs.weights import comparable
+from stream_icd.graphs.labelled_graph import LabelledGraph
 from stream_icd.memory.memory import Memory
 from stream_icd.memory.recall import recall
 from stream_icd.memory.remember import remember
-from stream_icd.node_ids import places
 from stream_icd.quality.description_length import description_length
 from stream_icd.training.bp.consecutive import UNRELATED
 from stream_icd.training.bp.fit_unlabelled import RESOLUTIONS, SIZE_SPREADS
 from stream_icd.training.bp.fitted import Fit, Progress, Tried, no_progress
 from stream_icd.training.bp.in_threads import in_threads
+from stream_icd.training.bp.unseen_edges import Prepared, nats_saved_by, prepare
 
 FEWEST = 3
 """Minimum number of windows to learn from."""
@@ -134,55 +129,18 @@ def fit_stream(
     )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Prepared:
-    """A window as all trials use it.
-
-    Attributes:
-        unseen: the graph with the edges that the window before lacks; with all, if it lacks none.
-    """
-
-    adjacency: csr_array
-    graph: LevelGraph
-    unseen: LevelGraph
-    moment: Moment
-
-
-def _prepared(windows: Sequence[LabelledGraph]) -> Iterator[_Prepared]:
-    before: _Prepared | None = None
+def _prepared(windows: Sequence[LabelledGraph]) -> Iterator[Prepared]:
+    before: Prepared | None = None
     for window in windows:
-        assert window.moment is not None
-        adjacency = comparable(window.adjacency)
-        graph = finest_level(adjacency)
-        unseen = graph
-        if before is not None:
-            unseen = finest_level(_without(adjacency, window.moment, before))
-            unseen = unseen if unseen.total else graph
-        before = _Prepared(adjacency, graph, unseen, window.moment)
+        before = prepare(window, before)
         yield before
 
 
-def _without(adjacency: csr_array, moment: Moment, before: _Prepared) -> csr_array:
-    """The adjacency without the edges of the window before."""
-    place = places(moment.nodes, before.moment.nodes)
-    both = np.flatnonzero(place >= 0)
-    old = before.adjacency[place[both]][:, place[both]].tocoo()
-    n_nodes = adjacency.shape[0]
-    known = both[old.row] * n_nodes + both[old.col]
-    entries = adjacency.tocoo()
-    new = ~np.isin(entries.row.astype(np.int64) * n_nodes + entries.col, known)
-    unseen = csr_array(
-        (entries.data[new], (entries.row[new], entries.col[new])), shape=adjacency.shape
-    )
-    unseen.sort_indices()
-    return unseen
-
-
-def _choices(first: _Prepared, seed: int) -> Iterator[BpParameters]:
+def _choices(first: Prepared, seed: int) -> Iterator[BpParameters]:
     """All choices; the mixing of each is that of the communities that local moves start with."""
     for resolution in RESOLUTIONS:
         start = maximise_modularity(first.graph, resolution, np.random.default_rng(seed))
-        mixing = float(np.clip(mixing_of(first.adjacency, start), *MIXING_RANGE))
+        mixing = float(np.clip(mixing_of(first.comparable, start), *MIXING_RANGE))
         for size_spread in SIZE_SPREADS:
             if size_spread is None:
                 yield BpParameters(resolution, iterations=3)
@@ -196,21 +154,18 @@ def _n_trials(n_choices: int, n_windows: int) -> list[int]:
     return [-(-n_choices // 2**one) for one in halvings[:n_windows]]
 
 
-def _after(window: _Prepared, seed: int, trial: _Trial) -> _Trial:
+def _after(window: Prepared, seed: int, trial: _Trial) -> _Trial:
     """The trial after one more window."""
     moment, memory, bits, stays = window.moment, trial.memory, trial.bits, trial.stays
     nats = trial.nats
     recalled = recall(memory, moment.nodes, moment.window, trial.parameters.stay)
     found = find_remembering(window.adjacency, trial.parameters, recalled, seed=seed)
     if memory is not None:
-        place = places(moment.nodes, memory.nodes)
-        labels = np.unique(memory.communities[:, 0], return_inverse=True)[1].astype(np.int32)
-        before = np.append(labels, NOBODY)[place].astype(np.int32)  # [-1] for new nodes
-        saved, weight = nats_saved(window.graph, before, window.unseen)
+        saved, weight = nats_saved_by(memory, window)
         bits, nats = (*bits, saved / max(weight, 1e-300) / log(2)), nats + saved
         stays = (*stays, found.believed.stay if found.n_continued else 0.0)
     memory = remember(memory, moment.nodes, moment.window, found)
-    length = round(description_length(window.adjacency, found.labels), 4)
+    length = round(description_length(window.comparable, found.labels), 4)
     return replace(trial, memory=memory, bits=bits, nats=nats, stays=stays, length=length)
 
 

@@ -1,0 +1,124 @@
+"""How good bp's parameters are on graphs of the past, found as a detector finds them: with memory.
+
+Only this module decides it. Learning by labels, the model card and `stream-icd evaluate` ask here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from math import log
+
+from stream_icd.bp.find import find_communities
+from stream_icd.bp.level_graph import Labels
+from stream_icd.bp.parameters import BpParameters
+from stream_icd.bp.remember import find_remembering
+from stream_icd.graphs.labelled_graph import LabelledGraph
+from stream_icd.graphs.weights import comparable
+from stream_icd.memory.memory import Memory
+from stream_icd.memory.recall import recall
+from stream_icd.memory.remember import remember
+from stream_icd.quality.ami import ami
+from stream_icd.quality.description_length import description_length
+from stream_icd.quality.nmi import nmi
+from stream_icd.training.bp.unseen_edges import Prepared, nats_saved_by, prepare
+from stream_icd.training.comparison import Comparison, Measure, comparison
+
+DEFAULT = "default"
+"""The shipped model that detectors use if no other is given."""
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """How good the communities of one graph are; K is not given.
+
+    Attributes:
+        bits: bits per edge that communities save. In a stream, those of the window before, on the
+            edges that it lacks (`bp.next_window`); None in the first window. For a graph of no
+            stream, its own communities in describing it (`quality.description_length`).
+        ami, nmi: agreement with the labels; None without labels.
+    """
+
+    bits: float | None
+    ami: float | None = None
+    nmi: float | None = None
+
+
+def judge(
+    graphs: Iterable[LabelledGraph], candidates: Sequence[BpParameters], seed: int = 0
+) -> Iterator[tuple[Judged, ...]]:
+    """Yield how good each candidate is on each graph.
+
+    Windows of a stream are found with the candidate's memory of the windows before; graphs of no
+    stream (without a moment) are found alone.
+
+    Args:
+        graphs: the windows of each stream in time order.
+    """
+    before: dict[str, Prepared] = {}
+    memories: dict[tuple[str, int], Memory] = {}
+    for graph in graphs:
+        moment = graph.moment
+        if moment is None:
+            yield tuple(_alone(graph, one, seed) for one in candidates)
+            continue
+        window = before[moment.graph] = prepare(graph, before.get(moment.graph))
+        judged = []
+        for number, one in enumerate(candidates):
+            memory = memories.get((moment.graph, number))
+            recalled = recall(memory, moment.nodes, moment.window, one.stay)
+            found = find_remembering(graph.adjacency, one, recalled, seed=seed)
+            bits = None if memory is None else _bits(memory, window)
+            judged.append(_judged(graph, found.labels, bits))
+            memories[moment.graph, number] = remember(memory, moment.nodes, moment.window, found)
+        yield tuple(judged)
+
+
+def against_default(judged: Sequence[tuple[Judged, Judged]], *, memory: bool) -> list[Comparison]:
+    """Compare a model with the shipped `default`; the first comparison decides.
+
+    Args:
+        judged: of each graph, the model and `default`; of graphs that the model did not learn from.
+        memory: whether they were found with memory.
+    """
+    name = "bp with memory" if memory else "bp"
+    measures: tuple[tuple[Measure, str, float], ...] = (
+        ("AMI, %", "ami", 100.0),
+        ("NMI, %", "nmi", 100.0),
+        ("bits saved per edge", "bits", 1.0),
+    )
+    found = []
+    for measure, attribute, unit in measures:
+        both = [(getattr(a, attribute), getattr(b, attribute)) for a, b in judged]
+        pairs = [(unit * a, unit * b) for a, b in both if a is not None and b is not None]
+        if pairs:
+            found.append(comparison(name, measure, DEFAULT, *zip(*pairs, strict=True)))
+    return found
+
+
+def verdict(compared: Sequence[Comparison]) -> str:
+    """Say in one sentence whether to use the model or `default`; "" if nothing was compared."""
+    if not compared:
+        return ""
+    first = compared[0]
+    gain = f"{first.gain.mean:+.2f} ± {first.gain.error:.2f} {first.measure}"
+    where = f"{first.name}, {first.n_graphs} {'graph' if first.n_graphs == 1 else 'graphs'}"
+    if first.is_gain:
+        return f"better than the model {DEFAULT}: {gain} ({where})"
+    return f"not better than the model {DEFAULT}, so use {DEFAULT}: {gain} ({where})"
+
+
+def _alone(graph: LabelledGraph, parameters: BpParameters, seed: int) -> Judged:
+    found = find_communities(graph.adjacency, parameters, seed=seed)
+    return _judged(graph, found, -description_length(comparable(graph.adjacency), found))
+
+
+def _bits(memory: Memory, window: Prepared) -> float | None:
+    nats, weight = nats_saved_by(memory, window)
+    return nats / weight / log(2) if weight else None
+
+
+def _judged(graph: LabelledGraph, found: Labels, bits: float | None) -> Judged:
+    if graph.labels is None:
+        return Judged(bits)
+    return Judged(bits, ami(graph.labels, found), nmi(graph.labels, found))
