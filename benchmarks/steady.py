@@ -1,0 +1,181 @@
+"""What a window costs in the steady state: with memory, alone, and peers, side by side in one run.
+
+    python -m benchmarks.steady --data FOLDER
+
+FOLDER holds as733.parquet. All methods go through the same windows in turns, on one thread, after
+each has run once; the first half of the windows is not counted. Milliseconds of processor time,
+medians. What peers work on is built before time is taken; so is our adjacency matrix. Writes
+docs/steady.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.progress import track
+from threadpoolctl import threadpool_limits
+
+from benchmarks.shared.commit import current_commit
+from benchmarks.shared.data_sets import TEST_SEED
+from benchmarks.shared.igraph_peers import build_graph, leiden_at
+from benchmarks.shared.known_streams import AS_DAYS, internet_days, planted_windows
+from benchmarks.shared.memory_streams import Stream
+from stream_icd.detection import detect
+from stream_icd.evaluation.methods.networkit import graph_of
+from stream_icd.memory.detect import detect_remembering
+from stream_icd.quality.modularity import modularity
+from stream_icd.registry.shipped import open_model
+from stream_icd.snapshot import Snapshot
+
+DOCS = Path(__file__).parents[1] / "docs"
+Labels = NDArray[np.int32]
+Run = Callable[[Snapshot], tuple[Labels, float]]
+"""Communities of the next window, and milliseconds of processor time."""
+
+N_LARGE = 10
+"""Windows of the streams of 50,000 nodes."""
+
+
+def main() -> None:
+    """Measure all streams, and write the page."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--data", type=Path, required=True, help="folder of the real data")
+    parser.add_argument("--only", nargs="+", default=[""], metavar="NAME", help="begin of streams")
+    parser.add_argument("--docs", type=Path, default=DOCS, help="folder to write to")
+    options = parser.parse_args()
+    rows: list[str] = []
+    with threadpool_limits(1):
+        for name, load in streams(options.data).items():
+            if name.startswith(tuple(options.only)):
+                rows += rows_of(name, load())
+                print("\n".join(rows[-4:]), flush=True)
+    page = PAGE.format(rows="\n".join(rows), commit=current_commit())
+    (options.docs / "steady.md").write_text(page)
+
+
+def streams(data: Path) -> dict[str, Callable[[], list[Snapshot]]]:
+    """The windows of each stream, by name."""
+
+    def planted(mixing: float, n_nodes: int, n_windows: int = 12) -> list[Snapshot]:
+        stream = Stream(mixing, n_nodes, events=False)
+        return [one.snapshot for one in planted_windows(stream, TEST_SEED, n_windows)]
+
+    return {
+        "LFR μ .3, 5,000 nodes": partial(planted, 0.3, 5000),
+        "LFR μ .6, 5,000 nodes": partial(planted, 0.6, 5000),
+        "AS, 40 days": lambda: list(internet_days(data / "as733.parquet", AS_DAYS)),
+        "LFR μ .3, 50,000 nodes": partial(planted, 0.3, 50_000, N_LARGE),
+        "LFR μ .6, 50,000 nodes": partial(planted, 0.6, 50_000, N_LARGE),
+    }
+
+
+def runs() -> dict[str, Run]:
+    """All methods; they start anew with each stream."""
+    return {
+        "alone": alone(),
+        "**ours, with memory**": with_memory(),
+        "NetworKit PLM": plm,
+        "igraph Leiden, converged": leiden,
+    }
+
+
+def timed(find: Callable[[], Any]) -> tuple[Any, float]:
+    """A result, and milliseconds of processor time."""
+    started = time.process_time()
+    found = find()
+    return found, 1000 * (time.process_time() - started)
+
+
+def alone() -> Run:
+    """Each window by itself, model `default`."""
+    model = open_model("default").model
+
+    def run(window: Snapshot) -> tuple[Labels, float]:
+        adjacency = window.adjacency()
+        found, spent = timed(lambda: detect(adjacency, model, threads=1))
+        return found.communities, spent
+
+    return run
+
+
+def with_memory() -> Run:
+    """With what was remembered of the windows before."""
+    model, memory = open_model("default").model, None
+
+    def run(window: Snapshot) -> tuple[Labels, float]:
+        nonlocal memory
+        adjacency = window.adjacency()
+        found, spent = timed(lambda: detect_remembering(window, model, memory, adjacency=adjacency))
+        memory = found.memory
+        return found.communities, spent
+
+    return run
+
+
+def plm(window: Snapshot) -> tuple[Labels, float]:
+    """Louvain with refinement."""
+    import networkit
+
+    networkit.setNumberOfThreads(1)
+    networkit.setSeed(0, False)
+    graph = graph_of(window.adjacency())
+    found, spent = timed(lambda: networkit.community.PLM(graph, refine=True).run().getPartition())
+    return np.unique(found.getVector(), return_inverse=True)[1].astype(np.int32), spent
+
+
+def leiden(window: Snapshot) -> tuple[Labels, float]:
+    """Leiden at resolution 1."""
+    graph = build_graph(window.adjacency())
+    return timed(lambda: leiden_at(graph, 1.0, -1, 0))
+
+
+def rows_of(name: str, windows: Sequence[Snapshot]) -> list[str]:
+    """A row for each method: milliseconds, how many times those of detection alone, modularity."""
+    methods = runs()
+    spent: dict[str, list[float]] = {one: [] for one in methods}
+    quality: dict[str, list[float]] = {one: [] for one in methods}
+    names = list(methods)
+    for at, window in enumerate(track(windows, name)):
+        turn = at % len(names)
+        for one in names[turn:] + names[:turn]:
+            labels, milliseconds = methods[one](window)
+            spent[one].append(milliseconds)
+            quality[one].append(modularity(window.adjacency(), labels))
+    half = len(windows) // 2
+    medians = {one: float(np.median(all_of[half:])) for one, all_of in spent.items()}
+    return [
+        f"| {name} | {one} | {medians[one]:.1f} | {medians[one] / medians['alone']:.2f} "
+        f"| {np.mean(quality[one][half:]):.4f} |"
+        for one in names
+    ]
+
+
+PAGE = """# What a window costs in the steady state
+
+For those who plan the load of detectors: processor time for a window of a stream, once the stream
+has been followed for a while. Made by `python -m benchmarks.steady --data FOLDER`, at commit
+{commit}.
+
+All methods go through the same windows in turns, on one thread, warmed up; the second half of the
+windows counts. Times are medians, without the construction of the graph that each method works on.
+Modularity is the mean, at resolution 1.
+
+| stream | method | CPU ms | × alone | modularity |
+|---|---|---|---|---|
+{rows}
+
+*Alone*: each window by itself, model `default`. *Ours, with memory*: what a detector does on a
+stream. *NetworKit PLM*: Louvain with refinement. *igraph Leiden*: resolution 1, until nothing
+improves.
+"""
+
+
+if __name__ == "__main__":
+    main()

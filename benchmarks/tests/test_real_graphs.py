@@ -1,0 +1,67 @@
+"""Single graphs: the plain grid, figures that are kept, and the section of the page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+
+from benchmarks import real_graphs
+from benchmarks.shared.graph_methods import candidates, mixing_of, shortest_of_the_grid
+from benchmarks.shared.kept import Kept
+from benchmarks.shared.known_graphs import ClassifiedGraph, KnownGraphs
+from stream_icd.quality.description_length import description_length
+from stream_icd.synthetic.lfr import generate_lfr
+
+PLANTED = generate_lfr(np.random.default_rng(1), n_nodes=300, mixing=0.2)
+GRAPH = ClassifiedGraph(PLANTED.adjacency(), (PLANTED.communities.astype(np.int64),))
+
+
+def test_the_grid_has_plain_modularity_and_beliefs() -> None:
+    found = list(candidates(GRAPH.adjacency))
+    assert len(found) == 9 + 2 * 7
+    assert all(one.shape == (300,) for one in found)
+
+
+def test_the_grid_takes_the_shortest_description_but_never_one_community() -> None:
+    taken = shortest_of_the_grid(GRAPH)
+    lengths = [
+        description_length(GRAPH.adjacency, one) for one in candidates(GRAPH.adjacency) if one.max()
+    ]
+    assert description_length(GRAPH.adjacency, taken) == min(lengths)
+    assert taken.max() > 0
+
+
+def test_mixing_is_the_share_of_the_weight_between_communities() -> None:
+    weights = csr_array([[0.0, 3.0, 0.0], [3.0, 0.0, 1.0], [0.0, 1.0, 0.0]])
+    assert mixing_of(weights, np.array([0, 0, 1], np.int32)) == 0.25
+    assert mixing_of(weights, np.zeros(3, np.int32)) == 0
+
+
+def test_each_graph_is_measured_once_and_means_need_all_graphs(tmp_path: Path) -> None:
+    loaded = []
+
+    def load(name: str) -> list[ClassifiedGraph]:
+        loaded.append(name)
+        return [GRAPH, GRAPH]
+
+    kinds = [
+        KnownGraphs("a", "choose", lambda: load("a")),
+        KnownGraphs("b", "choose", lambda: load("b")),
+        KnownGraphs("c", "report", lambda: load("c")),
+    ]
+    right = {"right": lambda _: PLANTED.communities, "one": lambda _: np.zeros(300, np.int32)}
+    figures = Kept(tmp_path / "figures.jsonl")
+    real_graphs.measure(kinds[:1], right, figures)
+    real_graphs.measure(kinds[:2], {"right": right["right"]}, figures)
+    assert loaded == ["a", "b"]
+    assert figures.known["a | right"]["ami"] == pytest.approx(100)
+    assert figures.known["a | one"]["ami"] == pytest.approx(0, abs=1e-6)
+    text = real_graphs.section(figures.known, {one.name: one for one in kinds}, ["right", "one"])
+    rows = text.splitlines()
+    assert rows[2] == "| a | chosen on | 100.0 | 0.0 |"
+    assert rows[3] == "| b | chosen on | 100.0 |  |"
+    assert rows[4].startswith("| **mean** | chosen on | **100.0** (0.00 s) |  |")
+    assert rows[5] == "| c | reported |  |  |"

@@ -1,0 +1,156 @@
+"""Methods follow a stream; what is known is not measured again; the page shows the means."""
+
+from __future__ import annotations
+
+import sys
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from benchmarks import real_streams
+from benchmarks.shared.kept import Figures, Kept
+from benchmarks.shared.known_streams import KnownStream, hour, planted_windows, snapshot_in
+from benchmarks.shared.memory_streams import Stream
+from benchmarks.shared.real_streams_page import key_of, real_streams_page
+from benchmarks.shared.rule_table import compare_rules
+from benchmarks.shared.stream_methods import decayed, decayed_sums
+from benchmarks.shared.stream_scores import scores_of
+from stream_icd.memory.detect import detect_remembering
+
+TINY = KnownStream("tiny", partial(planted_windows, Stream(0.1, 200), n_windows=4))
+
+
+def pairs(number: int, *ends: tuple[int, int]) -> object:
+    return snapshot_in(pd.DataFrame(ends, columns=["src", "dst"]), hour(number))
+
+
+def test_the_decayed_sum_adds_each_window_to_what_is_left() -> None:
+    windows = [pairs(0, (1, 2), (2, 3)), pairs(1, (2, 3), (7, 9))]
+    (first, _), (second, places) = decayed_sums(windows, 0.5)
+    assert first.toarray().tolist() == windows[0].adjacency().toarray().tolist()
+    expected = np.zeros((5, 5))  # nodes 1, 2, 3, 7, 9
+    expected[0, 1], expected[1, 2], expected[3, 4] = 0.5, 1.5, 1.0
+    assert second.toarray().tolist() == (expected + expected.T).tolist()
+    assert places.tolist() == [1, 2, 3, 4]
+
+
+def test_edges_that_have_faded_are_dropped_with_their_nodes() -> None:
+    windows = [pairs(at, (1, 2) if at == 0 else (2, 3)) for at in range(4)]
+    graphs = [graph.shape[0] for graph, _ in decayed_sums(windows, 0.05)]
+    assert graphs == [3 - 1, 3, 3, 3 - 1]
+
+
+def test_without_decay_each_window_is_alone() -> None:
+    windows = [one.snapshot for one in TINY.load(0)]
+    for window, (graph, places) in zip(windows, decayed_sums(windows, 0), strict=True):
+        assert abs(graph - window.adjacency()).max() == 0
+        assert places.tolist() == list(range(window.n_nodes))
+
+
+def test_a_method_is_given_the_number_of_classes_and_scored_on_the_window() -> None:
+    windows, asked = TINY.load(0), []
+
+    def find(adjacency: object, n_classes: int) -> np.ndarray:
+        asked.append(n_classes)
+        return np.arange(adjacency.shape[0], dtype=np.int32)
+
+    found = decayed(find, 0.5)(windows)
+    assert asked == [one.n_classes for one in windows]
+    assert [len(one.communities) for one in found] == [one.snapshot.n_nodes for one in windows]
+    assert scores_of(windows, found).communities == 200
+
+
+def test_figures_are_measured_again_only_once_they_are_forgotten(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "figures.jsonl"
+    Kept(path).of("a | one | 0", lambda: {"x": 1})
+    Kept(path).of("b | one | 0", lambda: {"x": 2})
+    kept = Kept(path)
+    assert kept.of("a | one | 0", lambda: {"x": 9}) == {"x": 1}
+    kept.forget(lambda name: name.startswith("a"))
+    assert Kept(path).known == {"b | one | 0": {"x": 2}}
+    assert kept.of("a | one | 0", lambda: {"x": 9}) == {"x": 9}
+
+
+def run(monkeypatch: pytest.MonkeyPatch, folder: Path, *arguments: str) -> dict[str, Figures]:
+    monkeypatch.setattr(real_streams, "known_streams", lambda _: {"tiny": TINY})
+    results = folder / "results.jsonl"
+    options = [
+        "--data",
+        "nowhere",
+        "--results",
+        str(results),
+        "--docs",
+        str(folder),
+        "--seeds",
+        "1",
+    ]
+    monkeypatch.setattr(sys, "argv", ["real_streams", *options, "--only", "tiny", *arguments])
+    real_streams.main()
+    return Kept(results).known
+
+
+def test_the_program_goes_on_where_it_was_ended(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    first = run(monkeypatch, tmp_path, "--methods", "alone")
+    assert sorted(first) == [key_of("tiny", "alone", 0), key_of("tiny", "alone", 9000)]
+    both = run(monkeypatch, tmp_path, "--methods", "alone", "ours")
+    assert set(both) - set(first) == {key_of("tiny", "ours", 0), key_of("tiny", "ours", 9000)}
+    assert {name: both[name] for name in first} == first
+    page = (tmp_path / "real_streams.md").read_text()
+    assert "### tiny, reported" in page
+    assert (tmp_path / "real_streams.png").stat().st_size
+
+
+def test_a_method_is_measured_again_when_asked(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    path = tmp_path / "results.jsonl"
+    first = run(monkeypatch, tmp_path, "--methods", "alone", "ours")
+    outdated = {name: one | {"ami": -1.0} for name, one in first.items()}
+    path.write_text("")
+    for name, one in outdated.items():
+        Kept(path).of(name, lambda one=one: one)
+    renewed = run(monkeypatch, tmp_path, "--methods", "alone", "--again", "ours")
+    for name, one in renewed.items():
+        assert one["ami"] == (first[name]["ami"] if " | ours | " in name else -1.0)
+
+
+def figures(ami: float, purpose: str, **others: float) -> Figures:
+    scores = dict.fromkeys(("ami_last", "nmi", "churn", "milliseconds"), 5.0)
+    counts = {"communities": 7.0, "classes": 8.0, "horizon": None}
+    kept = {"windows": [ami] * 4, "purpose": purpose, "commit": "abc"}
+    return {"ami": ami, **scores, **counts, **kept, **others}
+
+
+def test_the_page_shows_means_and_the_best_decay_in_hindsight() -> None:
+    known = {
+        key_of("tiny", "alone", 9000): figures(40, "report"),
+        key_of("tiny", "alone", 9001): figures(60, "report"),
+        key_of("tiny", "decayed sum, λ 0.3", 9000): figures(70, "report"),
+        key_of("tiny", "decayed sum, λ 0.5", 9000): figures(71, "report"),
+        key_of("tiny", "ours", 9000): figures(90, "report", horizon=3.25),
+    }
+    page = real_streams_page(known, [TINY], list(real_streams.methods()))
+    assert "| tiny | reported | 50.0 ± 14.1 |  | 71.0 (λ 0.5) | 90.0 | 3.2 |  |  |" in page
+    assert "| alone | 2 | 50.0 ± 14.1 | 5.0 | 5.0 | 5.0 | 7 of 8 |  | 5.0 |" in page
+    assert "tiny, chosen on" not in page
+
+
+def test_each_rule_has_a_row_of_each_stream(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("benchmarks.shared.rule_table.known_streams", lambda _: {"tiny": TINY})
+    rules = {
+        "ours": detect_remembering,
+        "nothing": lambda snapshot, model, _: detect_remembering(snapshot, model),
+    }
+    found = compare_rules(rules, Path("nowhere"), n_seeds=2)
+    assert {key: len(scores) for key, scores in found.items()} == {
+        ("tiny", "ours"): 2,
+        ("tiny", "nothing"): 2,
+    }
+    assert capsys.readouterr().out.count("| tiny |") == 2
