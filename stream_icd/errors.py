@@ -51,6 +51,7 @@ StreamIcdError
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from enum import Enum
 from typing import ClassVar
 
@@ -68,6 +69,13 @@ class StreamIcdError(Exception):
     """Base of all errors of this library; `action` says what to do."""
 
     action: ClassVar[Action] = Action.STOP
+
+
+def kinds_of(error: type[StreamIcdError]) -> Iterator[type[StreamIcdError]]:
+    """Yield an error and all kinds of it."""
+    yield error
+    for kind in error.__subclasses__():
+        yield from kinds_of(kind)
 
 
 class BadInput(StreamIcdError):

@@ -4,8 +4,17 @@ from __future__ import annotations
 
 import re
 from collections import deque
+from collections.abc import Collection, Iterator
 
-from stream_icd.errors import BadInput, BadSettings, TooManyDeadLetters
+from stream_icd.errors import (
+    BadInput,
+    BadSettings,
+    CrashedWorker,
+    LimitExceeded,
+    OverBudget,
+    TooManyDeadLetters,
+    kinds_of,
+)
 from stream_icd.kafka.port.topic import dead_letter_topic
 from stream_icd.kafka.record import Headers, OutgoingRecord, Record
 from stream_icd.printable import shortened
@@ -32,6 +41,13 @@ ADDED = (
     ATTEMPT,
     ORIGIN,
 )
+OF_ANY_STEP: dict[str, type[BadInput]] = {
+    "budget": OverBudget,
+    "crashed": CrashedWorker,
+    "publish": LimitExceeded,
+}
+"""The stages around a step, and the one exception of each."""
+
 _PLACE = re.compile(r"[A-Za-z0-9._-]{1,249}\[\d{1,10}\]@\d{1,19}", re.ASCII)
 
 
@@ -62,6 +78,13 @@ def dead_letter(record: Record, stage: str, error: BadInput) -> OutgoingRecord:
         value=record.value,
         headers=(*as_it_came, *reason),
     )
+
+
+def possible(stages: Collection[str]) -> Iterator[tuple[str, str]]:
+    """Yield stage and exception of each dead letter that a step with these stages can cause."""
+    yield from ((stage, error.__name__) for stage, error in OF_ANY_STEP.items())
+    names = [one.__name__ for one in kinds_of(BadInput) if one not in (CrashedWorker, OverBudget)]
+    yield from ((stage, name) for stage in stages for name in names)
 
 
 def split_headers(headers: Headers) -> tuple[Headers, dict[str, str]]:

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
 from stream_icd.errors import BadInput
 from stream_icd.kafka.record import OutgoingRecord
+
+Stage = Literal["decode", "detect", "track", "archive", "budget", "publish", "crashed"]
+"""The processing stage in which a record was refused."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,11 +33,11 @@ class Refused:
     """The outcome of a bad record: it becomes a dead letter.
 
     Attributes:
-        stage: the processing stage, such as `decode`.
+        stage: the processing stage; one of those that the step names (`Step.stages`).
         error: the error.
     """
 
-    stage: str
+    stage: Stage
     error: BadInput
 
     @property

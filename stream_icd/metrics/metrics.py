@@ -5,11 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import get_args
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info, ProcessCollector
 
-from stream_icd.communities import STAGES
-from stream_icd.dead_letters.letters import split_headers
+from stream_icd.communities import STAGES, EvidenceStrength, MemoryUse
+from stream_icd.dead_letters.letters import possible, split_headers
+from stream_icd.errors import ModelError, kinds_of
 from stream_icd.execution.processes import InHand
 from stream_icd.kafka.batch_done import BatchDone
 from stream_icd.kafka.port.topic import is_dead_letter_topic
@@ -31,7 +33,8 @@ PUBLISH = "publish"
 class Metrics:
     """All metrics of this process; `watch` returns the watcher of a consumer's loop.
 
-    Only committed work is counted, so repeated work is counted once.
+    Only committed work is counted, so repeated work is counted once. Each counter whose labels are
+    known begins at 0 (`watch`): an alert sees a count that changes, not one that appears.
 
     Args:
         now: seconds since 1970, for the age of results.
@@ -119,9 +122,7 @@ class Metrics:
             "Seconds since the start of the snapshot that is taking longest; 0 if there is none.",
             registry=registry,
         )
-        self._model = Info(
-            "stream_icd_model", "The model version of the published results.", registry=registry
-        )
+        self._model: Info | None = None
         self.swaps = Counter(
             "stream_icd_model_swaps", "Changes of the model since the start.", registry=registry
         )
@@ -132,13 +133,26 @@ class Metrics:
             registry=registry,
         )
         ProcessCollector(registry=registry)
+        for strength in get_args(EvidenceStrength):
+            self.evidence.labels(strength)
+        for use in get_args(MemoryUse):
+            self.memory_use.labels(use)
+        self.stage_seconds.labels(PUBLISH)
 
     def model(self, version: str) -> None:
-        """Report the version of the model in use."""
+        """Report the version of the model in use. Workers without a model have no such series."""
+        if self._model is None:
+            self._model = Info(
+                "stream_icd_model",
+                "The model version of the published results.",
+                registry=self.registry,
+            )
         self._model.info({"version": version})
 
     def follows_champion(self, in_use: Callable[[], bool]) -> None:
         """Set the function that returns whether the registry's champion is the model in use."""
+        for kind in kinds_of(ModelError):
+            self.refused_models.labels(kind.__name__)
         gauge = Gauge(
             "stream_icd_champion_in_use",
             "1 if the registry's champion is the model in use, 0 if not (yet).",
@@ -169,13 +183,22 @@ class Metrics:
         self._graphs.add(name)
         return name
 
-    def watch(self, topic: str, graph: str | None = None) -> Loop:
-        """Return the watcher for the consumer of `topic`.
+    def watch(
+        self, topic: str, graph: str | None = None, stages: Sequence[str] = ("decode",)
+    ) -> Loop:
+        """Return the watcher for the consumer of `topic`; begin its counters at 0.
 
         Args:
             graph: the only graph whose records are processed; None: all.
+            stages: those in which the step of this topic refuses records.
         """
         self.health.expect(topic)
+        for counter in (self.skipped, self.rebalances, self.age_seconds):
+            counter.labels(topic)
+        for stage, exception in possible(stages):
+            self.dead_letters.labels(topic, stage, exception)
+        if graph is not None:
+            self.snapshots.labels(topic, self.graph(graph.encode()))
         return Loop(self, topic, None if graph is None else graph.encode())
 
 

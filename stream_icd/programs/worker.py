@@ -139,7 +139,7 @@ def _streams(run: WorkerRun, steps: Mapping[str, Step], options: WorkerOptions) 
                 graph=options.graph,
                 claim_check=claim_check,
             ),
-            run.metrics.watch(topic, options.graph),
+            run.metrics.watch(topic, options.graph, step.stages),
             freeze_what_stays(),
         )
         for topic, step in steps.items()

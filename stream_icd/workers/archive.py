@@ -51,6 +51,8 @@ class Archiver(Step):
         StoreUnwritable: for example, the disk is full.
     """
 
+    stages = ("archive",)
+
     def __init__(
         self,
         archive: Archive,

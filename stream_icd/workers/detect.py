@@ -25,7 +25,7 @@ from stream_icd.kafka.record import Record
 from stream_icd.kafka.topics import COMMUNITIES, MEMORY
 from stream_icd.memory.detect import Remembered
 from stream_icd.messages.clock import utc_now
-from stream_icd.messages.outcome import Outcome, Processed, Refused
+from stream_icd.messages.outcome import Outcome, Processed, Refused, Stage
 from stream_icd.messages.outgoing import outgoing
 from stream_icd.messages.reader import MessageReader
 from stream_icd.printable import printable
@@ -193,7 +193,7 @@ def detected(
         relay: gives the memory before the snapshot; None: detect without memory.
     """
     memory = None if relay is None else Remembering(relay, clock, settings.reader.limits)
-    stage = "decode"
+    stage: Stage = "decode"
     try:
         started = perf_counter()
         fetched = snapshot()
@@ -242,6 +242,8 @@ class Detector(Step):
             with; None: detect sequentially in this process, without resource limits.
         memories: the memory of each graph; None: detect each snapshot alone.
     """
+
+    stages = ("decode", "detect")
 
     def __init__(
         self,

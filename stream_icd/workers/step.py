@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from stream_icd.kafka.batch_done import BatchDone
 from stream_icd.kafka.record import Record
-from stream_icd.messages.outcome import Outcome
+from stream_icd.messages.outcome import Outcome, Stage
 from stream_icd.workers.record_log import about
 
 
@@ -26,9 +26,12 @@ class Step(ABC):
 
     Attributes:
         ahead: whether the next batch may begin before the `done` of this one.
+        stages: the stages in which `process` refuses records; their dead letters are counted from
+            the start, since an alert sees only a count that changes.
     """
 
     ahead: bool = False
+    stages: tuple[Stage, ...] = ("decode",)
 
     @property
     def context(self) -> Mapping[str, str]:

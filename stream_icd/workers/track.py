@@ -48,6 +48,8 @@ class Tracker(Step):
         TopicMissing, BrokerUnavailable: the events topic cannot be read.
     """
 
+    stages = ("decode", "track")
+
     def __init__(
         self,
         kafka: KafkaSettings,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import time
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from stream_icd.child_process import start_child, stop_child
 from stream_icd.icd.recipe import Recipe
@@ -112,6 +114,8 @@ def test_numbers_health_and_logs_tell_what_happened(
         assert asked(detector.port, "/healthz")[0] == 200
         wait_until(lambda: detector.is_ready, timeout_s=60)
         assert detector.said("started")  # it was warm by then
+        absent = series_of_alerts() - {name for name, _ in detector.samples}
+        assert absent <= {"stream_icd_lag_records"}  # it comes with the partitions
         snapshots = {"topic": SNAPSHOTS, "graph": graph}
         wait_until(
             lambda: detector.count("stream_icd_snapshots_total", **snapshots) == N_GOOD,
@@ -149,6 +153,14 @@ def test_numbers_health_and_logs_tell_what_happened(
             follower_log = follower.log
     check_log_of(detector, graph, version)
     assert all(line["event"] for line in lines(follower_log))
+
+
+def series_of_alerts() -> set[str]:
+    """An alert sees a count that changes, not one that appears: all are there from the start."""
+    rules = Path(__file__).parents[2] / "monitoring" / "prometheus" / "alerts.yml"
+    groups = yaml.safe_load(rules.read_text("utf-8"))["groups"]
+    asked = " ".join(rule["expr"] for group in groups for rule in group["rules"])
+    return set(re.findall(r"\bstream_icd_\w+", asked))
 
 
 def check_log_of(detector: Worker, graph: str, version: str) -> None:

@@ -1,0 +1,367 @@
+"""Each alert fires on what a worker serves while the fault lasts, and on nothing else."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from prometheus_client.parser import text_string_to_metric_families
+
+from stream_icd.dead_letters.letters import dead_letter, possible
+from stream_icd.errors import BadInput, BadSnapshot, kinds_of
+from stream_icd.execution.processes import InHand
+from stream_icd.kafka.batch_done import BatchDone
+from stream_icd.kafka.record import OutgoingRecord, Record
+from stream_icd.metrics.health import Health
+from stream_icd.metrics.metrics import Metrics
+from stream_icd.metrics.server import serving
+from stream_icd.workers.archive import Archiver
+from stream_icd.workers.detect import Detector
+from stream_icd.workers.track import Tracker
+from testbed.scraping import asked
+
+PROMETHEUS = Path(__file__).parents[2] / "monitoring" / "prometheus"
+needs_promtool = pytest.mark.skipif(
+    shutil.which("promtool") is None,
+    reason="install promtool to check the alerts: on Debian and Ubuntu, apt install prometheus",
+)
+MINUTES = 130
+LATEST = 125
+"""The minute at which a fault that lasts must have fired."""
+
+Labels = dict[str, str]
+Fired = tuple[str, Labels, str, str]
+"""An alert: name, labels, summary, description."""
+
+
+def promtool(*arguments: str, folder: Path = PROMETHEUS) -> None:
+    """Run promtool; fail with what it says if something is wrong."""
+    done = subprocess.run(
+        ("promtool", *arguments), cwd=folder, capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        pytest.fail(done.stdout + done.stderr)
+
+
+@dataclass
+class Worker:
+    """A worker whose metrics are served and scraped, a minute after the other.
+
+    Attributes:
+        minute: the present one; `record` and `metrics` use it as the clock.
+    """
+
+    instance: str = "a"
+    model: str | None = "as@1"
+    minute: int = 0
+    metrics: Metrics = field(init=False)
+    _offset: int = 0
+    _generation: int = 1
+
+    def __post_init__(self) -> None:
+        self.metrics = Metrics(Health(300, 10), now=lambda: 60.0 * self.minute)
+        self.loop = self.metrics.watch("t", stages=Detector.stages)
+        if self.model is not None:
+            self.metrics.model(self.model)
+        self.loop.polled(self._generation, 0.1)
+        self.waiting(0)
+
+    def done(
+        self, *, good: int = 0, bad: int = 0, age_s: float = 1, evidence: str = "strong"
+    ) -> None:
+        """Publish and commit a batch."""
+        records = [self._record(age_s) for _ in range(good + bad)]
+        result = OutgoingRecord("out", b"", b"g", (("icd_evidence", evidence.encode()),))
+        letters = (dead_letter(one, "decode", BadSnapshot("why")) for one in records[good:])
+        self.loop.done(BatchDone(tuple(records), (*[result] * good, *letters), 0.1, 0.02))
+
+    def waiting(self, records: int) -> None:
+        self.loop.lagged({0: records})
+
+    def rejoined(self) -> None:
+        self._generation += 1
+        self.loop.polled(self._generation, 0.1)
+
+    def _record(self, age_s: float) -> Record:
+        self._offset += 1
+        received = round(1000 * (60 * self.minute - age_s))
+        return Record("t", 0, self._offset, max(received, 0), b"g", b"")
+
+
+Scene = Callable[[int, Worker], bool]
+"""What a worker does in a minute; returns whether it answers Prometheus."""
+
+
+def usual(_minute: int, worker: Worker) -> bool:
+    worker.done(good=10)
+    return True
+
+
+def gone(minute: int, worker: Worker) -> bool:
+    return usual(minute, worker) and minute < 100
+
+
+def more_waits(minute: int, worker: Worker) -> bool:
+    worker.waiting(60 * minute)
+    return usual(minute, worker)
+
+
+def stuck(minute: int, worker: Worker) -> bool:
+    worker.waiting(5)
+    return usual(minute, worker) if minute < 100 else True
+
+
+def stuck_from_the_start(_minute: int, worker: Worker) -> bool:
+    worker.waiting(5)
+    return True
+
+
+def first_dead_letters(minute: int, worker: Worker) -> bool:
+    if minute == LATEST - 5:
+        worker.done(bad=2)
+    return usual(minute, worker)
+
+
+def late(_minute: int, worker: Worker) -> bool:
+    worker.done(good=10, age_s=120)
+    return True
+
+
+def long(minute: int, worker: Worker) -> bool:
+    worker.metrics.in_hand(lambda: [InHand("g/1", 301.0, 900.0)])
+    return usual(minute, worker)
+
+
+def unstable(minute: int, worker: Worker) -> bool:
+    worker.rejoined()
+    return usual(minute, worker)
+
+
+def joins_once(minute: int, worker: Worker) -> bool:
+    if minute == 50:
+        worker.rejoined()
+    return usual(minute, worker)
+
+
+def no_evidence(_minute: int, worker: Worker) -> bool:
+    worker.done(good=4)
+    worker.done(good=6, evidence="none")
+    return True
+
+
+JOB = {"job": "stream-icd", "instance": "a"}
+WAITS = "Records wait on t, and none was committed for ten minutes."
+NOTHING_PROCESSED: Fired = (
+    "StreamIcdNothingProcessed",
+    {"severity": "critical", "topic": "t"},
+    "Snapshots wait, and none is processed.",
+    WAITS,
+)
+SCENES: dict[str, tuple[Scene, list[Fired]]] = {
+    "usual": (usual, []),
+    "a rebalance": (joins_once, []),
+    "gone": (
+        gone,
+        [
+            (
+                "StreamIcdWorkerGone",
+                {"severity": "critical", **JOB},
+                "A worker does not answer.",
+                "Prometheus gets no metrics from a; snapshots wait unless another member took its "
+                "partitions.",
+            )
+        ],
+    ),
+    "more waits": (
+        more_waits,
+        [
+            (
+                "StreamIcdLagGrows",
+                {"severity": "warning", "topic": "t"},
+                "Snapshots come faster than they are detected.",
+                "1 more records wait on t every second.",
+            )
+        ],
+    ),
+    "stuck": (stuck, [NOTHING_PROCESSED]),
+    "stuck from the start": (stuck_from_the_start, [NOTHING_PROCESSED]),
+    "the first dead letters": (
+        first_dead_letters,
+        [
+            (
+                "StreamIcdDeadLetters",
+                {
+                    "severity": "warning",
+                    "topic": "t",
+                    "stage": "decode",
+                    "exception": "BadSnapshot",
+                },
+                "Snapshots became dead letters.",
+                "2 records of t failed in stage decode with BadSnapshot.",
+            )
+        ],
+    ),
+    "late": (
+        late,
+        [
+            (
+                "StreamIcdResultsLate",
+                {"severity": "warning", "topic": "t"},
+                "Results are late.",
+                "5 % of the results of t are committed more than a minute after Kafka received the "
+                "snapshot.",
+            )
+        ],
+    ),
+    "long": (
+        long,
+        [
+            (
+                "StreamIcdSnapshotTakesLong",
+                {"severity": "warning", **JOB},
+                "A snapshot takes more than five minutes.",
+                "a has worked on one snapshot for 5m 1s.",
+            )
+        ],
+    ),
+    "unstable": (
+        unstable,
+        [
+            (
+                "StreamIcdGroupUnstable",
+                {"severity": "warning", "topic": "t"},
+                "Members of the group come and go.",
+                "10 rebalances on t in ten minutes.",
+            )
+        ],
+    ),
+    "no evidence": (
+        no_evidence,
+        [
+            (
+                "StreamIcdNoEvidence",
+                {"severity": "warning"},
+                "Most graphs show no evidence of communities.",
+                "The graphs have become too small or too random for communities to be found.",
+            )
+        ],
+    ),
+}
+TWO_MODELS: Fired = (
+    "StreamIcdTwoModels",
+    {"severity": "warning"},
+    "Workers publish with different models.",
+    "2 versions of the model have been in use for half an hour.",
+)
+ALERTS: list[str] = [
+    rule["alert"]
+    for rule in yaml.safe_load((PROMETHEUS / "alerts.yml").read_text("utf-8"))["groups"][0]["rules"]
+]
+
+
+@needs_promtool
+@pytest.mark.parametrize(
+    "arguments", [("check", "config", "prometheus.yml"), ("check", "rules", "alerts.yml")]
+)
+def test_prometheus_accepts_its_files(arguments: tuple[str, ...]) -> None:
+    promtool(*arguments)
+
+
+@needs_promtool
+@pytest.mark.parametrize("name", SCENES)
+def test_a_fault_fires_its_alert_and_no_other(name: str, tmp_path: Path) -> None:
+    scene, fired = SCENES[name]
+    check(scraped(scene, Worker()), fired, tmp_path)
+
+
+@needs_promtool
+def test_two_models_are_seen_and_a_worker_without_one_is_none(tmp_path: Path) -> None:
+    first, tracker = scraped(usual, Worker()), scraped(usual, Worker("b", model=None))
+    check(first | tracker, [], tmp_path)
+    check(first | scraped(usual, Worker("b", model="as@2")), [TWO_MODELS], tmp_path)
+
+
+@needs_promtool
+def test_no_worker_at_all_is_said(tmp_path: Path) -> None:
+    nobody: Fired = (
+        "StreamIcdWorkerGone",
+        {"severity": "critical", "job": "stream-icd"},
+        "A worker does not answer.",
+        "Prometheus gets no metrics from ; snapshots wait unless another member took its "
+        "partitions.",
+    )
+    check({}, [nobody], tmp_path)
+
+
+def test_every_alert_has_a_fault_that_fires_it() -> None:
+    fired = {one[0] for _, expected in SCENES.values() for one in expected}
+    assert fired | {TWO_MODELS[0]} == set(ALERTS)
+
+
+@pytest.mark.parametrize("step", [Detector, Tracker, Archiver])
+def test_every_dead_letter_is_counted_from_the_start(step: Any) -> None:
+    metrics = Metrics(Health(300, 10))
+    metrics.watch("t", stages=step.stages)
+    for stage in step.stages:
+        for error in kinds_of(BadInput):
+            labels = {"topic": "t", "stage": stage, "exception": error.__name__}
+            counted = metrics.registry.get_sample_value("stream_icd_dead_letters_total", labels)
+            assert counted == (0 if (stage, error.__name__) in possible(step.stages) else None)
+    assert ("crashed", "CrashedWorker") in possible(step.stages)
+
+
+Series = dict[str, list[str]]
+"""Values of each series by the minute, `_` where there was none."""
+
+
+def scraped(scene: Scene, worker: Worker) -> Series:
+    """What Prometheus gets from a worker, asked every minute on its port."""
+    series: Series = {}
+    with serving(worker.metrics, port=0) as port:
+        for worker.minute in range(MINUTES):
+            # At first it is scraped before it has done anything, as a worker that starts.
+            answers = worker.minute == 0 or scene(worker.minute, worker)
+            found = {f"up{labelled(JOB | {'instance': worker.instance})}": str(int(answers))}
+            if answers:
+                found |= dict(samples(asked(port, "/metrics")[1], worker.instance))
+            for name in found.keys() | series.keys():
+                series.setdefault(name, ["_"] * worker.minute).append(found.get(name, "_"))
+    return series
+
+
+def samples(text: str, instance: str) -> Iterator[tuple[str, str]]:
+    for family in text_string_to_metric_families(text):
+        if family.name.startswith("stream_icd_") and not family.name.endswith("_created"):
+            for one in family.samples:
+                labels = {**one.labels, **JOB, "instance": instance}
+                yield f"{one.name}{labelled(labels)}", repr(one.value)
+
+
+def labelled(labels: Labels) -> str:
+    return "{" + ", ".join(f'{name}="{value}"' for name, value in labels.items()) + "}"
+
+
+def check(series: Series, fired: list[Fired], folder: Path) -> None:
+    """Check with promtool that these alerts fire at `LATEST`, and no others."""
+    expected = {
+        name: [{"exp_labels": labels, "exp_annotations": {"summary": said, "description": why}}]
+        for name, labels, said, why in fired
+    }
+    test = {
+        "interval": "1m",
+        "input_series": [{"series": name, "values": " ".join(v)} for name, v in series.items()],
+        "alert_rule_test": [
+            {"eval_time": f"{LATEST}m", "alertname": name, "exp_alerts": expected.get(name, [])}
+            for name in ALERTS
+        ],
+    }
+    rules = {"rule_files": [str(PROMETHEUS / "alerts.yml")], "evaluation_interval": "1m"}
+    (folder / "test.yml").write_text(json.dumps({**rules, "tests": [test]}))  # JSON is YAML
+    promtool("test", "rules", "test.yml", folder=folder)
