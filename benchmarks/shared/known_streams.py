@@ -22,6 +22,8 @@ from numpy.typing import NDArray
 from benchmarks.shared.data_sets import TEST_SEED
 from benchmarks.shared.memory_streams import Stream
 from stream_icd.snapshot import Snapshot, Window, snapshot_from_pairs
+from stream_icd.synthetic.drift import generate_drifting_lfr
+from stream_icd.synthetic.lfr import LfrSettings
 from stream_icd.synthetic.planted_graph import PlantedGraph
 
 Purpose = Literal["choose", "report"]
@@ -137,13 +139,22 @@ def _planted() -> Iterator[KnownStream]:
         ("LFR μ .6, 5,000 nodes, 20 % move", Stream(0.6, churn=0.2), BOTH),
         ("LFR μ .6, 2,000 nodes, 2 % move", Stream(0.6, 2000), report),
         ("LFR μ .6, 1,000 nodes, 20 % move", Stream(0.6, 1000, 0.2), report),
-        ("like Greene's, 5,000 nodes, 20 % move", Stream(0.3, churn=0.2, small=True), report),
     ):
         calm = replace(stream, events=False)
         yield KnownStream(name, partial(planted_windows, calm), purposes)
+    yield KnownStream("like Greene's, K 600, 20 % move", like_greenes, report)
     eventful, calm = Stream(0.6), Stream(0.6, events=False)
     yield KnownStream("LFR μ .6, mergers, splits, births", partial(planted_windows, eventful))
     yield KnownStream("LFR μ .6, complete change", partial(changed_windows, calm))
+
+
+def like_greenes(seed: int, n_windows: int = N_PLANTED) -> list[KnownWindow]:
+    """As the streams of Greene, Doyle and Cunningham (ASONAM 2010): many small communities."""
+    sizes = LfrSettings(
+        n_nodes=5000, mixing=0.3, mean_degree=5, max_degree=15, min_community=4, max_community=15
+    )
+    drifting = generate_drifting_lfr(seed, n_windows, sizes, churn=0.2, event_rate=0.0)
+    return _known([graph for graph, _ in drifting])
 
 
 PLANTED = tuple(_planted())
