@@ -57,7 +57,7 @@ def _as_matrix(graph: Any) -> coo_array:
     if issparse(graph):
         return coo_array(graph)
     if networkx is not None and isinstance(graph, networkx.Graph):
-        return coo_array(networkx.to_scipy_sparse_array(graph, dtype=np.float64))
+        return _from_networkx(networkx, graph)
     if callable(getattr(graph, "adjacency", None)):
         return coo_array(graph.adjacency())
     if hasattr(graph, "edge_index") and hasattr(graph, "num_nodes"):
@@ -68,6 +68,15 @@ def _as_matrix(graph: Any) -> coo_array:
     if hasattr(graph, "__array__") or isinstance(graph, list | tuple):
         return _from_array(_as_array(graph), type(graph).__name__)
     raise BadSettings(f"a {type(graph).__name__} is not a supported graph; give {ACCEPTED}")
+
+
+def _from_networkx(networkx: Any, graph: Any) -> coo_array:
+    if not len(graph):  # NetworkX makes no matrix of it
+        return coo_array((0, 0))
+    try:
+        return coo_array(networkx.to_scipy_sparse_array(graph, dtype=np.float64))
+    except (TypeError, ValueError) as error:
+        raise BadInput(f"the weights of a NetworkX graph must be numbers: {error}") from error
 
 
 def _is_whole_number(value: Any) -> bool:

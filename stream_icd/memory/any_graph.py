@@ -85,7 +85,7 @@ def _ids(graph: Any, n: int, nodes: Any) -> NDArray[Any]:
     if nodes is None:
         networkx = sys.modules.get("networkx")
         named = networkx is not None and isinstance(graph, networkx.Graph)
-        nodes = list(graph.nodes) if named else np.arange(n)
+        nodes = list(graph.nodes) if named and n else np.arange(n)
     try:
         ids = pa.array(nodes)
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:

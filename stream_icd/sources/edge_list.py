@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO
 from xml.etree import ElementTree
+from xml.parsers import expat
 
 import numpy as np
 import pyarrow as pa
@@ -46,7 +47,7 @@ def read_edge_list(file: Path, id_kind: IdKind, on_bad_row: OnBadRow) -> pa.Tabl
         raise BadInput(str(error)) from error
     except MemoryError:
         raise
-    except (*DAMAGED, pa.ArrowException, ElementTree.ParseError) as error:
+    except (*DAMAGED, pa.ArrowException, expat.ExpatError, ElementTree.ParseError) as error:
         raise BadInput(
             f"it is damaged, or has another format than its name says: {error}"
         ) from error
@@ -144,8 +145,7 @@ def _is_absent(column: pa.ChunkedArray) -> NDArray[np.bool_]:
 def _graphml(content: IO[bytes]) -> pa.Table:
     """Read nodes, edges and the edge attribute `weight` of the first graph."""
     text = content.read()
-    if b"<!ENTITY" in text:
-        raise BadInput("its XML defines entities, which can expand without limit: remove them")
+    _refuse_entities(text)
     src: list[str | None] = []
     dst: list[str | None] = []
     weights: list[str | None] = []
@@ -166,6 +166,25 @@ def _graphml(content: IO[bytes]) -> pa.Table:
     if weight_key is not None:
         columns["weight"] = pa.array(weights, pa.string())
     return pa.table(columns)
+
+
+def _refuse_entities(text: bytes) -> None:
+    """Refuse XML that defines entities, in any encoding that the parser reads.
+
+    Raises:
+        BadInput: it does, and nothing was expanded; or its encoding is unknown.
+        expat.ExpatError: it is no XML.
+    """
+    parser = expat.ParserCreate()
+    parser.EntityDeclHandler = _refuse_entity
+    try:
+        parser.Parse(text, True)
+    except (LookupError, ValueError) as error:
+        raise BadInput(f"its XML has an encoding that cannot be read: {error}") from error
+
+
+def _refuse_entity(*_: object) -> None:
+    raise BadInput("its XML defines entities, which can expand without limit: remove them")
 
 
 def _weight(edge: ElementTree.Element, key: str | None) -> str | None:

@@ -42,7 +42,7 @@ class Runner:
         self._dead_letters = dead_letters
         self.graph = graph
         self._key = None if graph is None else graph.encode()
-        self._n_skipped = 0
+        self._n_skipped, self._log_skipped_at = 0, 1
         self._claim_check = claim_check
 
     def handle(self, records: Sequence[Record]) -> Iterator[OutgoingRecord]:
@@ -90,12 +90,17 @@ class Runner:
 
     def _ours(self, records: Sequence[Record]) -> list[Record]:
         ours = [record for record in records if self._is_ours(record)]
-        if skipped := len(records) - len(ours):
-            self._n_skipped += skipped
-            structlog.get_logger().info(
-                "skipped records of other graphs", skipped=skipped, since_start=self._n_skipped
-            )
+        self._note_skipped(len(records) - len(ours))
         return ours
+
+    def _note_skipped(self, skipped: int) -> None:
+        """Log the skipped records each time that there are twice as many as in the last line."""
+        self._n_skipped += skipped
+        if self._n_skipped >= self._log_skipped_at:
+            self._log_skipped_at = 2 * self._n_skipped
+            structlog.get_logger().info(
+                "skipped records of other graphs", since_start=self._n_skipped
+            )
 
     def _is_ours(self, record: Record) -> bool:
         return self._key is None or record.key == self._key

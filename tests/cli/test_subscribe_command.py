@@ -8,7 +8,7 @@ import re
 import subprocess
 import sys
 import threading
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -16,7 +16,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from stream_icd.cli.subscribe import formats, shapes
 from stream_icd.communities import Communities
+from stream_icd.errors import BrokerUnavailable
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.topics import COMMUNITIES, create_topics
@@ -102,6 +104,18 @@ def test_a_table_has_a_line_a_snapshot(embedded: Broker, graph: str) -> None:
         "10.0",
         "m@1",
     ]
+
+
+def test_what_cannot_be_read_has_no_heading(capsys: pytest.CaptureFixture[str]) -> None:
+    def failing() -> Iterator[Communities]:
+        raise BrokerUnavailable("nobody there")
+        yield
+
+    with pytest.raises(BrokerUnavailable):
+        formats.write_table(failing(), shapes.COMMUNITIES)
+    assert capsys.readouterr().out == ""
+    formats.write_table([], shapes.COMMUNITIES)
+    assert capsys.readouterr().out == shapes.COMMUNITIES.heading + "\n"
 
 
 def test_arrow_is_one_stream_with_a_row_a_node(embedded: Broker, graph: str) -> None:

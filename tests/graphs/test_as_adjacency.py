@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.sparse import coo_array, csc_array, csr_matrix
 
+from stream_icd import ICD
 from stream_icd.errors import BadInput, BadSettings
 from stream_icd.graphs.adjacency import as_adjacency
 from stream_icd.synthetic.gn import generate_gn
@@ -141,4 +142,19 @@ def test_an_unknown_kind_is_named_and_told_what_to_give(graph: object, kind: str
     with pytest.raises(
         BadSettings, match=f"a {kind} is not a supported graph.*NetworkX.*adjacency()"
     ):
+        as_adjacency(graph)
+
+
+def test_a_networkx_graph_may_be_empty() -> None:
+    assert as_adjacency(networkx.Graph()).shape == (0, 0)
+    loaded = ICD.load("lfr")
+    assert loaded.predict(networkx.Graph()).tolist() == []
+    assert loaded.predict_next(networkx.Graph()).memory.n_nodes == 0
+    with pytest.raises(BadSettings, match="at least one graph that has edges"):
+        ICD().fit_predict(networkx.Graph())
+
+
+def test_weights_of_a_networkx_graph_are_numbers() -> None:
+    graph = networkx.Graph([("a", "b", {"weight": "heavy"})])
+    with pytest.raises(BadInput, match="heavy"):
         as_adjacency(graph)

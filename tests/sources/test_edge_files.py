@@ -69,6 +69,14 @@ def test_every_form_gives_the_same_graph(name: str, tmp_path: Path) -> None:
     assert snapshot.weights.tolist() == [2, 1]
 
 
+def test_graphml_may_be_in_utf_16(tmp_path: Path) -> None:
+    write_graphml(tmp_path / "g.graphml")
+    text = (tmp_path / "g.graphml").read_text("utf-8").replace("utf-8", "utf-16")
+    (tmp_path / "g.graphml").write_bytes(text.encode("utf-16"))
+    (snapshot,), bad = read(tmp_path)
+    assert (snapshot.n_nodes, snapshot.n_edges, bad) == (4, 2, [])
+
+
 def test_without_a_header_the_first_two_columns_are_the_ends(tmp_path: Path) -> None:
     (tmp_path / "g.txt").write_text("# SNAP\n# From\tTo\n1\t2\n2\t3\n")
     (snapshot,), _ = read(tmp_path)
@@ -81,6 +89,7 @@ def test_one_snapshot_a_file_in_the_order_of_names(tmp_path: Path) -> None:
     assert [snapshot.id for snapshot in read(tmp_path)[0]] == ["files/a.csv", "files/b.csv"]
 
 
+BOMB = '<!DOCTYPE g [<!ENTITY a "b">]><graphml><node id="&a;"/></graphml>'
 BAD_FILES: dict[str, tuple[bytes, str]] = {
     "empty.csv": (b"", "empty"),
     "loops.csv": (b"1,1\n", "no edge"),
@@ -88,7 +97,15 @@ BAD_FILES: dict[str, tuple[bytes, str]] = {
     "torn.arrow": (b"ARROW1", "damaged"),
     "torn.graphml": (b"<graphml>", "damaged"),
     "torn.csv.gz": (gzip.compress(b"1,2\n" * 99)[:20], "damaged"),
-    "bomb.graphml": (b'<!DOCTYPE g [<!ENTITY a "b">]><graphml/>', "entities"),
+    "bomb.graphml": (BOMB.encode(), "entities"),
+    "wide.graphml": (BOMB.encode("utf-16"), "entities"),
+    "big.graphml": (b"\xfe\xff" + BOMB.encode("utf-16-be"), "entities"),
+    "named.graphml": (
+        f"<?xml version='1.0' encoding='utf-16'?>{BOMB}".encode("utf-16"),
+        "entities",
+    ),
+    "parameter.graphml": (b'<!DOCTYPE g [<!ENTITY % a "b">]><graphml/>', "entities"),
+    "odd.graphml": (b"<?xml version='1.0' encoding='utf-7'?><graphml/>", "damaged"),
     "other.parquet": (b"", "expected src, dst"),
     "graph.pickle": (pickle.dumps(EDGES), "pickle can run any code"),
     "graph.gpickle": (b"", "pickle can run any code"),

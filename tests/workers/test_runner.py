@@ -68,6 +68,14 @@ def test_only_the_graph_that_was_asked_for_is_processed() -> None:
     assert published(runner, record(0), record(1, b"b"), record(2, b"")) == [b"1"]
 
 
+def test_what_is_skipped_is_said_each_time_that_it_has_doubled() -> None:
+    runner = Runner(Number(), DeadLetterLimit(), graph="b")
+    with capture_logs() as lines:
+        for batch in range(100):
+            published(runner, *(record(16 * batch + i) for i in range(16)))
+    assert [line["since_start"] for line in lines] == [16, 32, 64, 128, 256, 512, 1024]
+
+
 def test_a_bad_record_becomes_a_dead_letter_in_its_place() -> None:
     runner = Runner(Number(), DeadLetterLimit())
     good, letter, other = runner.handle([record(0), record(1, value=b"?"), record(2)])

@@ -7,7 +7,7 @@ import json
 import sys
 from collections.abc import Iterable
 from datetime import datetime
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import Literal, TypeVar
 from urllib.parse import quote
@@ -46,9 +46,11 @@ def parse_start(text: str) -> Literal["beginning", "latest"] | datetime:
 
 
 def write_table(found: Iterable[Item], shape: Shape[Item]) -> None:
-    """Lines for people, under a heading."""
+    """Lines for people, under a heading; no heading if nothing can be read."""
+    items = iter(found)
+    first = list(islice(items, 1))
     say(shape.heading)
-    for one in found:
+    for one in chain(first, items):
         say(*shape.lines(one))
 
 
