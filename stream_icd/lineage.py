@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from math import isfinite
 
@@ -18,6 +18,7 @@ class DataRange:
         start, end: from the start of the first window to the end of the last one.
         windows: number of windows.
         labelled: how many of them had ground truth; the others taught without labels.
+        ends: end of the last window of each graph; empty in files of earlier versions.
     """
 
     graphs: tuple[str, ...]
@@ -25,6 +26,11 @@ class DataRange:
     end: datetime
     windows: int
     labelled: int = 0
+    ends: dict[str, datetime] = field(default_factory=dict)
+
+    def until(self) -> dict[str, datetime]:
+        """End of the last window of each graph."""
+        return self.ends or dict.fromkeys(self.graphs, self.end)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -78,7 +79,7 @@ def evaluate(
     names = [name.strip() for name in methods.split(",") if name.strip()]
     names = list(chosen(names, methods_in(OWN)))
     limits = Limits(seconds, int(memory_gb * 1e9))
-    found = open_windows(open_store(history), graph, windows, learn)
+    found = open_windows(open_store(history), graph, windows, learn, datetime.now(UTC))
     console, results = wide_console(), list[Result]()
     columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()
     with Progress(*columns, console=console, disable=not console.is_terminal) as progress:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from itertools import islice
 from typing import Any
 
@@ -84,13 +85,17 @@ class Windows:
         return read_lesson(self.store, window, self.found.labels_of(window))
 
 
-def open_windows(store: Store, graph: str | None, n_windows: int, n_past: int) -> Windows:
+def open_windows(
+    store: Store, graph: str | None, n_windows: int, n_past: int, now: datetime
+) -> Windows:
     """Look up the newest windows of a graph, and up to n_past before them to learn from.
+
+    Windows far ahead of `now`, the time, are not used.
 
     Raises:
         BadSettings: there is no window, or several graphs and none was named.
     """
-    found = accumulated(store, graph, n_windows + n_past)
+    found = accumulated(store, now, graph, n_windows + n_past)
     names = sorted({one.partition.graph for one in found.windows})
     if not names:
         raise BadSettings("the archive has no windows" + (f" of {graph}" if graph else ""))

@@ -76,7 +76,16 @@ def history(registry: Store) -> list[Aliases]:
     Raises:
         RegistryDamaged: a generation cannot be read.
     """
-    return [_read(registry, number) for number in _generations(registry)]
+    return changes_since(registry, 0)
+
+
+def changes_since(registry: Store, generation: int) -> list[Aliases]:
+    """Return the generations after this one, the oldest first.
+
+    Raises:
+        RegistryDamaged: one of them cannot be read.
+    """
+    return [_read(registry, number) for number in _generations(registry) if number > generation]
 
 
 def champions(registry: Store) -> Iterator[Aliases]:

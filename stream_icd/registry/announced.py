@@ -57,7 +57,8 @@ def refusal(
 
 def decision_to_keep(
     registry: Store,
-    aliases: Aliases,
+    champion: str,
+    generation: int,
     reason: str,
     by: str,
     at: datetime,
@@ -68,6 +69,7 @@ def decision_to_keep(
     """Announce that the champion stays for now.
 
     Args:
+        champion, generation: of the aliases in force at the decision.
         version: the challenger that lost; None if nothing was learned.
     """
     return Announcement(
@@ -77,7 +79,7 @@ def decision_to_keep(
         by,
         at,
         version=version,
-        champion=aliases.champion,
-        generation=aliases.generation,
+        champion=champion,
+        generation=generation,
         gate=gate,
     )

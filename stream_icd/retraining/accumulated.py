@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import groupby, islice
 
 from stream_icd.history.archive import Selection, newest, partitions, read_partition
+from stream_icd.history.layout import Partition
 from stream_icd.history.parquet import ArchivedWindow
 from stream_icd.store.store import Store
+from stream_icd.tracking.ahead import too_far_ahead
 
 MOST_WINDOWS = 1000
 """Default number of windows to look at: it bounds time and memory, however long the archive is."""
+
+
+Marks = dict[str, datetime]
+"""How far each graph has come: the end of a window. Graphs may be of different times."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,29 +26,46 @@ class Accumulated:
     """Archived windows and labels, by their descriptions; no rows are read.
 
     Attributes:
-        windows: the newest windows, in time order.
+        windows: the newest windows; those of a graph in time order, and graphs in turn, so that a
+            graph of the past has its place beside one of today.
         labels: labels by graph and snapshot id, for those windows that have some.
         strayed: labels for windows in the same days that the archive does not have; they are kept
             in the archive and not used.
+        ahead: windows so far in the future that their time cannot be right (`tracking.ahead`), by
+            graph and snapshot id; they are not used.
     """
 
     windows: tuple[ArchivedWindow, ...]
     labels: dict[tuple[str, str], ArchivedWindow]
     strayed: int
+    ahead: tuple[tuple[str, str], ...] = ()
 
-    def until(self, end: datetime) -> Accumulated:
-        """What there was when the newest window ended at `end`; labels may be newer."""
-        return replace(self, windows=tuple(one for one in self.windows if one.window.end <= end))
+    def marks(self) -> Marks:
+        """How far each graph has come."""
+        return newest_ends(self.windows)
+
+    def until(self, marks: Marks) -> Accumulated:
+        """What there was when the graphs had come so far; labels may be newer."""
+        return replace(
+            self, windows=tuple(one for one in self.windows if not _is_after(one, marks))
+        )
+
+    def after(self, marks: Marks | None) -> list[int]:
+        """Positions of the windows that begin after the marks of their graph; None: of all."""
+        return [at for at, one in enumerate(self.windows) if not marks or _is_after(one, marks)]
 
     def labels_of(self, window: ArchivedWindow) -> ArchivedWindow | None:
         """The labels of a window, or None."""
         return self.labels.get(_name(window))
 
 
-def accumulated(store: Store, graph: str | None = None, most: int = MOST_WINDOWS) -> Accumulated:
+def accumulated(
+    store: Store, now: datetime, graph: str | None = None, most: int = MOST_WINDOWS
+) -> Accumulated:
     """Look up the newest windows of the archive, and their labels, however late these came.
 
     Args:
+        now: the time, UTC; windows far ahead of it are not used.
         graph: only this graph; None for all.
         most: maximum number of windows.
 
@@ -50,19 +73,59 @@ def accumulated(store: Store, graph: str | None = None, most: int = MOST_WINDOWS
         HistoryDamaged: a file is not an archive file.
         StoreUnreachable: the store does not answer.
     """
-    found = list(islice(_newest_first(store, Selection("snapshots", graph)), most))[::-1]
+    ahead = list[tuple[str, str]]()
+
+    def is_possible(window: ArchivedWindow) -> bool:
+        possible = not too_far_ahead(window.window, now)
+        if not possible:
+            ahead.append(_name(window))
+        return possible
+
+    selection = Selection("snapshots", graph)
+    found = list(islice(filter(is_possible, _graphs_in_turn(store, selection)), most))[::-1]
     if not found:
-        return Accumulated((), {}, 0)
+        return Accumulated((), {}, 0, tuple(ahead))
     earliest = replace(Selection("labels", graph), start=min(one.window.start for one in found))
-    of_windows = {_name(one): one for one in _newest_first(store, earliest)}
+    of_windows = {
+        _name(one): one for one in _newest_first(store, earliest, partitions(store, earliest))
+    }
     known = {_name(one) for one in found}
     labels = {name: one for name, one in of_windows.items() if name in known}
-    return Accumulated(tuple(found), labels, len(of_windows) - len(labels))
+    return Accumulated(tuple(found), labels, len(of_windows) - len(labels), tuple(ahead))
 
 
-def _newest_first(store: Store, selection: Selection) -> Iterator[ArchivedWindow]:
+def newest_ends(windows: Iterable[ArchivedWindow]) -> Marks:
+    """The end of each graph's newest window."""
+    ends: Marks = {}
+    for one in windows:
+        name, end = one.partition.graph, one.window.end
+        ends[name] = max(end, ends.get(name, end))
+    return ends
+
+
+def _is_after(window: ArchivedWindow, marks: Marks) -> bool:
+    mark = marks.get(window.partition.graph)
+    return mark is None or window.window.start >= mark
+
+
+def _graphs_in_turn(store: Store, selection: Selection) -> Iterator[ArchivedWindow]:
+    """Yield the newest window of each graph, then the second newest of each, and so on."""
+    by_graph = groupby(sorted(partitions(store, selection), key=_graph_of), key=_graph_of)
+    graphs = [_newest_first(store, selection, list(of_graph)) for _, of_graph in by_graph]
+    while turn := [(graph, one) for graph in graphs if (one := next(graph, None)) is not None]:
+        graphs = [graph for graph, _ in turn]
+        yield from sorted((one for _, one in turn), key=lambda one: one.order, reverse=True)
+
+
+def _graph_of(partition: Partition) -> str:
+    return partition.graph
+
+
+def _newest_first(
+    store: Store, selection: Selection, found: Iterable[Partition]
+) -> Iterator[ArchivedWindow]:
     """Yield windows from the newest to the oldest, and read only the days that are asked for."""
-    days = sorted(partitions(store, selection), reverse=True)
+    days = sorted(found, reverse=True)
     for _, of_day in groupby(days, key=lambda partition: partition.day):
         read = (noted for partition in of_day for noted in read_partition(store, partition))
         chosen = sorted(filter(selection.holds, read), key=lambda noted: noted.order)

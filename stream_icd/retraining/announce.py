@@ -11,13 +11,13 @@ from stream_icd.errors import BrokerError, ModelError, StoreError
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import MODELS
 from stream_icd.messages.announce import announce
-from stream_icd.registry.aliases import current
+from stream_icd.registry.aliases import Aliases, changes_since
 from stream_icd.registry.announced import change, decision_to_keep, publication
 from stream_icd.registry.versions import read_lineage
 from stream_icd.retraining.decision import Decision
+from stream_icd.retraining.retrain import BY
+from stream_icd.retraining.state import announced_until, note_announced
 from stream_icd.store.store import Store
-
-BY = "retrain"
 
 Announce = Callable[[Decision], None]
 """Announces a decision."""
@@ -37,21 +37,34 @@ def log_decision(decision: Decision) -> None:
         until=None if decision.until is None else decision.until.isoformat(),
         labelled=decision.labelled,
         strayed=decision.strayed,
+        ahead=decision.ahead,
         **figures,
     )
 
 
-def announce_in_topic(settings: KafkaSettings, registry: Store, topic: str = MODELS) -> Announce:
+def announce_in_topic(
+    settings: KafkaSettings, registry: Store, name: str, topic: str = MODELS
+) -> Announce:
     """Return what announces decisions about a registry.
 
-    A broker that does not answer stops nothing, since the registry holds the truth and detectors
-    look there. This is logged.
+    A promotion or a rollback that was not announced, such as by a retrainer that was killed right
+    after it, is announced together with the next decision. A broker that does not answer stops
+    nothing, since the registry holds the truth and detectors look there. This is logged.
+
+    Args:
+        name: of the retrainer; its state says what was announced.
     """
 
     def announce_decision(decision: Decision) -> None:
         try:
-            for one in announcements(registry, decision):
-                announce(settings, one, topic)
+            changes = changes_since(registry, announced_until(registry, name))
+            for one in changes:
+                for said in announcements_of(registry, one):
+                    announce(settings, said, topic)
+            for said in announcements(registry, decision):
+                announce(settings, said, topic)
+            if changes:
+                note_announced(registry, name, changes[-1].generation)
         except (BrokerError, ModelError, StoreError) as error:
             structlog.get_logger().warning(
                 "decision not announced", topic=topic, reason=f"{type(error).__name__}: {error}"
@@ -60,24 +73,33 @@ def announce_in_topic(settings: KafkaSettings, registry: Store, topic: str = MOD
     return announce_decision
 
 
-def announcements(registry: Store, decision: Decision) -> Iterator[Announcement]:
-    """Yield what to announce about a decision."""
-    aliases = current(registry)
-    assert aliases is not None, "a round leaves a champion"
-    changed = decision.outcome in ("promoted", "first champion", "rolled back")
-    if not changed:
-        prefix = "" if decision.outcome in ("kept", "not now") else f"{decision.outcome}: "
-        yield decision_to_keep(
-            registry,
-            aliases,
-            f"{prefix}{decision.reason}",
-            BY,
-            decision.at,
-            version=decision.challenger or None,
-            gate=decision.gate,
-        )
+def announcements_of(registry: Store, one: Aliases) -> Iterator[Announcement]:
+    """Yield what to announce about a promotion or a rollback; nothing if it was not a retrainer's.
+
+    The command that made another change announced it.
+    """
+    if one.by != BY:
         return
-    if decision.outcome != "rolled back":
-        yield publication(registry, decision.champion, read_lineage(registry, decision.champion))
-    if aliases.champion == decision.champion:  # else a later change, announced itself
-        yield change(registry, aliases, decision.gate)
+    gate = None
+    if one.change == "promoted":
+        lineage = read_lineage(registry, one.champion)
+        gate = lineage.gate
+        yield publication(registry, one.champion, lineage)
+    yield change(registry, one, gate)
+
+
+def announcements(registry: Store, decision: Decision) -> Iterator[Announcement]:
+    """Yield what to announce about a decision that changes nothing; see `announcements_of`."""
+    if decision.outcome in ("promoted", "first champion", "rolled back"):
+        return
+    prefix = "" if decision.outcome in ("kept", "not now") else f"{decision.outcome}: "
+    yield decision_to_keep(
+        registry,
+        decision.champion,
+        decision.generation,
+        f"{prefix}{decision.reason}",
+        BY,
+        decision.at,
+        version=decision.challenger or None,
+        gate=decision.gate,
+    )

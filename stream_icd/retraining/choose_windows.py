@@ -42,7 +42,7 @@ class Sizes:
 
 @dataclass(frozen=True, slots=True)
 class Chosen(Generic[One]):
-    """The chosen windows, in time order."""
+    """The chosen windows; those of a graph in time order."""
 
     learn: tuple[One, ...]
     prove: tuple[One, ...]
@@ -60,8 +60,8 @@ def choose_windows(
     sizes: Sizes,
     seed: int,
     *,
-    unseen: int,
-    since: int | None = None,
+    unseen: Sequence[int],
+    since: Sequence[int] | None = None,
 ) -> Chosen[One] | TooFew:
     """Choose windows: the newest prove, those before them teach, with a sample of older ones.
 
@@ -69,26 +69,29 @@ def choose_windows(
     often it is made.
 
     Args:
-        windows: in time order, each with a name that identifies it.
-        unseen: number of the newest windows that the champion did not learn from; only these can
-            prove anything.
-        since: number of the newest windows since the law changed; None if it did not change.
-            After a change, both groups come from after it, and no older windows are used.
+        windows: those of a graph in time order, each with a name that identifies it.
+        unseen: positions of the windows that the champion did not learn from; only these can prove
+            anything.
+        since: positions of the windows since the law changed; None if it did not change. After a
+            change, both groups come from these, and no other windows are used.
     """
-    prove = sizes.prove
-    if unseen < prove:
-        return TooFew(f"{unseen} of {prove} windows that the champion did not learn from")
-    usable = len(windows) if since is None else since
-    if usable < prove + sizes.least:
-        after = "" if since is None else " after the change"
-        return TooFew(f"{usable} of {prove + sizes.least} windows{after}")
-    end = len(windows) - prove
-    start = max(len(windows) - usable, end - sizes.newest, 0)
-    older = windows[:start] if since is None else ()
-    sampled = _sample(older, sizes.older, seed)
+    prove, after = sizes.prove, "" if since is None else " after the change"
+    if len(unseen) < prove:
+        return TooFew(f"{len(unseen)} of {prove} windows that the champion did not learn from")
+    usable = range(len(windows)) if since is None else sorted(since)
+    if len(usable) < prove + sizes.least:
+        return TooFew(f"{len(usable)} of {prove + sizes.least} windows{after}")
+    proving = sorted(set(unseen) & set(usable))[-prove:]
+    if len(proving) < prove:
+        return TooFew(
+            f"{len(proving)} of {prove} windows{after} that the champion did not learn from"
+        )
+    rest = sorted(set(usable) - set(proving))
+    older = [windows[at] for at in rest[: -sizes.newest]] if since is None else []
+    taught = [windows[at] for at in rest[-sizes.newest :]]
     return Chosen(
-        tuple(one for _, one in (*sampled, *windows[start:end])),
-        tuple(one for _, one in windows[end:]),
+        tuple(one for _, one in (*_sample(older, sizes.older, seed), *taught)),
+        tuple(windows[at][1] for at in proving),
     )
 
 

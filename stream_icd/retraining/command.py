@@ -178,7 +178,7 @@ def retrain_command(
     configure_logging()
     announcers: list[Announce] = [log_decision]
     if announce:
-        announcers.append(announce_in_topic(kafka_settings(bootstrap_servers), opened))
+        announcers.append(announce_in_topic(kafka_settings(bootstrap_servers), opened, name))
     if not once:
         run_until(stop_on_signals(), opened, settings, announcers, every_s)
         return

@@ -29,7 +29,9 @@ class Decision:
         until: end of the newest of them; None if there are none.
         labelled: how many of them have labels.
         strayed: labels of windows that the archive does not have.
+        ahead: number of windows too far in the future to be used.
         gate: the comparison with all its figures; None if there was none.
+        generation: of the aliases that were in force at the decision; 0 if there was no champion.
     """
 
     outcome: Outcome
@@ -41,4 +43,6 @@ class Decision:
     until: datetime | None = None
     labelled: int = 0
     strayed: int = 0
+    ahead: int = 0
     gate: Gate | None = None
+    generation: int = 0

@@ -16,10 +16,11 @@ from pathlib import Path
 from stream_icd.errors import ChampionChanged, OverBudget, Overloaded
 from stream_icd.history.parquet import ArchivedWindow
 from stream_icd.lineage import DataRange, Gate, Lineage
-from stream_icd.registry.aliases import Aliases, current, promote, roll_back
+from stream_icd.printable import printable
+from stream_icd.registry.aliases import Aliases, champion, current, promote, roll_back
 from stream_icd.registry.shipped import folder_of
 from stream_icd.registry.versions import pack_folder, publish, read_lineage, version_folder
-from stream_icd.retraining.accumulated import Accumulated, accumulated
+from stream_icd.retraining.accumulated import Accumulated, Marks, accumulated, newest_ends
 from stream_icd.retraining.choose_windows import Chosen, TooFew, choose_windows
 from stream_icd.retraining.decision import Decision, Outcome
 from stream_icd.retraining.described import described
@@ -36,6 +37,7 @@ from stream_icd.retraining.triggers.every_period import every_period
 from stream_icd.retraining.triggers.every_windows import every_windows
 from stream_icd.retraining.watch import watch
 from stream_icd.store.store import Store, open_store
+from stream_icd.tracking.ahead import AHEAD
 from stream_icd.version import __version__
 
 BY = "retrain"
@@ -72,19 +74,22 @@ def retrain(
             champion stays.
         MissingExtra: the drift trigger is set, and river is not installed.
     """
-    past = accumulated(open_store(settings.archive), settings.graph, settings.most_windows)
+    past = accumulated(open_store(settings.archive), now, settings.graph, settings.most_windows)
     aliases = current(registry)
     if aliases is None:
         return _first_champion(registry, settings, past, now)
-    state = _noticed(read_state(registry, settings.name), aliases, past)
+    state = read_state(registry, settings.name)
+    if state.announced is None:
+        state = replace(state, announced=state.generation)
+    state = _noticed(state, aliases, past)
     if settings.encoder is None:
         state = replace(state, begun=None)
     if state.begun is not None:
-        past = past.until(state.begun.until)
+        past = past.until(state.begun.marks)
     round_ = _Round(registry, settings, past, aliases, now, on_step, run)
     try:
-        if state.watch_from is not None:
-            return round_.watched(state, state.watch_from)
+        if state.watched is not None:
+            return round_.watched(state, state.watched)
         return round_.learned(state, asked=asked)
     except (OverBudget, Overloaded) as error:
         return round_.failed(str(error))
@@ -106,13 +111,13 @@ def _noticed(state: State, aliases: Aliases, past: Accumulated) -> State:
     if aliases.generation == state.generation:
         return state
     if aliases.generation == 1:  # the first champion: all archived windows may be learned from
-        return replace(state, generation=aliases.generation, watch_from=None)
+        return replace(state, generation=aliases.generation, watched=None)
     return replace(
         state,
         generation=aliases.generation,
-        watch_from=_until(past) if aliases.change == "promoted" else None,
-        prove_from=_until(past) if aliases.change == "rolled back" else state.prove_from,
-        attempted_until=_until(past),
+        watched=past.marks() if aliases.change == "promoted" else None,
+        rolled_back=past.marks() if aliases.change == "rolled back" else state.rolled_back,
+        attempted=past.marks(),
         scored=(),
         begun=None,
     )
@@ -128,10 +133,10 @@ class _Round:
     on_step: OnStep
     run: RunJob
 
-    def watched(self, state: State, since: datetime) -> Decision:
+    def watched(self, state: State, since: Marks) -> Decision:
         """Watch a new champion on the first windows since it was promoted."""
         assert self.aliases.previous is not None, "only a promotion is watched"
-        first = self._since(since)[: self.settings.watch]
+        first = self._after(since)[: self.settings.watch]
         paired = self._compared(first, self.aliases.previous, self._place(self.aliases.champion))
         found = watch(paired, self.settings.watch, self.settings.rules, self.settings.seed)
         if found.state == "worse":
@@ -139,7 +144,9 @@ class _Round:
         if found.state == "watching":
             self._remember(state)
             return self._said("not now", f"watching the new champion: {found.reason}")
-        self._remember(replace(state, watch_from=None))
+        if (now := champion(self.registry)).id != self.aliases.id:
+            return self._said("not now", f"{now.champion} became the champion meanwhile")
+        self._remember(replace(state, watched=None))
         return self._said("confirmed", found.reason)
 
     def learned(self, state: State, *, asked: bool) -> Decision:
@@ -152,16 +159,15 @@ class _Round:
             [(f"{one.partition.graph} {one.identity}", one) for one in self.past.windows],
             self.settings.sizes,
             self.settings.seed,
-            unseen=len(self._unseen(state)),
-            since=due.since,
+            unseen=self._unseen(state),
+            since=None if due.since is None else self.past.after(state.attempted)[-due.since :],
         )
         if isinstance(chosen, TooFew):
             self._remember(replace(state, begun=None))
-            after = "" if state.prove_from is None else " (they count from the last rollback on)"
+            after = "" if state.rolled_back is None else " (they count from the last rollback on)"
             return self._said("not now", f"{due.reason}, but there are {chosen.reason}{after}")
         if self.settings.encoder is not None:
-            until = max(one.window.end for one in self.past.windows)
-            state = replace(state, begun=Begun(until, due.reason, due.since))
+            state = replace(state, begun=Begun(self.past.marks(), due.reason, due.since))
             self._remember(state)
         try:
             decided = self._proved(chosen, due.reason)
@@ -177,7 +183,7 @@ class _Round:
             replace(
                 state,
                 attempted_at=self.now,
-                attempted_until=_until(self.past),
+                attempted=self.past.marks(),
                 scored=(),
                 begun=None,
             )
@@ -192,7 +198,7 @@ class _Round:
         triggers, answers = self.settings.triggers, []
         if state.begun is not None:
             return state, Due(True, state.begun.reason, state.begun.since)
-        new = self._since(state.attempted_until)
+        new = self._after(state.attempted)
         if asked:
             return state, by_command(asked=True)
         if triggers.windows is not None:
@@ -313,16 +319,16 @@ class _Round:
         found: list[Paired] = self.run(job, self.settings.budget)
         return found
 
-    def _unseen(self, state: State) -> list[ArchivedWindow]:
-        """The windows after the last rollback that the champion did not learn from."""
+    def _unseen(self, state: State) -> list[int]:
+        """Positions of windows after the last rollback that the champion did not learn from."""
         data = read_lineage(self.registry, self.aliases.champion).data
-        learned_until = None if data is None else data.end
-        ends = [end for end in (state.prove_from, learned_until) if end is not None]
-        return self._since(max(ends, default=None))
+        learned, failed = ({} if data is None else data.until()), state.rolled_back or {}
+        return self.past.after(
+            learned | {g: max(end, learned.get(g, end)) for g, end in failed.items()}
+        )
 
-    def _since(self, time: datetime | None) -> list[ArchivedWindow]:
-        windows = self.past.windows
-        return [one for one in windows if time is None or one.window.start >= time]
+    def _after(self, marks: Marks) -> list[ArchivedWindow]:
+        return [self.past.windows[at] for at in self.past.after(marks)]
 
     def _lessons(self, windows: Sequence[ArchivedWindow]) -> tuple[ArchivedLesson, ...]:
         return tuple((one, self.past.labels_of(one)) for one in windows)
@@ -350,6 +356,13 @@ class _Round:
         *,
         champion: str | None = None,
     ) -> Decision:
+        if outcome == "not now" and self.past.ahead:
+            graph, snapshot = self.past.ahead[0]
+            reason += (
+                f"; {len(self.past.ahead)} windows are not used, since they end more than "
+                f"{AHEAD.days} days ahead of the clock, such as {printable(snapshot)} of "
+                f"{printable(graph)}"
+            )
         return _decision(
             outcome,
             reason,
@@ -358,6 +371,7 @@ class _Round:
             champion=self.aliases.champion if champion is None else champion,
             challenger=challenger,
             gate=gate,
+            generation=self.aliases.generation,
         )
 
 
@@ -370,6 +384,7 @@ def _decision(
     champion: str,
     challenger: str = "",
     gate: Gate | None = None,
+    generation: int = 0,
 ) -> Decision:
     return Decision(
         outcome,
@@ -381,7 +396,9 @@ def _decision(
         until=_until(past),
         labelled=len(past.labels),
         strayed=past.strayed,
+        ahead=len(past.ahead),
         gate=gate,
+        generation=generation,
     )
 
 
@@ -396,6 +413,7 @@ def _data_range(windows: Sequence[ArchivedWindow]) -> DataRange:
         start=min(one.window.start for one in windows),
         end=max(one.window.end for one in windows),
         windows=len(windows),
+        ends=newest_ends(windows),
     )
 
 

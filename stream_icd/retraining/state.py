@@ -7,14 +7,15 @@ If it is lost, nothing breaks: the retrainer counts windows from the champion's 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from stream_icd.errors import RegistryDamaged
 from stream_icd.registry.json_file import read_json, to_json
+from stream_icd.retraining.accumulated import Marks
 from stream_icd.store.store import Store
 
-FORMAT = 1
+FORMAT = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +40,11 @@ class Begun:
     """A training that began and has not ended: it goes on with the same windows.
 
     Attributes:
-        until: end of the newest window that was archived then.
+        marks: how far each graph had come in the archive then.
         reason, since: those of the trigger; see `Due`.
     """
 
-    until: datetime
+    marks: Marks
     reason: str
     since: int | None
 
@@ -55,23 +56,26 @@ class State:
     Attributes:
         generation: generation of the aliases that it saw last; 0: none.
         attempted_at: when it last learned, whatever came of it; None: never.
-        attempted_until: end of the newest window that was archived then.
-        watch_from: windows that begin at this time or later show whether the champion keeps its
-            promise; None: it is confirmed, or nothing is known of a previous one.
-        prove_from: windows that begin at this time or later may prove a challenger; None: all. It
-            is the end of the newest window at the last rollback, so that a model that failed is not
-            promoted again on the same windows.
+        attempted: how far each graph had come in the archive then.
+        watched: how far each graph had come when the champion was promoted: later windows show
+            whether it keeps its promise. None: it is confirmed, or no previous one is known.
+        rolled_back: how far each graph had come at the last rollback: only later windows may prove
+            a challenger, so that a model that failed is not promoted again on the same windows.
+            None: there was no rollback.
         scored: how good the champion is in the windows since the last attempt.
         begun: a training of the encoder that was interrupted; None: none was.
+        announced: generation of the aliases up to which all promotions and rollbacks by retrainers
+            are announced; None: not known, as in files of earlier versions.
     """
 
     generation: int = 0
     attempted_at: datetime | None = None
-    attempted_until: datetime | None = None
-    watch_from: datetime | None = None
-    prove_from: datetime | None = None
+    attempted: Marks = field(default_factory=dict)
+    watched: Marks | None = None
+    rolled_back: Marks | None = None
     scored: tuple[Scored, ...] = ()
     begun: Begun | None = None
+    announced: int | None = None
 
 
 def read_state(registry: Store, name: str) -> State:
@@ -89,6 +93,21 @@ def write_state(registry: Store, name: str, state: State) -> None:
         StoreUnwritable, StoreUnreachable: see `Store.put`.
     """
     registry.put(_path(name), to_json(State, state, FORMAT))
+
+
+def announced_until(registry: Store, name: str) -> int:
+    """Return the generation up to which the changes by retrainers are announced."""
+    state = read_state(registry, name)
+    return state.generation if state.announced is None else state.announced
+
+
+def note_announced(registry: Store, name: str, generation: int) -> None:
+    """Remember that all changes up to a generation are announced.
+
+    Raises:
+        StoreUnwritable, StoreUnreachable: see `Store.put`.
+    """
+    write_state(registry, name, replace(read_state(registry, name), announced=generation))
 
 
 def _path(name: str) -> str:

@@ -28,6 +28,7 @@ from tests.run_here import run_here
 
 WINDOWS = small_windows(5, p_in=0.9)
 N_PAST, N_NEWEST = 2, 3
+NOW = datetime(2026, 3, 1, tzinfo=UTC)
 UNRULY = "tests.evaluation.unruly"
 
 
@@ -45,7 +46,7 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture(scope="module")
 def results(archive: str) -> list[Result]:
-    windows = open_windows(open_store(archive), None, N_NEWEST, N_PAST)
+    windows = open_windows(open_store(archive), None, N_NEWEST, N_PAST, NOW)
     assert windows.graph == GRAPH
     assert [graph.labels is not None for graph in windows.past()] == [True, True]
     methods = ["bp", "halves", "fails"]
@@ -132,7 +133,7 @@ def test_memory_keeps_communities_from_window_to_window(tmp_path: Path) -> None:
     store, rng = open_store(str(tmp_path)), np.random.default_rng(3)
     for number in range(6):
         Archive(store).add("snapshots", encode_snapshot(_sparse_window(rng, number)))
-    windows = open_windows(store, None, 6, 0)
+    windows = open_windows(store, None, 6, 0, NOW)
     found = {
         one.method: one for one in summarised(evaluate(windows, ["bp", "bp-memory"], Limits()))
     }
@@ -171,5 +172,5 @@ def test_one_of_several_graphs_must_be_named(tmp_path: Path) -> None:
     for name, (snapshot, _) in zip(("a", "b"), WINDOWS, strict=False):
         Archive(store).add("snapshots", encode_snapshot(replace(snapshot, graph=name)))
     with pytest.raises(BadSettings, match="choose one of a, b"):
-        open_windows(store, None, 5, 0)
-    assert len(open_windows(store, "b", 5, 0)) == 1
+        open_windows(store, None, 5, 0, NOW)
+    assert len(open_windows(store, "b", 5, 0, NOW)) == 1

@@ -29,7 +29,13 @@ def test_what_proves_is_newer_than_what_teaches(
     count: int, unseen: int, sizes: Sizes, since: int | None, seed: int
 ) -> None:
     unseen, since = min(unseen, count), None if since is None else min(since, count)
-    chosen = choose_windows(_windows(count), sizes, seed, unseen=unseen, since=since)
+    chosen = choose_windows(
+        _windows(count),
+        sizes,
+        seed,
+        unseen=range(count - unseen, count),
+        since=None if since is None else range(count - since, count),
+    )
     if isinstance(chosen, TooFew):
         assert unseen < sizes.prove or (count if since is None else since) < (
             sizes.prove + sizes.least
@@ -45,7 +51,9 @@ def test_what_proves_is_newer_than_what_teaches(
 
 
 def test_the_same_windows_and_seed_give_the_same_choice() -> None:
-    chosen = [choose_windows(_windows(50), Sizes(), seed, unseen=50) for seed in (1, 1, 2, 3)]
+    chosen = [
+        choose_windows(_windows(50), Sizes(), seed, unseen=range(50)) for seed in (1, 1, 2, 3)
+    ]
     assert chosen[0] == chosen[1]
     assert len({one.learn for one in chosen if isinstance(one, Chosen)}) > 1
 
@@ -53,7 +61,7 @@ def test_the_same_windows_and_seed_give_the_same_choice() -> None:
 def test_each_older_window_is_drawn_equally_often() -> None:
     drawn = [0] * 20
     for seed in range(600):
-        chosen = choose_windows(_windows(34), Sizes(older=5), seed, unseen=34)
+        chosen = choose_windows(_windows(34), Sizes(older=5), seed, unseen=range(34))
         assert isinstance(chosen, Chosen)
         for window in chosen.learn[:5]:
             drawn[window] += 1
@@ -65,7 +73,7 @@ def test_a_longer_stream_keeps_most_of_the_sample() -> None:
     kept = 0
     for seed in range(50):
         a, b = (
-            choose_windows(_windows(count), Sizes(older=5), seed, unseen=count)
+            choose_windows(_windows(count), Sizes(older=5), seed, unseen=range(count))
             for count in (100, 101)
         )
         assert isinstance(a, Chosen)
@@ -75,10 +83,19 @@ def test_a_longer_stream_keeps_most_of_the_sample() -> None:
 
 
 def test_it_says_how_many_windows_are_missing() -> None:
-    few = choose_windows(_windows(20), Sizes(), 0, unseen=3)
+    few = choose_windows(_windows(20), Sizes(), 0, unseen=range(17, 20))
     assert few == TooFew("3 of 8 windows that the champion did not learn from")
-    few = choose_windows(_windows(20), Sizes(), 0, unseen=20, since=5)
+    few = choose_windows(_windows(20), Sizes(), 0, unseen=range(20), since=range(15, 20))
     assert few == TooFew("5 of 11 windows after the change")
+
+
+def test_windows_of_a_graph_that_the_champion_knows_teach_beside_unseen_ones_of_another() -> None:
+    chosen = choose_windows(_windows(20), Sizes(), 0, unseen=range(0, 20, 2))
+    assert isinstance(chosen, Chosen)
+    assert chosen.prove == tuple(range(4, 20, 2))
+    assert chosen.learn[-6:] == (9, 11, 13, 15, 17, 19)
+    few = choose_windows(_windows(20), Sizes(), 0, unseen=range(9), since=range(5, 20))
+    assert few == TooFew("4 of 8 windows after the change that the champion did not learn from")
 
 
 def test_impossible_sizes_are_refused() -> None:

@@ -37,12 +37,14 @@ from stream_icd.retraining.own_process import LearningBudget, run_job
 from stream_icd.retraining.retrain import retrain
 from stream_icd.retraining.settings import Retraining, Triggers
 from stream_icd.retraining.state import Begun, State, write_state
+from stream_icd.snapshot import Window
 from stream_icd.store.store import Store, open_store
 from stream_icd.wire.communities import encode_labels
 from stream_icd.wire.snapshots import encode_snapshot
 from testbed.lessons import small_windows
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
+MINUTE = timedelta(minutes=1)
 SIZES = Sizes(newest=2, older=1, prove=4, least=1)
 RECIPE = default_recipe("made-up")
 GOOD = pack(Model(RECIPE, initial_model(RECIPE).weights, BpParameters(mixing=0.5)))
@@ -163,6 +165,80 @@ def test_the_models_are_compared_on_windows_that_neither_learned_from(
     assert _round(registry, settings).outcome == "confirmed"
     asked = _round(registry, settings, asked=True)
     assert asked.outcome == "kept"  # 5 windows since: those of the last gate prove again
+
+
+def _of_year(year: int, graph: str, count: int, settings: Retraining) -> None:
+    """Archive windows of another graph, whose minutes are in this year."""
+    archive = Archive(open_store(settings.archive))
+    start = datetime(year, 1, 1, tzinfo=UTC)
+    for number, (snapshot, _) in enumerate(small_windows(count, seed=year)):
+        window = Window(start + number * MINUTE, start + (number + 1) * MINUTE)
+        archive.add("snapshots", encode_snapshot(replace(snapshot, graph=graph, window=window)))
+
+
+def test_a_window_far_in_the_future_is_not_used_and_named(
+    registry: Store, settings: Retraining
+) -> None:
+    _champion(registry, GOOD)
+    _archive(settings, 3)
+    _of_year(2099, "small", 1, settings)
+    few = _round(registry, settings)
+    assert few.reason.startswith("3 of 4 new windows; 1 windows are not used, since they end more")
+    assert "than 31 days ahead of the clock, such as" in few.reason
+    assert few.ahead == 1
+    _archive(settings, 7, since=3)
+    assert _round(registry, settings).outcome == "kept"
+    assert "0 of 4 new windows; 1 windows" in _round(registry, settings).reason
+
+
+def test_a_graph_of_the_past_counts_beside_one_of_today(
+    registry: Store, settings: Retraining
+) -> None:
+    _champion(registry, JOINS_ALL)
+    _archive(settings, 7)
+    assert _round(registry, settings).outcome == "promoted"
+    _of_year(1999, "old", 3, settings)
+    assert _round(registry, settings).reason.endswith("3 of 4 windows since the swap")
+    _of_year(1999, "old", 4, settings)
+    assert _round(registry, settings).outcome == "confirmed"
+    asked = _round(registry, settings, asked=True)
+    assert asked.outcome == "kept"
+    lineage = read_lineage(registry, champion(registry).champion)
+    assert lineage.data is not None
+    assert list(lineage.data.until()) == ["small"]
+    _of_year(1999, "older", 3, settings)
+    assert _round(registry, settings).reason == "3 of 4 new windows"
+
+
+def test_a_graph_of_the_past_counts_after_a_rollback(registry: Store, settings: Retraining) -> None:
+    _champion(registry, JOINS_ALL)
+    _champion(registry, GOOD)
+    _archive(settings, 7)
+    _round(registry, settings)
+    roll_back(registry, "by hand", NOW, by="test", seen=champion(registry))
+    assert "0 of 4 windows that the" in _round(registry, settings, asked=True).reason
+    _of_year(1999, "old", 4, settings)
+    proved = _round(registry, settings, asked=True)
+    assert proved.outcome == "promoted", proved
+
+
+def test_a_rollback_during_the_watch_is_not_confirmed(
+    registry: Store, settings: Retraining
+) -> None:
+    _archive(settings, 3)
+    before = _champion(registry, JOINS_ALL)
+    _champion(registry, GOOD)
+    _round(registry, settings)
+    _archive(settings, 7, since=3)
+
+    def rolled_back_meanwhile(job: Job, budget: LearningBudget) -> object:
+        roll_back(registry, "by hand", NOW, by="test", seen=champion(registry))
+        return _quick(job, budget)
+
+    watched = retrain(registry, settings, NOW, run=rolled_back_meanwhile)
+    assert (watched.outcome, watched.generation) == ("not now", 2)
+    assert watched.reason == f"{before} became the champion meanwhile"
+    assert _round(registry, settings).outcome == "not now"
 
 
 def _worse_champion(registry: Store, settings: Retraining) -> str:
@@ -550,7 +626,7 @@ def test_without_an_encoder_to_train_an_interrupted_training_is_forgotten(
 ) -> None:
     _champion(registry, GOOD)
     _archive(settings, 7)
-    state = State(generation=1, begun=Begun(NOW, "long ago", None))
+    state = State(generation=1, begun=Begun({}, "long ago", None))
     write_state(registry, settings.name, state)
     assert _round(registry, settings).reason.startswith("7 of 4 new windows")
 

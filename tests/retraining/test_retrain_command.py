@@ -1,5 +1,8 @@
 """`stream-icd retrain`, and what it announces."""
 
+import multiprocessing
+import os
+import signal
 import threading
 from collections.abc import Callable
 from dataclasses import replace
@@ -11,9 +14,14 @@ import structlog
 
 from stream_icd.errors import HistoryDamaged, StoreUnreachable
 from stream_icd.history.archive import Archive
+from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.settings import KafkaSettings
-from stream_icd.lineage import Figure, Gate
+from stream_icd.lineage import Figure, Gate, Lineage
 from stream_icd.messages.announce import announcements
+from stream_icd.registry.aliases import champion, current, promote
+from stream_icd.registry.find import find_version
+from stream_icd.registry.shipped import folder_of
+from stream_icd.registry.versions import pack_folder, publish
 from stream_icd.retraining import run
 from stream_icd.retraining.announce import announce_in_topic, log_decision
 from stream_icd.retraining.decision import Decision
@@ -71,7 +79,7 @@ def test_decisions_are_announced(
 ) -> None:
     topic, registry = make_topic(), open_store(str(tmp_path / "registry"))
     settings = Retraining(str(tmp_path / "archive"), triggers=Triggers(drift=False))
-    announce = [announce_in_topic(broker.settings(), registry, topic)]
+    announce = [announce_in_topic(broker.settings(), registry, settings.name, topic)]
     first = run.run_once(registry, settings, announce, clock=lambda: AT).champion
     announce[0](replace(KEPT, outcome="failed", at=AT + timedelta(1)))
     said = list(announcements(broker.settings(), topic))
@@ -84,10 +92,58 @@ def test_decisions_are_announced(
     assert said[3].gate == KEPT.gate
 
 
+def _killed_before_it_announces(registry: str, settings: Retraining) -> None:
+    def die(_decision: Decision) -> None:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    run.run_once(open_store(registry), settings, [die], clock=lambda: AT)
+
+
+@pytest.mark.brokers("memory")
+def test_killed_between_promotion_and_announcement_the_next_start_makes_up_for_it(
+    broker: Broker, make_topic: Callable[..., str], tmp_path: Path
+) -> None:
+    topic, registry = make_topic(), open_store(str(tmp_path / "registry"))
+    settings = Retraining(str(tmp_path / "archive"), triggers=Triggers(drift=False))
+    killed = multiprocessing.get_context("fork").Process(
+        target=_killed_before_it_announces, args=(registry.uri, settings)
+    )
+    killed.start()
+    killed.join()
+    assert killed.exitcode == -signal.SIGKILL
+    promoted = champion(registry)
+    announce = [announce_in_topic(broker.settings(), registry, settings.name, topic)]
+    for _ in range(2):  # the second start says nothing again
+        run.run_once(registry, settings, announce, clock=lambda: AT)
+    said = list(announcements(broker.settings(), topic))
+    assert [one.kind for one in said] == ["published", "promoted", "kept"]
+    assert (said[1].champion, said[1].generation) == (promoted.champion, promoted.generation)
+    assert said[2].reason == "no trigger is set"
+    with open_reader(broker.settings(), topic, until="end") as records:
+        assert len(list(records)) == 4  # both rounds decided to keep; the change came once
+
+
+@pytest.mark.brokers("memory")
+def test_a_later_promotion_that_was_not_announced_is_made_up_for_too(
+    broker: Broker, make_topic: Callable[..., str], tmp_path: Path
+) -> None:
+    topic, registry = make_topic(), open_store(str(tmp_path / "registry"))
+    settings = Retraining(str(tmp_path / "archive"), triggers=Triggers(drift=False))
+    announce = [announce_in_topic(broker.settings(), registry, settings.name, topic)]
+    run.run_once(registry, settings, announce, clock=lambda: AT)
+    publish(registry, pack_folder(folder_of("lfr"))[0], Lineage("retrain", AT, "0"))
+    by_hand = find_version(registry, "lfr")
+    promote(registry, by_hand, "better", AT, by="retrain", seen=current(registry))
+    run.run_once(registry, settings, [], clock=lambda: AT)  # its state has seen the promotion
+    run.run_once(registry, settings, announce, clock=lambda: AT + timedelta(1))
+    said = [one for one in announcements(broker.settings(), topic) if one.version == by_hand]
+    assert [(one.kind, one.generation) for one in said] == [("published", 0), ("promoted", 2)]
+
+
 def test_a_broker_that_does_not_answer_stops_nothing(tmp_path: Path) -> None:
     settings = KafkaSettings(bootstrap_servers="127.0.0.1:1", connect_timeout_s=0.2)
     registry = open_store(str(tmp_path / "registry"))
-    announce = announce_in_topic(settings, registry)
+    announce = announce_in_topic(settings, registry, "retrained")
     with structlog.testing.capture_logs() as logs:
         nothing = Retraining(str(tmp_path / "archive"), triggers=Triggers(drift=False))
         run.run_once(registry, nothing, [announce], clock=lambda: AT)
