@@ -30,6 +30,9 @@ Start = Literal["beginning", "latest"] | datetime | Mapping[int, int]
 Until = Literal["forever", "end", "settled"]
 
 POLL_S = 0.2
+# A poll that finds nothing costs a millisecond, whatever it waits for. Records end it at once.
+QUIET_AFTER_S = 5.0
+QUIET_POLL_S = 1.0
 ANSWER_TIMEOUT_S = 5.0
 
 
@@ -55,7 +58,7 @@ def open_reader(
         until: "forever"; "end": the records in the topic when the block is entered; or "settled":
             also the records of transactions that are open then, once they have ended.
         limit: the maximum number of records.
-        stop: checked five times a second.
+        stop: checked five times a second, and once a second where nothing has come for a while.
         only: read these partitions only. Default: all.
 
     Raises:
@@ -161,7 +164,8 @@ def _records(
     heard = time.monotonic()
     while not (stop and stop.is_set()) and not _reached(reader, ends):
         try:
-            polled = _poll(reader)
+            quiet = not ends and time.monotonic() - heard > QUIET_AFTER_S
+            polled = _poll(reader, QUIET_POLL_S if quiet else POLL_S)
         except ClientStuck:
             if stop and stop.is_set():
                 return
@@ -188,9 +192,9 @@ def _reached(reader: Reader, ends: Offsets) -> bool:
     return bool(ends) and all((at[p] or 0) >= end for p, end in ends.items())
 
 
-def _poll(reader: Reader) -> Polled:
+def _poll(reader: Reader, timeout_s: float) -> Polled:
     try:
-        return reader.poll(POLL_S)
+        return reader.poll(timeout_s)
     except OffsetGone as error:
         raise OffsetGone(f"{error}; {what_is_left(reader)}") from error
     except RecordUndecodable as error:

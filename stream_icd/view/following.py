@@ -67,6 +67,6 @@ class Following:
                 self._next[record.partition] = record.offset + 1
 
     def _complain(self, error: Exception) -> None:
-        if self.trouble != str(error):
+        if self.trouble != str(error) and not self.stop.is_set():
             structlog.get_logger().warning("waiting", topic=self.topic, reason=str(error))
         self.trouble = str(error)

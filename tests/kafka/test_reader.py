@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 import pytest
 
 from stream_icd.errors import BadSettings, OffsetGone, TopicMissing
+from stream_icd.kafka import reader
 from stream_icd.kafka.client.connections import open_admin
 from stream_icd.kafka.port.topic import TopicSpec
 from stream_icd.kafka.publisher import Publisher
@@ -134,6 +135,32 @@ def test_a_follower_stops_soon_after_it_is_told_to(broker: Broker, topic: str) -
     with open_reader(broker.settings(), topic, start="latest", stop=stop) as records:
         assert list(records) == []
     assert time.monotonic() - started < 30
+
+
+@pytest.mark.brokers("memory", "kafka")
+def test_a_quiet_topic_costs_little_and_its_next_record_comes_at_once(
+    broker: Broker, make_topic: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process that shows five topics polled 25 times a second, for 3 % of a core."""
+    topic, polls, stop = make_topic(), 0, threading.Event()
+    monkeypatch.setattr("stream_icd.kafka.reader.QUIET_AFTER_S", 0.5, raising=False)
+    monkeypatch.setattr("stream_icd.kafka.reader.QUIET_POLL_S", 10.0, raising=False)
+    poll = reader._poll
+
+    def counted(*arguments: object) -> object:
+        nonlocal polls
+        polls += 1
+        return poll(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(reader, "_poll", counted)
+    with open_reader(broker.settings(), topic, stop=stop) as records:
+        came = threading.Thread(target=next, args=(records,), daemon=True)
+        came.start()
+        time.sleep(3)
+        assert polls <= 6
+        publish(broker.settings(), topic, 1)
+        came.join(5)
+        assert not came.is_alive()
 
 
 def test_a_follower_sees_a_record_soon_after_it_was_sent(broker: Broker, topic: str) -> None:
