@@ -5,31 +5,28 @@
 
 FOLDER holds as733.parquet and labelled/. Half of the graphs are for choosing rules, the others are
 only reported: `benchmarks/shared/known_graphs.py` says which. Each figure is kept as soon as it is
-known, with the commit that it was measured at; `--again METHOD` measures a method anew. Writes a
-section of docs/detection.md.
+known, with the commit that it was measured at. `--again METHOD` measures a method anew, and nothing
+else; after an interruption, go on with `--methods METHOD`. Writes a section of docs/detection.md.
 """
 
 from __future__ import annotations
 
 import argparse
-import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import get_args
 
 import numpy as np
 from rich.progress import track
-from sklearn.metrics import adjusted_mutual_info_score
 from threadpoolctl import threadpool_limits
 
 from benchmarks.shared import graph_methods
 from benchmarks.shared.commit import current_commit
-from benchmarks.shared.graph_methods import Find
+from benchmarks.shared.graph_methods import Find, scores_of
 from benchmarks.shared.kept import Figures, Kept
-from benchmarks.shared.known_graphs import KnownGraphs, agreement, known_graphs
+from benchmarks.shared.known_graphs import KnownGraphs, known_graphs
 from benchmarks.shared.known_streams import Purpose
 from benchmarks.shared.sections import write_section
-from stream_icd.quality.nmi import nmi
 from stream_icd.synthetic.lfr import generate_lfr
 
 RESULTS = Path(__file__).parent / "results" / "real_graphs.jsonl"
@@ -55,14 +52,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--data", type=Path, required=True, help="folder of the real data")
     parser.add_argument("--only", nargs="+", default=[""], metavar="NAME", help="begin of graphs")
-    parser.add_argument("--methods", nargs="+", choices=known, default=known, metavar="NAME")
-    parser.add_argument("--again", nargs="+", choices=known, default=(), metavar="METHOD")
+    parser.add_argument("--methods", nargs="+", choices=known, default=[], metavar="NAME")
+    parser.add_argument("--again", nargs="+", choices=known, default=[], metavar="METHOD")
     parser.add_argument("--results", type=Path, default=RESULTS)
     options = parser.parse_args()
     figures, names = Kept(options.results), tuple(options.only)
     outdated = {name for name in options.again if known[name]}
     figures.forget(lambda key: key.split(" | ")[1] in outdated and key.startswith(names))
-    wanted = {name: known[name] for name in [*options.methods, *options.again] if known[name]}
+    some = [*options.methods, *options.again] or list(known)
+    wanted = {name: known[name] for name in some if known[name]}
     graphs = known_graphs(options.data)
     chosen = [one for one in graphs.values() if one.name.startswith(names)]
     with threadpool_limits(1):
@@ -92,15 +90,6 @@ def warm_up(wanted: Mapping[str, Find]) -> None:
     graph = graph_methods.ClassifiedGraph(planted.adjacency(), classes)
     for find in wanted.values():
         find(graph)
-
-
-def scores_of(graph: graph_methods.ClassifiedGraph, find: Find) -> list[float]:
-    """AMI and NMI in percent, communities found, and seconds of processor time."""
-    started = time.process_time()
-    labels = find(graph)
-    spent = time.process_time() - started
-    scores = [agreement(one, graph, labels) for one in (adjusted_mutual_info_score, nmi)]
-    return [*scores, len(np.unique(labels)), spent]
 
 
 def key_of(graph: str, method: str) -> str:

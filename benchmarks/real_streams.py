@@ -6,9 +6,11 @@
 
 FOLDER holds as733.parquet and labelled/. Each figure is kept as soon as it is known, with the
 commit that it was measured at; a run that was ended goes on from there. `--again METHOD` measures
-that method anew. Rules and constants are chosen on some of the streams, and figures for others are
-only reported: `benchmarks/shared/known_streams.py` says which are which. Writes
-docs/real_streams.md and its picture. Peers that are not installed are left out:
+that method anew, and nothing else; after an interruption, go on with `--methods METHOD`.
+
+Rules and constants are chosen on some of the streams, and figures for others are only reported:
+`benchmarks/shared/known_streams.py` says which are which. Writes docs/real_streams.md and its
+picture. Peers that are not installed are left out:
 `pip install 'stream-icd[bench]' tnetwork 'setuptools<81'`.
 """
 
@@ -111,8 +113,8 @@ def main() -> None:
     parser, known = argparse.ArgumentParser(description=__doc__.split("\n")[0]), methods()
     parser.add_argument("--data", type=Path, required=True, help="folder of the real data")
     parser.add_argument("--only", nargs="+", default=[""], metavar="NAME", help="begin of streams")
-    parser.add_argument("--methods", nargs="+", choices=known, metavar="NAME", default=known)
-    parser.add_argument("--again", nargs="+", choices=known, metavar="METHOD", default=())
+    parser.add_argument("--methods", nargs="+", choices=known, metavar="NAME", default=[])
+    parser.add_argument("--again", nargs="+", choices=known, metavar="METHOD", default=[])
     parser.add_argument(
         "--seeds", type=int, default=3, help="planted streams of a kind; 0: only write the page"
     )
@@ -123,7 +125,7 @@ def main() -> None:
     streams = known_streams(options.data)
     outdated = {name for name in options.again if known[name].follow}
     figures.forget(lambda key: key.split(" | ")[1] in outdated and key.startswith(names))
-    wanted = {name: known[name] for name in [*options.methods, *options.again]}
+    wanted = {name: known[name] for name in [*options.methods, *options.again] or known}
     if options.seeds:
         chosen = [one for one in streams.values() if one.name.startswith(names)]
         cells = list(unknown_cells(chosen, wanted, options.seeds, figures.known))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 
 import numpy as np
@@ -14,6 +15,7 @@ from benchmarks.shared.known_graphs import ClassifiedGraph, agreement
 from stream_icd.bp.find import find_communities
 from stream_icd.bp.parameters import BpParameters
 from stream_icd.quality.description_length import description_length
+from stream_icd.quality.nmi import nmi
 from stream_icd.registry.shipped import open_model
 
 Labels = NDArray[np.int32]
@@ -74,3 +76,12 @@ def best_leiden(graph: ClassifiedGraph) -> Labels:
 def infomap(graph: ClassifiedGraph) -> Labels:
     """igraph's, the best of ten trials."""
     return igraph_peers.infomap(igraph_peers.build_graph(graph.adjacency), 0, 0)
+
+
+def scores_of(graph: ClassifiedGraph, find: Find) -> list[float]:
+    """AMI and NMI in percent, communities found, and seconds of processor time."""
+    started = time.process_time()
+    labels = find(graph)
+    spent = time.process_time() - started
+    scores = [agreement(one, graph, labels) for one in (adjusted_mutual_info_score, nmi)]
+    return [*scores, len(np.unique(labels)), spent]

@@ -26,12 +26,14 @@ def multilayer_leiden(
 ) -> list[Labels]:
     """Multilayer modularity at resolution 1 by leidenalg, which sees all windows at once.
 
-    weight: of the links of each node to itself in the windows before and after.
+    weight: of the links of each node to itself in the windows before and after, in mean edge
+        weights.
     """
     import leidenalg
 
     from benchmarks.shared.igraph_peers import build_graph
 
+    mean_weight = float(np.concatenate([one.data for one in adjacencies]).mean())
     graphs = [build_graph(one) for one in adjacencies]
     for graph, numbers in zip(graphs, _numbers(adjacencies, nodes), strict=True):
         graph.vs["id"] = numbers.tolist()
@@ -39,7 +41,7 @@ def multilayer_leiden(
         graphs,
         leidenalg.RBConfigurationVertexPartition,
         vertex_id_attr="id",
-        interslice_weight=weight,
+        interslice_weight=weight * mean_weight,
         resolution_parameter=1.0,
         seed=seed,
     )

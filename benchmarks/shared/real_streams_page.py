@@ -203,8 +203,8 @@ PICTURE = """
   the sum as on one graph. λ is the best of five for this stream, in hindsight.
 - *ours*: what a detector does now; the horizon is how many windows it looks back.
 - *smoothed Louvain*: tnetwork's, which starts from the communities of the last window.
-- *multilayer Leiden*: leidenalg's, with links of weight 1 between the copies of a node. It sees all
-  windows at once, also those to come.
+- *multilayer Leiden*: leidenalg's, with links of the mean edge weight between the copies of a node.
+  It sees all windows at once, also those to come.
 
 ![AMI over the windows of four streams](real_streams.png)"""
 

@@ -12,6 +12,7 @@ from benchmarks import real_graphs
 from benchmarks.shared.graph_methods import candidates, mixing_of, shortest_of_the_grid
 from benchmarks.shared.kept import Kept
 from benchmarks.shared.known_graphs import ClassifiedGraph, KnownGraphs
+from benchmarks.shared.rule_table import compare_on_graphs
 from stream_icd.quality.description_length import description_length
 from stream_icd.synthetic.lfr import generate_lfr
 
@@ -65,3 +66,17 @@ def test_each_graph_is_measured_once_and_means_need_all_graphs(tmp_path: Path) -
     assert rows[3] == "| b | chosen on | 100.0 |  |"
     assert rows[4].startswith("| **mean** | chosen on | **100.0** (0.00 s) |  |")
     assert rows[5] == "| c | reported |  |  |"
+
+
+def test_rules_are_compared_on_the_choosing_graphs_only(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kinds = {name: KnownGraphs(name, name, lambda: [GRAPH]) for name in ("choose", "report")}
+    monkeypatch.setattr("benchmarks.shared.rule_table.known_graphs", lambda _: kinds)
+    found = compare_on_graphs(
+        {"right": lambda _: PLANTED.communities, "one": lambda _: np.zeros(300, np.int32)},
+        Path("nowhere"),
+    )
+    assert set(found) == {("choose", "right"), ("choose", "one")}
+    assert found["choose", "right"] == pytest.approx(100)
+    assert "| choose | one | " in capsys.readouterr().out

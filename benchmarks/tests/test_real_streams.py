@@ -15,9 +15,9 @@ from benchmarks.shared.kept import Figures, Kept
 from benchmarks.shared.known_streams import KnownStream, hour, planted_windows, snapshot_in
 from benchmarks.shared.memory_streams import Stream
 from benchmarks.shared.real_streams_page import key_of, real_streams_page
-from benchmarks.shared.rule_table import compare_rules
+from benchmarks.shared.rule_table import compare_rules, cost_table
 from benchmarks.shared.stream_methods import decayed, decayed_sums
-from benchmarks.shared.stream_scores import scores_of
+from benchmarks.shared.stream_scores import Found, scores_of
 from stream_icd.memory.detect import detect_remembering
 
 TINY = KnownStream("tiny", partial(planted_windows, Stream(0.1, 200), n_windows=4))
@@ -154,3 +154,12 @@ def test_each_rule_has_a_row_of_each_stream(
         ("tiny", "nothing"): 2,
     }
     assert capsys.readouterr().out.count("| tiny |") == 2
+
+
+def test_a_cost_is_what_is_lost_against_the_first_rule() -> None:
+    windows = TINY.load(0)
+    right = [Found(one.classes.astype(np.int32), None, 1.0) for one in windows]
+    wrong = [Found(np.zeros(200, np.int32), None, 1.0) for one in windows]
+    full, none = scores_of(windows, right), scores_of(windows, wrong)
+    table = cost_table({("tiny", "ours"): [full, full], ("tiny", "nothing"): [none, full]})
+    assert table.splitlines()[2] == "| nothing | +50.0 ± 70.7 | +50.0 |"
