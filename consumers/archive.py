@@ -29,6 +29,7 @@ class Kinds(StrEnum):
     SNAPSHOTS = "snapshots"
     LABELS = "labels"
     COMMUNITIES = "communities"
+    MEMORY = "memory"
 
 
 @app.command("archive")
@@ -49,7 +50,7 @@ def main(
     metrics_host: MetricsHost = "127.0.0.1",
     bootstrap_servers: BootstrapServers = None,
 ) -> None:
-    """Store snapshots, labels and communities as Parquet files, each once.
+    """Store snapshots, labels, communities and memory as Parquet files, each once.
 
     Offsets are committed after the files are safe, and a message always has the same file, so a
     crash neither loses nor repeats a message. A message that breaks the contract becomes a dead

@@ -9,7 +9,7 @@ from stream_icd.cli.plugins import Consumers
 app = typer.Typer(
     cls=Consumers,
     no_args_is_help=True,
-    help="Run a worker on arriving messages: detector, tracker or archive.",
+    help="Run a worker on arriving messages (detector, tracker or archive), or a retrainer.",
 )
 
 

@@ -14,6 +14,8 @@ from stream_icd.store.store import Store
 ABOUT_FILE, CARD_FILE = "about.toml", "card.md"
 UNSAID = "not said"
 
+MOST_BYTES = 2**20
+
 
 @dataclass(frozen=True, slots=True)
 class About:
@@ -39,24 +41,36 @@ def read_about(store: Store) -> About:
     """Read the description from a model's folder; empty if there is none.
 
     Raises:
-        ModelDamaged: the file is not TOML, or holds something else.
+        ModelDamaged: the file is not TOML, holds something else, or is too large.
     """
     if not store.exists(ABOUT_FILE):
         return About()
     try:
-        content = store.read(ABOUT_FILE, store.size(ABOUT_FILE)) or b""
-        return About(**tomllib.loads(content.decode()))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, TypeError) as error:
+        values = tomllib.loads(_text(store, ABOUT_FILE))
+        about = About(**values)
+    except (ValueError, TypeError, RecursionError) as error:
         raise ModelDamaged(f"{store.place}/{ABOUT_FILE}: {error}") from error
+    if not all(isinstance(value, str) for value in values.values()):
+        raise ModelDamaged(f"{store.place}/{ABOUT_FILE}: its values must be texts")
+    return about
 
 
 def read_card(store: Store) -> str:
     """The model card in a folder, as Markdown.
 
     Raises:
-        ModelDamaged: there is no card.
+        ModelDamaged: there is no card, or it is too large or not UTF-8.
     """
     try:
-        return (store.read(CARD_FILE, store.size(CARD_FILE)) or b"").decode()
+        return _text(store, CARD_FILE)
     except FileNotFoundError as error:
         raise ModelDamaged(f"{store.place} holds no {CARD_FILE}") from error
+    except ValueError as error:
+        raise ModelDamaged(f"{store.place}/{CARD_FILE}: {error}") from error
+
+
+def _text(store: Store, name: str) -> str:
+    size = store.size(name)
+    if size > MOST_BYTES:
+        raise ValueError(f"{size} bytes; at most {MOST_BYTES} are read")
+    return (store.read(name, size) or b"").decode()

@@ -26,7 +26,8 @@ from stream_icd.store.store import Store
 
 FOLDER = "aliases"
 FORMAT = 1
-_FILE = re.compile(r"(\d{8,})\.json")
+_FILE = re.compile(r"([0-9]{8}|[1-9][0-9]{8,18})\.json")
+"""As `_path` writes it: no other digits than these, and one file a number."""
 
 CHAMPION, PREVIOUS = "champion", "previous"
 Change = Literal["promoted", "rolled back"]
@@ -44,7 +45,7 @@ class Aliases:
         reason: why, for people.
         by: the program that made the change.
         at: when.
-        back_to: the generation that a rollback restores; None if there is none.
+        back_to: the generation that a rollback restores, an earlier one; None if there is none.
         id: unique, by which a writer recognises its own generation.
     """
 
@@ -217,6 +218,10 @@ def _read(registry: Store, generation: int) -> Aliases:
         raise RegistryDamaged(f"{registry.place}/{path} is missing") from error
     if found.generation != generation:
         raise RegistryDamaged(f"{registry.place}/{path} says generation {found.generation}")
+    if found.back_to is not None and not 0 < found.back_to < generation:
+        raise RegistryDamaged(
+            f"{registry.place}/{path} goes back to {found.back_to}, which is no earlier generation"
+        )
     return found
 
 

@@ -14,8 +14,8 @@ def find_model(name: str, registry: Store | None = None) -> Store:
     """Return the folder of a model.
 
     Args:
-        name: `champion`, `previous` or a version of the registry; else a shipped model, a path or
-            a URI.
+        name: `champion`, `previous` or a version of the registry; a shipped model, a path or a
+            URI; else a name that has one version in the registry.
 
     Raises:
         ModelNotFound: nothing has that name.
@@ -26,7 +26,12 @@ def find_model(name: str, registry: Store | None = None) -> Store:
         return existing_folder(*_of_alias(name, registry))
     if registry is not None and "@" in name and "/" not in name:
         return existing_folder(registry, name)
-    return folder_of(name)
+    try:
+        return folder_of(name)
+    except ModelNotFound:
+        if registry is None or not _named(registry, name):
+            raise
+        return existing_folder(registry, find_version(registry, name))
 
 
 def find_version(registry: Store, text: str) -> str:
@@ -38,13 +43,17 @@ def find_version(registry: Store, text: str) -> str:
     """
     if text in (CHAMPION, PREVIOUS):
         return _of_alias(text, registry)[1]
-    known = versions(registry)
-    found = [one for one in known if text in (one, one.rpartition("@")[0])]
+    found = _named(registry, text)
     if len(found) != 1:
-        listed = ", ".join(found or known) or "none; stream-icd models import adds one"
+        listed = ", ".join(found or versions(registry)) or "none; stream-icd models import adds one"
         what = "several versions of" if found else "no version"
         raise ModelNotFound(f"{what} {text!r} in {registry.place}: {listed}")
     return found[0]
+
+
+def _named(registry: Store, text: str) -> list[str]:
+    """The versions that are this text, or have this name."""
+    return [one for one in versions(registry) if text in (one, one.rpartition("@")[0])]
 
 
 def _of_alias(name: str, registry: Store | None) -> tuple[Store, str]:

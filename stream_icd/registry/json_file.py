@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
-from typing import TypeVar
+from dataclasses import fields, is_dataclass, replace
+from datetime import UTC, datetime
+from math import isfinite
+from typing import Any, TypeVar
 
 import pyarrow as pa
 from pydantic import TypeAdapter, ValidationError
@@ -27,7 +30,8 @@ def read_json(store: Store, path: str, kind: type[Entry], format_: int) -> Entry
 
     Raises:
         FileNotFoundError: there is no such file.
-        RegistryDamaged: it is not such an entry, or its format is later than `format_`.
+        RegistryDamaged: it is not such an entry, a number is not finite, a time has no zone or is
+            outside the years 1 to 9999, or the format is later than `format_`.
         StoreUnreachable: the store does not answer.
     """
     place, size = f"{store.place}/{path}", store.size(path)
@@ -35,14 +39,15 @@ def read_json(store: Store, path: str, kind: type[Entry], format_: int) -> Entry
         raise RegistryDamaged(f"{place} has {size} bytes; at most {MOST_BYTES} are read")
     content = store.read(path, size)
     try:
-        values = json.loads(content or b"")
+        values = json.loads(content or b"", parse_float=_finite, parse_constant=_finite)
         found = values["format"]
         if isinstance(found, int) and found > format_:
             raise RegistryDamaged(
                 f"{place} has format {found} and this version reads up to {format_}; upgrade "
                 "stream-icd"
             )
-        return TypeAdapter(kind).validate_python(values, strict=False)
+        entry: Entry = _with_utc(TypeAdapter(kind).validate_python(values, strict=False))
+        return entry
     except StreamIcdError:
         raise
     except ValidationError as error:
@@ -50,5 +55,28 @@ def read_json(store: Store, path: str, kind: type[Entry], format_: int) -> Entry
             f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors()
         )
         raise RegistryDamaged(f"{place} cannot be read: {wrong:.300}") from error
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
         raise RegistryDamaged(f"{place} cannot be read: {error!s:.300}") from error
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not isfinite(number):
+        raise ValueError(f"{text} is not a finite number")
+    return number
+
+
+def _with_utc(value: Any) -> Any:
+    """The same entry with all times in UTC."""
+    if isinstance(value, datetime):
+        if value.tzinfo is None:
+            raise ValueError(f"{value.isoformat()} has no time zone")
+        return value.astimezone(UTC)
+    if is_dataclass(value) and not isinstance(value, type):
+        found = {one.name: _with_utc(getattr(value, one.name)) for one in fields(value)}
+        return replace(value, **found)
+    if isinstance(value, tuple):
+        return tuple(map(_with_utc, value))
+    if isinstance(value, dict):
+        return {key: _with_utc(one) for key, one in value.items()}
+    return value

@@ -10,6 +10,7 @@ replaces.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import quote, unquote
@@ -36,6 +37,7 @@ from stream_icd.registry.shipped import VersionedModel
 from stream_icd.store.store import Store
 
 VERSIONS = "versions"
+_VERSION = re.compile(r".+@[0-9a-f]{8}", re.DOTALL)
 MODEL_FILES = (WEIGHTS_FILE, ABOUT_FILE, CARD_FILE, RECIPE_FILE)
 """The files of a model, in the order of writing."""
 
@@ -117,20 +119,33 @@ def read_lineage(registry: Store, version: str) -> Lineage:
 
 
 def versions(registry: Store) -> list[str]:
-    """Return the complete versions of a registry, by name."""
-    return sorted(map(_version_of_folder, models_in(registry.below(VERSIONS))))
+    """Return the complete versions of a registry, by name; folders of others are none."""
+    found = (_version_of_folder(name) for name in models_in(registry.below(VERSIONS)))
+    return sorted(version for version in found if version is not None)
 
 
 def version_folder(registry: Store, version: str) -> Store:
-    """Return the folder of a version, which need not exist."""
-    name, _, digest = version.rpartition("@")
-    return registry.below(f"{VERSIONS}/{quote(name, safe='').replace('%', '=')}-{digest}")
+    """Return the folder of a version, which need not exist.
+
+    Raises:
+        ModelNotFound: the text is not a version, `NAME@` and eight hexadecimal digits.
+    """
+    if not _VERSION.fullmatch(version):
+        raise ModelNotFound(f"{version!r} is not a version: NAME@ and 8 hexadecimal digits")
+    return registry.below(f"{VERSIONS}/{_folder_name(version)}")
 
 
-def _version_of_folder(name: str) -> str:
+def _folder_name(version: str) -> str:
     # Neither % nor @, which have a meaning in the URIs that such a folder is opened by.
+    name, _, digest = version.rpartition("@")
+    return f"{quote(name, safe='').replace('%', '=')}-{digest}"
+
+
+def _version_of_folder(name: str) -> str | None:
     quoted, _, digest = name.rpartition("-")
-    return f"{unquote(quoted.replace('=', '%'))}@{digest}"
+    version = f"{unquote(quoted.replace('=', '%'))}@{digest}"
+    is_ours = _VERSION.fullmatch(version) and _folder_name(version) == name
+    return version if is_ours else None
 
 
 def existing_folder(registry: Store, version: str) -> Store:
@@ -139,11 +154,10 @@ def existing_folder(registry: Store, version: str) -> Store:
     Raises:
         ModelNotFound: the registry has no such version; the message lists those it has.
     """
-    folder = version_folder(registry, version)
-    if not folder.exists(RECIPE_FILE):
+    if not _VERSION.fullmatch(version) or not version_folder(registry, version).exists(RECIPE_FILE):
         known = ", ".join(versions(registry)) or "none; stream-icd models import adds one"
         raise ModelNotFound(f"no version {version!r} in {registry.place}; it has: {known}")
-    return folder
+    return version_folder(registry, version)
 
 
 def _is_whole(registry: Store, version: str) -> bool:

@@ -34,7 +34,8 @@ class Lag:
     def detected(self, snapshot_place: str) -> None:
         """Note the place, `PARTITION@OFFSET`, of a snapshot that has a result."""
         partition, _, offset = snapshot_place.partition("@")
-        if partition.isdigit() and offset.isdigit() and len(partition) < 5 and len(offset) < 19:
+        digits = (partition + offset).isascii() and partition.isdigit() and offset.isdigit()
+        if digits and len(partition) < 5 and len(offset) < 19:
             at = int(partition)
             self._next[at] = max(self._next.get(at, 0), int(offset) + 1)
 

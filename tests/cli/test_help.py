@@ -15,9 +15,11 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from consumers.archive import Kinds
 from stream_icd.cli.help_text import flowing
 from stream_icd.cli.main import app
-from stream_icd.cli.plugins import BuiltIn
+from stream_icd.cli.plugins import BuiltIn, Consumers
+from stream_icd.history.layout import KINDS
 from tests.command_lines import all_commands, arguments_of, complaint
 
 GROUPS = [(), *sorted({command[:1] for command in all_commands() if len(command) > 1})]
@@ -115,3 +117,13 @@ def test_completion_finds_commands_of_all_levels(words: str, expected: str) -> N
         check=False,
     )
     assert done.stdout.split() == [expected], done.stderr
+
+
+def test_the_help_of_consume_names_every_consumer() -> None:
+    said = rendered(("consume",)).partition("Options")[0]
+    for name in Consumers().members():
+        assert name.removesuffix("e")[:6] in said
+
+
+def test_archive_takes_every_kind_that_it_stores_by_default() -> None:
+    assert [one.value for one in Kinds] == list(KINDS)

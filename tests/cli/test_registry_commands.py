@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from stream_icd.bp.parameters import BpParameters
 from stream_icd.cli.main import app
 from stream_icd.errors import BadSettings, ModelDamaged, ModelNotFound, StreamIcdError
 from stream_icd.icd.recipe import Recipe
@@ -19,7 +20,7 @@ from stream_icd.kafka.topics import create_topics
 from stream_icd.lineage import DataRange, Figure, Gate, Lineage
 from stream_icd.messages.announce import announcements
 from stream_icd.registry.aliases import champion, history
-from stream_icd.registry.model import initial_model, pack
+from stream_icd.registry.model import Model, initial_model, pack
 from stream_icd.registry.shipped import open_model
 from stream_icd.registry.versions import publish, versions
 from stream_icd.store.store import Store
@@ -95,6 +96,21 @@ def test_a_version_is_shown_with_its_origin(registry: Store) -> None:
         assert f"{line}\n" in shown
     assert re.search(r"champion promoted .* UTC by models promote: it passed \(generation 1", shown)
     assert "parent" not in models("show", "lfr")  # a shipped one is not in the registry
+
+
+def test_a_name_that_promote_takes_is_found_by_the_other_commands_too(
+    registry: Store, tmp_path: Path
+) -> None:
+    recipe = Recipe(name="mine", encoder={"widths": (32, 16, 8)}, discriminator_widths=(8, 1))
+    model = initial_model(recipe)
+    version = publish(registry, pack(model), Lineage("retrain", NOW, "0")).version
+    assert f"version  {version}\n" in models("show", "mine")
+    assert models("diff", "mine", version) == ""
+    models("export", "mine", str(tmp_path / "copy"))
+    other = pack(Model(recipe, model.weights, BpParameters(resolution=2.0)))
+    publish(registry, other, Lineage("retrain", NOW, "0"))
+    with pytest.raises(ModelNotFound, match="several versions of 'mine'"):
+        models("show", "mine")
 
 
 @pytest.mark.usefixtures("registry")

@@ -222,9 +222,65 @@ def test_a_generation_that_cannot_be_read_is_named_and_nothing_is_guessed(regist
                 read()
 
 
+@pytest.mark.parametrize("back_to", [3, 4, 0, -1])
+def test_a_generation_that_does_not_go_back_to_an_earlier_one_is_damage(
+    registry: Store, back_to: int
+) -> None:
+    """One that goes back to itself made a detector loop at its start."""
+    for version in (A, B, C):
+        crown(registry, version)
+    path = "aliases/00000003.json"
+    whole = registry.read(path, registry.size(path)) or b""
+    assert b'"back_to": 2' in whole
+    changed = whole.replace(b'"back_to": 2', f'"back_to": {back_to}'.encode())
+    registry.put(path, pa.py_buffer(changed))
+    for read in (current, history, lambda of: list(aliases.champions(of))):
+        with pytest.raises(RegistryDamaged, match=f"goes back to {back_to}, which is no earlier"):
+            read(registry)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "reason"),
+    [
+        (b'"2026-01-31T12:00:00Z"', b'"2026-01-31T12:00:00"', "no time zone"),
+        (b'"2026-01-31T12:00:00Z"', b'"9999-12-31T23:00:00-23:00"', "out of range"),
+        (b'"generation": 1', b'"generation": 1e999', "not a finite number"),
+        (b'"generation": 1', b'"generation": NaN', "not a finite number"),
+    ],
+)
+def test_times_and_numbers_that_nobody_can_use_are_damage(
+    registry: Store, before: bytes, after: bytes, reason: str
+) -> None:
+    crown(registry, A)
+    path = "aliases/00000001.json"
+    whole = registry.read(path, registry.size(path)) or b""
+    assert before in whole
+    registry.put(path, pa.py_buffer(whole.replace(before, after)))
+    with pytest.raises(RegistryDamaged, match=reason):
+        current(registry)
+
+
+def test_times_of_other_zones_are_read_in_utc(registry: Store) -> None:
+    crown(registry, A)
+    path = "aliases/00000001.json"
+    whole = registry.read(path, registry.size(path)) or b""
+    there = whole.replace(b'"2026-01-31T12:00:00Z"', b'"2026-01-31T14:00:00+02:00"')
+    registry.put(path, pa.py_buffer(there))
+    assert aliases.champion(registry).at == NOW
+    assert aliases.champion(registry).at.tzinfo == UTC
+
+
+OTHER_DIGITS = (
+    "\N{ARABIC-INDIC DIGIT ZERO}" * 7 + "\N{ARABIC-INDIC DIGIT NINE}.json",
+    "0000000\N{FULLWIDTH DIGIT NINE}.json",
+    "000000009.json",  # nobody writes nine digits for it
+    "9" * 30 + ".json",
+)
+
+
 def test_files_of_others_are_no_generations(registry: Store) -> None:
     crown(registry, A)
-    for name in ("README", "_0f.part", "00000002.json.bak", "2.json"):
+    for name in ("README", "_0f.part", "00000002.json.bak", "2.json", *OTHER_DIGITS):
         registry.put(f"aliases/{name}", pa.py_buffer(b"?"))
     assert aliases.champion(registry).champion == A
     assert crown(registry, B).generation == 2

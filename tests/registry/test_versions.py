@@ -12,10 +12,12 @@ import pytest
 from stream_icd.errors import BadSettings, ModelDamaged, ModelNotFound, RegistryDamaged
 from stream_icd.icd.recipe import Recipe
 from stream_icd.lineage import DataRange, Figure, Gate, Lineage
+from stream_icd.registry.about import read_about, read_card
 from stream_icd.registry.lineage_file import LINEAGE_FILE
 from stream_icd.registry.model import PackedModel, initial_model, pack
 from stream_icd.registry.shipped import folder_of, open_model
 from stream_icd.registry.versions import (
+    existing_folder,
     open_version,
     pack_folder,
     publish,
@@ -131,6 +133,57 @@ def test_a_version_that_is_not_there_names_those_that_are(disk: Store, packed: P
     publish(disk, packed, LINEAGE)
     with pytest.raises(ModelNotFound, match=f"it has: {packed.version}"):
         open_version(disk, "x@0")
+
+
+OUTSIDE = ("x@/../../../evil", "x@../../evil0", "@", "x@", "x@ABCDEF01", "x@0123456", "no version")
+
+
+@pytest.mark.parametrize("version", OUTSIDE)
+def test_what_is_no_version_is_never_a_path(disk: Store, packed: PackedModel, version: str) -> None:
+    """The first one was a folder outside of the registry."""
+    publish(disk, packed, LINEAGE)
+    for file in ("recipe.toml", LINEAGE_FILE):
+        content = version_folder(disk, packed.version).open(file).read()
+        disk.below("evil").put(file, pa.py_buffer(content))
+    for read in (open_version, read_lineage, existing_folder):
+        with pytest.raises(ModelNotFound, match="no version"):
+            read(disk, version)
+    with pytest.raises(ModelNotFound, match="is not a version"):
+        version_folder(disk, version)
+
+
+def test_folders_of_others_are_no_versions(disk: Store, packed: PackedModel) -> None:
+    publish(disk, packed, LINEAGE)
+    folder = version_folder(disk, packed.version)
+    recipe = pa.py_buffer(folder.open("recipe.toml").read())
+    for name in ("backup", f"{folder.name} (copy)", folder.name.upper(), f"=2{folder.name}"):
+        disk.put(f"versions/{name}/recipe.toml", recipe)
+    assert versions(disk) == [packed.version]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"purpose = 1", b"purpose = " + b"9" * 5000, b"[" * 5000, b"\xff", b'x = "y"', b" " * 2**21],
+)
+def test_a_description_that_cannot_be_read_is_damage(
+    disk: Store, packed: PackedModel, content: bytes
+) -> None:
+    publish(disk, packed, LINEAGE)
+    folder = version_folder(disk, packed.version)
+    folder.put("about.toml", pa.py_buffer(content))
+    with pytest.raises(ModelDamaged, match="about.toml"):
+        read_about(folder)
+
+
+@pytest.mark.parametrize("content", [b"\xff", b" " * (2**20 + 1)])
+def test_a_card_that_cannot_be_read_is_damage(
+    disk: Store, packed: PackedModel, content: bytes
+) -> None:
+    publish(disk, packed, LINEAGE)
+    folder = version_folder(disk, packed.version)
+    folder.put("card.md", pa.py_buffer(content))
+    with pytest.raises(ModelDamaged, match="card.md"):
+        read_card(folder)
 
 
 @pytest.mark.parametrize(

@@ -30,6 +30,7 @@ from stream_icd.messages.outgoing import outgoing
 from stream_icd.snapshot import Snapshot
 from stream_icd.view.access import access_for
 from stream_icd.view.all_series import AllSeries
+from stream_icd.view.lag import Lag
 from stream_icd.view.live import Live, Topics
 from stream_icd.view.queries import Queries
 from stream_icd.view.serve import serving
@@ -326,3 +327,12 @@ def test_a_place_from_outside_reads_nothing_else(broker: Broker, topics: Topics)
         wait_until(lambda: kept(seen) == len(places))
         for number in range(len(places)):
             assert get(address, "/api/map", {"number": str(number)}).json()["trouble"]
+
+
+@pytest.mark.parametrize(
+    "place", ["\N{SUPERSCRIPT TWO}@7", "0@\N{ARABIC-INDIC DIGIT SEVEN}", "@", ""]
+)
+def test_a_place_in_other_digits_is_no_place(place: str) -> None:
+    lag = Lag()
+    lag.detected(place)
+    assert lag == Lag()

@@ -31,8 +31,8 @@ NoAnnounce = Annotated[
 Model = Annotated[
     str,
     typer.Argument(
-        help="Name of a shipped model, a model's folder, or with a registry: a version, champion "
-        "or previous."
+        help="Name of a shipped model, a model's folder, or with a registry: champion, previous, a "
+        "version, or a name that has only one version."
     ),
 ]
 

@@ -63,17 +63,18 @@ def load_checkpoint(recipe: Recipe, folder: Store) -> Checkpoint | None:
     try:
         tensors = load(content)
         head = _metadata(content)
-    except SafetensorError as error:
+        if head.get("recipe") != recipe_digest(recipe):
+            raise BadSettings(f"{path} belongs to another recipe: give this run its own folder")
+        history = history_from_json(head["history"])
+    except (SafetensorError, ValueError, TypeError, KeyError, RecursionError) as error:
         raise ModelDamaged(f"{path} cannot be read ({error}): delete it to start again") from error
-    if head.get("recipe") != recipe_digest(recipe):
-        raise BadSettings(f"{path} belongs to another recipe: give this run its own folder")
     best = {
         name.removeprefix("best."): np.asarray(tensor)
         for name, tensor in tensors.items()
         if name.startswith("best.")
     }
     state = {name: tensor for name, tensor in tensors.items() if not name.startswith("best.")}
-    return Checkpoint(history_from_json(head["history"]), best, state)
+    return Checkpoint(history, best, state)
 
 
 def _metadata(content: bytes) -> dict[str, str]:
