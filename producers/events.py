@@ -21,6 +21,7 @@ from stream_icd.programs.options import (
     Rate,
     Sort,
     Strict,
+    TimeColumn,
     Topic,
     Unit,
     Until,
@@ -63,7 +64,7 @@ def main(
     ] = None,
     lateness: Lateness = "0s",
     late: Late = None,
-    time: Annotated[str, typer.Option(help="Time column.")] = "t",
+    time: TimeColumn = None,
     src: Annotated[str, typer.Option(help="Column of senders (or of one end of an edge).")] = "src",
     dst: Annotated[str, typer.Option(help="Column of receivers (or of the other end).")] = "dst",
     weight: Annotated[
@@ -124,8 +125,10 @@ def main(
     from stream_icd.sources.windows import Hopping, Rule, Session
 
     weights = {} if weight in (None, "count") else {"weight": (weight, lambda given: given > 0)}
-    wanted = Columns(time, {"src": src, "dst": dst}, weights, time_unit, zone, ids)
     options = RowOptions(path, topic, columns, until, quiet_after, sort)
+    wanted = Columns(
+        options.time_column(time), {"src": src, "dst": dst}, weights, time_unit, zone, ids
+    )
     size = parse_duration(session or window)
     rule: Rule = (
         Session(size)

@@ -80,6 +80,7 @@ def main(
             every_s=every_s if watch else None,
             window=window_of,
             on_bad_row=run.bad_rows,
+            count=run.count,
             stop=run.stop,
         ),
         SendOptions(

@@ -21,6 +21,7 @@ from stream_icd.programs.options import (
     Rate,
     Sort,
     Strict,
+    TimeColumn,
     Topic,
     Unit,
     Until,
@@ -81,7 +82,7 @@ def main(
             help="T-Drive's format: a file per taxi, lines of id,datetime,lon,lat, Beijing time.",
         ),
     ] = False,
-    time: Annotated[str, typer.Option(help="Time column.")] = "t",
+    time: TimeColumn = None,
     taxi: Annotated[str, typer.Option(help="Column of taxi ids.")] = "taxi",
     lat: Annotated[str, typer.Option(help="Latitude column, degrees.")] = "lat",
     lon: Annotated[str, typer.Option(help="Longitude column, degrees.")] = "lon",
@@ -129,9 +130,10 @@ def main(
     from stream_icd.sources.taxi import TaxiSettings, taxi_columns, taxi_snapshots
 
     if t_drive:
-        columns, zone, sort = f"{taxi},{time},{lon},{lat}", "Asia/Shanghai", True
-    wanted = taxi_columns(time, taxi, lat, lon, time_unit=time_unit, zone=zone, ids=ids)
+        columns, zone, sort = f"{taxi},{time or 't'},{lon},{lat}", "Asia/Shanghai", True
     options = RowOptions(path, topic, columns, until, quiet_after, sort)
+    time = options.time_column(time)
+    wanted = taxi_columns(time, taxi, lat, lon, time_unit=time_unit, zone=zone, ids=ids)
     settings = TaxiSettings(
         tick=parse_duration(tick),
         stale=parse_duration(stale or tick),

@@ -23,8 +23,8 @@ def label(
     table: Annotated[
         Path,
         typer.Argument(
-            help="CSV, JSON lines or Parquet with the columns node, community, and snapshot or "
-            "window_start; also graph, if there are several."
+            help="CSV, JSON lines or Parquet with the columns node and community; snapshot or "
+            "window_start if they change with the window; graph, if there are several."
         ),
     ],
     archive: Annotated[
@@ -50,6 +50,8 @@ def label(
     """
     from contextlib import ExitStack
 
+    from stream_icd.history.archive import Selection
+    from stream_icd.history.nothing import refuse_nothing
     from stream_icd.kafka.publisher import Publisher
     from stream_icd.kafka.topics import LABELS
     from stream_icd.messages.claim_check import ClaimCheck
@@ -62,6 +64,7 @@ def label(
     from stream_icd.wire.communities import encode_labels
 
     groups, store = label_groups(table), open_store(archive)
+    refuse_nothing(store, [Selection("snapshots", graph)])
     with ExitStack() as until_the_end:
         send: Callable[[Labels], None] = _send_nothing
         if not dry_run:

@@ -13,7 +13,7 @@ from stream_icd.communities import Labels
 from stream_icd.history.archive import Selection, read_snapshot, windows
 from stream_icd.history.parquet import ArchivedWindow
 from stream_icd.snapshot import Snapshot
-from stream_icd.sources.label_groups import LabelOfNode, WindowName
+from stream_icd.sources.label_groups import LabelOfNode, WindowName, names_of
 from stream_icd.store.store import Store
 
 
@@ -25,7 +25,7 @@ class Counts:
         windows: windows whose labels were sent.
         nodes: labelled nodes that were sent.
         partly: how many of these windows have nodes without a label.
-        unknown_nodes: labels of nodes that their window does not have; not sent.
+        unknown_nodes: labels of nodes that none of their windows has; not sent.
         unknown_windows: windows that the archive does not have; their labels were not sent.
     """
 
@@ -61,15 +61,16 @@ def send_labels(
         found = list(archived.named(name))
         if not found:
             unknown.append(name)
+        unseen = set(label_of) if found else set[str]()
         for noted in found:
             snapshot = read_snapshot(store, noted)
             labels = _labels(snapshot, label_of, source)
-            known = 0 if labels is None else len(labels.nodes)
-            unknown_nodes += len(label_of) - known
             if labels is not None:
                 send(labels)
-                sent, nodes = sent + 1, nodes + known
-                partly += known < snapshot.n_nodes
+                unseen.difference_update(labels.nodes.cast(pa.string()).to_pylist())
+                sent, nodes = sent + 1, nodes + len(labels.nodes)
+                partly += len(labels.nodes) < snapshot.n_nodes
+        unknown_nodes += len(unseen)
     return Counts(sent, nodes, partly, unknown_nodes, tuple(unknown))
 
 
@@ -78,19 +79,22 @@ class _Archived:
 
     def __init__(self, store: Store, graph: str | None) -> None:
         self._found: dict[tuple[str, str | datetime], ArchivedWindow] = {}
-        self._graphs: dict[str, None] = {}
+        self._graphs: dict[str, list[ArchivedWindow]] = {}
+        by_stem: dict[tuple[str, str | datetime], ArchivedWindow] = {}
         for noted in windows(store, Selection("snapshots", graph)):
             of_graph = noted.partition.graph
-            self._graphs[of_graph] = None
-            snapshot_id = noted.identity.snapshot_id
-            short = snapshot_id.removeprefix(f"{of_graph}/")
-            for window in (snapshot_id, short, noted.window.start):
-                self._found[of_graph, window] = noted
+            self._graphs.setdefault(of_graph, []).append(noted)
+            *own, stem = names_of(of_graph, noted.identity.snapshot_id, noted.window.start)
+            self._found |= {(of_graph, name): noted for name in own}
+            by_stem[of_graph, stem] = noted
+        self._found = by_stem | self._found
 
     def named(self, name: WindowName) -> Iterator[ArchivedWindow]:
-        """Yield the windows of that name, at most one a graph."""
+        """Yield the windows of that name: at most one of a graph, or all of it."""
         for graph in self._graphs if name.graph is None else (name.graph,):
-            if (graph, name.window) in self._found:
+            if name.window is None:
+                yield from self._graphs.get(graph, ())
+            elif (graph, name.window) in self._found:
                 yield self._found[graph, name.window]
 
 

@@ -215,6 +215,14 @@ QuietAfter = Annotated[
     ),
 ]
 
+TimeColumn = Annotated[
+    str | None,
+    typer.Option(
+        "--time",
+        help="Time column. Default: t, or the only one called time, timestamp, ts or datetime.",
+        show_default=False,
+    ),
+]
 Sort = Annotated[
     bool,
     typer.Option(

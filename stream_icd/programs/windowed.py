@@ -15,7 +15,7 @@ from stream_icd.sources.durations import EPOCH, parse_duration
 from stream_icd.sources.late_rows import LateRows
 from stream_icd.sources.source import Count, Source, Stop
 from stream_icd.sources.tables import read_rows
-from stream_icd.sources.timed_rows import Columns, sorted_by_time, timed_rows
+from stream_icd.sources.timed_rows import Columns, sorted_by_time, time_of, timed_rows
 from stream_icd.sources.windows import OnLate, Quiet, TimedRows
 
 
@@ -37,6 +37,15 @@ class RowOptions:
     def __post_init__(self) -> None:
         if (self.path is None) == (self.topic is None):
             raise BadSettings("give either a path to read from, or a topic with --topic")
+
+    def time_column(self, given: str | None) -> str:
+        """Return the name of the time column (`timed_rows.time_of`)."""
+        return time_of(self.path, self.names, given)
+
+    @property
+    def names(self) -> Sequence[str] | None:
+        """The columns of files without a header line; None: they have one."""
+        return None if self.header is None else [one.strip() for one in self.header.split(",")]
 
 
 Settings = TypeVar("Settings", contravariant=True)
@@ -105,8 +114,7 @@ def open_rows(
     """
     if options.topic is None:
         assert options.path is not None
-        header = _names(options.header)
-        raw = read_rows(options.path, columns.names, run.bad_rows, header=header)
+        raw = read_rows(options.path, columns.names, run.bad_rows, header=options.names)
         rows = timed_rows(raw, columns, run.bad_rows)
         return OpenRows(sorted_by_time(rows) if options.sort else rows)
     after = run.sent_before.ends.get(graph)
@@ -123,7 +131,3 @@ def open_rows(
     )
     n_streams = count_partitions(run.settings, options.topic)
     return OpenRows(timed_rows(records, columns, run.bad_rows), n_streams, after)
-
-
-def _names(header: str | None) -> Sequence[str] | None:
-    return None if header is None else [name.strip() for name in header.split(",")]

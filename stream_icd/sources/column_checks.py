@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -11,7 +12,11 @@ from stream_icd.errors import BadInput
 from stream_icd.sources.values import INTEGER
 
 LABELS = {"class", "cluster", "communities", "community", "group", "label", "labels", "membership"}
+TIMES = ("t", "time", "timestamp", "ts", "datetime")
 EXPECTED = "an edge list has the columns src, dst and perhaps weight"
+TIME = r"^([0-9]{9,10}|[0-9]{13})(\.[0-9]*)?$|^[0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9]{2}:.*)?$"
+"""Seconds or milliseconds since 1970, from 1973 on, or ISO 8601."""
+
 FRACTION = r"^[+-]?([0-9]+\.[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
 A_FEW = 3
 
@@ -27,6 +32,40 @@ def refuse_labels(columns: Sequence[str]) -> None:
             raise BadInput(
                 f"column {column} says that this is a table of labels, not of edges; {EXPECTED}"
             )
+
+
+def time_column(columns: Sequence[str]) -> str | None:
+    """Return the column of event times: `t`, or the only one with a usual name; else None."""
+    named = [column for column in columns if column.lower() in TIMES]
+    return "t" if "t" in named else named[0] if len(named) == 1 else None
+
+
+def are_times(column: pa.ChunkedArray) -> bool:
+    """Whether a column of text without a name holds times, by their form."""
+    return len(column) > 0 and _all_match(column, TIME)
+
+
+def refuse_events(
+    times: pa.ChunkedArray, where: str, options: Mapping[str, str], folder: Path
+) -> None:
+    """Refuse a table of pairs with different times.
+
+    Args:
+        where: the column of the times, for people.
+        options: what is needed to read the table as events, in addition to its place.
+
+    Raises:
+        BadInput: the times differ; the text has the commands that read events.
+    """
+    if len(times.unique()) < 2:
+        return
+    sent = "".join(f" --{name} {value}" for name, value in options.items())
+    learned = "".join(f",{name}={value.replace(',', ';')}" for name, value in options.items())
+    raise BadInput(
+        f"{where} holds times: these are events, not one graph. Send them with `stream-icd produce "
+        f"events {folder} --window 1d{sent}`, or learn from them with --data "
+        f"'events:path={folder},window=1d{learned}'. For one graph, leave the times out"
+    )
 
 
 def refuse_what_is_no_edge_list(tables: Sequence[pa.Table]) -> None:

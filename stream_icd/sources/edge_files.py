@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from stream_icd.errors import BadInput, BadRow, BadSettings, SourceNotFound
+from stream_icd.errors import BadInput, BadRow, BadSettings, NoGoodRows, SourceNotFound
+from stream_icd.printable import printable
 from stream_icd.snapshot import Snapshot, Window, snapshot_from_pairs
 from stream_icd.sources.durations import EPOCH
 from stream_icd.sources.edge_list import is_edge_list, read_edge_list
-from stream_icd.sources.source import NeverStop, OnBadRow, Source, Stop, stop_at_bad_row
+from stream_icd.sources.source import (
+    Count,
+    NeverStop,
+    OnBadRow,
+    Source,
+    Stop,
+    count_nothing,
+    stop_at_bad_row,
+)
 from stream_icd.sources.spacing import WindowOf, windows_between
 from stream_icd.sources.values import IdKind
 
+LOG = logging.getLogger(__name__)
 PICKLES = (".pickle", ".pkl", ".gpickle", ".p")
 DATE = re.compile(
     r"(?<!\d)(\d{4})-?(\d{2})-?(\d{2})(?:[T_ -]?(\d{2})[:h-]?(\d{2})(?:[:m-]?(\d{2}))?)?(?!\d)"
@@ -38,6 +49,7 @@ def watch_edge_files(
     every_s: float | None = None,
     window: WindowOf | None = None,
     on_bad_row: OnBadRow = stop_at_bad_row,
+    count: Count = count_nothing,
     stop: Stop = NeverStop(),
 ) -> Source:
     """Read a snapshot from each file, in the order of file names; its id is `graph/file name`.
@@ -50,9 +62,11 @@ def watch_edge_files(
             it is unchanged between two checks. By default, check once and end.
         window: the window that the time of a file lies in; by default as `windows_of`.
         on_bad_row: called with each row, and each file, that cannot be read.
+        count: called with `empty_files`, which make no snapshot.
 
     Raises:
-        SourceNotFound: the folder does not exist, or has no file to send and is not watched.
+        SourceNotFound: the folder does not exist, is an archive, or has no file to send and is not
+            watched.
         BadSettings: `folder` is not a folder, or `every_s` is not positive.
     """
     if not folder.exists():
@@ -61,13 +75,23 @@ def watch_edge_files(
         raise BadSettings(f"{folder} is not a folder: give the folder that contains the file")
     if every_s is not None and every_s <= 0:
         raise BadSettings(f"every {every_s:g} s: the interval must be above 0")
-    reading = _Reading(graph, id_kind, window, on_bad_row)
+    reading = _Reading(graph, id_kind, window, on_bad_row, count)
     if every_s is not None:
         return Source(None, _watch(folder, reading, every_s, stop))
     files = dict(_files(folder))
+    if not files and is_archive(folder):
+        raise SourceNotFound(
+            f"{folder} is an archive: send it with `stream-icd produce replay {folder}`, or learn "
+            f"from it with --data archive:path={folder}"
+        )
     if not files:
         raise SourceNotFound(f"{folder} holds no edge list (.csv, .parquet, .arrow, .graphml, …)")
     return Source(len(files), _read_all(files, files, reading))
+
+
+def is_archive(folder: Path) -> bool:
+    """Whether a folder is one that `consume archive` writes to."""
+    return (folder / "snapshots").is_dir()
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +102,7 @@ class _Reading:
     id_kind: IdKind
     window: WindowOf | None
     on_bad_row: OnBadRow
+    count: Count
 
 
 def _watch(
@@ -120,6 +145,9 @@ def _read_all(
             yield _snapshot(file, windows[file.name], reading), None
         except BadRow as error:  # strict reading stops at a bad row
             raise error
+        except NoGoodRows:  # such as the mails of a day without any
+            LOG.warning("%s is empty: it makes no snapshot", printable(file.name))
+            reading.count("empty_files", 1)
         except BadInput as error:
             reading.on_bad_row(BadRow(f"{file.name} makes no snapshot: {error}"))
 

@@ -13,8 +13,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from stream_icd.errors import BadInput, BadRow, BadSettings
-from stream_icd.sources.column_checks import refuse_labels, refuse_what_is_no_edge_list
+from stream_icd.errors import BadInput, BadRow, BadSettings, NoGoodRows
+from stream_icd.sources.column_checks import (
+    are_times,
+    refuse_events,
+    refuse_labels,
+    refuse_what_is_no_edge_list,
+    time_column,
+)
 from stream_icd.sources.compressed import DAMAGED, bare_name, uncompressed
 from stream_icd.sources.source import OnBadRow
 from stream_icd.sources.tables import RawRows, first_fields, read_rows
@@ -39,7 +45,8 @@ def read_edge_list(file: Path, id_kind: IdKind, on_bad_row: OnBadRow) -> pa.Tabl
     first id.
 
     Raises:
-        BadInput: the file as a whole cannot be read.
+        NoGoodRows: the file is empty.
+        BadInput: the file as a whole cannot be read, or holds events.
     """
     try:
         batches = list(_raw(file, on_bad_row))
@@ -51,8 +58,8 @@ def read_edge_list(file: Path, id_kind: IdKind, on_bad_row: OnBadRow) -> pa.Tabl
         raise BadInput(
             f"it is damaged, or has another format than its name says: {error}"
         ) from error
-    if not batches:
-        raise BadInput("it is empty")
+    if not any(len(batch.rows) for batch in batches):
+        raise NoGoodRows("it is empty")
     kind = kind_of_ids(batches[0].rows["src"]) if id_kind == "auto" else id_kind
     return pa.concat_tables([_checked(batch, kind, on_bad_row) for batch in batches])
 
@@ -72,6 +79,7 @@ def _raw(file: Path, on_bad_row: OnBadRow) -> Iterator[RawRows]:
         else:
             opens = pa.ipc.open_stream if form == ARROW_STREAM else pa.ipc.open_file
             table = opens(content.read()).read_all()
+    _refuse_named_events([table], file.parent)
     yield RawRows(file.name, np.arange(len(table)), _named(table))
 
 
@@ -79,16 +87,41 @@ def _raw_text(file: Path, on_bad_row: OnBadRow) -> Iterator[RawRows]:
     """Read text with a header that names the ends; without one, use the first two columns."""
     fields = first_fields(file)
     ends = _ends(fields)
+    header = None
     if ends:
-        rows = read_rows(file, [*ends, *_weight_column(fields)], on_bad_row)
+        time = time_column(fields)
+        columns = [*ends, *_weight_column(fields), *([] if time is None else [time])]
     else:
         refuse_labels(fields)
-        header = ["src", "dst", *(f"more{i}" for i in range(2, len(fields)))]
-        batches = list(read_rows(file, ["src", "dst"], on_bad_row, header=header))
-        refuse_what_is_no_edge_list([batch.rows for batch in batches])
-        rows = iter(batches)
-    for batch in rows:
+        columns = header = ["src", "dst", *(f"more{i}" for i in range(2, len(fields)))]
+    batches = list(read_rows(file, columns, on_bad_row, header=header))
+    tables = [batch.rows for batch in batches]
+    if header is None:
+        _refuse_named_events(tables, file.parent)
+    else:
+        refuse_what_is_no_edge_list(tables)
+        _refuse_events_without_names(tables, header, file.parent)
+    for batch in batches:
         yield RawRows(batch.origin, batch.place, _named(batch.rows))
+
+
+def _refuse_named_events(tables: Sequence[pa.Table], folder: Path) -> None:
+    if not tables or (time := time_column(tables[0].column_names)) is None:
+        return
+    ends = _ends(tables[0].column_names) or ENDS[0]
+    options = {} if ends == ENDS[0] else {"src": ends[0], "dst": ends[1]}
+    times = pa.concat_tables([table.select([time]) for table in tables])[time]
+    refuse_events(times, f"column {time}", options, folder)
+
+
+def _refuse_events_without_names(
+    tables: Sequence[pa.Table], header: Sequence[str], folder: Path
+) -> None:
+    rows = pa.concat_tables(tables) if tables else None
+    for number, name in enumerate(header[2:], start=3):
+        if rows is not None and are_times(rows[name]):
+            columns = ",".join("t" if one == name else one for one in header)
+            refuse_events(rows[name], f"column {number}", {"columns": columns}, folder)
 
 
 def _ends(columns: Sequence[str]) -> tuple[str, str] | None:

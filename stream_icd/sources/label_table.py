@@ -6,51 +6,29 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from stream_icd.errors import BadInput, BadSettings
+from stream_icd.errors import BadInput
 from stream_icd.snapshot import Snapshot
-from stream_icd.sources.source import stop_at_bad_row
-from stream_icd.sources.tables import first_fields, read_rows
-from stream_icd.sources.values import read_times
-
-NAMES = ("community", "label")
-OF = ("snapshot", "window_start")
-
-LabelOfNode = dict[str, str]
+from stream_icd.sources.label_groups import LabelOfNode, WindowName, label_groups, names_of
 
 
 class LabelTable:
-    """Columns `node`, `community` (or `label`), and optionally `snapshot` or `window_start`.
-
-    `snapshot` is a snapshot's id, or the part after its graph's name, such as a file's name.
-    Without either column, the labels apply to every snapshot. Nodes and labels are compared as
-    text, so that `7` in a CSV file matches the node 7 of a graph.
+    """The communities of snapshots, from a table that `label_groups` reads.
 
     Raises:
-        SourceNotFound: `path` does not exist.
-        BadSettings: columns are missing, or the format is unknown.
-        BadRow: a row cannot be read.
+        As `label_groups`.
     """
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        columns = columns_of(path)
-        name = next((one for one in NAMES if one in columns), None)
-        if "node" not in columns or name is None:
-            raise BadSettings(
-                f"{path} has the columns {', '.join(columns) or 'none'}; a table of labels has "
-                "node and community, and optionally snapshot or window_start"
-            )
-        self._of = next((one for one in OF if one in columns), None)
-        wanted = ["node", name, *([self._of] if self._of else [])]
-        batches = [batch.rows for batch in read_rows(path, wanted, stop_at_bad_row)]
-        self._labels: dict[object, LabelOfNode] = {}
-        for batch in batches:
-            nodes, labels = (batch[c].cast(pa.string()).to_pylist() for c in ("node", name))
-            for whose, node, label in zip(self._keys(batch), nodes, labels, strict=True):
-                self._labels.setdefault(whose, {})[node] = label
+        groups = label_groups(path)
+        # A single graph may have another name in a source that does not name its graph.
+        one_graph = len({name.graph for name in groups}) == 1
+        self._labels = {
+            WindowName(None if one_graph else name.graph, name.window): labels
+            for name, labels in groups.items()
+        }
 
     def of(self, snapshot: Snapshot) -> NDArray[np.int32] | None:
         """Return its communities, `(n_nodes,)` in 0..K-1; None if the table has none for it.
@@ -58,9 +36,7 @@ class LabelTable:
         Raises:
             BadInput: a node has no label.
         """
-        found = next(
-            (self._labels[one] for one in self._names(snapshot) if one in self._labels), None
-        )
+        found = self._found(snapshot)
         if found is None:
             return None
         nodes = snapshot.nodes.cast(pa.string()).to_pylist()
@@ -72,34 +48,7 @@ class LabelTable:
             )
         return np.unique([found[node] for node in nodes], return_inverse=True)[1].astype(np.int32)
 
-    def _keys(self, batch: pa.Table) -> list[object]:
-        if self._of is None:
-            return [None] * len(batch)
-        if self._of == "snapshot":
-            return list(batch["snapshot"].cast(pa.string()).to_pylist())
-        times, good = read_times(batch["window_start"], "s", "UTC")
-        if not good.all():
-            raise BadSettings(
-                f"{self._path}: a window_start is not a time; give ISO 8601 or seconds"
-            )
-        return list(times.tolist())
-
-    def _names(self, snapshot: Snapshot) -> list[object]:
-        if self._of is None:
-            return [None]
-        if self._of == "window_start":
-            return [int(snapshot.window.start.timestamp()) * 1_000_000]
-        part = snapshot.id.removeprefix(f"{snapshot.graph}/")
-        return [snapshot.id, part, Path(part).stem]
-
-
-def columns_of(path: Path) -> list[str]:
-    """Return the columns of a table, or of the first one in a folder."""
-    if not path.is_file():  # a folder of tables, or nothing: reading says what is wrong
-        files = sorted(one for one in path.rglob("*") if one.is_file()) if path.is_dir() else []
-        if not files:
-            read_rows(path, ["node"], stop_at_bad_row)
-        path = files[0]
-    if path.suffix == ".parquet":
-        return list(pq.read_schema(path).names)
-    return first_fields(path)
+    def _found(self, snapshot: Snapshot) -> LabelOfNode | None:
+        windows = [*names_of(snapshot.graph, snapshot.id, snapshot.window.start), None]
+        names = (WindowName(graph, one) for graph in (snapshot.graph, None) for one in windows)
+        return next((self._labels[name] for name in names if name in self._labels), None)

@@ -105,6 +105,32 @@ def first_fields(path: Path) -> list[str]:
     return _fields(first) if first else []
 
 
+def columns_of(path: Path, header: Sequence[str] | None = None) -> list[str]:
+    """Return the columns of a file that `read_rows` reads, or of the first such file in a folder.
+
+    Empty if there is no file, or it is empty or damaged: `read_rows` says so.
+
+    Args:
+        header: the columns of a text file without a header line.
+    """
+    files = [path] if path.is_file() else sorted(path.rglob("*")) if path.is_dir() else []
+    file = next((one for one in files if _form(one) is not None), None)
+    if file is None:
+        return []
+    form = _form(file)
+    try:
+        if form is _read_parquet:
+            return list(pq.read_schema(file).names)
+        if form is _read_json_lines:
+            with file.open("rb") as packed, uncompressed(packed, file.name) as content:
+                return list(json.loads(_first_line(content)[1] or "{}"))
+        return list(header) if header else first_fields(file)
+    except MemoryError:
+        raise
+    except (*DAMAGED, pa.ArrowException, ValueError, TypeError):
+        return []
+
+
 def _fields(line: str) -> list[str]:
     return next(one_line.reader([line], delimiter=_delimiter(line)))
 

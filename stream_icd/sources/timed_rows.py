@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import numpy as np
 import pyarrow as pa
 
 from stream_icd.errors import BadRow, BadSettings
+from stream_icd.sources.column_checks import time_column
 from stream_icd.sources.source import OnBadRow
-from stream_icd.sources.tables import RawRows
+from stream_icd.sources.tables import RawRows, columns_of
 from stream_icd.sources.values import (
     Floats,
     IdKind,
@@ -62,6 +64,16 @@ class Columns:
         """The names of all columns, each once."""
         numbers = [column for column, _ in self.numbers.values()]
         return list(dict.fromkeys((self.time, *self.ids.values(), *numbers)))
+
+
+def time_of(path: Path | None, header: Sequence[str] | None, given: str | None) -> str:
+    """Return the name of the time column: as given, or the obvious one of a table (`t` if none).
+
+    Args:
+        path: the table, or a folder of them; None: the rows come from elsewhere.
+        header: the columns of a file without a header line.
+    """
+    return given or (path and time_column(columns_of(path, header))) or "t"
 
 
 def timed_rows(

@@ -14,14 +14,14 @@ from stream_icd.errors import BadRow, BadSettings
 from stream_icd.graphs.labelled_graph import LabelledGraph, Moment
 from stream_icd.sources.as_topology import read_as_topology
 from stream_icd.sources.durations import parse_duration
-from stream_icd.sources.edge_files import watch_edge_files
+from stream_icd.sources.edge_files import is_archive, watch_edge_files
 from stream_icd.sources.events import EventSettings, event_snapshots
 from stream_icd.sources.label_table import LabelTable
 from stream_icd.sources.source import Source, stop_at_bad_row
 from stream_icd.sources.spacing import parse_window
 from stream_icd.sources.tables import read_rows
 from stream_icd.sources.taxi import TaxiSettings, taxi_columns, taxi_snapshots
-from stream_icd.sources.timed_rows import Columns, sorted_by_time, timed_rows
+from stream_icd.sources.timed_rows import Columns, sorted_by_time, time_of, timed_rows
 from stream_icd.sources.windows import Hopping, TimedRows
 from stream_icd.synthetic.gn import generate_gn
 from stream_icd.synthetic.lfr import generate_lfr
@@ -30,11 +30,13 @@ from stream_icd.times import parse_utc
 
 FORMS = """\
   files:path=graphs/                        a folder of edge lists, a graph a file
-  events:path=mails.csv,window=1d           timed pairs, a graph a window; columns t, src, dst
+  events:path=mails.csv,window=1d           timed pairs, a graph a window; columns src, dst, and
+                                            t, time, timestamp, ts or datetime
   archive:path=history/,graph=mails         what `consume archive` kept, with its labels
   as:path=as-733.tar.gz                     Internet topologies, or Parquet: window_start, src, dst
   taxi:path=fixes.parquet,tick=1m,stale=10m,sample=1279,zone=Asia/Shanghai
                                             taxis by their 50 nearest; columns t, taxi, lat, lon
+                                            (other names: time=, taxi=, lat=, lon=)
   gn:p_in=0.3,graphs=100,seed=1000          simulated Girvan-Newman graphs, communities known
   lfr:mixing=0.3,graphs=100,seed=1000       simulated LFR graphs; nodes=5000-6000 varies N
 A folder alone is files: or archive:, whichever it holds. Every form takes graphs=N for the first N
@@ -87,7 +89,12 @@ def _parsed(description: str) -> tuple[str, Options]:
         return kind, _options(description, rest)
     folder = Path(description)
     if folder.is_dir():
-        return "archive" if (folder / "snapshots").is_dir() else "files", {"path": description}
+        return "archive" if is_archive(folder) else "files", {"path": description}
+    if folder.is_file():
+        raise BadSettings(
+            f"{description!r} is a file: for timed pairs give events:path={description},window=1d; "
+            f"for others describe it as one of\n{FORMS}"
+        )
     raise BadSettings(f"no graphs at or of kind {kind!r}; describe them as one of\n{FORMS}")
 
 
@@ -147,24 +154,16 @@ def _files(options: Options) -> Labelled:
 def _events(options: Options) -> Labelled:
     size = parse_duration(options.pop("window", "1d"))
     hop = options.pop("hop", None)
-    weight = options.pop("weight", None)
+    weight, names = options.pop("weight", None), options.pop("columns", None)
+    path, header = Path(options.pop("path")), None if names is None else names.split(";")
     columns = Columns(
-        options.pop("time", "t"),
+        time_of(path, header, options.pop("time", None)),
         {"src": options.pop("src", "src"), "dst": options.pop("dst", "dst")},
         {} if weight in (None, "count") else {"weight": (str(weight), lambda given: given > 0)},
         zone=options.pop("zone", "UTC"),
     )
-    header = options.pop("columns", None)
-    rows = timed_rows(
-        read_rows(
-            Path(options.pop("path")),
-            columns.names,
-            stop_at_bad_row,
-            header=None if header is None else header.split(";"),
-        ),
-        columns,
-        stop_at_bad_row,
-    )
+    raw = read_rows(path, columns.names, stop_at_bad_row, header=header)
+    rows = timed_rows(raw, columns, stop_at_bad_row)
     if _one_of(options, "sort", ("no", "yes")) == "yes":
         rows = sorted_by_time(rows)
     settings = EventSettings(
@@ -176,14 +175,17 @@ def _events(options: Options) -> Labelled:
 
 
 def _taxi(options: Options) -> Labelled:
-    columns = taxi_columns("t", "taxi", "lat", "lon", zone=options.pop("zone", "UTC"))
+    path = Path(options.pop("path"))
+    time = time_of(path, None, options.pop("time", None))
+    taxi, lat, lon = (options.pop(name, name) for name in ("taxi", "lat", "lon"))
+    columns = taxi_columns(time, taxi, lat, lon, zone=options.pop("zone", "UTC"))
     tick = options.pop("tick", "1m")
     settings = TaxiSettings(
         tick=parse_duration(tick),
         stale=parse_duration(options.pop("stale", tick)),
         sample=int(options.pop("sample")) if "sample" in options else None,
     )
-    rows = read_rows(Path(options.pop("path")), columns.names, stop_at_bad_row)
+    rows = read_rows(path, columns.names, stop_at_bad_row)
     fixes = timed_rows(rows, columns, stop_at_bad_row)
     return _from_source(taxi_snapshots(fixes, settings, on_late=_stop_at_disorder), options)
 

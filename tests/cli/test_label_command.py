@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from stream_icd.errors import BadRow, BadSettings
 from stream_icd.history.archive import Archive
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.topics import LABELS, create_topics
+from stream_icd.programs.label import _Archived
+from stream_icd.sources.label_groups import WindowName
 from stream_icd.store.store import open_store
+from stream_icd.training.data import training_graphs
 from stream_icd.wire.communities import decode_labels
 from stream_icd.wire.snapshots import encode_snapshot
 from testbed.brokers import Broker
@@ -19,6 +24,15 @@ from testbed.lessons import GRAPH, small_windows
 from tests.run_here import run_here
 
 WINDOWS = small_windows(3)
+
+
+WRONG: list[tuple[str, list[tuple[object, ...]], str]] = [
+    ("src,dst", [(1, 2)], "columns src, dst; a table of labels has node and community"),
+    ("node,community", [], "no labels"),
+    ("snapshot,node,community", [("a", 1, 2), ("a", 1, 3)], "node '1' of a is in '3'"),
+    ("snapshot,node,community", [("a", 1, "")], "node or community is missing"),
+    ("window_start,node,community", [("soon", 1, 2)], "is not a time"),
+]
 
 
 @pytest.fixture
@@ -88,15 +102,47 @@ def test_windows_may_be_named_by_their_start(archive: str, tmp_path: Path) -> No
     assert done.stdout == "would send 160 labels of 1 windows (0 partly)\n"
 
 
-@pytest.mark.parametrize(
-    ("columns", "rows", "said"),
-    [
-        ("node,community", [(1, 2)], "node, community, and snapshot or window_start"),
-        ("snapshot,node,community", [("a", 1, 2), ("a", 1, 3)], "node '1' of a is in '3'"),
-        ("snapshot,node,community", [("a", 1, "")], "node or community is missing"),
-        ("window_start,node,community", [("soon", 1, 2)], "is not a time"),
-    ],
-)
+def test_labels_without_a_window_hold_in_each(archive: str, tmp_path: Path) -> None:
+    rows = [row[1:] for row in _rows((0,))]
+    table = _table(tmp_path / "known.csv", [*rows, (99_999, "c1")], "node,community")
+    done = run_here("label", table, "--archive", archive, "--dry-run")
+    assert done.stdout.splitlines() == [
+        "would send 480 labels of 3 windows (0 partly)",
+        "1 labels are of nodes that their window does not have",
+    ]
+
+
+def test_a_table_is_read_alike_for_training_and_for_an_archive(
+    archive: str, tmp_path: Path
+) -> None:
+    for columns, rows, said in WRONG:
+        table = _table(tmp_path / "wrong.csv", rows, columns)
+        refused = run_here("label", table, "--archive", archive, "--dry-run")
+        with pytest.raises((BadSettings, BadRow)) as error:
+            training_graphs(f"archive:path={archive},labels={table}")
+        assert said in str(error.value)
+        assert str(error.value) in refused.stderr.replace("\n", " ")
+    table = _table(tmp_path / "right.csv", [row[1:] for row in _rows((0,))], "node,community")
+    assert len(training_graphs(f"archive:path={archive},labels={table}")) == 3
+
+
+def test_a_name_is_taken_for_a_file_only_if_it_is_no_window(tmp_path: Path) -> None:
+    store = open_store(str(tmp_path / "archive"))
+    for at, name in enumerate(("1999", "1999.04")):
+        one = replace(WINDOWS[at][0], id=f"{GRAPH}/{name}")
+        Archive(store).add("snapshots", encode_snapshot(one))
+    found = _Archived(store, None).named(WindowName(None, "1999"))
+    assert [one.identity.snapshot_id for one in found] == [f"{GRAPH}/1999"]
+
+
+def test_a_folder_that_is_no_archive_is_said(tmp_path: Path) -> None:
+    table = _table(tmp_path / "known.csv", [(1, 1)], "node,community")
+    done = run_here("label", table, "--archive", str(tmp_path), "--dry-run")
+    assert done.returncode == 78
+    assert "stream-icd consume archive" in done.stderr
+
+
+@pytest.mark.parametrize(("columns", "rows", "said"), WRONG)
 def test_a_wrong_table_is_refused(
     archive: str, tmp_path: Path, columns: str, rows: list[tuple[object, ...]], said: str
 ) -> None:

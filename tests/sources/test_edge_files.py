@@ -7,6 +7,7 @@ import os
 import pickle
 import re
 import threading
+from collections import Counter
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -21,6 +22,7 @@ from stream_icd.errors import BadRow, BadSettings, SourceNotFound
 from stream_icd.snapshot import Snapshot
 from stream_icd.sources.edge_files import watch_edge_files, windows_of
 from stream_icd.sources.spacing import parse_window
+from stream_icd.training.data import training_graphs
 
 EDGES = [("a", "b", 2.0), ("b", "c", 1.0)]
 TABLE = pa.table({"src": ["a", "b", "d"], "dst": ["b", "c", None], "weight": [2.0, 1.0, 1.0]})
@@ -91,7 +93,6 @@ def test_one_snapshot_a_file_in_the_order_of_names(tmp_path: Path) -> None:
 
 BOMB = '<!DOCTYPE g [<!ENTITY a "b">]><graphml><node id="&a;"/></graphml>'
 BAD_FILES: dict[str, tuple[bytes, str]] = {
-    "empty.csv": (b"", "empty"),
     "loops.csv": (b"1,1\n", "no edge"),
     "torn.parquet": (b"PAR1", "damaged"),
     "torn.arrow": (b"ARROW1", "damaged"),
@@ -219,6 +220,69 @@ def test_a_table_that_is_no_edge_list_is_refused(name: str, tmp_path: Path) -> N
     assert found == []
     assert re.search(why, bad[0]), bad
     assert "src" in bad[0]
+
+
+EVENTS = {
+    "named.csv": "t,src,dst\n2026-01-01,1,2\n2026-01-03,2,3\n",
+    "time.csv": "source,target,weight,Time\n1,2,1,1767225600\n2,3,1,1767398400\n",
+    "snap.txt": "1 2 1767225600\n2 3 1767398400\n",
+    "rated.csv": "6,2,4,1767225600.72\n6,5,2,1767398400.2\n",
+}
+
+
+@pytest.mark.parametrize("name", EVENTS)
+def test_a_table_of_events_is_refused_with_the_commands_that_read_it(
+    name: str, tmp_path: Path
+) -> None:
+    folder = tmp_path / "mails"
+    folder.mkdir()
+    (folder / name).write_text(EVENTS[name])
+    found, (bad,) = read(folder)
+    assert found == []
+    with pytest.raises(BadRow) as error:
+        training_graphs(str(folder))
+    assert str(error.value) == bad
+    (learn,) = re.findall(r"--data '([^']+)'", bad)
+    assert [graph.adjacency.shape[0] for graph in training_graphs(learn)] == [2, 2]
+    (command,) = re.findall(r"`stream-icd (produce [^`]+)`", bad)
+    missing = [word for word in command.split()[3:] if word not in ("1d", "--window")]
+    assert str(folder) in command
+    assert all(word.lstrip("-").replace(",", ";") in re.split("[,=]", learn) for word in missing)
+
+
+def test_an_edge_list_of_one_time_is_a_graph(tmp_path: Path) -> None:
+    (tmp_path / "day.csv").write_text("time,src,dst\n2026-01-01,1,2\n2026-01-01,2,3\n")
+    (tmp_path / "weighted.txt").write_text("1 2 7\n2 3 9\n")
+    found, bad = read(tmp_path)
+    assert ([one.n_edges for one in found], bad) == ([2, 2], [])
+
+
+def test_an_empty_file_makes_no_snapshot_and_no_error(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "a.csv").write_text("")
+    (tmp_path / "b.csv").write_text("src,dst\n")
+    (tmp_path / "c.csv").write_text("1,2\n")
+    pq.write_table(
+        pa.table({"src": pa.array([], "int64"), "dst": pa.array([], "int64")}),
+        tmp_path / "d.parquet",
+    )
+    counted = Counter[str]()
+    source = watch_edge_files(tmp_path, count=lambda what, n: counted.update({what: n}))
+    assert [snapshot.id for snapshot, _ in source.snapshots] == ["files/c.csv"]
+    assert counted == {"empty_files": 3}
+    assert [record.getMessage().split()[0] for record in caplog.records] == [
+        "a.csv",
+        "b.csv",
+        "d.parquet",
+    ]
+    assert len(training_graphs(str(tmp_path))) == 1
+
+
+def test_an_archive_is_no_folder_of_edge_lists(tmp_path: Path) -> None:
+    (tmp_path / "snapshots").mkdir()
+    with pytest.raises(SourceNotFound, match="stream-icd produce replay"):
+        watch_edge_files(tmp_path)
 
 
 def test_a_table_of_labels_in_parquet_is_refused(tmp_path: Path) -> None:

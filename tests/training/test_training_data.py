@@ -147,6 +147,30 @@ def test_events_become_a_graph_a_window(tmp_path: Path) -> None:
     assert second.adjacency.nnz == 4
 
 
+@pytest.mark.parametrize("name", ["time", "timestamp", "datetime", "t"])
+def test_the_time_column_may_have_a_usual_name(name: str, tmp_path: Path) -> None:
+    (tmp_path / "mails.csv").write_text(f"src,dst,{name}\n1,2,0\n2,3,90000\n")
+    assert len(training_graphs(f"events:path={tmp_path}/mails.csv")) == 2
+    (tmp_path / "fixes.jsonl").write_text(
+        "".join(f'{{"taxi": {i}, "{name}": {i}, "y": 40.0, "x": 116.{i}}}\n' for i in range(70))
+    )
+    fixes = f"taxi:path={tmp_path}/fixes.jsonl,lat=y,lon=x"
+    assert len(training_graphs(fixes)) == len(training_graphs(f"{fixes},time={name}")) == 2
+
+
+def test_two_time_columns_ask_which(tmp_path: Path) -> None:
+    (tmp_path / "calls.csv").write_text("src,dst,time,timestamp\n1,2,0,5\n")
+    with pytest.raises(BadSettings, match="columns src, dst, time, timestamp; expected t"):
+        training_graphs(f"events:path={tmp_path}/calls.csv")
+    assert len(training_graphs(f"events:path={tmp_path}/calls.csv,time=time")) == 1
+
+
+def test_a_file_alone_asks_what_it_is(tmp_path: Path) -> None:
+    (tmp_path / "mails.csv").write_text("src,dst,t\n1,2,0\n")
+    with pytest.raises(BadSettings, match=r"give events:path=.*mails\.csv,window=1d"):
+        training_graphs(f"{tmp_path}/mails.csv")
+
+
 def test_an_archive_gives_its_snapshots_with_their_labels(tmp_path: Path) -> None:
     archive = Archive(open_store(str(tmp_path / "history")))
     made: list[tuple[Snapshot, Labels]] = []
