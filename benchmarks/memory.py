@@ -50,11 +50,9 @@ from benchmarks.shared.memory_streams import N_WINDOWS, Stream
 from benchmarks.shared.stream_scores import renamed_churn
 from stream_icd.bp.find import find_communities
 from stream_icd.bp.parameters import BpParameters
-from stream_icd.bp.recalled import nothing_recalled
-from stream_icd.bp.remember import find_remembering
 from stream_icd.graphs.labelled_graph import LabelledGraph, Moment
 from stream_icd.icd.presets import preset
-from stream_icd.memory.detect import detect_remembering
+from stream_icd.memory.detect import Remembered, detect_remembering
 from stream_icd.memory.smooth import detect_smoothed
 from stream_icd.quality.hidden_edges import hidden_edge_score, hide_edges
 from stream_icd.quality.modularity import modularity
@@ -75,11 +73,6 @@ STREAMS = (
     *(Stream(n_nodes=n_nodes) for n_nodes in (1000, 2000, 20_000, 50_000)),
     *(Stream(mixing, k_given=True) for mixing in (0.3, 0.6, 0.7)),
     Stream(0.3, n_nodes=6500, churn=0.2, small=True),
-)
-FIXED = tuple(
-    Stream(mixing, churn=churn, stay=stay)
-    for mixing, churn in ((0.6, 0.02), (0.6, 0.2))
-    for stay in (0.3, 0.5, 0.9)
 )
 BROKEN = tuple(Stream(mixing) for mixing in (0.3, 0.6))
 LEARNED = tuple(Stream(mixing) for mixing in (0.4, 0.6, 0.7))
@@ -119,7 +112,7 @@ def measurements(seeds: range, data: Path) -> Iterator[tuple[str, Callable[[], F
     """All figures by name: each kind with all seeds, the kinds that are read first."""
     yield from real_streams(data).items()
     few, many = (
-        [one for one in (*STREAMS, *FIXED) if (one.n_nodes >= MANY_NODES) is are_many]
+        [one for one in STREAMS if (one.n_nodes >= MANY_NODES) is are_many]
         for are_many in (False, True)
     )
     kinds = (
@@ -144,7 +137,6 @@ def write_page(known: dict[str, Figures]) -> None:
             known,
             mixings=STREAMS[:6],
             streams=STREAMS,
-            fixed=FIXED,
             broken=BROKEN,
             learned=LEARNED,
             peers=list(PEERS),
@@ -154,25 +146,25 @@ def write_page(known: dict[str, Figures]) -> None:
 
 def drifting(stream: Stream, seed: int) -> Figures:
     """NMI by window, alone, with memory and smoothed; milliseconds of CPU a window, of each."""
-    parameters, recalled = stream.parameters(), nothing_recalled(stream.n_nodes)
+    model, memory = _model(stream.parameters()), None
     alone, remembered, stays, spent = [], [], [], np.zeros(2)
     graphs = stream.windows(seed)
     for number, graph in enumerate(graphs):
-        adjacency = graph.adjacency()
+        snapshot, adjacency = snapshot_of(graph, number), graph.adjacency()
         k = graph.n_communities if stream.k_given else None
         started = time.process_time()
-        single = find_communities(adjacency, parameters, k)
+        single = find_communities(adjacency, model.bp, k)
         between = time.process_time()
-        found = find_remembering(adjacency, parameters, recalled, k, learn_stay=stream.stay is None)
-        if number:  # the first window recalls nothing
+        found = detect_remembering(snapshot, model, memory, k, adjacency=adjacency)
+        if number:  # the first window has no memory
             spent += [between - started, time.process_time() - between]
-        recalled = found.believed
+        memory = found.memory
         alone.append(nmi(graph.communities, single))
-        remembered.append(nmi(graph.communities, found.labels))
-        stays.append(recalled.stay)
+        remembered.append(nmi(graph.communities, found.communities))
+        stays.append(memory.stay)
     milliseconds = (1000 * spent / (N_WINDOWS - 1)).tolist()
     figures = {"alone": alone, "memory": remembered, "stay": stays, "milliseconds": milliseconds}
-    if stream in STREAMS and not stream.k_given:
+    if not stream.k_given:
         figures |= smoothed(stream, graphs)
     return figures
 
@@ -196,13 +188,15 @@ def learned(stream: Stream, seed: int) -> Figures:
     started = time.process_time()
     fit = fit_parameters(past)
     seconds = time.process_time() - started
-    recalled, scores, alone = nothing_recalled(stream.n_nodes), [], []
-    for graph in stream.windows(seed):
-        found = find_remembering(graph.adjacency(), fit.parameters, recalled)
-        recalled = found.believed
-        scores.append(nmi(graph.communities, found.labels))
-        single = find_communities(graph.adjacency(), fit.parameters)
-        alone.append(nmi(graph.communities, single))
+    graphs = stream.windows(seed)
+    scores = [
+        nmi(graph.communities, found.communities)
+        for graph, found in zip(graphs, with_memory(graphs, fit.parameters), strict=True)
+    ]
+    alone = [
+        nmi(graph.communities, find_communities(graph.adjacency(), fit.parameters))
+        for graph in graphs
+    ]
     kept = {name: getattr(fit.parameters, name) for name in ("resolution", "mixing", "stay")}
     return {"memory": scores, "alone": alone, "seconds": seconds} | kept
 
@@ -221,15 +215,21 @@ def peer(name: str, seed: int) -> Figures:
 
 def after_a_break(stream: Stream, seed: int) -> Figures:
     """NMI of the window right after all communities have changed, alone and with memory."""
-    parameters, recalled = stream.parameters(), nothing_recalled(stream.n_nodes)
-    after = stream.windows(seed + 500, 3)
-    for graph in [*stream.windows(seed, 4), after[0]]:
-        found = find_remembering(graph.adjacency(), parameters, recalled)
-        recalled = found.believed
-    alone = find_communities(after[0].adjacency(), parameters)
-    same = bool(np.array_equal(alone, found.labels))
-    truth = after[0].communities
-    return {"alone": nmi(truth, alone), "memory": nmi(truth, found.labels), "same": same}
+    after = stream.windows(seed + 500, 3)[0]
+    *_, found = with_memory([*stream.windows(seed, 4), after], stream.parameters())
+    alone = find_communities(after.adjacency(), stream.parameters())
+    same = bool(np.array_equal(alone, found.communities))
+    scores = [nmi(after.communities, one) for one in (alone, found.communities)]
+    return {"alone": scores[0], "memory": scores[1], "same": same}
+
+
+def with_memory(graphs: Sequence[PlantedGraph], parameters: BpParameters) -> Iterator[Remembered]:
+    """What is found in each window with the memory of the windows before."""
+    model, memory = _model(parameters), None
+    for number, graph in enumerate(graphs):
+        found = detect_remembering(snapshot_of(graph, number), model, memory)
+        memory = found.memory
+        yield found
 
 
 def real_streams(data: Path) -> dict[str, Callable[[], Figures]]:
@@ -339,11 +339,9 @@ def _taxis(data: Path) -> Iterator[Snapshot]:
 
 
 def _compile() -> None:
-    graph = Stream(n_nodes=1000).windows(0, 2)
+    graphs = Stream(n_nodes=1000).windows(0, 2)
     for parameters in (BpParameters(), Stream().parameters()):
-        recalled = nothing_recalled(1000)
-        for one in graph:
-            recalled = find_remembering(one.adjacency(), parameters, recalled).believed
+        list(with_memory(graphs, parameters))
 
 
 if __name__ == "__main__":

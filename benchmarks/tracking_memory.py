@@ -20,6 +20,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from benchmarks.shared.data_sets import TEST_SEED
+from benchmarks.shared.known_streams import snapshot_of
 from benchmarks.shared.sections import write_section
 from benchmarks.shared.tracking_page import DOCS
 from benchmarks.tracking import (
@@ -37,12 +38,12 @@ from benchmarks.tracking import (
 )
 from stream_icd.bp.find import find_communities
 from stream_icd.bp.parameters import BpParameters
-from stream_icd.bp.recalled import nothing_recalled
-from stream_icd.bp.remember import find_remembering
 from stream_icd.communities import Communities
 from stream_icd.demo.alluvial import colours_of, draw_bands
 from stream_icd.events import KINDS, CommunityEvents
+from stream_icd.icd.presets import preset
 from stream_icd.memory.detect import detect_remembering
+from stream_icd.registry.model import Model
 from stream_icd.registry.shipped import open_model
 from stream_icd.snapshot import Snapshot
 from stream_icd.synthetic.drift import Drift, generate_drifting_lfr
@@ -98,11 +99,11 @@ def alone(stream: Stream, seed: int) -> Found:
 
 def with_memory(stream: Stream, seed: int) -> Found:
     """Each window detected with the memory of the one before; with ids."""
-    recalled = nothing_recalled(stream.n_nodes)
+    model, memory = Model(preset("AS"), {}, stream.parameters), None
     for hour, (graph, drift) in enumerate(stream.graphs(seed)):
-        found = find_remembering(graph.adjacency(), stream.parameters, recalled)
-        recalled = found.believed
-        one = window(START + hour * HOUR, found.labels)
+        found = detect_remembering(snapshot_of(graph, hour), model, memory)
+        memory = found.memory
+        one = window(START + hour * HOUR, found.communities)
         yield (
             graph,
             drift,

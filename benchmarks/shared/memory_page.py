@@ -19,28 +19,23 @@ def memory_page(
     *,
     mixings: Sequence[Stream],
     streams: Sequence[Stream],
-    fixed: Sequence[Stream],
     broken: Sequence[Stream],
     learned: Sequence[Stream],
     peers: Sequence[str],
 ) -> str:
     """The page. Rows of which there are no figures are left out."""
-    estimated = [one for one in streams if (one.mixing, one.n_nodes) == (0.6, 5000)]
-    compared = [*(one for one in estimated if one.churn in (0.02, 0.2) and not one.k_given), *fixed]
-    compared.sort(key=lambda one: one.churn)
+    usual = next(one for one in streams if (one.mixing, one.n_nodes) == (0.6, 5000))
     sections = [
         HEADER,
         *_rows(known, streams, _drift_row),
         BY_WINDOW,
         *_rows(known, mixings, _window_rows),
-        FIXED,
-        *_rows(known, compared, _stay_row),
         BREAK,
         *_rows(known, broken, _break_row, "break "),
         LEARNED,
         *_rows(known, learned, _learned_row, "learned "),
         PEERS,
-        *_peer_rows(known, peers, estimated[0]),
+        *_peer_rows(known, peers, usual),
         REAL,
         *(_real_row(name, one) for name, one in known.items() if "churn" in one),
         METHOD,
@@ -104,12 +99,6 @@ def _window_rows(stream: Stream, figures: list[Figures]) -> str:
         + " |"
         for name, key in (("alone", "alone"), ("memory", "memory"), ("smoothed", "smooth"))
     )
-
-
-def _stay_row(stream: Stream, figures: list[Figures]) -> str:
-    stay = "estimated" if stream.stay is None else f"{stream.stay}"
-    scores = _settled(figures, "memory")
-    return f"| {100 * stream.churn:g} % | {stay} | {len(scores)} | {_spread(scores)} |"
 
 
 def _break_row(stream: Stream, figures: list[Figures]) -> str:
@@ -207,16 +196,6 @@ the last has no future.
 | μ | | 1 | 2 | 3 | 4 | 5 | 6 | 7 | 8 | 9 | 10 |
 |---|---|---|---|---|---|---|---|---|---|---|---|"""
 
-FIXED = """
-## The stay probability is estimated
-
-η is the probability that a node stays in its community from one window to the next. Memory
-estimates it in each window. With a fixed η instead, NMI from the fifth window on (5,000 nodes,
-μ 0.6):
-
-| churn | η | streams | NMI |
-|---|---|---|---|"""
-
 BREAK = """
 ## All communities change at once
 
@@ -231,7 +210,8 @@ LEARNED = """
 
 All parameters, learned from five consecutive windows of one stream without labels (`stream-icd
 train`), and NMI on another stream from the fifth window on. At μ 0.7, a single window shows too
-little to learn from; five windows with memory are enough. Seconds of CPU for learning.
+little to learn from; five windows with memory are enough. η is the probability that a node stays in
+its community from one window to the next. Seconds of CPU for learning.
 
 | μ | streams | resolution | μ learned | η learned | alone | **memory** | seconds |
 |---|---|---|---|---|---|---|---|"""

@@ -18,7 +18,6 @@ SETTLED = 4
 class Stream:
     """A kind of drifting LFR stream.
 
-    stay: η, fixed; None: estimated in each window.
     small: many small communities, of which a fifth of the nodes changes each window, as in the
         streams of Greene, Doyle and Cunningham (ASONAM 2010).
     events: communities also merge, split, begin and end; never where they are small.
@@ -28,7 +27,6 @@ class Stream:
     n_nodes: int = 5000
     churn: float = 0.02
     k_given: bool = False
-    stay: float | None = None
     small: bool = False
     events: bool = True
 
@@ -36,7 +34,6 @@ class Stream:
     def name(self) -> str:
         name = f"lfr mixing={self.mixing} nodes={self.n_nodes} churn={self.churn}"
         name += f" k={self.k_given}"
-        name += "" if self.stay is None else f" stay={self.stay}"
         return name + " small" * self.small + " no events" * (not self.events)
 
     def windows(self, seed: int, n_windows: int = N_WINDOWS) -> list[PlantedGraph]:
@@ -52,5 +49,4 @@ class Stream:
     def parameters(self) -> BpParameters:
         """γ near a seventh of the number of communities, which suits all mixings."""
         resolution = 80.0 if self.small else max(self.n_nodes / 440, 2.0)
-        stay = BpParameters().stay if self.stay is None else self.stay
-        return BpParameters(resolution, self.mixing, size_spread=1.0, iterations=1, stay=stay)
+        return BpParameters(resolution, self.mixing, size_spread=1.0, iterations=1)

@@ -11,7 +11,6 @@ def page(known: dict[str, Figures]) -> str:
         known,
         mixings=memory.STREAMS[:6],
         streams=memory.STREAMS,
-        fixed=memory.FIXED,
         broken=memory.BROKEN,
         learned=memory.LEARNED,
         peers=list(memory.PEERS),
