@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
@@ -159,7 +160,8 @@ def main(
                 lambda opened: result_version(opened, settings),
             )
         )
-        return {SNAPSHOTS: Detector(swap.model, settings, swap, memories)}
+        room = partial(run.claim_check.room, settings.memory_topic)
+        return {SNAPSHOTS: Detector(swap.model, settings, swap, memories, room)}
 
     run_worker(detector, options)
 

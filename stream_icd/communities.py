@@ -21,10 +21,11 @@ STAGES = ("decode", "features", "encode", "cluster")
 EvidenceStrength = Literal["none", "weak", "strong"]
 """How strong the evidence is that a graph has communities at all (docs/evidence.md)."""
 
-MemoryUse = Literal["first", "continued", "broken", "late", "smoothed"]
+MemoryUse = Literal["first", "continued", "broken", "anew", "late", "smoothed"]
 """What the memory of earlier windows contributed: `first`: there was none yet; `continued`:
 communities continue earlier ones; `broken`: the graph has nothing in common with its past, and was
-detected alone; `late`: the window is not after the last one, and is not remembered; `smoothed`: a
+detected alone; `anew`: the graph starts anew, since an operator said so or what was remembered
+cannot be used; `late`: the window is not after the last one, and is not remembered; `smoothed`: a
 replay used the windows after it, too."""
 
 MemoryKind = Literal["none", "memory", "smoothed"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from pydantic import Field
@@ -59,6 +59,7 @@ class Budget(Settings):
             sent_bytes,
             self.seconds + self.seconds_per_mb * sent_bytes / MB,
             self.memory_bytes + self.memory_per_byte * sent_bytes,
+            self,
         )
 
 
@@ -70,11 +71,24 @@ class Allowance:
         sent_bytes: size of the message.
         seconds: processor time.
         memory_bytes: growth of resident memory.
+        budget: what the limits are made of.
+        state_bytes: size of what is remembered of the graph.
     """
 
     sent_bytes: int
     seconds: float
     memory_bytes: int
+    budget: Budget
+    state_bytes: int = 0
+
+    def with_state(self, n_bytes: int) -> Allowance:
+        """Return the limits if the graph's memory, of this size, is read too."""
+        return replace(
+            self,
+            seconds=self.seconds + self.budget.seconds_per_mb * n_bytes / MB,
+            memory_bytes=self.memory_bytes + self.budget.memory_per_byte * n_bytes,
+            state_bytes=n_bytes,
+        )
 
     @property
     def clock_seconds(self) -> float:
@@ -93,9 +107,10 @@ class Allowance:
             (used.memory_bytes / MB, self.memory_bytes / MB, "MB of memory", _MEMORY),
         ):
             if taken > limit:
+                with_state = f" and a memory of {self.state_bytes}" if self.state_bytes else ""
                 raise OverBudget(
-                    f"took {taken:.1f} {unit}; the limit for a message of {self.sent_bytes} bytes "
-                    f"is {limit:.1f} ({settings}). {_WAY_OUT}"
+                    f"took {taken:.1f} {unit}; the limit for a message of {self.sent_bytes} bytes"
+                    f"{with_state} is {limit:.1f} ({settings}). {_WAY_OUT}"
                 )
 
 

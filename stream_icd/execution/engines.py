@@ -15,9 +15,10 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Generic, Protocol, TypeVar
 
+import structlog
 from threadpoolctl import threadpool_limits
 
-from stream_icd.errors import CrashedWorker, ModelDamaged, OverBudget, Overloaded
+from stream_icd.errors import BadMemory, CrashedWorker, ModelDamaged, OverBudget, Overloaded
 from stream_icd.execution.budget import Allowance
 from stream_icd.execution.processes import InHand, Processes
 from stream_icd.execution.relay import Chains, First, LocalRelay, Relay, nothing
@@ -90,6 +91,10 @@ class Work(Protocol[J, O]):
         """Return the resource limits for the job."""
         ...
 
+    def instead(self, baton: bytes, /) -> bytes:
+        """Return what a job takes instead of a baton that it cannot work with."""
+        ...
+
     def warm_up(self) -> None:
         """Make the first job as fast as later ones."""
         ...
@@ -111,8 +116,25 @@ class InProcess(Generic[Job, Outcome]):
                 yield job, self.work(job)
                 continue
             if chain not in relays:
-                relays[chain] = LocalRelay(first(chain))
-            yield job, self.work(job, relays[chain])
+                relays[chain] = LocalRelay(first(chain), first.most_bytes)
+            yield job, done_in_chain(self.work, job, relays[chain])
+
+
+def done_in_chain(work: Work[Job, Outcome], job: Job, relay: LocalRelay) -> Outcome:
+    """Run a job in this process; if it cannot work with what it took, run it without that."""
+    took = relay.baton
+    try:
+        return work(job, relay)
+    except BadMemory as error:
+        if took is None:
+            raise
+        log = structlog.get_logger()
+        log.warning("memory cannot be used", job=work.name(job), reason=str(error))
+    instead = relay.baton = work.instead(took)
+    outcome = work(job, relay)
+    if relay.baton is instead:  # it handed nothing on
+        relay.baton = took
+    return outcome
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,9 +18,10 @@ from typing import Generic, Protocol, Self, TypeVar
 
 import structlog
 
-from stream_icd.errors import OverBudget, Overloaded, WorkersLost
+from stream_icd.errors import BadMemory, OverBudget, Overloaded, WorkersLost
 from stream_icd.execution.budget import Allowance
 from stream_icd.execution.relay import Link
+from stream_icd.execution.usage import Usage
 from stream_icd.execution.waiting import Waiting, next_job
 from stream_icd.execution.worker_process import WorkerProcess
 
@@ -40,6 +41,10 @@ class Task(Protocol[Job]):  # type: ignore[misc]
 
     def allowance(self, job: Job, /) -> Allowance:
         """Return the resource limits for the job."""
+        ...
+
+    def instead(self, baton: bytes, /) -> bytes:
+        """Return what a job takes instead of a baton that it cannot work with."""
         ...
 
 
@@ -63,6 +68,18 @@ class InHand:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class _Limits:
+    """The limits of a job, which grow with what it takes from the job before it."""
+
+    allowance: Allowance
+    link: Link | None
+
+    def check(self, used: Usage) -> None:
+        took = None if self.link is None else self.link.took
+        self.allowance.with_state(len(took or b"")).check(used)
+
+
 class Processes(Generic[Job, Result]):
     """`count` processes that run jobs; a context manager that ends them on exit.
 
@@ -72,7 +89,8 @@ class Processes(Generic[Job, Result]):
     A process whose job exceeds its limits is killed, and the job is refused. If a process is
     killed from outside, for example when memory runs out, or gets no memory, its job is run again.
     In all cases another process replaces it, and other jobs are not affected. So a job must be safe
-    to run twice.
+    to run twice. If it fails with what the job before handed on, it is run once more with what
+    `Task.instead` makes of that.
 
     Args:
         opening: creates, in each process, the function that runs a job; can be pickled. See
@@ -200,13 +218,25 @@ class Processes(Generic[Job, Result]):
         )
 
     def _done(self, job: Job, link: Link | None) -> Result:
+        """Run a job; if it fails with what the job before handed on, run it without that."""
+        try:
+            return self._result(job, link)
+        except (OverBudget, Overloaded, BadMemory) as error:
+            if link is None or link.took is None or link.instead is not None:
+                raise
+            log = structlog.get_logger()
+            log.warning("memory cannot be used", job=self._task.name(job), reason=str(error))
+            link.instead = self._task.instead(link.took)
+            return self._result(job, link)
+
+    def _result(self, job: Job, link: Link | None) -> Result:
         allowance, name = self._task.allowance(job), self._task.name(job)
         for attempt in range(1, ATTEMPTS + 1):
             process = self._idle.get()
             try:
                 process = self._open_one(process)
                 with self._noted(process, job, allowance):
-                    succeeded, result = process.do(job, allowance, link)
+                    succeeded, result = process.do(job, _Limits(allowance, link), link)
                 if isinstance(result, MemoryError):
                     raise result
             except OverBudget:

@@ -6,9 +6,10 @@ only `take` waits for it.
 
 from __future__ import annotations
 
+import math
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 Baton = bytes | None
 """What is handed on; None at the start of a chain."""
@@ -17,14 +18,19 @@ Baton = bytes | None
 class Relay(Protocol):
     """A job's connection to its chain."""
 
+    @property
+    def most_bytes(self) -> float:
+        """The size that the message of what is handed on may have."""
+        ...
+
     def take(self) -> Baton:
         """Return what the job before handed on; wait for it if necessary."""
         ...
 
     def pass_on(self, baton: bytes) -> None:
-        """Hand something on; the next job of the chain can continue from now on.
+        """Hand something on when the job is done; the next one of the chain continues with it.
 
-        A job that hands nothing on hands on what it could take.
+        A job that hands nothing on, or that fails, hands on what it could take.
         """
         ...
 
@@ -35,9 +41,11 @@ class LocalRelay:
 
     Attributes:
         baton: what the job takes; after `pass_on`, what it handed on.
+        most_bytes: see `Relay`.
     """
 
     baton: Baton = None
+    most_bytes: float = math.inf
 
     def take(self) -> Baton:
         """See `Relay`."""
@@ -48,7 +56,7 @@ class LocalRelay:
         self.baton = baton
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Link:
     """The place of a job in its chain, in the process that distributes the jobs.
 
@@ -56,16 +64,27 @@ class Link:
         chain: name of the chain.
         before: what the job before hands on.
         after: what this job hands on.
+        most_bytes: see `Relay`.
+        took: what the job has taken; None if nothing.
+        instead: what the job takes instead of that, if it cannot work with it.
     """
 
     chain: str
     before: Future[Baton]
     after: Future[Baton]
+    most_bytes: float = math.inf
+    took: Baton = None
+    instead: Baton = None
 
     @property
     def is_ready(self) -> bool:
         """Whether the job can run without waiting."""
         return self.before.done()
+
+    def take(self) -> Baton:
+        """Return what the job before handed on, or `instead`; wait for it if necessary."""
+        self.took = self.before.result() if self.instead is None else self.instead
+        return self.took
 
     def pass_on(self, baton: Baton) -> None:
         """Hand something on; only the first call counts: a job that runs again repeats it."""
@@ -87,6 +106,7 @@ class Chains:
 
     def __init__(self, first: First) -> None:
         self._first = first
+        self._most_bytes = first.most_bytes
         self._last: dict[str, Future[Baton]] = {}
 
     def link(self, chain: str) -> Link:
@@ -95,7 +115,7 @@ class Chains:
         if before is None:
             before = Future()
             before.set_result(self._first(chain))
-        link = Link(chain, before, Future())
+        link = Link(chain, before, Future(), self._most_bytes)
         self._last[chain] = link.after
         return link
 
@@ -103,9 +123,22 @@ class Chains:
 class First(Protocol):
     """Returns what the first job of a chain takes."""
 
+    @property
+    def most_bytes(self) -> float:
+        """See `Relay`."""
+        ...
+
     def __call__(self, chain: str, /) -> Baton: ...
 
 
-def nothing(_chain: str) -> Baton:
-    """Start every chain with nothing."""
-    return None
+@dataclass(frozen=True)
+class Nothing:
+    """Starts every chain with nothing."""
+
+    most_bytes: ClassVar[float] = math.inf
+
+    def __call__(self, _chain: str, /) -> Baton:
+        return None
+
+
+nothing = Nothing()

@@ -81,7 +81,8 @@ class WorkerProcess:
     def do(self, job: Any, allowance: Bound, link: Link | None = None) -> tuple[bool, Any]:
         """Run a job; return whether it succeeded, and its result or error.
 
-        Time in which it waits for the job before it does not count.
+        Time in which it waits for the job before it does not count. What it hands on is handed on
+        if it succeeds.
 
         Raises:
             OverBudget: the job exceeded its limits, and is still running.
@@ -91,19 +92,22 @@ class WorkerProcess:
         if not opened[0]:
             return opened
         self._meter.reset()
-        self._line.send((job, link is not None))
+        self._line.send((job, None if link is None else link.most_bytes))
+        after: Baton = None
         while True:
             while not self._line.poll(LOOK_EVERY_S):
                 allowance.check(self._meter.read())
             said, what = self._line.recv()
             if link is None or said == DONE:
                 answer: tuple[bool, Any] = what
+                if link is not None and after is not None and answer[0]:
+                    link.pass_on(after)
                 return answer
             if said == PASS:
-                link.pass_on(what)
+                after = what
             else:
                 since = time.monotonic()
-                self._line.send(link.before.result())
+                self._line.send(link.take())
                 self._meter.skip_clock(time.monotonic() - since)
 
     def end(self) -> int | None:
@@ -130,8 +134,9 @@ def _deaf_from_the_start() -> Iterator[None]:
 class _PipeRelay:
     """The relay of a job in a worker process."""
 
-    def __init__(self, line: Connection) -> None:
+    def __init__(self, line: Connection, most_bytes: float) -> None:
         self._line = line
+        self.most_bytes = most_bytes
 
     def take(self) -> Baton:
         self._line.send((TAKE, None))
@@ -150,8 +155,8 @@ def _serve(line: Connection, opening: Callable[[], Callable[[Any], Any]]) -> Non
     with suppress(EOFError, BrokenPipeError):  # the parent has ended
         line.send((opened, None if opened else work))
         while opened:
-            job, linked = line.recv()
-            relays = (_PipeRelay(line),) if linked else ()
+            job, most_bytes = line.recv()
+            relays = () if most_bytes is None else (_PipeRelay(line, most_bytes),)
             line.send((DONE, _attempted(work, job, *relays)))
 
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from stream_icd.errors import BadMemory
-from stream_icd.memory.memory import N_BELIEFS, NO_COMMUNITY, Memory
+from stream_icd.memory.memory import MOST_READ_IDS, N_BELIEFS, NO_COMMUNITY, Memory
 from stream_icd.node_ids import is_id_type
 from stream_icd.snapshot import Window
 from stream_icd.wire.arrow_stream import read_table, write_table
@@ -20,9 +20,17 @@ from stream_icd.wire.limits import DEFAULT_LIMITS, Limits
 
 FORMAT = 1
 METADATA = b"stream_icd.memory"
-MOST_READ_IDS = 2**53
-"""Maximum of `next_id` in bytes from outside; no stream reaches it. It is far below `MOST_IDS`, so
-that memory can continue from any bytes that are accepted."""
+KINDS = {
+    "window_start": str,
+    "window_end": str,
+    "mixing": float,
+    "stay": float,
+    "next_id": int,
+    "believed": bool,
+    "pull": float,
+    "has_rival": bool,
+}
+"""What the metadata says, and the type of each."""
 
 COLUMNS = {
     "node": True,
@@ -45,11 +53,11 @@ def encode_memory(memory: Memory) -> bytes:
         "format": FORMAT,
         "window_start": memory.window.start.isoformat(),
         "window_end": memory.window.end.isoformat(),
-        "mixing": memory.mixing,
-        "stay": memory.stay,
-        "next_id": memory.next_id,
-        "believed": memory.believed,
-        "pull": memory.pull,
+        "mixing": float(memory.mixing),
+        "stay": float(memory.stay),
+        "next_id": int(memory.next_id),
+        "believed": bool(memory.believed),
+        "pull": float(memory.pull),
         "has_rival": memory.rival is not None,
     }
     return write_table(table.replace_schema_metadata({METADATA: json.dumps(rest)}))
@@ -64,36 +72,57 @@ def decode_memory(value: bytes, limits: Limits = DEFAULT_LIMITS) -> Memory:
     """
     with refusing(BadMemory, "the memory cannot be read"):
         table = read_table(value, COLUMNS, limits, BadMemory)
-        rest = _metadata(table)
+        rest = _checked(_metadata(table.schema))
         nodes = table["node"].combine_chunks()
         if not is_id_type(nodes.type) or nodes.null_count:
             raise BadMemory(f"node has type {nodes.type}; ids are integers or strings, none null")
-        if int(rest["next_id"]) > MOST_READ_IDS:
-            raise BadMemory(f"next_id must be at most {MOST_READ_IDS}, not {rest['next_id']}")
         return Memory(
             window=Window(*(datetime.fromisoformat(rest[f"window_{e}"]) for e in ("start", "end"))),
             nodes=nodes,
             communities=_columns(table, "community", pa.int64()),
             beliefs=_columns(table, "belief", pa.float32()),
-            mixing=float(rest["mixing"]),
-            stay=float(rest["stay"]),
-            next_id=int(rest["next_id"]),
-            believed=bool(rest["believed"]),
-            pull=float(rest["pull"]),
+            mixing=rest["mixing"],
+            stay=rest["stay"],
+            next_id=rest["next_id"],
+            believed=rest["believed"],
+            pull=rest["pull"],
             rival=_column(table, "rival", pa.int32()) if rest["has_rival"] else None,
         )
 
 
-def _metadata(table: pa.Table) -> dict[str, Any]:
-    found = (table.schema.metadata or {}).get(METADATA)
+def next_id_of(value: bytes) -> int | None:
+    """Return the `next_id` of an encoded memory, also if the rest is damaged or of another version.
+
+    None: it does not say it. Only the schema is read, not the table.
+    """
+    try:
+        with refusing(BadMemory, "the memory cannot be read"):
+            next_id = _metadata(pa.ipc.open_stream(value).schema)["next_id"]
+    except BadMemory:
+        return None
+    return next_id if type(next_id) is int and 0 <= next_id <= MOST_READ_IDS else None
+
+
+def _metadata(schema: pa.Schema) -> dict[str, Any]:
+    found = (schema.metadata or {}).get(METADATA)
     if found is None:
         raise BadMemory("the table is no memory: its schema's metadata does not say so")
     rest: dict[str, Any] = json.loads(found)
-    if rest["format"] > FORMAT:
+    return rest
+
+
+def _checked(rest: dict[str, Any]) -> dict[str, Any]:
+    """Return the metadata if it is what `encode_memory` writes; `Memory` checks the values."""
+    if rest["format"] != FORMAT:
         raise BadMemory(
-            f"the memory has format {rest['format']} and this version reads up to {FORMAT}; "
-            "upgrade stream-icd"
+            f"the memory has format {rest['format']!r:.80} and this version reads {FORMAT}; if it "
+            "is a later one, upgrade stream-icd"
         )
+    for name, kind in KINDS.items():
+        if type(rest[name]) is not kind:
+            raise BadMemory(f"{name} must be {kind.__name__}, not {rest[name]!r:.80}")
+    if rest["next_id"] > MOST_READ_IDS:
+        raise BadMemory(f"next_id must be at most {MOST_READ_IDS}, not {rest['next_id']}")
     return rest
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from stream_icd.bp.recalled import NO_ID, Identified, Ids, Recalled, tidy
+from stream_icd.memory.bounds import cut, room_for
 from stream_icd.memory.memory import NO_COMMUNITY, Memory
 from stream_icd.memory.recall import kept_a_window, missed_windows
 from stream_icd.node_ids import common_type, places
@@ -26,7 +27,8 @@ def remember(memory: Memory | None, nodes: pa.Array, window: Window, found: Iden
     if memory is None:
         return new
     kept = kept_a_window(new.stay) ** (1 + missed_windows(memory.window, window))
-    return with_absent(new, memory, kept, lambda ids: _replaced(ids, found))
+    both = with_absent(new, memory, kept, lambda ids: _replaced(ids, found))
+    return cut(both, room_for(len(nodes), memory.n_nodes))
 
 
 def memory_of(nodes: pa.Array, window: Window, believed: Recalled) -> Memory:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 from stream_icd.errors import BrokerUnavailable, RecordTooLarge
@@ -48,6 +49,14 @@ class ClaimCheck:
             if fits(claimed, limit):
                 return claimed
         raise too_large(record, limit)
+
+    def room(self, topic: str) -> float:
+        """Return the maximum size of a record for a topic; infinite if values can be claimed.
+
+        Raises:
+            As `__call__`.
+        """
+        return self._limit(topic) if self._claims.uri is None else math.inf
 
     def learn(self, refused: RecordTooLarge) -> None:
         """Claim values of all records that are as large as one that the broker refused.

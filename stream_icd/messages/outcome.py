@@ -21,11 +21,14 @@ class Processed:
         event: name of the log event, such as `detected`.
         facts: fields of the log line.
         outgoing: the records to publish; empty if there is nothing new.
+        state: what the worker remembers after the record, for a topic of states. It is published
+            even if the results are refused.
     """
 
     event: str
     facts: Mapping[str, object] = field(default_factory=dict)
     outgoing: tuple[OutgoingRecord, ...] = ()
+    state: OutgoingRecord | None = None
 
 
 @dataclass(frozen=True, slots=True)

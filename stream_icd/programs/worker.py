@@ -81,12 +81,14 @@ class WorkerRun:
         metrics: the worker's metrics.
         until_the_end: closes what is entered here when the worker ends.
         stop: set by the first signal.
+        claim_check: makes records fit their topics.
     """
 
     settings: KafkaSettings
     metrics: Metrics
     until_the_end: ExitStack
     stop: Event
+    claim_check: ClaimCheck
 
 
 def run_worker(
@@ -112,7 +114,9 @@ def run_worker(
     settings = kafka_settings(options.bootstrap_servers)
     with ExitStack() as until_the_end:
         shown = shown_on(options.metrics_port, options.metrics_host, settings)
-        run = WorkerRun(settings, until_the_end.enter_context(shown), until_the_end, stop)
+        metrics = until_the_end.enter_context(shown)
+        claim_check = ClaimCheck(settings, pause=partial(time.sleep, LIMIT_EVERY_S))
+        run = WorkerRun(settings, metrics, until_the_end, stop, claim_check)
         steps = open_steps(run)
         streams = _streams(run, steps, options)
         context = {name: text for step in steps.values() for name, text in step.context.items()}
@@ -128,7 +132,6 @@ def run_worker(
 
 
 def _streams(run: WorkerRun, steps: Mapping[str, Step], options: WorkerOptions) -> list[Stream]:
-    claim_check = ClaimCheck(run.settings, pause=partial(time.sleep, LIMIT_EVERY_S))
     return [
         Stream(
             topic,
@@ -137,7 +140,7 @@ def _streams(run: WorkerRun, steps: Mapping[str, Step], options: WorkerOptions) 
                 step,
                 DeadLetterLimit(options.max_dead_letters),
                 graph=options.graph,
-                claim_check=claim_check,
+                claim_check=run.claim_check,
             ),
             run.metrics.watch(topic, options.graph, step.stages),
             freeze_what_stays(),

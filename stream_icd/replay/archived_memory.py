@@ -8,10 +8,12 @@ the ids that are used up.
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from typing import ClassVar
 
 from stream_icd.history.archive import (
     Selection,
@@ -91,6 +93,7 @@ class ArchivedMemory:
     store: Store
     eras: dict[str, Eras]
     before: dict[str, Before]
+    most_bytes: ClassVar[float] = math.inf
 
     def __call__(self, chain: str) -> bytes | None:
         """Return the encoded memory of a chain; None if it starts without any.

@@ -11,7 +11,7 @@ from itertools import cycle
 from typing import Any
 
 from stream_icd.errors import Overloaded
-from stream_icd.execution.engines import IN_HAND, in_order
+from stream_icd.execution.engines import IN_HAND, done_in_chain, in_order
 from stream_icd.execution.processes import ATTEMPTS
 from stream_icd.execution.relay import Baton, First, LocalRelay, nothing
 from stream_icd.extras import needs_extra
@@ -143,7 +143,7 @@ class _Detector:
         if self._redetection.chain(job) is None:
             return self._redetection(job), None
         relay = LocalRelay(memory)
-        return self._redetection(job, relay), relay.baton
+        return done_in_chain(self._redetection, job, relay), relay.baton
 
 
 @contextmanager

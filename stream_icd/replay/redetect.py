@@ -16,6 +16,7 @@ from stream_icd.execution.relay import Relay
 from stream_icd.history.archive import read_snapshot
 from stream_icd.history.parquet import ArchivedWindow
 from stream_icd.kafka.record import Record
+from stream_icd.memory.forget import anew
 from stream_icd.messages.outcome import Refused
 from stream_icd.messages.reader import MessageReader
 from stream_icd.printable import printable
@@ -231,6 +232,10 @@ class Redetection:
     def allowance(self, job: Job) -> Allowance:
         """Return the resource limits for the job."""
         return self.settings.budget.allowance(job.sent_bytes)
+
+    def instead(self, baton: bytes) -> bytes:
+        """Return the memory of a graph that starts anew, since this one cannot be used."""
+        return anew(baton)
 
     def warm_up(self) -> None:
         """See `warm_up`."""

@@ -7,11 +7,15 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from time import perf_counter
 
-from stream_icd.errors import BadInput
+import structlog
+
+from stream_icd.errors import BadInput, BadMemory
 from stream_icd.execution.budget import Allowance
 from stream_icd.execution.engines import Engine
 from stream_icd.execution.relay import First, Relay, nothing
 from stream_icd.memory.encoding import decode_memory
+from stream_icd.memory.forget import anew
+from stream_icd.memory.memory import Memory
 from stream_icd.memory.smooth import detect_smoothed
 from stream_icd.messages.outcome import Refused
 from stream_icd.printable import printable
@@ -40,8 +44,8 @@ class GraphJob:
 
     @property
     def sent_bytes(self) -> int:
-        """Size of all snapshots together."""
-        return sum(job.sent_bytes for job in self.jobs)
+        """Size of all snapshots together, and of the memory."""
+        return sum(job.sent_bytes for job in self.jobs) + len(self.memory or b"")
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +81,7 @@ class Smoothing:
         found = detect_smoothed(
             windows,
             self.model.model,
-            None if graph.memory is None else decode_memory(graph.memory),
+            _before(graph),
             [
                 None if k is None else min(k, one.n_nodes)
                 for k, one in zip(given, windows, strict=True)
@@ -106,9 +110,25 @@ class Smoothing:
         seconds = sum(budget.allowance(job.sent_bytes).seconds for job in graph.jobs)
         return replace(budget.allowance(sent), seconds=PASSES * seconds)
 
+    def instead(self, baton: bytes) -> bytes:
+        """Return the baton: graphs do not depend on each other."""
+        return baton
+
     def warm_up(self) -> None:
         """See `warm_up`."""
         warm_up(self.model, self.settings)
+
+
+def _before(graph: GraphJob) -> Memory | None:
+    """Return the memory before the first window; if it cannot be read, the graph starts anew."""
+    if graph.memory is None:
+        return None
+    try:
+        return decode_memory(graph.memory)
+    except BadMemory as error:
+        name = graph.jobs[0].graph
+        structlog.get_logger().warning("memory cannot be used", job=name, reason=str(error))
+        return decode_memory(anew(graph.memory))
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ from stream_icd.wire.limits import DEFAULT_LIMITS, Limits
 from stream_icd.wire.message import Headers, Message
 
 STATE_TYPE = "stream_icd.memory.v1"
+NEXT_ID = "icd_next_id"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +32,8 @@ class State:
         graph, snapshot_id, window, model, revision, snapshot_place: those of the result that was
             published with it.
         value: the memory itself, as `memory.encoding.encode_memory` writes it.
+        next_id: the first unused community id, also where the value cannot be read; None if the
+            message does not say it.
     """
 
     group: str
@@ -41,6 +44,7 @@ class State:
     revision: str
     snapshot_place: str
     value: bytes
+    next_id: int | None = None
 
 
 def state_key(group: str, graph: str) -> bytes:
@@ -72,6 +76,7 @@ def encode_state(state: State) -> Message:
             **window_headers(state.window),
             "icd_model": state.model,
             **revision_headers(state.revision, state.snapshot_place),
+            **({} if state.next_id is None else {NEXT_ID: str(state.next_id)}),
         },
     )
     return Message(state_key(state.group, state.graph), state.value, headers)
@@ -109,4 +114,11 @@ def decode_state(
             revision=fields.optional("icd_revision") or "",
             snapshot_place=fields.optional("icd_snapshot_place") or "",
             value=value,
+            next_id=fields.whole(NEXT_ID),
         )
+
+
+def next_id_in(headers: Headers) -> int | None:
+    """Return the first unused community id that a message says, whatever else it holds."""
+    text = dict(headers).get(NEXT_ID, b"")
+    return int(text) if text.isdigit() and len(text) < 16 else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -17,13 +18,14 @@ from scipy.sparse import csr_array
 from stream_icd.bp.evidence import evidence_for
 from stream_icd.communities import Communities, MemoryUse, kind_of_memory, revision_of
 from stream_icd.detection import Method, cluster_ms, detect
-from stream_icd.errors import BadInput, BadSettings
+from stream_icd.errors import BadInput, BadMemory, BadSettings
 from stream_icd.execution.budget import Allowance, Budget, sent_bytes
 from stream_icd.execution.engines import Engine, InProcess
-from stream_icd.execution.relay import LocalRelay, Relay
-from stream_icd.kafka.record import Record
+from stream_icd.execution.relay import Baton, First, LocalRelay, Relay, nothing
+from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.topics import COMMUNITIES, MEMORY
 from stream_icd.memory.detect import Remembered
+from stream_icd.memory.forget import anew
 from stream_icd.messages.clock import utc_now
 from stream_icd.messages.outcome import Outcome, Processed, Refused, Stage
 from stream_icd.messages.outgoing import outgoing
@@ -103,7 +105,7 @@ class Detected:
     n_communities: int
     milliseconds: dict[str, float]
     k_too_large: int | None = None
-    state: Message | None = None
+    state: OutgoingRecord | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,13 +153,11 @@ class RecordDetection:
         )
         if isinstance(found, Refused):
             return found
-        published = [outgoing(self.settings.topic, found.message)]
-        if found.state is not None:
-            published.append(outgoing(self.settings.memory_topic, found.state))
         facts: dict[str, object] = {"communities": found.n_communities, "ms": found.milliseconds}
         if found.k_too_large is not None:
             facts[TOO_LARGE] = found.k_too_large
-        return Processed("detected", facts, tuple(published))
+        published = outgoing(self.settings.topic, found.message)
+        return Processed("detected", facts, (published,), found.state)
 
     def name(self, record: Record) -> str:
         """Return the record's name for error messages."""
@@ -166,6 +166,10 @@ class RecordDetection:
     def allowance(self, record: Record) -> Allowance:
         """Return the resource limits for the record."""
         return self.settings.budget.allowance(sent_bytes(record, self.settings.reader.limits))
+
+    def instead(self, baton: bytes) -> bytes:
+        """Return the memory of a graph that starts anew, since this one cannot be used."""
+        return anew(baton)
 
     def warm_up(self) -> None:
         """See `warm_up`."""
@@ -191,6 +195,9 @@ def detected(
         place: `PARTITION@OFFSET` of the snapshot, if it was read from a topic.
         fit_check: warns if the model does not fit the graph; None: no check.
         relay: gives the memory before the snapshot; None: detect without memory.
+
+    Raises:
+        BadMemory: the memory before the snapshot cannot be read, or detection fails with it.
     """
     memory = None if relay is None else Remembering(relay, clock, settings.reader.limits)
     stage: Stage = "decode"
@@ -200,18 +207,21 @@ def detected(
         seconds = perf_counter() - started
         stage = "detect"
         found = detect_snapshot(fetched, model, settings, clock, fit_check, memory)
-    except BadInput as error:
-        return Refused(stage, error)
-    times = {**found.milliseconds, "decode": found.milliseconds["decode"] + 1000 * seconds}
-    found = replace(found, milliseconds=times, snapshot_place=place)
+        times = {**found.milliseconds, "decode": found.milliseconds["decode"] + 1000 * seconds}
+        found = replace(found, milliseconds=times, snapshot_place=place)
+        message, state = encode_communities(found), None
+        if memory is not None:
+            state = memory.hand_on(settings.memory_topic, settings.group, found)
+    except BadMemory:
+        raise
+    except Exception as error:
+        if memory is not None and memory.is_used:
+            raise BadMemory(f"detection with it fails: {type(error).__name__}: {error}") from error
+        if isinstance(error, BadInput):
+            return Refused(stage, error)
+        raise
     too_large = found.k_given if (found.k_given or 0) > found.n_nodes else None
-    return Detected(
-        encode_communities(found),
-        found.n_communities,
-        times,
-        too_large,
-        None if memory is None else memory.state(settings.group, found),
-    )
+    return Detected(message, found.n_communities, times, too_large, state)
 
 
 def warm_up(model: VersionedModel, settings: DetectSettings) -> None:
@@ -241,6 +251,7 @@ class Detector(Step):
         engine: detects several snapshots in parallel, with the model that the engine was opened
             with; None: detect sequentially in this process, without resource limits.
         memories: the memory of each graph; None: detect each snapshot alone.
+        room: returns the maximum size of a message of the memory topic.
     """
 
     stages = ("decode", "detect")
@@ -251,11 +262,13 @@ class Detector(Step):
         settings: DetectSettings,
         engine: Engine[Record, Outcome] | None = None,
         memories: Memories | None = None,
+        room: Callable[[], float] = lambda: math.inf,
     ) -> None:
         self._model = model
         self._settings = settings if memories is not None else replace(settings, memory="off")
         self._engine = engine
         self._memories = memories
+        self._room = room
         self._small_graphs: set[bytes | None] = set()
         self._fit_check = FitCheck()
         self._detection = RecordDetection(model(), self._settings, fit_check=self._fit_check)
@@ -284,21 +297,20 @@ class Detector(Step):
     def work(self, records: Sequence[Record]) -> Iterator[tuple[Record, Outcome]]:
         """Yield each record and its outcome, in the same order."""
         engine = InProcess(self._detection) if self._engine is None else self._engine
-        for record, outcome in engine(records, self._memory_of):
+        for record, outcome in engine(records, self._first_memories()):
             self._warn_of_k(record, outcome)
-            self._remember(record, outcome)
             yield record, outcome
 
-    def _memory_of(self, graph: str) -> bytes | None:
-        return None if self._memories is None else self._memories.get(graph)
+    def _first_memories(self) -> First:
+        if self._memories is None:
+            return nothing
+        return _FirstMemories(self._memories, self._room())
 
-    def _remember(self, record: Record, outcome: Outcome) -> None:
-        if self._memories is None or not isinstance(outcome, Processed):
-            return
-        for one in outcome.outgoing:
-            if one.topic == self._settings.memory_topic:
-                graph = (record.key or b"").decode(errors="replace")
-                self._memories.put(graph, record.partition, one.value or b"")
+    def remember(self, record: Record, state: OutgoingRecord) -> None:
+        """Keep the memory that is published with the record's outcome."""
+        assert self._memories is not None, "there is no state without memory"
+        graph = (record.key or b"").decode(errors="replace")
+        self._memories.put(graph, record.partition, state.value or b"")
 
     def _warn_of_k(self, record: Record, outcome: Outcome) -> None:
         """Log once for each graph that it has fewer nodes than the requested communities."""
@@ -312,6 +324,17 @@ class Detector(Step):
                     "its own community (logged once per graph)",
                     k=outcome.facts[TOO_LARGE],
                 )
+
+
+@dataclass(frozen=True, slots=True)
+class _FirstMemories:
+    """The memory that the first window of each graph in a batch takes."""
+
+    memories: Memories
+    most_bytes: float
+
+    def __call__(self, graph: str) -> Baton:
+        return self.memories.get(graph)
 
 
 def has_memory(model: VersionedModel, settings: DetectSettings) -> bool:

@@ -122,10 +122,9 @@ class Memories:
         found, others = self._insist(lambda: self._topic.read(first, want, most_bytes))
         self._unread = (self._unread | others) - found.keys() - self._kept.keys()
         for graph, record in found.items():
-            value = self._insist(partial(self._topic.value, record))
-            if value is not None:
-                self._kept[graph] = _Kept(value, place_in(record.headers).partition, batch=0)
-                self.n_restored += 1
+            value = self._insist(partial(self._topic.value, record, max(first.values())))
+            self._kept[graph] = _Kept(value, place_in(record.headers).partition, batch=0)
+            self.n_restored += 1
         structlog.get_logger().info("memory restored", graphs=len(found), bytes=self.n_bytes)
 
     def _evict(self) -> None:

@@ -12,16 +12,22 @@ from stream_icd.errors import BadInput, BadSettings
 from stream_icd.kafka.groups import positions
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
-from stream_icd.kafka.record import OutgoingRecord, Record
+from stream_icd.kafka.record import Record
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import MEMORY, SNAPSHOTS
-from stream_icd.memory.encoding import decode_memory, encode_memory
-from stream_icd.memory.forget import BEFORE_ALL, forgotten
+from stream_icd.memory.encoding import encode_memory, next_id_of
+from stream_icd.memory.forget import BEFORE_ALL, anew, far_id, forgotten
 from stream_icd.messages.outgoing import outgoing
 from stream_icd.messages.reader import MessageReader
 from stream_icd.wire.claim import without_claim
 from stream_icd.wire.message import Headers, Message
-from stream_icd.wire.states import decode_state, encode_state, read_state_key
+from stream_icd.wire.states import (
+    State,
+    decode_state,
+    encode_state,
+    next_id_in,
+    read_state_key,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,28 +115,56 @@ class MemoryTopic:
         found, _ = self.read({}, lambda name, _: name == graph)
         if graph not in found:
             raise BadSettings(f"group {self.group} remembers nothing of graph {graph}")
-        value = self.value(found[graph])
         read = positions(self.settings, snapshots, self.group)
-        message = None if value is None else _without_past(found[graph], value, read)
+        value = self.value(found[graph], max(read.values(), default=0))
         with Publisher(self.settings) as publisher:
-            publisher.send(
-                OutgoingRecord(self.topic, None, found[graph].key)
-                if message is None
-                else outgoing(self.topic, message)
-            )
+            publisher.send(outgoing(self.topic, self._without_past(found[graph], value, read)))
 
-    def value(self, record: Record) -> bytes | None:
-        """Return the encoded memory of a state; None, and a warning, if it cannot be read.
+    def value(self, record: Record, n_messages: int) -> bytes:
+        """Return the encoded memory of a state; that of a graph that starts anew if it is lost.
+
+        A value is lost if it does not even say which ids are used up.
+
+        Args:
+            n_messages: how many snapshots may have been detected before, if the state does not say.
 
         Raises:
             StoreUnreachable: the value is claimed, and the claim store does not answer; try again.
         """
         try:
-            return self.reader.decoded(record, decode_state).value
+            value = self.reader.decoded(record, decode_state).value
+            if next_id_of(value) is not None:
+                return value
+            reason = "the value does not say which community ids are used"
         except BadInput as error:
-            log = structlog.get_logger()
-            log.warning("memory cannot be read", place=record.place, reason=str(error))
-            return None
+            reason = str(error)
+        log = structlog.get_logger()
+        log.warning("memory cannot be read", place=record.place, reason=reason)
+        next_id = next_id_in(record.headers)
+        if next_id is None:
+            next_id = far_id(max(n_messages, place_in(record.headers).offset + 1))
+        return encode_memory(forgotten(next_id))
+
+    def _without_past(self, record: Record, value: bytes, read: Mapping[int, int]) -> Message:
+        """Return the state of a graph that starts anew after the snapshots that were `read`."""
+        last, graph = place_in(record.headers), read_state_key(record.key)[1]
+        place = "" if last.partition < 0 else f"{last.partition}@{last.offset}"
+        if read.get(last.partition, 0) > last.offset + 1:
+            place = f"{last.partition}@{read[last.partition] - 1}"
+        try:
+            state = decode_state(record.key, value, without_claim(record.headers))
+        except BadInput:  # the value says which ids are used up, whatever the headers say
+            state = State(self.group, graph, "lost", BEFORE_ALL, "lost", "", place, value)
+        value = anew(value)
+        return encode_state(
+            replace(
+                state,
+                window=BEFORE_ALL,
+                snapshot_place=place,
+                value=value,
+                next_id=next_id_of(value),
+            )
+        )
 
     def _graph(self, record: Record) -> str | None:
         try:
@@ -140,17 +174,6 @@ class MemoryTopic:
             log.warning("memory cannot be read", place=record.place, reason=str(error))
             return None
         return graph if group == self.group else None
-
-
-def _without_past(record: Record, value: bytes, read: Mapping[int, int]) -> Message:
-    """Return the state of a graph that starts anew after the snapshots that were `read`."""
-    state = decode_state(record.key, value, without_claim(record.headers))
-    anew = encode_memory(forgotten(decode_memory(value)))
-    last = place_in(record.headers)
-    place = state.snapshot_place
-    if read.get(last.partition, 0) > last.offset + 1:
-        place = f"{last.partition}@{read[last.partition] - 1}"
-    return encode_state(replace(state, window=BEFORE_ALL, snapshot_place=place, value=anew))
 
 
 def _size(state: tuple[int, Record] | None) -> int:

@@ -10,17 +10,24 @@ import structlog
 from scipy.sparse import csr_array
 
 from stream_icd.communities import Communities, MemoryUse
-from stream_icd.errors import BadInput
+from stream_icd.errors import BadMemory
 from stream_icd.execution.relay import Relay
+from stream_icd.kafka.publisher import size_as_sent
+from stream_icd.kafka.record import OutgoingRecord
+from stream_icd.memory.bounds import cut
 from stream_icd.memory.detect import Remembered, detect_remembering
 from stream_icd.memory.encoding import decode_memory, encode_memory
+from stream_icd.memory.forget import is_forgotten
 from stream_icd.memory.memory import Memory
+from stream_icd.messages.outgoing import outgoing
 from stream_icd.registry.model import Model
 from stream_icd.snapshot import Snapshot
 from stream_icd.tracking.ahead import too_far_ahead
 from stream_icd.wire.limits import Limits
-from stream_icd.wire.message import Message
 from stream_icd.wire.states import State, encode_state
+
+CAUTION = 0.9
+"""How much of its share a memory that is too large keeps: its bytes follow its nodes roughly."""
 
 
 @dataclass(slots=True)
@@ -31,13 +38,20 @@ class Remembering:
         relay: gives the memory before the snapshot, and gets the memory after it.
         clock: a window too far ahead of it is not remembered.
         limits: for reading the memory.
-        after: the encoded memory after the snapshot; None if it changes nothing.
+        before: what is remembered of earlier windows.
+        after: the memory after the snapshot; None if it changes nothing.
     """
 
     relay: Relay
     clock: Callable[[], datetime]
     limits: Limits
-    after: bytes | None = None
+    before: Memory | None = None
+    after: Memory | None = None
+
+    @property
+    def is_used(self) -> bool:
+        """Whether a failure may be due to what is remembered."""
+        return self.before is not None and not is_forgotten(self.before)
 
     def detect(
         self,
@@ -47,45 +61,72 @@ class Remembering:
         n_communities: int | None,
         seed: int,
     ) -> tuple[Remembered, MemoryUse]:
-        """Return the communities, and what memory contributed; hand the memory on."""
-        before = self._before(snapshot)
+        """Return the communities, and what memory contributed.
+
+        Raises:
+            BadMemory: what is remembered cannot be read.
+        """
+        encoded = self.relay.take()
+        if encoded is not None:
+            self.before = self._read(encoded)
         found = detect_remembering(
-            snapshot, model, before, n_communities, seed=seed, adjacency=adjacency
+            snapshot, model, self.before, n_communities, seed=seed, adjacency=adjacency
         )
-        if found.memory is before or too_far_ahead(snapshot.window, self.clock()):
+        if found.memory is self.before or too_far_ahead(snapshot.window, self.clock()):
             return found, "late"
-        self.after = encode_memory(found.memory)
-        self.relay.pass_on(self.after)
-        if before is None:
+        self.after = found.memory
+        if self.before is None:
             return found, "first"
+        if is_forgotten(self.before):
+            return found, "anew"
         return found, "continued" if found.n_continued else "broken"
 
-    def state(self, group: str, found: Communities) -> Message | None:
-        """Return the memory after the snapshot as a message; None if it changes nothing."""
+    def hand_on(self, topic: str, group: str, found: Communities) -> OutgoingRecord | None:
+        """Hand on the memory after the snapshot; return its message, None if it changes nothing.
+
+        It is cut until it fits into its topic. What is handed on is what is published, so that
+        results do not depend on when a detector starts again.
+        """
         if self.after is None:
             return None
-        return encode_state(
-            State(
-                group=group,
-                graph=found.graph,
-                snapshot_id=found.snapshot_id,
-                window=found.window,
-                model=found.model,
-                revision=found.revision,
-                snapshot_place=found.snapshot_place,
-                value=self.after,
-            )
-        )
-
-    def _before(self, snapshot: Snapshot) -> Memory | None:
-        """Return the memory before the snapshot; None, and a warning, if it cannot be read."""
-        encoded = self.relay.take()
-        if encoded is None:
-            return None
-        try:
-            return decode_memory(encoded, self.limits)
-        except BadInput as error:
+        record = _message(topic, group, found, self.after)
+        while (size := size_as_sent(record)) > self.relay.most_bytes and self.after.n_nodes:
+            some = int(CAUTION * self.after.n_nodes * self.relay.most_bytes / size)
             structlog.get_logger().warning(
-                "memory cannot be read", graph=snapshot.graph, reason=str(error)
+                "memory is too large for its topic, and is cut",
+                graph=found.graph,
+                bytes=size,
+                most=self.relay.most_bytes,
+                nodes=self.after.n_nodes,
+                kept=some,
             )
+            self.after = cut(self.after, some)
+            record = _message(topic, group, found, self.after)
+        if size > self.relay.most_bytes:
             return None
+        self.relay.pass_on(record.value or b"")
+        return record
+
+    def _read(self, encoded: bytes) -> Memory:
+        memory = decode_memory(encoded, self.limits)
+        if too_far_ahead(memory.window, self.clock()):
+            raise BadMemory(
+                f"the last window ends at {memory.window.end}, too far in the future: all windows "
+                "would be late"
+            )
+        return memory
+
+
+def _message(topic: str, group: str, found: Communities, memory: Memory) -> OutgoingRecord:
+    state = State(
+        group=group,
+        graph=found.graph,
+        snapshot_id=found.snapshot_id,
+        window=found.window,
+        model=found.model,
+        revision=found.revision,
+        snapshot_place=found.snapshot_place,
+        value=encode_memory(memory),
+        next_id=memory.next_id,
+    )
+    return outgoing(topic, encode_state(state))

@@ -107,7 +107,24 @@ class Runner:
 
     def _published(self, record: Record, outcome: Outcome) -> tuple[OutgoingRecord, ...]:
         with about(record, **self.step.context):
-            return self._concluded(record, self._fitted(record, outcome))
+            published = self._concluded(record, self._fitted(record, outcome))
+            return (*published, *self._state(record, outcome))
+
+    def _state(self, record: Record, outcome: Outcome) -> tuple[OutgoingRecord, ...]:
+        """Return the state after the record; the step has made it fit.
+
+        It can be too large only if the broker has just refused one: then this batch is not
+        published, and its records are delivered again.
+        """
+        if isinstance(outcome, Refused) or outcome.state is None:
+            return ()
+        try:
+            made_fit = self._made_fit(outcome.state)
+        except RecordTooLarge as error:
+            structlog.get_logger().warning("memory is too large", reason=str(error))
+            return ()
+        self.step.remember(record, outcome.state)
+        return (made_fit,)
 
     def _fitted(self, record: Record, outcome: Outcome) -> Outcome:
         if isinstance(outcome, Refused):

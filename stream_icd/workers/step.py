@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from stream_icd.kafka.batch_done import BatchDone
-from stream_icd.kafka.record import Record
+from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.messages.outcome import Outcome, Stage
 from stream_icd.workers.record_log import about
 
@@ -75,6 +75,9 @@ class Step(ABC):
 
         A step that remembers results removes this one, so that the record can be sent again.
         """
+
+    def remember(self, record: Record, state: OutgoingRecord) -> None:  # noqa: B027
+        """Take over the state of a record's outcome: it is published with this batch."""
 
     def done(self, batch: BatchDone) -> None:  # noqa: B027
         """Called when the batch's results are published and its offsets are committed."""

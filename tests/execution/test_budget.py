@@ -174,6 +174,16 @@ def test_a_budget_grows_with_what_was_sent() -> None:
     assert allowance.memory_bytes == 1000 + 5_000_000
 
 
+def test_a_budget_grows_with_what_is_remembered() -> None:
+    budget = Budget(seconds=3, seconds_per_mb=2, memory_bytes=1000, memory_per_byte=10)
+    alone = budget.allowance(500_000)
+    both = alone.with_state(1_500_000)
+    assert (alone.seconds, both.seconds) == (4.0, 7.0)
+    assert both.memory_bytes - alone.memory_bytes == 15_000_000
+    with pytest.raises(OverBudget, match="of 500000 bytes and a memory of 1500000 is 7.0"):
+        both.check(Usage(1.0, 8.0, 0))
+
+
 @pytest.mark.parametrize(
     ("used", "complaint"),
     [

@@ -14,8 +14,8 @@ import pytest
 from stream_icd.bp.parameters import BpParameters
 from stream_icd.icd.presets import preset
 from stream_icd.memory.detect import Remembered, detect_remembering
-from stream_icd.memory.encoding import MOST_READ_IDS, decode_memory, encode_memory
-from stream_icd.memory.memory import NO_COMMUNITY
+from stream_icd.memory.encoding import decode_memory, encode_memory
+from stream_icd.memory.memory import MOST_READ_IDS, NO_COMMUNITY
 from stream_icd.memory.recall import missed_windows
 from stream_icd.memory.remember import FORGOTTEN
 from stream_icd.registry.model import Model

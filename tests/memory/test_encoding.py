@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stream_icd.errors import BadMemory
-from stream_icd.memory.encoding import MOST_READ_IDS, decode_memory, encode_memory
-from stream_icd.memory.memory import MOST_IDS, Memory
+from stream_icd.memory.encoding import decode_memory, encode_memory
+from stream_icd.memory.memory import MOST_IDS, MOST_READ_IDS, Memory
 from stream_icd.snapshot import Window
 from stream_icd.wire.arrow_stream import write_table
 
@@ -24,9 +24,9 @@ WINDOW = Window(START, START + timedelta(hours=1))
 def memory_of(nodes: pa.Array, seed: int = 0, **values: Any) -> Memory:
     rng = np.random.default_rng(seed)
     shape = (len(nodes), 4)
-    communities = rng.integers(0, 9, shape)
+    communities = np.argsort(rng.random((len(nodes), 9)), axis=1)[:, :4]
     beliefs = rng.dirichlet(np.ones(5), len(nodes))[:, :4].astype(np.float32)
-    communities[beliefs < 0.1] = -1
+    communities[beliefs < 0.1], beliefs[beliefs < 0.1] = -1, 0.0
     rest = {"mixing": 0.1 + 0.2, "stay": 1 / 3, "next_id": 9, **values}
     return Memory(WINDOW, nodes, communities, beliefs.reshape(shape), **rest)
 
@@ -39,7 +39,7 @@ def memory_of(nodes: pa.Array, seed: int = 0, **values: Any) -> Memory:
 def test_a_memory_comes_back_bit_by_bit(ids: set[int] | set[str], seed: int) -> None:
     kind = pa.string() if any(isinstance(one, str) for one in ids) else pa.int64()
     rival = np.arange(len(ids), dtype=np.int32) - 1 if seed % 2 else None
-    memory = memory_of(pa.array(sorted(ids), kind), seed, pull=seed / 3, rival=rival)
+    memory = memory_of(pa.array(sorted(ids), kind), seed, pull=seed / 6, rival=rival)
     value = encode_memory(memory)
     back = decode_memory(value)
     assert back.nodes.equals(memory.nodes)
@@ -86,6 +86,7 @@ def test_the_memory_of_a_later_version_is_refused() -> None:
         ({"next_id": 2**63}, "next_id"),
         ({"pull": -0.1}, "pull"),
         ({"pull": float("inf")}, "pull"),
+        ({"pull": 1e308}, "pull"),
         ({"rival": np.full(29, 0, np.int32)}, "rival"),
         ({"rival": np.full(30, 30, np.int32)}, "rival"),
         ({"rival": np.full(30, -2, np.int32)}, "rival"),

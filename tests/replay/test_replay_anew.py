@@ -139,7 +139,7 @@ def test_windows_that_were_late_before_do_not_belong_to_the_time_after(
     assert [at_work.found[f"g/{number}"][4] for number in range(4)] == [
         "late",
         "late",
-        "broken",
+        "anew",
         "continued",
     ]
     found = again(at_work, redetection, tmp_path / "out")

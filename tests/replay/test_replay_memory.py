@@ -27,6 +27,7 @@ from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.record import Record
 from stream_icd.kafka.topics import create_topics
 from stream_icd.memory.smooth import detect_smoothed
+from stream_icd.messages.outcome import Processed
 from stream_icd.messages.topic_range import TopicRange
 from stream_icd.registry.model import save_model
 from stream_icd.registry.shipped import open_model
@@ -98,7 +99,9 @@ def archive_memory(store: Store, redetection: Redetection, graph: str, last: int
     archiver = Archiver(Archive(store), "memory")
     batch = records(stream(graph, last + 1))
     for number, (_, outcome) in enumerate(InProcess(work)(batch)):
-        _, state = outcome.outgoing  # type: ignore[union-attr]
+        assert isinstance(outcome, Processed)
+        state = outcome.state
+        assert state is not None
         archiver.process(
             Record("memory", 0, number, 1000 + number, state.key, state.value, state.headers)
         )

@@ -2,21 +2,39 @@
 
 from __future__ import annotations
 
+import math
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 import numpy as np
 
 from stream_icd.bp.parameters import BpParameters
 from stream_icd.communities import Communities
+from stream_icd.dead_letters.letters import DeadLetterLimit
+from stream_icd.execution.engines import Engine
 from stream_icd.icd.recipe import Recipe
+from stream_icd.kafka.batch_done import BatchDone
+from stream_icd.kafka.publisher import Publisher
+from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import OutgoingRecord, Record
+from stream_icd.kafka.topics import COMMUNITIES
 from stream_icd.memory.detect import detect_remembering
 from stream_icd.memory.encoding import encode_memory
 from stream_icd.memory.memory import Memory
+from stream_icd.messages.claim_check import ClaimCheck
+from stream_icd.messages.outcome import Outcome
 from stream_icd.registry.model import Model, initial_model
 from stream_icd.registry.shipped import VersionedModel
 from stream_icd.snapshot import Snapshot, Window, snapshot_from_pairs
+from stream_icd.wire.communities import decode_communities
 from stream_icd.wire.snapshots import encode_snapshot
+from stream_icd.wire.states import State, decode_state
+from stream_icd.workers.detect import Detector, DetectSettings
+from stream_icd.workers.memories import Memories
+from stream_icd.workers.memory_settings import MemorySettings
+from stream_icd.workers.memory_topic import MemoryTopic
+from stream_icd.workers.runner import Runner
+from testbed.brokers import Broker
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
@@ -99,3 +117,64 @@ def said(result: Communities) -> Found:
         [] if replaced is None else replaced.tolist(),
         result.memory,
     )
+
+
+class Worker:
+    """A detector whose batches are committed, or not, as the test says.
+
+    Args:
+        engine: detects the records; None: in this process.
+        claim_check: says what fits into the topics; None: everything.
+    """
+
+    def __init__(
+        self,
+        broker: Broker,
+        topic: str,
+        group: str = "detect",
+        model: VersionedModel | None = None,
+        cache_bytes: int = 1 << 20,
+        engine: Engine[Record, Outcome] | None = None,
+        claim_check: ClaimCheck | None = None,
+        results: str = COMMUNITIES,
+    ) -> None:
+        self.kafka, self.model = broker.settings(), model or remembering_model()
+        settings = DetectSettings(
+            topic=results, memory="auto", memory_topic=topic, group=group, threads=1
+        )
+        self.memories = Memories(
+            MemoryTopic(self.kafka, group, topic), MemorySettings(cache_bytes=cache_bytes)
+        )
+        room = partial(claim_check.room, topic) if claim_check is not None else lambda: math.inf
+        detector = Detector(lambda: self.model, settings, engine, self.memories, room)
+        self.runner = Runner(detector, DeadLetterLimit(1.0), claim_check=claim_check)
+        self.topic = topic
+        self.new: set[int] = {0, 1, 2}
+
+    def handle(self, batch: list[Record]) -> list[OutgoingRecord]:
+        """Process a batch as the consumer does."""
+        if new := self.new & {record.partition for record in batch}:
+            self.runner.assigned(new)
+            self.new -= new
+        return list(self.runner.handle(batch))
+
+    def commit(self, batch: list[Record], results: list[OutgoingRecord]) -> list[Communities]:
+        """Publish the states, and return the results."""
+        with Publisher(self.kafka) as publisher:
+            for one in results:
+                if one.topic == self.topic:
+                    publisher.send(one)
+        self.runner.done(BatchDone(tuple(batch), tuple(results), 0.0, 0.0))
+        found = [one for one in results if not one.topic.endswith((self.topic, ".dlq"))]
+        return [decode_communities(one.key, one.value, one.headers) for one in found]
+
+    def work(self, batch: list[Record]) -> list[Communities]:
+        """Process a batch and commit it."""
+        return self.commit(batch, self.handle(batch))
+
+
+def states(broker: Broker, topic: str) -> dict[tuple[str, str], State]:
+    """The newest state of each group and graph."""
+    with open_reader(broker.settings(), topic, until="end") as found:
+        all_states = [decode_state(one.key, one.value, one.headers) for one in found]
+    return {(one.group, one.graph): one for one in all_states}

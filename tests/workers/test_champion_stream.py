@@ -29,6 +29,7 @@ from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.topics import COMMUNITIES, MODELS, SNAPSHOTS, create_topics
 from stream_icd.lineage import Lineage
 from stream_icd.messages.announce import announcements
+from stream_icd.messages.claim_check import ClaimCheck
 from stream_icd.metrics.health import Health
 from stream_icd.metrics.metrics import Metrics
 from stream_icd.programs.model_at_work import model_at_work
@@ -98,7 +99,7 @@ class Bench:
         stop, errors, settings = threading.Event(), list[BaseException](), self.broker.settings()
         chosen = DetectSettings(topic=self.topics[1], threads=1)
         with ExitStack() as until_the_end:
-            run = WorkerRun(settings, self.metrics, until_the_end, stop)
+            run = WorkerRun(settings, self.metrics, until_the_end, stop, ClaimCheck(settings))
             swap = until_the_end.enter_context(
                 model_at_work(
                     run,

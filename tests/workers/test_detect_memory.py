@@ -15,30 +15,29 @@ from stream_icd.bp.parameters import BpParameters
 from stream_icd.communities import Communities
 from stream_icd.dead_letters.letters import DeadLetterLimit
 from stream_icd.errors import BadSettings
-from stream_icd.kafka.batch_done import BatchDone
 from stream_icd.kafka.port.topic import TopicSpec
 from stream_icd.kafka.publisher import Publisher
-from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.topics import create_topics
+from stream_icd.memory.forget import FAR_IDS
 from stream_icd.messages.claim_settings import ClaimSettings
 from stream_icd.messages.claims import as_claim
-from stream_icd.registry.shipped import VersionedModel
 from stream_icd.snapshot import Window
 from stream_icd.wire.communities import decode_communities
 from stream_icd.wire.snapshots import encode_snapshot
-from stream_icd.wire.states import State, decode_state, encode_state, state_key
+from stream_icd.wire.states import State, encode_state, state_key
 from stream_icd.workers.detect import Detector, DetectSettings
 from stream_icd.workers.memories import Memories
-from stream_icd.workers.memory_settings import MemorySettings
 from stream_icd.workers.memory_topic import MemoryTopic
 from stream_icd.workers.runner import Runner
 from testbed.brokers import Broker
 from tests.workers.remembered import (
     START,
+    Worker,
     records,
     remembering_model,
     said,
+    states,
     stream,
     uninterrupted,
 )
@@ -53,59 +52,9 @@ def topic(memory: Broker, topic_name: str) -> str:
     return topic_name
 
 
-class Worker:
-    """A detector whose batches are committed, or not, as the test says."""
-
-    def __init__(
-        self,
-        broker: Broker,
-        topic: str,
-        group: str = "detect",
-        model: VersionedModel = MODEL,
-        cache_bytes: int = 1 << 20,
-    ) -> None:
-        self.kafka, self.model = broker.settings(), model
-        settings = DetectSettings(memory="auto", memory_topic=topic, group=group, threads=1)
-        self.memories = Memories(
-            MemoryTopic(self.kafka, group, topic), MemorySettings(cache_bytes=cache_bytes)
-        )
-        detector = Detector(lambda: self.model, settings, memories=self.memories)
-        self.runner = Runner(detector, DeadLetterLimit())
-        self.topic = topic
-        self.new: set[int] = {0, 1, 2}
-
-    def handle(self, batch: list[Record]) -> list[OutgoingRecord]:
-        """Process a batch as the consumer does."""
-        if new := self.new & {record.partition for record in batch}:
-            self.runner.assigned(new)
-            self.new -= new
-        return list(self.runner.handle(batch))
-
-    def commit(self, batch: list[Record], results: list[OutgoingRecord]) -> list[Communities]:
-        """Publish the states, and return the results."""
-        with Publisher(self.kafka) as publisher:
-            for one in results:
-                if one.topic == self.topic:
-                    publisher.send(one)
-        self.runner.done(BatchDone(tuple(batch), tuple(results), 0.0, 0.0))
-        found = [one for one in results if one.topic != self.topic]
-        return [decode_communities(one.key, one.value, one.headers) for one in found]
-
-    def work(self, batch: list[Record]) -> list[Communities]:
-        """Process a batch and commit it."""
-        return self.commit(batch, self.handle(batch))
-
-
 def in_batches(batch: list[Record], size: int) -> Iterator[list[Record]]:
     for start in range(0, len(batch), size):
         yield batch[start : start + size]
-
-
-def states(broker: Broker, topic: str) -> dict[tuple[str, str], State]:
-    """The newest state of each group and graph."""
-    with open_reader(broker.settings(), topic, until="end") as found:
-        all_states = [decode_state(one.key, one.value, one.headers) for one in found]
-    return {(one.group, one.graph): one for one in all_states}
 
 
 def test_each_window_is_detected_with_the_memory_of_the_one_before(
@@ -318,28 +267,89 @@ KEY = state_key("detect", "g")
 
 
 @pytest.mark.parametrize(
-    ("key", "value", "headers", "reason"),
+    ("key", "reason"),
     [
-        (KEY, b"no Arrow", {}, "the memory cannot be read|not an Arrow IPC stream"),
-        (KEY, b"x", {"ce_type": b"other"}, "header ce_type is"),
-        (KEY, b"", {}, "has no value"),
-        (b"no JSON", b"x", {}, "is not JSON of group and graph"),
-        (b'["detect", "g", 3]', b"x", {}, "is not JSON of group and graph"),
-        (b'["detect", ""]', b"x", {}, "the message has no key"),
-        (KEY, b"", {"icd_claim_uri": b"file:///etc/passwd"}, "claim"),
+        (b"no JSON", "is not JSON of group and graph"),
+        (b'["detect", "g", 3]', "is not JSON of group and graph"),
+        (b'["detect", ""]', "the message has no key"),
     ],
 )
-def test_a_state_that_cannot_be_read_is_reported_and_the_stream_goes_on(
-    memory: Broker, topic: str, key: bytes, value: bytes, headers: dict[str, bytes], reason: str
+def test_a_state_of_nobody_is_reported_and_ignored(
+    memory: Broker, topic: str, key: bytes, reason: str
 ) -> None:
     with Publisher(memory.settings()) as publisher:
-        publisher.send(as_record(topic, key, value, **headers))
+        publisher.send(as_record(topic, key, b"x"))
     windows = stream("g", 2)
     with structlog.testing.capture_logs() as logs:
         results = Worker(memory, topic).work(records(windows, first=5))
     assert [said(one) for one in results] == uninterrupted(windows, MODEL)[0]
     (warning,) = [one for one in logs if one["event"] == "memory cannot be read"]
     assert re.search(reason, warning["reason"])
+
+
+@pytest.mark.parametrize("next_id", [b"41", None])
+@pytest.mark.parametrize(
+    ("value", "headers", "reason"),
+    [
+        (b"no Arrow", {}, "does not say which community ids are used"),
+        (b"x", {"ce_type": b"other"}, "header ce_type is"),
+        (b"", {}, "has no value"),
+        (b"", {"icd_claim_uri": b"file:///etc/passwd"}, "claim"),
+    ],
+)
+def test_a_graph_whose_state_is_lost_starts_anew_and_no_id_is_used_again(
+    memory: Broker,
+    topic: str,
+    value: bytes,
+    headers: dict[str, bytes],
+    reason: str,
+    next_id: bytes | None,
+) -> None:
+    if next_id is not None:
+        headers = {**headers, "icd_next_id": next_id}
+    with Publisher(memory.settings()) as publisher:
+        publisher.send(as_record(topic, KEY, value, **headers))
+    windows = stream("g", 2)
+    with structlog.testing.capture_logs() as logs:
+        results = Worker(memory, topic).work(records(windows, first=5))
+    assert [one.memory for one in results] == ["anew", "continued"]
+    alone, first = uninterrupted(windows, MODEL)[0], (FAR_IDS if next_id is None else 41)
+    assert [said(one)[1] for one in results] == [one[1] for one in alone]
+    assert min(results[0].community_ids) >= first  # type: ignore[type-var,arg-type]
+    (warning,) = [one for one in logs if one["event"] == "memory cannot be read"]
+    assert re.search(reason, warning["reason"])
+
+
+def damaged(value: bytes) -> bytes:
+    """The state with one byte of its table changed: only its metadata can be read."""
+    at = len(value) - 60
+    return value[:at] + bytes([value[at] ^ 255]) + value[at + 1 :]
+
+
+def test_a_state_with_a_damaged_table_says_which_ids_are_used(memory: Broker, topic: str) -> None:
+    windows = stream("g", 4)
+    worker = Worker(memory, topic)
+    before = worker.commit(records(windows[:2]), worker.handle(records(windows[:2])))
+    state = states(memory, topic)["detect", "g"]
+    broken = encode_state(replace(state, value=damaged(state.value), next_id=None))
+    with Publisher(memory.settings()) as publisher:
+        publisher.send(OutgoingRecord(topic, broken.value, broken.key, broken.headers))
+    with structlog.testing.capture_logs() as logs:
+        results = Worker(memory, topic).work(records(windows[2:], first=2))
+    assert [one.memory for one in results] == ["anew", "continued"]
+    used = {id for one in before for id in one.community_ids}  # type: ignore[union-attr]
+    assert used.isdisjoint(results[0].community_ids)  # type: ignore[arg-type]
+    assert max(results[0].community_ids) < 1000  # type: ignore[type-var,arg-type]
+    assert [one["event"] for one in logs].count("memory cannot be used") == 1
+
+
+def test_an_operator_starts_a_graph_anew_whose_state_is_lost(memory: Broker, topic: str) -> None:
+    with Publisher(memory.settings()) as publisher:
+        publisher.send(as_record(topic, KEY, b"no Arrow", icd_next_id=b"41"))
+    MemoryTopic(memory.settings(), "detect", topic).forget("g")
+    (result,) = Worker(memory, topic).work(records(stream("g", 1), first=5))
+    assert result.memory == "anew"
+    assert min(result.community_ids) == 41  # type: ignore[type-var,arg-type]
 
 
 def test_a_state_without_a_place_is_used(memory: Broker, topic: str) -> None:
@@ -370,7 +380,7 @@ def test_an_operator_makes_a_graph_start_anew_and_no_id_is_used_again(
     before = Worker(memory, topic).work(records(windows[2:]))
     MemoryTopic(memory.settings(), "detect", topic).forget("g")
     results = Worker(memory, topic).work(records(windows[:2], first=2))
-    assert [one.memory for one in results] == ["broken", "continued"]
+    assert [one.memory for one in results] == ["anew", "continued"]
     alone = uninterrupted(windows[:2], MODEL)[0]
     assert [said(one)[1] for one in results] == [one[1] for one in alone]
     used = {id for one in before for id in one.community_ids}  # type: ignore[union-attr]
