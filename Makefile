@@ -12,27 +12,28 @@ PINNED := $(VENV)/pyvenv.cfg pyproject.toml constraints.txt
 help: ## List these commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-7s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: $(VENV)/.demo ## Producer, detector, retrainer and subscriber on one machine; DATA=as733.parquet for real graphs, VIEW=1 for a live page
+demo: $(VENV)/.demo ## Producer, detector, retrainer and subscriber on one machine (1 GB); DATA=as733.parquet for real graphs, VIEW=1 for a live page
 	$(BIN)/stream-icd demo $(if $(DATA),--data '$(DATA)') $(if $(VIEW),--view)
 
 # Four processes whose threads spin for each other's cores take five times as long.
 test: export OMP_NUM_THREADS ?= 1
 # Brokers live for minutes: compiling them thoroughly costs more than it saves.
 test: export JDK_JAVA_OPTIONS ?= -XX:TieredStopAtLevel=1 -XX:+UseSerialGC
-test: $(VENV)/.dev ## All tests, four at a time: most of them wait for brokers
+test: $(VENV)/.dev ## All tests, four at a time: a quarter of an hour on two cores (8 GB, with torch)
+	@echo "running all tests: a quarter of an hour on two cores; the first time, Maven downloads Apache Kafka, 44 MB"
 	$(BIN)/python -m pytest --numprocesses 4 --dist loadfile --no-loadscope-reorder
 
-lint: $(VENV)/.dev ## ruff, mypy and the layers
+lint: $(VENV)/.dev ## ruff, mypy and the layers (8 GB, as for test)
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-docs: $(VENV)/.dev ## The documentation site, in build/docs; every warning is an error
+docs: $(VENV)/.dev ## The documentation site, in build/docs (8 GB, as for test); every warning is an error
 	$(BIN)/python -m sphinx -q -W --keep-going docs build/docs
 	@echo "open build/docs/index.html"
 
-bench: $(VENV)/.bench ## Start-up times (docs/startup.md) and a fuzz run of the decoders
+bench: $(VENV)/.bench ## Start-up times (docs/startup.md) and a fuzz run of the decoders (1.2 GB)
 	$(BIN)/python benchmarks/startup.py
 	$(BIN)/python -m benchmarks.fuzz_wire
 
@@ -42,17 +43,17 @@ clean: ## Remove .venv and everything that was built
 
 # The stamps: an installation is repeated only when what is installed has changed.
 $(VENV)/.demo: $(PINNED)
-	@echo "installing stream-icd into $(VENV); the first time takes a minute or two"
+	@echo "installing stream-icd into $(VENV): 57 packages, 1 GB; a minute or two the first time"
 	$(INSTALL) '.[local,retrain,view]'
 	@touch $@
 
 $(VENV)/.dev: $(PINNED)
-	@echo "installing stream-icd and its tools into $(VENV); with torch, some 5 GB the first time"
+	@echo "installing stream-icd, torch and the tools into $(VENV): 240 packages, 8 GB; some minutes the first time"
 	$(INSTALL) '.[local,train,dev]'
 	@touch $@
 
 $(VENV)/.bench: $(PINNED)
-	@echo "installing stream-icd and the benchmarks' peers into $(VENV)"
+	@echo "installing stream-icd and the benchmarks' peers into $(VENV): 100 packages, 1.2 GB; some minutes the first time"
 	$(INSTALL) '.[local,bench]'
 	@touch $@
 

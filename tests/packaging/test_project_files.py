@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -41,6 +42,14 @@ def test_the_workflow_runs_what_ci_runs_with_the_python_that_is_supported() -> N
     assert steps[-1]["run"] == ".ci/run"
     versions = [step["with"]["python-version"] for step in steps if "setup-python" in str(step)]
     assert [f">={version}" for version in versions] == [PROJECT["requires-python"]]
+
+
+def test_an_installation_says_first_how_large_it_is_and_how_long_it_takes() -> None:
+    lines = (ROOT / "Makefile").read_text(encoding="utf-8").splitlines()
+    said = [lines[at - 1] for at, line in enumerate(lines) if line.startswith("\t$(INSTALL)")]
+    assert len(said) == 3
+    for line in said:
+        assert re.search(r"@echo .* [0-9.]+ GB; .*minute", line), line
 
 
 def test_tests_benchmarks_and_lab_do_not_import_each_other() -> None:
