@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
 from benchmarks.shared.kept import Figures
@@ -28,6 +29,15 @@ DRAWN = (
     "LFR μ .6, complete change",
 )
 CHANGED = "LFR μ .6, complete change"
+STYLES: dict[str, dict[str, Any]] = {
+    "alone": {"color": "C0", "linestyle": ":", "linewidth": 1.8},
+    "memory, before": {"color": "C1", "linewidth": 5, "alpha": 0.45},
+    "decayed sum, best λ": {"color": "C2", "linestyle": "--", "linewidth": 1.8},
+    "ours": {"color": "C3", "linewidth": 1.6},
+}
+MANY_WINDOWS, MEAN_OF_MANY = 40, 7
+"""Curves of more windows than that are drawn as means of some."""
+
 PURPOSES: dict[Purpose, str] = {"choose": "chosen on", "report": "reported"}
 
 
@@ -153,24 +163,31 @@ def _commits(known: Known) -> str:
 
 def draw(known: Known, out: Path) -> None:
     """AMI over the windows of four streams, by method."""
-    figure = Figure(figsize=(11, 7), layout="constrained")
+    figure = Figure(figsize=(11, 7.5), layout="constrained")
     FigureCanvasAgg(figure)
-    for panel, stream in zip(figure.subplots(2, 2).flat, DRAWN, strict=True):
+    panels = figure.subplots(2, 2).flat
+    for panel, stream in zip(panels, DRAWN, strict=True):
         _draw_panel(panel, known, stream)
+    lines = [Line2D([], [], **style, label=name) for name, style in STYLES.items()]
+    figure.legend(handles=lines, loc="outside lower center", ncols=len(lines), frameon=False)
     figure.savefig(out, dpi=90)
 
 
 def _draw_panel(panel: Axes, known: Known, stream: str) -> None:
-    methods = (ALONE, BEFORE, _best_baseline(known, stream), OURS)
-    for number, (method, style) in enumerate(zip(methods, (":", "--", "-.", "-"), strict=True)):
+    best = _best_baseline(known, stream)
+    methods = (ALONE, BEFORE, best, OURS)
+    n_mean = 1
+    for method, style in zip(methods, STYLES.values(), strict=True):
         curves = [_curves(known, stream, method, one) for one in reversed(get_args(Purpose))]
         curve = next((one.mean(axis=0) for one in curves if one.size), None)
         if curve is not None:
-            panel.plot(curve, style, color=f"C{number}", linewidth=1.8, label=method)
-    panel.set(title=stream, xlabel="window", ylabel="AMI, %", ylim=(-3, 103))
+            n_mean = MEAN_OF_MANY if len(curve) > MANY_WINDOWS else 1
+            smooth = np.convolve(curve, np.ones(n_mean) / n_mean, "valid")
+            panel.plot(n_mean - 1 + np.arange(len(smooth)), smooth, **style)
+    of_several = f", mean of the last {n_mean}" if n_mean > 1 else ""
+    panel.set(xlabel="window", ylabel=f"AMI, %{of_several}", ylim=(-3, 103))
+    panel.set_title(f"{stream} ({best.removeprefix(BASELINE)})")
     panel.grid(alpha=0.3)
-    if panel.get_lines():
-        panel.legend(loc="lower right", fontsize=8)
 
 
 HEADER = """# Streams whose classes are known
