@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from shlex import quote
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -13,6 +14,7 @@ from stream_icd.sources.values import INTEGER
 
 LABELS = {"class", "cluster", "communities", "community", "group", "label", "labels", "membership"}
 TIMES = ("t", "time", "timestamp", "ts", "datetime")
+WINDOW, SNAPSHOT = "window_start", "snapshot"
 EXPECTED = "an edge list has the columns src, dst and perhaps weight"
 TIME = r"^([0-9]{9,10}|[0-9]{13})(\.[0-9]*)?$|^[0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9]{2}:.*)?$"
 """Seconds or milliseconds since 1970, from 1973 on, or ISO 8601."""
@@ -40,6 +42,13 @@ def time_column(columns: Sequence[str]) -> str | None:
     return "t" if "t" in named else named[0] if len(named) == 1 else None
 
 
+def dividing_column(columns: Sequence[str]) -> str | None:
+    """Return the column that would divide an edge list into several graphs, if there is one."""
+    lower = {column.lower(): column for column in reversed(columns)}
+    wanted = (time_column(columns), *(lower.get(name) for name in (*TIMES, WINDOW, SNAPSHOT)))
+    return next(filter(None, wanted), None)
+
+
 def are_times(column: pa.ChunkedArray) -> bool:
     """Whether a column of text without a name holds times, by their form."""
     return len(column) > 0 and _all_match(column, TIME)
@@ -51,20 +60,22 @@ def refuse_events(
     """Refuse a table of pairs with different times.
 
     Args:
-        where: the column of the times, for people.
+        where: the column of the times, for people, such as `column t`.
         options: what is needed to read the table as events, in addition to its place.
 
     Raises:
         BadInput: the times differ; the text has the commands that read events.
     """
-    if len(times.unique()) < 2:
+    if (n_different := len(times.unique())) < 2:
         return
-    sent = "".join(f" --{name} {value}" for name, value in options.items())
+    if where.lower().endswith(SNAPSHOT):
+        raise BadInput(f"{where} names {n_different:,} graphs: write each to a file of its own")
+    sent = "".join(f" --{name} {value}".removesuffix(" yes") for name, value in options.items())
     learned = "".join(f",{name}={value.replace(',', ';')}" for name, value in options.items())
     raise BadInput(
         f"{where} holds times: these are events, not one graph. Send them with `stream-icd produce "
-        f"events {folder} --window 1d{sent}`, or learn from them with --data "
-        f"'events:path={folder},window=1d{learned}'. For one graph, leave the times out"
+        f"events {quote(str(folder))} --window 1d{sent}`, or learn from them with --data "
+        f"{quote(f'events:path={folder},window=1d{learned}')}. For one graph, leave the times out"
     )
 
 

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from stream_icd.errors import BadInput, BadRow, BadSettings, NoGoodRows
 from stream_icd.sources.column_checks import (
     are_times,
+    dividing_column,
     refuse_events,
     refuse_labels,
     refuse_what_is_no_edge_list,
@@ -79,7 +80,7 @@ def _raw(file: Path, on_bad_row: OnBadRow) -> Iterator[RawRows]:
         else:
             opens = pa.ipc.open_stream if form == ARROW_STREAM else pa.ipc.open_file
             table = opens(content.read()).read_all()
-    _refuse_named_events([table], file.parent)
+    _refuse_named_events([table], table.column_names, file.parent)
     yield RawRows(file.name, np.arange(len(table)), _named(table))
 
 
@@ -89,7 +90,7 @@ def _raw_text(file: Path, on_bad_row: OnBadRow) -> Iterator[RawRows]:
     ends = _ends(fields)
     header = None
     if ends:
-        time = time_column(fields)
+        time = dividing_column(fields)
         columns = [*ends, *_weight_column(fields), *([] if time is None else [time])]
     else:
         refuse_labels(fields)
@@ -97,7 +98,7 @@ def _raw_text(file: Path, on_bad_row: OnBadRow) -> Iterator[RawRows]:
     batches = list(read_rows(file, columns, on_bad_row, header=header))
     tables = [batch.rows for batch in batches]
     if header is None:
-        _refuse_named_events(tables, file.parent)
+        _refuse_named_events(tables, fields, file.parent)
     else:
         refuse_what_is_no_edge_list(tables)
         _refuse_events_without_names(tables, header, file.parent)
@@ -105,11 +106,16 @@ def _raw_text(file: Path, on_bad_row: OnBadRow) -> Iterator[RawRows]:
         yield RawRows(batch.origin, batch.place, _named(batch.rows))
 
 
-def _refuse_named_events(tables: Sequence[pa.Table], folder: Path) -> None:
-    if not tables or (time := time_column(tables[0].column_names)) is None:
+def _refuse_named_events(tables: Sequence[pa.Table], columns: Sequence[str], folder: Path) -> None:
+    time = dividing_column(columns)
+    if not tables or time is None:
         return
-    ends = _ends(tables[0].column_names) or ENDS[0]
+    ends = _ends(columns) or ENDS[0]
     options = {} if ends == ENDS[0] else {"src": ends[0], "dst": ends[1]}
+    if time != time_column(columns):
+        options |= {"time": time, "sort": "yes"}
+    for weight in _weight_column(columns):
+        options["weight"] = weight
     times = pa.concat_tables([table.select([time]) for table in tables])[time]
     refuse_events(times, f"column {time}", options, folder)
 

@@ -6,6 +6,7 @@ import gzip
 import os
 import pickle
 import re
+import shlex
 import threading
 from collections import Counter
 from collections.abc import Callable
@@ -225,6 +226,8 @@ def test_a_table_that_is_no_edge_list_is_refused(name: str, tmp_path: Path) -> N
 EVENTS = {
     "named.csv": "t,src,dst\n2026-01-01,1,2\n2026-01-03,2,3\n",
     "time.csv": "source,target,weight,Time\n1,2,1,1767225600\n2,3,1,1767398400\n",
+    "two.csv": "time,timestamp,src,dst\n1767225600,7,1,2\n1767398400,9,2,3\n",
+    "windows.csv": "window_start,src,dst\n2026-01-03,2,3\n2026-01-01,1,2\n",
     "snap.txt": "1 2 1767225600\n2 3 1767398400\n",
     "rated.csv": "6,2,4,1767225600.72\n6,5,2,1767398400.2\n",
 }
@@ -242,12 +245,20 @@ def test_a_table_of_events_is_refused_with_the_commands_that_read_it(
     with pytest.raises(BadRow) as error:
         training_graphs(str(folder))
     assert str(error.value) == bad
-    (learn,) = re.findall(r"--data '([^']+)'", bad)
+    (learn,) = re.findall(r"--data (\S+)\. For", bad)
+    learn = shlex.split(learn)[0]
     assert [graph.adjacency.shape[0] for graph in training_graphs(learn)] == [2, 2]
     (command,) = re.findall(r"`stream-icd (produce [^`]+)`", bad)
-    missing = [word for word in command.split()[3:] if word not in ("1d", "--window")]
+    missing = [word for word in command.split()[3:] if word not in ("1d", "--window", "--sort")]
     assert str(folder) in command
     assert all(word.lstrip("-").replace(",", ";") in re.split("[,=]", learn) for word in missing)
+
+
+def test_a_file_of_several_snapshots_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "g.csv").write_text("snapshot,src,dst\na,1,2\nb,2,3\n")
+    found, (bad,) = read(tmp_path)
+    assert found == []
+    assert "column snapshot names 2 graphs" in bad
 
 
 def test_an_edge_list_of_one_time_is_a_graph(tmp_path: Path) -> None:
