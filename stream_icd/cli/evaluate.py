@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from stream_icd.evaluation.windows import Windows
 
 app = typer.Typer(help="Compare methods on archived windows.")
 
@@ -53,26 +58,38 @@ def evaluate(
 
     For each method: evidence (how well its communities predict hidden edges), modularity, NCut,
     stability from window to window, NMI where communities are known, and processor time. The page
-    is written after each window, so you can watch it in a browser. bp and icd are ours, and
+    is written after each window, so you can watch it in a browser. What bp learned from the windows
+    before is compared with the model default, with memory. bp and icd are ours, and
     bp-memory is bp with memory from window to window; leiden, plm (Louvain) and plp (label
     propagation) need the extra `evaluate`. A method that is not installed, fails or exceeds a limit
     is named in the table.
 
       stream-icd evaluate --history history/ --methods bp,leiden --windows 50
     """
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        SpinnerColumn,
+        TextColumn,
+        TimeElapsedColumn,
+    )
     from rich.table import Table
 
     from stream_icd.cli.wide_console import wide_console
     from stream_icd.evaluation.discover import OWN, chosen, methods_in
-    from stream_icd.evaluation.evaluate import Result, open_windows, summarised
+    from stream_icd.evaluation.evaluate import Result, summarised
     from stream_icd.evaluation.evaluate import evaluate as results_of
+    from stream_icd.evaluation.learned import learn as learn_before
+    from stream_icd.evaluation.learned import learners, worth
     from stream_icd.evaluation.limits import Limits
     from stream_icd.evaluation.page import COLUMNS, cells, write_page
     from stream_icd.evaluation.picture import check_format, write_picture
     from stream_icd.evaluation.rows import write_rows
+    from stream_icd.evaluation.windows import open_windows
     from stream_icd.printable import printable, say
     from stream_icd.store.store import open_store
+    from stream_icd.training.yardstick import verdict
 
     if picture is not None:
         check_format(picture)
@@ -81,22 +98,48 @@ def evaluate(
     limits = Limits(seconds, int(memory_gb * 1e9))
     found = open_windows(open_store(history), graph, windows, learn, datetime.now(UTC))
     console, results = wide_console(), list[Result]()
-    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()
-    with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
-        task = progress.add_task("windows x methods", total=len(found) * len(names))
-        for result in results_of(found, names, limits, seed):
+    notes = [_learning(found, learners(names), learn)]
+    say(*notes)
+    columns = SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()
+    hidden = not console.is_terminal
+    with Progress(*columns, TimeElapsedColumn(), console=console, disable=hidden) as progress:
+        task = progress.add_task("learn", total=None)
+        learned = learn_before(found, names, limits, seed)
+        progress.update(task, description="compare what was learned with default")
+        if learned.names:
+            said = verdict(worth(found, learned, limits, seed)) or "not compared: over the limits"
+            notes.append(f"What {' and '.join(learned.names)} learned: {said}.")
+        progress.update(task, description="windows x methods", total=len(found) * len(names))
+        for result in results_of(found, learned, limits, seed):
             results.append(result)
             progress.advance(task)
             if len(results) % len(names) == 0:
-                write_page(out, found.graph, results, len(found))
+                write_page(out, found.graph, results, len(found), notes)
 
     table = Table("method", *(name for name, _, _ in COLUMNS), "windows", "", box=None)
     for one in summarised(results):
         table.add_row(one.method, *cells(one), str(one.windows), printable(one.detail))
     console.print(table)
+    say(*notes[1:])
     if csv is not None:
         write_rows(csv, results)
     if picture is not None:
         write_picture(picture, results)
     for path in filter(None, (out, csv, picture)):
         say(f"written: {path}")
+
+
+def _learning(found: Windows, learners: Sequence[str], learn: int) -> str:
+    """How many windows are evaluated, and how many the methods learn from before."""
+    said = f"{found.graph}: {len(found)} windows"
+    if not learners or not learn:
+        return said
+    names = " and ".join(learners)
+    if found.n_past:
+        return f"{said}; {names} learn from the {found.n_past} before them"
+    fewer = max(1, len(found) - learn)
+    hint = f": --windows {fewer} leaves {len(found) - fewer} to learn from"
+    return (
+        f"{said}; {names} learn from none, since the archive has none before these"
+        f"{hint if len(found) > 1 else ''}"
+    )

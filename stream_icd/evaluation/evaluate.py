@@ -4,26 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from itertools import islice
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from stream_icd.errors import BadSettings
 from stream_icd.evaluation.discover import OWN
+from stream_icd.evaluation.learned import Learned
 from stream_icd.evaluation.limits import Limits, MethodProcess, Outcome, Status
 from stream_icd.evaluation.measures import Measures, measure
 from stream_icd.evaluation.method import Labels
-from stream_icd.graphs.labelled_graph import LabelledGraph, Moment
+from stream_icd.evaluation.windows import Windows
+from stream_icd.graphs.labelled_graph import Moment
 from stream_icd.graphs.weights import comparable
 from stream_icd.quality.hidden_edges import hidden_edge_score, hide_edges
 from stream_icd.replay.compare import churn
-from stream_icd.retraining.accumulated import Accumulated, accumulated
-from stream_icd.retraining.lesson import Lesson, read_lesson
+from stream_icd.retraining.lesson import Lesson
 from stream_icd.snapshot import Snapshot
-from stream_icd.store.store import Store
 
 SPLITS = 2
 """Number of tenths of the edges to hide, one after the other."""
@@ -54,73 +52,23 @@ class Result:
     stability: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Windows:
-    """The windows of one graph in an archive, in time order; each is read when it is needed.
-
-    Attributes:
-        graph: its name.
-        past: windows to learn from, just before the others.
-        newest: windows to evaluate.
-    """
-
-    store: Store
-    graph: str
-    found: Accumulated
-    n_past: int
-
-    def past(self) -> list[LabelledGraph]:
-        """Graphs to learn from, with their communities where all are known."""
-        windows = islice(self.found.windows, self.n_past)
-        return [self._lesson(one).graph(by_labels=True) for one in windows]
-
-    def newest(self) -> Iterator[Lesson]:
-        """Windows to evaluate."""
-        return map(self._lesson, islice(self.found.windows, self.n_past, None))
-
-    def __len__(self) -> int:
-        return len(self.found.windows) - self.n_past
-
-    def _lesson(self, window: Any) -> Lesson:
-        return read_lesson(self.store, window, self.found.labels_of(window))
-
-
-def open_windows(
-    store: Store, graph: str | None, n_windows: int, n_past: int, now: datetime
-) -> Windows:
-    """Look up the newest windows of a graph, and up to n_past before them to learn from.
-
-    Windows far ahead of `now`, the time, are not used.
-
-    Raises:
-        BadSettings: there is no window, or several graphs and none was named.
-    """
-    found = accumulated(store, now, graph, n_windows + n_past)
-    names = sorted({one.partition.graph for one in found.windows})
-    if not names:
-        raise BadSettings("the archive has no windows" + (f" of {graph}" if graph else ""))
-    if len(names) > 1:
-        raise BadSettings(f"the archive has several graphs: choose one of {', '.join(names)}")
-    return Windows(store, names[0], found, max(0, len(found.windows) - n_windows))
-
-
 def evaluate(
     windows: Windows,
-    methods: Sequence[str],
+    learned: Learned,
     limits: Limits,
     seed: int = 0,
     packages: Sequence[str] = (OWN,),
 ) -> Iterator[Result]:
     """Run every method on every window, window by window; a result as soon as it is there.
 
-    Methods that learn do so once, from the past windows. K is the snapshot's, where its source
-    knows it. A method that is missing, fails or exceeds a limit has a result that says so.
+    K is the snapshot's, where its source knows it. A method that is missing, fails or exceeds a
+    limit has a result that says so.
+
+    Args:
+        learned: the methods, with what each learned (`learned.learn`).
     """
-    past = windows.past()
-    runs = [_Run(name, limits, packages, seed) for name in methods]
+    runs = [_Run(name, of, limits, packages, seed) for name, of in learned.of_method.items()]
     try:
-        for run in runs:
-            run.learn(past)
         for lesson in windows.newest():
             for run in runs:
                 yield run.result(lesson)
@@ -138,15 +86,13 @@ class _Found:
 class _Run:
     """One method, in a process of its own, from window to window."""
 
-    def __init__(self, name: str, limits: Limits, packages: Sequence[str], seed: int) -> None:
-        self.name, self._seed = name, seed
+    def __init__(
+        self, name: str, learned: Outcome, limits: Limits, packages: Sequence[str], seed: int
+    ) -> None:
+        self.name, self._learned, self._seed = name, learned, seed
         self._process = MethodProcess(packages, limits)
-        self._learned = Outcome("ok")
         self._before: _Found | None = None
         self._memory: Any = None
-
-    def learn(self, past: Sequence[LabelledGraph]) -> None:
-        self._learned = self._process.learn(self.name, past, self._seed)
 
     def result(self, lesson: Lesson) -> Result:
         snapshot = lesson.snapshot

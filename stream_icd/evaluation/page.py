@@ -36,8 +36,13 @@ dt { font-weight: 600; }
 """
 
 
-def write_page(path: Path, graph: str, results: Sequence[Result], n_windows: int) -> None:
-    """Write the page as it is now; it loads itself anew until all windows are there."""
+def write_page(
+    path: Path, graph: str, results: Sequence[Result], n_windows: int, notes: Sequence[str] = ()
+) -> None:
+    """Write the page as it is now; it loads itself anew until all windows are there.
+
+    notes: paragraphs above the table.
+    """
     n_done = len({one.snapshot for one in results})
     done = n_done >= n_windows
     refresh = "" if done else f'<meta http-equiv="refresh" content="{REFRESH_S}">\n'
@@ -47,6 +52,7 @@ def write_page(path: Path, graph: str, results: Sequence[Result], n_windows: int
         f"<title>{title}</title>\n<style>{STYLE}</style>\n<h1>{title}</h1>\n"
         f'<p><progress value="{n_done}" max="{n_windows}"></progress> '
         f"{n_done} of {n_windows} windows</p>\n"
+        f"{''.join(f'<p>{escape(printable(one))}</p>' for one in notes)}\n"
         f"{_table(summarised(results))}\n{_svg(results)}\n{_meanings()}\n</html>\n"
     )
     with whole_file(path) as aside:

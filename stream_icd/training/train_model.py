@@ -26,7 +26,7 @@ from stream_icd.training.comparison import Comparison, Measure, comparison
 from stream_icd.training.icd.epochs import Epoch, History
 from stream_icd.training.pseudo_labels import pseudo_labelled
 from stream_icd.training.splitting import split_in_order
-from stream_icd.training.yardstick import DEFAULT, against_default, judge
+from stream_icd.training.yardstick import DEFAULT, WARM_UP, against_default, judge
 
 MOST_TO_LEARN_FROM = 10
 """Maximum number of graphs for learning bp's parameters, spread evenly over the training graphs;
@@ -37,9 +37,6 @@ OnStep = Callable[[Stage, int, int], None]
 """Called with the current task, its completed steps, and its total steps."""
 
 UNTRAINED = "the untrained encoder"
-
-WARM_UP = 5
-"""Windows before those of the test that both models see first, so that they start with memory."""
 
 
 @dataclass(frozen=True, slots=True)

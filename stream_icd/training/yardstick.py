@@ -27,6 +27,9 @@ from stream_icd.training.comparison import Comparison, Measure, comparison
 DEFAULT = "default"
 """The shipped model that detectors use if no other is given."""
 
+WARM_UP = 5
+"""Windows before those of a test that all candidates see first, so that they start with memory."""
+
 
 @dataclass(frozen=True, slots=True)
 class Judged:
@@ -102,7 +105,8 @@ def verdict(compared: Sequence[Comparison]) -> str:
         return ""
     first = compared[0]
     gain = f"{first.gain.mean:+.2f} ± {first.gain.error:.2f} {first.measure}"
-    where = f"{first.name}, {first.n_graphs} {'graph' if first.n_graphs == 1 else 'graphs'}"
+    what = "graph" if first.n_graphs == 1 else "graphs"
+    where = f"{first.name}, {first.n_graphs} {what} not learned from"
     if first.is_gain:
         return f"better than the model {DEFAULT}: {gain} ({where})"
     return f"not better than the model {DEFAULT}, so use {DEFAULT}: {gain} ({where})"

@@ -6,6 +6,7 @@ import re
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow.csv
@@ -13,14 +14,18 @@ import pytest
 
 from stream_icd.errors import BadSettings
 from stream_icd.evaluation.discover import OWN
-from stream_icd.evaluation.evaluate import Result, evaluate, open_windows, summarised
-from stream_icd.evaluation.limits import Limits
+from stream_icd.evaluation.evaluate import Result, evaluate, summarised
+from stream_icd.evaluation.learned import learn, worth
+from stream_icd.evaluation.limits import Limits, MethodProcess, Outcome
 from stream_icd.evaluation.page import COLUMNS, write_page
 from stream_icd.evaluation.rows import write_rows
+from stream_icd.evaluation.windows import open_windows
 from stream_icd.history.archive import Archive
 from stream_icd.quality.nmi import nmi
+from stream_icd.registry.shipped import open_model
 from stream_icd.snapshot import Snapshot, Window, snapshot_from_pairs
 from stream_icd.store.store import open_store
+from stream_icd.training.yardstick import against_default, judge
 from stream_icd.wire.communities import encode_labels
 from stream_icd.wire.snapshots import encode_snapshot
 from testbed.lessons import GRAPH, small_windows
@@ -50,7 +55,10 @@ def results(archive: str) -> list[Result]:
     assert windows.graph == GRAPH
     assert [graph.labels is not None for graph in windows.past()] == [True, True]
     methods = ["bp", "halves", "fails"]
-    return list(evaluate(windows, methods, Limits(), packages=(OWN, UNRULY)))
+    packages = OWN, UNRULY
+    learned = learn(windows, methods, Limits(), packages=packages)
+    assert (learned.names, learned.n_windows) == (("bp", "halves"), N_PAST)
+    return list(evaluate(windows, learned, Limits(), packages=packages))
 
 
 def test_every_method_has_a_result_for_each_of_the_newest_windows(results: list[Result]) -> None:
@@ -134,13 +142,75 @@ def test_memory_keeps_communities_from_window_to_window(tmp_path: Path) -> None:
     for number in range(6):
         Archive(store).add("snapshots", encode_snapshot(_sparse_window(rng, number)))
     windows = open_windows(store, None, 6, 0, NOW)
-    found = {
-        one.method: one for one in summarised(evaluate(windows, ["bp", "bp-memory"], Limits()))
-    }
+    nothing = learn(windows, ["bp", "bp-memory"], Limits())
+    assert (nothing.names, nothing.n_windows) == ((), 0)
+    assert worth(windows, nothing, Limits()) == []
+    found = {one.method: one for one in summarised(evaluate(windows, nothing, Limits()))}
     alone, with_memory = (found[name].means["stability"] for name in ("bp", "bp-memory"))
     assert alone is not None
     assert with_memory is not None
     assert with_memory > alone + 0.1
+
+
+@pytest.fixture(scope="module")
+def stream(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Nine windows of a stream whose communities stay."""
+    folder, rng = str(tmp_path_factory.mktemp("stream")), np.random.default_rng(3)
+    for number in range(9):
+        Archive(open_store(folder)).add("snapshots", encode_snapshot(_sparse_window(rng, number)))
+    return folder
+
+
+def test_what_was_learned_is_compared_with_default_on_the_windows_not_learned_from(
+    stream: str,
+) -> None:
+    windows = open_windows(open_store(stream), None, 5, 4, NOW)
+    learned = learn(windows, ["bp", "bp-memory", "plm"], Limits())
+    assert (learned.names, learned.n_windows) == (("bp", "bp-memory"), 4)
+    first, *_ = compared = worth(windows, learned, Limits())
+    assert (first.name, first.measure) == ("bp with memory", "bits saved per edge")
+    assert (first.control_name, first.n_graphs) == ("default", 5)
+    candidates = learned.of_method["bp"].learned, open_model("default").model.bp
+    of_newest = [one.graph(by_labels=True) for one in windows.newest()]
+    judged = list(judge([*windows.past(), *of_newest], candidates))
+    assert against_default(judged[4:], memory=True) == compared
+    assert worth(windows, learned, Limits(seconds=1e-9)) == []
+
+
+def test_methods_that_learn_alike_learn_once(stream: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    learning, learn_one = [], MethodProcess.learn
+
+    def noted(self: MethodProcess, name: str, *arguments: Any) -> Outcome:
+        learning.append(name)
+        return learn_one(self, name, *arguments)
+
+    monkeypatch.setattr(MethodProcess, "learn", noted)
+    windows = open_windows(open_store(stream), None, 5, 4, NOW)
+    learned = learn(windows, ["bp", "bp-memory"], Limits())
+    assert learning == ["bp"]
+    assert learned.of_method["bp"] is learned.of_method["bp-memory"]
+
+
+def test_the_command_says_what_was_learned_from_how_many_windows(
+    stream: str, tmp_path: Path
+) -> None:
+    options = ("--methods", "bp,bp-memory", "--out", str(tmp_path / "page.html"), "--learn", "4")
+    done = run_here("evaluate", "--history", stream, "--windows", "5", *options)
+    assert done.stdout.startswith(
+        f"{GRAPH}: 5 windows; bp and bp-memory learn from the 4 before them\n"
+    )
+    assert re.search(
+        r"What bp and bp-memory learned: .*better than the model default.*: [+-]\d.* bits saved "
+        r"per edge \(bp with memory, 5 graphs not learned from\)\.",
+        done.stdout,
+    )
+    assert "not learned from" in (tmp_path / "page.html").read_text(encoding="utf-8")
+    none = run_here("evaluate", "--history", stream, "--windows", "50", *options)
+    assert none.stdout.startswith(
+        f"{GRAPH}: 9 windows; bp and bp-memory learn from none, since the archive has none before "
+        "these: --windows 5 leaves 4 to learn from\n"
+    )
+    assert "What bp" not in none.stdout
 
 
 def _sparse_window(rng: np.random.Generator, number: int) -> Snapshot:

@@ -1,0 +1,103 @@
+"""What methods learn from the windows before the evaluated ones, and whether it is worth using."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+from stream_icd.bp.parameters import BpParameters
+from stream_icd.errors import OverBudget
+from stream_icd.evaluation.discover import OWN, methods_in
+from stream_icd.evaluation.limits import Limits, MethodProcess, Outcome
+from stream_icd.evaluation.windows import Windows
+from stream_icd.execution.worker_process import WorkerProcess
+from stream_icd.registry.shipped import open_model
+from stream_icd.training.comparison import Comparison
+from stream_icd.training.yardstick import DEFAULT, WARM_UP, against_default, judge
+
+
+@dataclass(frozen=True, slots=True)
+class Learned:
+    """What methods learned.
+
+    Attributes:
+        of_method: what became of each method; one that cannot learn has learned nothing.
+        names: methods that learned something.
+        n_windows: number of windows that they learned from.
+    """
+
+    of_method: dict[str, Outcome]
+    names: tuple[str, ...]
+    n_windows: int
+
+
+def learners(names: Sequence[str], packages: Sequence[str] = (OWN,)) -> list[str]:
+    """The methods of these that can learn."""
+    methods = methods_in(*packages)
+    return [name for name in names if methods[name].learn is not None]
+
+
+def learn(
+    windows: Windows,
+    names: Sequence[str],
+    limits: Limits,
+    seed: int = 0,
+    packages: Sequence[str] = (OWN,),
+) -> Learned:
+    """Let the methods learn from the past windows; those that learn alike do it once."""
+    methods, process = methods_in(*packages), MethodProcess(packages, limits)
+    past, done = windows.past(), dict[object, Outcome]()
+    try:
+        for name in learners(names, packages) if past else ():
+            if methods[name].learn not in done:
+                done[methods[name].learn] = process.learn(name, past, seed)
+    finally:
+        process.end()
+    of_method = {name: done.get(methods[name].learn, Outcome("ok")) for name in names}
+    known = tuple(name for name in names if of_method[name].learned is not None)
+    return Learned(of_method, known, len(past) if known else 0)
+
+
+def worth(windows: Windows, learned: Learned, limits: Limits, seed: int = 0) -> list[Comparison]:
+    """Compare what bp learned with the model `default`, with memory, on the evaluated windows.
+
+    Empty if bp learned nothing, or if the comparison exceeds the limits.
+    """
+    found = (learned.of_method[name].learned for name in learned.names)
+    bp = next((one for one in found if isinstance(one, BpParameters)), None)
+    if bp is None:
+        return []
+    process = WorkerProcess(_open_comparison)
+    with suppress(OverBudget, EOFError, OSError):
+        try:
+            succeeded, result = process.do(_Comparing(windows, bp, seed), limits)
+        finally:
+            process.end()
+        if not succeeded:
+            raise result
+        compared: list[Comparison] = result
+        return compared
+    return []
+
+
+@dataclass(frozen=True, slots=True)
+class _Comparing:
+    """A job: compare parameters with those of `default`."""
+
+    windows: Windows
+    bp: BpParameters
+    seed: int
+
+    def __call__(self) -> list[Comparison]:
+        before = self.windows.past()[-WARM_UP:]
+        graphs = (
+            *before,
+            *(one.graph(by_labels=True) for one in self.windows.newest()),
+        )
+        judged = list(judge(graphs, (self.bp, open_model(DEFAULT).model.bp), self.seed))
+        return against_default([(a, b) for a, b in judged[len(before) :]], memory=True)
+
+
+def _open_comparison() -> Callable[[_Comparing], list[Comparison]]:
+    return lambda job: job()
