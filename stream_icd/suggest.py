@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 
+from stream_icd.printable import printable
+
 SHOWN = 10
 """How many names a message lists."""
 
@@ -27,11 +29,11 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     '; did you mean as733?'
     """
     found = nearest(name, known)
-    return f"; did you mean {found}?" if found else ""
+    return f"; did you mean {printable(found)}?" if found else ""
 
 
 def listed(names: Sequence[str]) -> str:
-    """Return the first names, and how many more there are.
+    """Return the first names, escaped, and how many more there are.
 
     >>> listed(["as733", "taxi"])
     'as733, taxi'
@@ -39,4 +41,4 @@ def listed(names: Sequence[str]) -> str:
     '0, 1, 2, 3, 4, 5, 6, 7, 8, 9 and 1,001 more'
     """
     more = f" and {len(names) - SHOWN:,} more" if len(names) > SHOWN else ""
-    return ", ".join(names[:SHOWN]) + more
+    return ", ".join(map(printable, names[:SHOWN])) + more

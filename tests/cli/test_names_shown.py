@@ -42,6 +42,7 @@ from stream_icd.registry.shipped import shipped_models
 from stream_icd.replay.compare import Agreement, Comparison, VersionQuality
 from stream_icd.snapshot import Window
 from stream_icd.store.store import open_store
+from stream_icd.suggest import did_you_mean, listed
 from stream_icd.tracking.gaps import Gap
 from stream_icd.wire.communities import encode_communities
 from stream_icd.workers.record_log import described
@@ -131,6 +132,11 @@ def drawn(table: object) -> str:
     text = out.getvalue()
     assert "\x1b" not in text
     return text
+
+
+def test_an_error_lists_names_in_one_line() -> None:
+    assert listed([FORGED, "as733"]) == f"{ESCAPED}, as733"
+    assert did_you_mean("as733 0 lost", ["as733 0 lost\n"]) == r"; did you mean as733 0 lost\n?"
 
 
 def test_a_spreadsheet_runs_no_node(tmp_path: Path) -> None:
