@@ -21,12 +21,13 @@ STAGES = ("decode", "features", "encode", "cluster")
 EvidenceStrength = Literal["none", "weak", "strong"]
 """How strong the evidence is that a graph has communities at all (docs/evidence.md)."""
 
-MemoryUse = Literal["first", "continued", "broken", "anew", "late", "smoothed"]
+MemoryUse = Literal["first", "continued", "broken", "anew", "damaged", "late", "smoothed"]
 """What the memory of earlier windows contributed: `first`: there was none yet; `continued`:
 communities continue earlier ones; `broken`: the graph has nothing in common with its past, and was
 detected alone; `anew`: the graph starts anew, since an operator said so or what was remembered
-cannot be used; `late`: the window is not after the last one, and is not remembered; `smoothed`: a
-replay used the windows after it, too."""
+cannot be used; `damaged`: the window lacks most of its nodes, and is not remembered; `late`: the
+window is not after the last one, and is not remembered; `smoothed`: a replay used the windows after
+it, too."""
 
 MemoryKind = Literal["none", "memory", "smoothed"]
 """How a result uses other windows: not at all; with the memory of earlier ones; with all others."""

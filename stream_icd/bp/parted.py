@@ -27,11 +27,13 @@ def parted_communities(
 ) -> Labels:
     """Separate the parts of communities 0..n_communities-1 that have left the rest: labels (n,).
 
+    labels: (n,), 0..n_communities-1; some may have no node.
+
     The largest part of each keeps its label; those that left are numbered from n_communities on.
     """
     inside = within_groups(graph, labels)
     pieces, n_pieces = compact(maximise_modularity(inside, resolution, rng))
-    if n_pieces == n_communities:
+    if n_pieces == np.count_nonzero(np.bincount(labels)):  # labels without nodes do not count
         return labels
     parents = np.empty(n_pieces, np.int32)
     parents[pieces] = labels

@@ -11,6 +11,7 @@ The rules for each case:
 - *K given*: exactly K communities result; ids go to those that hold most of the nodes.
 - *A window that is not after the last one*: detected with the present memory, which stays
   unchanged.
+- *A window that lacks most of the last one's nodes* (`damage`): the same, and no id ends.
 - *A different model*: continues with the memory, which does not depend on the model.
 - *Numbers, then texts, as node ids*: these are different nodes; the graph starts again. Of the
   integer types, every width is the same.
@@ -20,13 +21,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from stream_icd.bp.remember import find_remembering
+from stream_icd.memory.damage import is_damaged
 from stream_icd.memory.memory import Memory
 from stream_icd.memory.recall import recall
 from stream_icd.memory.remember import remember
@@ -45,6 +47,7 @@ class Remembered:
         memory: memory for the graph's next window.
         n_continued: number of communities that continue one of the last window.
         milliseconds: how long detection took.
+        damaged: whether the window lacks most of its nodes, and is not remembered (`damage`).
     """
 
     communities: NDArray[np.int32]
@@ -53,6 +56,7 @@ class Remembered:
     memory: Memory
     n_continued: int
     milliseconds: float
+    damaged: bool = False
 
 
 def detect_remembering(
@@ -83,12 +87,17 @@ def detect_remembering(
     recalled = recall(memory, snapshot.nodes, snapshot.window, model.bp.stay)
     graph = snapshot.adjacency() if adjacency is None else adjacency
     found = find_remembering(graph, model.bp, recalled, n_communities, seed=seed)
-    remembered = remember(memory, snapshot.nodes, snapshot.window, found)
+    damaged = is_damaged(memory, snapshot.nodes, snapshot.window)
+    if memory is not None and damaged:
+        remembered = replace(memory, next_id=found.believed.next_id)
+    else:
+        remembered = remember(memory, snapshot.nodes, snapshot.window, found)
     return Remembered(
         found.labels,
         found.community_ids,
-        found.replaced,
+        found.replaced[:0] if damaged else found.replaced,
         remembered,
         found.n_continued,
         1000 * (clock() - started),
+        damaged,
     )

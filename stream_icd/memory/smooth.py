@@ -39,8 +39,8 @@ def detect_smoothed(
     First `detect_remembering` goes forward through the windows. Then, from the second last window
     back to the first, belief propagation uses both the past and the future of each
     (`bp.smooth`). So the last window has the result of `detect_remembering`, and so has a window
-    that modularity decided. Each result's `memory` is the one after the window in forward
-    detection; a stream can continue with it.
+    that modularity decided, and one that is damaged (`damage`). Each result's `memory` is the one
+    after the window in forward detection; a stream can continue with it.
 
     Args:
         snapshots: windows of one graph, each after the one before.
@@ -65,13 +65,14 @@ def detect_smoothed(
         return []
     results, later = list(forward), forward[-1].memory
     befores = [memory, *(one.memory for one in forward)]
-    for at in reversed(range(len(snapshots) - 1)):
+    whole = [at for at, one in enumerate(forward) if not one.damaged]
+    for at, next_at in reversed(list(pairwise(whole))):
         started = clock()
-        snapshot, after = snapshots[at], snapshots[at + 1]
+        snapshot, after = snapshots[at], snapshots[next_at]
         own = replace(_about(snapshot, forward[at].memory), next_id=later.next_id)
         if own.believed and later.believed:
             past = _beliefs_before(snapshot, befores[at], forward[at].memory.stay)
-            future = _beliefs_after(snapshot, later, after, forward[at + 1].memory.stay)
+            future = _beliefs_after(snapshot, later, after, forward[next_at].memory.stay)
             adjacency = snapshot.adjacency()
             own = smoothed_beliefs(adjacency, model.bp, own, past, future, ks[at], seed)
         later = _later(snapshot, own, later, after)

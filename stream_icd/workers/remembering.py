@@ -79,6 +79,8 @@ class Remembering:
             return found, "first"
         if is_forgotten(self.before):
             return found, "anew"
+        if found.damaged:
+            return found, "damaged"
         return found, "continued" if found.n_continued else "broken"
 
     def hand_on(self, topic: str, group: str, found: Communities) -> OutgoingRecord | None:

@@ -91,6 +91,8 @@ class Tracker(Step):
             return Refused("decode", error)
         if self._is_ahead(found.window):
             return Refused("track", _ahead(found, self._settings))
+        if found.memory == "damaged":
+            return Processed("not tracked: the window lacks most of its nodes")
         if not self._follows(record, found):
             self._catch_up()
         if not self._seen_in_batch.is_new(result_of(record)):

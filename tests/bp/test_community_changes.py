@@ -13,6 +13,7 @@ from stream_icd.bp.ghosts import move_with_ghosts
 from stream_icd.bp.level_graph import LevelGraph, finest_level
 from stream_icd.bp.merges import merged_communities
 from stream_icd.bp.naming import NOBODY, names_by_most, renamed, successors
+from stream_icd.bp.parted import parted_communities
 from stream_icd.bp.splits import split_communities
 from stream_icd.quality.description_length import description_length
 from stream_icd.synthetic.lfr import generate_lfr
@@ -90,6 +91,14 @@ def test_the_communities_of_a_random_graph_do_not_split() -> None:
     adjacency = planted.adjacency()
     assert found.max() + 1 > 0.8 * k
     assert description_length(adjacency, found) < description_length(adjacency, halves)
+
+
+@pytest.mark.parametrize("n_empty", [0, 1, 2])
+def test_halves_without_links_part_also_when_other_communities_have_merged(n_empty: int) -> None:
+    """A label without nodes, such as that of a community that is now part of another, is none."""
+    graph, labels = graph_of(6, 6, 9), labels_of(12, 9)
+    found = parted_communities(graph, labels, 2 + n_empty, 1.0, 0.1, rng())
+    assert found.tolist() == [0] * 6 + [2 + n_empty] * 6 + [1] * 9
 
 
 def test_halves_of_a_community_merge_and_communities_do_not() -> None:

@@ -94,6 +94,15 @@ def test_trackers_that_take_turns_report_what_a_single_one_does(
     assert same(events_in(memory, topics[1]), unbroken(once(mixed(name))))
 
 
+def test_a_damaged_window_is_left_out(memory: Broker, topics: Topics) -> None:
+    windows = list(detected(range(6)))
+    windows[3] = replace(windows[3], memory="damaged")
+    publish(memory, [outgoing(one, topics[0]) for one in windows])
+    tracker = Tracker(memory.settings(), topic=topics[1])
+    work(memory, Runner(tracker, DeadLetterLimit()), held(memory, topics[0]))
+    assert same(events_in(memory, topics[1]), unbroken(windows[:3] + windows[4:]))
+
+
 def settled(tracked: Sequence[CommunityEvents]) -> list[CommunityEvents]:
     return [one for one in tracked[1:] if not one.late]
 

@@ -1,0 +1,41 @@
+"""Windows that lack most of their nodes: a fault of the source, not a change of the graph.
+
+If a source loses nodes for one window, the communities of the others say little about those that
+are missing. Most would seem to have ended or to be parts of others. So such a window is detected
+with the memory there is, which stays as it is.
+
+A graph that breaks with its past has other nodes, or other edges among them. One that shrinks for
+good is small in the next window, too, which is then taken as it is.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from stream_icd.memory.memory import Memory
+from stream_icd.memory.recall import LONGEST_STAY, missed_windows
+from stream_icd.node_ids import places
+from stream_icd.snapshot import Window
+
+MOST_LEFT = 0.5
+"""A damaged window has at most this fraction of the nodes of the one before."""
+
+LEAST_KNOWN = 0.9
+"""Of its nodes, at least this fraction were in the one before."""
+
+ROUNDING = 1e-3
+
+
+def is_damaged(memory: Memory | None, nodes: pa.Array, window: Window) -> bool:
+    """Return whether a window right after the last one lacks most of its nodes, and has few others.
+
+    A node was in the last window if beliefs about it have not faded; uncertain ones do not count.
+    """
+    if memory is None or not memory.n_nodes or missed_windows(memory.window, window):
+        return False
+    was_there = memory.beliefs.sum(axis=1) > LONGEST_STAY + ROUNDING
+    if len(nodes) > MOST_LEFT * np.count_nonzero(was_there):
+        return False
+    at = places(nodes, memory.nodes)
+    return bool(np.count_nonzero(was_there[at[at >= 0]]) >= LEAST_KNOWN * len(nodes))

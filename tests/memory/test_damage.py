@@ -1,0 +1,148 @@
+"""A window that the source has damaged changes no identity, and a real break does."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, date, datetime, timedelta
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from stream_icd.bp.parameters import BpParameters
+from stream_icd.icd.presets import preset
+from stream_icd.memory.detect import Remembered, detect_remembering
+from stream_icd.memory.smooth import detect_smoothed
+from stream_icd.registry.model import Model
+from stream_icd.registry.shipped import open_model
+from stream_icd.snapshot import Snapshot, Window, snapshot_from_pairs
+from stream_icd.sources.planted import planted_snapshots
+from stream_icd.synthetic.drift import generate_drifting_lfr
+from stream_icd.synthetic.lfr import LfrSettings
+from tests.real_data import real_data
+
+DAY = timedelta(days=1)
+N_NODES, AT = 1000, 4
+"""Nodes of a window, and the number of the one that is damaged."""
+
+BOTH = pytest.mark.parametrize(
+    "parameters",
+    [BpParameters(resolution=2.0, mixing=0.3, iterations=1, stay=0.9), BpParameters(stay=0.9)],
+    ids=["beliefs", "modularity"],
+)
+
+
+def model(parameters: BpParameters) -> Model:
+    return Model(preset("L(f,0.3)"), {}, parameters)
+
+
+def stream(seed: int = 1, n_windows: int = 7) -> list[Snapshot]:
+    """A drifting graph: nodes move, none come or go."""
+    settings = LfrSettings(n_nodes=N_NODES, mixing=0.3)
+    graphs = (graph for graph, _ in generate_drifting_lfr(seed, n_windows, settings))
+    return [one for one, _ in planted_snapshots(graphs, "g", "test")]
+
+
+def without(snapshot: Snapshot, share: float) -> Snapshot:
+    """The window without this share of its nodes, and without their edges."""
+    ids = snapshot.nodes.to_numpy()
+    left = np.random.default_rng(7).random(len(ids)) >= share
+    inside = left[snapshot.edges].all(axis=0)
+    src, dst = ids[snapshot.edges[:, inside]]
+    return snapshot_from_pairs(src, dst, graph="g", id=snapshot.id, window=snapshot.window)
+
+
+def detected(snapshots: list[Snapshot], model: Model) -> list[Remembered]:
+    found: list[Remembered] = []
+    for one in snapshots:
+        found.append(detect_remembering(one, model, found[-1].memory if found else None))
+    return found
+
+
+def ids_of(found: Remembered) -> list[int]:
+    """The id of each node's community."""
+    ids: list[int] = found.community_ids[found.communities].tolist()
+    return ids
+
+
+@BOTH
+def test_after_a_damaged_window_all_is_as_if_it_were_missing(parameters: BpParameters) -> None:
+    windows = stream()
+    damaged = [*windows[:AT], without(windows[AT], 0.7), *windows[AT + 1 :]]
+    found = detected(damaged, model(parameters))
+    missing = detected([*windows[:AT], *windows[AT + 1 :]], model(parameters))
+    assert [one.damaged for one in found] == [at == AT for at in range(7)]
+    assert not len(found[AT].replaced)
+    assert found[AT].n_continued
+    before = missing[AT - 1].memory.next_id
+    taken = found[AT].memory.next_id - before  # ids of the damaged window alone
+    for one, other in zip(found[AT + 1 :], missing[AT:], strict=True):
+        ids = np.array(ids_of(other))
+        assert ids_of(one) == np.where(ids < before, ids, ids + taken).tolist()
+
+
+@BOTH
+def test_nodes_of_a_damaged_window_keep_their_communities(parameters: BpParameters) -> None:
+    windows = stream()[: AT + 1]
+    found = detected([*windows[:AT], without(windows[AT], 0.7)], model(parameters))
+    places = np.isin(np.arange(N_NODES), without(windows[AT], 0.7).nodes.to_numpy())
+    same = np.array(ids_of(found[AT - 1]))[places] == np.array(ids_of(found[AT]))
+    assert same.mean() > 0.8
+
+
+@BOTH
+def test_a_graph_that_stays_small_is_remembered_from_its_second_window_on(
+    parameters: BpParameters,
+) -> None:
+    windows = stream()
+    shrunk = [*windows[:AT], *(without(one, 0.7) for one in windows[AT:])]
+    found = detected(shrunk, model(parameters))
+    assert [one.damaged for one in found] == [at == AT for at in range(7)]
+    assert found[AT + 1].memory.window == windows[AT + 1].window
+
+
+@BOTH
+@pytest.mark.parametrize("share", [0.0, 0.4, 0.7])
+def test_a_break_is_no_damage(parameters: BpParameters, share: float) -> None:
+    """Other edges among the same nodes, or mostly other nodes: the graph has changed."""
+    windows, others = stream()[:AT], stream(seed=2)
+    new = replace(without(others[AT], share), id="g/other")
+    if share > 0.5:
+        ids = new.nodes.to_numpy() + N_NODES // 4
+        new = snapshot_from_pairs(*ids[new.edges], graph="g", id="g/other", window=new.window)
+    found = detected([*windows, new], model(parameters))
+    assert not found[-1].damaged
+    assert found[-1].memory.window == new.window
+
+
+def test_smoothing_leaves_a_damaged_window_as_it_is() -> None:
+    windows = stream()
+    windows[AT] = without(windows[AT], 0.7)
+    beliefs = model(BpParameters(resolution=2.0, mixing=0.3, iterations=1, stay=0.9))
+    forward, smoothed = detected(windows, beliefs), detect_smoothed(windows, beliefs)
+    assert ids_of(smoothed[AT]) == ids_of(forward[AT])
+    assert smoothed[AT].damaged
+    rest = [*windows[:AT], *windows[AT + 1 :]]
+    alone = detect_smoothed(rest, beliefs)
+    assert [ids_of(one) for one in smoothed[:AT]] == [ids_of(one) for one in alone[:AT]]
+
+
+@pytest.mark.parametrize("bad_day", [date(1999, 8, 29), date(1999, 11, 12)])
+def test_incomplete_days_of_the_internet_change_no_identity(bad_day: date) -> None:
+    """On these days a real source lost 98 and 55 percent of the nodes."""
+    days = [bad_day + at * DAY for at in (-2, -1, 0, 1)]
+    snapshots = [internet_on(day) for day in days]
+    found = detected(snapshots, open_model("as").model)
+    assert [one.damaged for one in found] == [False, False, True, False]
+    before, after = (
+        dict(zip(snapshots[at].nodes.to_pylist(), ids_of(found[at]), strict=True)) for at in (1, 3)
+    )
+    same = [before[node] == after[node] for node in before.keys() & after.keys()]
+    assert np.mean(same) > 0.93
+
+
+def internet_on(day: date) -> Snapshot:
+    table = pq.read_table(real_data("as733.parquet"), filters=[("window_start", "=", day)])
+    start = datetime(day.year, day.month, day.day, tzinfo=UTC)
+    src, dst = table["src"].to_numpy(), table["dst"].to_numpy()
+    return snapshot_from_pairs(src, dst, graph="as", id=str(day), window=Window(start, start + DAY))
