@@ -17,6 +17,8 @@ from stream_icd.snapshot import Window
 
 STAGES = ("decode", "features", "encode", "cluster")
 """The stages that a detector times, in the order it runs them."""
+ENCODER_STAGES = ("features", "encode")
+"""Those that take no time at all without an encoder: method bp has none."""
 
 EvidenceStrength = Literal["none", "weak", "strong"]
 """How strong the evidence is that a graph has communities at all (docs/evidence.md)."""

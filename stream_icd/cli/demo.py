@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from stream_icd.communities import Communities
     from stream_icd.demo.run import Programs
     from stream_icd.demo.story import Story
     from stream_icd.registry.model import Model
@@ -81,10 +84,11 @@ def demo(
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     from stream_icd.demo.alone import found_alone
+    from stream_icd.demo.complete import complete_places
     from stream_icd.demo.kept import keep
     from stream_icd.demo.picture import Found, draw_demo
     from stream_icd.demo.run import demo_broker, run_demo
-    from stream_icd.demo.summary import stages_table, story_table, totals_table
+    from stream_icd.demo.summary import stages_table, story_table, tell_received, totals_table
     from stream_icd.demo.timeline import communities_of, tracked
     from stream_icd.demo.truth import agreement, known_communities, read_snapshot
 
@@ -106,11 +110,15 @@ def demo(
             raise typer.Exit(1)
         known = known_communities(settings)
         results = [communities_of(one) for one in run.arrivals]
-        found, alone = Found(tracked(results), agreement(known, results)), None
+        complete = complete_places([len(one.nodes) for one in results])
+
+        def followed(each: Sequence[Communities]) -> Found:
+            return Found(tracked(each[place] for place in complete), agreement(known, each))
+
+        found, alone = followed(results), None
         if results[-1].community_ids is not None:
-            each = list(found_alone(settings, run, partial(_model, programs.story)))
-            alone = Found(tracked(each), agreement(known, each))
-        last = read_snapshot(settings, run.arrivals[-1].result["snapshot_id"])
+            alone = followed(list(found_alone(settings, run, partial(_model, programs.story))))
+        last = read_snapshot(settings, found.windows[-1].snapshot_id)
         keep(settings, folder / KEPT)
     change_at = None if programs.story is None else programs.story.change_at
     draw_demo(run, last, folder / "demo.png", found, alone, change_at)
@@ -123,11 +131,14 @@ def demo(
             console.print(f"retrainer: {told}", soft_wrap=True, markup=False, highlight=False)
         models = ("stream-icd", "models", "history", "--registry", programs.story.registry)
         console.print(f"see its models: {shlex.join(models)}", soft_wrap=True, markup=False)
-    received = len(run.arrivals)
-    console.print(
-        f"sent {run.sent} snapshots, received {received} results in {run.seconds:.1f} s "
-        f"({received / run.seconds:.1f} a second); dead letters: {run.dead_letters}"
-    )
+    if incomplete := [at for at in range(len(results)) if at not in set(complete)]:
+        console.print(
+            f"incomplete at the source: {len(incomplete)} snapshots, the first is "
+            f"{results[incomplete[0]].snapshot_id}; the picture leaves them out",
+            soft_wrap=True,
+            markup=False,
+        )
+    tell_received(console, run)
     console.print(f"picture: {folder / 'demo.png'}", soft_wrap=True)
     look = shlex.join(("stream-icd", "view", "--history", str(folder / KEPT)))
     console.print(f"look at it on a page: {look}", soft_wrap=True, markup=False)

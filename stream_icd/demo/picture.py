@@ -18,6 +18,7 @@ from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
 from stream_icd.demo.alluvial import GREY, colours_of, draw_bands
+from stream_icd.demo.lasting import happened
 from stream_icd.demo.layout import community_layout
 from stream_icd.demo.run import DemoRun
 from stream_icd.demo.summary import evidence_in_words, model_changes
@@ -27,9 +28,12 @@ from stream_icd.tracking.partition import by_name, shared_nodes
 
 MOST_EDGES_DRAWN = 30_000
 MOST_COLUMNS = 20
+MOST_BOLD = 300
+"""Number of snapshots up to which lines are bold."""
 INK, QUIET, FAINT = "#222222", "#5f6368", "#9aa0a6"
 BLUE, ORANGE = "#0072b2", "#d55e00"  # Okabe and Ito
 UNSURE = {"weak": "#f0f0f0", "none": "#dddddd"}  # background for weak evidence
+INCOMPLETE = "#fbe3d0"  # background for snapshots that lack nodes
 TITLE, TEXT = 15, 12
 DPI = 120
 
@@ -39,7 +43,7 @@ class Found:
     """The communities of all snapshots, detected in one way.
 
     Attributes:
-        windows: with stable ids across windows.
+        windows: those of the complete snapshots, with stable ids across windows.
         agreement: NMI of each with the ground truth; empty if it is unknown.
     """
 
@@ -69,12 +73,16 @@ def demo_figure(
     """Plot the last communities, their quality, and nine communities over time.
 
     Args:
-        last: the snapshot of the last arrival.
+        last: the last complete snapshot.
         found: what the detector found.
         alone: the same of each snapshot alone; None if the detector has no memory.
         change_at: number of snapshots before the law of the stream changes; None: it does not.
     """
-    colours = colours_of(found.windows)
+    n = len(found.windows)
+    chosen = consecutive(found.windows, MOST_COLUMNS // 2)
+    if alone is None:
+        chosen = np.unique(np.linspace(0, n - 1, MOST_COLUMNS).round().astype(int)).tolist()
+    colours = colours_of([found.windows[place] for place in chosen])
     figure = Figure(figsize=(14, 10.5), layout="constrained")
     FigureCanvasAgg(figure)
     figure.get_layout_engine().set(w_pad=0.12, h_pad=0.12)  # type: ignore[union-attr, call-arg]
@@ -82,19 +90,40 @@ def demo_figure(
     above, below = cast(list[SubFigure], figure.subfigures(2, 1, height_ratios=(1.15, 1)))
     left, right = above.subplots(1, 2, width_ratios=(0.8, 1))
     where = "below" if alone is None else "at the lower right"
-    _draw_communities(left, last, found.windows[-1], colours, where)
+    which = "The last snapshot" if n == len(run.arrivals) else "The last complete snapshot"
+    _draw_communities(left, last, found.windows[-1], colours, which, where)
     _draw_quality(right, run, found, alone)
     _mark(right, run, change_at)
-    n, k = len(found.windows), len(colours)
+    names = _places(run)
     if alone is None:
-        spread = np.unique(np.linspace(0, n - 1, MOST_COLUMNS).round().astype(int)).tolist()
-        _draw_lives(below.add_subplot(), found.windows, spread, f"{k} communities over time")
+        title = f"{len(colours)} communities over time"
+        _draw_lives(below.add_subplot(), found.windows, chosen, names, title)
     else:
-        last_ones = range(max(0, n - MOST_COLUMNS // 2), n)
         left, right = below.subplots(1, 2)
-        _draw_lives(left, alone.windows, last_ones, "The last snapshots, each alone")
-        _draw_lives(right, found.windows, last_ones, "The last snapshots, with memory")
+        first, last_one = (names[found.windows[at].snapshot_id] for at in (chosen[0], chosen[-1]))
+        which = f"Snapshots {first} to {last_one}"
+        _draw_lives(left, alone.windows, chosen, names, f"{which}, each alone")
+        _draw_lives(right, found.windows, chosen, names, f"{which}, with memory")
     return figure
+
+
+def consecutive(windows: Sequence[CommunityEvents], most: int) -> list[int]:
+    """Return the positions of at most so many windows between which none is missing.
+
+    They are the last ones, if there is such a run of that length, else the longest run.
+    """
+    best: list[int] = []
+    run: list[int] = []
+    for at, one in enumerate(windows):
+        run = [*([] if one.missed else run), at][-most:]
+        if len(run) >= len(best):
+            best = run
+    return best
+
+
+def _places(run: DemoRun) -> dict[str, int]:
+    """Return the position of each snapshot in the stream, by its id."""
+    return {one.result["snapshot_id"]: place for place, one in enumerate(run.arrivals)}
 
 
 def _title(run: DemoRun) -> str:
@@ -107,6 +136,7 @@ def _draw_communities(
     snapshot: Snapshot,
     window: CommunityEvents,
     colours: Mapping[int, str],
+    which: str,
     where: str,
 ) -> None:
     names, inverse = np.unique(window.communities, return_inverse=True)
@@ -122,7 +152,7 @@ def _draw_communities(
     axes.scatter(positions[:, 0], positions[:, 1], s=6, c=shades[labels], linewidths=0, zorder=3)
     _entitle(
         axes,
-        f"The last snapshot, {snapshot.id}",
+        f"{which}, {snapshot.id}",
         f"{snapshot.n_nodes:,} nodes, {len(names)} communities; colours as {where}",
     )
     axes.set_aspect("equal", anchor="W")
@@ -132,21 +162,24 @@ def _draw_communities(
 
 def _draw_quality(axes: Axes, run: DemoRun, found: Found, alone: Found | None) -> None:
     """Plot agreement with the truth; if it is unknown, how many nodes stay; else modularity."""
+    places = [_places(run)[one.snapshot_id] for one in found.windows]
+    incomplete = sorted(set(range(len(run.arrivals))) - set(places))
     lines = {"with memory": (found, BLUE)}
     if alone is not None:
         lines["each snapshot alone"] = (alone, ORANGE)
     for name, (one, colour) in lines.items():
         if found.agreement:
             title, values = "NMI with the planted communities", list(one.agreement)
-        elif alone is not None:  # nothing is before the first snapshot
+        elif alone is not None:
             title = "Fraction of the nodes that stay in their community"
-            values = staying(one.windows)
+            values = _at_places(staying(one.windows), places, len(run.arrivals))
         else:
             title = "Modularity"
             values = [arrival.result["modularity"] for arrival in run.arrivals]
-        label = f"{name}: median {np.median(values):.2f}" if values else name
-        places = range(len(run.arrivals) - len(values), len(run.arrivals))
-        axes.plot(places, values, color=colour, linewidth=2.5, label=label)
+        known = [value for value in values if not np.isnan(value)]
+        label = f"{name}: median {np.median(known):.2f}" if known else name
+        width = 2.5 if len(values) < MOST_BOLD else 1.0
+        axes.plot(range(len(values)), values, color=colour, linewidth=width, label=label)
     if alone is not None:
         axes.legend(frameon=False, loc="lower right", fontsize=TEXT)
     axes.set_ylim(0, 1.05)
@@ -154,9 +187,21 @@ def _draw_quality(axes: Axes, run: DemoRun, found: Found, alone: Found | None) -
     for place, strength in enumerate(evidence):
         if strength != "strong":
             axes.axvspan(place - 0.5, place + 0.5, color=UNSURE[strength], linewidth=0)
-    _entitle(axes, title, f"evidence for communities: {evidence_in_words(evidence)}")
+    for place in incomplete:
+        axes.axvspan(place - 0.5, place + 0.5, color=INCOMPLETE, linewidth=0)
+    more = [f"evidence for communities: {evidence_in_words(evidence)}"]
+    if incomplete:
+        more.append(f"incomplete at the source, and left out: {len(incomplete)} (shaded)")
+    _entitle(axes, title, *more)
     axes.set_xlabel("snapshot", color=QUIET, fontsize=TEXT)
     _finish(axes)
+
+
+def _at_places(values: Sequence[float], places: Sequence[int], n: int) -> list[float]:
+    """Return n values, NaN but at these places."""
+    spread = np.full(n, np.nan)
+    spread[list(places)] = values
+    return list(spread.tolist())
 
 
 def _mark(axes: Axes, run: DemoRun, change_at: int | None) -> None:
@@ -170,12 +215,16 @@ def _mark(axes: Axes, run: DemoRun, change_at: int | None) -> None:
 
 
 def staying(windows: Sequence[CommunityEvents]) -> list[float]:
-    """Return, for each window but the first, the share of the nodes that keep their community.
+    """Return, for each window, the share of the nodes that keep their community.
 
-    Of the nodes that are in the window before, too; communities are matched by the tracker.
+    Of the nodes that are in the window before, too; communities are matched by the tracker. NaN for
+    the first window, and where windows are missing: nothing is just before them.
     """
-    shares = []
+    shares = [float("nan")] * min(1, len(windows))
     for before, after in pairwise(windows):
+        if after.missed:
+            shares.append(float("nan"))
+            continue
         rows, columns = shared_nodes(
             by_name(before.nodes, before.communities), by_name(after.nodes, after.communities)
         )
@@ -185,31 +234,36 @@ def staying(windows: Sequence[CommunityEvents]) -> list[float]:
 
 
 def _draw_lives(
-    axes: Axes, windows: Sequence[CommunityEvents], places: Sequence[int], title: str
+    axes: Axes,
+    windows: Sequence[CommunityEvents],
+    chosen: Sequence[int],
+    places: Mapping[str, int],
+    title: str,
 ) -> None:
-    """Draw communities over the windows at these places, in colours of their own."""
-    colours = colours_of(windows)
-    columns = [windows[place] for place in places]
+    """Draw communities over the chosen windows, in colours of their own.
+
+    Args:
+        places: the position of each snapshot in the stream.
+    """
+    columns = [windows[at] for at in chosen]
+    colours = colours_of(columns)
     together = sum(np.isin(one.communities, list(colours)).mean() for one in columns)
     draw_bands(axes, columns, colours, others=bool(together / len(columns) > 0.5))
-    axes.set_xticks(range(len(places)), [str(place) for place in places])
+    axes.set_xticks(range(len(columns)), [str(places[one.snapshot_id]) for one in columns])
     axes.set_xlabel("snapshot", color=QUIET, fontsize=TEXT)
     axes.set_ylabel("nodes", color=QUIET, fontsize=TEXT)
     axes.tick_params(labelsize=TEXT)
-    kinds = [event.kind for one in windows[1:] for event in one.events]
-    events = ", ".join(
-        f"{kinds.count(kind)} {kind}" for kind in ("born", "merged", "split", "died")
-    )
-    _entitle(axes, title, f"all communities, all snapshots: {events}")
+    _entitle(axes, title, *happened(windows).in_words())
     axes.spines[["top", "right"]].set_visible(False)
 
 
-def _entitle(axes: Axes, title: str, more: str = "") -> None:
-    axes.set_title(title, loc="left", color=INK, fontsize=TITLE, pad=24 if more else 8)
-    if more:
-        axes.annotate(
-            more, (0, 1), (0, 5), "axes fraction", "offset points", color=QUIET, fontsize=TEXT
-        )
+def _entitle(axes: Axes, title: str, *more: str) -> None:
+    """Write a title, and under it further lines."""
+    axes.set_title(title, loc="left", color=INK, fontsize=TITLE, pad=8 + 16 * len(more))
+    text = "\n".join(more)
+    axes.annotate(
+        text, (0, 1), (0, 5), "axes fraction", "offset points", color=QUIET, fontsize=TEXT
+    )
 
 
 def _finish(axes: Axes) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
 import numpy as np
+from rich.console import Console
 from rich.table import Table
 
 from stream_icd.communities import STAGES
@@ -66,6 +67,16 @@ def stages_table(run: DemoRun) -> Table:
         else:
             table.add_row(stage, f"{np.median(times):,.1f}", f"{np.percentile(times, 95):,.1f}")
     return table
+
+
+def tell_received(console: Console, run: DemoRun) -> None:
+    """Print what was sent, received and refused, as one line: a terminal breaks it, a file not."""
+    received = len(run.arrivals)
+    console.print(
+        f"sent {run.sent} snapshots, received {received} results in {run.seconds:.1f} s "
+        f"({received / run.seconds:.1f} a second); dead letters: {run.dead_letters}",
+        soft_wrap=True,
+    )
 
 
 def story_table(run: DemoRun, agreement: Sequence[float], change_at: int) -> Table:

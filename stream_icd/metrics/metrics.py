@@ -9,7 +9,7 @@ from typing import get_args
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info, ProcessCollector
 
-from stream_icd.communities import STAGES, EvidenceStrength, MemoryUse
+from stream_icd.communities import ENCODER_STAGES, STAGES, EvidenceStrength, MemoryUse
 from stream_icd.dead_letters.letters import possible, split_headers
 from stream_icd.errors import ModelError, kinds_of
 from stream_icd.execution.processes import InHand
@@ -285,7 +285,11 @@ def _said(one: OutgoingRecord, header: str) -> str | None:
 
 
 def _stage_seconds(one: OutgoingRecord) -> dict[str, float]:
-    """Return the stage times of a result; those of a dead letter are not trusted."""
+    """Return the times of the stages that a result went through.
+
+    Those of a dead letter are not trusted.
+    """
     said = {} if is_dead_letter_topic(one.topic) else dict(one.headers)
     named = {stage: said.get(f"icd_ms_{stage}") for stage in STAGES}
-    return {stage: float(value) / 1000 for stage, value in named.items() if value is not None}
+    seconds = {stage: float(value) / 1000 for stage, value in named.items() if value is not None}
+    return {stage: s for stage, s in seconds.items() if s > 0 or stage not in ENCODER_STAGES}

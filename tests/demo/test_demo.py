@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -15,19 +16,25 @@ import numpy as np
 import pytest
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from rich.console import Console
 from rich.progress import Progress
 
 from stream_icd.communities import STAGES
 from stream_icd.demo.alluvial import COLOURS
+from stream_icd.demo.complete import complete_places
+from stream_icd.demo.lasting import Happened, happened
 from stream_icd.demo.layout import community_layout
 from stream_icd.demo.picture import Found, demo_figure
 from stream_icd.demo.run import Arrival, DemoFailed, DemoRun, Programs, demo_broker, run_demo
 from stream_icd.demo.story import Story
-from stream_icd.demo.summary import model_changes, story_table
+from stream_icd.demo.summary import model_changes, story_table, tell_received
 from stream_icd.demo.timeline import communities_of, tracked
 from stream_icd.demo.truth import agreement, known_communities
 from stream_icd.kafka.embedded import embedded_broker
 from stream_icd.snapshot import Snapshot, snapshot_from_pairs
+from stream_icd.sources.as_topology import read_as_topology
+from testbed.windows import follow, window
+from tests.real_data import real_data
 
 DEMO = (sys.executable, "-m", "stream_icd.cli", "demo")
 
@@ -105,6 +112,106 @@ def test_a_program_that_fails_ends_the_demo_with_its_last_words(tmp_path: Path) 
                 run_demo(settings, programs, tmp_path, progress)
 
 
+@pytest.mark.parametrize(
+    ("sizes", "incomplete"),
+    [
+        ([100] * 20 + [60] + [100] * 20, [20]),
+        ([100] * 40 + [30] * 26 + [98] * 3, list(range(40, 66))),
+        ([100] * 40 + [30, 55], [40, 41]),
+        ([100] * 40 + [30] * 60, []),  # it shrank for good
+        ([30] * 40 + [100] * 40, []),  # it grew for good
+        ([30, 100, 100], []),
+        ([100, 70, 100, 70, 100], []),
+        ([100], []),
+    ],
+)
+def test_snapshots_that_lack_nodes_for_a_while_are_incomplete(
+    sizes: list[int], incomplete: list[int]
+) -> None:
+    assert sorted(set(range(len(sizes))) - set(complete_places(sizes))) == incomplete
+
+
+def test_days_of_the_internet_that_its_collectors_missed_are_incomplete() -> None:
+    source = read_as_topology(real_data("as733.parquet"))
+    days = [(snapshot.id, snapshot.n_nodes) for snapshot, _ in source.snapshots]
+    complete = complete_places([nodes for _, nodes in days])
+    missed = [day.partition("/")[2] for at, (day, _) in enumerate(days) if at not in set(complete)]
+    assert len(missed) == 46
+    assert missed[-2:] == ["1999-12-31", "2000-01-01"]
+    assert {"1998-12-29", "1999-08-29", "1999-12-08"} < set(missed)
+
+
+def test_births_of_communities_that_do_not_last_are_not_counted_as_births() -> None:
+    """One community stays; one is born and lasts; every second window has one of its own."""
+    labels = [
+        np.repeat([0, 1, 2], [40, 20 * (at >= 3), 10 * (at % 2)]).astype(np.int32)
+        for at in range(12)
+    ]
+    nodes = [
+        np.r_[:40, 50 : 50 + 20 * (at >= 3), 1000 * at : 1000 * at + 10 * (at % 2)]
+        for at in range(12)
+    ]
+    windows = follow(
+        window(at, np.unique(one, return_inverse=True)[1], who)
+        for at, (one, who) in enumerate(zip(labels, nodes, strict=True))
+    )
+    assert sum(event.kind == "born" for one in windows[1:] for event in one.events) == 7
+    found = happened(windows)
+    assert dict(found.lasting) == {"born": 1}
+    assert found.others == 12 - 1
+    first, second = found.in_words()
+    assert "1 born, 0 merged, 0 split, 0 died" in first
+    assert "11 other events" in second
+
+
+def test_the_line_on_what_was_received_is_one_line(tmp_path: Path) -> None:
+    with (tmp_path / "told").open("w") as file:
+        run = DemoRun(733, tuple(arrival(str(at)) for at in range(733)), 0, 92.84)
+        tell_received(Console(file=file, width=80), run)
+    (line,) = (tmp_path / "told").read_text().splitlines()
+    assert line.endswith("dead letters: 0")
+
+
+def stream_that_changes(gap: bool = False) -> Figure:
+    """The picture of 40 windows: many changes in the first half; then other nodes, and no change.
+
+    gap: some windows near the end lack most of their nodes.
+    """
+    start = datetime(2026, 1, 1, tzinfo=UTC)
+    arrivals = []
+    for at in range(40):
+        late = at >= 20
+        nodes = np.arange(60) + 1000 * late
+        labels = np.arange(60) // 30 if late else (np.arange(60) + 5 * (at // 6)) // 10 % 7
+        if gap and 30 <= at < 33:
+            nodes, labels = nodes[:9], labels[:9]
+        arrivals.append(result_arrival(at, start, nodes, np.unique(labels, return_inverse=True)[1]))
+    run = DemoRun(40, tuple(arrivals), 0, 1.0)
+    results = [communities_of(one) for one in arrivals]
+    complete = complete_places([len(one.nodes) for one in results])
+    found = Found(tracked(results[at] for at in complete))
+    return demo_figure(run, last_of(run), found, found)
+
+
+@pytest.mark.filterwarnings("error")
+def test_no_panel_is_empty_where_the_communities_that_changed_are_gone() -> None:
+    figure = stream_that_changes()
+    for title in ("Snapshots 30 to 39, each alone", "Snapshots 30 to 39, with memory"):
+        bars = [bar for bar in axes_titled(figure, title).patches if bar.get_height() > 0]
+        assert {round(bar.get_x() + bar.get_width() / 2) for bar in bars} == set(range(10))
+
+
+def test_incomplete_snapshots_are_marked_and_nothing_is_told_of_them() -> None:
+    figure = stream_that_changes(gap=True)
+    stay = axes_titled(figure, "Fraction of the nodes that stay")
+    assert "incomplete at the source, and left out: 3" in stay.texts[0].get_text()
+    assert len(stay.patches) == 3 + 1  # and one without evidence
+    values = stay.get_lines()[0].get_ydata()
+    assert np.flatnonzero(np.isnan(values)).tolist() == [0, 30, 31, 32, 33]
+    axes_titled(figure, "Snapshots 20 to 29, with memory")
+    axes_titled(figure, "The last complete snapshot, g/39")
+
+
 def drawn(
     n: int = 6,
     truth: bool = True,
@@ -119,27 +226,7 @@ def drawn(
     arrivals = []
     for i in range(n):
         labels = np.minimum(nodes // 10, 5 if i >= n // 2 else 4)
-        result = {
-            "graph": "g",
-            "snapshot_id": f"g/{i}",
-            "window_start": (start + timedelta(hours=i)).isoformat(),
-            "window_end": (start + timedelta(hours=i + 1)).isoformat(),
-            "model": "m@1",
-            "n_nodes": 60,
-            "n_edges": 59,
-            "n_communities": int(labels.max()) + 1,
-            "modularity": 0.5,
-            "ncut": 0.1,
-            "evidence": "none" if i == 0 else "strong",
-            "bits_saved": 0.75,
-            "milliseconds": dict.fromkeys(STAGES, 5.0),
-            "detected_at": start.isoformat(),
-            "nodes": nodes.tolist(),
-            "communities": labels.tolist(),
-            "community_ids": None,
-            "replaced": None,
-        }
-        arrivals.append(Arrival(result, start + timedelta(seconds=1)))
+        arrivals.append(result_arrival(i, start, nodes, labels))
     run = DemoRun(n, tuple(arrivals), 0, 1.0)
     results = [communities_of(one) for one in arrivals]
     alone = [
@@ -152,6 +239,31 @@ def drawn(
         Found(tracked(results), [1.0] * n * truth),
         Found(tracked(alone), [0.4] * n * truth) if memory else None,
     )
+
+
+def result_arrival(at: int, start: datetime, nodes: np.ndarray, labels: np.ndarray) -> Arrival:
+    """A result of one hour; nothing is sure of the first one."""
+    result = {
+        "graph": "g",
+        "snapshot_id": f"g/{at}",
+        "window_start": (start + timedelta(hours=at)).isoformat(),
+        "window_end": (start + timedelta(hours=at + 1)).isoformat(),
+        "model": "m@1",
+        "n_nodes": len(nodes),
+        "n_edges": len(nodes) - 1,
+        "n_communities": int(labels.max()) + 1,
+        "modularity": 0.5,
+        "ncut": 0.1,
+        "evidence": "none" if at == 0 else "strong",
+        "bits_saved": 0.75,
+        "milliseconds": dict.fromkeys(STAGES, 5.0),
+        "detected_at": start.isoformat(),
+        "nodes": nodes.tolist(),
+        "communities": labels.tolist(),
+        "community_ids": None,
+        "replaced": None,
+    }
+    return Arrival(result, start + timedelta(seconds=1))
 
 
 def last_of(run: DemoRun) -> Snapshot:
@@ -178,12 +290,25 @@ def test_nothing_of_the_picture_is_cut_off(memory: bool) -> None:
         assert figure.bbox.x0 <= whole.x0 < whole.x1 <= figure.bbox.x1, axes.get_title(loc="left")
         assert figure.bbox.y0 <= whole.y0 < whole.y1 <= figure.bbox.y1, axes.get_title(loc="left")
         for line in axes.get_lines():
-            assert np.max(line.get_ydata()) < axes.get_ylim()[1]
+            assert np.nanmax(line.get_ydata()) < axes.get_ylim()[1]
+
+
+def test_no_title_reaches_into_the_next_panel(monkeypatch: pytest.MonkeyPatch) -> None:
+    many = Happened(Counter(born=12_281, merged=10_866, split=10_756, died=12_347), 25_000)
+    monkeypatch.setattr("stream_icd.demo.picture.happened", lambda _: many)
+    figure = stream_that_changes(gap=True)
+    figure.canvas.draw()
+    renderer = figure.canvas.get_renderer()  # type: ignore[attr-defined]
+    above, below = figure.axes[:2], figure.axes[2:]
+    for left, right in (above, below):
+        for axes, most in ((left, right.get_position().x0), (right, 1.0)):
+            for text in (*axes.texts[-1:], axes.title):
+                assert text.get_window_extent(renderer).x1 <= most * figure.bbox.x1, text
 
 
 def test_the_picture_has_a_title_and_communities_over_time_in_colours_of_their_own() -> None:
-    figure = drawn()
-    assert "graph g in 6 snapshots" in figure.get_suptitle()
+    figure = drawn(12)
+    assert "graph g in 12 snapshots" in figure.get_suptitle()
     lives = axes_titled(figure, "6 communities over time")
     assert "1 split" in lives.texts[-1].get_text()
     colours = {patch.get_facecolor() for patch in lives.patches if patch.get_height() > 0}
@@ -198,7 +323,7 @@ def test_the_picture_tells_the_evidence_and_marks_where_there_is_none() -> None:
 
 
 def test_the_picture_compares_memory_with_each_snapshot_alone() -> None:
-    figure = drawn(memory=True)
+    figure = drawn(12, memory=True)
     quality = axes_titled(figure, "NMI with the planted communities")
     legend = quality.get_legend()
     assert legend is not None
@@ -206,15 +331,15 @@ def test_the_picture_compares_memory_with_each_snapshot_alone() -> None:
         "with memory: median 1.00",
         "each snapshot alone: median 0.40",
     ]
-    assert "1 split" in axes_titled(figure, "The last snapshots, with memory").texts[-1].get_text()
-    axes_titled(figure, "The last snapshots, each alone")
+    assert "1 split" in axes_titled(figure, "Snapshots 2 to 11, with memory").texts[-1].get_text()
+    axes_titled(figure, "Snapshots 2 to 11, each alone")
 
 
 def test_without_a_truth_the_picture_tells_how_many_nodes_stay() -> None:
     stay = axes_titled(drawn(truth=False, memory=True), "Fraction of the nodes that stay")
     with_memory, alone = stay.get_lines()
-    assert with_memory.get_ydata() == pytest.approx([1, 1, 50 / 60, 1, 1])
-    assert max(alone.get_ydata()) < 0.9
+    assert with_memory.get_ydata() == pytest.approx([np.nan, 1, 1, 50 / 60, 1, 1], nan_ok=True)
+    assert np.nanmax(alone.get_ydata()) < 0.9
     modularity = axes_titled(drawn(truth=False), "Modularity").get_lines()
     assert [list(line.get_ydata()) for line in modularity] == [[0.5] * 6]
 

@@ -56,6 +56,20 @@ def test_results_and_dead_letters_of_a_batch_are_counted(metrics: Metrics) -> No
     assert sample(metrics, "stream_icd_age_seconds_sum", topic="in") == pytest.approx(5.0)
 
 
+def test_stages_that_a_method_does_not_have_are_not_served(metrics: Metrics) -> None:
+    bp = OutgoingRecord(
+        "out", b"", b"g", (("icd_ms_features", b"0.000"), ("icd_ms_encode", b"0.000"))
+    )
+    icd = OutgoingRecord(
+        "out", b"", b"g", (("icd_ms_features", b"2.000"), ("icd_ms_encode", b"3.0"))
+    )
+    metrics.watch("in").done(BatchDone((record(0),), (bp,), 0.1, 0.02))
+    assert sample(metrics, "stream_icd_stage_seconds_count", stage="features") is None
+    metrics.watch("in").done(BatchDone((record(1),), (icd,), 0.1, 0.02))
+    for stage in ("features", "encode"):
+        assert sample(metrics, "stream_icd_stage_seconds_count", stage=stage) == 1
+
+
 def test_records_of_other_graphs_are_counted_as_skipped(metrics: Metrics) -> None:
     loop = metrics.watch("in", graph="g")
     loop.done(BatchDone((record(0), record(1, "other")), (RESULT,), 0.1, 0.02))

@@ -40,7 +40,7 @@ export function drawLife(into, life, { overview, graph, onWindow }) {
   }
   plot.dataset.windows = columns.number.length;
   plot.dataset.newest = columns.number.at(-1);
-  into.querySelector(".note").textContent = notes(columns);
+  into.querySelector(".note").textContent = notes(columns, life.stages);
   const happened = marks(columns, overview, graph);
   plot.dataset.marks = happened.map(([, { short }]) => short.join(", ")).join("; ");
   chart(plot).setOption(options(life, happened, plot.clientWidth < 640), true);
@@ -138,10 +138,11 @@ function tip(columns, happened, hovered) {
   ].join("\n");
 }
 
-function notes(columns) {
+function notes(columns, stages) {
   const count = (strength) => columns.evidence.filter((one) => one === strength).length;
   const missing = columns.missed.reduce((sum, missed) => sum + missed, 0);
   const known = columns.nmi.filter((one) => one !== null).length;
+  const used = stages.filter((_, at) => columns.ms.some((ms) => ms[at] > 0));
   return `${columns.number.length} windows; evidence for communities: ${count("strong")} strong, ${count("weak")} weak, ${count("none")} none (shaded). `
-    + `${missing} missing windows (breaks in the lines). Known communities: ${known} windows. Dashed: another version of the model, a decision about models, or dead letters; hover for the reasons. Stages, from below: decode, features, encode, cluster. Scroll to zoom.`;
+    + `${missing} missing windows (breaks in the lines). Known communities: ${known} windows. Dashed: another version of the model, a decision about models, or dead letters; hover for the reasons. Stages, from below: ${used.join(", ")}. Scroll to zoom.`;
 }
