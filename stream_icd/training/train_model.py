@@ -18,7 +18,6 @@ from stream_icd.quality.nmi import nmi
 from stream_icd.registry.model import Model, initial_model
 from stream_icd.registry.shipped import open_model
 from stream_icd.store.store import Store
-from stream_icd.training.bp.consecutive import newest_run
 from stream_icd.training.bp.fit import fit_parameters
 from stream_icd.training.bp.fit_scale import fit_scale
 from stream_icd.training.bp.fitted import Fit
@@ -27,10 +26,6 @@ from stream_icd.training.icd.epochs import Epoch, History
 from stream_icd.training.pseudo_labels import pseudo_labelled
 from stream_icd.training.splitting import split_in_order
 from stream_icd.training.yardstick import DEFAULT, WARM_UP, against_default, judge
-
-MOST_TO_LEARN_FROM = 10
-"""Maximum number of graphs for learning bp's parameters, spread evenly over the training graphs;
-ten graphs of one kind are enough."""
 
 Stage = Literal["learn", "train the encoder", "test"]
 OnStep = Callable[[Stage, int, int], None]
@@ -130,9 +125,7 @@ def train_model(
     if recipe.every_kind:
         fit = fit_scale(list(second), recipe.seed, threads, learning)
     else:
-        linked = [graph for graph in second if graph.adjacency.nnz]
-        stream = newest_run(linked)
-        fit = fit_parameters(_spread(second), recipe.seed, threads, learning, stream)
+        fit = fit_parameters(second, recipe.seed, threads, learning)
     model = Model(recipe, best.weights, fit.parameters)
     tests = _tests(
         model,
@@ -166,12 +159,6 @@ def _split(
     if recipe.schedule.epochs or len(graphs) > 2:
         return split_in_order(graphs, recipe.split)
     return (), graphs, ()
-
-
-def _spread(graphs: Sequence[LabelledGraph]) -> list[LabelledGraph]:
-    """At most MOST_TO_LEARN_FROM of the graphs, evenly spread."""
-    n = min(len(graphs), MOST_TO_LEARN_FROM)
-    return [graphs[index * len(graphs) // n] for index in range(n)]
 
 
 def _against_default(

@@ -17,6 +17,12 @@ from stream_icd.training.bp.fit_unlabelled import fit_unlabelled
 from stream_icd.training.bp.fitted import PERCENT, Fit, Progress, no_progress, part_of
 from stream_icd.training.yardstick import DEFAULT, judge
 
+MOST_TO_LEARN_FROM = 10
+"""Maximum number of graphs for the search, spread evenly; ten graphs of one kind are enough."""
+
+MOST_TO_COMPARE = 50
+"""Maximum number of labelled graphs on which the results of the search are compared."""
+
 ON_LABELS, ON_STREAM = 50, 75
 """Percent of the work after which the labels are done, or the windows of an unlabelled stream."""
 
@@ -26,7 +32,6 @@ def fit_parameters(
     seed: int = 0,
     threads: int = 2,
     progress: Progress = no_progress,
-    stream: Sequence[LabelledGraph] | None = None,
 ) -> Fit:
     """The best parameters for these graphs, for detection without K.
 
@@ -40,14 +45,15 @@ def fit_parameters(
     memory, from at least `fit_stream.FEWEST` windows. If the windows are unrelated, the stay
     probability is 0, which turns memory off. Without consecutive windows, it is not learned.
 
+    Of many graphs, the search uses `MOST_TO_LEARN_FROM`, and the comparison by labels the newest
+    `MOST_TO_COMPARE`, with memory in the windows of a stream.
+
     Graphs without edges are ignored. If some graphs have labels, those without are ignored too.
     The same seed gives the same parameters, on any number of threads. Ctrl-C ends it.
 
     Args:
         threads: number of graphs or choices to process at once.
         progress: called with the completed and the total steps.
-        stream: consecutive windows of one graph, `consecutive.newest_run`; None: those among the
-            graphs.
 
     Raises:
         BadSettings: no graph has an edge.
@@ -58,7 +64,7 @@ def fit_parameters(
             "there are no graphs to learn from: give at least one graph that has edges"
         )
     steps = part_of(progress, 0, PERCENT)
-    windows = newest_run(linked) if stream is None else list(stream)
+    windows = newest_run(linked)
     known = [graph for graph in linked if graph.labels is not None]
     if known:
         related = len(windows) > 1 and all(one.labels is not None for one in windows)
@@ -81,7 +87,7 @@ def _by_labels(
     As well: its mean loss over the graphs is at most the standard error of that mean.
     """
     of_labels = ON_LABELS if len(windows) >= FEWEST else PERCENT
-    labelled = fit_labelled(graphs, seed, threads, part_of(progress, 0, of_labels))
+    labelled = fit_labelled(_spread(graphs), seed, threads, part_of(progress, 0, of_labels))
     if windows:
         labelled = _with_stay(labelled, stay_of_labels(windows), len(windows))
     fits = {"what the labels taught": labelled}
@@ -90,8 +96,9 @@ def _by_labels(
         if learned is not None:
             fits["what the next windows taught"] = learned
     bp = open_model(DEFAULT).model.bp
-    fits[f"the model {DEFAULT}"] = Fit(bp, "default", len(graphs), labelled.curve)
-    judged = judge(windows or graphs, [fit.parameters for fit in fits.values()], seed)
+    fits[f"the model {DEFAULT}"] = Fit(bp, "default", labelled.n_graphs, labelled.curve)
+    compared_on = _in_time_order(graphs)[-MOST_TO_COMPARE:]
+    judged = judge(compared_on, [fit.parameters for fit in fits.values()], seed)
     scores = np.array([[one.ami for one in each] for each in judged], np.float64)  # (graphs, fits)
     means = np.round(scores.mean(axis=0), 12)
     losses = scores[:, [means.argmax()]] - scores
@@ -114,8 +121,23 @@ def _by_edges(
         if learned is not None:
             return learned
     rest = part_of(progress, ON_STREAM * enough, PERCENT)
-    alone = fit_unlabelled([graph.adjacency for graph in graphs], seed, threads, rest)
+    alone = fit_unlabelled([graph.adjacency for graph in _spread(graphs)], seed, threads, rest)
     return _with_stay(alone, 0.0, len(windows)) if enough else alone
+
+
+def _spread(graphs: Sequence[LabelledGraph]) -> list[LabelledGraph]:
+    """At most MOST_TO_LEARN_FROM of the graphs, evenly spread."""
+    n = min(len(graphs), MOST_TO_LEARN_FROM)
+    return [graphs[index * len(graphs) // n] for index in range(n)]
+
+
+def _in_time_order(graphs: Sequence[LabelledGraph]) -> list[LabelledGraph]:
+    """The graphs, by the end of their windows if all are windows."""
+    moments = [graph.moment for graph in graphs if graph.moment is not None]
+    if len(moments) < len(graphs):
+        return list(graphs)
+    ends = [moment.window.end for moment in moments]
+    return [graphs[at] for at in sorted(range(len(graphs)), key=ends.__getitem__)]
 
 
 def _with_stay(fit: Fit, stay: float, n_windows: int) -> Fit:
