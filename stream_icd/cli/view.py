@@ -82,10 +82,9 @@ def view(
     from stream_icd.view.access import access_for
     from stream_icd.view.all_series import AllSeries, Budget
     from stream_icd.view.live import Topics
-    from stream_icd.view.queries import Queries
     from stream_icd.view.serve import address, listening, server_of
     from stream_icd.view.server import View
-    from stream_icd.view.sources import archive_sources, topic_sources
+    from stream_icd.view.sources import archive_sources, queries_of, topic_sources
 
     configure_logging()
     since = parse_time("--from", first)
@@ -96,8 +95,7 @@ def view(
         topics = Topics(communities_topic, events_topic)
         sources = topic_sources(kafka_settings(bootstrap_servers), topics, seen, graph, since)
     access = access_for(host, token, no_token=no_token)
-    asked = Queries(seen, sources.snapshots, sources.troubles, sources.lag, sources.archive)
-    page = View(asked, access)
+    page = View(queries_of(seen, sources), access)
     server = server_of(page)
     with listening(host, port) as socket, sources.reading(page.publish):
         shown = "" if access.token is None else f"?token={access.token}"

@@ -35,12 +35,29 @@ def spread(windows: Sequence[SeenWindow], columns: int) -> list[SeenWindow]:
 
 
 def most_members(windows: Sequence[SeenWindow], most: int) -> list[int]:
-    """Return the communities with the most members in all windows together, largest first."""
+    """Return the communities to show, largest first: of all windows, and of each part of them.
+
+    Half of them have the most members in all windows together. The others are, in turn, the largest
+    of each quarter of the windows, so that no time is without a band after all has changed.
+    """
+    chosen = dict.fromkeys(_ranked(windows)[: most - most // 2])
+    quarter = max(1, -(-len(windows) // 4))
+    parts = [iter(_ranked(windows[at : at + quarter])) for at in range(0, len(windows), quarter)]
+    while parts and len(chosen) < most:
+        part = parts.pop(0)
+        one = next((community for community in part if community not in chosen), None)
+        if one is not None:
+            chosen[one] = None
+            parts.append(part)
+    return list(chosen)
+
+
+def _ranked(windows: Sequence[SeenWindow]) -> list[int]:
+    """Return all communities, that with the most members in these windows together first."""
     totals: Counter[int] = Counter()
     for one in windows:
         totals.update(one.sizes_by_id)
-    ranked = sorted(totals, key=lambda community: (-totals[community], community))
-    return ranked[:most]
+    return sorted(totals, key=lambda community: (-totals[community], community))
 
 
 def flow(

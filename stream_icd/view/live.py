@@ -31,7 +31,8 @@ from stream_icd.wire.events import decode_events
 CATCH_UP_S = 30.0
 """How long the first read of labels and events may delay that of communities."""
 
-END_S = 1.0
+END_S = 3.0
+"""Time that the end waits for threads: longer than a poll where nothing comes."""
 
 LATEST_MS = 253_402_300_799_000
 """The end of the year 9999, which is as far as times go."""
@@ -99,6 +100,10 @@ class Live:
     def troubles(self) -> dict[str, str]:
         """Return why a topic is not read at the moment, by topic."""
         return {one.topic: printable(one.trouble) for one in self._followed if one.trouble}
+
+    def caught_up(self) -> bool:
+        """Whether all that the topics held at first was read."""
+        return all(one.caught_up.is_set() for one in self._followed)
 
     def _follow(
         self,

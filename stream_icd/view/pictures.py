@@ -14,6 +14,7 @@ from matplotlib.patches import Circle
 
 from stream_icd.communities import STAGES
 from stream_icd.demo.alluvial import COLOURS, GREY, draw_bands
+from stream_icd.printable import printable, shortened
 from stream_icd.view.flow import most_members
 from stream_icd.view.window import SeenWindow
 
@@ -21,6 +22,8 @@ COLUMNS = 21
 BANDS = 12
 INK, QUIET = "#222222", "#5f6368"
 BLUE, ORANGE, GREEN = "#0072b2", "#d55e00", "#009e73"
+SWAP: Any = {"color": INK, "linewidth": 1, "linestyle": "--"}
+NAME: Any = {"color": INK, "fontsize": 9}
 STAGE_COLOURS = ("#88ccee", "#ddcc77", "#cc6677", BLUE)
 
 
@@ -45,8 +48,21 @@ def flow_picture(windows: Sequence[SeenWindow]) -> Figure:
     axes.set_xticks(range(0, len(columns), every), ends[::every])
     axes.set_ylabel("nodes", color=QUIET)
     axes.spines[["top", "right"]].set_visible(False)
-    _title(axes, windows, "communities over time")
+    for at, model in swaps(columns):
+        axes.axvline(at - 0.5, **SWAP)
+        axes.annotate(
+            f" {model}", (at - 0.5, axes.get_ylim()[1]), va="top", parse_math=False, **NAME
+        )
+    some = "" if len(columns) == len(windows) else f" ({len(columns)} of {len(windows):,} windows)"
+    _title(axes, windows, f"communities over time{some}")
     return figure
+
+
+def swaps(windows: Sequence[SeenWindow]) -> list[tuple[int, str]]:
+    """Return where another model took over: the position of its first window, and its name."""
+    models = [one.result.model for one in windows]
+    changes = [at for at in range(1, len(models)) if models[at] != models[at - 1]]
+    return [(at, printable(shortened(models[at], 40))) for at in changes]
 
 
 def map_picture(drawn: dict[str, Any], inside: dict[str, Any] | None) -> Figure:
@@ -132,6 +148,12 @@ def life_picture(windows: Sequence[SeenWindow]) -> Figure:
         colors=[STAGE_COLOURS[at] for at in used],
     )
     times.set_title("milliseconds by stage", loc="left", color=INK, fontsize=12)
+    for at, model in swaps(windows):
+        for axes in (count, quality, times):
+            axes.axvline(ends[at], **SWAP)
+        place = (ends[at], 0.02)
+        across = count.get_xaxis_transform()
+        count.annotate(f" {model}", place, xycoords=across, parse_math=False, **NAME)
     for axes in (count, quality, times):
         axes.spines[["top", "right"]].set_visible(False)
         axes.grid(axis="y", alpha=0.25)

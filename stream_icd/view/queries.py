@@ -67,6 +67,7 @@ class Queries:
         troubles: what is wrong with reading, by topic; empty while all is well.
         lag: snapshots that wait for their results; None if that is not known.
         archive: whether archives are read, where nothing is live.
+        caught_up: whether all that was there at first was read.
     """
 
     seen: AllSeries
@@ -74,6 +75,7 @@ class Queries:
     troubles: Callable[[], Mapping[str, str]] = dict
     lag: Callable[[], int | None] = lambda: None
     archive: bool = False
+    caught_up: Callable[[], bool] = lambda: True
     _drawn: OrderedDict[SeriesName, Drawn] = field(default_factory=OrderedDict)
 
     def overview(self, _: Parameters) -> Answer:
@@ -82,6 +84,7 @@ class Queries:
         count, letters = self.seen.dead_letters()
         return {
             "archive": self.archive,
+            "caught_up": self.caught_up(),
             "series": [_in_short(one) for one in summaries],
             "series_left_out": max(0, len(self.seen) - MOST_LISTED),
             "dead_letters": count,

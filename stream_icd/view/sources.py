@@ -19,6 +19,7 @@ from stream_icd.store.store import Store
 from stream_icd.view.all_series import AllSeries, News
 from stream_icd.view.archived import Archived
 from stream_icd.view.live import Live, Topics
+from stream_icd.view.queries import Queries
 from stream_icd.view.snapshots import ArchivedSnapshots, KeptSnapshots, TopicSnapshots
 
 Publish = Callable[[News], None]
@@ -38,6 +39,7 @@ class Sources:
         troubles: what is wrong with reading, by topic or archive.
         lag: snapshots that wait for their results; None if that is not known.
         archive: whether these are archives, where nothing is live.
+        caught_up: whether all that was there at first was read.
     """
 
     reading: Callable[[Publish], AbstractContextManager[None]]
@@ -45,6 +47,7 @@ class Sources:
     troubles: Callable[[], Mapping[str, str]]
     lag: Callable[[], int | None]
     archive: bool
+    caught_up: Callable[[], bool]
 
 
 def topic_sources(
@@ -74,7 +77,7 @@ def topic_sources(
             live.end()
 
     kept = KeptSnapshots(lambda _: snapshots)
-    return Sources(reading, kept, live.troubles, lambda: live.lag.waiting, archive=False)
+    return Sources(reading, kept, live.troubles, lambda: live.lag.waiting, False, live.caught_up)
 
 
 def archive_sources(
@@ -90,10 +93,10 @@ def archive_sources(
     }
     troubles: dict[str, str] = {}
     stop = threading.Event()
+    unread = set(archives)
     log = structlog.get_logger()
 
     def read(publish: Publish) -> None:
-        unread = set(archives)
         while not stop.is_set():
             seconds = 0.0
             for name, archive in archives.items():
@@ -125,7 +128,19 @@ def archive_sources(
             thread.join()
 
     kept = KeptSnapshots(lambda name: ArchivedSnapshots(archives[name.origin].store))
-    return Sources(reading, kept, lambda: dict(troubles), lambda: None, archive=True)
+    return Sources(reading, kept, lambda: dict(troubles), lambda: None, True, lambda: not unread)
+
+
+def queries_of(seen: AllSeries, sources: Sources) -> Queries:
+    """Return the questions that can be asked about what is read."""
+    return Queries(
+        seen,
+        sources.snapshots,
+        sources.troubles,
+        sources.lag,
+        sources.archive,
+        sources.caught_up,
+    )
 
 
 def names_of(stores: Sequence[Store]) -> list[str]:

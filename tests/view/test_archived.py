@@ -125,7 +125,9 @@ def test_a_page_of_an_archive_grows_and_says_what_is_wrong(
     to, seen, news = Archive(disk), AllSeries(), list[News]()
     to.add("communities", encode_communities(window(0, HALVES)))
     archives = sources.archive_sources([disk], seen)
+    assert not archives.caught_up()
     with archives.reading(news.append):
+        wait_until(archives.caught_up)
         wait_until(lambda: len(news) == 1)
         to.add("communities", encode_communities(window(1, HALVES)))
         wait_until(lambda: len(news) == 2)

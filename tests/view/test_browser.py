@@ -169,6 +169,7 @@ def test_all_windows_are_shown_across_models_and_the_changes_are_marked(opened: 
         assert swap.get_attribute("data-model") == "retrained@2"
         assert tab.locator("#model option").all_inner_texts() == ["gn@1 → retrained@2"]
         tab.locator("body").press("4")
+        tab.wait_for_selector("#models tbody tr")
         assert [
             row.split("\t")[::2] for row in tab.locator("#models tbody tr").all_inner_texts()
         ] == [
@@ -178,6 +179,29 @@ def test_all_windows_are_shown_across_models_and_the_changes_are_marked(opened: 
         tab.locator("body").press("3")
         plot = tab.wait_for_selector("#life .plot[data-windows='80']")
         assert plot.get_attribute("data-marks") == "retrained@2"
+
+
+def test_on_a_phone_no_word_is_broken_and_no_two_times_overlap(opened: Opened) -> None:
+    """Of what a word would be broken into, each part has a line of its own."""
+    with page_of(two_models(80)) as (_, address):
+        tab = opened(address, "?view=events", viewport={"width": 360, "height": 700})
+        tab.wait_for_selector("#event-table td.kind")
+        heights = tab.evaluate(
+            "[...document.querySelectorAll('#event-table th, #event-table td.kind')]"
+            ".filter((cell) => !cell.textContent.includes(' '))"
+            ".map((cell) => { const range = document.createRange(); range.selectNodeContents(cell);"
+            " return range.getClientRects().length; })"
+        )
+        assert set(heights) == {1}
+        for width in (360, 1280):
+            tab.set_viewport_size({"width": width, "height": 700})
+            tab.goto(f"{address}?span=6000")
+            tab.wait_for_selector("svg.flow")
+            texts = tab.locator("svg.flow > text:not([class])").all()
+            boxes = [box for box in (text.bounding_box() for text in texts) if box]
+            ends = [box["x"] + box["width"] for box in boxes]
+            assert len(boxes) > 1
+            assert all(end < box["x"] for end, box in zip(ends, boxes[1:], strict=False))
 
 
 def test_an_archive_is_not_live_and_shows_all_its_windows(opened: Opened) -> None:

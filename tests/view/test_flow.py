@@ -65,6 +65,17 @@ def test_a_followed_community_has_a_band_whatever_its_size() -> None:
     assert len(drawn["shown"]) == 2
 
 
+def test_no_time_is_without_a_band_after_all_has_changed() -> None:
+    """Many small communities, then a few large ones: all together, only these have many members."""
+    small, large = np.arange(60) // 6, np.arange(60) // 20
+    everything = AllSeries()
+    for hour in range(24):
+        nodes = np.arange(60) + 1000 * (hour >= 12)
+        everything.add(window(hour, large if hour >= 12 else small, nodes), ORIGIN)
+    drawn = flow(everything.windows(name(), 100), 3)
+    assert all(column["sizes"] for column in drawn["columns"])
+
+
 def test_bands_keep_their_order_when_sizes_change() -> None:
     few, many = [0] * 10 + [1] * 40, [0] * 40 + [1] * 10
     assert [flow(windows_of([np.array(one)]), 2)["shown"] for one in (few, many)] == [[0, 1]] * 2

@@ -32,10 +32,9 @@ from stream_icd.view.access import access_for
 from stream_icd.view.all_series import AllSeries
 from stream_icd.view.lag import Lag
 from stream_icd.view.live import Live, Topics
-from stream_icd.view.queries import Queries
 from stream_icd.view.serve import serving
 from stream_icd.view.server import View
-from stream_icd.view.sources import Sources, topic_sources
+from stream_icd.view.sources import queries_of, topic_sources
 from stream_icd.wire.announcements import encode_announcement
 from stream_icd.wire.communities import encode_communities, encode_labels
 from stream_icd.wire.events import encode_events
@@ -62,13 +61,9 @@ def viewed(broker: Broker, topics: Topics, **options: Any) -> Iterator[tuple[All
     """A page over these topics: what it has seen, and its address."""
     seen = AllSeries()
     sources = topic_sources(broker.settings(), topics, seen, **options)
-    view = View(queries(seen, sources), access_for("127.0.0.1", None))
+    view = View(queries_of(seen, sources), access_for("127.0.0.1", None))
     with serving(view) as address, sources.reading(view.publish):
         yield seen, address
-
-
-def queries(seen: AllSeries, sources: Sources) -> Queries:
-    return Queries(seen, sources.snapshots, sources.troubles, sources.lag, sources.archive)
 
 
 def send(broker: Broker, *records: OutgoingRecord) -> None:
@@ -125,6 +120,7 @@ def test_what_the_topic_held_and_what_comes_later_is_seen(broker: Broker, topics
             send(broker, *results(topics, 5, first=3))
             wait_until(lambda: len(got) == 3)
         assert [kind for kind, _ in got] == ["hello", "window", "window"]
+        wait_until(lambda: get(address, "/api/overview").json()["caught_up"])
         assert [row["number"] for _, row in got[1:]] == [3, 4]
         life = get(address, "/api/life").json()["columns"]
         assert life["number"] == [0, 1, 2, 3, 4]

@@ -24,6 +24,7 @@ from stream_icd.view.bundle import bundle, one_file
 from stream_icd.view.kept_answers import kept_answers, node_spans
 from stream_icd.view.nodes import node_past
 from stream_icd.view.page_files import page_files
+from stream_icd.view.pictures import flow_picture, life_picture
 from stream_icd.view.report import left_out, read_archive, write_html
 from stream_icd.wire.communities import encode_communities
 from stream_icd.wire.snapshots import encode_snapshot
@@ -169,6 +170,22 @@ def test_the_command_writes_pictures(
     assert done.exit_code == 0, done.output
     assert {path.name for path in out.iterdir()} == {f"{p}.{form}" for p in ("flow", "map", "life")}
     assert all(path.read_bytes().startswith(begins) for path in out.iterdir())
+
+
+def test_pictures_mark_another_model_and_say_how_many_windows_they_show() -> None:
+    everything = AllSeries()
+    for hour, labels in enumerate(drifting(40)):
+        model = "gn@1" if hour < 15 else "$re_trained@1"
+        everything.add(window(hour, labels, model=model), ORIGIN)
+    windows = everything.windows(name(), 99)
+    (flow,) = flow_picture(windows).axes
+    assert "(21 of 40 windows)" in flow.get_title(loc="left")
+    for axes in (flow, life_picture(windows).axes[0]):
+        assert [text.get_text() for text in axes.texts if "trained" in text.get_text()] == [
+            " $re_trained@1"
+        ]
+    (flow,) = flow_picture(windows[:15]).axes
+    assert "windows" not in flow.get_title(loc="left")
 
 
 def test_a_graph_must_be_chosen_among_several(archive: Store) -> None:

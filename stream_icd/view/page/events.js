@@ -26,7 +26,7 @@ export function drawEvents(into, found, overview, life, { kinds, community, onKi
 function table(events, onCommunity, onWindow) {
   const rows = events.map((event) => el("tr", {},
     el("td", {}, el("button", { type: "button", onclick: () => onWindow(event.number), title: shown(event.snapshot) }, time(event.end))),
-    el("td", {}, event.kind),
+    el("td", { class: "kind" }, event.kind),
     el("td", {}, community(event.id, onCommunity)),
     el("td", { class: "number" }, `${number(event.size_before)} → ${number(event.size)}`),
     el("td", {}, [...event.parents, ...event.children].slice(0, 12).map((id) => community(id, onCommunity)))));

@@ -182,7 +182,8 @@ function axis(drawn) {
   const every = Math.max(1, Math.ceil(150 / Math.max(1, drawn.step)));
   const last = drawn.columns.length - 1;
   return drawn.columns.flatMap((column, at) => {
-    if (at !== last && (at % every !== 0 || (last - at) * drawn.step < 150)) return [];
+    const crowded = (at > 0 && at * drawn.step < 210) || (last - at) * drawn.step < 150; // the first begins at its column
+    if (at !== last && (at % every !== 0 || crowded)) return [];
     const anchor = at === 0 ? "start" : "middle";
     return [svg("text", { x: drawn.x(at), y: drawn.height - BOTTOM + 20, "text-anchor": anchor }, time(column.end))];
   });

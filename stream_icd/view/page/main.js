@@ -149,6 +149,7 @@ async function overview() {
   }
   choices();
   drawNumbers();
+  if (said !== null) say(said.kind, said.message);
 }
 
 const troubles = new Map();
@@ -160,9 +161,12 @@ function trouble(name, message) {
   at("trouble").textContent = shown(all.join(" · "), 1000);
 }
 
+let said = null;
 function say(kind, message = "") {
-  const words = { live: "live", archive: "archive", waiting: "connecting again", report: "report" };
+  const reading = known.overview?.caught_up === false ? ": reading what is there" : "";
+  const words = { live: `live${reading}`, archive: `archive${reading}`, waiting: "connecting again", report: "report" };
   const what = kind === "live" && archived() ? "archive" : kind;
+  said = { kind, message };
   at("status").dataset.state = what;
   at("status").textContent = message || (here() !== null && what in { live: 1, archive: 1 } ? "an old window is shown" : words[what]);
 }
