@@ -79,7 +79,8 @@ class ICD(BaseEstimator):  # type: ignore[misc]
 
         Without labels, bp takes the numbers that best predict hidden edges (see `fit_unlabelled`);
         this takes some seconds for three graphs of 5,000 nodes. icd then uses pseudo-labels: the
-        communities that maximise modularity.
+        communities that maximise modularity. With labels, bp takes what agrees best with them when
+        K is not given; if that is not better than the shipped model `default`, it takes `default`.
 
         Args:
             graphs: a list of at least one graph; for icd, of at least two. The last tenth, at
