@@ -28,7 +28,7 @@ the weights to mean 1; in another unit they would count as more or fewer edges.
 
 from __future__ import annotations
 
-from math import exp, expm1, log1p
+from math import exp, expm1, log, log1p
 from typing import NamedTuple
 
 import numpy as np
@@ -103,13 +103,18 @@ class Recollection(NamedTuple):
 class Believed(NamedTuple):
     """The result of belief propagation: `communities` and `shares` as in `Beliefs`.
 
-    `mixing` and `stay` are the learned μ and η.
+    `mixing` and `stay` are the learned μ and η. `saved` is the log evidence in nats: how much more
+    probable the edges are under the model, summed over all partitions, than without communities.
+    `unsettled` is the fraction of the nodes that the last sweep moved: `saved` means little while
+    many still move.
     """
 
     communities: NDArray[np.int32]
     shares: NDArray[np.float32]
     mixing: float
     stay: float
+    saved: float = 0.0
+    unsettled: float = 0.0
 
 
 class Field(NamedTuple):
@@ -128,22 +133,24 @@ class Swept(NamedTuple):
 
     within: weight of the edges that exist because both ends share a community, of `weight` in all.
     stayed: remembered belief that still holds.
+    evidence: minus the Bethe free energy but for the factor μ of each edge, in nats.
     """
 
     n_changed: int
     within: float
     weight: float
     stayed: float
+    evidence: float
 
 
 class Scratch(NamedTuple):
     """Work arrays for one node's products over its neighbours: (K,) each but the last.
 
-    `of_entries` (most neighbours of a node, N_KEPT) holds the factor of each entry's communities.
+    `of_entries` (most neighbours of a node, N_KEPT) holds 1 / factor of each entry's communities.
     """
 
     products: NDArray[np.float64]
-    factors: NDArray[np.float64]
+    inverses: NDArray[np.float64]
     touched: NDArray[np.int32]
     of_entries: NDArray[np.float64]
 
@@ -199,7 +206,7 @@ def believe(
             )
     order, _ = members_of(start, n_communities)
     in_order = Recollection(recalled.communities[order], recalled.shares[order])
-    beliefs, mixing, stay = _propagate(
+    beliefs, mixing, stay, saved, unsettled = _propagate(
         reordered(graph, order),
         start[order],
         n_communities,
@@ -211,7 +218,7 @@ def believe(
     )
     communities, shares = np.empty_like(beliefs.communities), np.empty_like(beliefs.shares)
     communities[order], shares[order] = beliefs.communities, beliefs.shares
-    return Believed(communities, shares, mixing, stay)
+    return Believed(communities, shares, mixing, stay, saved, unsettled)
 
 
 @compiled(error_model="numpy")
@@ -224,8 +231,8 @@ def _propagate(
     recalled: Recollection,
     stay: float,
     learn_stay: bool,
-) -> tuple[Beliefs, float, float]:
-    n_nodes = len(start)
+) -> tuple[Beliefs, float, float, float, float]:
+    n_nodes, saved, unsettled = len(start), 0.0, 0.0
     beliefs, field = _start(graph, start, n_communities)
     opposite = _opposite_entries(graph)
     degrees = graph.indptr[1:] - graph.indptr[:-1]
@@ -238,17 +245,19 @@ def _propagate(
     mixing = model.mixing
     remembered = _remembered(graph, recalled) if stay > 0 else 0.0
     stay = stay if remembered else 0.0
-    for _ in range(max_sweeps):
+    for number in range(max_sweeps):
         _expect(field, graph.total, mixing, model)
         trust = trusted(stay) if learn_stay else stay
         swept = _sweep(graph, opposite, beliefs, field, scratch, recalled, trust, stay)
+        saved = swept.evidence + swept.weight / 2 * log(mixing)
+        unsettled = swept.n_changed / n_nodes
         if swept.weight > 0:
             mixing = min(max(1.0 - swept.within / swept.weight, MIXING_RANGE[0]), MIXING_RANGE[1])
         if stay > 0 and learn_stay:
             stay = min(swept.stayed / remembered, 1.0)
-        if swept.n_changed <= SETTLED * n_nodes:
+        if number and swept.n_changed <= SETTLED * n_nodes:
             break
-    return beliefs, mixing, stay
+    return beliefs, mixing, stay, saved, unsettled
 
 
 @compiled()
@@ -333,15 +342,16 @@ def _sweep(
     indptr, indices, weights, strengths, _ = graph
     communities, shares, messages = beliefs
     volumes, sizes, priors, excess, log_odds, pulls = field
-    products, factors, touched, of_entries = scratch
+    products, inverses, touched, of_entries = scratch
     top, top_products = np.empty(N_KEPT, np.int32), np.empty(N_KEPT)
-    n_changed, within, weight, stayed = 0, 0.0, 0.0, 0.0
+    n_changed, within, weight, stayed, saved = 0, 0.0, 0.0, 0.0, 0.0
     for node in range(len(strengths)):
         first, end, strength = indptr[node], indptr[node + 1], strengths[node]
         if first == end:
             continue
         # The products of all factors, for communities of neighbours and recalled ones.
         n_touched, touched_prior, scale, moved, strongest = 0, 0.0, 1.0, 1.0, 1.0
+        log_scale, of_edges = 0.0, 1.0
         if trust > 0:
             moved = _moved(recalled, node, trust)
             n_touched, touched_prior = _recall(
@@ -363,13 +373,14 @@ def _sweep(
                     n_touched += 1
                     touched_prior += prior
                 factor = _factor(excess[c], log_odds[c], weights[entry], messages[entry, kept])
-                of_entries[entry - first, kept] = factor
+                of_entries[entry - first, kept] = 1.0 / factor
                 strongest = max(strongest, factor)
                 product *= factor
                 products[c] = max(product, TINY)
                 largest = max(largest, product)
             if largest > LARGE:
                 scale /= LARGE
+                log_scale += log(LARGE)
                 for rank in range(n_touched):
                     products[touched[rank]] = max(products[touched[rank]] / LARGE, TINY)
         # Their sum over all K: an untouched community contributes its prior.
@@ -397,27 +408,34 @@ def _sweep(
             # weight of an edge that exists because both ends share a community is estimated from
             # the messages of both ends.
             for entry in range(first, end):
-                neighbour, others, shared = indices[entry], evidence, 0.0
+                neighbour, back, others, shared = indices[entry], opposite[entry], evidence, 0.0
                 for kept in range(N_KEPT):
                     c = communities[neighbour, kept]
                     if c < 0:
                         break
-                    factors[c] = of_entries[entry - first, kept]
-                    others -= products[c] - products[c] / factors[c]
-                others = max(others, top_products[0] / factors[top[0]])  # less only by rounding
+                    inverse = of_entries[entry - first, kept]
+                    inverses[c] = inverse
+                    others -= products[c] * (1.0 - inverse)
+                others = max(others, top_products[0] * inverses[top[0]])  # less only by rounding
+                per_other = 1.0 / others
                 for kept in range(N_KEPT):
                     c = top[kept]
                     if c < 0:
                         break
-                    message = top_products[kept] / factors[c] / others
-                    messages[opposite[entry], kept] = message
-                    shared += (factors[c] - 1.0) * message
+                    share, inverse = top_products[kept] * per_other, inverses[c]
+                    messages[back, kept] = share * inverse
+                    shared += share * (1.0 - inverse)  # the factor less 1, times the message
                 within += weights[entry] * shared / (1.0 + shared)
+                of_edges *= 1.0 + shared
+                if of_edges > LARGE:
+                    saved -= 0.5 * log(of_edges)
+                    of_edges = 1.0
                 for kept in range(N_KEPT):
                     c = communities[neighbour, kept]
                     if c < 0:
                         break
-                    factors[c] = 1.0
+                    inverses[c] = 1.0
+            saved += log(evidence) + log_scale - 0.5 * log(of_edges)
             # The node's belief, and the volumes and sizes of the communities.
             for kept in range(N_KEPT):
                 c, share = communities[node, kept], shares[node, kept]
@@ -433,7 +451,7 @@ def _sweep(
                 stayed += _stayed(beliefs, field, recalled, node, trust, stay)
         for rank in range(n_touched):
             products[touched[rank]] = 0.0
-    return Swept(n_changed, within, weight, stayed)
+    return Swept(n_changed, within, weight, stayed, saved)
 
 
 @compiled(error_model="numpy")

@@ -22,6 +22,7 @@ class Described(NamedTuple):
     n_edges: E.
     bits: `quality.description_length`, bits per edge.
     modularity: `quality.modularity`.
+    mixing: μ, the fraction of the edge weight between communities.
     """
 
     labels: Labels
@@ -29,6 +30,7 @@ class Described(NamedTuple):
     n_edges: float
     bits: float
     modularity: float
+    mixing: float
 
 
 def described(graph: LevelGraph, labels: Labels) -> Described:
@@ -40,10 +42,11 @@ def described(graph: LevelGraph, labels: Labels) -> Described:
     volumes, within, sizes = _sums(graph, labels, k)
     n_edges = len(graph.indices) / 2
     if n_edges == 0:
-        return Described(labels, k, n_edges, 0.0, 0.0)
+        return Described(labels, k, n_edges, 0.0, 0.0, 0.0)
     bits = bits_per_edge(volumes, within, sizes, n_edges)
     modularity = (within / graph.total - (volumes / graph.total) ** 2).sum()
-    return Described(labels, k, n_edges, bits, float(modularity))
+    mixing = max(1 - within.sum() / graph.total, 0.0)
+    return Described(labels, k, n_edges, bits, float(modularity), float(mixing))
 
 
 @compiled()

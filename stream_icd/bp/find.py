@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from scipy.sparse import csr_array
 
-from stream_icd.bp.by_description import found_by_description
 from stream_icd.bp.exact_k import exactly
 from stream_icd.bp.found import Found, found_by_model
+from stream_icd.bp.least_description import least_description
 from stream_icd.bp.level_graph import Labels, LevelGraph, compact, finest_level
 from stream_icd.bp.parameters import BpParameters
 from stream_icd.errors import BadSettings
@@ -71,7 +71,7 @@ def found_exactly(
     """Find communities, exactly K of them if K is given; some labels may be unused."""
     if start is not None:
         start, _ = compact(np.unique(start, return_inverse=True)[1].astype(np.int32))
-    if parameters.scale is not None:
-        return found_by_description(graph, parameters, n_communities, start, rng)
+    if parameters.search:
+        return least_description(graph, start, parameters.sweeps, rng, n_communities)
     found = found_by_model(graph, parameters, n_communities, start, rng)
     return found if n_communities is None else exactly(graph, found, n_communities, rng)

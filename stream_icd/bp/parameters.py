@@ -27,10 +27,9 @@ class BpParameters:
     sweeps:      maximum sweeps of belief propagation, 1 to 1,000.
     weight_exponent: in [0, 1], of the edge weights (`comparable`): 0 ignores them, 1 keeps their
                  proportions.
-    scale:       nodes per unit of resolution, above 0: description length chooses for each graph
-                 between modularity at `resolution` and belief propagation that starts at the
-                 resolution n / scale, at least 4 times `resolution` (`by_description`). None: use
-                 `resolution`.
+    search:      description length chooses the resolution and the method for each graph
+                 (`least_description`); `resolution`, `mixing`, `size_spread` and `iterations` are
+                 not used.
     stay:        η in [0, 1), the probability that a node stays in its community from one window of
                  a stream to the next; 0: each window is clustered alone. With belief propagation,
                  it is the initial value, which each window corrects. With modularity, its odds
@@ -43,22 +42,20 @@ class BpParameters:
     iterations: int = 10
     sweeps: int = 8
     weight_exponent: float = EXPONENT
-    scale: float | None = None
+    search: bool = False
     stay: float = STAY
 
     def __post_init__(self) -> None:
-        for name in ("resolution", "mixing", "size_spread", "weight_exponent", "scale", "stay"):
+        for name in ("resolution", "mixing", "size_spread", "weight_exponent", "stay"):
             value = getattr(self, name)
-            if not (_is_number(value) or (name in ("mixing", "scale") and value is None)):
+            if not (_is_number(value) or (name == "mixing" and value is None)):
                 raise BadSettings(f"{name} must be a number, not {value!r}")
         if not 0 < self.resolution < float("inf"):
             raise BadSettings(f"resolution must be positive and finite, not {self.resolution}")
         if self.mixing is not None and not 0 < self.mixing < 1:
             raise BadSettings(f"mixing must be None or between 0 and 1, not {self.mixing}")
-        if self.scale is not None and not 0 < self.scale < float("inf"):
-            raise BadSettings(f"scale must be None or positive and finite, not {self.scale}")
-        if self.scale is not None and self.mixing is None:
-            raise BadSettings("scale needs a mixing: belief propagation follows")
+        if not isinstance(self.search, bool):
+            raise BadSettings(f"search must be true or false, not {self.search!r}")
         for name in ("size_spread", "weight_exponent"):
             if not 0 <= getattr(self, name) <= 1:
                 raise BadSettings(f"{name} must be in 0..1, not {getattr(self, name)}")

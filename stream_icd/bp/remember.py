@@ -47,6 +47,13 @@ from stream_icd.bp.splits import split_communities
 from stream_icd.graphs.n_communities import check_n_communities
 from stream_icd.graphs.weights import comparable
 
+NODES_PER_RESOLUTION = 250.0
+"""With beliefs, new communities are looked for at the resolution n divided by this, where the model
+holds none."""
+
+ANY_MIXING = 0.3
+"""Initial mixing where the model holds none; each window corrects it."""
+
 GHOST_WEIGHT = 1.0
 """Weight of a ghost's edges with belief propagation, in mean edge weights."""
 
@@ -102,7 +109,7 @@ def find_remembering(
         believed = _by_beliefs(graph, kind, remembered, model, stay, rng, learn_stay)
         believed, rival = _merged_and_split(graph, kind.resolution, believed, remembered, rng)
     else:
-        if parameters.scale is not None and recalled.rival is None:
+        if parameters.search and recalled.rival is None:
             rival = _rival(graph, parameters, remembered.likeliest, n_communities, rng.spawn(1)[0])
         pull = pull or first_pull(parameters.stay)
         believed = _by_modularity(graph, kind, remembered, pull, rng)
@@ -128,7 +135,7 @@ class _Kind(NamedTuple):
 
 def _kind(graph: LevelGraph, parameters: BpParameters, recalled: Recalled) -> _Kind:
     """As in the last window if each graph decides for itself, else as the parameters say."""
-    if parameters.scale is None:
+    if not parameters.search:
         return _kind_of(parameters, parameters.mixing is not None, parameters.resolution)
     if recalled.believed:
         return _kind_by_beliefs(graph, parameters)
@@ -137,9 +144,8 @@ def _kind(graph: LevelGraph, parameters: BpParameters, recalled: Recalled) -> _K
 
 def _kind_by_beliefs(graph: LevelGraph, parameters: BpParameters) -> _Kind:
     """Belief propagation, for a graph that decides for itself."""
-    assert parameters.scale is not None
     n_linked = int(np.count_nonzero(np.diff(graph.indptr)))
-    return _kind_of(parameters, True, max(n_linked / parameters.scale, parameters.resolution))
+    return _kind_of(parameters, True, max(n_linked / NODES_PER_RESOLUTION, parameters.resolution))
 
 
 def _kind_of(parameters: BpParameters, believed: bool, resolution: float) -> _Kind:
@@ -168,7 +174,7 @@ def _rival(
     if not is_weak(graph, remembered):
         return None
     kind = _kind_by_beliefs(graph, parameters)
-    own = replace(parameters, scale=None, resolution=kind.resolution)
+    own = replace(parameters, search=False, resolution=kind.resolution, mixing=ANY_MIXING)
     return compact(found_by_model(graph, own, n_communities, None, rng).labels)[0]
 
 
@@ -195,9 +201,11 @@ def _beliefs_about(
     """Beliefs in communities found without memory; the most probable ones are those found."""
     labels = compact(found.labels)[0]
     k = int(labels.max()) + 1
-    if not found.believed or parameters.mixing is None:
-        return certainly(labels)._replace(mixing=mixing_beyond_chance(graph, labels, k))
-    model = Model(parameters.mixing, parameters.size_spread, n_communities or k)
+    beyond_chance = mixing_beyond_chance(graph, labels, k)
+    if not found.believed:
+        return certainly(labels)._replace(mixing=beyond_chance)
+    mixing = parameters.mixing or float(np.clip(beyond_chance, *MIXING_RANGE))
+    model = Model(mixing, parameters.size_spread, n_communities or k)
     believed = believe(graph, labels, k, model, parameters.sweeps)
     communities = believed.communities.copy()
     communities[:, 0] = labels

@@ -134,7 +134,7 @@ class Recipe(_Settings):
         seed: seed of every random choice.
         split: fractions of the graphs for training, validation and test, in order.
         data: where the graphs come from, for the reader.
-        every_kind: learn a scale that suits graphs of every kind, not the resolution of one kind.
+        every_kind: for graphs of every kind: each searches for its own resolution.
 
     Raises:
         BadSettings: a value out of range, an unknown name, widths that do not fit together.

@@ -69,7 +69,7 @@ def bits_per_edge(
     if total == 0 or linked.sum() == 1:
         return 0.0
     gain = n_edges * _log_likelihood_ratio(volume[linked] / total, within[linked] / total)
-    return float((_partition_code(sizes[linked]) - gain) / n_edges / np.log(2))
+    return float((partition_code(sizes[linked]) - gain) / n_edges / np.log(2))
 
 
 def _log_likelihood_ratio(volume: NDArray[np.float64], within: NDArray[np.float64]) -> float:
@@ -78,7 +78,7 @@ def _log_likelihood_ratio(volume: NDArray[np.float64], within: NDArray[np.float6
     return float(xlogy(mixing, mixing) + (within * np.log(mixing + (1 - mixing) / volume)).sum())
 
 
-def _partition_code(sizes: NDArray[np.int64]) -> float:
+def partition_code(sizes: NDArray[np.int64] | NDArray[np.float64]) -> float:
     """Nats to encode which of N nodes are in which of K communities; sizes (K,) are positive."""
     n_nodes, k = sizes.sum(), len(sizes)
     places = gammaln(n_nodes + 1) - gammaln(sizes + 1).sum()

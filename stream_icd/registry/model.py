@@ -190,9 +190,19 @@ def _read_settings(store: Store, head: dict[str, Any]) -> tuple[Recipe, BpParame
     try:
         recipe = Recipe.model_validate(head["recipe"])
         encoder(recipe.encoder.kind)
-        return recipe, BpParameters(**head["bp"])
+        return recipe, BpParameters(**_today(head["bp"]))
     except (BadSettings, TypeError) as error:
         raise ModelDamaged(f"{store.place}/{RECIPE_FILE}: {error}") from error
+
+
+def _today(bp: dict[str, Any]) -> dict[str, Any]:
+    """The parameters of bp as this version names them.
+
+    Models for graphs of every kind once held a scale, from which each graph's search started.
+    """
+    if "scale" not in bp:
+        return bp
+    return {name: bp[name] for name in ("weight_exponent", "stay") if name in bp} | {"search": True}
 
 
 def _read(store: Store, name: str, most_bytes: int) -> bytes:

@@ -85,8 +85,6 @@ def _purpose(trained: TrainedModel) -> str:
 def _learned_on(trained: TrainedModel) -> str:
     n, encoder = trained.graphs.n_learned, trained.graphs.n_encoder
     how = "with known communities"
-    if trained.fit.learned_from == "a mixture":
-        how = "with known communities if there are any, otherwise by description length"
     if trained.fit.learned_from == "hidden edges":
         how = "without known communities, by predicting hidden edges and by description length"
     if trained.fit.learned_from == "the next window":
@@ -140,13 +138,13 @@ def _test_row(row: Comparison) -> str:
 
 def _learned(fit: Fit) -> str:
     rows = "\n".join(f"| {_resolution(tried, fit)} | {_criteria(tried)} |" for tried in fit.curve)
-    if fit.learned_from == "a mixture":
-        head = "| scale | mean of NMI and of bits saved |\n|---|---|"
-        how = (
-            "The scale is the best on the mixture: by NMI, with K unknown, if the communities are\n"
-            "known, otherwise by the bits per edge that the communities save."
+    if fit.learned_from == "each graph":
+        return f"{_numbers(fit.parameters)}{_memory(fit)}\n"
+    if fit.learned_from == "default" and not fit.by_labels:
+        return (
+            f"Nothing: no choice describes these graphs in fewer bits than the model {DEFAULT}.\n"
         )
-    elif fit.learned_from in ("labels", "default"):
+    if fit.learned_from in ("labels", "default"):
         head = "| resolution | AMI, % |\n|---|---|"
         how = (
             "The resolution is the lowest one whose AMI with the known communities is as high as\n"
@@ -184,11 +182,10 @@ def _rivals(fit: Fit) -> str:
 
 
 def _numbers(parameters: BpParameters) -> str:
-    if parameters.scale is not None:
+    if parameters.search:
         return (
-            f"For each graph of n nodes, the description length decides between modularity at "
-            f"resolution\n{parameters.resolution:.3g} and belief propagation that starts at the "
-            f"resolution n / {parameters.scale:g}, with size\nspread {parameters.size_spread:g}."
+            "The description length chooses the resolution and the method for each graph, so "
+            "nothing\nis learned."
         )
     beliefs = "no belief propagation: the communities have the highest modularity"
     if parameters.mixing is not None:
@@ -212,16 +209,12 @@ def _memory(fit: Fit) -> str:
 
 
 def _resolution(tried: Tried, fit: Fit) -> str:
-    if tried.parameters.scale is not None:
-        return f"{tried.parameters.scale:g}" + " (taken)" * (tried.parameters == fit.parameters)
     resolution = tried.parameters.resolution
     taken = " (taken)" if resolution == fit.parameters.resolution else ""
     return f"{resolution:.3g}{taken}"
 
 
 def _criteria(tried: Tried) -> str:
-    if tried.score is not None:
-        return f"{tried.score:.4f}"
     if tried.ami is not None:
         return f"{100 * tried.ami:.2f}"
     if tried.next_window is not None:

@@ -8,6 +8,7 @@ from itertools import count
 from statistics import median
 from typing import Literal
 
+from stream_icd.bp.parameters import BpParameters
 from stream_icd.detection import Method, detect
 from stream_icd.errors import BadSettings
 from stream_icd.extras import needs_extra
@@ -19,7 +20,6 @@ from stream_icd.registry.model import Model, initial_model
 from stream_icd.registry.shipped import open_model
 from stream_icd.store.store import Store
 from stream_icd.training.bp.fit import fit_parameters
-from stream_icd.training.bp.fit_scale import fit_scale
 from stream_icd.training.bp.fitted import Fit
 from stream_icd.training.comparison import Comparison, Measure, comparison
 from stream_icd.training.icd.epochs import Epoch, History
@@ -123,7 +123,7 @@ def train_model(
         on_step("learn", done, total)
 
     if recipe.every_kind:
-        fit = fit_scale(list(second), recipe.seed, threads, learning)
+        fit = Fit(BpParameters(search=True), "each graph", len(second), ())
     else:
         fit = fit_parameters(second, recipe.seed, threads, learning)
     model = Model(recipe, best.weights, fit.parameters)

@@ -74,7 +74,7 @@ class FitCheck:
         if (graph, model.version) in self._checked or len(self._checked) >= MOST_GRAPHS:
             return
         self._checked.add((graph, model.version))
-        if model.model.bp == BpParameters() or model.model.bp.scale is not None:
+        if model.model.bp == BpParameters() or model.model.bp.search:
             return  # no model, or the model has already compared
         reason = misfit(adjacency, communities, n_communities, seed)
         if reason is not None:

@@ -23,6 +23,7 @@ from scipy.sparse import block_diag, csr_array
 import stream_icd
 from stream_icd.bp.belief_propagation import Model, likeliest_communities
 from stream_icd.bp.births import born_communities
+from stream_icd.bp.evidence import evidence_for
 from stream_icd.bp.find import find_communities
 from stream_icd.bp.level_graph import finest_level
 from stream_icd.bp.parameters import BpParameters
@@ -64,7 +65,8 @@ def check(adjacency: csr_array) -> None:
             labels = find_communities(adjacency, parameters, k)
             assert set(labels) == set(range(k or labels.max() + 1)), (mixing, k, labels)
         check_memory(adjacency, parameters)
-    find_communities(adjacency, BpParameters(mixing=0.5, scale=4.0))
+    for k in (None, n_nodes // 4):
+        evidence_for(adjacency, find_communities(adjacency, BpParameters(search=True), k))
     structure = structure_matrix(adjacency, "ICD-C")
     coarsening_matrix(structure, adjacency, n_nodes // 3)
 

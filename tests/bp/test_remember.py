@@ -25,7 +25,7 @@ from stream_icd.synthetic.planted_graph import PlantedGraph
 N = 1500
 BELIEFS = BpParameters(resolution=5.7, mixing=0.5, iterations=1)
 MODULARITY = BpParameters()
-DECIDING = BpParameters(mixing=0.5, scale=260.0)
+DECIDING = BpParameters(search=True)
 BOTH = pytest.mark.parametrize(
     "parameters", [BELIEFS, MODULARITY, DECIDING], ids=["beliefs", "modularity", "deciding"]
 )

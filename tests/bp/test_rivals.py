@@ -19,7 +19,7 @@ from stream_icd.synthetic.lfr import LfrSettings
 from stream_icd.synthetic.planted_graph import PlantedGraph
 
 N = 1000
-EITHER = BpParameters(mixing=0.3, scale=250.0, weight_exponent=0.5)
+EITHER = BpParameters(search=True, weight_exponent=0.5)
 """Each graph decides between modularity and beliefs."""
 
 

@@ -25,7 +25,6 @@ class Tried:
         description_length: mean of `quality.description_length`, bits per edge; None with labels.
         next_window: mean bits per edge saved on each next window's edges; None if the graphs are
             no consecutive windows.
-        score: on a mixture: mean NMI of the graphs with labels and bits saved of those without.
     """
 
     parameters: BpParameters
@@ -33,7 +32,6 @@ class Tried:
     hidden_edges: float | None = None
     description_length: float | None = None
     next_window: float | None = None
-    score: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,18 +41,18 @@ class Fit:
     Attributes:
         parameters: the parameters for detection.
         learned_from: "labels"; "the next window" for consecutive windows without labels; "hidden
-            edges" for other graphs without labels; "a mixture" of kinds; "default" if nothing that
-            was learned from graphs with labels agrees better with them than the shipped model.
+            edges" for other graphs without labels; "each graph" if each one searches; "default" if
+            nothing that was learned is better than the shipped model.
         n_graphs: number of graphs used.
         n_windows: number of consecutive windows that the stay probability was learned from; 0 if
             it was not learned.
-        curve: the choices that differ from the selected one only in resolution or scale.
+        curve: the choices that differ from the selected one only in resolution.
         by_labels: with labels, what was compared by them, and its mean AMI; the first one that is
             as good as the best was taken.
     """
 
     parameters: BpParameters
-    learned_from: Literal["labels", "the next window", "hidden edges", "a mixture", "default"]
+    learned_from: Literal["labels", "the next window", "hidden edges", "each graph", "default"]
     n_graphs: int
     curve: tuple[Tried, ...]
     n_windows: int = 0
