@@ -141,9 +141,7 @@ def _learned(fit: Fit) -> str:
     if fit.learned_from == "each graph":
         return f"{_numbers(fit.parameters)}{_memory(fit)}\n"
     if fit.learned_from == "default" and not fit.by_labels:
-        return (
-            f"Nothing: no choice describes these graphs in fewer bits than the model {DEFAULT}.\n"
-        )
+        return f"Nothing: no choice predicts hidden edges better than the model `{DEFAULT}`.\n"
     if fit.learned_from in ("labels", "default"):
         head = "| resolution | AMI, % |\n|---|---|"
         how = (

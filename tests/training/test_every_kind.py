@@ -4,15 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from stream_icd.bp.parameters import BpParameters
 from stream_icd.graphs.labelled_graph import LabelledGraph
 from stream_icd.icd.presets import default_recipe
 from stream_icd.registry.model import load_model
 from stream_icd.registry.shipped import open_model
-from stream_icd.training.bp import fit
-from stream_icd.training.bp.fitted import Fit
 from stream_icd.training.card import write_model
 from stream_icd.training.data import training_graphs
 from stream_icd.training.train_model import train_model
@@ -28,15 +24,13 @@ def test_a_mixture_takes_its_kinds_in_turns() -> None:
     assert 30 not in (known[0], known[2], known[4])
 
 
-def test_without_labels_the_default_is_taken_if_it_describes_the_graphs_in_fewer_bits(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    graphs = [LabelledGraph(one.adjacency) for one in training_graphs(MIXTURE)[:2]]
-    poor = Fit(BpParameters(0.2), "hidden edges", 2, ())
-    monkeypatch.setattr(fit, "fit_unlabelled", lambda *_: poor)
-    learned = fit.fit_parameters(graphs)
-    assert learned.learned_from == "default"
-    assert learned.parameters == open_model("default").model.bp
+def test_without_labels_a_mixture_is_best_left_to_the_search_of_each_graph(tmp_path: Path) -> None:
+    graphs = [LabelledGraph(one.adjacency) for one in training_graphs(MIXTURE)]
+    trained = train_model(graphs, default_recipe("mine").changed(split=(0, 0.8, 0.2)))
+    assert trained.fit.learned_from == "default"
+    assert trained.fit.parameters == open_model("default").model.bp
+    write_model(trained, tmp_path / "mine")
+    assert "Nothing: no choice predicts" in (tmp_path / "mine" / "card.md").read_text()
 
 
 def test_the_model_of_a_mixture_can_be_read_and_its_card_says_so(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from stream_icd.synthetic.gn import generate_gn
 from stream_icd.synthetic.lfr import generate_lfr
 from stream_icd.synthetic.planted_graph import PlantedGraph
 from stream_icd.training.bp.fit import fit_parameters
+from stream_icd.training.bp.fit_labelled import fit_labelled
 from stream_icd.training.bp.fitted import Fit
 
 
@@ -28,8 +29,9 @@ def lfr(seed: int, mixing: float, n_nodes: int = 1500) -> PlantedGraph:
 
 @pytest.mark.parametrize("mixing", [0.5, 0.6])
 def test_what_is_learned_beats_the_defaults_on_a_graph_not_seen(mixing: float) -> None:
-    parameters = fit_parameters([labelled(lfr(seed, mixing)) for seed in range(3)]).parameters
-    assert parameters.mixing == pytest.approx(mixing, abs=0.02)
+    graphs = [labelled(lfr(seed, mixing)) for seed in range(3)]
+    assert fit_labelled(graphs).parameters.mixing == pytest.approx(mixing, abs=0.02)
+    parameters = fit_parameters(graphs).parameters
     learned, default = [], []
     for unseen in (lfr(seed, mixing) for seed in range(100, 105)):
         adjacency, k = unseen.adjacency(), unseen.n_communities

@@ -4,7 +4,8 @@ Two criteria judge the choices, and each compensates for the other's weakness. *
 (`quality.hidden_edges`) detect small communities too, but are noisy on a small graph. *Description
 length* (`quality.description_length`) has little noise, but joins very small communities. So of
 the choices that predict hidden edges as well as the best one, within one standard error of the
-difference, the one with the least description length is selected.
+difference, the one with the least description length is selected. The selected one is compared in
+the same way with the search of each graph for its own resolution, which needs no learning.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from stream_icd.bp.belief_propagation import Model, likeliest_communities
+from stream_icd.bp.find import communities_of
 from stream_icd.bp.level_graph import Labels, LevelGraph, finest_level
 from stream_icd.bp.mixing import MIXING_RANGE, mixing_of
 from stream_icd.bp.multilevel import maximise_modularity
@@ -44,9 +46,13 @@ EVIDENCE = 2000
 further round. On small graphs, where the criterion is noisy, no choice is dropped early."""
 
 SWEEPS = BpParameters().sweeps
+SEARCHING = BpParameters(search=True)
 
 Choice = tuple[int, int]
 """One choice: positions in RESOLUTIONS and in SIZE_SPREADS."""
+
+SEARCH: Choice = (-1, -1)
+"""The search of each graph for its own resolution, as the model `default` does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,11 +86,14 @@ def fit_unlabelled(
     for number, splits in enumerate(rounds):
         kept = _best(results, steps.n_kept[number]) if number else kept
         _try(kept, splits, seed, threads, results, steps.done)
-    chosen = _choose({choice: results[choice] for choice in kept})
-    curve = [(r, chosen[1]) for r in range(len(RESOLUTIONS))]
+    learned = _choose({choice: results[choice] for choice in kept})
+    splits = [split for of_round in rounds for split in of_round]
+    results[SEARCH] = in_threads(lambda split: _searched(split, seed), splits, threads)
+    chosen = _choose({choice: results[choice] for choice in (learned, SEARCH)})
+    curve = [(r, learned[1]) for r in range(len(RESOLUTIONS))]
     return Fit(
         _parameters(chosen, results),
-        "hidden edges",
+        "default" if chosen == SEARCH else "hidden edges",
         len(graphs),
         tuple(_tried(choice, results) for choice in curve),
     )
@@ -156,11 +165,20 @@ def _results_of(
             found = start
         else:
             found = _believed(split.visible, graph, start, size_spread)
-        yield _Result(
-            hidden_edge_score(split, found),
-            description_length(split.visible, found),
-            _mixing(split.visible, found),
-        )
+        yield _result(split, found)
+
+
+def _searched(split: HiddenEdges, seed: int) -> _Result:
+    graph, rng = finest_level(split.visible), np.random.default_rng(seed)
+    return _result(split, communities_of(graph, SEARCHING, None, None, rng))
+
+
+def _result(split: HiddenEdges, found: Labels) -> _Result:
+    return _Result(
+        hidden_edge_score(split, found),
+        description_length(split.visible, found),
+        _mixing(split.visible, found),
+    )
 
 
 def _believed(adjacency: csr_array, graph: LevelGraph, start: Labels, size_spread: float) -> Labels:
@@ -209,6 +227,8 @@ def _length(results: Sequence[_Result]) -> float:
 
 
 def _parameters(choice: Choice, results: _Results) -> BpParameters:
+    if choice == SEARCH:
+        return SEARCHING
     resolution, size_spread = RESOLUTIONS[choice[0]], SIZE_SPREADS[choice[1]]
     if size_spread is None:
         return BpParameters(resolution, iterations=3)
