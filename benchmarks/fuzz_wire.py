@@ -15,10 +15,10 @@ import resource
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
 from functools import partial
 
 import numpy as np
@@ -28,6 +28,7 @@ from rich.progress import track
 
 from benchmarks.shared.fuzz_inputs import broken
 from stream_icd.announcement import Announcement
+from stream_icd.bp.parameters import BpParameters
 from stream_icd.cli.dlq.tables import json_lines, letter_lines, table_lines
 from stream_icd.communities import STAGES, Communities, Labels
 from stream_icd.dead_letters.box import BadRecord, dead_letter_of, marked, retried_marker
@@ -36,12 +37,17 @@ from stream_icd.errors import BadInput, BadSnapshot
 from stream_icd.events import CommunityEvent, CommunityEvents
 from stream_icd.kafka.record import Record
 from stream_icd.lineage import Figure, Gate
+from stream_icd.memory.detect import Remembered, detect_remembering
+from stream_icd.memory.encoding import COLUMNS as MEMORY_COLUMNS
+from stream_icd.memory.encoding import decode_memory, encode_memory
+from stream_icd.memory.memory import Memory
 from stream_icd.messages.claim_settings import ClaimSettings
 from stream_icd.messages.claims import as_claim
 from stream_icd.messages.outgoing import outgoing
 from stream_icd.messages.reader import MessageReader
 from stream_icd.messages.sent_before import SentBefore
-from stream_icd.snapshot import Window, snapshot_from_pairs
+from stream_icd.registry.shipped import open_model
+from stream_icd.snapshot import Snapshot, Window, snapshot_from_pairs
 from stream_icd.wire import communities as nodes_wire
 from stream_icd.wire.announcements import decode_announcement, encode_announcement
 from stream_icd.wire.events import COLUMNS as EVENT_COLUMNS
@@ -50,6 +56,7 @@ from stream_icd.wire.limits import Limits
 from stream_icd.wire.message import Message
 from stream_icd.wire.snapshots import COLUMNS as EDGE_COLUMNS
 from stream_icd.wire.snapshots import decode_snapshot, encode_snapshot
+from stream_icd.wire.states import State, decode_state, encode_state
 from stream_icd.workers.record_log import described
 
 LIMITS = Limits(decoded_bytes=16 << 20, rows=1_000_000)
@@ -65,11 +72,13 @@ class Target:
     Attributes:
         read: reads one record; may raise errors of bad input only.
         columns: of a valid table.
+        alter: break valid tables, rather than make some up.
     """
 
     valid: Sequence[Record]
     read: Callable[[Record], object]
     columns: Sequence[str]
+    alter: bool = False
 
 
 @dataclass(slots=True)
@@ -95,7 +104,7 @@ def fuzz(target: Target, seed: int, numbers: Iterable[int]) -> Findings:
     found = Findings()
     most_allocated = max(MOST_ALLOCATED, pa.default_memory_pool().max_memory())
     for number in numbers:
-        record = broken(target.valid, target.columns, seed, number)
+        record = broken(target.valid, target.columns, seed, number, alter=target.alter)
         started = time.perf_counter()
         try:
             target.read(record)
@@ -146,6 +155,8 @@ def targets(folder: str) -> Mapping[str, Target]:
     found["dead letters"] = Target(
         [*letters, _marker(letters[0])], partial(_read_letter, claims), everything
     )
+    sent = [record_of("memory", one) for one in states()]
+    found["memory"] = Target(sent, _continue, tuple(MEMORY_COLUMNS), alter=True)
     return found
 
 
@@ -164,6 +175,38 @@ def _read_letter(claims: ClaimSettings, record: Record) -> None:
         pass
     for _ in letter_lines(letter, record, (), MessageReader(claims, LIMITS)):
         pass
+
+
+def _continue(record: Record) -> None:
+    """As a detector does: read the state, detect the next window with it, and write the next."""
+    state = decode_state(record.key, record.value, record.headers, LIMITS)
+    memory = decode_memory(state.value, LIMITS)
+    found = detect_remembering(WINDOWS[-1], OF_MEMORY[memory.believed], memory)
+    _check(found, memory)
+    decode_memory(encode_memory(found.memory), LIMITS)
+
+
+def _check(found: Remembered, memory: Memory) -> None:
+    """A result can be published, and no new id was used before."""
+    Communities(
+        graph="g",
+        snapshot_id="g/1",
+        window=DAY,
+        nodes=WINDOWS[-1].nodes,
+        labels=found.communities,
+        n_edges=9,
+        model="m@1",
+        modularity=0.5,
+        ncut=1.0,
+        milliseconds=dict.fromkeys(STAGES, 1.0),
+        detected_at=DAY.end,
+        community_ids=found.community_ids,
+        replaced=found.replaced,
+    )
+    known = set(memory.communities.ravel().tolist())
+    ids = found.community_ids.tolist()
+    if any(one < memory.next_id and one not in known for one in ids):
+        raise AssertionError("a community has an id that may have been used")
 
 
 def record_of(topic: str, message: Message) -> Record:
@@ -270,6 +313,43 @@ def late() -> Message:
     return encode_events(
         CommunityEvents("g", "g/0", DAY, "m@1", pa.array(none), none, (), 8, late=True)
     )
+
+
+def _window(number: int) -> Snapshot:
+    """Three communities of ten nodes with texts as ids; the edges of each window are others."""
+    rng = np.random.default_rng(number)
+    src, dst = np.triu_indices(30, 1)
+    chance = np.where(src // 10 == dst // 10, 0.6, 0.05)
+    drawn = rng.random(len(src)) < chance
+    names = np.array([f"host-{i:02}" for i in range(30)])
+    hour = timedelta(hours=number)
+    window = Window(DAY.start + hour, DAY.start + hour + timedelta(hours=1))
+    return snapshot_from_pairs(
+        names[src[drawn]].tolist(), names[dst[drawn]].tolist(), graph="g", id="g/1", window=window
+    )
+
+
+WINDOWS = [_window(number) for number in range(4)]
+OF_MEMORY = {
+    believed: replace(open_model("default").model, bp=parameters)
+    for believed, parameters in (
+        (False, BpParameters(stay=0.9)),
+        (True, BpParameters(resolution=2.0, mixing=0.3, stay=0.9)),
+    )
+}
+
+
+def states() -> Iterator[Message]:
+    """States of each kind after three windows: of modularity and beliefs."""
+    for model in OF_MEMORY.values():
+        memory: Memory | None = None
+        for one in WINDOWS[:-1]:
+            memory = detect_remembering(one, model, memory).memory
+        assert memory is not None
+        yield encode_state(
+            State("detect", "g", "g/0", memory.window, "m@1", "r", "0@0", encode_memory(memory),
+                  memory.next_id)
+        )  # fmt: skip
 
 
 def main() -> int:

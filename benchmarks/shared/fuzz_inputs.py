@@ -5,6 +5,7 @@ The message with number `n` of a seed is always the same one, so that it can be 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from random import Random
@@ -141,11 +142,51 @@ def _value(kind: pa.DataType, random: Random) -> object:
     return text.encode() if pa.types.is_binary(kind) else text
 
 
-def broken(valid: Sequence[Record], columns: Sequence[str], seed: int, number: int) -> Record:
+def altered(value: bytes, random: Random) -> bytes:
+    """The same table and metadata with one to three cells, rows or numbers of the metadata changed.
+
+    So what is checked after the form of a table is reached.
+    """
+    table = pa.ipc.open_stream(value).read_all()
+    metadata = table.schema.metadata
+    rows = {name: table[name].to_pylist() for name in table.column_names}
+    for _ in range(random.randint(1, 3)):
+        name, n_rows = random.choice(table.column_names), table.num_rows
+        choice = random.random()
+        if choice < 0.6:
+            rows[name][random.randrange(n_rows)] = _cell(table[name].type, random)
+        elif choice < 0.7:
+            order = [random.randrange(n_rows) for _ in range(n_rows)]
+            rows = {name: [column[at] for at in order] for name, column in rows.items()}
+        else:
+            metadata = {name: _other_numbers(text, random) for name, text in metadata.items()}
+    columns = [pa.array(column, table[name].type) for name, column in rows.items()]
+    return write_table(pa.table(columns, table.column_names).replace_schema_metadata(metadata))
+
+
+def _cell(kind: pa.DataType, random: Random) -> object:
+    if pa.types.is_floating(kind):
+        return random.choice((None, random.random(), float(random.choice(NUMBERS))))
+    if pa.types.is_integer(kind) and random.random() < 0.5:
+        return random.randint(-2, 12)
+    return _value(kind, random)
+
+
+def _other_numbers(text: bytes, random: Random) -> bytes:
+    said = json.loads(text)
+    others = (*WORDS, *NUMBERS, True, None, "x", [], 10**15 - 1, 10**15, 0.5, *map(str, TEXTS))
+    said[random.choice(list(said))] = random.choice(others)
+    return json.dumps(said).encode()
+
+
+def broken(
+    valid: Sequence[Record], columns: Sequence[str], seed: int, number: int, *, alter: bool = False
+) -> Record:
     """Input `number` of `seed`: a valid record that was broken, or one with a table made up.
 
     Args:
         columns: those that a valid table has.
+        alter: alter the valid table instead of making one up.
     """
     random = Random(seed * 10**9 + number)
     record = random.choice(valid)
@@ -158,5 +199,7 @@ def broken(valid: Sequence[Record], columns: Sequence[str], seed: int, number: i
         return replace(record, key=random.choice(KEYS), timestamp_ms=random.choice(TIMES))
     if choice < 0.82:
         return replace(record, value=random.choice((None, b"", b"\xff" * 8, b"{}")))
+    if alter:
+        return replace(record, value=altered(record.value or b"", random))
     made_up = write_table(made_up_table(columns, random))
     return replace(record, value=made_up if choice < 0.97 else changed(made_up, random))

@@ -10,7 +10,8 @@ import pytest
 from benchmarks.fuzz_wire import fuzz, targets
 from stream_icd.errors import BadInput
 
-TOPICS = ("snapshots", "communities", "labels", "events", "announcements", "claims", "dead letters")
+TOPICS = ("snapshots", "communities", "labels", "events", "announcements", "claims", "dead letters",
+          "memory")  # fmt: skip
 
 
 @pytest.mark.parametrize("topic", TOPICS)

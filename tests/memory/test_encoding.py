@@ -12,7 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stream_icd.errors import BadMemory
-from stream_icd.memory.encoding import decode_memory, encode_memory
+from stream_icd.memory.bounds import cut
+from stream_icd.memory.encoding import decode_memory, encode_memory, next_id_of
+from stream_icd.memory.forget import FAR_IDS, anew
 from stream_icd.memory.memory import MOST_IDS, MOST_READ_IDS, Memory
 from stream_icd.snapshot import Window
 from stream_icd.wire.arrow_stream import write_table
@@ -109,3 +111,66 @@ def test_arrays_that_do_not_fit_are_refused() -> None:
         Memory(WINDOW, pa.array([1]), good.communities, good.beliefs, 0.1, 0.1, 9)
     with pytest.raises(BadMemory, match="probabilities"):
         Memory(WINDOW, good.nodes, good.communities, good.beliefs * np.nan, 0.1, 0.1, 9)
+
+
+@pytest.mark.parametrize("nodes", [[2, 1, 3], [1, 1, 2], ["b", "a", "c"], ["a", "a", "b"]])
+def test_nodes_that_do_not_ascend_are_refused(nodes: list[int] | list[str]) -> None:
+    with pytest.raises(BadMemory, match="ascend"):
+        memory_of(pa.array(nodes))
+
+
+@pytest.mark.parametrize(
+    ("ids", "beliefs", "match"),
+    [
+        ([0, 1, 2, 3], [1.0, 1.0, 1.0, 1.0], "add up to 1"),
+        ([0, 1, -1, -1], [0.5, 0.3, 0.1, 0.0], "without a community"),
+        ([0, 4, 0, -1], [0.5, 0.3, 0.1, 0.0], "named twice"),
+    ],
+)
+def test_beliefs_that_no_detector_holds_are_refused(
+    ids: list[int], beliefs: list[float], match: str
+) -> None:
+    shares = np.array([beliefs], np.float32)
+    with pytest.raises(BadMemory, match=match):
+        Memory(WINDOW, pa.array([1]), np.array([ids]), shares, 0.1, 0.1, 9)
+
+
+@pytest.mark.parametrize(
+    ("said", "instead"),
+    [
+        ('"believed": false', '"believed": 0.00'),
+        ('"next_id": 9', '"next_id": "9"'),
+        ('"format": 1', '"format": 0'),
+        ('"mixing": 0.30000000000000004', '"mixing": true'),
+    ],
+)
+def test_metadata_of_another_type_is_refused(said: str, instead: str) -> None:
+    table = pa.ipc.open_stream(encode_memory(memory_of(pa.array([1, 2])))).read_all()
+    (name, text), *_ = table.schema.metadata.items()
+    assert said.encode() in text
+    other = {name: text.replace(said.encode(), instead.encode())}
+    with pytest.raises(BadMemory):
+        decode_memory(write_table(table.replace_schema_metadata(other)))
+
+
+def test_the_next_id_is_known_though_the_table_is_damaged() -> None:
+    value = encode_memory(memory_of(pa.array(range(500)), next_id=41))
+    damaged = value[:-900] + bytes(900)
+    with pytest.raises(BadMemory):
+        decode_memory(damaged)
+    assert next_id_of(damaged) == 41
+    assert decode_memory(anew(damaged)).next_id == 41
+    for lost in (b"", b"no table", encode_memory(memory_of(pa.array([1]), next_id=MOST_IDS))):
+        assert next_id_of(lost) is None
+        assert decode_memory(anew(lost)).next_id == FAR_IDS
+
+
+def test_less_is_remembered_the_nodes_that_were_away_longest_go_first() -> None:
+    memory = memory_of(pa.array(range(40)), rival=np.arange(40, dtype=np.int32) - 1)
+    kept = cut(memory, 10)
+    weights = dict(zip(memory.nodes.to_pylist(), memory.beliefs.sum(axis=1), strict=True))
+    gone = set(weights) - set(kept.nodes.to_pylist())
+    assert kept.n_nodes == 10
+    assert max(weights[node] for node in gone) <= min(kept.beliefs.sum(axis=1))
+    assert cut(memory, 40) is memory
+    assert decode_memory(encode_memory(cut(memory, 0))).n_nodes == 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -19,6 +19,7 @@ from stream_icd.kafka.port.topic import TopicSpec
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.topics import create_topics
+from stream_icd.memory.encoding import decode_memory, encode_memory
 from stream_icd.memory.forget import FAR_IDS
 from stream_icd.messages.claim_settings import ClaimSettings
 from stream_icd.messages.claims import as_claim
@@ -341,6 +342,21 @@ def test_a_state_with_a_damaged_table_says_which_ids_are_used(memory: Broker, to
     assert used.isdisjoint(results[0].community_ids)  # type: ignore[arg-type]
     assert max(results[0].community_ids) < 1000  # type: ignore[type-var,arg-type]
     assert [one["event"] for one in logs].count("memory cannot be used") == 1
+
+
+def test_a_state_of_a_window_in_the_far_future_does_not_make_all_windows_late(
+    memory: Broker, topic: str
+) -> None:
+    windows = stream("g", 4)
+    Worker(memory, topic).work(records(windows[:2]))
+    state = states(memory, topic)["detect", "g"]
+    far = datetime(9999, 1, 1, tzinfo=UTC)
+    changed = replace(decode_memory(state.value), window=Window(far, far + timedelta(days=1)))
+    sent = encode_state(replace(state, value=encode_memory(changed)))
+    with Publisher(memory.settings()) as publisher:
+        publisher.send(OutgoingRecord(topic, sent.value, sent.key, sent.headers))
+    results = Worker(memory, topic).work(records(windows[2:], first=2))
+    assert [one.memory for one in results] == ["anew", "continued"]
 
 
 def test_an_operator_starts_a_graph_anew_whose_state_is_lost(memory: Broker, topic: str) -> None:
