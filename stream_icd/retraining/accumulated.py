@@ -56,7 +56,7 @@ class Accumulated:
 
     def labels_of(self, window: ArchivedWindow) -> ArchivedWindow | None:
         """The labels of a window, or None."""
-        return self.labels.get(_name(window))
+        return self.labels.get(name_of(window))
 
 
 def accumulated(
@@ -78,7 +78,7 @@ def accumulated(
     def is_possible(window: ArchivedWindow) -> bool:
         possible = not too_far_ahead(window.window, now)
         if not possible:
-            ahead.append(_name(window))
+            ahead.append(name_of(window))
         return possible
 
     selection = Selection("snapshots", graph)
@@ -87,9 +87,9 @@ def accumulated(
         return Accumulated((), {}, 0, tuple(ahead))
     earliest = replace(Selection("labels", graph), start=min(one.window.start for one in found))
     of_windows = {
-        _name(one): one for one in _newest_first(store, earliest, partitions(store, earliest))
+        name_of(one): one for one in _newest_first(store, earliest, partitions(store, earliest))
     }
-    known = {_name(one) for one in found}
+    known = {name_of(one) for one in found}
     labels = {name: one for name, one in of_windows.items() if name in known}
     return Accumulated(tuple(found), labels, len(of_windows) - len(labels), tuple(ahead))
 
@@ -132,5 +132,6 @@ def _newest_first(
         yield from reversed(newest(chosen))
 
 
-def _name(noted: ArchivedWindow) -> tuple[str, str]:
+def name_of(noted: ArchivedWindow) -> tuple[str, str]:
+    """What identifies a window: its graph and snapshot id."""
     return noted.partition.graph, noted.identity.snapshot_id

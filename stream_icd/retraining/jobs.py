@@ -13,6 +13,7 @@ from stream_icd.history.parquet import ArchivedWindow
 from stream_icd.icd.recipe import Recipe
 from stream_icd.registry.model import PackedModel, pack, read_model
 from stream_icd.registry.shipped import folder_of
+from stream_icd.retraining.accumulated import name_of
 from stream_icd.retraining.compare_models import compare_models, evidence, nmi_alone
 from stream_icd.retraining.learn import EncoderTraining, LearnedFrom, learn
 from stream_icd.retraining.lesson import Lesson, read_lesson
@@ -109,12 +110,13 @@ class ScoreJob:
     def __call__(self) -> list[Scored]:
         """Measure; windows that cannot be read are left out."""
         model = read_model(folder_of(self.model))[0]
-        labelled = {one.identity.snapshot_id for one, labels in self.lessons if labels is not None}
+        labelled = {name_of(one) for one, labels in self.lessons if labels is not None}
         return [
             Scored(
+                one.snapshot.graph,
                 one.snapshot.id,
                 evidence(one, model, self.seed, self.method),
-                one.snapshot.id in labelled,
+                (one.snapshot.graph, one.snapshot.id) in labelled,
                 nmi_alone(one, model, self.seed, self.method),
             )
             for one in _read(self.archive, self.lessons)

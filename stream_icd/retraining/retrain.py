@@ -20,7 +20,13 @@ from stream_icd.printable import printable
 from stream_icd.registry.aliases import Aliases, champion, current, promote, roll_back
 from stream_icd.registry.shipped import folder_of
 from stream_icd.registry.versions import pack_folder, publish, read_lineage, version_folder
-from stream_icd.retraining.accumulated import Accumulated, Marks, accumulated, newest_ends
+from stream_icd.retraining.accumulated import (
+    Accumulated,
+    Marks,
+    accumulated,
+    name_of,
+    newest_ends,
+)
 from stream_icd.retraining.choose_windows import Chosen, TooFew, choose_windows
 from stream_icd.retraining.decision import Decision, Outcome
 from stream_icd.retraining.described import described
@@ -215,18 +221,18 @@ class _Round:
 
     def _scored(self, state: State, windows: Sequence[ArchivedWindow]) -> State:
         """Score the champion in each window once, and again when its labels come."""
-        known = {one.window: one for one in state.scored}
+        known = {one.name: one for one in state.scored}
         missing = [one for one in windows if self._is_news(one, known)]
         for start in range(0, len(missing), BATCH):
             batch = missing[start : start + BATCH]
-            known |= {one.window: one for one in self._scored_batch(batch)}
-            scored = (known.get(one.identity.snapshot_id) for one in windows)
+            known |= {one.name: one for one in self._scored_batch(batch)}
+            scored = (known.get(name_of(one)) for one in windows)
             state = replace(state, scored=tuple(one for one in scored if one is not None))
             self._remember(state)
         return state
 
-    def _is_news(self, window: ArchivedWindow, known: dict[str, Scored]) -> bool:
-        before = known.get(window.identity.snapshot_id)
+    def _is_news(self, window: ArchivedWindow, known: dict[tuple[str, str], Scored]) -> bool:
+        before = known.get(name_of(window))
         return before is None or (not before.labelled and self.past.labels_of(window) is not None)
 
     def _scored_batch(self, windows: Sequence[ArchivedWindow]) -> list[Scored]:
@@ -243,9 +249,8 @@ class _Round:
             found: list[Scored] = self.run(job, self.settings.budget)
         except OverBudget:
             found = []
-        scored = {one.window for one in found}
-        names = (one.identity.snapshot_id for one in windows)
-        return found + [Scored(name, None, True) for name in names if name not in scored]
+        scored, names = {one.name for one in found}, map(name_of, windows)
+        return found + [Scored(*name, None, True) for name in names if name not in scored]
 
     def _proved(self, chosen: Chosen[ArchivedWindow], why: str) -> Decision:
         settings = self.settings

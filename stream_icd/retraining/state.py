@@ -23,16 +23,22 @@ class Scored:
     """How good the champion is in a window.
 
     Attributes:
-        window: its snapshot id.
+        graph, window: its graph and snapshot id.
         evidence: bits per edge; None if the window cannot be read, or takes too long.
         labelled: whether labels were known when it was scored.
         nmi: with these labels, 0..1; None without usable ones.
     """
 
+    graph: str
     window: str
     evidence: float | None
     labelled: bool = False
     nmi: float | None = None
+
+    @property
+    def name(self) -> tuple[str, str]:
+        """Identifies the window."""
+        return self.graph, self.window
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,7 +36,7 @@ from stream_icd.retraining.learn import LearnedFrom
 from stream_icd.retraining.own_process import LearningBudget, run_job
 from stream_icd.retraining.retrain import retrain
 from stream_icd.retraining.settings import Retraining, Triggers
-from stream_icd.retraining.state import Begun, State, write_state
+from stream_icd.retraining.state import Begun, State, read_state, write_state
 from stream_icd.snapshot import Window
 from stream_icd.store.store import Store, open_store
 from stream_icd.wire.communities import encode_labels
@@ -333,6 +333,20 @@ def _add_partly_wrong_labels(settings: Retraining, since: int, until: int) -> No
         wrong = rng.random(len(known.labels)) < 0.125
         labels = np.where(wrong, rng.permutation(known.labels), known.labels)
         archive.add("labels", encode_labels(replace(known, labels=labels)))
+
+
+def test_windows_of_two_graphs_with_one_id_are_both_scored(
+    registry: Store, settings: Retraining
+) -> None:
+    settings = replace(settings, triggers=Triggers(drift=True))
+    _champion(registry, GOOD)
+    _archive(settings, 3)
+    _of_year(1999, "old", 3, settings)
+    _round(registry, settings)
+    scored = read_state(registry, settings.name).scored
+    assert len({one.window for one in scored}) == 3
+    assert len({(one.graph, one.window) for one in scored}) == 6
+    assert len({one.evidence for one in scored}) == 6
 
 
 def test_drift_of_nmi_asks_for_a_new_model_also_when_labels_come_late(
