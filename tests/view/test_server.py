@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from urllib.parse import urlsplit
 
@@ -233,6 +233,14 @@ def test_connections_that_are_not_used_end(monkeypatch: pytest.MonkeyPatch, sent
         one.settimeout(3)
         one.sendall(sent)
         assert has_ended(one)
+
+
+def test_connections_that_are_not_used_keep_nobody_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("stream_icd.view.serve.MOST_CONNECTIONS", 5)
+    with page_of(seen(1)) as (_, address), ExitStack() as stack:
+        idle = [stack.enter_context(connected(address)) for _ in range(12)]
+        assert get(address, "/api/overview").status == 200
+        assert has_ended(idle[0])
 
 
 def test_answers_that_are_not_taken_end_and_streams_last(monkeypatch: pytest.MonkeyPatch) -> None:
