@@ -23,6 +23,20 @@ BootstrapServers = Annotated[
 
 
 def kafka_settings(bootstrap_servers: str | None) -> KafkaSettings:
+    """Return settings of a broker that is there; see `chosen_settings`.
+
+    Raises:
+        BadSettings: a setting is wrong.
+        BrokerUnavailable: nobody listens at the address.
+    """
+    from stream_icd.kafka.somebody import check_that_somebody_listens
+
+    settings = chosen_settings(bootstrap_servers)
+    check_that_somebody_listens(settings)
+    return settings
+
+
+def chosen_settings(bootstrap_servers: str | None) -> KafkaSettings:
     """Return settings from the environment and the configuration file, with this address if given.
 
     Raises:

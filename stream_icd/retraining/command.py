@@ -136,7 +136,7 @@ def retrain_command(
     from stream_icd.errors import BadSettings
     from stream_icd.icd.presets import preset
     from stream_icd.log import configure_logging
-    from stream_icd.programs.options import kafka_settings
+    from stream_icd.programs.options import chosen_settings
     from stream_icd.programs.signals import stop_on_signals
     from stream_icd.registry.settings import registry_at, required
     from stream_icd.retraining.announce import Announce, announce_in_topic, log_decision
@@ -178,7 +178,7 @@ def retrain_command(
     configure_logging()
     announcers: list[Announce] = [log_decision]
     if announce:
-        announcers.append(announce_in_topic(kafka_settings(bootstrap_servers), opened, name))
+        announcers.append(announce_in_topic(chosen_settings(bootstrap_servers), opened, name))
     if not once:
         run_until(stop_on_signals(), opened, settings, announcers, every_s)
         return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -15,19 +16,20 @@ REPORT = f"print('loaded:', *(name for name in {HEAVY} if name in sys.modules))"
 def loaded_by(program: str, folder: Path) -> list[str]:
     """Which heavy libraries are loaded when `program` has ended, in a process of its own."""
     code = f"import sys\ntry:\n    {program}\nexcept SystemExit:\n    pass\n{REPORT}"
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=folder,
-        env={
-            "PYTHONPATH": str(Path(__file__).parents[2]),
-            "STREAM_ICD_BOOTSTRAP_SERVERS": "127.0.0.1:1",  # nobody answers there
-            "STREAM_ICD_CONNECT_TIMEOUT_S": "0.1",
-        },
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=True,
-    )
+    with socket.create_server(("127.0.0.1", 0)) as silent:  # it listens, and does not answer
+        done = subprocess.run(
+            [sys.executable, "-c", code],
+            cwd=folder,
+            env={
+                "PYTHONPATH": str(Path(__file__).parents[2]),
+                "STREAM_ICD_BOOTSTRAP_SERVERS": f"127.0.0.1:{silent.getsockname()[1]}",
+                "STREAM_ICD_CONNECT_TIMEOUT_S": "0.1",
+            },
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=True,
+        )
     return done.stdout.splitlines()[-1].removeprefix("loaded:").split()
 
 
