@@ -1,21 +1,25 @@
-"""Three detectors on Apache Kafka under random faults: what is lost, doubled or out of order.
+"""Three detectors on Apache Kafka under random faults: what is lost, doubled or changed.
 
     python -m benchmarks.chaos
     python -m benchmarks.chaos --minutes 2 --seed 7
     python -m benchmarks.chaos --keep evidence
 
-Snapshots are sent all the time, while one random fault follows another: a detector is killed (-9),
-ended in order (SIGTERM) or stands still (SIGSTOP), and is started again under its own name; the
-broker is killed, ended in order or stands still. Settings are those that nobody set. Prints each
-fault, and the seed that repeats their order; writes a section of docs/guarantees.md after ten
-minutes or more. The exit status is 1 when a result was lost, came twice or came out of order;
-`--keep FOLDER` then keeps what tells why: the detectors' logs, the results with their places, and
-the broker's folder, for Kafka's own `kafka-dump-log.sh --offsets-decoder`.
+Snapshots of drifting graphs are sent all the time, while one random fault follows another: a
+detector is killed (-9), ended in order (SIGTERM) or stands still (SIGSTOP), and is started again
+under its own name; the broker is killed, ended in order or stands still. Settings are those that
+nobody set. The detectors remember: a result depends on all windows of the graph before it. In the
+end, the results and the states in the memory topic are compared, byte for byte, with those of a
+detector that nothing happened to. Prints each fault, and the seed that repeats their order; writes
+a section of docs/guarantees.md after ten minutes or more. The exit status is 1 when a result or a
+state was lost, came twice, came out of order, or differs; `--keep FOLDER` then keeps what tells
+why: the detectors' logs, the results with their places, and the broker's folder, for Kafka's own
+`kafka-dump-log.sh --offsets-decoder`.
 """
 
 from __future__ import annotations
 
 import argparse
+import logging
 import os
 import platform
 import random
@@ -26,11 +30,16 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+import structlog
+
 from benchmarks.shared.sections import write_section
-from stream_icd.kafka.topics import COMMUNITIES
+from stream_icd.kafka.topics import COMMUNITIES, MEMORY
+from stream_icd.registry.model import save_model
+from stream_icd.registry.shipped import open_model
+from testbed.drifting import contents_of, remembering_model, stream, undisturbed
 from testbed.faults.ground import Ground, open_ground
 from testbed.faults.outcome import Outcome, by_graph
 from testbed.faults.play import Play, Program, held, result
@@ -156,9 +165,16 @@ class Chaos:
 
 @dataclass(frozen=True)
 class Found:
-    """What came of a run."""
+    """What came of a run.
+
+    Attributes:
+        states: records in the memory topic.
+        differing: results and states that are not, each once, those of an undisturbed detector.
+    """
 
     outcome: Outcome
+    states: int
+    differing: int
     happened: Counter[str]
     ended: Counter[str]
     minutes: float
@@ -173,11 +189,13 @@ class Found:
 
     @property
     def kept(self) -> bool:
-        return not (self.outcome.lost or self.outcome.repeated) and self.in_order
+        lost = self.outcome.lost or self.outcome.repeated or self.differing
+        return self.in_order and not lost
 
 
 def run(ground: Ground, count: int, n_detectors: int, minutes: float, seed: int) -> Found:
-    with Play(ground, graphs=GRAPHS) as play:
+    streams = {f"g{graph}": stream(f"g{graph}", -(-count // GRAPHS)) for graph in range(GRAPHS)}
+    with Play(ground, GRAPHS, lambda graph, number: streams[graph][number]) as play:
         detectors = Detectors(play, n_detectors)
         detectors.tend()
         chaos = Chaos(ground, detectors, random.Random(seed))
@@ -190,8 +208,13 @@ def run(ground: Ground, count: int, n_detectors: int, minutes: float, seed: int)
         except AssertionError as error:  # the outcome says how many are lost
             print(error, file=sys.stderr)
         detectors.end()
-        outcome = play.outcome_of(map(result, held(ground, COMMUNITIES, "settled")))
-        return Found(outcome, happened, detectors.ended, minutes, seed)
+        results, states = (held(ground, topic, "settled") for topic in (COMMUNITIES, MEMORY))
+        sent = [streams[item.graph][int(item.snapshot_id.split("/")[1])] for item in play.sent]
+        expected = undisturbed(sent, open_model(str(ground.model)), play.group)
+        found = contents_of([*results, *states])
+        differing = sum(found.get(key) != expected.get(key) for key in found | expected)
+        outcome = play.outcome_of(map(result, results))
+        return Found(outcome, len(states), differing, happened, detectors.ended, minutes, seed)
 
 
 def keep(ground: Ground, folder: Path) -> None:
@@ -219,11 +242,12 @@ def section(found: Found, n_detectors: int) -> str:
             f"{found.minutes:g} minutes: **{len(outcome.sent):,} snapshots sent, {outcome.lost} "
             "results lost,",
             f"{outcome.repeated} published twice**, order within each graph "
-            f"{'kept' if found.in_order else 'not kept'}, {outcome.dead_letters} dead letters. "
-            "After the last fault, all",
-            f"results were published within {max(0.0, outcome.all_after_s):.0f} s. Detectors that "
-            "ended by themselves and were restarted:",
-            f"{ended or 'none'}.",
+            f"{'kept' if found.in_order else 'not kept'}, {outcome.dead_letters} dead letters.",
+            f"Of the {len(outcome.seen):,} results and the {found.states:,} states of memory, "
+            f"**{found.differing} differ in any byte** from those of a",
+            "detector that nothing happened to. After the last fault, all results were published "
+            f"within {max(0.0, outcome.all_after_s):.0f} s.",
+            f"Detectors that ended by themselves and were restarted: {ended or 'none'}.",
             "",
             f"Written by `python -m benchmarks.chaos --seed {found.seed}`. Apache Kafka and the "
             "detectors, with default",
@@ -243,8 +267,11 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1_000_000))
     parser.add_argument("--keep", type=Path, help="a new folder, for what tells why it failed")
     options = parser.parse_args()
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
     print(f"seed {options.seed}", flush=True)
-    with tempfile.TemporaryDirectory() as folder, open_ground(Path(folder), {}) as ground:
+    with tempfile.TemporaryDirectory() as folder, open_ground(Path(folder), {}) as plain:
+        ground = replace(plain, model=Path(folder) / "remembers")
+        save_model(remembering_model().model, ground.model)
         found = run(ground, options.count, options.detectors, options.minutes, options.seed)
         if options.keep is not None and not found.kept:
             keep(ground, options.keep)

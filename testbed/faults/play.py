@@ -93,11 +93,17 @@ class Sighting:
 class Play:
     """A context manager: begins with empty topics and a watcher, ends with nothing running.
 
-    Snapshots go to `graphs` graphs in turn, numbered from 0 in each.
+    Snapshots go to `graphs` graphs in turn, numbered from 0 in each; `make` makes them.
     """
 
-    def __init__(self, ground: Ground, graphs: int = 3) -> None:
+    def __init__(
+        self,
+        ground: Ground,
+        graphs: int = 3,
+        make: Callable[[str, int], Snapshot] = snapshot,
+    ) -> None:
         self.ground = ground
+        self._make = make
         self.group = f"group-{uuid.uuid4().hex}"
         self.sent: list[Item] = []
         self.removed: list[Item] = []
@@ -131,7 +137,7 @@ class Play:
         with Publisher(self.ground.broker.settings()) as publisher:
             for number in range(len(self.sent), len(self.sent) + count):
                 graph = self._graphs[number % len(self._graphs)]
-                one = snapshot(graph, number // len(self._graphs))
+                one = self._make(graph, number // len(self._graphs))
                 publisher.send(record_of(one, clock))
                 self.sent.append(Item(graph, one.id, one.n_nodes))
                 time.sleep(every_s)

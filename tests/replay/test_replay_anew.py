@@ -32,16 +32,9 @@ from stream_icd.workers.archive import Archiver
 from stream_icd.workers.detect import DetectSettings
 from stream_icd.workers.memory_topic import MemoryTopic
 from testbed.brokers import Broker
+from testbed.drifting import MINUTE, START, remembering_model, stream
 from tests.replay.test_replay_memory import found_in, replayed
-from tests.workers.remembered import (
-    MINUTE,
-    START,
-    Found,
-    records,
-    remembering_model,
-    said,
-    stream,
-)
+from tests.workers.remembered import Found, records, said
 from tests.workers.test_detect_memory import Worker
 
 WINDOWS = stream("g", 8)

@@ -47,17 +47,8 @@ from stream_icd.wire.states import State, archived_state, encode_state
 from stream_icd.workers.archive import Archiver
 from stream_icd.workers.detect import DetectSettings, RecordDetection
 from testbed.brokers import Broker
-from tests.workers.remembered import (
-    MINUTE,
-    START,
-    Found,
-    outgoing,
-    records,
-    remembering_model,
-    said,
-    stream,
-    uninterrupted,
-)
+from testbed.drifting import MINUTE, START, outgoing, remembering_model, stream
+from tests.workers.remembered import Found, records, said, uninterrupted
 
 GRAPHS = ("a", "b", "c")
 N_WINDOWS = 6

@@ -1,18 +1,13 @@
-"""A stream that memory helps on, and what detection with memory finds in it."""
+"""What detection with memory finds in a stream that memory helps on."""
 
 from __future__ import annotations
 
 import math
-from datetime import UTC, datetime, timedelta
 from functools import partial
 
-import numpy as np
-
-from stream_icd.bp.parameters import BpParameters
 from stream_icd.communities import Communities
 from stream_icd.dead_letters.letters import DeadLetterLimit
 from stream_icd.execution.engines import Engine
-from stream_icd.icd.recipe import Recipe
 from stream_icd.kafka.batch_done import BatchDone
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
@@ -23,11 +18,9 @@ from stream_icd.memory.encoding import encode_memory
 from stream_icd.memory.memory import Memory
 from stream_icd.messages.claim_check import ClaimCheck
 from stream_icd.messages.outcome import Outcome
-from stream_icd.registry.model import Model, initial_model
 from stream_icd.registry.shipped import VersionedModel
-from stream_icd.snapshot import Snapshot, Window, snapshot_from_pairs
+from stream_icd.snapshot import Snapshot
 from stream_icd.wire.communities import decode_communities
-from stream_icd.wire.snapshots import encode_snapshot
 from stream_icd.wire.states import State, decode_state
 from stream_icd.workers.detect import Detector, DetectSettings
 from stream_icd.workers.memories import Memories
@@ -35,44 +28,10 @@ from stream_icd.workers.memory_settings import MemorySettings
 from stream_icd.workers.memory_topic import MemoryTopic
 from stream_icd.workers.runner import Runner
 from testbed.brokers import Broker
-
-START = datetime(2026, 1, 1, tzinfo=UTC)
-MINUTE = timedelta(minutes=1)
-N_NODES, N_GROUPS = 120, 6
-RECIPE = Recipe(name="test", encoder={"widths": (32, 16, 8)}, discriminator_widths=(8, 1))
-BELIEFS = BpParameters(resolution=3.0, mixing=0.3)
+from testbed.drifting import outgoing, remembering_model
 
 Found = tuple[str, list[int], list[int], list[list[int]], str | None]
 """Snapshot id, communities, their ids, the ids replaced, and what memory contributed."""
-
-
-def remembering_model(parameters: BpParameters = BELIEFS, name: str = "test@0") -> VersionedModel:
-    """A model that learned that nodes stay in their communities."""
-    initial = initial_model(RECIPE)
-    return VersionedModel(name, Model(initial.recipe, initial.weights, parameters))
-
-
-def stream(graph: str, count: int, seed: int = 0) -> list[Snapshot]:
-    """Windows of drifting communities; the edges of each are drawn afresh."""
-    rng = np.random.default_rng([seed, *graph.encode()])
-    groups = np.arange(N_NODES) % N_GROUPS
-    windows = []
-    for number in range(count):
-        moved = rng.random(N_NODES) < 0.03
-        groups = np.where(moved, rng.integers(0, N_GROUPS, N_NODES), groups)
-        chance = np.where(groups[:, None] == groups, 0.35, 0.03)
-        src, dst = np.nonzero(np.triu(rng.random((N_NODES, N_NODES)) < chance, 1))
-        window = Window(START + number * MINUTE, START + (number + 1) * MINUTE)
-        windows.append(
-            snapshot_from_pairs(src, dst, graph=graph, id=f"{graph}/{number}", window=window)
-        )
-    return windows
-
-
-def outgoing(snapshot: Snapshot, topic: str) -> OutgoingRecord:
-    """A snapshot as a producer sends it."""
-    message = encode_snapshot(snapshot)
-    return OutgoingRecord(topic, message.value, message.key, message.headers)
 
 
 def records(snapshots: list[Snapshot], partition: int = 0, first: int = 0) -> list[Record]:

@@ -32,16 +32,8 @@ from stream_icd.workers.memories import Memories
 from stream_icd.workers.memory_topic import MemoryTopic
 from stream_icd.workers.runner import Runner
 from testbed.brokers import Broker
-from tests.workers.remembered import (
-    START,
-    Worker,
-    records,
-    remembering_model,
-    said,
-    states,
-    stream,
-    uninterrupted,
-)
+from testbed.drifting import START, remembering_model, stream
+from tests.workers.remembered import Worker, records, said, states, uninterrupted
 
 MODEL = remembering_model()
 

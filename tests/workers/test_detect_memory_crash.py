@@ -28,7 +28,8 @@ from stream_icd.workers.memories import open_memories
 from stream_icd.workers.runner import Runner
 from stream_icd.workers.streams import Stream, run_streams
 from testbed.brokers import Broker, wait_until
-from tests.workers.remembered import outgoing, remembering_model, said, stream, uninterrupted
+from testbed.drifting import outgoing, remembering_model, stream
+from tests.workers.remembered import said, uninterrupted
 
 N_WINDOWS = 24
 N_LATER = 6  # sent after the kill: work for the second, however much the first had done by then

@@ -31,7 +31,8 @@ from stream_icd.registry.shipped import VersionedModel, open_model
 from stream_icd.snapshot import Snapshot
 from stream_icd.workers.detect import DetectSettings, RecordDetection
 from testbed.brokers import Broker
-from tests.workers.remembered import Worker, records, remembering_model, said, stream
+from testbed.drifting import remembering_model, stream
+from tests.workers.remembered import Worker, records, said
 
 RESULT_BYTES, STATE_BYTES = 4_000, 30_000
 """Limits of the topics: windows of `stream` are far below both."""

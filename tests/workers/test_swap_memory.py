@@ -23,8 +23,9 @@ from stream_icd.workers.follow_champion import ChampionFollower, start_with_cham
 from stream_icd.workers.model_swap import ModelSwap, Pool
 from stream_icd.workers.runner import Runner
 from testbed.brokers import Broker
+from testbed.drifting import remembering_model, stream
 from testbed.object_store import new_folder
-from tests.workers.remembered import records, remembering_model, said, stream, uninterrupted
+from tests.workers.remembered import records, said, uninterrupted
 from tests.workers.test_detect_memory import Worker
 
 NOW = datetime(2026, 1, 31, tzinfo=UTC)
