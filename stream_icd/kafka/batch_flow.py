@@ -17,7 +17,7 @@ from stream_icd.kafka.batch_done import BatchDone
 from stream_icd.kafka.clock import Clock
 from stream_icd.kafka.crashed_records import CrashedRecords
 from stream_icd.kafka.held_offsets import HeldOffsets
-from stream_icd.kafka.membership import BUSY_POLL_S, POLL_S, Membership
+from stream_icd.kafka.membership import BUSY_POLL_S, Membership
 from stream_icd.kafka.periodic_checks import PeriodicChecks
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.stop import Stop
@@ -82,7 +82,7 @@ class BatchFlow:
             self._delivery.open()
             begun: _Begun | None = None
             while not stop.is_set():
-                begun = begun or self._begin(POLL_S)
+                begun = begun or self._begin()
                 if begun is not None:
                     with bound_contextvars(batch=begun.batch.places):
                         begun = self._finish(begun)
@@ -93,10 +93,10 @@ class BatchFlow:
             self._member.close()
             self._delivery.close()
 
-    def _begin(self, timeout_s: float) -> _Begun | None:
-        """Poll for up to `timeout_s`, and start processing the records, if there are any."""
+    def _begin(self, timeout_s: float | None = None) -> _Begun | None:
+        """Poll as `Membership.fetch`, and start processing the records, if there are any."""
         assignment = self._crashed.take_over()
-        polled = self._member.fetch(timeout_s, 1 if self._crashed.come_alone() else None)
+        polled = self._member.fetch(1 if self._crashed.come_alone() else None, timeout_s)
         if not polled:
             return None
         batch = Batch.of(polled, assignment)

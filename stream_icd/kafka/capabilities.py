@@ -23,6 +23,7 @@ TRANSACTION_TIMEOUT_S = 1.0
 READ_BACK_TIMEOUT_S = 30.0
 """Readers wait for the open transaction of a worker that was killed while it tested. A broker ends
 it after its timeout, and may look only every 10 s."""
+SHORT_SESSION_S = 3.0
 
 
 def recognise(settings: KafkaSettings) -> Capabilities:
@@ -33,6 +34,23 @@ def recognise(settings: KafkaSettings) -> Capabilities:
     """
     with connect(settings).admin() as admin:
         return admin.known_capabilities()
+
+
+def joining_quickly(settings: KafkaSettings) -> KafkaSettings:
+    """The settings with which a member joins a group soon.
+
+    They differ only where joining takes half a session timeout, and nobody has set this.
+
+    Raises:
+        BrokerUnavailable: no broker answers.
+    """
+    if "session_timeout_s" in settings.model_fields_set or recognise(settings).joins_at_once:
+        return settings
+    shorter = {
+        "session_timeout_s": SHORT_SESSION_S,
+        "heartbeat_interval_s": min(settings.heartbeat_interval_s, SHORT_SESSION_S / 3),
+    }
+    return settings.model_copy(update=shorter)
 
 
 def probe(settings: KafkaSettings) -> Capabilities:

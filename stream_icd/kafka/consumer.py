@@ -14,6 +14,7 @@ from stream_icd.kafka.attempts import Attempts
 from stream_icd.kafka.batch_delivery import BatchDelivery, Learn
 from stream_icd.kafka.batch_done import BatchDone
 from stream_icd.kafka.batch_flow import BatchFlow, Handle, OnAssigned
+from stream_icd.kafka.capabilities import joining_quickly
 from stream_icd.kafka.clock import Clock
 from stream_icd.kafka.connect import connect
 from stream_icd.kafka.crashed_records import CrashedRecords, GiveUp
@@ -91,6 +92,7 @@ def run_consumer(
     """
     describe_topic(settings, topic)
     kept = resolve(settings, delivery)
+    settings = joining_quickly(settings)
     consumer = connect(settings).member(group, max_records, stop)
     watcher = watcher or Watcher()
 

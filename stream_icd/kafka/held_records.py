@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from stream_icd.errors import StreamIcdError
 from stream_icd.kafka.held_offsets import GRACE_S
+from stream_icd.kafka.pace import IDLE_S
 from stream_icd.kafka.port.partition import TopicPartition
 from stream_icd.kafka.port.reader import Reader
 from stream_icd.kafka.settings import KafkaSettings
@@ -15,7 +16,8 @@ from stream_icd.kafka.settings import KafkaSettings
 log = logging.getLogger(__name__)
 
 LOOK_EVERY_S = 15.0
-ASK_TIMEOUT_S = 0.5
+# A broker answers after the fetch in progress, which may wait for records.
+ASK_TIMEOUT_S = 2 * IDLE_S
 
 
 class HeldRecords:

@@ -6,12 +6,14 @@ import time
 from collections.abc import Callable, Collection, Mapping
 
 from stream_icd.errors import StreamIcdError
+from stream_icd.kafka.pace import IDLE_S
 from stream_icd.kafka.port.partition import TopicPartition
 from stream_icd.kafka.port.reader import Reader
 
 LOOK_EVERY_S = 1.0
 ASK_AFTER_S = 5.0
-ASK_TIMEOUT_S = 0.5
+# A broker answers after the fetch in progress, which may wait for records.
+ASK_TIMEOUT_S = 2 * IDLE_S
 
 
 def is_read(reader: Reader, partition: TopicPartition) -> bool:

@@ -25,6 +25,7 @@ from stream_icd.kafka.assignments import Assignments
 from stream_icd.kafka.batch import Batch
 from stream_icd.kafka.clock import Clock
 from stream_icd.kafka.lag import Lag, is_read
+from stream_icd.kafka.pace import BUSY_S, Pace
 from stream_icd.kafka.port.errors import Undecodable
 from stream_icd.kafka.port.group_metadata import GroupMetadata
 from stream_icd.kafka.port.member import Member
@@ -39,7 +40,6 @@ from stream_icd.kafka.worker import Worker
 log = logging.getLogger(__name__)
 Result = TypeVar("Result")
 
-POLL_S = 0.2
 # During work: the interval between polls, and how long a poll may delay a finished result.
 BUSY_POLL_EVERY_S = 0.1
 BUSY_POLL_S = 0.01
@@ -78,6 +78,7 @@ class Membership:
         self._clock = clock
         self._errands = Worker(f"{group}-errands")
         self._lag = Lag(member, clock.now)
+        self._pace = Pace(clock.now)
         self._stop_by = float("inf")
         self.assignments = Assignments(member)
         self.in_hand: Mapping[TopicPartition, int] = {}
@@ -95,14 +96,21 @@ class Membership:
         """Our current member id in the group."""
         return self._member.group().member_id
 
-    def fetch(self, timeout_s: float, max_records: int | None) -> Polled:
+    def fetch(self, max_records: int | None, timeout_s: float | None = None) -> Polled:
         """Poll records of our partitions for up to `timeout_s`.
+
+        Args:
+            timeout_s: None: longer when no records came for a while.
 
         Raises:
             GiveBack: the client is stuck, and a stop was requested.
             OffsetGone, RecordUndecodable, MessageTooLarge, ClientStuck: as `run_consumer`.
         """
-        polled = self._poll(timeout_s, max_records)
+        if not self._member.group().is_settled:
+            self._pace.saw_work()
+        polled = self._poll(self._pace.wait_s if timeout_s is None else timeout_s, max_records)
+        if polled:
+            self._pace.saw_work()
         self._lag.fetched()
         return polled
 
@@ -190,7 +198,7 @@ class Membership:
         if self._clock.now() > self._stop_by:
             raise GiveBack
         self.assignments.pause()
-        if self._poll(BUSY_POLL_S if self._member.group().stable else POLL_S):
+        if self._poll(BUSY_POLL_S if self._member.group().stable else BUSY_S):
             raise BrokerError("the client gave records of paused partitions")
 
     def _poll(self, timeout_s: float, max_records: int | None = None) -> Polled:

@@ -19,6 +19,7 @@ from stream_icd.errors import (
 from stream_icd.kafka.capabilities import recognise
 from stream_icd.kafka.connect import connect
 from stream_icd.kafka.held_records import HeldRecords
+from stream_icd.kafka.pace import BUSY_S, Pace
 from stream_icd.kafka.port.partition import Offsets, TopicPartition
 from stream_icd.kafka.port.reader import Polled, Reader
 from stream_icd.kafka.record import Record
@@ -29,10 +30,6 @@ from stream_icd.kafka.topics import describe_topic
 Start = Literal["beginning", "latest"] | datetime | Mapping[int, int]
 Until = Literal["forever", "end", "settled"]
 
-POLL_S = 0.2
-# A poll that finds nothing costs a millisecond, whatever it waits for. Records end it at once.
-QUIET_AFTER_S = 5.0
-QUIET_POLL_S = 1.0
 ANSWER_TIMEOUT_S = 5.0
 
 
@@ -58,7 +55,7 @@ def open_reader(
         until: "forever"; "end": the records in the topic when the block is entered; or "settled":
             also the records of transactions that are open then, once they have ended.
         limit: the maximum number of records.
-        stop: checked five times a second, and once a second where nothing has come for a while.
+        stop: checked five times a second, and every two seconds where nothing came for a while.
         only: read these partitions only. Default: all.
 
     Raises:
@@ -161,11 +158,10 @@ def _records(
     held: HeldRecords | None,
 ) -> Iterator[Record]:
     """Poll until stopped or, if there are `ends`, until every partition has reached its end."""
-    heard = time.monotonic()
+    heard, pace = time.monotonic(), Pace(time.monotonic)
     while not (stop and stop.is_set()) and not _reached(reader, ends):
         try:
-            quiet = not ends and time.monotonic() - heard > QUIET_AFTER_S
-            polled = _poll(reader, QUIET_POLL_S if quiet else POLL_S)
+            polled = _poll(reader, BUSY_S if ends else pace.wait_s)
         except ClientStuck:
             if stop and stop.is_set():
                 return
@@ -174,6 +170,7 @@ def _records(
             held.look(reader)
         if polled:
             heard = time.monotonic()
+            pace.saw_work()
         elif ends and time.monotonic() - heard > settings.connect_timeout_s:
             with connect(settings).admin():  # raises if the broker is unavailable
                 heard = time.monotonic()

@@ -18,11 +18,14 @@ def shown_on(port: int | None, host: str, settings: KafkaSettings) -> Iterator[M
     Raises:
         BadSettings: the port cannot be served.
     """
+    from stream_icd.kafka.pace import IDLE_S
     from stream_icd.metrics.health import Health
     from stream_icd.metrics.metrics import Metrics
     from stream_icd.metrics.server import serving
 
-    metrics = Metrics(Health(settings.max_poll_interval_s, settings.session_timeout_s))
+    # An idle worker hears from the broker only once every two polls or so.
+    silence_s = max(settings.session_timeout_s, 3 * IDLE_S)
+    metrics = Metrics(Health(settings.max_poll_interval_s, silence_s))
     if port is None:
         yield metrics
         return

@@ -10,8 +10,9 @@ from dataclasses import replace
 import pytest
 
 from stream_icd.kafka import capabilities
-from stream_icd.kafka.capabilities import TESTED, probe, recognise
+from stream_icd.kafka.capabilities import SHORT_SESSION_S, TESTED, joining_quickly, probe, recognise
 from stream_icd.kafka.port.capabilities import KAFKA, MEMORY, TANSU, UNKNOWN
+from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import topic_names
 from testbed.brokers import Broker
 
@@ -78,6 +79,17 @@ def test_a_broker_that_nobody_knows_is_tried_by_several_and_after_kill_9(
         found = list(pool.map(probe, [settings] * 3))
     assert [one.hides_aborted for one in found] == [True] * 3
     assert topics_at(kafka) - before <= {TESTED.name}
+
+
+def test_a_group_of_the_embedded_broker_is_joined_soon_unless_somebody_has_set_the_session(
+    embedded: Broker, kafka: Broker
+) -> None:
+    unset = KafkaSettings(bootstrap_servers=embedded.bootstrap_servers)
+    assert joining_quickly(unset).session_timeout_s == SHORT_SESSION_S
+    chosen = KafkaSettings(bootstrap_servers=embedded.bootstrap_servers, session_timeout_s=9)
+    assert joining_quickly(chosen) == chosen
+    elsewhere = KafkaSettings(bootstrap_servers=kafka.bootstrap_servers)
+    assert joining_quickly(elsewhere) == elsewhere
 
 
 def test_what_was_tried_counts_and_not_what_is_said(

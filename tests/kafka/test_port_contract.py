@@ -269,7 +269,7 @@ def test_a_poll_ends_when_something_comes(port: Port, make_topic: Callable[..., 
 def test_the_offset_of_a_time_goes_by_timestamps(
     port: Port, make_topic: Callable[..., str]
 ) -> None:
-    topic = make_topic(partitions=2)
+    topic = make_topic(partitions=2, retention_ms=-1)  # the times are long ago
     here, empty = TopicPartition(topic, 0), TopicPartition(topic, 1)
     times = (1000, 3000, 2000, 4000)
     producer = port.producer()

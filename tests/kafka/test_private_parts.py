@@ -54,6 +54,13 @@ PARTS: dict[str, list[tuple[type, str]]] = {
         (DefaultRecordBatch, "_read_msg"),
         (DefaultRecordBatch, "next_offset"),
     ],
+    "idle": [
+        (kafka.KafkaConsumer, "_coordinator"),
+        (kafka.KafkaConsumer, "_fetcher"),
+        (BaseCoordinator, "heartbeat"),
+        (Fetcher, "config"),
+        (Heartbeat, "config"),
+    ],
     "membership": [
         (kafka.KafkaConsumer, "_coordinator"),
         (BaseCoordinator, "heartbeat"),

@@ -2,6 +2,7 @@
 
 import logging
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -19,6 +20,8 @@ from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import create_topics
+from stream_icd.programs.options import kafka_settings
+from testbed.brokers import Broker
 
 CALLS: dict[str, Callable[[KafkaSettings], object]] = {
     "create_topics": create_topics,
@@ -57,6 +60,26 @@ def test_every_door_gives_up_in_time_and_leaves_no_thread(
     assert threading.active_count() <= threads
 
 
+@pytest.mark.parametrize("server", ["127.0.0.1:{port}", "nobody.invalid:{port},[::1]:{port}"])
+def test_nobody_is_waited_for_where_nobody_listens(server: str) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        servers = server.format(port=taken.getsockname()[1])
+        started = time.monotonic()
+        with pytest.raises(BrokerUnavailable, match=f"no broker listens at {re.escape(servers)}"):
+            kafka_settings(servers)
+    assert time.monotonic() - started < 8  # at once; it was 10, and a name server may be slow
+
+
+def test_a_broker_that_is_silent_or_slow_to_start_is_left_to_the_client() -> None:
+    with socket.socket() as taken, socket.socket() as silent:
+        taken.bind(("127.0.0.1", 0))
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        servers = ",".join(f"127.0.0.1:{one.getsockname()[1]}" for one in (taken, silent))
+        assert kafka_settings(servers).bootstrap_servers == servers
+
+
 def test_one_error_says_all_when_nobody_listens() -> None:
     """Not after the client's own log of each try."""
     with socket.socket() as taken:
@@ -72,7 +95,7 @@ def test_one_error_says_all_when_nobody_listens() -> None:
                 "--bootstrap-servers",
                 address,
             ],
-            env={**os.environ, "STREAM_ICD_CONNECT_TIMEOUT_S": "0.5"},
+            env=os.environ,
             capture_output=True,
             text=True,
             timeout=60,
@@ -93,3 +116,22 @@ def test_the_clients_log_is_back_once_all_have_connected() -> None:
     assert not log.isEnabledFor(logging.ERROR)
     second.__exit__(None, None, None)
     assert log.isEnabledFor(logging.WARNING)
+
+
+def test_the_log_has_no_errors_that_are_none(
+    embedded: Broker, capsys: pytest.CaptureFixture[str]
+) -> None:
+    probe(embedded.settings())  # from the first connection on
+    handler = logging.StreamHandler()
+    for name, said in (
+        ("kafka.cluster", "Metadata refresh: failed %s"),
+        ("kafka.net.selector", "Task %s is blocking the event loop"),
+    ):
+        log = logging.getLogger(name)
+        log.addHandler(handler)
+        log.error(said, "Cancelled")
+        log.error(said.replace("is blocking", "blocks"), "TimedOut")
+        log.removeHandler(handler)
+    said = capsys.readouterr().err
+    assert said.count("TimedOut") == 2
+    assert "Cancelled" not in said

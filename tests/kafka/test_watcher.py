@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 
 import pytest
 
+from stream_icd.kafka import pace
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.watcher import Watcher
@@ -130,3 +131,21 @@ def test_who_lost_its_place_in_the_group_knows_its_lag_again(
         wait_until(lambda: len(notes.generations) > before)
         notes.lag = {}
         wait_until(lambda: notes.lag == {0: 0, 1: 0, 2: 0})
+
+
+def test_an_idle_member_does_little_and_works_at_once_on_what_comes(
+    broker: Broker, pipe: tuple[str, str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pace, "IDLE_AFTER_S", 0.5)
+    notes = Notes()
+    with Echo(broker.settings(), *pipe, watcher=notes) as echo:
+        wait_until(lambda: len(notes.lag) == 3)
+        time.sleep(3)  # a while without records, and the end of the last short poll
+        before = notes.polls
+        time.sleep(4)
+        assert notes.polls - before <= 4  # one every two seconds; it was five a second
+        # The embedded broker looks for new records only two or three times while a fetch waits.
+        monkeypatch.setattr(pace, "IDLE_S", 6.0 if broker.name == "embedded" else 60.0)
+        wait_until(lambda: notes.polls > before + 2)  # the next poll waits that long
+        publish(broker.settings(), pipe[0], 3)
+        wait_until(lambda: echo.committed == 3, timeout_s=20)

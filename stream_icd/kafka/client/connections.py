@@ -23,10 +23,6 @@ from stream_icd.kafka.settings import KafkaSettings
 # The client's default limit for one response. It requests half of that, but a broker may still
 # send a larger record.
 ANSWER_BYTES = 100_000_000
-# How long a fetch waits for new records. The client has one request to a broker at a time, so the
-# next fetch from a partition with a backlog waits until the fetch from the empty ones returns: with
-# the usual 500 ms, a detector is idle for a fifth of the time.
-FETCH_WAIT_MS = 100
 # Records of a partition are sent in batches, so eight results of a transaction take one round trip,
 # not eight. If a broker refuses a batch as too large, the client splits it.
 BATCH_BYTES = 256 * 1024
@@ -89,7 +85,6 @@ def open_consumer(settings: KafkaSettings, **options: Any) -> Any:
         "auto_offset_reset": "none",
         "isolation_level": "read_committed",
         "allow_auto_create_topics": False,
-        "fetch_max_wait_ms": FETCH_WAIT_MS,
         "receive_message_max_bytes": ANSWER_BYTES + settings.max_message_bytes,
         "metadata_max_age_ms": 30_000,
         "metrics_enabled": False,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -10,17 +11,23 @@ from kafka import ConsumerRebalanceListener
 from kafka import errors as client
 from kafka.structs import MemberState
 
-from stream_icd.errors import BrokerUnavailable
+from stream_icd.errors import BrokerUnavailable, StreamIcdError
 from stream_icd.kafka.client.options import milliseconds
 from stream_icd.kafka.client.partitions import positions, theirs
 from stream_icd.kafka.client.reader import ClientReader
 from stream_icd.kafka.client.translate import GROUP_MOVED_ON, translate, translated
-from stream_icd.kafka.client.workarounds.membership import keep_joining, last_heard
+from stream_icd.kafka.client.workarounds.idle import set_heartbeat_interval
+from stream_icd.kafka.client.workarounds.membership import is_joining, keep_joining, last_heard
+from stream_icd.kafka.pace import BUSY_S, IDLE_S
 from stream_icd.kafka.port.errors import GroupMovedOn
 from stream_icd.kafka.port.group_metadata import GroupMetadata
 from stream_icd.kafka.port.member import Listener
 from stream_icd.kafka.port.partition import TopicPartition
 from stream_icd.kafka.port.reader import Polled
+from stream_icd.kafka.settings import KafkaSettings
+from stream_icd.kafka.stop import Stop
+
+LAST_JOIN_S = 3.0
 
 
 class ClientMember(ClientReader):
@@ -28,11 +35,18 @@ class ClientMember(ClientReader):
 
     _topic = ""
 
+    def __init__(self, consumer: Any, settings: KafkaSettings, stop: Stop) -> None:
+        super().__init__(consumer, settings, stop)
+        self._interval_s = settings.heartbeat_interval_s
+        self._idle_interval_s = max(self._interval_s, min(IDLE_S, settings.session_timeout_s / 3))
+
     def subscribe(self, topic: str, listener: Listener) -> None:
         self._topic = topic
         self._consumer.subscribe([topic], listener=_Told(listener))
 
     def poll(self, timeout_s: float, max_records: int | None = None) -> Polled:
+        interval_s = self._idle_interval_s if timeout_s >= IDLE_S else self._interval_s
+        set_heartbeat_interval(self._consumer, milliseconds(interval_s))
         try:
             polled = self._polled(timeout_s, max_records)
             keep_joining(self._consumer)
@@ -45,6 +59,17 @@ class ClientMember(ClientReader):
             raise BrokerUnavailable(str(error)) from error
         except client.KafkaError as error:
             raise translate(error, f"consume {self._topic}") from error
+
+    def close(self) -> None:
+        """Leave the group; first finish a join, or the embedded broker keeps a member that is gone.
+
+        There, nobody else would get a partition for five minutes.
+        """
+        until = time.monotonic() + LAST_JOIN_S
+        with contextlib.suppress(client.KafkaError, StreamIcdError):
+            while is_joining(self._consumer) and time.monotonic() < until:
+                self._poller.poll(milliseconds(BUSY_S))
+        super().close()
 
     def pause(self, partition: TopicPartition) -> None:
         self._if_assigned(self._consumer.pause, partition)

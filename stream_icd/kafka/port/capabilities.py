@@ -19,6 +19,8 @@ class Capabilities:
         enforces_message_size: the broker itself refuses records above `max.message.bytes`.
         expires: retention removes old records, and compaction superseded ones.
         persistent: records survive a restart of the broker.
+        joins_at_once: a group assigns partitions as soon as its members have asked for them; else
+            only after half their session timeout.
     """
 
     software: str
@@ -28,9 +30,10 @@ class Capabilities:
     enforces_message_size: bool
     expires: bool
     persistent: bool
+    joins_at_once: bool
 
 
-KAFKA = Capabilities("kafka", True, True, True, True, True, True)
-UNKNOWN = Capabilities("unknown", False, True, True, True, True, True)
-TANSU = Capabilities("tansu", False, False, False, False, False, False)
-MEMORY = Capabilities("memory", True, True, True, True, False, False)
+KAFKA = Capabilities("kafka", True, True, True, True, True, True, True)
+UNKNOWN = Capabilities("unknown", False, True, True, True, True, True, True)
+TANSU = Capabilities("tansu", False, False, False, False, False, False, False)
+MEMORY = Capabilities("memory", True, True, True, True, False, False, True)

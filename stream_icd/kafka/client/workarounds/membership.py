@@ -40,7 +40,12 @@ def lose_partitions_with_membership(consumer: Any) -> None:
     coordinator.reset_generation = reset_generation
 
 
+def is_joining(consumer: Any) -> bool:
+    """Whether a join has begun and is not finished."""
+    return bool(consumer.group_metadata().state == MemberState.REBALANCING)
+
+
 def keep_joining(consumer: Any) -> None:
     """Make the next poll continue a join that the last poll left unfinished."""
-    if consumer.group_metadata().state == MemberState.REBALANCING:
+    if is_joining(consumer):
         consumer._coordinator.request_rejoin()

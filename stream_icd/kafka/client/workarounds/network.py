@@ -22,6 +22,7 @@ from kafka.protocol.sasl import SaslAuthenticateRequest, SaslBytesRequest
 from stream_icd.errors import BadSettings, BrokerUnavailable
 from stream_icd.kafka.client.translate import translate
 from stream_icd.kafka.settings import KafkaSettings
+from stream_icd.kafka.somebody import nobody_listens
 
 _LOGIN_REFUSED = (
     client.SaslAuthenticationFailedError,
@@ -85,6 +86,8 @@ class Network(KafkaNetClient):  # type: ignore[misc]
     def __init__(self, **config: Any) -> None:
         for name in ("kafka.net.connection", "kafka.protocol.parser"):
             logging.getLogger(name).addFilter(_hide_logins)
+        for name in ("kafka.cluster", "kafka.net.selector"):
+            logging.getLogger(name).addFilter(_hide_noise)
         net = NetworkSelector(**config)
         super().__init__(net, _Manager(net, **config), **config)
 
@@ -109,6 +112,16 @@ def _hide_logins(record: logging.LogRecord) -> bool:
     return not any(isinstance(one, _LOGINS) for one in arguments)
 
 
+def _hide_noise(record: logging.LogRecord) -> bool:
+    """Keep out of the log what is no error, and what nobody can do anything about.
+
+    The client logs an error if it is closed while it asks for metadata, and a warning if its thread
+    did not run for a tenth of a second, as on a busy machine.
+    """
+    said = record.getMessage()
+    return not (said == "Metadata refresh: failed Cancelled" or "blocking the event loop" in said)
+
+
 def not_connected(
     settings: KafkaSettings, error: Exception, failure: Exception | None
 ) -> Exception:
@@ -125,10 +138,7 @@ def not_connected(
     if failure is None or not isinstance(meant, BrokerUnavailable):
         return meant
     if "ECONNREFUSED" in str(failure):
-        return BrokerUnavailable(
-            f"no broker listens at {servers}: start one (for a trial: stream-icd broker), or give "
-            "its address (--bootstrap-servers, or STREAM_ICD_BOOTSTRAP_SERVERS)"
-        )
+        return nobody_listens(settings)
     return BrokerUnavailable(f"{meant}; at the last try: {failure}{_hint(settings)}")
 
 
