@@ -235,7 +235,9 @@ def test_kill_9_before_the_announcement_changes_nothing_but_the_delay(
     create_topics(settings)
     before = len(list(announcements(settings)))
     models("import", "as")
-    child = multiprocessing.get_context("fork").Process(target=_promote_and_die)
+    child = multiprocessing.get_context("fork").Process(
+        target=_promote_and_die, args=(broker.bootstrap_servers,)
+    )
     child.start()
     child.join(60)
     assert child.exitcode == -signal.SIGKILL
@@ -247,12 +249,12 @@ def test_kill_9_before_the_announcement_changes_nothing_but_the_delay(
     assert len(history(registry)) == 1
 
 
-def _promote_and_die() -> None:
+def _promote_and_die(bootstrap_servers: str) -> None:
     """Killed when the promotion is on the disk and before anything is sent."""
     import stream_icd.messages.announce as messages
 
     messages.announce = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
-    CliRunner().invoke(app, ["models", "promote", "as"])
+    CliRunner().invoke(app, ["models", "promote", "as", "--bootstrap-servers", bootstrap_servers])
 
 
 def test_a_registry_may_be_named_by_option_and_setting(
