@@ -45,6 +45,9 @@ NEAR = 0.01
 """Bits per edge. The search goes on while it gains more, and early beliefs are nearer to the best
 ones if more sweeps can make them the best."""
 
+EQUAL = 0.003
+"""Bits per edge: candidates that differ by less are equally good."""
+
 UNSETTLED, UNSTABLE = 0.005, 0.3
 """Fraction of nodes that still move in the last sweep: above the first, beliefs get more sweeps.
 Above the second, they have no description: they swing between several states."""
@@ -146,12 +149,16 @@ def _by_beliefs(
 
 
 def _settled(graph: LevelGraph, candidates: list[Candidate], sweeps: int) -> Candidate:
-    """The best one, after more sweeps for those beliefs near it that have not settled."""
+    """The best one, after more sweeps for those beliefs near it that have not settled.
+
+    Of those as good, the finest: in few bits, small communities are rather joined than divided.
+    """
     while True:
         best = min(candidates, key=lambda one: one.bits)
         near = [one.unsettled > UNSETTLED and one.bits < best.bits + NEAR for one in candidates]
         if not any(near):
-            return best
+            as_good = [one for one in candidates if one.bits < best.bits + EQUAL]
+            return max(as_good, key=lambda one: one.resolution)
         candidates = [
             _believed(graph, one, sweeps)._replace(unsettled=0.0) if is_near else one
             for one, is_near in zip(candidates, near, strict=True)

@@ -109,7 +109,7 @@ def pack(model: Model) -> PackedModel:
         files[WEIGHTS_FILE] = weights
     head["recipe"] = model.recipe.model_dump(mode="json", exclude_none=True)
     head["deviations"] = deviations(model.recipe)  # from the paper, with their origin, for readers
-    head["bp"] = {name: v for name, v in asdict(model.bp).items() if v is not None}
+    head["bp"] = {name: v for name, v in asdict(model.bp).items() if v not in (None, False)}
     files[RECIPE_FILE] = tomli_w.dumps(head).encode()
     return PackedModel(_version(model.recipe, files[RECIPE_FILE]), files)
 
