@@ -29,6 +29,7 @@ KINDS = {
     "believed": bool,
     "pull": float,
     "has_rival": bool,
+    "n_present": int,
 }
 """What the metadata says, and the type of each."""
 
@@ -59,6 +60,7 @@ def encode_memory(memory: Memory) -> bytes:
         "believed": bool(memory.believed),
         "pull": float(memory.pull),
         "has_rival": memory.rival is not None,
+        "n_present": int(memory.n_present),
     }
     return write_table(table.replace_schema_metadata({METADATA: json.dumps(rest)}))
 
@@ -87,6 +89,7 @@ def decode_memory(value: bytes, limits: Limits = DEFAULT_LIMITS) -> Memory:
             believed=rest["believed"],
             pull=rest["pull"],
             rival=_column(table, "rival", pa.int32()) if rest["has_rival"] else None,
+            n_present=rest["n_present"],
         )
 
 

@@ -54,6 +54,7 @@ class Memory:
         rival: other communities of that window, `(n_nodes,)` int32, -1 for none, which the next
             window compares with these: parts of them, or communities found without memory. None:
             there is nothing to compare.
+        n_present: number of nodes of the last window; 0 if it is not known.
 
     Raises:
         BadMemory: a value is out of range, or the arrays do not match.
@@ -69,6 +70,7 @@ class Memory:
     believed: bool = False
     pull: float = 0.0
     rival: NDArray[np.int32] | None = None
+    n_present: int = 0
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "nodes", widened(self.nodes))

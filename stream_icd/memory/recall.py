@@ -29,7 +29,10 @@ def recall(memory: Memory | None, nodes: pa.Array, window: Window, stay: float) 
     recalled.ids[known] = memory.communities[place[known]]
     kept = kept_a_window(memory.stay or stay) ** missed_windows(memory.window, window)
     recalled.shares[known] = memory.beliefs[place[known]] * np.float32(kept)
-    rival = None if memory.rival is None else np.where(known, memory.rival[place], NO_COMMUNITY)
+    rival = None
+    if memory.rival is not None:
+        rival = np.full(len(nodes), NO_COMMUNITY, np.int32)
+        rival[known] = memory.rival[place[known]]
     return replace(
         recalled,
         mixing=memory.mixing,

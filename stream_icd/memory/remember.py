@@ -44,6 +44,7 @@ def memory_of(nodes: pa.Array, window: Window, believed: Recalled) -> Memory:
         believed=believed.believed,
         pull=believed.pull,
         rival=believed.rival,
+        n_present=len(nodes),
     )
 
 

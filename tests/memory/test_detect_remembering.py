@@ -13,6 +13,7 @@ import pytest
 
 from stream_icd.bp.parameters import BpParameters
 from stream_icd.icd.presets import preset
+from stream_icd.memory.bounds import cut
 from stream_icd.memory.detect import Remembered, detect_remembering
 from stream_icd.memory.encoding import decode_memory, encode_memory
 from stream_icd.memory.memory import MOST_READ_IDS, NO_COMMUNITY
@@ -185,6 +186,16 @@ def test_new_communities_get_ids_after_the_highest_that_is_read() -> None:
     after = snapshot(1, one, two)
     second = detect_remembering(after, model(BELIEFS), known)
     assert id_of(second, after, two[0]) == MOST_READ_IDS
+
+
+@BOTH
+def test_a_memory_that_was_cut_to_no_nodes_starts_with_new_ids(parameters: BpParameters) -> None:
+    one, two = snapshot(0, range(10), range(20, 30)), snapshot(1, range(10), range(20, 30))
+    (first,) = seen(parameters, one)
+    for rival in (None, np.empty(0, np.int32)):
+        nothing = replace(cut(replace(first.memory, rival=None), 0), rival=rival)
+        found = detect_remembering(two, model(parameters), nothing)
+        assert min(found.community_ids) >= first.memory.next_id
 
 
 def test_no_community_is_remembered_twice_of_a_node() -> None:
