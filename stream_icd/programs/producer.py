@@ -27,13 +27,14 @@ from stream_icd.errors import BadRow, ContentChanged, NoGoodRows
 from stream_icd.kafka.port.topic import TopicSpec
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.settings import KafkaSettings
+from stream_icd.kafka.somebody import check_that_somebody_listens
 from stream_icd.kafka.topics import DEFAULT_TOPICS, LABELS, SNAPSHOTS, create_topics
 from stream_icd.log import configure_logging
 from stream_icd.messages.claim_check import ClaimCheck
 from stream_icd.messages.partitioning import PartitionBy, partitioning
 from stream_icd.messages.publish import Pace, Published, publish_source
 from stream_icd.messages.sent_before import SentBefore, read_sent_before
-from stream_icd.programs.options import kafka_settings
+from stream_icd.programs.options import chosen_settings
 from stream_icd.programs.signals import stop_on_signals
 from stream_icd.snapshot import Snapshot
 from stream_icd.sources.source import Source, stop_at_bad_row
@@ -114,6 +115,7 @@ class ProducerRun:
     @cached_property
     def sent_before(self) -> SentBefore:
         """The snapshots already in the topic, which are not sent again; read once."""
+        check_that_somebody_listens(self.settings)
         topic = self.options.topic
         own = [] if topic == SNAPSHOTS else TopicSpec(topic).with_dead_letters()
         create_topics(self.settings, [*DEFAULT_TOPICS, *own])
@@ -140,7 +142,7 @@ def run_producer(open_source: Callable[[ProducerRun], Source], options: SendOpti
     configure_logging()
     stop = stop_on_signals()
     pace = Pace(options.rate, time.monotonic, stop.wait)
-    settings = kafka_settings(options.bootstrap_servers)
+    settings = chosen_settings(options.bootstrap_servers)
     run = ProducerRun(settings, options, BadRows(strict=options.strict), stop)
     source = open_source(run)
     limit, topic = options.limit, options.topic

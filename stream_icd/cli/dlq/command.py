@@ -127,8 +127,8 @@ def show(
     from stream_icd.dead_letters.choice import parse_places
     from stream_icd.messages.reader import MessageReader
 
-    settings = kafka_settings(bootstrap_servers)
     dead_letters, places = parse_places([place], topic)
+    settings = kafka_settings(bootstrap_servers)
     box, reader = read_dead_letters(settings, dead_letters), MessageReader()
     chosen = _choice(settings, dead_letters, places, None, None, None, None).of(box)
     for letter, came in read_again(settings, chosen):
@@ -200,8 +200,8 @@ def retry(
         raise BadSettings(
             "choose dead letters: give positions, --graph, --exception, --from, --to, or --all"
         )
-    settings = kafka_settings(bootstrap_servers)
     dead_letters, wanted = parse_places(places or [], topic)
+    settings = kafka_settings(bootstrap_servers)
     choice = _choice(settings, dead_letters, wanted, graph, exception, first, last)
     run_retry(settings, choice, to_topic=to_topic, again=again, rate=rate, dry_run=dry_run)
 

@@ -13,7 +13,7 @@ import typer
 from stream_icd.cli.subscribe.reader_gone import when_reader_leaves
 from stream_icd.errors import BadSettings
 from stream_icd.printable import say
-from stream_icd.programs.options import BootstrapServers, kafka_settings
+from stream_icd.programs.options import BootstrapServers, chosen_settings
 
 if TYPE_CHECKING:
     from stream_icd.cli.subscribe.shapes import Shape
@@ -146,6 +146,7 @@ def subscribe(
     """
     from stream_icd.cli.subscribe import formats, shapes
     from stream_icd.cli.subscribe.emptiness import Emptiness
+    from stream_icd.kafka.somebody import check_that_somebody_listens
     from stream_icd.kafka.topics import COMMUNITIES, EVENTS
     from stream_icd.subscribers import subscribe as following
 
@@ -156,7 +157,7 @@ def subscribe(
         raise BadSettings("--format parquet and --out FILE.parquet or --out FOLDER go together")
     if members and node is None and community is None:
         raise BadSettings("--members shows one community: name it with --community or --node")
-    settings = kafka_settings(bootstrap_servers)
+    settings = chosen_settings(bootstrap_servers)
     topic = EVENTS if node is not None or events or event or community is not None else COMMUNITIES
     nothing_there = Emptiness(settings, topic, graph)
     options: SubscribeOptions = {
@@ -188,6 +189,7 @@ def subscribe(
         "arrow": formats.write_arrow,
         "parquet": partial(formats.write_parquet, out=out or Path()),
     }
+    check_that_somebody_listens(settings)
     when_reader_leaves(found.close)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
