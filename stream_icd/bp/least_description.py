@@ -32,8 +32,8 @@ STEP = 3.0
 COARSER = 2.0
 """Factor between two resolutions, downwards."""
 
-LEAST_RESOLUTION = 1 / 16
-"""Minimum resolution; below, hardly a graph has two communities."""
+LEAST_RESOLUTION = 1 / 4
+"""Minimum resolution; below, communities are found in few graphs other than trees."""
 
 ITERATIONS = 2
 """Iterations of local moves at the first resolution; all others start from it."""
@@ -90,6 +90,8 @@ def least_description(
     if not len(graph.indices):
         return _exactly(graph, tried[0], n_communities, rng)
     best = _settled(graph, _by_beliefs(graph, tried, rng) + tried, sweeps)
+    if best.bits > 0:  # beliefs in what is not there
+        best = min(tried, key=lambda one: one.bits)
     if n_communities is None:
         return _exactly(graph, best, None, rng)
     return _best_of_exactly(graph, [best, *tried], n_communities, rng)

@@ -15,6 +15,7 @@ from stream_icd.bp.parameters import BpParameters
 from stream_icd.errors import BadSettings
 from stream_icd.graphs.adjacency import as_adjacency
 from stream_icd.quality.description_length import description_length
+from stream_icd.quality.modularity import modularity
 from stream_icd.quality.nmi import nmi
 from stream_icd.synthetic.gn import generate_gn
 from stream_icd.synthetic.lfr import generate_lfr
@@ -149,3 +150,13 @@ def test_chance_saves_next_to_nothing_in_beliefs() -> None:
         k = int(found.labels.max()) + 1
         believed = believe(level, found.labels, k, Model(0.6, 1.0, k), 30)
         assert bits_of(level, believed, k) > -0.03
+
+
+def test_where_nothing_saves_bits_the_communities_are_those_of_modularity() -> None:
+    """A tree of hubs, as discussions are: beliefs would put nearly all nodes into one community."""
+    rng = np.random.default_rng(0)
+    parents = [int(rng.integers(max(node // 40, 1))) for node in range(1, 800)]
+    tree = as_adjacency((np.array([np.arange(1, 800), parents]), 800))
+    found = find_communities(tree, SEARCH)
+    assert description_length(tree, found) > 0
+    assert modularity(tree, found) > 0.2
