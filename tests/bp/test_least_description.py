@@ -155,8 +155,8 @@ def test_chance_saves_next_to_nothing_in_beliefs() -> None:
 def test_where_nothing_saves_bits_the_communities_are_those_of_modularity() -> None:
     """A tree of hubs, as discussions are: beliefs would put nearly all nodes into one community."""
     rng = np.random.default_rng(0)
-    parents = [int(rng.integers(max(node // 40, 1))) for node in range(1, 800)]
-    tree = as_adjacency((np.array([np.arange(1, 800), parents]), 800))
+    parents = [int(rng.integers(node)) if rng.random() > 0.6 else 0 for node in range(1, 1500)]
+    tree = as_adjacency((np.array([np.arange(1, 1500), parents]), 1500))
     found = find_communities(tree, SEARCH)
     assert description_length(tree, found) > 0
     assert modularity(tree, found) > 0.2
