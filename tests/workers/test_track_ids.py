@@ -20,13 +20,13 @@ from stream_icd.memory.memory import Memory
 from stream_icd.workers.runner import Runner
 from stream_icd.workers.track import Tracker
 from testbed.brokers import Broker
-from tests.workers import remembered
+from testbed.drifting import remembering_model, stream
 from tests.workers.tracked import events_in, held, outgoing, publish, same, unbroken, window
 
 pytestmark = pytest.mark.brokers("memory")
 
 Topics = tuple[str, str]
-MODEL = remembered.remembering_model().model
+MODEL = remembering_model().model
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ def topics(memory: Broker, topic_name: str) -> Topics:
 def detected(hours: Sequence[int], *, memory_on: bool = True) -> Iterator[Communities]:
     """Windows of a stream, detected with the memory of the ones before, or without."""
     memory: Memory | None = None
-    for hour, snapshot in enumerate(remembered.stream("g", max(hours) + 1)):
+    for hour, snapshot in enumerate(stream("g", max(hours) + 1)):
         if hour not in hours:
             continue
         found = detect_remembering(snapshot, MODEL, memory if memory_on else None)
