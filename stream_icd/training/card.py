@@ -140,9 +140,8 @@ def _learned(fit: Fit) -> str:
     rows = "\n".join(f"| {_resolution(tried, fit)} | {_criteria(tried)} |" for tried in fit.curve)
     if fit.learned_from == "each graph":
         return f"{_numbers(fit.parameters)}{_memory(fit)}\n"
-    if fit.learned_from == "default" and not fit.by_labels:
-        return f"Nothing: no choice predicts hidden edges better than the model `{DEFAULT}`.\n"
-    if fit.learned_from in ("labels", "default"):
+    by_edges = fit.learned_from == "default" and not fit.by_labels
+    if fit.learned_from in ("labels", "default") and not by_edges:
         head = "| resolution | AMI, % |\n|---|---|"
         how = (
             "The resolution is the lowest one whose AMI with the known communities is as high as\n"
@@ -165,6 +164,8 @@ def _learned(fit: Fit) -> str:
             "evidence for communities. Resolutions that were dropped early were tested on fewer\n"
             "edges."
         )
+        if by_edges:
+            how = f"Nothing: no choice predicts hidden edges better than the model `{DEFAULT}`."
     return f"{_numbers(fit.parameters)}{_memory(fit)}\n\n{_rivals(fit)}{how}\n\n{head}\n{rows}\n"
 
 
@@ -208,7 +209,8 @@ def _memory(fit: Fit) -> str:
 
 def _resolution(tried: Tried, fit: Fit) -> str:
     resolution = tried.parameters.resolution
-    taken = " (taken)" if resolution == fit.parameters.resolution else ""
+    is_taken = resolution == fit.parameters.resolution and not fit.parameters.search
+    taken = " (taken)" if is_taken else ""
     return f"{resolution:.3g}{taken}"
 
 

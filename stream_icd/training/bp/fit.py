@@ -96,7 +96,9 @@ def _by_labels(
         if learned is not None:
             fits["what the next windows taught"] = learned
     bp = open_model(DEFAULT).model.bp
-    fits[f"the model {DEFAULT}"] = Fit(bp, "default", labelled.n_graphs, labelled.curve)
+    if windows:
+        bp = replace(bp, stay=labelled.parameters.stay)
+    fits[f"the model {DEFAULT}"] = replace(labelled, parameters=bp, learned_from="default")
     compared_on = _in_time_order(graphs)[-MOST_TO_COMPARE:]
     judged = judge(compared_on, [fit.parameters for fit in fits.values()], seed)
     scores = np.array([[one.ami for one in each] for each in judged], np.float64)  # (graphs, fits)
