@@ -144,17 +144,14 @@ def _text(name: bytes) -> str:
     return name.decode(errors="replace")
 
 
-def results_topic(
-    settings: KafkaSettings, topic: str, *, into_live: bool, partitions: int = 1
-) -> TopicResults:
-    """Return the topic as a store of results.
+def check_results_topic(topic: str, *, into_live: bool) -> None:
+    """Refuse the live topic for results, unless its use was explicitly allowed.
 
     Raises:
-        BadSettings: it is the live topic, and its use was not explicitly allowed.
+        BadSettings: it is the live topic.
     """
     if topic == COMMUNITIES and not into_live:
         raise BadSettings(
             f"{topic} is the live topic: its subscribers would take past results for new ones. "
             "Give another --out-topic, or confirm with --into-live"
         )
-    return TopicResults(settings, topic, partitions)

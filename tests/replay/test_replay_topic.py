@@ -35,7 +35,7 @@ from stream_icd.programs.producer import INTERRUPTED
 from stream_icd.replay.pacing import Tempo
 from stream_icd.replay.redetect import Redetection, fingerprint
 from stream_icd.replay.replay import Replayed, make_plan, replay
-from stream_icd.replay.results import TopicResults, results_topic
+from stream_icd.replay.results import TopicResults, check_results_topic
 from stream_icd.snapshot import Snapshot
 from stream_icd.sources.source import NeverStop
 from stream_icd.subscribers.subscribe import subscribe
@@ -237,12 +237,11 @@ def test_a_part_of_the_topic(
     assert ids == [f"past/{i}" for i in expected]
 
 
-def test_the_live_topic_is_refused_unless_it_is_meant(memory: Broker) -> None:
-    settings = memory.settings()
+def test_the_live_topic_is_refused_unless_it_is_meant() -> None:
     with pytest.raises(BadSettings, match="--into-live"):
-        results_topic(settings, COMMUNITIES, into_live=False)
-    assert results_topic(settings, COMMUNITIES, into_live=True).topic == COMMUNITIES
-    assert results_topic(settings, "again", into_live=False).topic == "again"
+        check_results_topic(COMMUNITIES, into_live=False)
+    check_results_topic(COMMUNITIES, into_live=True)
+    check_results_topic("again", into_live=False)
 
 
 def test_an_offset_alone_is_refused_where_there_are_several_partitions() -> None:

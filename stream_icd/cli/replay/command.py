@@ -149,10 +149,11 @@ def topic(
     from stream_icd.messages.topic_range import TopicRange, parse_position
     from stream_icd.registry.settings import registry_at
     from stream_icd.replay.pacing import parse_tempo
-    from stream_icd.replay.results import results_topic
+    from stream_icd.replay.results import TopicResults, check_results_topic
 
     if out_topic is None:
         raise BadSettings("say where results go: --out-topic")
+    check_results_topic(out_topic, into_live=into_live)
     options = Options(
         model,
         registry_at(registry),
@@ -172,7 +173,7 @@ def topic(
     run_replay(
         options,
         past_of_topic(settings, part, graph),
-        results_topic(settings, out_topic, into_live=into_live, partitions=n),
+        TopicResults(settings, out_topic, n),
         communities_topic(settings) if compare else None,
         nothing=lambda: no_snapshots(part, graph),
         dry_run=dry_run,
@@ -228,7 +229,12 @@ def history(
     from stream_icd.history.nothing import nothing_selected
     from stream_icd.registry.settings import registry_at
     from stream_icd.replay.pacing import parse_tempo
-    from stream_icd.replay.results import HistoryResults, Results, results_topic
+    from stream_icd.replay.results import (
+        HistoryResults,
+        Results,
+        TopicResults,
+        check_results_topic,
+    )
     from stream_icd.store.store import open_store
 
     if (out is None) == (out_topic is None):
@@ -251,8 +257,8 @@ def history(
     if out is not None:
         results: Results = HistoryResults(open_store(out))
     else:
-        settings = kafka_settings(bootstrap_servers)
-        results = results_topic(settings, str(out_topic), into_live=into_live)
+        check_results_topic(str(out_topic), into_live=into_live)
+        results = TopicResults(kafka_settings(bootstrap_servers), str(out_topic))
     selection = Selection(graph=graph, start=start, end=end)
     run_replay(
         options,
