@@ -12,6 +12,7 @@ from stream_icd.programs.options import (
     BootstrapServers,
     Delivery,
     Group,
+    Horizon,
     MaxDeadLetters,
     Memory,
     MetricsHost,
@@ -58,6 +59,7 @@ def main(
         ),
     ] = "bp",
     memory: Memory = "auto",
+    horizon: Horizon = "auto",
     group: Group = None,
     delivery: Delivery = "auto",
     batch: Annotated[
@@ -113,6 +115,7 @@ def main(
     """
     from stream_icd.execution.engines import IN_HAND, IN_HAND_OF_CHAINS, ProcessPool
     from stream_icd.kafka.topics import SNAPSHOTS
+    from stream_icd.memory.horizon import read_horizon
     from stream_icd.programs import WorkerOptions, run_worker
     from stream_icd.programs.model_at_work import model_at_work
     from stream_icd.workers.detect import (
@@ -137,6 +140,7 @@ def main(
     )
     settings = DetectSettings(
         memory=memory,
+        horizon=read_horizon(horizon),
         group=options.group_of(SNAPSHOTS),
         n_communities=k,
         method=method,

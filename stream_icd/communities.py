@@ -93,6 +93,10 @@ class Communities:
             with the id of the community that it is now part of, or -1 if there is none. None
             without `community_ids`.
         memory: what memory contributed; None without memory.
+        horizon: how many windows the evidence is worth that they were found in, 1 or more; None
+            without memory.
+        predicted_bits: bits per edge that the communities known before saved on the edges of this
+            window that are new; None without memory, in a first window, or without such edges.
     """
 
     graph: str
@@ -116,6 +120,8 @@ class Communities:
     community_ids: NDArray[np.int64] | None = None
     replaced: NDArray[np.int64] | None = None
     memory: MemoryUse | None = None
+    horizon: float | None = None
+    predicted_bits: float | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "nodes", widened(self.nodes))
@@ -147,7 +153,13 @@ class Communities:
         return self.graph, self.snapshot_id, self.model, self.revision
 
 
-def revision_of(content: str, k_given: int | None, seed: int, memory: MemoryKind = "none") -> str:
+def revision_of(
+    content: str,
+    k_given: int | None,
+    seed: int,
+    memory: MemoryKind = "none",
+    horizon: float | str = "auto",
+) -> str:
     """Return the revision of a result: 12 hexadecimal digits that depend on the arguments.
 
     Args:
@@ -155,9 +167,11 @@ def revision_of(content: str, k_given: int | None, seed: int, memory: MemoryKind
         k_given: number of communities that the snapshot, or else the settings, ask for.
         seed: random seed of the clustering.
         memory: how the detector uses other windows.
+        horizon: how far back it looks with memory.
     """
     given = f"content {content}\nk {k_given or 0}\nseed {seed}\n"
-    given += "" if memory == "none" else f"{memory}\n"
+    if memory != "none":
+        given += f"{memory}\n" if horizon == "auto" else f"{memory}\nhorizon {horizon}\n"
     return hashlib.sha256(given.encode()).hexdigest()[:12]
 
 

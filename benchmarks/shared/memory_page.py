@@ -249,34 +249,36 @@ one hour are compared with school classes.
 METHOD = """
 ## Method
 
-If the model uses belief propagation:
+Detection works on the *evidence* of a graph, the sum of its windows in which older ones count less:
+A ← λ A + B for each window B. A horizon of 1 / (1 − λ) windows is the same. It starts from the
+communities of the last window. New nodes start in communities that they form among themselves.
+
+Where modularity decides, one pass of local moves on all levels follows. Where belief propagation
+does:
 
 - The prior of a node's community comes from the last window: with probability η it is the same
   community, otherwise any, in proportion to their sizes (dynamic stochastic block model:
   Ghasemian, Zhang, Clauset, Moore and Peel, Physical Review X 6, 031005). Each window estimates η
   and μ by expectation maximisation. The prior uses η³, at most 0.9: beliefs are overconfident.
-- Two communities merge if there are as many edges between them as within. A community splits if
-  that describes the edges of the window in fewer bits. Often a single window cannot show that. So
-  each window also names parts of its communities, and a community splits in the next window if its
-  parts make that window's edges more probable, which neither has seen.
-- New communities are proposed by local moves in a graph with *ghosts*: each community of the last
-  window is an extra node, joined to its members. A proposed community is accepted if it explains
+- Nodes with few edges in their community propose new communities. One is accepted if it explains
   more than it costs to list the nodes that leave others for it.
+- Two communities merge if there are as many edges between them as within.
 
-If the model uses modularity, ghosts hold communities together. The weight of their edges adapts in
-each window: it doubles at most while the result stays within a tenth of a standard deviation (by
-chance) of the modularity that is possible without ghosts, and is reduced otherwise. Groups of nodes
-whose links to the rest of their community are nearer to chance than to those of a community are
-separated, however strong the ghosts are. If each graph decides for itself between modularity and
-belief propagation (the model `default`), and the communities of modularity predict the edges of a
-window badly, the window is also detected by belief propagation without memory. The next window
-decides which of the two predicts its edges better, and goes on with that one.
+In both cases, a community splits if that describes the evidence in fewer bits.
 
-In both cases, a community is forgotten if the edges of the window between its members are nearer to
-chance than to half of what a community has. If that is true of all communities together, the graph
-has broken with its past, and the window is detected alone.
+The horizon is found while the stream runs. *Trials* go beside the present choice: a longer horizon,
+a shorter one (of 1, 2, 5 and 20 windows), and communities found anew. The communities of each
+predict the edges of the next window that are new to the evidence; the bits that they save are a
+predictive code (Dawid, "Statistical theory: the prequential approach", Journal of the Royal
+Statistical Society A 147, 1984). A trial that is 10 nats ahead replaces the present choice. A
+graph runs all trials in its first windows, later one at a time, with longer and longer pauses.
+
+If the edges of a window between the members of communities are nearer to chance than to a tenth of
+what they were, over all communities together, the graph has broken with its past, and the window is
+detected alone. With a horizon of one window, a single community is forgotten if they are nearer to
+chance than to half of it.
 
 Smoothing goes backward through the windows. The prior of a node combines the beliefs of the windows
 before with those of the window after (forward–backward algorithm of hidden Markov models); belief
-propagation on the edges of the window follows. Windows that modularity decided keep their
+propagation on the evidence of the window follows. Windows that modularity decided keep their
 communities."""

@@ -20,9 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_icd.bp.belief_propagation import N_KEPT, Recollection
+from stream_icd.bp.known import NOBODY, tidy
 from stream_icd.bp.level_graph import Labels
-from stream_icd.bp.naming import NOBODY
-from stream_icd.bp.recalled import tidy
 
 Floats = NDArray[np.float64]
 

@@ -25,26 +25,9 @@ from stream_icd.bp.lift import (
 from stream_icd.bp.multilevel import maximise_modularity
 from stream_icd.graphs.compiled import compiled
 
-PARTS_RESOLUTION = 1.0
-"""Resolution of the parts that the next window judges: that of modularity. On validation streams,
-finer parts find large communities that are joined later, coarser ones do not find them."""
-
-
 MOST_ROUNDS = 100
 """Rounds in which pieces are joined. Each joins about half of those that can be: all of a graph of
 millions of nodes in some twenty. Only around a hub they are joined one a round."""
-
-
-class Split(NamedTuple):
-    """Communities after splitting, and parts of them that may be communities.
-
-    labels: (n,), the largest piece of each community keeps its label; the others are numbered from
-        the number of communities on.
-    parts: (n,), 0..K-1: what the next window is to judge (`finer`).
-    """
-
-    labels: Labels
-    parts: Labels
 
 
 class Pieces(NamedTuple):
@@ -66,34 +49,33 @@ def split_communities(
     resolution: float,
     mixing: float,
     rng: np.random.Generator,
-) -> Split:
-    """Split the communities 0..n_communities-1 if the edges support it."""
+) -> Labels:
+    """Split the communities 0..n_communities-1 if the edges support it: labels (n,).
+
+    The largest piece of each keeps its label; the others are numbered from n_communities on.
+    """
     inside = within_groups(graph, labels)
     of_node, n_pieces = compact(maximise_modularity(inside, resolution, rng))
     parents = np.empty(n_pieces, np.int32)
     parents[of_node] = labels
     pieces = Pieces(of_node, groups_of(graph, of_node, n_pieces), parents)
     coarse = coarsen(inside, of_node, n_pieces)
-    parts = maximise_modularity(inside, PARTS_RESOLUTION, rng, of_node)
-    joined = joined_pieces(coarse, pieces, mixing, naming(n_communities))
-    names = piece_names(joined, n_communities, np.ones(n_communities, np.bool_))
-    return Split(names[joined.labels], parts)
+    joined = _joined_pieces(coarse, pieces, mixing, naming(n_communities))
+    return _piece_names(joined, n_communities)[joined.labels]
 
 
-def joined_pieces(coarse: LevelGraph, pieces: Pieces, mixing: float, price: float | None) -> Pieces:
+def _joined_pieces(coarse: LevelGraph, pieces: Pieces, mixing: float, price: float) -> Pieces:
     """Join pieces of the same community, best first, while this describes the graph better.
 
     coarse: the pieces as nodes, with only the edges inside communities.
     price:  nats to name a community, saved by joining two besides encoding which nodes are in
-        which. None: the pieces were known before, so nothing is saved.
+        which.
 
     A community whose pieces are not all joined after `MOST_ROUNDS` is one piece.
     """
     unsettled = pieces.parents[:0]
     for _ in range(MOST_ROUNDS):
-        partners, gains = _best_unions(
-            coarse, pieces.groups, pieces.parents, mixing, price or 0.0, price is not None
-        )
+        partners, gains = _best_unions(coarse, pieces.groups, pieces.parents, mixing, price)
         willing = np.flatnonzero(partners >= 0)
         if not len(willing):
             return pieces
@@ -123,7 +105,6 @@ def _best_unions(
     parents: Labels,
     mixing: float,
     price: float,
-    encoded: bool,
 ) -> tuple[NDArray[np.int64], Floats]:
     """The best partner of each piece, linked to it or the largest of its parent; -1: none."""
     n_pieces = len(parents)
@@ -139,14 +120,12 @@ def _best_unions(
             if other == main:
                 to_main = coarse.weights[entry]
             gain = gain_of_union(groups, piece, other, coarse.weights[entry], coarse.total, mixing)
-            if encoded:
-                gain += choices(groups.sizes[piece], groups.sizes[other]) + price
+            gain += choices(groups.sizes[piece], groups.sizes[other]) + price
             if gain > gains[piece]:
                 partners[piece], gains[piece] = other, gain
         if piece != main:
             gain = gain_of_union(groups, piece, main, to_main, coarse.total, mixing)
-            if encoded:
-                gain += choices(groups.sizes[piece], groups.sizes[main]) + price
+            gain += choices(groups.sizes[piece], groups.sizes[main]) + price
             if gain > gains[piece]:
                 partners[piece], gains[piece] = main, gain
     return partners, gains
@@ -161,15 +140,10 @@ def _united(groups: Groups, coarse: LevelGraph, joined: Labels, n_joined: int) -
     return Groups(within + between, volumes, sizes)
 
 
-def piece_names(pieces: Pieces, n_communities: int, cut: NDArray[np.bool_]) -> Labels:
-    """The label of each piece, (K,): its community's, or if that is cut and it is not the largest
-    piece of it, a new one from n_communities on.
-
-    cut: (n_communities,).
-    """
+def _piece_names(pieces: Pieces, n_communities: int) -> Labels:
+    """The label of each piece, (K,): its community's if it is the largest of it, else a new one."""
     names, sizes = pieces.parents.copy(), pieces.groups.sizes
     order = np.lexsort((-sizes, names))  # by community, the largest first, then as numbered
     others = order[np.diff(names[order], prepend=-1) == 0]
-    others = others[cut[names[others]]]
     names[others] = n_communities + np.arange(len(others), dtype=np.int32)
     return names

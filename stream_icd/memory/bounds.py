@@ -6,12 +6,10 @@ bound, a few windows of many new nodes would make all small windows after them e
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
-import pyarrow as pa
 
-from stream_icd.memory.memory import NO_COMMUNITY, Memory
+from stream_icd.memory.memory import Memory
+from stream_icd.memory.placed import of_nodes
 
 MOST_PER_NODE = 4
 """Nodes remembered for each node of the last window, at most."""
@@ -38,23 +36,11 @@ def room_for(n_nodes: int, n_before: int) -> int:
 def cut(memory: Memory, most_nodes: int) -> Memory:
     """Return the memory of at most so many nodes: those with the strongest beliefs.
 
-    So nodes go first that have been away longest.
+    Of equal ones, those with most evidence. So nodes go first that have been away longest.
     """
     if memory.n_nodes <= most_nodes:
         return memory
-    weakest_last = np.argsort(-memory.beliefs.sum(axis=1), kind="stable")
-    kept = np.zeros(memory.n_nodes, np.bool_)
-    kept[weakest_last[:most_nodes]] = True
-    rival = memory.rival
-    if rival is not None:
-        some = rival[kept]
-        known = some != NO_COMMUNITY
-        some[known] = np.unique(some[known], return_inverse=True)[1]
-        rival = some
-    return replace(
-        memory,
-        nodes=memory.nodes.filter(pa.array(kept)),
-        communities=memory.communities[kept],
-        beliefs=memory.beliefs[kept],
-        rival=rival,
-    )
+    present = memory.present
+    strengths = np.asarray(present.evidence.sum(axis=1)).ravel()
+    weakest_last = np.lexsort((-strengths, -present.known.shares.sum(axis=1)))
+    return of_nodes(memory, np.sort(weakest_last[:most_nodes]))

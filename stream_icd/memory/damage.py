@@ -14,26 +14,22 @@ import numpy as np
 import pyarrow as pa
 
 from stream_icd.memory.memory import Memory
-from stream_icd.memory.recall import missed_windows
+from stream_icd.memory.windows import missed_windows
 from stream_icd.node_ids import places
 from stream_icd.snapshot import Window
 
 MOST_LEFT = 0.5
-"""A damaged window has at most this many nodes for each of the last one."""
+"""A damaged window has at most this fraction of the nodes of the one before."""
 
 LEAST_KNOWN = 0.9
-"""Of its nodes, at least this fraction are remembered as recent."""
-
-RECENT = 0.8
-"""A node is recent if the beliefs about it add up to this: it was in one of the last windows."""
+"""Of its nodes, at least this fraction were in the one before."""
 
 
 def is_damaged(memory: Memory | None, nodes: pa.Array, window: Window) -> bool:
-    """Return whether a window right after the last one lacks most nodes, and has no others."""
-    if memory is None or missed_windows(memory.window, window):
+    """Return whether a window lacks most of the last one's nodes, and has few others."""
+    if memory is None or not memory.n_nodes or missed_windows(memory.window, window):
         return False
-    if len(nodes) > MOST_LEFT * memory.n_present:
+    if len(nodes) > MOST_LEFT * np.count_nonzero(memory.seen):
         return False
     at = places(nodes, memory.nodes)
-    is_recent = memory.beliefs[at[at >= 0]].sum(axis=1) >= RECENT
-    return bool(np.count_nonzero(is_recent) >= LEAST_KNOWN * len(nodes))
+    return bool(np.count_nonzero(memory.seen[at[at >= 0]]) >= LEAST_KNOWN * len(nodes))

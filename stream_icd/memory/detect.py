@@ -1,20 +1,19 @@
-"""Detection on a stream: the memory of a graph's last window improves the result for the next.
+"""Detection on a stream: what is known of a graph improves the result for its next window.
 
 A pure function from a window and the memory before it to communities and the memory after it.
 The rules for each case:
 
-- *The first window, or one unrelated to the last*: detected without memory; all ids are new.
-- *A gap*: each missing window multiplies the weight of the memory by η.
+- *The first window, or one unrelated to the past*: detected without memory; all ids are new.
+- *A gap*: each missing window multiplies the weight of beliefs by η. Evidence fades by window seen.
 - *New nodes*: they have no memory; their edges alone decide their communities.
-- *Absent nodes*: remembered, with a factor η for each window, until less than
-  `remember.FORGOTTEN` is left.
+- *Absent nodes*: known while they have evidence; then beliefs fade with a factor η for each window,
+  until less than `FORGOTTEN` is left.
 - *K given*: exactly K communities result; ids go to those that hold most of the nodes.
 - *A window that is not after the last one*: detected with the present memory, which stays
   unchanged.
 - *A window that lacks most of the last one's nodes* (`damage`): the same, and no id ends.
 - *A different model*: continues with the memory, which does not depend on the model.
-- *Numbers, then texts, as node ids*: these are different nodes; the graph starts again. Of the
-  integer types, every width is the same.
+- *Node ids of a different type*: these are different nodes; the graph starts again.
 """
 
 from __future__ import annotations
@@ -22,18 +21,45 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from math import log
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from stream_icd.bp.remember import find_remembering
+from stream_icd.bp.breaks import broken_communities, has_broken, mixing_beyond_chance
+from stream_icd.bp.known import (
+    NOBODY,
+    Known,
+    found_again,
+    found_anew,
+    known_for_certain,
+    nothing_known,
+    with_exactly,
+)
+from stream_icd.bp.level_graph import Labels, compact, finest_level
+from stream_icd.bp.next_window import nats_saved
+from stream_icd.bp.parameters import BpParameters
+from stream_icd.graphs.n_communities import check_n_communities
+from stream_icd.graphs.weights import comparable
+from stream_icd.memory.bounds import room_for
 from stream_icd.memory.damage import is_damaged
-from stream_icd.memory.memory import Memory
-from stream_icd.memory.recall import recall
-from stream_icd.memory.remember import remember
+from stream_icd.memory.evidence import added, kept, unseen
+from stream_icd.memory.horizon import Horizon, first_decay, judged, with_trials
+from stream_icd.memory.ids import Ids, ids_for, replaced_ids
+from stream_icd.memory.memory import TRIALS, Hypothesis, Memory, TrialKind
+from stream_icd.memory.placed import Placed, Rows, faded, of_nodes, placed, without
+from stream_icd.memory.windows import kept_a_window, missed_windows
+from stream_icd.node_ids import places, widened
 from stream_icd.registry.model import Model
-from stream_icd.snapshot import Snapshot
+from stream_icd.snapshot import Snapshot, Window
+
+FORGOTTEN = 0.25
+"""An absent node without evidence is forgotten when its beliefs add up to less than this."""
+
+Find = Callable[[csr_array, int | None], Labels]
+"""Finds the communities of a graph, K of them if K is given, without memory."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -47,15 +73,20 @@ class Remembered:
         memory: memory for the graph's next window.
         n_continued: number of communities that continue one of the last window.
         milliseconds: how long detection took.
+        horizon: how many windows the evidence is worth that they were found in.
+        predicted_bits: bits per edge that the communities known before saved on the edges of this
+            window that are new; None if there are none.
         damaged: whether the window lacks most of its nodes, and is not remembered (`damage`).
     """
 
     communities: NDArray[np.int32]
-    community_ids: NDArray[np.int64]
-    replaced: NDArray[np.int64]
+    community_ids: Ids
+    replaced: Ids
     memory: Memory
     n_continued: int
     milliseconds: float
+    horizon: float
+    predicted_bits: float | None
     damaged: bool = False
 
 
@@ -65,39 +96,245 @@ def detect_remembering(
     memory: Memory | None = None,
     n_communities: int | None = None,
     *,
+    horizon: Horizon = "auto",
+    find: Find | None = None,
     seed: int = 0,
     adjacency: csr_array | None = None,
     clock: Callable[[], float] = time.perf_counter,
 ) -> Remembered:
-    """Find the communities of a window, with the memory of the same graph's last window.
+    """Find the communities of a window, with the memory of the same graph's earlier windows.
 
-    The result depends only on the arguments. Without memory, or if the model's `stay` is 0, the
-    communities are those of `detection.detect`.
+    The result depends only on the arguments. Without memory, or with bp if the model's `stay` is 0,
+    the communities are those of `detection.detect`.
 
     Args:
         memory: None for the first window.
         n_communities: K, or None to determine it.
+        horizon: how far back to look, in windows; auto: found for each graph.
+        find: finds the communities of the evidence, instead of bp.
         adjacency: that of the snapshot, if it was computed before.
 
     Raises:
         BadInput: the graph cannot be used.
         BadSettings: K is not from 1 to n.
     """
+    return detect_window(
+        snapshot.adjacency() if adjacency is None else adjacency,
+        snapshot.nodes,
+        snapshot.window,
+        model.bp,
+        memory,
+        n_communities,
+        horizon=horizon,
+        find=find,
+        seed=seed,
+        clock=clock,
+    )
+
+
+def detect_window(
+    adjacency: csr_array,
+    nodes: pa.Array,
+    window: Window,
+    parameters: BpParameters,
+    memory: Memory | None = None,
+    n_communities: int | None = None,
+    *,
+    horizon: Horizon = "auto",
+    find: Find | None = None,
+    seed: int = 0,
+    clock: Callable[[], float] = time.perf_counter,
+) -> Remembered:
+    """`detect_remembering` for a graph in memory; `nodes` are the ids of its rows, ascending."""
     started = clock()
-    recalled = recall(memory, snapshot.nodes, snapshot.window, model.bp.stay)
-    graph = snapshot.adjacency() if adjacency is None else adjacency
-    found = find_remembering(graph, model.bp, recalled, n_communities, seed=seed)
-    damaged = is_damaged(memory, snapshot.nodes, snapshot.window)
-    if memory is not None and damaged:
-        remembered = replace(memory, next_id=found.believed.next_id)
+    check_n_communities(n_communities, adjacency.shape[0])
+    n_before = 0 if memory is None else memory.n_nodes
+    step = _Step(
+        adjacency, widened(nodes), window, parameters, find, n_communities, horizon, seed, n_before
+    )
+    before, bits = _known_before(step, memory), None
+    n_known = 0 if before is None else before.memory.next_id
+    if before is None:
+        before = _begun(step, memory)
     else:
-        remembered = remember(memory, snapshot.nodes, snapshot.window, found)
+        before, bits = _compared(step, before)
+    after, rows = _after(step, before)
+    known = after.present.known
+    labels, k = compact(known.likeliest[rows])
+    ids = np.empty(k, np.int64)
+    ids[labels] = after.community_ids[known.communities[rows, 0]]
+    replaced, damaged = _replaced(step, memory, after, rows), is_damaged(memory, step.nodes, window)
+    remembered = after
+    if memory is not None and damaged:
+        replaced, remembered = replaced[:0], replace(memory, next_id=after.next_id)
+    if memory is not None and window.end <= memory.window.end:
+        remembered = memory
     return Remembered(
-        found.labels,
-        found.community_ids,
-        found.replaced[:0] if damaged else found.replaced,
+        labels,
+        ids,
+        replaced,
         remembered,
-        found.n_continued,
+        int((ids < n_known).sum()),
         1000 * (clock() - started),
+        after.horizon,
+        bits,
         damaged,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """A window, and how it is detected; see `detect_window`."""
+
+    adjacency: csr_array
+    nodes: pa.Array
+    window: Window
+    parameters: BpParameters
+    find: Find | None
+    n_communities: int | None
+    horizon: Horizon
+    seed: int
+    n_before: int
+
+    @property
+    def kinds(self) -> tuple[TrialKind, ...]:
+        """The trials that make sense."""
+        kinds: tuple[TrialKind, ...] = TRIALS if self.horizon == "auto" else ("anew",)
+        return kinds if self.find is None else tuple(one for one in kinds if one != "anew")
+
+
+def _begun(step: _Step, memory: Memory | None) -> Placed:
+    """Return the window of a graph of which nothing is known, except which ids are used up."""
+    n_nodes = len(step.nodes)
+    nothing = Hypothesis(
+        first_decay(step.horizon), csr_array(step.adjacency.shape), nothing_known(n_nodes)
+    )
+    no_ids, next_id = np.empty(0, np.int64), 0 if memory is None else memory.next_id
+    seen = np.ones(n_nodes, np.bool_)
+    begun = Memory(step.window, step.nodes, seen, nothing, no_ids, next_id, n_windows=0)
+    return Placed(step.nodes, np.arange(n_nodes), step.adjacency, begun)
+
+
+def _known_before(step: _Step, memory: Memory | None) -> Placed | None:
+    """Return the window beside what is known of its past; None if they have nothing in common."""
+    if memory is None or not memory.n_nodes or not (step.find or step.parameters.stay):
+        return None
+    before = placed(memory, step.nodes, step.adjacency)
+    if before is None:
+        return None
+    known = before.memory.present.known
+    level = finest_level(comparable(before.window))
+    state = level, known.likeliest, known.n_communities, known.mixing
+    if has_broken(*state):
+        return None
+    if not before.memory.present.decay and (ended := broken_communities(*state)).any():
+        before = replace(before, memory=without(before.memory, ended))
+    stay = kept_a_window(known.stay or step.parameters.stay)
+    fading = stay ** missed_windows(memory.window, step.window)
+    return replace(before, memory=faded(before.memory, fading))
+
+
+def _compared(step: _Step, before: Placed) -> tuple[Placed, float | None]:
+    """Return the memory with the trials that are due, and the bits that were saved."""
+    memory = before.memory
+    new = finest_level(unseen(before.window, memory.present.evidence))
+    window = finest_level(before.window)
+
+    def saved(one: Hypothesis) -> tuple[float, float]:
+        return nats_saved(window, one.known.likeliest, new)
+
+    nats, weight = saved(memory.present)
+    ahead = {one.kind: saved(one.hypothesis)[0] - nats for one in memory.trials}
+    memory = with_trials(judged(memory, ahead, step.horizon), step.kinds)
+    return replace(before, memory=memory), nats / weight / log(2) if weight else None
+
+
+def _after(step: _Step, before: Placed) -> tuple[Memory, Rows]:
+    """Return the memory after a window, and which of its nodes are those of the window."""
+    memory = before.memory
+    sums: dict[tuple[int, float], tuple[csr_array, csr_array]] = {}
+
+    def found(one: Hypothesis, n_communities: int | None) -> Hypothesis:
+        which = id(one.evidence), one.decay
+        if which not in sums:
+            total = added(one.evidence, one.decay, before.window)
+            sums[which] = total, kept(total, before.window)
+        total, evidence = sums[which]
+        known = _known(step, total, one.known, before.rows, n_communities)
+        return Hypothesis(one.decay, evidence, known)
+
+    present = found(memory.present, step.n_communities)
+    trials = [replace(one, hypothesis=found(one.hypothesis, None)) for one in memory.trials]
+    known, before_of_nodes = present.known, memory.present.known.likeliest
+    ids, next_id = ids_for(known.likeliest, before_of_nodes, memory.community_ids, memory.next_id)
+    seen = np.zeros(len(before.nodes), np.bool_)
+    seen[before.rows] = True
+    after = replace(
+        memory,
+        window=step.window,
+        nodes=before.nodes,
+        seen=seen,
+        present=_with_stay(present, ids, memory.community_ids, before_of_nodes),
+        community_ids=ids,
+        next_id=next_id,
+        n_windows=memory.n_windows + 1,
+        trials=tuple(trials),
+    )
+    stays = _stays(after, before.rows, room_for(len(step.nodes), step.n_before))
+    return of_nodes(after, stays), np.searchsorted(stays, before.rows)
+
+
+def _with_stay(present: Hypothesis, ids: Ids, ids_before: Ids, before: Labels) -> Hypothesis:
+    """Return the hypothesis with the fraction of nodes that stayed, where nothing else tells η."""
+    known = present.known
+    seen = (before >= 0) & (np.diff(present.evidence.indptr) > 0)
+    if known.believed or not seen.any():
+        return present
+    stayed = ids[known.communities[seen, 0]] == ids_before[before[seen]]
+    return replace(present, known=known._replace(stay=float(stayed.mean())))
+
+
+def _stays(after: Memory, rows: Rows, most_nodes: int) -> Rows:
+    """Return the nodes that are remembered: of the window, with evidence, or with beliefs."""
+    beliefs = after.present.known.shares.sum(axis=1)
+    stays = beliefs >= FORGOTTEN
+    for one in after.hypotheses:
+        stays |= np.diff(one.evidence.indptr) > 0
+    beliefs[rows] = len(beliefs)  # these stay, whatever is believed
+    stays[rows] = True
+    stay = np.flatnonzero(stays)
+    strongest = stay[np.argsort(-beliefs[stay], kind="stable")[:most_nodes]]
+    return np.sort(strongest)
+
+
+def _replaced(step: _Step, last: Memory | None, after: Memory, rows: Rows) -> Ids:
+    """Return the ids of nodes in the window that ended; see `Communities.replaced`."""
+    if last is None:
+        return np.empty((0, 2), np.int64)
+    known = last.present.known
+    before = np.append(known.likeliest, np.int32(NOBODY))[places(step.nodes, last.nodes)]  # -1: new
+    labels = after.present.known.likeliest[rows]
+    return replaced_ids(labels, after.community_ids, before, last.community_ids)
+
+
+def _known(
+    step: _Step, total: csr_array, known: Known, rows: Rows, n_communities: int | None
+) -> Known:
+    """Return the communities of the evidence, exactly K of them in the window if K is given."""
+    parameters = step.parameters
+    if not total.shape[0]:
+        return known
+    if step.find is not None:
+        labels, _ = compact(step.find(total, n_communities))
+        mixing = mixing_beyond_chance(finest_level(total), labels, int(labels.max()) + 1)
+        now = known_for_certain(labels, mixing=mixing)
+        now.shares[np.diff(total.indptr) == 0] = 0
+    else:
+        level = finest_level(comparable(total, parameters.weight_exponent))
+        if known.n_communities:
+            now = found_again(level, parameters, known, step.seed)
+        else:
+            now = found_anew(level, parameters, n_communities, step.seed)
+    if n_communities is not None and len(np.unique(now.likeliest[rows])) != n_communities:
+        now = with_exactly(comparable(total), now, rows, n_communities, step.seed)
+    return now._replace(shares=(np.floor(now.shares * 255) / 255).astype(np.float32))

@@ -1,67 +1,91 @@
-"""A detector's memory as bytes: an Arrow table of nodes, with metadata in its schema."""
+"""A detector's memory as bytes: an Arrow table of nodes, with metadata in its schema.
+
+A row holds a node's communities and, for each hypothesis, its edges to later nodes: how far each is
+from the one before, and the upper 16 bits of its 32-bit weight, all that `evidence.rounded` leaves.
+"""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from math import isfinite
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
+from stream_icd.bp.belief_propagation import N_KEPT
+from stream_icd.bp.known import Known
 from stream_icd.errors import BadMemory
-from stream_icd.memory.memory import MOST_READ_IDS, N_BELIEFS, NO_COMMUNITY, Memory
+from stream_icd.memory.memory import MOST_READ_IDS, TRIALS, Hypothesis, Memory, Trial
 from stream_icd.node_ids import is_id_type
 from stream_icd.snapshot import Window
 from stream_icd.wire.arrow_stream import read_table, write_table
 from stream_icd.wire.boundary import refusing
 from stream_icd.wire.limits import DEFAULT_LIMITS, Limits
 
-FORMAT = 1
-METADATA = b"stream_icd.memory"
-KINDS = {
-    "window_start": str,
-    "window_end": str,
-    "mixing": float,
-    "stay": float,
-    "next_id": int,
-    "believed": bool,
-    "pull": float,
-    "has_rival": bool,
-    "n_present": int,
-}
-"""What the metadata says, and the type of each."""
+Value = TypeVar("Value", int, float, bool)
 
-COLUMNS = {
-    "node": True,
-    **{f"{name}_{rank}": True for name in ("community", "belief") for rank in range(N_BELIEFS)},
-    "rival": True,
+FORMAT = 2
+METADATA = b"stream_icd.memory"
+
+NO_ID = -1
+"""Fills the column of community ids, which has a place for each node."""
+
+GAPS = pa.list_(pa.field("element", pa.uint32()))
+WEIGHTS = pa.list_(pa.field("element", pa.uint16()))  # named as in the archive's Parquet files
+CERTAIN = 255
+"""The share that is 1; shares are multiples of its inverse."""
+
+HYPOTHESES = ("present", *TRIALS)
+PARTS = tuple(f"{part}_{rank}" for part in ("community", "share") for rank in range(N_KEPT))
+EDGES = ("neighbours", "weights")
+COLUMNS = {"node": True, "seen": True, "community_id": True} | {
+    f"{name}_{part}": False for name in HYPOTHESES for part in (*PARTS, *EDGES)
 }
+FACTS = {"mixing": float, "stay": float, "believed": bool, "resolution": float}
+"""What the metadata says of each hypothesis, besides its evidence."""
+
+COUNTS = ("next_id", "n_windows", "n_rounds", "wait")
 
 
 def encode_memory(memory: Memory) -> bytes:
     """Encode the memory as an Arrow IPC stream; the same memory gives the same bytes."""
-    columns = [memory.nodes]
-    columns += [pa.array(np.ascontiguousarray(one)) for one in memory.communities.T]
-    columns += [pa.array(np.ascontiguousarray(one)) for one in memory.beliefs.T]
-    rival = memory.rival
-    columns.append(
-        pa.array(np.full(memory.n_nodes, NO_COMMUNITY, np.int32) if rival is None else rival)
-    )
-    table = pa.table(columns, names=list(COLUMNS))
+    ids = np.full(memory.n_nodes, NO_ID, np.int64)
+    ids[: len(memory.community_ids)] = memory.community_ids
+    columns: dict[str, Any] = {
+        "node": memory.nodes,
+        "seen": pa.array(memory.seen.astype(np.uint8)),
+        "community_id": pa.array(ids),
+    }
+    facts: dict[str, Any] = {}
+    written: dict[int, str] = {}
+    names = ("present", *(one.kind for one in memory.trials))
+    for name, one in zip(names, memory.hypotheses, strict=True):
+        shares = np.rint(one.known.shares * CERTAIN).astype(np.uint8)
+        for rank in range(N_KEPT):
+            columns[f"{name}_community_{rank}"] = pa.array(one.known.communities[:, rank].copy())
+            columns[f"{name}_share_{rank}"] = pa.array(shares[:, rank].copy())
+        of = written.setdefault(id(one.evidence), name)
+        if of == name:
+            columns |= dict(
+                zip((f"{name}_{edge}" for edge in EDGES), _edges(one.evidence), strict=True)
+            )
+        known = {fact: kind(getattr(one.known, fact)) for fact, kind in FACTS.items()}
+        facts[name] = {"decay": float(one.decay), "evidence_of": of, **known}
     rest = {
         "format": FORMAT,
         "window_start": memory.window.start.isoformat(),
         "window_end": memory.window.end.isoformat(),
-        "mixing": float(memory.mixing),
-        "stay": float(memory.stay),
-        "next_id": int(memory.next_id),
-        "believed": bool(memory.believed),
-        "pull": float(memory.pull),
-        "has_rival": memory.rival is not None,
-        "n_present": int(memory.n_present),
+        **{count: int(getattr(memory, count)) for count in COUNTS},
+        "untried": memory.untried,
+        "trials": [[one.kind, float(one.nats), int(one.windows)] for one in memory.trials],
+        "hypotheses": facts,
     }
+    table = pa.table(columns)
     return write_table(table.replace_schema_metadata({METADATA: json.dumps(rest)}))
 
 
@@ -69,28 +93,41 @@ def decode_memory(value: bytes, limits: Limits = DEFAULT_LIMITS) -> Memory:
     """Decode the memory that `encode_memory` wrote, bit for bit.
 
     Raises:
-        BadMemory: the bytes are not a memory, or are from a later version.
+        BadMemory: the bytes are not a memory, or are from another version.
         LimitExceeded: the memory is above `limits`.
     """
     with refusing(BadMemory, "the memory cannot be read"):
+        rest = _metadata(pa.ipc.open_stream(value).schema)
+        if rest["format"] != FORMAT:
+            raise BadMemory(
+                f"the memory has format {rest['format']!r:.80} and this version reads {FORMAT}; "
+                "if it is a later one, upgrade stream-icd"
+            )
         table = read_table(value, COLUMNS, limits, BadMemory)
-        rest = _checked(_metadata(table.schema))
         nodes = table["node"].combine_chunks()
         if not is_id_type(nodes.type) or nodes.null_count:
             raise BadMemory(f"node has type {nodes.type}; ids are integers or strings, none null")
+        counts = {name: _typed(rest, name, int) for name in COUNTS}
+        if counts["next_id"] > MOST_READ_IDS:
+            raise BadMemory(f"next_id must be at most {MOST_READ_IDS}, not {counts['next_id']}")
+        read: dict[str, Hypothesis] = {}
+        for name, facts in rest["hypotheses"].items():
+            of = facts["evidence_of"]
+            evidence = _evidence(table, name) if of == name else read[of].evidence
+            decay = _typed(facts, "decay", float)
+            read[name] = Hypothesis(decay, evidence, _known(table, name, facts))
+        ids = _column(table, "community_id", pa.int64())[: read["present"].known.n_communities]
+        trials = [Trial(kind, read[kind], *_judged(one)) for kind, *one in rest["trials"]]
         return Memory(
             window=Window(*(datetime.fromisoformat(rest[f"window_{e}"]) for e in ("start", "end"))),
             nodes=nodes,
-            communities=_columns(table, "community", pa.int64()),
-            beliefs=_columns(table, "belief", pa.float32()),
-            mixing=rest["mixing"],
-            stay=rest["stay"],
-            next_id=rest["next_id"],
-            believed=rest["believed"],
-            pull=rest["pull"],
-            rival=_column(table, "rival", pa.int32()) if rest["has_rival"] else None,
-            n_present=rest["n_present"],
-        )
+            seen=_column(table, "seen", pa.uint8()) > 0,
+            present=read["present"],
+            community_ids=ids,
+            trials=tuple(trials),
+            untried=tuple(rest["untried"]),
+            **counts,
+        ).checked()
 
 
 def next_id_of(value: bytes) -> int | None:
@@ -114,24 +151,82 @@ def _metadata(schema: pa.Schema) -> dict[str, Any]:
     return rest
 
 
-def _checked(rest: dict[str, Any]) -> dict[str, Any]:
-    """Return the metadata if it is what `encode_memory` writes; `Memory` checks the values."""
-    if rest["format"] != FORMAT:
-        raise BadMemory(
-            f"the memory has format {rest['format']!r:.80} and this version reads {FORMAT}; if it "
-            "is a later one, upgrade stream-icd"
-        )
-    for name, kind in KINDS.items():
-        if type(rest[name]) is not kind:
-            raise BadMemory(f"{name} must be {kind.__name__}, not {rest[name]!r:.80}")
-    if rest["next_id"] > MOST_READ_IDS:
-        raise BadMemory(f"next_id must be at most {MOST_READ_IDS}, not {rest['next_id']}")
-    return rest
+def _typed(facts: Mapping[str, Any], name: str, kind: type[Value]) -> Value:
+    """Return a fact if it has the type that `encode_memory` writes; `Memory` checks its range."""
+    value = facts[name]
+    if type(value) is not kind:
+        raise BadMemory(f"{name} must be {kind.__name__}, not {value!r:.80}")
+    return value
 
 
-def _columns(table: pa.Table, name: str, kind: pa.DataType) -> NDArray[Any]:
-    """Return columns name_0, name_1, ... as one array, `(n_nodes, N_BELIEFS)`."""
-    return np.stack([_column(table, f"{name}_{rank}", kind) for rank in range(N_BELIEFS)], axis=1)
+def _judged(one: Sequence[Any]) -> tuple[float, int]:
+    nats, windows = one
+    if type(nats) is not float or type(windows) is not int or not (isfinite(nats) and windows >= 0):
+        raise BadMemory(f"a trial says {one!r:.80}; it must say finite nats, and windows")
+    return nats, windows
+
+
+def _known(table: pa.Table, name: str, facts: Mapping[str, Any]) -> Known:
+    def columns(part: str, kind: pa.DataType) -> NDArray[Any]:
+        ranks = range(N_KEPT)
+        return np.stack([_column(table, f"{name}_{part}_{rank}", kind) for rank in ranks], axis=1)
+
+    return Known(
+        columns("community", pa.int32()),
+        (columns("share", pa.uint8()) / np.float32(CERTAIN)).astype(np.float32),
+        mixing=_typed(facts, "mixing", float),
+        stay=_typed(facts, "stay", float),
+        believed=_typed(facts, "believed", bool),
+        resolution=_typed(facts, "resolution", float),
+    )
+
+
+def _edges(evidence: csr_array) -> tuple[pa.Array, pa.Array]:
+    """Return each node's edges to later nodes: gaps and weights."""
+    n_nodes = evidence.shape[0]
+    rows = np.repeat(np.arange(n_nodes, dtype=np.int64), np.diff(evidence.indptr))
+    later = rows < evidence.indices
+    rows, columns = rows[later], evidence.indices[later].astype(np.int64)
+    offsets = np.searchsorted(rows, np.arange(n_nodes + 1)).astype(np.int32)
+    gaps = np.diff(columns, prepend=0)
+    first = offsets[:-1][np.diff(offsets) > 0]
+    gaps[first] = columns[first] - rows[first]
+    bits = evidence.data[later].astype(np.float32).view(np.uint32) >> np.uint32(16)
+    return (
+        pa.ListArray.from_arrays(offsets, gaps.astype(np.uint32), type=GAPS),
+        pa.ListArray.from_arrays(offsets, bits.astype(np.uint16), type=WEIGHTS),
+    )
+
+
+def _evidence(table: pa.Table, name: str) -> csr_array:
+    """Return the graph of the edges that `_edges` wrote."""
+    n_nodes = table.num_rows
+    gaps, bits = (
+        _lists(table, f"{name}_{edge}", kind)
+        for edge, kind in zip(EDGES, (GAPS, WEIGHTS), strict=True)
+    )
+    counts = gaps.value_lengths().to_numpy()
+    if not np.array_equal(counts, bits.value_lengths().to_numpy()):
+        raise BadMemory(f"{name}: each edge needs a weight")
+    steps = gaps.flatten().to_numpy().astype(np.int64)
+    weights = (bits.flatten().to_numpy().astype(np.uint32) << np.uint32(16)).view(np.float32)
+    if (steps < 1).any() or not ((weights > 0) & (weights < np.inf)).all():
+        raise BadMemory(f"{name}: edges go to later nodes, with positive and finite weights")
+    rows = np.repeat(np.arange(n_nodes), counts)
+    sums = np.cumsum(steps)
+    starts = np.cumsum(counts) - counts  # (n_nodes,) the first edge of each row
+    columns = rows + sums - np.append(0, sums)[np.repeat(starts, counts)]
+    if len(columns) and columns.max() >= n_nodes:
+        raise BadMemory(f"{name}: an edge names a node that is not one of the {n_nodes} nodes")
+    later = csr_array((weights.astype(np.float64), (rows, columns)), shape=(n_nodes, n_nodes))
+    return csr_array(later + later.T)
+
+
+def _lists(table: pa.Table, name: str, kind: pa.DataType) -> pa.ListArray:
+    column = table[name].combine_chunks()
+    if column.type != kind or column.null_count or column.flatten().null_count:
+        raise BadMemory(f"{name} has type {column.type}; it must be {kind}, none null")
+    return column
 
 
 def _column(table: pa.Table, name: str, kind: pa.DataType) -> NDArray[Any]:

@@ -12,9 +12,12 @@ from datetime import UTC, datetime
 
 import numpy as np
 import pyarrow as pa
+from scipy.sparse import csr_array
 
+from stream_icd.bp.known import nothing_known
 from stream_icd.memory.encoding import encode_memory, next_id_of
-from stream_icd.memory.memory import MOST_READ_IDS, N_BELIEFS, Memory
+from stream_icd.memory.horizon import FIRST_DECAY
+from stream_icd.memory.memory import MOST_READ_IDS, Hypothesis, Memory
 from stream_icd.snapshot import Window
 
 BEFORE_ALL = Window(datetime.min.replace(tzinfo=UTC), datetime.min.replace(tzinfo=UTC))
@@ -29,14 +32,10 @@ average. So they are not used again if that happens to a graph twice."""
 
 def forgotten(next_id: int) -> Memory:
     """Return a memory of no nodes and no windows, which holds only the ids that are used up."""
+    nothing = Hypothesis(FIRST_DECAY, csr_array((0, 0)), nothing_known(0))
+    no_nodes, no_ids = pa.array([], pa.int64()), np.empty(0, np.int64)
     return Memory(
-        window=BEFORE_ALL,
-        nodes=pa.array([], pa.int64()),
-        communities=np.empty((0, N_BELIEFS), np.int64),
-        beliefs=np.empty((0, N_BELIEFS), np.float32),
-        mixing=0.0,
-        stay=0.0,
-        next_id=next_id,
+        BEFORE_ALL, no_nodes, np.empty(0, np.bool_), nothing, no_ids, next_id, n_windows=0
     )
 
 

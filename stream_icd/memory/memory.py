@@ -1,23 +1,19 @@
-"""A detector's memory of a graph between windows: the believed community of each node."""
+"""What is known of a graph between windows: its evidence, its communities, and how far back."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal, get_args
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
-from stream_icd.bp.pull import MOST as MOST_PULL
+from stream_icd.bp.known import NOBODY, Known
 from stream_icd.errors import BadMemory
 from stream_icd.node_ids import widened
 from stream_icd.snapshot import Window
-
-N_BELIEFS = 4
-"""How many communities are remembered of each node: the likeliest ones."""
-
-NO_COMMUNITY = -1
-"""Fills the place of a community id if a node has fewer than `N_BELIEFS`."""
 
 MOST_IDS = 10**15 - 1
 """Maximum of `next_id`: 15 digits, as all numbers of the contract (docs/wire.md) have at most."""
@@ -26,102 +22,166 @@ MOST_READ_IDS = MOST_IDS - 2**28
 """The same in bytes from outside, so that memory can continue from any that are accepted: one
 window adds fewer ids. No stream reaches it."""
 
+MOST_COUNTED = 2**31
+"""Maximum of the counts of windows and rounds."""
 
 ROUNDING = 1e-3
-"""By how much beliefs about a node may exceed 1 in total: they are 32-bit sums of many."""
+"""By how much shares of a node may exceed 1 in total: they are rounded."""
+
+TrialKind = Literal["longer", "shorter", "anew"]
+"""What a trial does differently: a longer horizon, a shorter one, or communities found anew."""
+
+TRIALS: tuple[TrialKind, ...] = get_args(TrialKind)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Hypothesis:
+    """How far back a graph looks like its present, and its communities if that is so.
+
+    Attributes:
+        decay: λ, in [0, 1).
+        evidence: the decayed sum of the windows, `(n_nodes, n_nodes)`; its weights have 8
+            significant bits.
+        known: the communities found in it.
+    """
+
+    decay: float
+    evidence: csr_array
+    known: Known
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Trial:
+    """Another hypothesis, which each window compares with the present one.
+
+    Attributes:
+        nats: how many more it has saved on new edges than the present one, since it began.
+        windows: how many windows have compared them.
+    """
+
+    kind: TrialKind
+    hypothesis: Hypothesis
+    nats: float = 0.0
+    windows: int = 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Memory:
-    """The beliefs of a graph's last window.
+    """What is known of a graph after a window.
 
     Communities have stable ids: 0, 1, 2, ... over the life of the graph, never reused.
 
     Attributes:
         window: the last window.
-        nodes: the source's own ids, `(n_nodes,)`, ascending (`node_ids.widened`): nodes of that
-            window, and nodes of earlier windows that are not yet forgotten.
-        communities: ids, `(n_nodes, N_BELIEFS)` int64, likeliest first, then `NO_COMMUNITY`; no id
-            twice for a node.
-        beliefs: their probabilities, `(n_nodes, N_BELIEFS)` float32; they add up to 1 at most, and
-            are 0 where there is no community.
-        mixing: μ, share of the edge weight between communities in the last window.
-        stay: η, share of the nodes that stayed in their community; 0 after the first window.
-        next_id: the first community id not yet used, at most `MOST_IDS`.
-        believed: whether belief propagation, not modularity, decided the result of that window.
-        pull: how strongly communities hold their members where modularity decides, in mean edge
-            weights, at most `bp.pull.MOST`; 0 if not estimated yet.
-        rival: other communities of that window, `(n_nodes,)` int32, -1 for none, which the next
-            window compares with these: parts of them, or communities found without memory. None:
-            there is nothing to compare.
-        n_present: number of nodes of the last window; 0 if it is not known.
-
-    Raises:
-        BadMemory: a value is out of range, or the arrays do not match.
+        nodes: the source's own ids (`node_ids.widened`), `(n_nodes,)`, ascending: of that window,
+            and of earlier ones that are not yet forgotten.
+        seen: the nodes of that window, `(n_nodes,)`.
+        present: what results come from.
+        community_ids: the stable id of each of its communities, `(K,)` int64.
+        next_id: the first id not yet used, at most `MOST_IDS`.
+        n_windows: windows since the graph began, or began anew.
+        trials: at most one of each kind.
+        untried: kinds that are still to be tried in this round.
+        n_rounds: rounds without success.
+        wait: windows until the next trial.
     """
 
     window: Window
     nodes: pa.Array
-    communities: NDArray[np.int64]
-    beliefs: NDArray[np.float32]
-    mixing: float
-    stay: float
+    seen: NDArray[np.bool_]
+    present: Hypothesis
+    community_ids: NDArray[np.int64]
     next_id: int
-    believed: bool = False
-    pull: float = 0.0
-    rival: NDArray[np.int32] | None = None
-    n_present: int = 0
+    n_windows: int = 1
+    trials: tuple[Trial, ...] = ()
+    untried: tuple[TrialKind, ...] = TRIALS
+    n_rounds: int = 0
+    wait: int = 0
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "nodes", widened(self.nodes))
-        shape = (len(self.nodes), N_BELIEFS)
-        if self.communities.shape != shape or self.beliefs.shape != shape:
-            raise BadMemory(
-                f"{len(self.nodes)} nodes need communities and beliefs of shape {shape}, not "
-                f"{self.communities.shape} and {self.beliefs.shape}"
-            )
-        if self.rival is not None:
-            self._check_rival(self.rival)
-        if not 0 <= self.pull <= MOST_PULL:
-            raise BadMemory(f"pull must be in 0..{MOST_PULL}, not {self.pull}")
-        for name, share in (("mixing", self.mixing), ("stay", self.stay)):
-            if not 0 <= share <= 1:
-                raise BadMemory(f"{name} must be in 0..1, not {share}")
-        if not 0 <= self.next_id <= MOST_IDS:
-            raise BadMemory(f"next_id must be in 0..{MOST_IDS}, not {self.next_id}")
-        lowest = self.communities.min(initial=NO_COMMUNITY)
-        if lowest < NO_COMMUNITY or self.communities.max(initial=NO_COMMUNITY) >= self.next_id:
-            raise BadMemory(
-                f"community ids must be in {NO_COMMUNITY}..{self.next_id - 1} (next_id - 1), not "
-                f"{lowest}..{self.communities.max()}"
-            )
-        self._check_nodes()
-        self._check_beliefs()
 
-    def _check_nodes(self) -> None:
+    def checked(self) -> Memory:
+        """Return the memory if its arrays match and all values are in range.
+
+        Raises:
+            BadMemory: a value is out of range, or the arrays do not match.
+        """
         import pyarrow.compute as pc
 
         if len(self.nodes) > 1 and not pc.all(pc.less(self.nodes[:-1], self.nodes[1:])).as_py():
             raise BadMemory("the ids of the nodes must ascend, none twice")
+        if self.seen.shape != (self.n_nodes,):
+            raise BadMemory(f"{self.n_nodes} nodes need as many in seen, not {self.seen.shape}")
+        for one in self.hypotheses:
+            _check(one, self.n_nodes)
+        self._check_ids()
+        kinds_of = {"trials": [one.kind for one in self.trials], "untried": list(self.untried)}
+        for name, kinds in kinds_of.items():
+            if len(set(kinds)) < len(kinds) or not set(kinds) <= set(TRIALS):
+                raise BadMemory(f"{name} must be different ones of {TRIALS}, not {kinds}")
+        for name in ("n_windows", "n_rounds", "wait"):
+            if not 0 <= getattr(self, name) <= MOST_COUNTED:
+                raise BadMemory(f"{name} must be in 0..{MOST_COUNTED}, not {getattr(self, name)}")
+        return self
 
-    def _check_beliefs(self) -> None:
-        if not ((self.beliefs >= 0) & (self.beliefs <= 1)).all():
-            raise BadMemory("beliefs are probabilities: they must be in 0..1")
-        if (self.beliefs.sum(axis=1) > 1 + ROUNDING).any():
-            raise BadMemory("the beliefs about a node must add up to 1 at most")
-        if self.beliefs[self.communities == NO_COMMUNITY].any():
-            raise BadMemory("there is a belief without a community")
-        ids = np.sort(self.communities, axis=1)
-        if ((np.diff(ids) == 0) & (ids[:, 1:] != NO_COMMUNITY)).any():
-            raise BadMemory("a community is named twice for a node")
-
-    def _check_rival(self, rival: NDArray[np.int32]) -> None:
-        if rival.shape != (self.n_nodes,):
-            raise BadMemory(f"{self.n_nodes} nodes need as many in rival, not {rival.shape}")
-        if not NO_COMMUNITY <= rival.min(initial=0) <= rival.max(initial=0) < max(self.n_nodes, 1):
-            raise BadMemory(f"rival must be in {NO_COMMUNITY}..{self.n_nodes - 1}")
+    def _check_ids(self) -> None:
+        ids = self.community_ids
+        if not 0 <= self.next_id <= MOST_IDS:
+            raise BadMemory(f"next_id must be in 0..{MOST_IDS}, not {self.next_id}")
+        if ids.shape != (self.present.known.n_communities,) or len(np.unique(ids)) < len(ids):
+            raise BadMemory(
+                f"{self.present.known.n_communities} communities need one id each, all different"
+            )
+        if len(ids) and not 0 <= ids.min() <= ids.max() < self.next_id:
+            raise BadMemory(
+                f"community ids must be in 0..{self.next_id - 1} (next_id - 1), not "
+                f"{ids.min()}..{ids.max()}"
+            )
 
     @property
     def n_nodes(self) -> int:
         """Number of remembered nodes."""
         return len(self.nodes)
+
+    @property
+    def hypotheses(self) -> tuple[Hypothesis, ...]:
+        """The present one, then those of the trials."""
+        return self.present, *(one.hypothesis for one in self.trials)
+
+    @property
+    def horizon(self) -> float:
+        """How many windows the evidence is worth: Σ λ^k over the windows seen."""
+        decay = self.present.decay
+        return float((1 - decay**self.n_windows) / (1 - decay))
+
+
+def _check(one: Hypothesis, n_nodes: int) -> None:
+    known = one.known
+    if one.evidence.shape != (n_nodes, n_nodes):
+        raise BadMemory(f"{n_nodes} nodes have evidence of shape {one.evidence.shape}")
+    if known.communities.shape[:1] != (n_nodes,) or known.shares.shape != known.communities.shape:
+        raise BadMemory(
+            f"{n_nodes} nodes have communities and shares of shape {known.communities.shape} and "
+            f"{known.shares.shape}"
+        )
+    for name, share in (("mixing", known.mixing), ("stay", known.stay), ("decay", one.decay)):
+        if not 0 <= share <= 1 or (name == "decay" and share == 1):
+            raise BadMemory(f"{name} must be in 0..1, not {share}")
+    if not 0 < known.resolution < float("inf"):
+        raise BadMemory(f"resolution must be positive and finite, not {known.resolution}")
+    labels = known.communities[:, 0]
+    if (
+        known.communities.min(initial=0) < NOBODY
+        or not (np.bincount(labels[labels >= 0], minlength=known.n_communities) > 0).all()
+    ):
+        raise BadMemory("communities must be 0..K-1, each the most probable one of a node")
+    if not ((known.shares >= 0) & (known.shares <= 1)).all():
+        raise BadMemory("shares are probabilities: they must be in 0..1")
+    if (known.shares.sum(axis=1) > 1 + ROUNDING).any():
+        raise BadMemory("the shares of a node must add up to 1 at most")
+    if known.shares[known.communities == NOBODY].any():
+        raise BadMemory("there is a share without a community")
+    names = np.sort(known.communities, axis=1)
+    if ((np.diff(names) == 0) & (names[:, 1:] != NOBODY)).any():
+        raise BadMemory("a community is named twice for a node")

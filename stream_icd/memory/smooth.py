@@ -8,21 +8,34 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
+import pyarrow as pa
+from scipy.sparse import csr_array
 
+from stream_icd.bp.belief_propagation import N_KEPT
+from stream_icd.bp.known import Shares
 from stream_icd.bp.level_graph import compact
-from stream_icd.bp.recalled import Recalled
-from stream_icd.bp.smooth import WindowBeliefs, smoothed_beliefs
+from stream_icd.bp.smooth import NO_ID, Ids, WindowBeliefs, smoothed_beliefs
 from stream_icd.errors import BadInput, BadSettings
-from stream_icd.memory.detect import Remembered, detect_remembering
+from stream_icd.memory.detect import FORGOTTEN, Remembered, detect_remembering
+from stream_icd.memory.horizon import Horizon
 from stream_icd.memory.memory import Memory
-from stream_icd.memory.recall import kept_a_window, missed_windows, recall
-from stream_icd.memory.remember import memory_of, with_absent
+from stream_icd.memory.windows import kept_a_window, missed_windows
+from stream_icd.node_ids import common_type, places
 from stream_icd.registry.model import Model
 from stream_icd.snapshot import Snapshot
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _About:
+    """Beliefs about nodes: stable ids of communities, `(n_nodes, N_KEPT)`, and their shares."""
+
+    nodes: pa.Array
+    ids: Ids
+    shares: Shares
 
 
 def detect_smoothed(
@@ -31,6 +44,7 @@ def detect_smoothed(
     memory: Memory | None = None,
     n_communities: Sequence[int | None] | None = None,
     *,
+    horizon: Horizon = "auto",
     seed: int = 0,
     clock: Callable[[], float] = time.perf_counter,
 ) -> list[Remembered]:
@@ -45,6 +59,7 @@ def detect_smoothed(
     Args:
         snapshots: windows of one graph, each after the one before.
         memory: the memory before the first window; None: there is none.
+        horizon: see `detect_remembering`.
         n_communities: K of each window, None to determine it; or None for all.
 
     Raises:
@@ -60,24 +75,39 @@ def detect_smoothed(
     forward: list[Remembered] = []
     for snapshot, k in zip(snapshots, ks, strict=True):
         last = forward[-1].memory if forward else memory
-        forward.append(detect_remembering(snapshot, model, last, k, seed=seed, clock=clock))
+        forward.append(
+            detect_remembering(snapshot, model, last, k, horizon=horizon, seed=seed, clock=clock)
+        )
     if not forward:
         return []
-    results, later = list(forward), forward[-1].memory
+    results, last = list(forward), forward[-1].memory
+    later, next_id = _about(last), last.next_id
     befores = [memory, *(one.memory for one in forward)]
     whole = [at for at, one in enumerate(forward) if not one.damaged]
     for at, next_at in reversed(list(pairwise(whole))):
         started = clock()
         snapshot, after = snapshots[at], snapshots[next_at]
-        own = replace(_about(snapshot, forward[at].memory), next_id=later.next_id)
-        if own.believed and later.believed:
-            past = _beliefs_before(snapshot, befores[at], forward[at].memory.stay)
-            future = _beliefs_after(snapshot, later, after, forward[next_at].memory.stay)
-            adjacency = snapshot.adjacency()
-            own = smoothed_beliefs(adjacency, model.bp, own, past, future, ks[at], seed)
-        later = _later(snapshot, own, later, after)
+        now, then = forward[at].memory.present.known, forward[next_at].memory.present.known
+        own = _of_nodes(_about(forward[at].memory), snapshot)
+        if now.believed and then.believed and then.stay:  # else the future says nothing
+            gap = missed_windows(snapshot.window, after.window)
+            ids, shares = smoothed_beliefs(
+                _evidence(forward[at].memory, snapshot),
+                model.bp,
+                _beliefs(own, now.stay),
+                now.mixing,
+                _beliefs_before(befores[at], snapshot, own, now.stay),
+                _beliefs(_of_nodes(later, snapshot), then.stay ** (1 + gap)),
+                ks[at],
+                next_id,
+                seed,
+            )
+            own = replace(own, ids=ids, shares=shares)
+            next_id = max(next_id, int(ids.max(initial=NO_ID)) + 1)
+        kept = kept_a_window(now.stay) ** (1 + missed_windows(snapshot.window, after.window))
+        later = _with_absent(own, later, kept)
         results[at] = _result(forward[at], own, 1000 * (clock() - started))
-    last = replace(results[-1].memory, next_id=later.next_id)
+    last = replace(results[-1].memory, next_id=next_id)
     return [*results[:-1], replace(results[-1], memory=last)]
 
 
@@ -90,32 +120,57 @@ def _check_order(snapshots: Sequence[Snapshot]) -> None:
             )
 
 
-def _about(snapshot: Snapshot, memory: Memory) -> Recalled:
-    """Return what the memory after a window holds about the nodes of that window."""
-    return recall(memory, snapshot.nodes, snapshot.window, memory.stay)
+def _about(memory: Memory) -> _About:
+    known = memory.present.known
+    ids = np.append(memory.community_ids, NO_ID)[known.communities]  # [-1] for none
+    return _About(memory.nodes, ids, known.shares)
 
 
-def _beliefs_before(snapshot: Snapshot, before: Memory | None, stay: float) -> WindowBeliefs:
-    recalled = recall(before, snapshot.nodes, snapshot.window, stay)
-    return WindowBeliefs(recalled.ids, recalled.shares, stay)
+def _evidence(memory: Memory, snapshot: Snapshot) -> csr_array:
+    """Return the evidence about the nodes of the window that the memory is after."""
+    rows = places(snapshot.nodes, memory.nodes)
+    return csr_array(memory.present.evidence[rows][:, rows])
 
 
-def _beliefs_after(
-    snapshot: Snapshot, later: Memory, after: Snapshot, stay: float
+def _of_nodes(about: _About, snapshot: Snapshot) -> _About:
+    """Return the beliefs about the nodes of a window."""
+    place = places(snapshot.nodes, about.nodes)
+    ids = np.concatenate([about.ids, np.full((1, N_KEPT), NO_ID)])[place]  # [-1] for unknown nodes
+    shares = np.concatenate([about.shares, np.zeros((1, N_KEPT), np.float32)])[place]
+    return _About(snapshot.nodes, ids, shares)
+
+
+def _beliefs(about: _About, stay: float) -> WindowBeliefs:
+    return WindowBeliefs(about.ids, about.shares, stay)
+
+
+def _beliefs_before(
+    memory: Memory | None, snapshot: Snapshot, own: _About, stay: float
 ) -> WindowBeliefs:
-    recalled = recall(later, snapshot.nodes, later.window, stay)
-    stay_over_gap = stay ** (1 + missed_windows(snapshot.window, after.window))
-    return WindowBeliefs(recalled.ids, recalled.shares, stay_over_gap)
+    """Return the beliefs of the window before; of no weight if there was none."""
+    if memory is None:
+        return _beliefs(replace(own, shares=np.zeros_like(own.shares)), 0.0)
+    past = _of_nodes(_about(memory), snapshot)
+    fading = kept_a_window(stay) ** missed_windows(memory.window, snapshot.window)
+    return _beliefs(replace(past, shares=past.shares * np.float32(fading)), stay)
 
 
-def _later(snapshot: Snapshot, own: Recalled, later: Memory, after: Snapshot) -> Memory:
-    """Return the smoothed beliefs of a window, and later ones about nodes that it lacks."""
-    new = memory_of(snapshot.nodes, snapshot.window, own)
-    kept = kept_a_window(own.stay) ** (1 + missed_windows(snapshot.window, after.window))
-    return with_absent(new, later, kept)
+def _with_absent(own: _About, later: _About, kept: float) -> _About:
+    """Return the beliefs of a window, and later ones about nodes that it lacks."""
+    kind = common_type(own.nodes, later.nodes)
+    shares = later.shares * np.float32(kept)
+    absent = (places(later.nodes, own.nodes) < 0) & (shares.sum(axis=1) >= FORGOTTEN)
+    if kind is None or not absent.any():
+        return own
+    nodes = [own.nodes.cast(kind), later.nodes.filter(pa.array(absent)).cast(kind)]
+    return _About(
+        pa.concat_arrays(nodes),
+        np.concatenate([own.ids, later.ids[absent]]),
+        np.concatenate([own.shares, shares[absent]]),
+    )
 
 
-def _result(forward: Remembered, own: Recalled, milliseconds: float) -> Remembered:
+def _result(forward: Remembered, own: _About, milliseconds: float) -> Remembered:
     labels, n_communities = compact(
         np.unique(own.ids[:, 0], return_inverse=True)[1].astype(np.int32)
     )

@@ -114,6 +114,15 @@ Memory = Annotated[
     ),
 ]
 
+Horizon = Annotated[
+    str,
+    typer.Option(
+        metavar="auto|off|WINDOWS",
+        help="How far back memory looks. auto: found for each graph; off: the last window, and "
+        "what is believed of it; or a number of windows.",
+    ),
+]
+
 Rate = Annotated[
     float | None,
     typer.Option(

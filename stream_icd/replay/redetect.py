@@ -208,7 +208,8 @@ class Redetection:
             given = int(headers["icd_k"]) if "icd_k" in headers else given
             content = content or job.snapshot().content
         kind: MemoryKind = "none" if self.chain(job) is None else "memory"
-        return revision_of(content, given, self.settings.seed, "smoothed" if self.smooth else kind)
+        kind = "smoothed" if self.smooth else kind
+        return revision_of(content, given, self.settings.seed, kind, self.settings.horizon)
 
     def chain(self, job: Job) -> str | None:
         """Return the graph's era, whose windows need each other's memory; None without memory."""

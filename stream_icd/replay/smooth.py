@@ -86,6 +86,7 @@ class Smoothing:
                 None if k is None else min(k, one.n_nodes)
                 for k, one in zip(given, windows, strict=True)
             ],
+            horizon=settings.horizon,
             seed=settings.seed,
         )
         for snapshot, one in zip(windows, found, strict=True):

@@ -12,12 +12,10 @@ from math import log
 from stream_icd.bp.find import find_communities
 from stream_icd.bp.level_graph import Labels
 from stream_icd.bp.parameters import BpParameters
-from stream_icd.bp.remember import find_remembering
 from stream_icd.graphs.labelled_graph import LabelledGraph
 from stream_icd.graphs.weights import comparable
+from stream_icd.memory.detect import detect_window
 from stream_icd.memory.memory import Memory
-from stream_icd.memory.recall import recall
-from stream_icd.memory.remember import remember
 from stream_icd.quality.ami import ami
 from stream_icd.quality.description_length import description_length
 from stream_icd.quality.nmi import nmi
@@ -69,11 +67,11 @@ def judge(
         judged = []
         for number, one in enumerate(candidates):
             memory = memories.get((moment.graph, number))
-            recalled = recall(memory, moment.nodes, moment.window, one.stay)
-            found = find_remembering(graph.adjacency, one, recalled, seed=seed)
+            nodes, at = moment.nodes, moment.window
+            found = detect_window(graph.adjacency, nodes, at, one, memory, seed=seed)
             bits = None if memory is None else _bits(memory, window)
-            judged.append(_judged(graph, found.labels, bits))
-            memories[moment.graph, number] = remember(memory, moment.nodes, moment.window, found)
+            judged.append(_judged(graph, found.communities, bits))
+            memories[moment.graph, number] = found.memory
         yield tuple(judged)
 
 

@@ -94,6 +94,8 @@ def decode_communities(
             community_ids=stable_ids(metadata),
             replaced=_read_replaced(metadata),
             memory=_read_memory_use(fields),
+            horizon=_read_horizon(fields),
+            predicted_bits=_read_number(fields, "icd_predicted_bits"),
         )
         if communities.n_communities != fields.count("icd_k"):
             raise BadCommunities(
@@ -111,7 +113,11 @@ def _made_from(communities: Communities) -> dict[str, str]:
         "icd_seed": communities.seed,
         "icd_memory": communities.memory,
     }
-    return {name: str(value) for name, value in known.items() if value is not None}
+    found = {name: str(value) for name, value in known.items() if value is not None}
+    for name in ("horizon", "predicted_bits"):
+        if (number := getattr(communities, name)) is not None:
+            found[f"icd_{name}"] = f"{number:.9g}"
+    return found
 
 
 def _evidence(communities: Communities) -> dict[str, str]:
@@ -140,11 +146,20 @@ def _one_of(fields: EventHeaders, name: str, words: tuple[str, ...]) -> str | No
     return text
 
 
+def _read_number(fields: EventHeaders, name: str) -> float | None:
+    return None if fields.optional(name) is None else fields.number(name)
+
+
+def _read_horizon(fields: EventHeaders) -> float | None:
+    horizon = _read_number(fields, "icd_horizon")
+    if horizon is not None and horizon < 1:
+        raise BadCommunities(f"header icd_horizon is {horizon}; expected a number from 1")
+    return horizon
+
+
 def _read_bits_saved(fields: EventHeaders) -> float | None:
-    if fields.optional("icd_bits_saved") is None:
-        return None
-    saved = fields.number("icd_bits_saved")
-    if saved < 0:
+    saved = _read_number(fields, "icd_bits_saved")
+    if saved is not None and saved < 0:
         raise BadCommunities(f"header icd_bits_saved is {saved}; expected a number from 0")
     return saved
 

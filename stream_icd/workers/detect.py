@@ -26,6 +26,7 @@ from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.topics import COMMUNITIES, MEMORY
 from stream_icd.memory.detect import Remembered
 from stream_icd.memory.forget import anew
+from stream_icd.memory.horizon import Horizon
 from stream_icd.messages.clock import utc_now
 from stream_icd.messages.outcome import Outcome, Processed, Refused, Stage
 from stream_icd.messages.outgoing import outgoing
@@ -54,6 +55,8 @@ class DetectSettings:
         topic: where communities are published.
         memory: auto: detect each window with the memory of the graph's last one, if the method is
             bp and the model's `stay` is above 0; off: detect each alone.
+        horizon: how far back each graph looks with memory, in windows; auto: found for each graph;
+            off: the last window and beliefs about it.
         memory_topic: where memory is published, with the communities.
         group: the consumer group, which the memory belongs to.
         n_communities: K for snapshots without their own K; None: estimate it.
@@ -66,6 +69,7 @@ class DetectSettings:
 
     topic: str = COMMUNITIES
     memory: Literal["auto", "off"] = "off"
+    horizon: Horizon = "auto"
     memory_topic: str = MEMORY
     group: str = ""
     n_communities: int | None = None
@@ -370,7 +374,9 @@ def detect_snapshot(
     k = snapshot.n_communities or settings.n_communities
     at_most = None if k is None else min(k, snapshot.n_nodes)
     if memory is not None:
-        remembered, use = memory.detect(snapshot, adjacency, model.model, at_most, settings.seed)
+        remembered, use = memory.detect(
+            snapshot, adjacency, model.model, at_most, settings.horizon, settings.seed
+        )
         found = remembered_labels(remembered, use)
     else:
         detection = detect(
@@ -397,6 +403,8 @@ class Labelling:
     community_ids: NDArray[np.int64] | None = None
     replaced: NDArray[np.int64] | None = None
     memory: MemoryUse | None = None
+    horizon: float | None = None
+    predicted_bits: float | None = None
 
 
 def remembered_labels(remembered: Remembered, use: MemoryUse) -> Labelling:
@@ -407,6 +415,8 @@ def remembered_labels(remembered: Remembered, use: MemoryUse) -> Labelling:
         remembered.community_ids,
         remembered.replaced,
         use,
+        remembered.horizon,
+        remembered.predicted_bits,
     )
 
 
@@ -433,7 +443,9 @@ def communities_with(
         ncut=ncut(adjacency, found.labels),
         milliseconds=found.milliseconds,
         detected_at=clock(),
-        revision=revision_of(snapshot.content, k, settings.seed, kind_of_memory(found.memory)),
+        revision=revision_of(
+            snapshot.content, k, settings.seed, kind_of_memory(found.memory), settings.horizon
+        ),
         content=snapshot.content,
         k_given=k,
         seed=settings.seed,
@@ -442,4 +454,6 @@ def communities_with(
         community_ids=found.community_ids,
         replaced=found.replaced,
         memory=found.memory,
+        horizon=found.horizon,
+        predicted_bits=found.predicted_bits,
     )

@@ -18,6 +18,7 @@ from stream_icd.memory.bounds import cut
 from stream_icd.memory.detect import Remembered, detect_remembering
 from stream_icd.memory.encoding import decode_memory, encode_memory
 from stream_icd.memory.forget import is_forgotten
+from stream_icd.memory.horizon import Horizon
 from stream_icd.memory.memory import Memory
 from stream_icd.messages.outgoing import outgoing
 from stream_icd.registry.model import Model
@@ -59,6 +60,7 @@ class Remembering:
         adjacency: csr_array,
         model: Model,
         n_communities: int | None,
+        horizon: Horizon,
         seed: int,
     ) -> tuple[Remembered, MemoryUse]:
         """Return the communities, and what memory contributed.
@@ -70,7 +72,13 @@ class Remembering:
         if encoded is not None:
             self.before = self._read(encoded)
         found = detect_remembering(
-            snapshot, model, self.before, n_communities, seed=seed, adjacency=adjacency
+            snapshot,
+            model,
+            self.before,
+            n_communities,
+            horizon=horizon,
+            seed=seed,
+            adjacency=adjacency,
         )
         if found.memory is self.before or too_far_ahead(snapshot.window, self.clock()):
             return found, "late"

@@ -17,6 +17,7 @@ from types import FrameType
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 from scipy.sparse import block_diag, csr_array
 
@@ -27,10 +28,12 @@ from stream_icd.bp.evidence import evidence_for
 from stream_icd.bp.find import find_communities
 from stream_icd.bp.level_graph import finest_level
 from stream_icd.bp.parameters import BpParameters
-from stream_icd.bp.recalled import nothing_recalled
-from stream_icd.bp.remember import find_remembering
 from stream_icd.icd.coarsening import coarsening_matrix
 from stream_icd.icd.structure import structure_matrix
+from stream_icd.memory.detect import detect_window
+from stream_icd.memory.encoding import decode_memory, encode_memory
+from stream_icd.snapshot import Window
+from testbed.windows import HOUR, START
 
 N = 24
 
@@ -72,18 +75,23 @@ def check(adjacency: csr_array) -> None:
 
 
 def check_memory(adjacency: csr_array, parameters: BpParameters) -> None:
-    """Whatever is recalled, ids are ones that were given, and beliefs are probabilities."""
+    """Whatever is remembered, it can be written and read, and beliefs are probabilities."""
     n_nodes = adjacency.shape[0]
     rng = np.random.default_rng(1)
-    recalled = nothing_recalled(n_nodes)
-    for k in (None, n_nodes // 2, None):
-        found = find_remembering(adjacency, parameters, recalled, k)
-        assert set(found.labels) == set(range(len(found.community_ids)))
-        recalled = found.believed
-        assert recalled.ids.max() < recalled.next_id
-        assert ((recalled.shares >= 0) & (recalled.shares.sum(axis=1) < 1.001)[:, None]).all()
+    nodes, memory = pa.array(np.arange(n_nodes)), None
+    for number, k in enumerate((None, n_nodes // 2, None)):
+        found = detect_window(adjacency, nodes, hour(number), parameters, memory, k)
+        assert set(found.communities) == set(range(len(found.community_ids)))
+        memory = decode_memory(encode_memory(found.memory))
+        shares = memory.present.known.shares
+        assert ((shares >= 0) & (shares.sum(axis=1) < 1.001)[:, None]).all()
         adjacency = adjacency[(order := rng.permutation(n_nodes))][:, order]
         adjacency.sort_indices()
+
+
+def hour(number: int) -> Window:
+    """The window of hour `number`."""
+    return Window(START + number * HOUR, START + (number + 1) * HOUR)
 
 
 def check_beliefs(adjacency: csr_array, start: NDArray[np.int32]) -> None:

@@ -8,13 +8,12 @@ from scipy.sparse import block_diag, coo_array, csr_array
 
 from stream_icd.bp import splits
 from stream_icd.bp.births import born_communities
-from stream_icd.bp.breaks import living_communities, mixing_beyond_chance
-from stream_icd.bp.ghosts import move_with_ghosts
+from stream_icd.bp.breaks import broken_communities, has_broken, mixing_beyond_chance
+from stream_icd.bp.known import NOBODY, names_by_most, tidy
 from stream_icd.bp.level_graph import LevelGraph, finest_level
 from stream_icd.bp.merges import merged_communities
-from stream_icd.bp.naming import NOBODY, names_by_most, renamed, successors
-from stream_icd.bp.parted import parted_communities
 from stream_icd.bp.splits import split_communities
+from stream_icd.memory.ids import NO_ID, replaced_ids
 from stream_icd.quality.description_length import description_length
 from stream_icd.synthetic.lfr import generate_lfr
 
@@ -37,31 +36,11 @@ def rng() -> np.random.Generator:
     return np.random.default_rng(0)
 
 
-def test_a_heavy_ghost_holds_its_members_and_a_light_one_does_not() -> None:
-    remembered = np.array([0] * 3 + [1] * 9, np.int32)  # three of four nodes left their clique
-    for weight, alone in ((20.0, True), (0.1, False)):
-        found = move_with_ghosts(graph_of(4, 8), remembered, 2, weight, 1.0, rng(), 3)
-        names = found.remembered[found.labels]
-        assert names[:3].tolist() == [0] * 3
-        assert (names[3] == 1) == alone
-
-
-def test_a_ghost_without_members_today_continues_nothing() -> None:
-    found = move_with_ghosts(graph_of(4, 4), labels_of(4, 4) * 2, 3, 0.5, 1.0, rng(), 3)
-    assert found.remembered[found.labels].tolist() == [0] * 4 + [2] * 4
-
-
-def test_a_community_without_a_ghost_is_nobodys() -> None:
-    remembered = np.array([0] * 4 + [NOBODY] * 4, np.int32)
-    found = move_with_ghosts(graph_of(4, 4), remembered, 1, 0.5, 1.0, rng(), 3)
-    assert found.remembered[found.labels].tolist() == [0] * 4 + [NOBODY] * 4
-
-
 def test_communities_split_only_where_it_shortens_the_description() -> None:
     split = split_communities(graph_of(9, 5, 8), labels_of(14, 8), 2, 4.0, 0.1, rng())
-    assert split.labels.tolist() == [0] * 9 + [2] * 5 + [1] * 8
+    assert split.tolist() == [0] * 9 + [2] * 5 + [1] * 8
     whole = split_communities(graph_of(9, 8), labels_of(9, 8), 2, 4.0, 0.1, rng())
-    assert whole.labels.tolist() == labels_of(9, 8).tolist()
+    assert whole.tolist() == labels_of(9, 8).tolist()
 
 
 def test_a_star_stays_whole_after_a_limited_number_of_rounds(
@@ -76,7 +55,7 @@ def test_a_star_stays_whole_after_a_limited_number_of_rounds(
     half = coo_array((np.ones(2999), (0 * leaves, leaves)), (3000, 3000)).tocsr()
     star = finest_level(csr_array(half + half.T))
     whole = np.zeros(3000, np.int32)
-    found = split_communities(star, whole, 1, 4.0, 0.1, rng()).labels
+    found = split_communities(star, whole, 1, 4.0, 0.1, rng())
     assert found.tolist() == whole.tolist()
     assert len(rounds) <= splits.MOST_ROUNDS
 
@@ -84,21 +63,13 @@ def test_a_star_stays_whole_after_a_limited_number_of_rounds(
 def test_the_communities_of_a_random_graph_do_not_split() -> None:
     planted = generate_lfr(np.random.default_rng(1), n_nodes=2000, mixing=0.4)
     graph, k = finest_level(planted.adjacency()), planted.n_communities
-    labels = split_communities(graph, planted.communities, k, 8.0, 0.4, rng()).labels
+    labels = split_communities(graph, planted.communities, k, 8.0, 0.4, rng())
     assert np.array_equal(labels, planted.communities)
     halves = (planted.communities // 2).astype(np.int32)  # pairs of communities taken for one
-    found = split_communities(graph, halves, int(halves.max()) + 1, 8.0, 0.4, rng()).labels
+    found = split_communities(graph, halves, int(halves.max()) + 1, 8.0, 0.4, rng())
     adjacency = planted.adjacency()
     assert found.max() + 1 > 0.8 * k
     assert description_length(adjacency, found) < description_length(adjacency, halves)
-
-
-@pytest.mark.parametrize("n_empty", [0, 1, 2])
-def test_halves_without_links_part_also_when_other_communities_have_merged(n_empty: int) -> None:
-    """A label without nodes, such as that of a community that is now part of another, is none."""
-    graph, labels = graph_of(6, 6, 9), labels_of(12, 9)
-    found = parted_communities(graph, labels, 2 + n_empty, 1.0, 0.1, rng())
-    assert found.tolist() == [0] * 6 + [2 + n_empty] * 6 + [1] * 9
 
 
 def test_halves_of_a_community_merge_and_communities_do_not() -> None:
@@ -165,19 +136,21 @@ def test_nodes_never_seen_before_are_born_without_evidence() -> None:
     assert born.tolist() == proposed.tolist()
 
 
-def test_communities_live_while_their_edges_are_more_than_chance() -> None:
-    assert living_communities(graph_of(9, 9, 9), labels_of(9, 9, 9), 3, 0.2).all()
-    mixed = (np.arange(27) % 3).astype(np.int32)
-    assert not living_communities(graph_of(9, 9, 9), mixed, 3, 0.2).any()
+def test_a_graph_continues_while_its_edges_are_more_than_chance() -> None:
+    remembered, mixed = labels_of(*[10] * 8), np.arange(80, dtype=np.int32) % 8
+    graph = graph_of(*[10] * 8)
+    assert not has_broken(graph, remembered, 8, 0.1)
+    assert has_broken(graph, mixed, 8, 0.1)
+    some = np.where(np.arange(80) < 20, remembered, mixed).astype(np.int32)  # two are as they were
+    assert not has_broken(graph, some, 8, 0.1)
+    assert broken_communities(graph, some, 8, 0.1).tolist() == [False, False] + [True] * 6
 
 
-def test_one_community_can_break_alone() -> None:
-    sizes = [10] * 10
-    remembered = labels_of(*sizes)
-    remembered[:20:2], remembered[1:20:2] = 0, 1  # the first two are neither one nor the other
-    graph = graph_of(*sizes)
-    half = np.where(np.arange(100) < 30, np.arange(100) % 3, remembered).astype(np.int32)
-    assert living_communities(graph, half, 10, 0.1)[3:].all()
+def test_a_few_edges_or_a_single_community_break_nothing() -> None:
+    remembered = labels_of(10, 10)
+    links = csr_array(([1.0, 1.0], ([0, 10], [10, 0])), (20, 20))
+    assert not has_broken(finest_level(links), remembered, 2, 0.1)
+    assert not has_broken(graph_of(20), labels_of(20), 1, 0.1)
 
 
 @pytest.mark.parametrize("mixing", [0.2, 0.6])
@@ -195,26 +168,6 @@ def test_names_go_to_those_who_hold_most_nodes_of_a_name() -> None:
     assert names_by_most(labels, names, 3, 5).tolist() == [4, 1, NOBODY]
 
 
-def test_communities_that_swapped_their_numbers_get_them_back() -> None:
-    remembered = labels_of(6, 3, 4)
-    labels = np.array([1] * 9 + [2] * 3 + [5], np.int32)  # 0 and 1 are one now, named after 1
-    assert renamed(labels, remembered, 3, 6).tolist() == [1, 0, 2, 3, 4, 5]
-
-
-def test_a_number_that_now_stands_for_other_nodes_is_not_the_same_community() -> None:
-    remembered = labels_of(6, 3, 4)
-    labels = np.array([0] * 6 + [0] * 3 + [2] * 3 + [1], np.int32)  # 1 is a node of 2 now
-    assert renamed(labels, remembered, 3, 4).tolist() == [0, 4, 2, 3]
-    absent = np.where(remembered == 1, NOBODY, remembered)  # no node of 1 is here to contradict
-    assert renamed(labels, absent, 3, 4).tolist() == [0, 1, 2, 3]
-
-
-def test_a_community_that_is_gone_is_followed_where_most_of_its_nodes_are() -> None:
-    remembered = np.array([0] * 4 + [1] * 4 + [2] * 4, np.int32)
-    labels = np.array([2, 2, 2, 3, 2, 3, 3, 2, 2, 2, 2, 2], np.int32)
-    assert successors(labels, remembered, 4).tolist() == [2, NOBODY, 2, 3]
-
-
 def test_one_edge_between_two_strays_is_no_community() -> None:
     adjacency = cliques(30, 30).tolil()
     strays = [0, 30]
@@ -224,3 +177,26 @@ def test_one_edge_between_two_strays_is_no_community() -> None:
     proposed[strays] = 0
     graph = finest_level(csr_array(adjacency))
     assert (born_communities(graph, proposed, 1, labels_of(30, 30), 0.5) < 0).all()
+
+
+def test_a_name_needs_half_of_its_nodes_or_half_of_the_label() -> None:
+    labels = np.array([0] * 6 + [1] * 4 + [0] * 3, np.int32)
+    names = np.array([0] * 6 + [1] * 2 + [2] * 2 + [1] * 3, np.int32)  # most of 1 are with 0
+    assert names_by_most(labels, names, 2, 3).tolist() == [0, 1]
+    names[6] = 2
+    assert names_by_most(labels, names, 2, 3).tolist() == [0, 2]
+
+
+def test_an_id_that_ended_is_followed_where_most_of_its_nodes_are() -> None:
+    before = np.array([0] * 4 + [1] * 4 + [2] * 4, np.int32)
+    labels = np.array([0, 0, 0, 1, 0, 1, 1, 0, 0, 0, 0, 0], np.int32)
+    found = replaced_ids(labels, np.array([7, 9]), before, np.array([5, 6, 7]))
+    assert found.tolist() == [[5, 7], [6, NO_ID]]
+
+
+def test_tidy_adds_the_shares_of_one_community_and_sorts() -> None:
+    names = np.array([[5, 3, 5, -1], [-1, 2, -7, 4]], np.int32)
+    shares = np.array([[0.2, 0.4, 0.3, 0.9], [0.5, 0.1, 0.5, 0.2]], np.float32)
+    names, shares = tidy(names, shares)
+    assert names.tolist() == [[5, 3, -1, -1], [4, 2, -1, -1]]
+    assert shares.tolist() == pytest.approx(np.array([[0.5, 0.4, 0, 0], [0.2, 0.1, 0, 0]]))

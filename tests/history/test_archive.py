@@ -38,11 +38,12 @@ from stream_icd.history.archive import (
 from stream_icd.history.compact import compact
 from stream_icd.history.export import export
 from stream_icd.kafka.record import Record
+from stream_icd.memory.detect import detect_remembering
 from stream_icd.memory.encoding import encode_memory
 from stream_icd.memory.forget import forgotten
-from stream_icd.memory.memory import N_BELIEFS, Memory
 from stream_icd.messages.outcome import Processed
 from stream_icd.messages.reader import MessageReader
+from stream_icd.registry.shipped import open_model
 from stream_icd.snapshot import Snapshot
 from stream_icd.store.store import Store, open_store
 from stream_icd.wire.communities import encode_communities, encode_labels
@@ -116,17 +117,16 @@ def test_a_memory_of_no_nodes_is_archived_like_any_other(
 ) -> None:
     """As `topics detect-anew` makes it."""
     one = snapshot(0)
-    some = Memory(
-        window=one.window,
-        nodes=one.nodes,
-        communities=np.zeros((one.n_nodes, N_BELIEFS), np.int64),
-        beliefs=np.zeros((one.n_nodes, N_BELIEFS), np.float32),
-        mixing=0.5,
-        stay=0.5,
-        next_id=1,
-    )
+    some = detect_remembering(one, open_model("default").model).memory
     state = State(
-        "group", one.graph, one.id, one.window, "m@1", "r1", "0:0", encode_memory(forgotten(some))
+        "group",
+        one.graph,
+        one.id,
+        one.window,
+        "m@1",
+        "r1",
+        "0:0",
+        encode_memory(forgotten(some.next_id)),
     )
     states = [
         archived_state(state),

@@ -14,11 +14,9 @@ import pytest
 from stream_icd.bp.parameters import BpParameters
 from stream_icd.icd.presets import preset
 from stream_icd.memory.bounds import cut
-from stream_icd.memory.detect import Remembered, detect_remembering
-from stream_icd.memory.encoding import decode_memory, encode_memory
-from stream_icd.memory.memory import MOST_READ_IDS, NO_COMMUNITY
-from stream_icd.memory.recall import missed_windows
-from stream_icd.memory.remember import FORGOTTEN
+from stream_icd.memory.detect import FORGOTTEN, Remembered, detect_remembering
+from stream_icd.memory.encoding import MOST_READ_IDS, decode_memory, encode_memory
+from stream_icd.memory.windows import missed_windows
 from stream_icd.registry.model import Model
 from stream_icd.snapshot import Snapshot, Window, snapshot_from_pairs
 from stream_icd.sources.planted import planted_snapshots
@@ -104,10 +102,12 @@ def test_a_gap_makes_what_is_remembered_count_less() -> None:
     groups = (range(20, 30), range(30, 40), range(40, 50))
     *_, before = seen(BELIEFS, *(snapshot(number, range(10), *groups) for number in range(3)))
     away = [
-        detect_remembering(snapshot(number, *groups), model(BELIEFS), before.memory).memory
+        detect_remembering(
+            snapshot(number, *groups), model(BELIEFS), before.memory, horizon="off"
+        ).memory
         for number in (3, 5, 1000)
     ]
-    weights = [one.beliefs[:10].sum() if one.n_nodes == 40 else 0.0 for one in away]
+    weights = [one.present.known.shares[:10].sum() if one.n_nodes == 40 else 0.0 for one in away]
     assert weights[0] > weights[1] > 10 * FORGOTTEN > weights[2] == 0
 
 
@@ -160,7 +160,8 @@ def test_away_nodes_follow_a_community_that_merged() -> None:
     into = id_of(second, snapshots[1], 20)
     assert into == id_of(first, snapshots[0], 20)
     assert second.memory.nodes[0].as_py() == 0
-    assert second.memory.communities[0, 0] == into
+    memory = second.memory
+    assert memory.community_ids[memory.present.known.communities[0, 0]] == into
 
 
 def test_given_k_is_kept_with_memory() -> None:
@@ -192,10 +193,8 @@ def test_new_communities_get_ids_after_the_highest_that_is_read() -> None:
 def test_a_memory_that_was_cut_to_no_nodes_starts_with_new_ids(parameters: BpParameters) -> None:
     one, two = snapshot(0, range(10), range(20, 30)), snapshot(1, range(10), range(20, 30))
     (first,) = seen(parameters, one)
-    for rival in (None, np.empty(0, np.int32)):
-        nothing = replace(cut(replace(first.memory, rival=None), 0), rival=rival)
-        found = detect_remembering(two, model(parameters), nothing)
-        assert min(found.community_ids) >= first.memory.next_id
+    found = detect_remembering(two, model(parameters), cut(first.memory, 0))
+    assert min(found.community_ids) >= first.memory.next_id
 
 
 def test_no_community_is_remembered_twice_of_a_node() -> None:
@@ -204,5 +203,5 @@ def test_no_community_is_remembered_twice_of_a_node() -> None:
     graphs = (graph for graph, _ in generate_drifting_lfr(4, 3, settings, churn=0.05))
     windows = [one for one, _ in planted_snapshots(graphs, "drifting", "test")]
     memory = seen(BELIEFS, *windows)[-1].memory
-    ids = np.sort(memory.communities, axis=1)
-    assert not ((ids[:, 1:] == ids[:, :-1]) & (ids[:, 1:] != NO_COMMUNITY)).any()
+    labels = np.sort(memory.present.known.communities, axis=1)
+    assert not ((labels[:, 1:] == labels[:, :-1]) & (labels[:, 1:] >= 0)).any()

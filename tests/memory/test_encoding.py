@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -10,27 +12,51 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.sparse import csr_array, triu
 
+from stream_icd.bp.known import Known
 from stream_icd.errors import BadMemory
 from stream_icd.memory.bounds import cut
-from stream_icd.memory.encoding import decode_memory, encode_memory, next_id_of
-from stream_icd.memory.forget import FAR_IDS, anew
-from stream_icd.memory.memory import MOST_IDS, MOST_READ_IDS, Memory
+from stream_icd.memory.encoding import METADATA, decode_memory, encode_memory, next_id_of
+from stream_icd.memory.evidence import rounded
+from stream_icd.memory.forget import FAR_IDS, anew, is_forgotten
+from stream_icd.memory.memory import MOST_IDS, MOST_READ_IDS, TRIALS, Hypothesis, Memory, Trial
 from stream_icd.snapshot import Window
-from stream_icd.wire.arrow_stream import write_table
+from stream_icd.wire.arrow_stream import read_table, write_table
+from stream_icd.wire.limits import DEFAULT_LIMITS
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 WINDOW = Window(START, START + timedelta(hours=1))
 
 
-def memory_of(nodes: pa.Array, seed: int = 0, **values: Any) -> Memory:
+def hypothesis_of(n_nodes: int, rng: np.random.Generator, decay: float = 0.5) -> Hypothesis:
+    communities = rng.integers(-1, 3, (n_nodes, 4)).astype(np.int32)
+    communities[:, 0] = np.arange(n_nodes) % 3
+    communities[communities > communities[:, 0].max(initial=-1)] = -1
+    communities[(communities == communities[:, :1]) & (np.arange(4) > 0)] = -1
+    communities[communities[:, 3] == communities[:, 2], 3] = -1
+    communities[communities[:, 3] == communities[:, 1], 3] = -1
+    communities[communities[:, 2] == communities[:, 1], 2] = -1
+    shares = (rng.integers(0, 64, (n_nodes, 4)) / 255).astype(np.float32)
+    shares[communities < 0] = 0
+    weights = triu(csr_array(rng.exponential(1, (n_nodes, n_nodes)).round()), 1)
+    evidence = csr_array(weights + weights.T)
+    evidence.data = rounded(evidence.data / 3)
+    known = Known(communities, shares, 0.1 + 0.2, 1 / 3, bool(rng.integers(2)), 1.5)
+    return Hypothesis(decay, evidence, known)
+
+
+def memory_of(nodes: pa.Array, seed: int = 0, n_trials: int = 0, **values: Any) -> Memory:
     rng = np.random.default_rng(seed)
-    shape = (len(nodes), 4)
-    communities = np.argsort(rng.random((len(nodes), 9)), axis=1)[:, :4]
-    beliefs = rng.dirichlet(np.ones(5), len(nodes))[:, :4].astype(np.float32)
-    communities[beliefs < 0.1], beliefs[beliefs < 0.1] = -1, 0.0
-    rest = {"mixing": 0.1 + 0.2, "stay": 1 / 3, "next_id": 9, **values}
-    return Memory(WINDOW, nodes, communities, beliefs.reshape(shape), **rest)
+    present = hypothesis_of(len(nodes), rng)
+    others = [hypothesis_of(len(nodes), rng, 0.8) for _ in range(n_trials)]
+    if n_trials == 3:  # found anew: in the same evidence
+        others[2] = replace(others[2], evidence=present.evidence)
+    trials = [Trial(kind, one, seed / 7, seed) for kind, one in zip(TRIALS, others, strict=False)]
+    ids = np.arange(present.known.n_communities)[::-1] * 2
+    rest = {"next_id": 9, "n_windows": seed, "untried": TRIALS[n_trials:], "wait": 2, **values}
+    seen = rng.random(len(nodes)) < 0.7
+    return Memory(WINDOW, nodes, seen, present, ids, trials=tuple(trials), **rest)
 
 
 @settings(max_examples=30)
@@ -40,18 +66,34 @@ def memory_of(nodes: pa.Array, seed: int = 0, **values: Any) -> Memory:
 )
 def test_a_memory_comes_back_bit_by_bit(ids: set[int] | set[str], seed: int) -> None:
     kind = pa.string() if any(isinstance(one, str) for one in ids) else pa.int64()
-    rival = np.arange(len(ids), dtype=np.int32) - 1 if seed % 2 else None
-    memory = memory_of(pa.array(sorted(ids), kind), seed, pull=seed / 6, rival=rival)
+    memory = memory_of(pa.array(sorted(ids), kind), seed, seed % 4)
     value = encode_memory(memory)
     back = decode_memory(value)
     assert back.nodes.equals(memory.nodes)
-    assert back.communities.tobytes() == memory.communities.tobytes()
-    assert back.beliefs.tobytes() == memory.beliefs.tobytes()
-    assert (back.mixing, back.stay, back.next_id) == (memory.mixing, memory.stay, memory.next_id)
-    assert (back.window, back.pull) == (memory.window, memory.pull)
-    assert (back.rival is None) == (rival is None)
-    assert rival is None or (back.rival is not None and back.rival.tolist() == rival.tolist())
+    assert back.seen.tolist() == memory.seen.tolist()
+    assert back.community_ids.tolist() == memory.community_ids.tolist()
+    for name in ("window", "next_id", "n_windows", "untried", "n_rounds", "wait", "horizon"):
+        assert getattr(back, name) == getattr(memory, name), name
+    for one, other in zip(back.hypotheses, memory.hypotheses, strict=True):
+        assert one.decay == other.decay
+        assert one.known.communities.tobytes() == other.known.communities.tobytes()
+        assert one.known.shares.tobytes() == other.known.shares.tobytes()
+        assert one.known[2:] == other.known[2:]
+        assert one.evidence.indices.tolist() == other.evidence.indices.tolist()
+        assert one.evidence.indptr.tolist() == other.evidence.indptr.tolist()
+        assert one.evidence.data.tobytes() == other.evidence.data.tobytes()
+    assert [(one.kind, one.nats, one.windows) for one in back.trials] == [
+        (one.kind, one.nats, one.windows) for one in memory.trials
+    ]
     assert encode_memory(back) == value
+
+
+def test_equal_evidence_is_written_once() -> None:
+    nodes = pa.array(range(200))
+    two = memory_of(nodes, n_trials=2)
+    same = replace(two.trials[1].hypothesis, evidence=two.present.evidence)
+    once = replace(two, trials=(two.trials[0], replace(two.trials[1], hypothesis=same)))
+    assert len(encode_memory(once)) < 0.8 * len(encode_memory(two))
 
 
 @pytest.mark.parametrize(
@@ -65,7 +107,7 @@ def test_other_bytes_are_refused(value: bytes) -> None:
 
 
 def test_truncated_and_altered_bytes_are_refused_or_whole() -> None:
-    value = encode_memory(memory_of(pa.array(range(50))))
+    value = encode_memory(memory_of(pa.array(range(50)), n_trials=1))
     for end in range(0, len(value) - 8, 97):
         with pytest.raises(BadMemory):
             decode_memory(value[:end])
@@ -73,30 +115,64 @@ def test_truncated_and_altered_bytes_are_refused_or_whole() -> None:
 
 def test_the_memory_of_a_later_version_is_refused() -> None:
     value = encode_memory(memory_of(pa.array([1, 2])))
-    assert value.count(b'"format": 1') == 1
+    assert value.count(b'"format": 2') == 1
     with pytest.raises(BadMemory, match="upgrade"):
-        decode_memory(value.replace(b'"format": 1', b'"format": 2'))
+        decode_memory(value.replace(b'"format": 2', b'"format": 3'))
+
+
+def test_the_memory_of_the_version_before_starts_the_graph_anew_with_its_ids_used_up() -> None:
+    old = pa.table(
+        {"node": [1, 2]}
+        | {f"community_{rank}": np.array([3, -1]) for rank in range(4)}
+        | {f"belief_{rank}": np.array([1, 0], np.float32) for rank in range(4)}
+        | {"rival": np.array([-1, -1], np.int32)}
+    )
+    rest = {"format": 1, "next_id": 4, "mixing": 0.1, "stay": 0.5, "believed": True, "pull": 0.0}
+    value = write_table(old.replace_schema_metadata({METADATA: json.dumps(rest).encode()}))
+    with pytest.raises(BadMemory, match="format 1"):
+        decode_memory(value)
+    assert next_id_of(value) == 4
+    memory = decode_memory(anew(value))
+    assert is_forgotten(memory)
+    assert memory.n_nodes == 0
+    assert memory.next_id == 4
 
 
 @pytest.mark.parametrize(
     ("values", "match"),
     [
-        ({"mixing": 1.5}, "mixing"),
-        ({"stay": float("nan")}, "stay"),
         ({"next_id": 3}, "community ids"),
         ({"next_id": MOST_IDS + 1}, "next_id"),
         ({"next_id": 2**63}, "next_id"),
-        ({"pull": -0.1}, "pull"),
-        ({"pull": float("inf")}, "pull"),
-        ({"pull": 1e308}, "pull"),
-        ({"rival": np.full(29, 0, np.int32)}, "rival"),
-        ({"rival": np.full(30, 30, np.int32)}, "rival"),
-        ({"rival": np.full(30, -2, np.int32)}, "rival"),
+        ({"n_rounds": -1}, "n_rounds"),
+        ({"untried": ("anew", "anew")}, "untried"),
+        ({"untried": ("sooner",)}, "untried"),
     ],
 )
 def test_values_out_of_range_are_refused(values: dict[str, Any], match: str) -> None:
     with pytest.raises(BadMemory, match=match):
-        memory_of(pa.array(range(30)), **values)
+        memory_of(pa.array(range(30)), **values).checked()
+
+
+@pytest.mark.parametrize(
+    ("change", "match"),
+    [
+        ({"mixing": 1.5}, "mixing"),
+        ({"stay": float("nan")}, "stay"),
+        ({"resolution": 0.0}, "resolution"),
+        ({"shares": np.full((30, 4), 2, np.float32)}, "probabilities"),
+        ({"shares": np.full((30, 4), 0.5, np.float32)}, "add up"),
+        ({"communities": np.arange(120, dtype=np.int32).reshape(30, 4) % 30 // 10}, "twice"),
+        ({"shares": np.zeros((29, 4), np.float32)}, "shape"),
+        ({"communities": np.full((30, 4), -2, np.int32)}, "communities"),
+        ({"communities": np.full((30, 4), 1, np.int32)}, "communities"),
+    ],
+)
+def test_beliefs_out_of_range_are_refused(change: dict[str, Any], match: str) -> None:
+    memory = memory_of(pa.array(range(30)))
+    known = memory.present.known._replace(**change)
+    with pytest.raises(BadMemory, match=match):
+        replace(memory, present=replace(memory.present, known=known)).checked()
 
 
 def test_bytes_with_ids_that_no_stream_reaches_are_refused() -> None:
@@ -105,43 +181,43 @@ def test_bytes_with_ids_that_no_stream_reaches_are_refused() -> None:
         decode_memory(value)
 
 
-def test_arrays_that_do_not_fit_are_refused() -> None:
-    good = memory_of(pa.array([1, 2, 3]))
-    with pytest.raises(BadMemory, match="shape"):
-        Memory(WINDOW, pa.array([1]), good.communities, good.beliefs, 0.1, 0.1, 9)
-    with pytest.raises(BadMemory, match="probabilities"):
-        Memory(WINDOW, good.nodes, good.communities, good.beliefs * np.nan, 0.1, 0.1, 9)
+@pytest.mark.parametrize(
+    ("column", "values", "match"),
+    [
+        ("present_neighbours", [[2], [], []], "weight"),
+        ("present_neighbours", [[3], [1], []], "names a node"),
+        ("present_neighbours", [[0], [1], []], "later nodes"),
+        ("present_weights", [[0], [16256], []], "positive"),
+        ("present_weights", [[32640], [16256], []], "positive"),
+        ("present_weights", [None, [16256], []], "null"),
+    ],
+)
+def test_edges_that_are_none_are_refused(column: str, values: list[Any], match: str) -> None:
+    memory = memory_of(pa.array([1, 2, 3]))
+    pair = csr_array(np.array([[0.0, 1, 0], [1, 0, 1], [0, 1, 0]]))
+    value = encode_memory(replace(memory, present=replace(memory.present, evidence=pair)))
+    table = read_table(value, None, DEFAULT_LIMITS, BadMemory)
+    at = table.schema.get_field_index(column)
+    changed = table.set_column(at, column, pa.array(values, table.schema.field(at).type))
+    with pytest.raises(BadMemory, match=match):
+        decode_memory(write_table(changed))
 
 
 @pytest.mark.parametrize("nodes", [[2, 1, 3], [1, 1, 2], ["b", "a", "c"], ["a", "a", "b"]])
 def test_nodes_that_do_not_ascend_are_refused(nodes: list[int] | list[str]) -> None:
     with pytest.raises(BadMemory, match="ascend"):
-        memory_of(pa.array(nodes))
-
-
-@pytest.mark.parametrize(
-    ("ids", "beliefs", "match"),
-    [
-        ([0, 1, 2, 3], [1.0, 1.0, 1.0, 1.0], "add up to 1"),
-        ([0, 1, -1, -1], [0.5, 0.3, 0.1, 0.0], "without a community"),
-        ([0, 4, 0, -1], [0.5, 0.3, 0.1, 0.0], "named twice"),
-    ],
-)
-def test_beliefs_that_no_detector_holds_are_refused(
-    ids: list[int], beliefs: list[float], match: str
-) -> None:
-    shares = np.array([beliefs], np.float32)
-    with pytest.raises(BadMemory, match=match):
-        Memory(WINDOW, pa.array([1]), np.array([ids]), shares, 0.1, 0.1, 9)
+        memory_of(pa.array(nodes)).checked()
 
 
 @pytest.mark.parametrize(
     ("said", "instead"),
     [
-        ('"believed": false', '"believed": 0.00'),
         ('"next_id": 9', '"next_id": "9"'),
-        ('"format": 1', '"format": 0'),
+        ('"format": 2', '"format": 0'),
         ('"mixing": 0.30000000000000004', '"mixing": true'),
+        ('"decay": 0.5', '"decay": 1'),
+        ('"n_windows": 0', '"n_windows": -1'),
+        ('"evidence_of": "present"', '"evidence_of": "longer"'),
     ],
 )
 def test_metadata_of_another_type_is_refused(said: str, instead: str) -> None:
@@ -166,11 +242,12 @@ def test_the_next_id_is_known_though_the_table_is_damaged() -> None:
 
 
 def test_less_is_remembered_the_nodes_that_were_away_longest_go_first() -> None:
-    memory = memory_of(pa.array(range(40)), rival=np.arange(40, dtype=np.int32) - 1)
+    memory = memory_of(pa.array(range(40)), n_trials=1)
     kept = cut(memory, 10)
-    weights = dict(zip(memory.nodes.to_pylist(), memory.beliefs.sum(axis=1), strict=True))
+    shares = memory.present.known.shares.sum(axis=1)
+    weights = dict(zip(memory.nodes.to_pylist(), shares, strict=True))
     gone = set(weights) - set(kept.nodes.to_pylist())
     assert kept.n_nodes == 10
-    assert max(weights[node] for node in gone) <= min(kept.beliefs.sum(axis=1))
+    assert max(weights[node] for node in gone) <= min(kept.present.known.shares.sum(axis=1))
     assert cut(memory, 40) is memory
     assert decode_memory(encode_memory(cut(memory, 0))).n_nodes == 0

@@ -131,10 +131,12 @@ def test_a_complete_change_says_nothing_about_the_windows_before_it() -> None:
 
 def test_a_community_is_not_split_or_merged_before_its_edges_show_it() -> None:
     whole, halves = (range(20), range(20, 40)), (range(12), range(12, 20), range(20, 40))
-    one, two = detect_smoothed([cliques(0, *whole), cliques(1, *halves)], model(CLIQUES))
+    windows = [cliques(0, *whole), cliques(1, *halves)]
+    one, two = detect_smoothed(windows, model(CLIQUES), horizon="off")
     assert ids(one) == [0] * 20 + [1] * 20
     assert ids(two) == [0] * 12 + [2] * 8 + [1] * 20
-    one, two = detect_smoothed([cliques(0, *halves), cliques(1, *whole)], model(CLIQUES))
+    windows = [cliques(0, *halves), cliques(1, *whole)]
+    one, two = detect_smoothed(windows, model(CLIQUES), horizon="off")
     assert ids(one) == [0] * 12 + [1] * 8 + [2] * 20
     assert ids(two) == [0] * 20 + [2] * 20
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from functools import cache
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from stream_icd.bp.parameters import BpParameters
-from stream_icd.bp.recalled import nothing_recalled
-from stream_icd.bp.remember import find_remembering
 from stream_icd.events import CommunityEvents
+from stream_icd.memory.detect import detect_window
 from stream_icd.synthetic.drift import Drift, generate_drifting_lfr
 from stream_icd.synthetic.lfr import LfrSettings
 from stream_icd.tracking.planted import Score, Step, score_late
@@ -25,14 +25,15 @@ def detected(mixing: float, seed: int) -> tuple[Step, ...]:
     """A stream of graphs, detected with memory and tracked by its ids."""
     parameters = BpParameters(N_NODES / 440, mixing, iterations=1)
     settings = LfrSettings(n_nodes=N_NODES, mixing=mixing)
-    recalled = nothing_recalled(N_NODES)
+    memory, nodes = None, pa.array(np.arange(N_NODES))
     recent: tuple[CommunityEvents, ...] = ()
     steps = []
     for hour, (graph, drift) in enumerate(generate_drifting_lfr(seed, 14, settings, 0.02, 0.3)):
-        found = find_remembering(graph.adjacency(), parameters, recalled)
-        recalled = found.believed
-        tracked = track(recent, window(hour, found.labels, ids=found.community_ids))
-        assert (tracked.communities == found.community_ids[found.labels]).all()
+        at = window(hour, graph.communities).window
+        found = detect_window(graph.adjacency(), nodes, at, parameters, memory)
+        memory = found.memory
+        tracked = track(recent, window(hour, found.communities, ids=found.community_ids))
+        assert (tracked.communities == found.community_ids[found.communities]).all()
         recent = remember(recent, tracked)
         steps.append(Step(drift, drift.identities[graph.communities], tracked))
     return tuple(steps)

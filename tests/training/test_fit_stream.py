@@ -11,10 +11,9 @@ import pyarrow as pa
 import pytest
 
 from stream_icd.bp.find import find_communities
-from stream_icd.bp.parameters import STAY
-from stream_icd.bp.recalled import nothing_recalled
-from stream_icd.bp.remember import find_remembering
+from stream_icd.bp.parameters import STAY, BpParameters
 from stream_icd.graphs.labelled_graph import LabelledGraph, Moment
+from stream_icd.memory.detect import Remembered, detect_window
 from stream_icd.quality.nmi import nmi
 from stream_icd.snapshot import Window
 from stream_icd.synthetic.drift import generate_drifting_lfr
@@ -57,6 +56,17 @@ def unrelated(seed: int, n_windows: int) -> list[PlantedGraph]:
     return [generate_lfr(rng, n_nodes=400, mixing=0.3) for _ in range(n_windows)]
 
 
+def followed(graphs: Sequence[PlantedGraph], parameters: BpParameters) -> list[Remembered]:
+    """The windows one after the other, with memory."""
+    found: list[Remembered] = []
+    for one in windows(graphs):
+        assert one.moment is not None
+        memory = found[-1].memory if found else None
+        nodes, window = one.moment.nodes, one.moment.window
+        found.append(detect_window(one.adjacency, nodes, window, parameters, memory))
+    return found
+
+
 def empty(number: float, graph: str = "g", hours: float = 1) -> LabelledGraph:
     adjacency = generate_lfr(np.random.default_rng(0), n_nodes=400).adjacency()
     return LabelledGraph(adjacency, None, moment(number, 400, graph, hours))
@@ -71,11 +81,10 @@ def test_it_learns_from_windows_what_the_next_windows_need(learned: Fit) -> None
     assert (learned.learned_from, learned.n_windows) == ("the next window", 4)
     assert learned.parameters.stay == pytest.approx(0.96, abs=0.03)
     assert learned.parameters.mixing == pytest.approx(0.4, abs=0.1)
-    recalled, remembered, alone = nothing_recalled(N), [], []
-    for graph in drifting(50, 6):
-        found = find_remembering(graph.adjacency(), learned.parameters, recalled)
-        recalled = found.believed
-        remembered.append(nmi(graph.communities, found.labels))
+    remembered, alone = [], []
+    graphs = drifting(50, 6)
+    for graph, found in zip(graphs, followed(graphs, learned.parameters), strict=True):
+        remembered.append(nmi(graph.communities, found.communities))
         single = find_communities(graph.adjacency(), learned.parameters)
         alone.append(nmi(graph.communities, single))
     assert np.mean(remembered[3:]) > max(0.95, np.mean(alone) + 0.05)
@@ -107,12 +116,9 @@ def test_unrelated_windows_turn_memory_off_and_are_then_found_as_if_alone() -> N
     graphs = unrelated(5, 3)
     fit = fit_parameters(windows(graphs))
     assert (fit.parameters.stay, fit.n_windows, fit.learned_from) == (0.0, 3, "hidden edges")
-    recalled = nothing_recalled(400)
-    for graph in graphs:
-        found = find_remembering(graph.adjacency(), fit.parameters, recalled)
-        recalled = found.believed
+    for graph, found in zip(graphs, followed(graphs, fit.parameters), strict=True):
         alone = find_communities(graph.adjacency(), fit.parameters)
-        assert found.labels.tobytes() == alone.tobytes()
+        assert found.communities.tobytes() == alone.tobytes()
 
 
 @pytest.mark.parametrize(("seed", "n_nodes"), [(15, 120), (20, 120), (1, 250)])

@@ -121,13 +121,13 @@ def test_learning_uses_the_weights_of_a_window_as_detection_does(
 ) -> None:
     """Their square root was taken twice, so learning saw weights that detection never sees."""
     given = [weighted(window) for window in windows(3, labels=False, n=300)]
-    seen, find = [], fit_stream.find_remembering
+    seen, find = [], fit_stream.detect_window
 
     def noted(adjacency: csr_array, *arguments: object, **options: object) -> object:
         seen.append(adjacency)
         return find(adjacency, *arguments, **options)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(fit_stream, "find_remembering", noted)
+    monkeypatch.setattr(fit_stream, "detect_window", noted)
     fit_stream.fit_stream(given, threads=1)
     assert seen
     assert all(any(one is window.adjacency for window in given) for one in seen)

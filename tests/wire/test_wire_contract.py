@@ -92,6 +92,8 @@ COMMUNITIES = encode_communities(
         community_ids=np.array([4, 2]),
         replaced=np.array([[3, 4]]),
         memory="continued",
+        horizon=1.75,
+        predicted_bits=-0.5,
     )
 )
 KNOWN = encode_labels(Labels("g", "g/1", DAY, NODES, LABELS, source="s"))

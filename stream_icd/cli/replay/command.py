@@ -9,6 +9,7 @@ import typer
 from stream_icd.errors import BadSettings
 from stream_icd.programs.options import (
     BootstrapServers,
+    Horizon,
     Memory,
     RegistryUri,
     kafka_settings,
@@ -113,6 +114,7 @@ def topic(
     registry: RegistryUri = None,
     method: Method = "bp",
     memory: Memory = "auto",
+    horizon: Horizon = "auto",
     k: K = None,
     seed: Seed = 0,
     into_live: IntoLive = False,
@@ -165,6 +167,7 @@ def topic(
         ray_address,
         parse_tempo(speed, rate, fastest=fastest),
         memory,
+        horizon,
     )
     settings = kafka_settings(bootstrap_servers)
     n = describe_topic(settings, source).partitions
@@ -197,6 +200,7 @@ def history(
     registry: RegistryUri = None,
     method: Method = "bp",
     memory: Memory = "auto",
+    horizon: Horizon = "auto",
     smooth: Smooth = False,
     k: K = None,
     seed: Seed = 0,
@@ -250,6 +254,7 @@ def history(
         ray_address,
         parse_tempo(speed, rate, fastest=fastest),
         memory,
+        horizon,
         smooth,
     )
     store = open_store(uri)

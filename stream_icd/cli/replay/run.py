@@ -29,6 +29,7 @@ from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.stop import Stop
 from stream_icd.kafka.topics import COMMUNITIES
 from stream_icd.log import configure_logging
+from stream_icd.memory.horizon import read_horizon
 from stream_icd.messages.outcome import Refused
 from stream_icd.messages.reader import MessageReader
 from stream_icd.messages.topic_range import TopicRange, read_range
@@ -72,12 +73,14 @@ class Options:
     ray_address: str | None
     tempo: Tempo
     memory: Literal["auto", "off"] = "off"
+    horizon: str = "auto"
     smooth: bool = False
 
     def detect_settings(self) -> DetectSettings:
         """Settings of the detection."""
         return DetectSettings(
             memory=self.memory,
+            horizon=read_horizon(self.horizon),
             n_communities=self.k,
             method=self.method,
             seed=self.seed,

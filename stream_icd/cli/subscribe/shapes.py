@@ -66,6 +66,8 @@ def _communities_document(one: Communities) -> dict[str, Any]:
         "community_ids": None if one.community_ids is None else one.community_ids.tolist(),
         "replaced": None if one.replaced is None else one.replaced.tolist(),
         "memory": one.memory,
+        "horizon": one.horizon,
+        "predicted_bits": one.predicted_bits,
     }
 
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from stream_icd.bp.remember import find_remembering
 from stream_icd.evaluation.method import Labels, Method, Remembering, Task
 from stream_icd.evaluation.methods import bp
-from stream_icd.memory.recall import recall
-from stream_icd.memory.remember import remember
+from stream_icd.memory.detect import detect_window
 from stream_icd.registry.shipped import open_model
 
 
@@ -15,12 +13,16 @@ def find(task: Task) -> Labels | Remembering:
     if task.moment is None:
         return bp.find(task)
     parameters = task.learned or open_model("default").model.bp
-    nodes, window = task.moment.nodes, task.moment.window
-    recalled = recall(task.memory, nodes, window, parameters.stay)
-    found = find_remembering(
-        task.adjacency, parameters, recalled, task.n_communities, seed=task.seed
+    found = detect_window(
+        task.adjacency,
+        task.moment.nodes,
+        task.moment.window,
+        parameters,
+        task.memory,
+        task.n_communities,
+        seed=task.seed,
     )
-    return Remembering(found.labels, remember(task.memory, nodes, window, found))
+    return Remembering(found.communities, found.memory)
 
 
 METHODS = {

@@ -19,11 +19,9 @@ import numpy as np
 from stream_icd.bp.mixing import MIXING_RANGE, mixing_of
 from stream_icd.bp.multilevel import maximise_modularity
 from stream_icd.bp.parameters import BpParameters
-from stream_icd.bp.remember import find_remembering
 from stream_icd.graphs.labelled_graph import LabelledGraph
+from stream_icd.memory.detect import detect_window
 from stream_icd.memory.memory import Memory
-from stream_icd.memory.recall import recall
-from stream_icd.memory.remember import remember
 from stream_icd.quality.description_length import description_length
 from stream_icd.training.bp.consecutive import UNRELATED
 from stream_icd.training.bp.fit_unlabelled import RESOLUTIONS, SIZE_SPREADS
@@ -79,9 +77,9 @@ class _Trial:
     def learned(self) -> BpParameters:
         """The parameters with the mixing and the stay probability of the windows."""
         assert self.memory is not None
-        if self.parameters.mixing is None:  # each window weighs its past itself (`bp.pull`)
+        if self.parameters.mixing is None:  # each graph finds its horizon itself
             return self.parameters
-        mixing = float(np.clip(self.memory.mixing, *MIXING_RANGE))
+        mixing = float(np.clip(self.memory.present.known.mixing, *MIXING_RANGE))
         return replace(self.parameters, mixing=mixing, stay=self.stay)
 
 
@@ -158,14 +156,21 @@ def _after(window: Prepared, seed: int, trial: _Trial) -> _Trial:
     """The trial after one more window."""
     moment, memory, bits, stays = window.moment, trial.memory, trial.bits, trial.stays
     nats = trial.nats
-    recalled = recall(memory, moment.nodes, moment.window, trial.parameters.stay)
-    found = find_remembering(window.adjacency, trial.parameters, recalled, seed=seed)
+    found = detect_window(
+        window.adjacency,
+        moment.nodes,
+        moment.window,
+        trial.parameters,
+        memory,
+        horizon="off",
+        seed=seed,
+    )
     if memory is not None:
         saved, weight = nats_saved_by(memory, window)
         bits, nats = (*bits, saved / max(weight, 1e-300) / log(2)), nats + saved
-        stays = (*stays, found.believed.stay if found.n_continued else 0.0)
-    memory = remember(memory, moment.nodes, moment.window, found)
-    length = round(description_length(window.comparable, found.labels), 4)
+        stays = (*stays, found.memory.present.known.stay if found.n_continued else 0.0)
+    memory = found.memory
+    length = round(description_length(window.comparable, found.communities), 4)
     return replace(trial, memory=memory, bits=bits, nats=nats, stays=stays, length=length)
 
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.sparse import csr_array
 
+from stream_icd.bp.known import NOBODY
 from stream_icd.bp.level_graph import LevelGraph, finest_level
-from stream_icd.bp.naming import NOBODY
 from stream_icd.bp.next_window import nats_saved
 from stream_icd.graphs.labelled_graph import LabelledGraph, Moment
 from stream_icd.graphs.weights import comparable
@@ -47,9 +47,8 @@ def prepare(window: LabelledGraph, before: Prepared | None) -> Prepared:
 def nats_saved_by(memory: Memory, window: Prepared) -> tuple[float, float]:
     """Nats that the communities remembered save on a window's unseen edges, and their weight."""
     place = places(window.moment.nodes, memory.nodes)
-    labels = np.unique(memory.communities[:, 0], return_inverse=True)[1].astype(np.int32)
-    before = np.append(labels, NOBODY)[place].astype(np.int32)  # [-1] for new nodes
-    return nats_saved(window.graph, before, window.unseen)
+    before = np.append(memory.present.known.likeliest, NOBODY)[place]  # [-1] for new nodes
+    return nats_saved(window.graph, before.astype(np.int32), window.unseen)
 
 
 def _without(adjacency: csr_array, moment: Moment, before: Prepared) -> csr_array:

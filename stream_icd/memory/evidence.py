@@ -1,0 +1,72 @@
+"""The evidence of a graph: the sum of its windows, in which older ones count less.
+
+With decay λ, A ← λ A + B for each window B. A horizon of 1 / (1 − λ) windows is the same: λ = 0 is
+the last window alone. The sum is bounded: edges that have become light are dropped.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+LEAST_WEIGHT = 0.01
+"""An edge of the evidence is dropped below this fraction of the median weight in the window."""
+
+MOST_EDGES = 64
+"""Maximum number of edges of the evidence for each node; the lightest are dropped first."""
+
+HEAVIEST = 1e38
+"""Cap on a weight, so that it fits into 32 bits."""
+
+
+def added(evidence: csr_array, decay: float, window: csr_array) -> csr_array:
+    """Return λ A + B, both of the same nodes, `(n, n)` symmetric."""
+    if not decay or not evidence.nnz:
+        return window
+    total = csr_array(evidence * decay + window)
+    total.sort_indices()
+    return total
+
+
+def kept(total: csr_array, window: csr_array) -> csr_array:
+    """Return what is kept of the evidence: heavy enough edges, with rounded weights."""
+    weights = rounded(total.data)
+    least = LEAST_WEIGHT * float(np.median(window.data)) if window.nnz else 0.0
+    most = 2 * MOST_EDGES * total.shape[0]
+    if len(weights) > most:
+        least = max(least, float(np.partition(weights, -most)[-most]) * (1 + 2**-8))
+    weights[weights < least] = 0.0
+    evidence = csr_array((weights, total.indices.copy(), total.indptr.copy()), shape=total.shape)
+    evidence.eliminate_zeros()
+    return evidence
+
+
+def rounded(weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the weights with 8 significant bits, those of bfloat16: two bytes each."""
+    bits = np.minimum(weights, HEAVIEST).astype(np.float32).view(np.uint32)
+    up = np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))
+    return ((bits + up) & np.uint32(0xFFFF0000)).view(np.float32).astype(np.float64)
+
+
+def unseen(window: csr_array, evidence: csr_array) -> csr_array:
+    """Return the edges of a window that the evidence lacks, with weights of 1."""
+    entries = window.tocoo()
+    n_nodes = window.shape[0]
+    known = evidence.tocoo()
+    new = ~np.isin(
+        entries.row.astype(np.int64) * n_nodes + entries.col,
+        known.row.astype(np.int64) * n_nodes + known.col,
+        assume_unique=True,
+    )
+    return csr_array((np.ones(new.sum()), (entries.row[new], entries.col[new])), shape=window.shape)
+
+
+def moved(graph: csr_array, rows: NDArray[np.int64], n_nodes: int) -> csr_array:
+    """Return the graph among `n_nodes` nodes, of which its own are `rows`, ascending."""
+    if len(rows) == n_nodes:
+        return graph
+    indptr = np.zeros(n_nodes + 1, graph.indptr.dtype)
+    indptr[rows + 1] = np.diff(graph.indptr)
+    indices = rows.astype(graph.indices.dtype)[graph.indices]
+    return csr_array((graph.data, indices, np.cumsum(indptr)), shape=(n_nodes, n_nodes))

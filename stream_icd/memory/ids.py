@@ -1,0 +1,51 @@
+"""Stable ids of communities: who is who by their nodes, and what became of those that ended."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_icd.bp.known import NOBODY, names_by_most
+from stream_icd.bp.level_graph import Labels
+
+Ids = NDArray[np.int64]
+
+NO_ID = -1
+
+
+def ids_for(labels: Labels, before: Labels, ids_before: Ids, next_id: int) -> tuple[Ids, int]:
+    """Return an id for each community, `(K,)`, and the first id not used yet.
+
+    Args:
+        labels: of each node, in 0..K-1 or `NOBODY`.
+        before: the labels of the same nodes in the last window, places in `ids_before`.
+    """
+    n_labels = int(labels.max(initial=NOBODY)) + 1
+    names = names_by_most(labels, before, n_labels, len(ids_before))
+    ids = np.append(ids_before, NO_ID)[names]  # [-1] is NOBODY's
+    new = np.flatnonzero(names == NOBODY)
+    ids[new] = next_id + np.arange(len(new))
+    return ids, next_id + len(new)
+
+
+def replaced_ids(labels: Labels, ids: Ids, before: Labels, ids_before: Ids) -> Ids:
+    """Return the ids that ended, `(m, 2)`, ascending, each with the id it is now part of.
+
+    That is the community with more than half of its nodes; `NO_ID` if there is none.
+
+    Args:
+        labels: of each node, places in `ids`.
+        before: the labels that they had, places in `ids_before`; `NOBODY` if they are new.
+    """
+    n_labels, n_before = len(ids), len(ids_before)
+    sizes = np.bincount(before[before >= 0], minlength=n_before)
+    ended = (sizes > 0) & ~np.isin(ids_before, ids)
+    moved = np.append(ended, False)[before]  # [-1] is NOBODY's
+    pairs, counts = np.unique(
+        before[moved].astype(np.int64) * n_labels + labels[moved], return_counts=True
+    )
+    most = 2 * counts > sizes[pairs // max(n_labels, 1)]
+    into = np.full(n_before, NO_ID, np.int64)
+    into[pairs[most] // n_labels] = ids[pairs[most] % n_labels]
+    found = np.stack([ids_before[ended], into[ended]], axis=1)
+    return found[np.argsort(found[:, 0])]
