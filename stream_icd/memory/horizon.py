@@ -33,7 +33,7 @@ LOST = 30.0
 """Nats by which a trial must be behind to end early: one with a longer horizon needs some windows
 before it is better."""
 
-LONGEST_TRIAL = 16
+LONGEST_TRIAL = 8
 """After this many windows, the hypothesis that is ahead wins."""
 
 YOUNG = 8
