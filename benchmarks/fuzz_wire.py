@@ -181,7 +181,7 @@ def _continue(record: Record) -> None:
     """As a detector does: read the state, detect the next window with it, and write the next."""
     state = decode_state(record.key, record.value, record.headers, LIMITS)
     memory = decode_memory(state.value, LIMITS)
-    found = detect_remembering(WINDOWS[-1], OF_MEMORY[memory.believed], memory)
+    found = detect_remembering(WINDOWS[-1], OF_MEMORY[memory.present.known.believed], memory)
     _check(found, memory)
     decode_memory(encode_memory(found.memory), LIMITS)
 
@@ -203,7 +203,7 @@ def _check(found: Remembered, memory: Memory) -> None:
         community_ids=found.community_ids,
         replaced=found.replaced,
     )
-    known = set(memory.communities.ravel().tolist())
+    known = set(memory.community_ids.tolist())
     ids = found.community_ids.tolist()
     if any(one < memory.next_id and one not in known for one in ids):
         raise AssertionError("a community has an id that may have been used")

@@ -167,6 +167,11 @@ def altered(value: bytes, random: Random) -> bytes:
 def _cell(kind: pa.DataType, random: Random) -> object:
     if pa.types.is_floating(kind):
         return random.choice((None, random.random(), float(random.choice(NUMBERS))))
+    if pa.types.is_list(kind):
+        cells = [_cell(kind.value_type, random) for _ in range(random.randrange(4))]
+        return random.choice((None, cells))
+    if pa.types.is_unsigned_integer(kind) and kind.bit_width < 64:
+        return random.choice((None, random.randint(0, 12), 2**kind.bit_width - 1))
     if pa.types.is_integer(kind) and random.random() < 0.5:
         return random.randint(-2, 12)
     return _value(kind, random)

@@ -154,8 +154,11 @@ def detect_window(
     )
     before, bits = _known_before(step, memory), None
     n_known = 0 if before is None else before.memory.next_id
+    damaged = is_damaged(memory, step.nodes, window)
     if before is None:
         before = _begun(step, memory)
+    elif damaged:
+        before = _undecayed(before)
     else:
         before, bits = _compared(step, before)
     after, rows = _after(step, before)
@@ -163,8 +166,7 @@ def detect_window(
     labels, k = compact(known.likeliest[rows])
     ids = np.empty(k, np.int64)
     ids[labels] = after.community_ids[known.communities[rows, 0]]
-    replaced, damaged = _replaced(step, memory, after, rows), is_damaged(memory, step.nodes, window)
-    remembered = after
+    replaced, remembered = _replaced(step, memory, after, rows), after
     if memory is not None and damaged:
         replaced, remembered = replaced[:0], replace(memory, next_id=after.next_id)
     if memory is not None and window.end <= memory.window.end:
@@ -176,7 +178,7 @@ def detect_window(
         remembered,
         int((ids < n_known).sum()),
         1000 * (clock() - started),
-        after.horizon,
+        remembered.horizon,
         bits,
         damaged,
     )
@@ -232,6 +234,12 @@ def _known_before(step: _Step, memory: Memory | None) -> Placed | None:
     stay = kept_a_window(known.stay or step.parameters.stay)
     fading = stay ** missed_windows(memory.window, step.window)
     return replace(before, memory=faded(before.memory, fading))
+
+
+def _undecayed(before: Placed) -> Placed:
+    """Return the window and its past, of which nothing fades and nothing is tried."""
+    present = replace(before.memory.present, decay=1.0)
+    return replace(before, memory=replace(before.memory, present=present, trials=()))
 
 
 def _compared(step: _Step, before: Placed) -> tuple[Placed, float | None]:
