@@ -275,13 +275,11 @@ def _after(step: _Step, before: Placed) -> tuple[Memory, Rows]:
     trials = [replace(one, hypothesis=found(one.hypothesis, None)) for one in memory.trials]
     known, before_of_nodes = present.known, memory.present.known.likeliest
     ids, next_id = ids_for(known.likeliest, before_of_nodes, memory.community_ids, memory.next_id)
-    seen = np.zeros(len(before.nodes), np.bool_)
-    seen[before.rows] = True
     after = replace(
         memory,
         window=step.window,
         nodes=before.nodes,
-        seen=seen,
+        seen=np.diff(before.window.indptr) > 0,
         present=_with_stay(present, ids, memory.community_ids, before_of_nodes),
         community_ids=ids,
         next_id=next_id,

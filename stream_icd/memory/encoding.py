@@ -43,9 +43,15 @@ CERTAIN = 255
 HYPOTHESES = ("present", *TRIALS)
 PARTS = tuple(f"{part}_{rank}" for part in ("community", "share") for rank in range(N_KEPT))
 EDGES = ("neighbours", "weights")
-COLUMNS = {"node": True, "seen": True, "community_id": True} | {
-    f"{name}_{part}": False for name in HYPOTHESES for part in (*PARTS, *EDGES)
+KINDS = dict.fromkeys(PARTS[:N_KEPT], pa.int32()) | dict.fromkeys(PARTS[N_KEPT:], pa.uint8())
+OF_HYPOTHESES = {
+    f"{name}_{part}": kind
+    for name in HYPOTHESES
+    for part, kind in (KINDS | dict(zip(EDGES, (GAPS, WEIGHTS), strict=True))).items()
 }
+"""Columns of the hypotheses; null for trials that there are not, and where evidence is shared."""
+
+COLUMNS = dict.fromkeys(("node", "seen", "community_id", *OF_HYPOTHESES), True)
 FACTS = {"mixing": float, "stay": float, "believed": bool, "resolution": float}
 """What the metadata says of each hypothesis, besides its evidence."""
 
@@ -85,7 +91,9 @@ def encode_memory(memory: Memory) -> bytes:
         "trials": [[one.kind, float(one.nats), int(one.windows)] for one in memory.trials],
         "hypotheses": facts,
     }
-    table = pa.table(columns)
+    absent = {name: kind for name, kind in OF_HYPOTHESES.items() if name not in columns}
+    columns |= {name: pa.nulls(memory.n_nodes, kind) for name, kind in absent.items()}
+    table = pa.table({name: columns[name] for name in COLUMNS})  # one schema for the archive
     return write_table(table.replace_schema_metadata({METADATA: json.dumps(rest)}))
 
 

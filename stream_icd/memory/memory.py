@@ -75,7 +75,7 @@ class Memory:
         window: the last window.
         nodes: the source's own ids (`node_ids.widened`), `(n_nodes,)`, ascending: of that window,
             and of earlier ones that are not yet forgotten.
-        seen: the nodes of that window, `(n_nodes,)`.
+        seen: the nodes that have edges in that window, `(n_nodes,)`.
         present: what results come from.
         community_ids: the stable id of each of its communities, `(K,)` int64.
         next_id: the first id not yet used, at most `MOST_IDS`.
