@@ -49,7 +49,8 @@ class Known(NamedTuple):
     """The communities of the nodes of a graph.
 
     communities: (n, N_KEPT), 0..K-1, most probable first, `NOBODY` in unused places; all of 0..K-1
-        are the most probable community of a node. A node that is new has none.
+        are the most probable community of a node, in order of first appearance. A node that is new
+        has none.
     shares: (n, N_KEPT), their probabilities; a row adds up to 1 at most.
     mixing: μ, the fraction of the edge weight between communities, beyond chance.
     stay: η, the fraction of the remembered beliefs that held; 0 if there were none.

@@ -1,7 +1,10 @@
 """A detector's memory as bytes: an Arrow table of nodes, with metadata in its schema.
 
-A row holds a node's communities and, for each hypothesis, its edges to later nodes: how far each is
+A row holds, for each hypothesis, a node's communities and its edges to later nodes: how far each is
 from the one before, and the upper 16 bits of its 32-bit weight, all that `evidence.rounded` leaves.
+Numbers that go up by one from row to row are written so that they compress: a node's community as
+`FIRST` if no node before it is a member (communities are numbered in that order), and community ids
+as differences.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ from scipy.sparse import csr_array
 
 from stream_icd.bp.belief_propagation import N_KEPT
 from stream_icd.bp.known import Known
+from stream_icd.bp.level_graph import Labels
 from stream_icd.errors import BadMemory
 from stream_icd.memory.memory import MOST_READ_IDS, TRIALS, Hypothesis, Memory, Trial
 from stream_icd.node_ids import is_id_type
@@ -32,8 +36,8 @@ Value = TypeVar("Value", int, float, bool)
 FORMAT = 2
 METADATA = b"stream_icd.memory"
 
-NO_ID = -1
-"""Fills the column of community ids, which has a place for each node."""
+FIRST = -2
+"""The community of a node that is its first member."""
 
 GAPS = pa.list_(pa.field("element", pa.uint32()))
 WEIGHTS = pa.list_(pa.field("element", pa.uint16()))  # named as in the archive's Parquet files
@@ -60,8 +64,8 @@ COUNTS = ("next_id", "n_windows", "n_rounds", "wait")
 
 def encode_memory(memory: Memory) -> bytes:
     """Encode the memory as an Arrow IPC stream; the same memory gives the same bytes."""
-    ids = np.full(memory.n_nodes, NO_ID, np.int64)
-    ids[: len(memory.community_ids)] = memory.community_ids
+    ids = np.zeros(memory.n_nodes, np.int64)  # the column has a place for each node
+    ids[: len(memory.community_ids)] = np.diff(memory.community_ids, prepend=0)
     columns: dict[str, Any] = {
         "node": memory.nodes,
         "seen": pa.array(memory.seen.astype(np.uint8)),
@@ -72,8 +76,9 @@ def encode_memory(memory: Memory) -> bytes:
     names = ("present", *(one.kind for one in memory.trials))
     for name, one in zip(names, memory.hypotheses, strict=True):
         shares = np.rint(one.known.shares * CERTAIN).astype(np.uint8)
+        communities = _with_firsts(one.known.communities)
         for rank in range(N_KEPT):
-            columns[f"{name}_community_{rank}"] = pa.array(one.known.communities[:, rank].copy())
+            columns[f"{name}_community_{rank}"] = pa.array(communities[:, rank].copy())
             columns[f"{name}_share_{rank}"] = pa.array(shares[:, rank].copy())
         of = written.setdefault(id(one.evidence), name)
         if of == name:
@@ -124,14 +129,14 @@ def decode_memory(value: bytes, limits: Limits = DEFAULT_LIMITS) -> Memory:
             evidence = _evidence(table, name) if of == name else read[of].evidence
             decay = _typed(facts, "decay", float)
             read[name] = Hypothesis(decay, evidence, _known(table, name, facts))
-        ids = _column(table, "community_id", pa.int64())[: read["present"].known.n_communities]
+        ids = np.cumsum(_column(table, "community_id", pa.int64()))
         trials = [Trial(kind, read[kind], *_judged(one)) for kind, *one in rest["trials"]]
         return Memory(
             window=Window(*(datetime.fromisoformat(rest[f"window_{e}"]) for e in ("start", "end"))),
             nodes=nodes,
             seen=_column(table, "seen", pa.uint8()) > 0,
             present=read["present"],
-            community_ids=ids,
+            community_ids=ids[: read["present"].known.n_communities],
             trials=tuple(trials),
             untried=tuple(rest["untried"]),
             **counts,
@@ -180,13 +185,29 @@ def _known(table: pa.Table, name: str, facts: Mapping[str, Any]) -> Known:
         return np.stack([_column(table, f"{name}_{part}_{rank}", kind) for rank in ranks], axis=1)
 
     return Known(
-        columns("community", pa.int32()),
+        _without_firsts(columns("community", pa.int32())),
         (columns("share", pa.uint8()) / np.float32(CERTAIN)).astype(np.float32),
         mixing=_typed(facts, "mixing", float),
         stay=_typed(facts, "stay", float),
         believed=_typed(facts, "believed", bool),
         resolution=_typed(facts, "resolution", float),
     )
+
+
+def _with_firsts(communities: Labels) -> Labels:
+    """Return the communities with `FIRST` for each one's first member, `(n_nodes, N_KEPT)`."""
+    labels = communities[:, 0]
+    firsts = np.unique(labels, return_index=True)[1]
+    written = communities.copy()
+    written[firsts[labels[firsts] >= 0], 0] = FIRST
+    return written
+
+
+def _without_firsts(written: Labels) -> Labels:
+    """Return the communities of which `_with_firsts` wrote these."""
+    communities, firsts = written.copy(), written[:, 0] == FIRST
+    communities[firsts, 0] = np.arange(np.count_nonzero(firsts))
+    return communities
 
 
 def _edges(evidence: csr_array) -> tuple[pa.Array, pa.Array]:

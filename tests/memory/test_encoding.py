@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_array, triu
 
-from stream_icd.bp.known import Known
+from stream_icd.bp.known import Known, known_for_certain
 from stream_icd.errors import BadMemory
 from stream_icd.memory.bounds import cut
 from stream_icd.memory.encoding import METADATA, decode_memory, encode_memory, next_id_of
@@ -94,6 +94,17 @@ def test_equal_evidence_is_written_once() -> None:
     same = replace(two.trials[1].hypothesis, evidence=two.present.evidence)
     once = replace(two, trials=(two.trials[0], replace(two.trials[1], hypothesis=same)))
     assert len(encode_memory(once)) < 0.8 * len(encode_memory(two))
+
+
+def test_nodes_that_are_alone_take_hardly_more_than_their_ids() -> None:
+    n_nodes = 5_000
+    certain = known_for_certain(np.arange(n_nodes, dtype=np.int32), mixing=0.1)
+    alone = Hypothesis(0.5, csr_array((n_nodes, n_nodes)), certain)
+    nodes, ids = pa.array(range(n_nodes)), np.arange(n_nodes) + 7
+    memory = Memory(WINDOW, nodes, np.ones(n_nodes, np.bool_), alone, ids, next_id=n_nodes + 7)
+    value = encode_memory(memory)
+    assert decode_memory(value).community_ids.tolist() == ids.tolist()
+    assert len(value) < len(write_table(pa.table({"node": nodes}))) + 10_000
 
 
 @pytest.mark.parametrize(

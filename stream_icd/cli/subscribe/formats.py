@@ -70,20 +70,10 @@ def write_csv(found: Iterable[Item], shape: Shape[Item]) -> None:
 
     heading = True
     for one in found:
-        table = safe_cells(_flat(shape.table(one)))
+        table = safe_cells(shape.table(one))
         csv.write_csv(table, sys.stdout.buffer, csv.WriteOptions(include_header=heading))
         sys.stdout.buffer.flush()
         heading = False
-
-
-def _flat(table: pa.Table) -> pa.Table:
-    for at, field in enumerate(table.schema):
-        if pa.types.is_list(field.type):
-            texts = [
-                None if row is None else " ".join(map(str, row)) for row in table[at].to_pylist()
-            ]
-            table = table.set_column(at, field.name, pa.array(texts, pa.string()))
-    return table
 
 
 def write_arrow(found: Iterable[Item], shape: Shape[Item]) -> None:
