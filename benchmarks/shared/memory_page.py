@@ -157,9 +157,10 @@ become if detection uses the results of earlier windows of the same graph. How m
 running detector is described in [stream_memory.md](stream_memory.md).
 
 Without memory, each window is detected alone, and most of what earlier windows showed is lost. With
-memory, detection starts from the communities of the last window. Ids of communities stay the same
-from window to window. *Smoothing* is for past windows, as in a replay: it uses the windows after
-each window too. In Python: `stream_icd.memory.detect.detect_remembering` and
+memory, detection sees the edges of recent windows, too, and starts from the communities of the last
+one. Ids of communities stay the same from window to window. *Smoothing* is for past windows, as in
+a replay: it uses the windows after each window too. In Python:
+`stream_icd.memory.detect.detect_remembering` and
 `stream_icd.memory.smooth.detect_smoothed`.
 
 Made by `python -m benchmarks.memory --data FOLDER`. The quality of communities is their normalised
@@ -270,8 +271,9 @@ The horizon is found while the stream runs. *Trials* go beside the present choic
 a shorter one (of 1, 2, 5 and 20 windows), and communities found anew. The communities of each
 predict the edges of the next window that are new to the evidence; the bits that they save are a
 predictive code (Dawid, "Statistical theory: the prequential approach", Journal of the Royal
-Statistical Society A 147, 1984). A trial that is 10 nats ahead replaces the present choice. A
-graph runs all trials in its first windows, later one at a time, with longer and longer pauses.
+Statistical Society A 147, 1984). A trial that is 10 nats ahead replaces the present choice, and so
+does one that is ahead after eight windows. A graph runs all trials in its first windows, later one
+at a time, with longer and longer pauses.
 
 If the edges of a window between the members of communities are nearer to chance than to a tenth of
 what they were, over all communities together, the graph has broken with its past, and the window is

@@ -1,9 +1,9 @@
 """Births: new communities formed by nodes that were in other communities.
 
-Local moves with ghosts propose new communities: those without a ghost. Nodes then move between
-these and their remembered communities, to where they have more evidence; each one that leaves
-costs its encoding. A proposed community is accepted if its gain in likelihood exceeds the cost of
-encoding which nodes have left.
+Nodes that are new, or have few edges in their community, propose new communities: local moves among
+them (`known`). They then move between these and their remembered communities, to where they have
+more evidence; each one that leaves costs its encoding. A proposed community is accepted if its gain
+in likelihood exceeds the cost of encoding which nodes have left.
 """
 
 from __future__ import annotations

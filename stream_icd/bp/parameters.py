@@ -31,9 +31,9 @@ class BpParameters:
                  (`least_description`); `resolution`, `mixing`, `size_spread` and `iterations` are
                  not used.
     stay:        η in [0, 1), the probability that a node stays in its community from one window of
-                 a stream to the next; 0: each window is clustered alone. With belief propagation,
-                 it is the initial value, which each window corrects. With modularity, its odds
-                 are the weight of the past (`remember`).
+                 a stream to the next; 0: each window is clustered alone. It is the initial value,
+                 which each window corrects: of the weight of what is known in belief propagation,
+                 and of how fast nodes without edges are forgotten (`known`).
     """
 
     resolution: float = 1.0

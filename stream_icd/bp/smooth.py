@@ -1,8 +1,8 @@
 """Communities of one window from the windows before and after it.
 
-The filter (`remember`) knows the past of a window. Here the beliefs of the next window, which know
-the future, join the prior of each node (`past_and_future`); belief propagation on the edges of this
-window follows.
+The filter (`known`) knows the past of a window. Here the beliefs of the next window, which know
+the future, join the prior of each node (`past_and_future`); belief propagation on the evidence of
+this window follows.
 
 Whole communities also begin and end between windows, although their nodes stay together. So a later
 community that this window does not have counts as the node's community of this window.

@@ -4,7 +4,8 @@ The communities of each hypothesis predict the edges of the next window that are
 (`bp.next_window`). The nats that they save are a predictive code for the stream (Dawid,
 "Statistical theory: the prequential approach", 1984), so the difference between two hypotheses is
 evidence for one of them. A trial replaces the present hypothesis when it has saved `DECIDED` nats
-more, and ends when it has saved as many less.
+more, and ends when it has saved `LOST` nats less. After `LONGEST_TRIAL` windows, the one that is
+ahead stays.
 
 A graph begins with `FIRST_DECAY`, and tries all kinds of trials at once in its first windows. Later
 there is one trial at a time, and after each round without success a longer pause.
