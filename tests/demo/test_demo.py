@@ -67,8 +67,8 @@ def test_the_detector_changes_to_the_model_that_is_learned_after_the_law_changed
     assert results[0].model.startswith("gn@")
     assert results[-1].model.startswith("retrained@")
     before, fallen = np.median(quality[:12]), np.median(quality[12:change])
-    assert fallen < 0.5 < 0.9 < before
-    assert np.median(quality[change + 4 :]) > fallen + 0.2
+    assert fallen < 0.8 < 0.9 < before, "memory makes up for a part of what the model lacks"
+    assert np.median(quality[-3:]) > 0.9
     assert any(told.startswith("promoted: ") for told in story.told())
     assert story_table(run, quality, story.change_at).row_count == 3
     found = Found(tracked(results), quality)
