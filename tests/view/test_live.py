@@ -116,15 +116,16 @@ def test_what_the_topic_held_and_what_comes_later_is_seen(broker: Broker, topics
     with viewed(broker, topics) as (seen, address):
         wait_until(lambda: kept(seen) == 3)
         with listening(address) as got:
-            wait_until(lambda: len(got) == 1)
+            wait_until(lambda: bool(got))
             send(broker, *results(topics, 5, first=3))
-            wait_until(lambda: len(got) == 3)
-        assert [kind for kind, _ in got] == ["hello", "window", "window"]
+            wait_until(lambda: got[-1][1].get("number") == 4)
+        assert [kind for kind, _ in got] == ["hello"] + ["window"] * (len(got) - 1)
         wait_until(lambda: get(address, "/api/overview").json()["caught_up"])
-        assert [row["number"] for _, row in got[1:]] == [3, 4]
+        # A window that is kept while the tab connects may be told as well: its news come after.
+        assert [row["number"] for _, row in got[1:]] in ([3, 4], [2, 3, 4])
         life = get(address, "/api/life").json()["columns"]
         assert life["number"] == [0, 1, 2, 3, 4]
-        assert {key: life[key][4] for key in got[2][1]} == got[2][1]
+        assert {key: life[key][4] for key in got[-1][1]} == got[-1][1]
 
 
 @pytest.mark.brokers("kafka")
