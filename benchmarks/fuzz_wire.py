@@ -5,7 +5,7 @@
 Every input must end in what was sent or in an error of ours that says what is wrong with it.
 Anything else is printed with its number, `--only NUMBER` repeats that one alone, and the exit
 status is 1. So it is when an input takes more than a second of processor time, or when Arrow
-allocates more than the limits allow.
+allocates, or the process takes, more than the limits allow.
 """
 
 from __future__ import annotations
@@ -99,10 +99,12 @@ class Findings:
 def fuzz(target: Target, seed: int, numbers: Iterable[int]) -> Findings:
     """Read the broken inputs with these numbers.
 
-    Arrow remembers the most that it ever allocated, so what the process took before does not count.
+    Arrow and the system remember the most that was ever taken, so what the process took before does
+    not count.
     """
     found = Findings()
     most_allocated = max(MOST_ALLOCATED, pa.default_memory_pool().max_memory())
+    most_resident = _resident() + MOST_ALLOCATED
     for number in numbers:
         record = broken(target.valid, target.columns, seed, number, alter=target.alter)
         started = time.perf_counter()
@@ -120,7 +122,15 @@ def fuzz(target: Target, seed: int, numbers: Iterable[int]) -> Findings:
         if pa.default_memory_pool().max_memory() > most_allocated:
             found.escapes[number] = f"Arrow allocated more than {most_allocated} bytes"
             break
+        if (resident := _resident()) > most_resident:
+            found.escapes[number] = f"the process took {resident >> 20} MiB"
+            most_resident = resident + MOST_ALLOCATED
     return found
+
+
+def _resident() -> int:
+    """Bytes of the process in memory, at most until now."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
 
 
 def _processor_s(target: Target, record: Record) -> float:
@@ -368,8 +378,7 @@ def main() -> int:
                 found = fuzz(target, arguments.seed, track(numbers, topic, console=console))
                 escapes += len(found.escapes)
                 _report(console, topic, arguments.seed, found)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    console.print(f"peak memory {peak:.0f} MiB, of it Arrow "
+    console.print(f"peak memory {_resident() >> 20} MiB, of it Arrow "
                   f"{pa.default_memory_pool().max_memory() >> 20} MiB")  # fmt: skip
     return int(escapes > 0)
 

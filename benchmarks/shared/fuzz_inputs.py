@@ -180,7 +180,13 @@ def _cell(kind: pa.DataType, random: Random) -> object:
 def _other_numbers(text: bytes, random: Random) -> bytes:
     said = json.loads(text)
     others = (*WORDS, *NUMBERS, True, None, "x", [], 10**15 - 1, 10**15, 0.5, *map(str, TEXTS))
-    said[random.choice(list(said))] = random.choice(others)
+    within = said
+    while True:
+        at = random.choice(list(within) if isinstance(within, dict) else range(len(within)))
+        if not (isinstance(within[at], dict | list) and within[at]) or random.random() < 0.2:
+            break
+        within = within[at]
+    within[at] = random.choice(others)
     return json.dumps(said).encode()
 
 

@@ -170,10 +170,11 @@ def _check(one: Hypothesis, n_nodes: int) -> None:
             raise BadMemory(f"{name} must be in 0..1, not {share}")
     if not 0 < known.resolution < float("inf"):
         raise BadMemory(f"resolution must be positive and finite, not {known.resolution}")
-    labels = known.communities[:, 0]
+    labels, k = known.communities[:, 0], known.n_communities
     if (
         known.communities.min(initial=0) < NOBODY
-        or not (np.bincount(labels[labels >= 0], minlength=known.n_communities) > 0).all()
+        or k > n_nodes  # before a place is made for each
+        or not (np.bincount(labels[labels >= 0], minlength=k) > 0).all()
     ):
         raise BadMemory("communities must be 0..K-1, each the most probable one of a node")
     if not ((known.shares >= 0) & (known.shares <= 1)).all():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -184,6 +185,20 @@ def test_beliefs_out_of_range_are_refused(change: dict[str, Any], match: str) ->
     known = memory.present.known._replace(**change)
     with pytest.raises(BadMemory, match=match):
         replace(memory, present=replace(memory.present, known=known)).checked()
+
+
+def test_a_community_far_above_the_others_is_refused_before_there_is_a_place_for_each() -> None:
+    memory = memory_of(pa.array(range(30)))
+    communities = memory.present.known.communities.copy()
+    communities[7, 0] = 2**31 - 1  # 16 GiB of places
+    known = memory.present.known._replace(communities=communities)
+    tracemalloc.start()
+    try:
+        with pytest.raises(BadMemory, match="communities"):
+            replace(memory, present=replace(memory.present, known=known)).checked()
+        assert tracemalloc.get_traced_memory()[1] < 1e6
+    finally:
+        tracemalloc.stop()
 
 
 def test_bytes_with_ids_that_no_stream_reaches_are_refused() -> None:
