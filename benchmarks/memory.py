@@ -53,7 +53,7 @@ from stream_icd.bp.parameters import BpParameters
 from stream_icd.graphs.labelled_graph import LabelledGraph, Moment
 from stream_icd.icd.presets import preset
 from stream_icd.memory.detect import Remembered, detect_remembering
-from stream_icd.memory.smooth import detect_smoothed
+from stream_icd.memory.smoothing import detect_smoothed
 from stream_icd.quality.hidden_edges import hidden_edge_score, hide_edges
 from stream_icd.quality.modularity import modularity
 from stream_icd.quality.nmi import nmi

@@ -23,7 +23,7 @@ from scipy.spatial import cKDTree
 
 from benchmarks.shared.data_sets import TEST_SEED, TRAINING_SEED
 from stream_icd.bp.find import communities_of
-from stream_icd.bp.level_graph import finest_level
+from stream_icd.bp.multilevel.level_graph import finest_level
 from stream_icd.bp.parameters import BpParameters
 from stream_icd.icd.clustering import cluster
 from stream_icd.icd.encoder.registry import encoder

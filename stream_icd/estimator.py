@@ -18,9 +18,9 @@ from stream_icd.graphs.labelled_graph import LabelledGraph, Moment
 from stream_icd.graphs.n_communities import check_n_communities
 from stream_icd.icd.presets import preset
 from stream_icd.icd.recipe import Recipe
-from stream_icd.memory.any_graph import next_window
 from stream_icd.memory.detect import Remembered, detect_remembering
 from stream_icd.memory.memory import Memory
+from stream_icd.memory.next_window import next_window
 from stream_icd.registry.model import Model, initial_model, save_model
 from stream_icd.registry.shipped import open_model
 from stream_icd.snapshot import Snapshot

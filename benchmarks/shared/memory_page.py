@@ -161,7 +161,7 @@ memory, detection sees the edges of recent windows, too, and starts from the com
 one. Ids of communities stay the same from window to window. *Smoothing* is for past windows, as in
 a replay: it uses the windows after each window too. In Python:
 `stream_icd.memory.detect.detect_remembering` and
-`stream_icd.memory.smooth.detect_smoothed`.
+`stream_icd.memory.smoothing.detect_smoothed`.
 
 Made by `python -m benchmarks.memory --data FOLDER`. The quality of communities is their normalised
 mutual information (NMI) with the true ones, in percent. K, the number of communities, is unknown

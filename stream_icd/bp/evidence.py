@@ -19,11 +19,11 @@ from typing import NamedTuple
 import numpy as np
 from scipy.sparse import csr_array
 
-from stream_icd.bp.described import described
-from stream_icd.bp.level_graph import Labels, LevelGraph, finest_level
-from stream_icd.bp.multilevel import maximise_modularity
-from stream_icd.bp.rewiring import rewired
-from stream_icd.bp.shorter_description import merge_to_shorter_description
+from stream_icd.bp.description_length.agglomeration import agglomerate
+from stream_icd.bp.description_length.partition import measured
+from stream_icd.bp.multilevel.level_graph import Labels, LevelGraph, finest_level
+from stream_icd.bp.multilevel.modularity import maximise_modularity
+from stream_icd.bp.null_model import rewired
 from stream_icd.communities import EvidenceStrength
 from stream_icd.graphs.linked import among, linked_nodes
 from stream_icd.graphs.weights import comparable
@@ -77,10 +77,10 @@ def evidence_for(adjacency: csr_array, communities: Communities, seed: int = 0) 
     linked = linked_nodes(adjacency)
     graph = finest_level(comparable(among(adjacency, linked)))
     labels = compact(communities[linked]).astype(np.int32)
-    merged = merge_to_shorter_description(graph, labels)
-    saved = max(0.0, -described(graph, merged).bits)
+    merged = agglomerate(graph, labels)
+    saved = max(0.0, -measured(graph, merged).bits)
     if merged.max() < labels.max():
-        saved = max(saved, -described(graph, labels).bits)
+        saved = max(saved, -measured(graph, labels).bits)
     n_edges = adjacency.nnz / 2
     if saved * n_edges >= STRONG_BITS:
         return Evidence(saved, "strong")
@@ -98,7 +98,7 @@ def _is_above_chance(graph: LevelGraph, labels: Labels, seed: int) -> bool:
     for _ in range(REWIRINGS):
         random = rewired(graph, rng)
         found = maximise_modularity(random, 1.0, rng, iterations=ITERATIONS)
-        by_chance.append(described(random, found).modularity)
+        by_chance.append(measured(random, found).modularity)
     spread = np.std(by_chance, ddof=1)
     threshold = np.mean(by_chance) + DEVIATIONS * spread
-    return bool(described(graph, labels).modularity > threshold)
+    return bool(measured(graph, labels).modularity > threshold)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 from scipy.sparse import csr_array
 
-from stream_icd.bp.exact_k import exactly
-from stream_icd.bp.found import Found, found_by_model
-from stream_icd.bp.least_description import least_description
-from stream_icd.bp.level_graph import Labels, LevelGraph, compact, finest_level
+from stream_icd.bp.description_length.exact_k import exactly
+from stream_icd.bp.description_length.found import Found, found_by_model
+from stream_icd.bp.description_length.search import least_description
+from stream_icd.bp.multilevel.level_graph import Labels, LevelGraph, compact, finest_level
 from stream_icd.bp.parameters import BpParameters
 from stream_icd.errors import BadSettings
 from stream_icd.graphs.n_communities import check_n_communities

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from stream_icd.memory.alignment import of_nodes
 from stream_icd.memory.memory import Memory
-from stream_icd.memory.placed import of_nodes
 
 MOST_PER_NODE = 4
 """Nodes remembered for each node of the last window, at most."""

@@ -13,8 +13,8 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
+from stream_icd.memory.gaps import missed_windows
 from stream_icd.memory.memory import Memory
-from stream_icd.memory.windows import missed_windows
 from stream_icd.node_ids import places
 from stream_icd.snapshot import Window
 

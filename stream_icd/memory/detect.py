@@ -28,29 +28,29 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from stream_icd.bp.breaks import broken_communities, has_broken, mixing_beyond_chance
-from stream_icd.bp.known import (
+from stream_icd.bp.dynamic.persistence import broken_communities, has_broken, mixing_beyond_chance
+from stream_icd.bp.dynamic.posterior import (
     NOBODY,
-    Known,
-    found_again,
-    found_anew,
-    known_for_certain,
-    nothing_known,
+    Posterior,
+    certain_posterior,
+    initial_posterior,
+    next_posterior,
+    uninformed,
     with_exactly,
 )
-from stream_icd.bp.level_graph import Labels, compact, finest_level
-from stream_icd.bp.next_window import nats_saved
+from stream_icd.bp.multilevel.level_graph import Labels, compact, finest_level
 from stream_icd.bp.parameters import BpParameters
+from stream_icd.bp.planted_partition.prequential import nats_saved
 from stream_icd.graphs.n_communities import check_n_communities
 from stream_icd.graphs.weights import comparable
+from stream_icd.memory.alignment import Aligned, Rows, aligned, faded, of_nodes, without
 from stream_icd.memory.bounds import room_for
 from stream_icd.memory.damage import is_damaged
 from stream_icd.memory.evidence import added, kept, unseen
+from stream_icd.memory.gaps import kept_a_window, missed_windows
 from stream_icd.memory.horizon import Horizon, first_decay, judged, with_trials
 from stream_icd.memory.ids import Ids, ids_for, replaced_ids
 from stream_icd.memory.memory import TRIALS, Hypothesis, Memory, TrialKind
-from stream_icd.memory.placed import Placed, Rows, faded, of_nodes, placed, without
-from stream_icd.memory.windows import kept_a_window, missed_windows
 from stream_icd.node_ids import places, widened
 from stream_icd.registry.model import Model
 from stream_icd.snapshot import Snapshot, Window
@@ -205,23 +205,23 @@ class _Step:
         return kinds if self.find is None else tuple(one for one in kinds if one != "anew")
 
 
-def _begun(step: _Step, memory: Memory | None) -> Placed:
+def _begun(step: _Step, memory: Memory | None) -> Aligned:
     """Return the window of a graph of which nothing is known, except which ids are used up."""
     n_nodes = len(step.nodes)
     nothing = Hypothesis(
-        first_decay(step.horizon), csr_array(step.adjacency.shape), nothing_known(n_nodes)
+        first_decay(step.horizon), csr_array(step.adjacency.shape), uninformed(n_nodes)
     )
     no_ids, next_id = np.empty(0, np.int64), 0 if memory is None else memory.next_id
     seen = np.ones(n_nodes, np.bool_)
     begun = Memory(step.window, step.nodes, seen, nothing, no_ids, next_id, n_windows=0)
-    return Placed(step.nodes, np.arange(n_nodes), step.adjacency, begun)
+    return Aligned(step.nodes, np.arange(n_nodes), step.adjacency, begun)
 
 
-def _known_before(step: _Step, memory: Memory | None) -> Placed | None:
+def _known_before(step: _Step, memory: Memory | None) -> Aligned | None:
     """Return the window beside what is known of its past; None if they have nothing in common."""
     if memory is None or not memory.n_nodes or not (step.find or step.parameters.stay):
         return None
-    before = placed(memory, step.nodes, step.adjacency)
+    before = aligned(memory, step.nodes, step.adjacency)
     if before is None:
         return None
     known = before.memory.present.known
@@ -236,13 +236,13 @@ def _known_before(step: _Step, memory: Memory | None) -> Placed | None:
     return replace(before, memory=faded(before.memory, fading))
 
 
-def _undecayed(before: Placed) -> Placed:
+def _undecayed(before: Aligned) -> Aligned:
     """Return the window and its past, of which nothing fades and nothing is tried."""
     present = replace(before.memory.present, decay=1.0)
     return replace(before, memory=replace(before.memory, present=present, trials=()))
 
 
-def _compared(step: _Step, before: Placed) -> tuple[Placed, float | None]:
+def _compared(step: _Step, before: Aligned) -> tuple[Aligned, float | None]:
     """Return the memory with the trials that are due, and the bits that were saved."""
     memory = before.memory
     new = finest_level(unseen(before.window, memory.present.evidence))
@@ -257,7 +257,7 @@ def _compared(step: _Step, before: Placed) -> tuple[Placed, float | None]:
     return replace(before, memory=memory), nats / weight / log(2) if weight else None
 
 
-def _after(step: _Step, before: Placed) -> tuple[Memory, Rows]:
+def _after(step: _Step, before: Aligned) -> tuple[Memory, Rows]:
     """Return the memory after a window, and which of its nodes are those of the window."""
     memory = before.memory
     sums: dict[tuple[int, float], tuple[csr_array, csr_array]] = {}
@@ -324,8 +324,8 @@ def _replaced(step: _Step, last: Memory | None, after: Memory, rows: Rows) -> Id
 
 
 def _known(
-    step: _Step, total: csr_array, known: Known, rows: Rows, n_communities: int | None
-) -> Known:
+    step: _Step, total: csr_array, known: Posterior, rows: Rows, n_communities: int | None
+) -> Posterior:
     """Return the communities of the evidence, exactly K of them in the window if K is given."""
     parameters = step.parameters
     if not total.shape[0]:
@@ -333,14 +333,14 @@ def _known(
     if step.find is not None:
         labels, _ = compact(step.find(total, n_communities))
         mixing = mixing_beyond_chance(finest_level(total), labels, int(labels.max()) + 1)
-        now = known_for_certain(labels, mixing=mixing)
+        now = certain_posterior(labels, mixing=mixing)
         now.shares[np.diff(total.indptr) == 0] = 0
     else:
         level = finest_level(comparable(total, parameters.weight_exponent))
         if known.n_communities:
-            now = found_again(level, parameters, known, step.seed)
+            now = next_posterior(level, parameters, known, step.seed)
         else:
-            now = found_anew(level, parameters, n_communities, step.seed)
+            now = initial_posterior(level, parameters, n_communities, step.seed)
     if n_communities is not None and len(np.unique(now.likeliest[rows])) != n_communities:
         now = with_exactly(comparable(total), now, rows, n_communities, step.seed)
     return now._replace(shares=(np.floor(now.shares * 255) / 255).astype(np.float32))

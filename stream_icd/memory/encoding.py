@@ -20,9 +20,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from stream_icd.bp.belief_propagation import N_KEPT
-from stream_icd.bp.known import Known
-from stream_icd.bp.level_graph import Labels
+from stream_icd.bp.dynamic.posterior import Posterior
+from stream_icd.bp.multilevel.level_graph import Labels
+from stream_icd.bp.planted_partition.belief_propagation import N_KEPT
 from stream_icd.errors import BadMemory
 from stream_icd.memory.memory import MOST_READ_IDS, TRIALS, Hypothesis, Memory, Trial
 from stream_icd.node_ids import is_id_type
@@ -179,12 +179,12 @@ def _judged(one: Sequence[Any]) -> tuple[float, int]:
     return nats, windows
 
 
-def _known(table: pa.Table, name: str, facts: Mapping[str, Any]) -> Known:
+def _known(table: pa.Table, name: str, facts: Mapping[str, Any]) -> Posterior:
     def columns(part: str, kind: pa.DataType) -> NDArray[Any]:
         ranks = range(N_KEPT)
         return np.stack([_column(table, f"{name}_{part}_{rank}", kind) for rank in ranks], axis=1)
 
-    return Known(
+    return Posterior(
         _without_firsts(columns("community", pa.int32())),
         (columns("share", pa.uint8()) / np.float32(CERTAIN)).astype(np.float32),
         mixing=_typed(facts, "mixing", float),

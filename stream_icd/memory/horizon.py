@@ -1,7 +1,7 @@
 """Which horizon a graph has: hypotheses are compared by the edges that they have not seen.
 
 The communities of each hypothesis predict the edges of the next window that are new
-(`bp.next_window`). The nats that they save are a predictive code for the stream (Dawid,
+(`prequential`). The nats that they save are a predictive code for the stream (Dawid,
 "Statistical theory: the prequential approach", 1984), so the difference between two hypotheses is
 evidence for one of them. A trial replaces the present hypothesis when it has saved `DECIDED` nats
 more, and ends when it has saved `LOST` nats less. After `LONGEST_TRIAL` windows, the one that is
@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Literal
 
-from stream_icd.bp.known import nothing_known
+from stream_icd.bp.dynamic.posterior import uninformed
 from stream_icd.errors import BadSettings
 from stream_icd.memory.ids import ids_for
 from stream_icd.memory.memory import TRIALS, Hypothesis, Memory, Trial, TrialKind
@@ -152,7 +152,7 @@ def _tried(present: Hypothesis, kind: TrialKind) -> Hypothesis:
     decay = _decay(present.decay, kind)
     assert decay is not None
     if kind == "anew":
-        return replace(present, known=nothing_known(len(present.known.shares)))
+        return replace(present, known=uninformed(len(present.known.shares)))
     return replace(present, decay=decay)
 
 

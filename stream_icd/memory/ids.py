@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_icd.bp.known import NOBODY, names_by_most
-from stream_icd.bp.level_graph import Labels
+from stream_icd.bp.dynamic.posterior import NOBODY, match_labels
+from stream_icd.bp.multilevel.level_graph import Labels
 
 Ids = NDArray[np.int64]
 
@@ -21,7 +21,7 @@ def ids_for(labels: Labels, before: Labels, ids_before: Ids, next_id: int) -> tu
         before: the labels of the same nodes in the last window, places in `ids_before`.
     """
     n_labels = int(labels.max(initial=NOBODY)) + 1
-    names = names_by_most(labels, before, n_labels, len(ids_before))
+    names = match_labels(labels, before, n_labels, len(ids_before))
     ids = np.append(ids_before, NO_ID)[names]  # [-1] is NOBODY's
     new = np.flatnonzero(names == NOBODY)
     ids[new] = next_id + np.arange(len(new))

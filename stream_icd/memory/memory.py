@@ -10,7 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from stream_icd.bp.known import NOBODY, Known
+from stream_icd.bp.dynamic.posterior import NOBODY, Posterior
 from stream_icd.errors import BadMemory
 from stream_icd.node_ids import widened
 from stream_icd.snapshot import Window
@@ -47,7 +47,7 @@ class Hypothesis:
 
     decay: float
     evidence: csr_array
-    known: Known
+    known: Posterior
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from math import log
 
 from stream_icd.bp.find import find_communities
-from stream_icd.bp.level_graph import Labels
+from stream_icd.bp.multilevel.level_graph import Labels
 from stream_icd.bp.parameters import BpParameters
 from stream_icd.graphs.labelled_graph import LabelledGraph
 from stream_icd.graphs.weights import comparable
@@ -35,7 +35,7 @@ class Judged:
 
     Attributes:
         bits: bits per edge that communities save. In a stream, those of the window before, on the
-            edges that it lacks (`bp.next_window`); None in the first window. For a graph of no
+            edges that it lacks (`prequential`); None in the first window. For a graph of no
             stream, its own communities in describing it (`quality.description_length`).
         ami, nmi: agreement with the labels; None without labels.
     """

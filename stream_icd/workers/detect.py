@@ -25,8 +25,8 @@ from stream_icd.execution.relay import Baton, First, LocalRelay, Relay, nothing
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.topics import COMMUNITIES, MEMORY
 from stream_icd.memory.detect import Remembered
-from stream_icd.memory.forget import anew
 from stream_icd.memory.horizon import Horizon
+from stream_icd.memory.restart import anew
 from stream_icd.messages.clock import utc_now
 from stream_icd.messages.outcome import Outcome, Processed, Refused, Stage
 from stream_icd.messages.outgoing import outgoing

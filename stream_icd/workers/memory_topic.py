@@ -16,7 +16,7 @@ from stream_icd.kafka.record import Record
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import MEMORY, SNAPSHOTS
 from stream_icd.memory.encoding import encode_memory, next_id_of
-from stream_icd.memory.forget import BEFORE_ALL, anew, far_id, forgotten
+from stream_icd.memory.restart import BEFORE_ALL, anew, far_id, forgotten
 from stream_icd.messages.outgoing import outgoing
 from stream_icd.messages.reader import MessageReader
 from stream_icd.wire.claim import without_claim

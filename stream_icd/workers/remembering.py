@@ -17,9 +17,9 @@ from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.memory.bounds import cut
 from stream_icd.memory.detect import Remembered, detect_remembering
 from stream_icd.memory.encoding import decode_memory, encode_memory
-from stream_icd.memory.forget import is_forgotten
 from stream_icd.memory.horizon import Horizon
 from stream_icd.memory.memory import Memory
+from stream_icd.memory.restart import is_forgotten
 from stream_icd.messages.outgoing import outgoing
 from stream_icd.registry.model import Model
 from stream_icd.snapshot import Snapshot

@@ -22,12 +22,12 @@ from numpy.typing import NDArray
 from scipy.sparse import block_diag, csr_array
 
 import stream_icd
-from stream_icd.bp.belief_propagation import Model, likeliest_communities
-from stream_icd.bp.births import born_communities
+from stream_icd.bp.dynamic.emergence import emerged_communities
 from stream_icd.bp.evidence import evidence_for
 from stream_icd.bp.find import find_communities
-from stream_icd.bp.level_graph import finest_level
+from stream_icd.bp.multilevel.level_graph import finest_level
 from stream_icd.bp.parameters import BpParameters
+from stream_icd.bp.planted_partition.belief_propagation import Model, likeliest_communities
 from stream_icd.icd.coarsening import coarsening_matrix
 from stream_icd.icd.structure import structure_matrix
 from stream_icd.memory.detect import detect_window
@@ -110,7 +110,7 @@ def check_births() -> None:
     """Two remembered halves; the middle of both leaves them for one new community."""
     thirds = np.arange(N) // (N // 3)
     same = (thirds[:, None] == thirds) & ~np.eye(N, dtype=bool)
-    born = born_communities(
+    born = emerged_communities(
         finest_level(csr_array(same.astype(float))),
         np.where(thirds == 1, 0, -1).astype(np.int32),
         1,

@@ -9,8 +9,8 @@ import pytest
 from numpy.typing import NDArray
 from scipy.sparse import coo_array, csr_array
 
-from stream_icd.bp.belief_propagation import Model, believe, likeliest_communities
-from stream_icd.bp.level_graph import finest_level
+from stream_icd.bp.multilevel.level_graph import finest_level
+from stream_icd.bp.planted_partition.belief_propagation import Model, believe, likeliest_communities
 from stream_icd.quality.nmi import nmi
 from stream_icd.synthetic.gn import generate_gn
 from stream_icd.synthetic.planted_graph import PlantedGraph

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from stream_icd.bp import level_graph
-from stream_icd.bp.belief_propagation import Model, likeliest_communities
 from stream_icd.bp.find import find_communities
-from stream_icd.bp.level_graph import finest_level
+from stream_icd.bp.multilevel import level_graph
+from stream_icd.bp.multilevel.level_graph import finest_level
 from stream_icd.bp.parameters import BpParameters
+from stream_icd.bp.planted_partition.belief_propagation import Model, likeliest_communities
 from stream_icd.errors import BadInput, LimitExceeded
 from tests.bp.adversarial import check_beliefs
 

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from scipy.sparse import block_diag, coo_array, csr_array
 
-from stream_icd.bp import splits
-from stream_icd.bp.births import born_communities
-from stream_icd.bp.breaks import broken_communities, has_broken, mixing_beyond_chance
-from stream_icd.bp.known import NOBODY, names_by_most, tidy
-from stream_icd.bp.level_graph import LevelGraph, finest_level
-from stream_icd.bp.merges import merged_communities
-from stream_icd.bp.splits import split_communities
+from stream_icd.bp.dynamic import splitting
+from stream_icd.bp.dynamic.emergence import emerged_communities
+from stream_icd.bp.dynamic.merging import merged_communities
+from stream_icd.bp.dynamic.persistence import broken_communities, has_broken, mixing_beyond_chance
+from stream_icd.bp.dynamic.posterior import NOBODY, match_labels, tidy
+from stream_icd.bp.dynamic.splitting import split_communities
+from stream_icd.bp.multilevel.level_graph import LevelGraph, finest_level
 from stream_icd.memory.ids import NO_ID, replaced_ids
 from stream_icd.quality.description_length import description_length
 from stream_icd.synthetic.lfr import generate_lfr
@@ -47,9 +47,9 @@ def test_a_star_stays_whole_after_a_limited_number_of_rounds(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Its leaves can only be joined one after the other: a round for each is quadratic."""
-    rounds, best_unions = [], splits._best_unions
+    rounds, best_unions = [], splitting._best_unions
     monkeypatch.setattr(
-        splits, "_best_unions", lambda *known: rounds.append(1) or best_unions(*known)
+        splitting, "_best_unions", lambda *known: rounds.append(1) or best_unions(*known)
     )
     leaves = np.arange(1, 3000)
     half = coo_array((np.ones(2999), (0 * leaves, leaves)), (3000, 3000)).tocsr()
@@ -57,7 +57,7 @@ def test_a_star_stays_whole_after_a_limited_number_of_rounds(
     whole = np.zeros(3000, np.int32)
     found = split_communities(star, whole, 1, 4.0, 0.1, rng())
     assert found.tolist() == whole.tolist()
-    assert len(rounds) <= splits.MOST_ROUNDS
+    assert len(rounds) <= splitting.MOST_ROUNDS
 
 
 def test_the_communities_of_a_random_graph_do_not_split() -> None:
@@ -110,7 +110,7 @@ def test_a_birth_takes_in_nodes_that_were_not_proposed_and_leaves_out_strangers(
     proposed = np.full(80, -1, np.int32)
     proposed[founders[:-3]] = 0  # three are missing, and two are wrong
     proposed[[20, 60]] = 0
-    born = born_communities(finest_level(csr_array(adjacency)), proposed, 1, remembered, 0.2)
+    born = emerged_communities(finest_level(csr_array(adjacency)), proposed, 1, remembered, 0.2)
     assert np.array_equal(np.flatnonzero(born == 0), founders)
 
 
@@ -121,18 +121,18 @@ def test_a_birth_needs_more_evidence_than_a_few_edges() -> None:
     proposed[founders] = 0
     adjacency = cliques(30, 30).tolil()
     assert (
-        born_communities(finest_level(csr_array(adjacency)), proposed, 1, remembered, 0.2) < 0
+        emerged_communities(finest_level(csr_array(adjacency)), proposed, 1, remembered, 0.2) < 0
     ).all()
     adjacency[founders, :] = adjacency[:, founders] = 0
     adjacency[np.ix_(founders, founders)] = 1 - np.eye(8)
-    born = born_communities(finest_level(csr_array(adjacency)), proposed, 1, remembered, 0.2)
+    born = emerged_communities(finest_level(csr_array(adjacency)), proposed, 1, remembered, 0.2)
     assert np.array_equal(np.flatnonzero(born == 0), founders)
 
 
 def test_nodes_never_seen_before_are_born_without_evidence() -> None:
     remembered = np.array([0] * 5 + [NOBODY] * 2, np.int32)
     proposed = np.array([-1] * 5 + [0] * 2, np.int32)
-    born = born_communities(graph_of(5, 2), proposed, 1, remembered, 0.3)
+    born = emerged_communities(graph_of(5, 2), proposed, 1, remembered, 0.3)
     assert born.tolist() == proposed.tolist()
 
 
@@ -165,7 +165,7 @@ def test_the_mixing_beyond_chance_is_the_planted_one(mixing: float) -> None:
 def test_names_go_to_those_who_hold_most_nodes_of_a_name() -> None:
     labels = np.array([0, 0, 0, 1, 1, 2, 2], np.int32)
     names = np.array([4, 4, 1, 4, 1, NOBODY, NOBODY], np.int32)
-    assert names_by_most(labels, names, 3, 5).tolist() == [4, 1, NOBODY]
+    assert match_labels(labels, names, 3, 5).tolist() == [4, 1, NOBODY]
 
 
 def test_one_edge_between_two_strays_is_no_community() -> None:
@@ -176,15 +176,15 @@ def test_one_edge_between_two_strays_is_no_community() -> None:
     proposed = np.full(60, -1, np.int32)
     proposed[strays] = 0
     graph = finest_level(csr_array(adjacency))
-    assert (born_communities(graph, proposed, 1, labels_of(30, 30), 0.5) < 0).all()
+    assert (emerged_communities(graph, proposed, 1, labels_of(30, 30), 0.5) < 0).all()
 
 
 def test_a_name_needs_half_of_its_nodes_or_half_of_the_label() -> None:
     labels = np.array([0] * 6 + [1] * 4 + [0] * 3, np.int32)
     names = np.array([0] * 6 + [1] * 2 + [2] * 2 + [1] * 3, np.int32)  # most of 1 are with 0
-    assert names_by_most(labels, names, 2, 3).tolist() == [0, 1]
+    assert match_labels(labels, names, 2, 3).tolist() == [0, 1]
     names[6] = 2
-    assert names_by_most(labels, names, 2, 3).tolist() == [0, 2]
+    assert match_labels(labels, names, 2, 3).tolist() == [0, 2]
 
 
 def test_an_id_that_ended_is_followed_where_most_of_its_nodes_are() -> None:

@@ -7,11 +7,11 @@ import pytest
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from stream_icd.bp.exact_k import exactly, to_exactly_k
-from stream_icd.bp.found import Found
-from stream_icd.bp.level_graph import finest_level
-from stream_icd.bp.local_moves import move_nodes
-from stream_icd.bp.multilevel import maximise_modularity
+from stream_icd.bp.description_length.exact_k import exactly, to_exactly_k
+from stream_icd.bp.description_length.found import Found
+from stream_icd.bp.multilevel.level_graph import finest_level
+from stream_icd.bp.multilevel.local_moves import move_nodes
+from stream_icd.bp.multilevel.modularity import maximise_modularity
 from stream_icd.quality.modularity import modularity
 from stream_icd.synthetic.lfr import generate_lfr
 

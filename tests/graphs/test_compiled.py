@@ -11,9 +11,9 @@ from pathlib import Path
 PACKAGE = Path(__file__).parents[2] / "stream_icd"
 PROGRAM = """
 from stream_icd.icd import coarsening
-from stream_icd.bp import belief_propagation
-from stream_icd.bp import level_graph
-from stream_icd.bp import local_moves
+from stream_icd.bp.planted_partition import belief_propagation
+from stream_icd.bp.multilevel import level_graph
+from stream_icd.bp.multilevel import local_moves
 print(local_moves.__file__)
 """
 

@@ -16,7 +16,7 @@ from stream_icd.icd.presets import preset
 from stream_icd.memory.bounds import cut
 from stream_icd.memory.detect import FORGOTTEN, Remembered, detect_remembering
 from stream_icd.memory.encoding import MOST_READ_IDS, decode_memory, encode_memory
-from stream_icd.memory.windows import missed_windows
+from stream_icd.memory.gaps import missed_windows
 from stream_icd.registry.model import Model
 from stream_icd.snapshot import Snapshot, Window, snapshot_from_pairs
 from stream_icd.sources.planted import planted_snapshots

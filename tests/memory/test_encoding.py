@@ -15,13 +15,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_array, triu
 
-from stream_icd.bp.known import Known, known_for_certain
+from stream_icd.bp.dynamic.posterior import Posterior, certain_posterior
 from stream_icd.errors import BadMemory
 from stream_icd.memory.bounds import cut
 from stream_icd.memory.encoding import METADATA, decode_memory, encode_memory, next_id_of
 from stream_icd.memory.evidence import rounded
-from stream_icd.memory.forget import FAR_IDS, anew, is_forgotten
 from stream_icd.memory.memory import MOST_IDS, MOST_READ_IDS, TRIALS, Hypothesis, Memory, Trial
+from stream_icd.memory.restart import FAR_IDS, anew, is_forgotten
 from stream_icd.snapshot import Window
 from stream_icd.wire.arrow_stream import read_table, write_table
 from stream_icd.wire.limits import DEFAULT_LIMITS
@@ -43,7 +43,7 @@ def hypothesis_of(n_nodes: int, rng: np.random.Generator, decay: float = 0.5) ->
     weights = triu(csr_array(rng.exponential(1, (n_nodes, n_nodes)).round()), 1)
     evidence = csr_array(weights + weights.T)
     evidence.data = rounded(evidence.data / 3)
-    known = Known(communities, shares, 0.1 + 0.2, 1 / 3, bool(rng.integers(2)), 1.5)
+    known = Posterior(communities, shares, 0.1 + 0.2, 1 / 3, bool(rng.integers(2)), 1.5)
     return Hypothesis(decay, evidence, known)
 
 
@@ -99,7 +99,7 @@ def test_equal_evidence_is_written_once() -> None:
 
 def test_nodes_that_are_alone_take_hardly_more_than_their_ids() -> None:
     n_nodes = 5_000
-    certain = known_for_certain(np.arange(n_nodes, dtype=np.int32), mixing=0.1)
+    certain = certain_posterior(np.arange(n_nodes, dtype=np.int32), mixing=0.1)
     alone = Hypothesis(0.5, csr_array((n_nodes, n_nodes)), certain)
     nodes, ids = pa.array(range(n_nodes)), np.arange(n_nodes) + 7
     memory = Memory(WINDOW, nodes, np.ones(n_nodes, np.bool_), alone, ids, next_id=n_nodes + 7)

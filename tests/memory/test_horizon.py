@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from scipy.sparse import csr_array
 
-from stream_icd.bp.known import known_for_certain
+from stream_icd.bp.dynamic.posterior import certain_posterior
 from stream_icd.errors import BadSettings
 from stream_icd.memory.horizon import (
     DECIDED,
@@ -28,7 +28,7 @@ LABELS = np.array([0, 0, 1, 1], np.int32)
 
 
 def memory(decay: float = 0.5, n_windows: int = 1) -> Memory:
-    present = Hypothesis(decay, csr_array((4, 4)), known_for_certain(LABELS, 0.1))
+    present = Hypothesis(decay, csr_array((4, 4)), certain_posterior(LABELS, 0.1))
     at = window(0, LABELS.tolist()).window
     seen = np.ones(4, np.bool_)
     return Memory(at, pa.array(range(4)), seen, present, np.array([7, 8]), 9, n_windows)

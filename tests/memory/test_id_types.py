@@ -16,7 +16,7 @@ from stream_icd.events import CommunityEvents
 from stream_icd.icd.presets import preset
 from stream_icd.memory.detect import Remembered, detect_remembering
 from stream_icd.memory.encoding import decode_memory, encode_memory
-from stream_icd.memory.smooth import detect_smoothed
+from stream_icd.memory.smoothing import detect_smoothed
 from stream_icd.node_ids import in_schema, places
 from stream_icd.registry.model import Model
 from stream_icd.replay.compare import churn

@@ -20,7 +20,7 @@ from stream_icd.kafka.port.topic import TopicSpec
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.topics import SNAPSHOTS, create_topics
-from stream_icd.memory.smooth import detect_smoothed
+from stream_icd.memory.smoothing import detect_smoothed
 from stream_icd.messages.outcome import Processed
 from stream_icd.registry.model import save_model
 from stream_icd.registry.shipped import open_model

@@ -26,7 +26,7 @@ from stream_icd.kafka.port.topic import TopicSpec
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.record import Record
 from stream_icd.kafka.topics import create_topics
-from stream_icd.memory.smooth import detect_smoothed
+from stream_icd.memory.smoothing import detect_smoothed
 from stream_icd.messages.outcome import Processed
 from stream_icd.messages.topic_range import TopicRange
 from stream_icd.registry.model import save_model

@@ -20,7 +20,7 @@ from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.topics import create_topics
 from stream_icd.memory.encoding import decode_memory, encode_memory
-from stream_icd.memory.forget import FAR_IDS
+from stream_icd.memory.restart import FAR_IDS
 from stream_icd.messages.claim_settings import ClaimSettings
 from stream_icd.messages.claims import as_claim
 from stream_icd.snapshot import Window

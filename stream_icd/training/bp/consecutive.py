@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
 from stream_icd.graphs.labelled_graph import LabelledGraph, Moment
-from stream_icd.memory.windows import missed_windows
+from stream_icd.memory.gaps import missed_windows
 from stream_icd.node_ids import common_type, places
 
 MOST_WINDOWS = 5

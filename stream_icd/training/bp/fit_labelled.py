@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_icd.bp.find import find_communities
-from stream_icd.bp.mixing import MIXING_RANGE, mixing_of
 from stream_icd.bp.parameters import BpParameters
+from stream_icd.bp.planted_partition.mixing import MIXING_RANGE, mixing_of
 from stream_icd.graphs.labelled_graph import LabelledGraph
 from stream_icd.graphs.weights import EXPONENT, comparable
 from stream_icd.quality.ami import ami

@@ -19,12 +19,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from stream_icd.bp.belief_propagation import Model, likeliest_communities
 from stream_icd.bp.find import communities_of
-from stream_icd.bp.level_graph import Labels, LevelGraph, finest_level
-from stream_icd.bp.mixing import MIXING_RANGE, mixing_of
-from stream_icd.bp.multilevel import maximise_modularity
+from stream_icd.bp.multilevel.level_graph import Labels, LevelGraph, finest_level
+from stream_icd.bp.multilevel.modularity import maximise_modularity
 from stream_icd.bp.parameters import BpParameters
+from stream_icd.bp.planted_partition.belief_propagation import Model, likeliest_communities
+from stream_icd.bp.planted_partition.mixing import MIXING_RANGE, mixing_of
 from stream_icd.graphs.weights import comparable
 from stream_icd.quality.description_length import description_length
 from stream_icd.quality.hidden_edges import HiddenEdges, hidden_edge_score, hide_edges

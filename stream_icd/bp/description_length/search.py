@@ -1,0 +1,235 @@
+"""Find the communities of least description length: a short search over the resolution.
+
+Modularity at one resolution γ finds communities of one scale, and each graph has its own. So local
+moves maximise modularity at several γ, each from the partition before: up, its communities are
+refined; down, they are merged. The partitions are judged by `quality.description_length`. From the
+best of them on upwards, belief propagation follows, while that shortens the description.
+
+The description of beliefs sums over all partitions instead of naming one (`bits_of`). So
+communities that are too weak to name each node's are still found.
+"""
+
+from __future__ import annotations
+
+from math import inf
+from typing import NamedTuple
+
+import numpy as np
+
+from stream_icd.bp.description_length.exact_k import exactly
+from stream_icd.bp.description_length.found import Found
+from stream_icd.bp.description_length.partition import measured
+from stream_icd.bp.multilevel.level_graph import Labels, LevelGraph, coarsen, compact
+from stream_icd.bp.multilevel.local_moves import connected_pieces
+from stream_icd.bp.multilevel.modularity import maximise_modularity
+from stream_icd.bp.planted_partition.belief_propagation import Marginals, Model, believe
+from stream_icd.bp.planted_partition.mixing import MIXING_RANGE
+from stream_icd.quality.description_length import partition_code
+
+STEP = 3.0
+"""Factor between two resolutions, upwards; downwards, where less changes, 2."""
+
+COARSER = 2.0
+"""Factor between two resolutions, downwards."""
+
+LEAST_RESOLUTION = 1 / 4
+"""Minimum resolution; below, communities are found in few graphs other than trees."""
+
+ITERATIONS = 2
+"""Iterations of local moves at the first resolution; all others start from it."""
+
+EARLY_SWEEPS = 4
+"""Sweeps of belief propagation for each partition; those near the best get more."""
+
+NEAR = 0.01
+"""Bits per edge. The search goes on while it gains more, and early beliefs are nearer to the best
+ones if more sweeps can make them the best."""
+
+EQUAL = 0.003
+"""Bits per edge: candidates that differ by less are equally good."""
+
+UNSETTLED, UNSTABLE = 0.005, 0.3
+"""Fraction of nodes that still move in the last sweep: above the first, beliefs get more sweeps.
+Above the second, they have no description: they swing between several states."""
+
+
+class Candidate(NamedTuple):
+    """A partition and its description length.
+
+    labels: (n,), 0..K-1.
+    resolution: γ at which local moves found it, before belief propagation.
+    bits: per edge, less those without communities; infinite for a single community.
+    mixing: μ.
+    believed: True if these are the most probable communities of beliefs.
+    unsettled: fraction of the nodes that the last sweep moved.
+    """
+
+    labels: Labels
+    resolution: float
+    bits: float
+    mixing: float
+    believed: bool = False
+    unsettled: float = 0.0
+
+
+def least_description(
+    graph: LevelGraph,
+    start: Labels | None,
+    sweeps: int,
+    rng: np.random.Generator,
+    n_communities: int | None = None,
+) -> Found:
+    """The candidate of least description length, and one community only if no other saves bits.
+
+    start: (n,) where local moves start at the first resolution; None: single nodes.
+    sweeps: maximum sweeps of belief propagation after the early ones.
+    n_communities: K, if known. All candidates are brought to K communities before they are
+        compared: merging cannot correct its first merges, so a coarser one can become the best.
+    """
+    tried = _by_modularity(graph, start, rng)
+    if not len(graph.indices):
+        return _exactly(graph, tried[0], n_communities, rng)
+    best = _settled(graph, _by_beliefs(graph, tried, rng) + tried, sweeps)
+    if best.bits > 0:  # beliefs in what is not there
+        best = min(tried, key=lambda one: one.bits)
+    if n_communities is None:
+        return _exactly(graph, best, None, rng)
+    return _best_of_exactly(graph, [best, *tried], n_communities, rng)
+
+
+def _exactly(
+    graph: LevelGraph, one: Candidate, n_communities: int | None, rng: np.random.Generator
+) -> Found:
+    found = Found(one.labels, one.resolution, one.believed)
+    return found if n_communities is None else exactly(graph, found, n_communities, rng)
+
+
+def _best_of_exactly(
+    graph: LevelGraph, tried: list[Candidate], n_communities: int, rng: np.random.Generator
+) -> Found:
+    """The best of the candidates: each with K communities, improved by beliefs, with K again."""
+    exact = [
+        _candidate(graph, _exactly(graph, one, n_communities, rng).labels, one.resolution)
+        for one in tried
+    ]
+    believed = [_believed(graph, one, EARLY_SWEEPS, keep_all=True) for one in exact]
+    return _exactly(graph, min(believed, key=lambda one: one.bits), n_communities, rng)
+
+
+def _by_modularity(
+    graph: LevelGraph, start: Labels | None, rng: np.random.Generator
+) -> list[Candidate]:
+    """Partitions at resolutions around the best one, ascending."""
+    labels = maximise_modularity(graph, 1.0, rng, start, ITERATIONS)
+    first = _candidate(graph, labels, 1.0)
+    if first.bits == inf:  # a single community counts if modularity finds no other
+        first = first._replace(bits=0.0)
+    tried = [first]
+    if not len(graph.indices):
+        return tried
+    while len(tried) < 2 or tried[-1].bits < tried[-2].bits - NEAR:
+        tried.append(_finer(graph, tried[-1], rng))
+    if len(tried) == 2:
+        while tried[0].resolution > LEAST_RESOLUTION:
+            tried.insert(0, _coarser(graph, tried[0], rng))
+            if tried[0].bits >= tried[1].bits:
+                break
+    return tried
+
+
+def _by_beliefs(
+    graph: LevelGraph, tried: list[Candidate], rng: np.random.Generator
+) -> list[Candidate]:
+    """Beliefs that start from the best partition, then from finer ones while these are better."""
+    number = min(range(len(tried)), key=lambda one: tried[one].bits)
+    believed = [_believed(graph, tried[number], EARLY_SWEEPS)]
+    while len(believed) < 2 or believed[-1].bits < believed[-2].bits - NEAR:
+        number += 1
+        finer = tried[number] if number < len(tried) else _finer(graph, believed[-1], rng)
+        believed.append(_believed(graph, finer, EARLY_SWEEPS))
+    return believed
+
+
+def _settled(graph: LevelGraph, candidates: list[Candidate], sweeps: int) -> Candidate:
+    """The best one, after more sweeps for those beliefs near it that have not settled.
+
+    Of those as good, the finest: in few bits, small communities are rather joined than divided.
+    """
+    while True:
+        best = min(candidates, key=lambda one: one.bits)
+        near = [one.unsettled > UNSETTLED and one.bits < best.bits + NEAR for one in candidates]
+        if not any(near):
+            as_good = [one for one in candidates if one.bits < best.bits + EQUAL]
+            return max(as_good, key=lambda one: one.resolution)
+        candidates = [
+            _believed(graph, one, sweeps)._replace(unsettled=0.0) if is_near else one
+            for one, is_near in zip(candidates, near, strict=True)
+        ]
+
+
+def _finer(graph: LevelGraph, coarse: Candidate, rng: np.random.Generator) -> Candidate:
+    """Pieces of the communities at a higher resolution, moved on all levels above."""
+    resolution = STEP * coarse.resolution
+    order = rng.permutation(graph.n_nodes).astype(np.int32)
+    pieces = connected_pieces(graph, coarse.labels, order, resolution)
+    return _moved(graph, pieces, resolution, rng)
+
+
+def _coarser(graph: LevelGraph, fine: Candidate, rng: np.random.Generator) -> Candidate:
+    return _moved(graph, fine.labels, fine.resolution / COARSER, rng)
+
+
+def _moved(
+    graph: LevelGraph, groups: Labels, resolution: float, rng: np.random.Generator
+) -> Candidate:
+    """Local moves of these groups of nodes."""
+    groups, n_groups = compact(groups)
+    labels = maximise_modularity(coarsen(graph, groups, n_groups), resolution, rng)
+    return _candidate(graph, labels[groups], resolution)
+
+
+def _candidate(graph: LevelGraph, labels: Labels, resolution: float) -> Candidate:
+    one = measured(graph, labels)
+    return Candidate(one.labels, resolution, one.bits or inf, one.mixing)
+
+
+def _believed(
+    graph: LevelGraph, start: Candidate, sweeps: int, *, keep_all: bool = False
+) -> Candidate:
+    """The most probable communities after belief propagation from those of `start`.
+
+    keep_all: nodes whose community lost all its nodes return to it.
+    """
+    k = int(start.labels.max()) + 1
+    mixing = float(np.clip(start.mixing, *MIXING_RANGE))
+    found = believe(graph, start.labels, k, Model(mixing, 1.0, k), sweeps)
+    likeliest = found.communities[:, 0].copy()
+    if keep_all:
+        lost = np.bincount(likeliest, minlength=k) == 0
+        likeliest = np.where(lost[start.labels], start.labels, likeliest)
+    after = _candidate(graph, likeliest, start.resolution)
+    bits = after.bits
+    if found.unsettled <= UNSTABLE and bits < inf:
+        bits = bits_of(graph, found, k)
+    return after._replace(bits=bits, mixing=found.mixing, believed=True, unsettled=found.unsettled)
+
+
+def bits_of(graph: LevelGraph, found: Marginals, n_communities: int) -> float:
+    """The description length of beliefs, bits per edge, less that without communities.
+
+    −log Z of the edges, with the mixing and the sizes of the beliefs, plus the cost of the sizes.
+    Z sums over all partitions; −log Z is the Bethe free energy (Yedidia, Freeman and Weiss 2005;
+    Decelle et al. 2011). Naming one partition, as `description_length` does, costs the entropy of
+    the beliefs more. For beliefs that are certain, the two are equal.
+
+    The prior of a node in Z is n_c / N. In `description_length`, the sizes are known beforehand,
+    so that the last nodes cost nothing: log N! − Σ log n_c! instead of −Σ n_c log n_c / N.
+    """
+    n_edges, used = len(graph.indices) / 2, found.communities >= 0
+    sizes = np.bincount(found.communities[used], found.shares[used], n_communities)
+    linked = used & (np.diff(graph.indptr) > 0)[:, None]
+    n_linked = np.bincount(found.communities[linked], found.shares[linked], n_communities)
+    kept = n_linked > 0.5
+    known = (n_linked[kept] * np.log(sizes[kept] / sizes.sum())).sum()
+    nats = partition_code(n_linked[kept]) + known - found.saved
+    return float(nats / n_edges / np.log(2))

@@ -1,0 +1,74 @@
+"""Merges: remembered communities that the current edges no longer separate."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_icd.bp.multilevel.level_graph import Labels, LevelGraph, coarsen
+from stream_icd.bp.planted_partition.likelihood import Floats, Groups, groups_of, merge_gain
+from stream_icd.graphs.compiled import compiled
+
+ALIKE = 0.5
+"""Two communities merge only if there are at least this many times as many edges between them as
+one community of their size would have there."""
+
+
+def merged_communities(
+    graph: LevelGraph,
+    labels: Labels,
+    n_communities: int,
+    remembered: Labels,
+    n_remembered: int,
+    mixing: float,
+) -> Labels:
+    """The community that each of 0..n_communities-1 is now part of, (n_communities,).
+
+    Pairs are merged in order of decreasing gain, each community at most once. A merged pair takes
+    the label of its remembered community (below n_remembered), else of the one with more nodes.
+    The two must be alike, unless one is what is left of a remembered community that most of its
+    nodes have left.
+
+    remembered: (n,) labels 0..n_remembered-1, -1 for nodes without a remembered community.
+    """
+    groups = groups_of(graph, labels, n_communities)
+    coarse = coarsen(graph, labels, n_communities)
+    rows = np.repeat(np.arange(n_communities), np.diff(coarse.indptr))
+    once = rows < coarse.indices
+    rows, columns, between = rows[once], coarse.indices[once], coarse.weights[once]
+    before, stayed = (
+        np.bincount(one, minlength=n_communities)
+        for one in (remembered[remembered >= 0], labels[labels == remembered])
+    )
+    is_left_over = 2 * stayed < before
+    gains = _gains(groups, rows, columns, between, is_left_over, coarse.total, mixing)
+    into = np.arange(n_communities, dtype=np.int32)
+    free = np.ones(n_communities, np.bool_)
+    gaining = np.flatnonzero(gains > 0)
+    for at in gaining[np.argsort(-gains[gaining], kind="stable")]:
+        pair = [rows[at], columns[at]]
+        if free[pair].all():
+            small, large = sorted(pair, key=lambda c: (c < n_remembered, groups.sizes[c], -c))
+            into[small], free[pair] = large, False
+    return into
+
+
+@compiled()
+def _gains(
+    groups: Groups,
+    rows: NDArray[np.int64],
+    columns: NDArray[np.int32],
+    between: Floats,
+    is_left_over: NDArray[np.bool_],
+    total: float,
+    mixing: float,
+) -> Floats:
+    """The gain of merging each pair, in nats; 0 if the two are not alike and none is left over."""
+    gains = np.zeros(len(rows))
+    for pair in range(len(rows)):
+        left, right = rows[pair], columns[pair]
+        expected = 2 * np.sqrt(groups.within[left] * groups.within[right])
+        alike = 0 < ALIKE * expected <= between[pair]
+        if alike or is_left_over[left] or is_left_over[right]:
+            gains[pair] = merge_gain(groups, left, right, between[pair], total, mixing)
+    return gains

@@ -1,0 +1,71 @@
+"""Breaks: communities, or a whole graph, of which nothing is left in the current edges.
+
+The current number of edges inside the remembered communities is compared under two Poisson
+distributions. Their means are that of chance alone, vol_c²/4E, and that of communities that keep
+a fraction of their own edges: chance plus that fraction of (1 − μ) (vol_c/2 − vol_c²/4E).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_icd.bp.multilevel.level_graph import Labels, LevelGraph
+from stream_icd.bp.planted_partition.likelihood import Groups, groups_of
+
+A_TENTH, HALF = 0.1, 0.5
+"""Minimum fraction of its edges beyond chance that a graph keeps, and that a community keeps if
+nothing but the last window is known. Regions of a brain that work together keep a fifth."""
+
+DOUBT = 3.0
+"""Nats by which chance must be ahead: odds of 20 to 1. A window of a few edges says nothing."""
+
+
+def has_broken(graph: LevelGraph, remembered: Labels, n_remembered: int, mixing: float) -> bool:
+    """Whether chance explains the edges better than the remembered communities do.
+
+    remembered: (n,) labels 0..n_remembered-1, -1 for nodes without a remembered community.
+    mixing:     μ of the remembered communities.
+    """
+    evidence = _evidence(graph, remembered, n_remembered, mixing, A_TENTH)
+    return bool(evidence.sum() < -DOUBT)
+
+
+def broken_communities(
+    graph: LevelGraph, remembered: Labels, n_remembered: int, mixing: float
+) -> NDArray[np.bool_]:
+    """Which communities have broken, (n_remembered,); see `has_broken`."""
+    broken: NDArray[np.bool_] = _evidence(graph, remembered, n_remembered, mixing, HALF) < -DOUBT
+    return broken
+
+
+def _evidence(
+    graph: LevelGraph, remembered: Labels, n_remembered: int, mixing: float, staying: float
+) -> NDArray[np.float64]:
+    """Nats for each community, (n_remembered,), that it has kept so many of its edges."""
+    groups = groups_of(graph, remembered, n_remembered)
+    chance = _chance_within(graph, groups)
+    alive = chance + staying * (1 - mixing) * np.maximum(groups.volumes / 2 - chance, 0)
+    known = chance > 0
+    evidence: NDArray[np.float64] = chance - alive
+    evidence[known] += groups.within[known] * np.log(alive[known] / chance[known])
+    return evidence
+
+
+def mixing_beyond_chance(graph: LevelGraph, labels: Labels, n_communities: int) -> float:
+    """μ of a partition by the planted model: edges inside by chance count as edges between.
+
+    In 0..1; 1 for a graph without edges, or where chance puts all edges inside.
+    """
+    groups = groups_of(graph, labels, n_communities)
+    chance = _chance_within(graph, groups).sum()
+    n_edges = graph.total / 2
+    if n_edges - chance <= 1e-9 * n_edges:
+        return 1.0
+    return float(np.clip((n_edges - groups.within.sum()) / (n_edges - chance), 0.0, 1.0))
+
+
+def _chance_within(graph: LevelGraph, groups: Groups) -> NDArray[np.float64]:
+    """Weight of the edges expected by chance inside each group, (K,)."""
+    expected: NDArray[np.float64] = groups.volumes**2 / max(2 * graph.total, 1e-300)
+    return expected

@@ -1,0 +1,312 @@
+"""What is known of the communities of a graph, and the same communities in a later graph.
+
+A later window of a stream starts from what is known instead of from single nodes, and what is known
+is its prior: belief propagation with the remembered beliefs (`belief_propagation`), or one pass of
+local moves where modularity decides. A community splits if the edges support it (`splitting`).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from stream_icd.bp.description_length.exact_k import exactly
+from stream_icd.bp.description_length.found import Found
+from stream_icd.bp.dynamic.emergence import emerged_communities
+from stream_icd.bp.dynamic.merging import merged_communities
+from stream_icd.bp.dynamic.persistence import mixing_beyond_chance
+from stream_icd.bp.dynamic.splitting import split_communities
+from stream_icd.bp.find import found_exactly
+from stream_icd.bp.multilevel.level_graph import Labels, LevelGraph, compact, finest_level
+from stream_icd.bp.multilevel.modularity import maximise_modularity
+from stream_icd.bp.parameters import BpParameters
+from stream_icd.bp.planted_partition.belief_propagation import (
+    Model,
+    Prior,
+    believe,
+    certainly,
+    uninformed_prior,
+)
+from stream_icd.bp.planted_partition.mixing import MIXING_RANGE
+from stream_icd.graphs.compiled import compiled
+
+LONGEST_STAY = 0.98
+"""Upper limit of η for nodes without news, so that each is forgotten eventually."""
+
+FEW = 0.5
+"""A node with a smaller fraction of the expected edges in its community may found another one."""
+
+Shares = NDArray[np.float32]
+
+NOBODY = -1
+"""The community of a node that has none."""
+
+
+class Posterior(NamedTuple):
+    """The communities of the nodes of a graph.
+
+    communities: (n, N_KEPT), 0..K-1, most probable first, `NOBODY` in unused places; all of 0..K-1
+        are the most probable community of a node, in order of first appearance. A node that is new
+        has none.
+    shares: (n, N_KEPT), their probabilities; a row adds up to 1 at most.
+    mixing: μ, the fraction of the edge weight between communities, beyond chance.
+    stay: η, the fraction of the remembered beliefs that held; 0 if there were none.
+    believed: True if belief propagation decided, False if modularity did.
+    resolution: γ at which local moves found the communities.
+    """
+
+    communities: Labels
+    shares: Shares
+    mixing: float
+    stay: float
+    believed: bool
+    resolution: float
+
+    @property
+    def likeliest(self) -> Labels:
+        """The most probable community of each node, (n,)."""
+        return self.communities[:, 0].copy()
+
+    @property
+    def n_communities(self) -> int:
+        """K."""
+        return int(self.communities.max(initial=NOBODY)) + 1
+
+
+def uninformed(n_nodes: int) -> Posterior:
+    """All nodes are new."""
+    nothing = uninformed_prior(n_nodes)
+    return Posterior(nothing.communities, nothing.shares, 0.0, 0.0, False, 1.0)
+
+
+def certain_posterior(labels: Labels, mixing: float, resolution: float = 1.0) -> Posterior:
+    """Each node is in one community, 0..K-1, with certainty."""
+    labels, _ = compact(labels)
+    certain = certainly(labels)
+    return Posterior(certain.communities, certain.shares, mixing, 0.0, False, resolution)
+
+
+def initial_posterior(
+    graph: LevelGraph, parameters: BpParameters, n_communities: int | None, seed: int
+) -> Posterior:
+    """The communities of a graph without memory: those of `find_communities`."""
+    found = found_exactly(graph, parameters, n_communities, None, np.random.default_rng(seed))
+    labels, k = compact(found.labels)
+    mixing = mixing_beyond_chance(graph, labels, k)
+    if not found.believed:
+        return certain_posterior(labels, mixing, found.resolution)
+    model = _model(mixing, parameters, n_communities or k)
+    believed = believe(graph, labels, k, model, parameters.sweeps)
+    communities = believed.communities.copy()
+    communities[:, 0] = labels
+    return _tidied(
+        Posterior(communities, believed.shares, believed.mixing, 0.0, True, found.resolution)
+    )
+
+
+def next_posterior(
+    graph: LevelGraph, parameters: BpParameters, known: Posterior, seed: int
+) -> Posterior:
+    """The communities of a later graph of the same nodes.
+
+    A node without edges stays in its community, with a smaller probability.
+    """
+    rng = np.random.default_rng(seed)
+    kept = known.stay or parameters.stay
+    if known.believed:
+        again = _by_beliefs(graph, parameters, known, kept, rng)
+    else:
+        start = _proposed(graph, known, known.communities[:, 0] < 0, rng)
+        labels = maximise_modularity(graph, known.resolution, rng, start, 1)
+        mixing = mixing_beyond_chance(graph, labels, int(labels.max()) + 1)
+        again = certain_posterior(labels, mixing, known.resolution)
+    communities = again.communities.copy()
+    mixing = float(np.clip(again.mixing, *MIXING_RANGE))
+    communities[:, 0] = split_communities(
+        graph, again.likeliest, again.n_communities, known.resolution, mixing, rng
+    )
+    return _tidied(_with_idle(graph, again._replace(communities=communities), known, kept))
+
+
+def _by_beliefs(
+    graph: LevelGraph,
+    parameters: BpParameters,
+    known: Posterior,
+    stay: float,
+    rng: np.random.Generator,
+) -> Posterior:
+    """Belief propagation; nodes start in their known community, or in one that is born."""
+    likeliest, k = known.likeliest, known.n_communities
+    mixing = float(np.clip(known.mixing, *MIXING_RANGE))
+    proposed = _proposed(graph, known, _are_strangers(graph, likeliest, mixing), rng)
+    places = np.where(proposed >= k, proposed - k, NOBODY).astype(np.int32)
+    born = emerged_communities(graph, places, int(places.max()) + 1, likeliest, mixing)
+    start = np.where(born >= 0, k + born, likeliest).astype(np.int32)
+    n_start = int(start.max()) + 1
+    model = Model(mixing, parameters.size_spread, len(np.unique(start)))
+    recalled = Prior(known.communities, known.shares)
+    found = believe(graph, start, n_start, model, parameters.sweeps, recalled, stay)
+    labels = found.communities[:, 0].copy()
+    n_found = max(n_start, k)
+    into = merged_communities(graph, labels, n_found, likeliest, k, found.mixing)
+    communities = np.append(into, np.int32(NOBODY))[found.communities]  # the last for -1
+    communities, shares = tidy(communities, found.shares)
+    return Posterior(communities, shares, found.mixing, found.stay, True, known.resolution)
+
+
+def _are_strangers(graph: LevelGraph, likeliest: Labels, mixing: float) -> NDArray[np.bool_]:
+    """Which nodes are new, or have few of the edges that a member of their community has."""
+    rows = np.repeat(np.arange(graph.n_nodes), np.diff(graph.indptr))
+    inside = graph.weights * (likeliest[rows] == likeliest[graph.indices])
+    own = np.bincount(rows, inside, graph.n_nodes)
+    strangers: NDArray[np.bool_] = own < FEW * (1 - mixing) * graph.strengths
+    return strangers | (likeliest < 0)
+
+
+def _proposed(
+    graph: LevelGraph, known: Posterior, strangers: NDArray[np.bool_], rng: np.random.Generator
+) -> Labels:
+    """Communities that strangers form among themselves, numbered from K on; (n,)."""
+    labels, rows = known.likeliest, np.flatnonzero(strangers)
+    if not len(rows):
+        return labels
+    entries = csr_array((graph.weights, graph.indices, graph.indptr), shape=(graph.n_nodes,) * 2)
+    among = csr_array(entries[rows][:, rows])
+    among.sort_indices()
+    own = finest_level(among)._replace(strengths=graph.strengths[rows], total=graph.total)
+    labels[rows] = known.n_communities + maximise_modularity(own, known.resolution, rng)
+    return labels
+
+
+def with_exactly(
+    adjacency: csr_array, known: Posterior, rows: NDArray[np.int64], n_communities: int, seed: int
+) -> Posterior:
+    """The same with exactly K communities among the nodes `rows`."""
+    inside = csr_array(adjacency[rows][:, rows])
+    inside.sort_indices()
+    communities = known.communities.copy()
+    communities[rows, 0] = exact_labels(finest_level(inside), known, rows, n_communities, seed)
+    return _tidied(known._replace(communities=communities))
+
+
+def exact_labels(
+    graph: LevelGraph, known: Posterior, rows: NDArray[np.int64], n_communities: int, seed: int
+) -> Labels:
+    """Exactly K communities of the nodes `rows`, which are those of the graph: (len(rows),).
+
+    They keep the labels of the communities that hold most of their nodes; others follow `known`'s.
+    """
+    labels = known.communities[rows, 0].copy()
+    found = Found(compact(labels)[0], known.resolution, known.believed)
+    exact = exactly(graph, found, n_communities, np.random.default_rng(seed))
+    n_exact = int(exact.labels.max()) + 1
+    names = match_labels(exact.labels, labels, n_exact, known.n_communities)
+    new = names == NOBODY
+    names[new] = known.n_communities + np.arange(new.sum())
+    return names[exact.labels]
+
+
+def restricted(known: Posterior, rows: NDArray[np.intp] | NDArray[np.bool_]) -> Posterior:
+    """What is known of some of the nodes."""
+    return _tidied(known._replace(communities=known.communities[rows], shares=known.shares[rows]))
+
+
+def as_new(known: Posterior, nodes: NDArray[np.bool_]) -> Posterior:
+    """Nothing is known of some of the nodes."""
+    communities = known.communities.copy()
+    communities[nodes] = NOBODY
+    return _tidied(known._replace(communities=communities))
+
+
+def match_labels(labels: Labels, names: Labels, n_labels: int, n_names: int) -> Labels:
+    """A name for each label, (n_labels,): the one that most of its nodes had, or `NOBODY`.
+
+    No name is given twice: pairs of label and name with the most common nodes go first. A name is
+    given only to a label that has at least half of its nodes, or that gets at least half of its
+    nodes from it.
+
+    labels, names: (n,) of each node, 0..n_labels-1 and 0..n_names-1, or negative for none.
+    """
+    both = (labels >= 0) & (names >= 0)
+    pairs, counts = np.unique(
+        labels[both].astype(np.int64) * n_names + names[both], return_counts=True
+    )
+    of_label = np.bincount(labels[both], minlength=n_labels)[pairs // max(n_names, 1)]
+    of_name = np.bincount(names[both], minlength=n_names)[pairs % max(n_names, 1)]
+    enough = 2 * counts >= np.minimum(of_label, of_name)
+    order = np.argsort(-counts[enough], kind="stable")
+    return _first_come(pairs[enough][order], n_labels, n_names)
+
+
+@compiled()
+def _first_come(pairs: NDArray[np.int64], n_labels: int, n_names: int) -> Labels:
+    name_of, free = np.full(n_labels, NOBODY, np.int32), np.ones(n_names, np.bool_)
+    for pair in pairs:
+        label, name = pair // n_names, pair % n_names
+        if name_of[label] < 0 and free[name]:
+            name_of[label], free[name] = name, False
+    return name_of
+
+
+def _model(mixing: float, parameters: BpParameters, n_communities: int) -> Model:
+    return Model(float(np.clip(mixing, *MIXING_RANGE)), parameters.size_spread, n_communities)
+
+
+def _with_idle(graph: LevelGraph, found: Posterior, known: Posterior, kept: float) -> Posterior:
+    """Nodes without edges keep what was known of them, with a smaller probability."""
+    idle = (np.diff(graph.indptr) == 0) & (known.communities[:, 0] >= 0)
+    found.shares[idle] = 0.0
+    kept = min(kept, LONGEST_STAY)
+    found.shares[idle, 0] = known.shares[idle].sum(axis=1) * np.float32(kept)
+    found.communities[idle, 1:] = NOBODY
+    return found
+
+
+def _tidied(known: Posterior) -> Posterior:
+    """Communities 0..K-1 in order of first appearance, each once a node, most probable first."""
+    likeliest = known.likeliest
+    number = np.full(known.n_communities + 1, NOBODY, np.int32)  # the last for NOBODY
+    named = likeliest >= 0
+    number[likeliest[named]] = compact(likeliest[named])[0]
+    communities, shares = number[known.communities], known.shares.copy()
+    _tidy(communities, shares, 1)  # the first may be a part of the most probable one
+    return known._replace(communities=communities, shares=shares)
+
+
+def tidy(names: Labels, shares: Shares) -> tuple[Labels, Shares]:
+    """The same beliefs with each community once, most probable first, unused places last."""
+    names, shares = names.copy(order="C"), shares.copy(order="C")
+    _tidy(names, shares, 0)
+    return names, shares
+
+
+@compiled()
+def _tidy(names: Labels, shares: Shares, first: int) -> None:
+    """Sort the beliefs of each node in place, from `first` on; those of one community add up."""
+    for row in range(len(names)):
+        n_used = 0
+        for place in range(names.shape[1]):
+            name, share = names[row, place], shares[row, place]
+            names[row, place], shares[row, place] = NOBODY, 0.0
+            if name >= 0:
+                n_used += _added(names[row], shares[row], n_used, name, share)
+        for place in range(first + 1, n_used):
+            name, share, at = names[row, place], shares[row, place], place
+            while at > first and shares[row, at - 1] < share:
+                names[row, at], shares[row, at] = names[row, at - 1], shares[row, at - 1]
+                at -= 1
+            names[row, at], shares[row, at] = name, share
+
+
+@compiled(inline="always")
+def _added(names: Labels, shares: Shares, n_used: int, name: int, share: float) -> int:
+    """Add a belief to the first n_used ones; returns 1 if it is about another community, else 0."""
+    for place in range(n_used):
+        if names[place] == name:
+            shares[place] += share
+            return 0
+    names[n_used], shares[n_used] = name, share
+    return 1

@@ -1,0 +1,56 @@
+"""Multi-level modularity: local moves of nodes, of pieces of communities, of merged pieces.
+
+The scheme of the Leiden algorithm (Traag, Waltman and van Eck, "From Louvain to Leiden", 2019).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from stream_icd.bp.multilevel.level_graph import Labels, LevelGraph, coarsen, compact
+from stream_icd.bp.multilevel.local_moves import connected_pieces, move_nodes
+
+
+def maximise_modularity(
+    graph: LevelGraph,
+    resolution: float,
+    rng: np.random.Generator,
+    start: Labels | None = None,
+    iterations: int = 1,
+) -> Labels:
+    """A partition of high modularity at this resolution: labels (n,) int32, 0..K-1.
+
+    Starts from single nodes, or from `start`. Each iteration starts from the last one's result; the
+    search ends early when an iteration moves nothing.
+    """
+    labels = np.arange(graph.n_nodes, dtype=np.int32) if start is None else start
+    for _ in range(iterations):
+        labels, moved = _one_iteration(graph, resolution, rng, labels)
+        if not moved:
+            break
+    return labels
+
+
+def _one_iteration(
+    finest: LevelGraph, resolution: float, rng: np.random.Generator, labels: Labels
+) -> tuple[Labels, bool]:
+    """One pass up all levels: returns labels of the finest level, and whether any node moved."""
+    graph, piece_of_node, moved = finest, None, False
+    while True:
+        labels, _ = compact(labels)
+        moved |= move_nodes(graph, labels, _order(graph, rng), resolution) > 0
+        labels, n_communities = compact(labels)
+        if n_communities == graph.n_nodes:
+            break
+        pieces, n_pieces = compact(connected_pieces(graph, labels, _order(graph, rng), resolution))
+        if n_pieces == graph.n_nodes:  # nothing left to join inside communities
+            pieces, n_pieces = labels, n_communities
+        community_of_piece = np.empty(n_pieces, np.int32)
+        community_of_piece[pieces] = labels
+        graph, labels = coarsen(graph, pieces, n_pieces), community_of_piece
+        piece_of_node = pieces if piece_of_node is None else pieces[piece_of_node]
+    return (labels if piece_of_node is None else labels[piece_of_node]), moved
+
+
+def _order(graph: LevelGraph, rng: np.random.Generator) -> Labels:
+    return rng.permutation(graph.n_nodes).astype(np.int32)

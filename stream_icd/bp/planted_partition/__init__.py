@@ -1,0 +1,1 @@
+"""The planted partition model: likelihood, mixing, belief propagation, prediction of new edges."""

@@ -1,0 +1,58 @@
+"""The memory of a graph that starts anew: it holds only which community ids are used up.
+
+An operator asks for it (`topics detect-anew`), or what was remembered cannot be used. No id may
+serve two communities, so the next id must be known even if the rest is lost: the message of a
+state says it beside its value, and the value says it before its table. If neither can be read,
+ids go on far above those that streams reach.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import numpy as np
+import pyarrow as pa
+from scipy.sparse import csr_array
+
+from stream_icd.bp.dynamic.posterior import uninformed
+from stream_icd.memory.encoding import encode_memory, next_id_of
+from stream_icd.memory.horizon import FIRST_DECAY
+from stream_icd.memory.memory import MOST_READ_IDS, Hypothesis, Memory
+from stream_icd.snapshot import Window
+
+BEFORE_ALL = Window(datetime.min.replace(tzinfo=UTC), datetime.min.replace(tzinfo=UTC))
+
+FAR_IDS = 5 * 10**14
+"""The first id of a graph of which it is not known which ids are used up."""
+
+FAR_IDS_A_MESSAGE = 1 << 14
+"""How far these ids rise with each message before: more new communities than messages have, on
+average. So they are not used again if that happens to a graph twice."""
+
+
+def forgotten(next_id: int) -> Memory:
+    """Return a memory of no nodes and no windows, which holds only the ids that are used up."""
+    nothing = Hypothesis(FIRST_DECAY, csr_array((0, 0)), uninformed(0))
+    no_nodes, no_ids = pa.array([], pa.int64()), np.empty(0, np.int64)
+    return Memory(
+        BEFORE_ALL, no_nodes, np.empty(0, np.bool_), nothing, no_ids, next_id, n_windows=0
+    )
+
+
+def is_forgotten(memory: Memory) -> bool:
+    """Whether the graph starts anew."""
+    return memory.window == BEFORE_ALL
+
+
+def far_id(n_messages: int) -> int:
+    """Return an id far above those of streams, after so many messages."""
+    return min(FAR_IDS + FAR_IDS_A_MESSAGE * n_messages, MOST_READ_IDS)
+
+
+def anew(encoded: bytes) -> bytes:
+    """Return an encoded memory that holds only which ids are used up in another one.
+
+    The other one may be damaged.
+    """
+    next_id = next_id_of(encoded)
+    return encode_memory(forgotten(far_id(0) if next_id is None else next_id))

@@ -1,0 +1,31 @@
+"""The measures of a partition on a level graph are those of the adjacency."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+
+from stream_icd.bp.description_length.partition import measured
+from stream_icd.bp.multilevel.level_graph import finest_level
+from stream_icd.quality.description_length import description_length
+from stream_icd.quality.modularity import modularity
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_they_equal_description_length_and_modularity(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    upper = np.triu(rng.random((60, 60)) < 0.1, 1) * rng.uniform(0.5, 2, (60, 60))
+    upper[:, -1] = 0  # an isolated node
+    adjacency = csr_array(upper + upper.T)
+    labels = 3 * rng.integers(0, 5, 60).astype(np.int32)  # some labels are unused
+    found = measured(finest_level(adjacency), labels)
+    assert found.bits == pytest.approx(description_length(adjacency, labels))
+    assert found.modularity == pytest.approx(modularity(adjacency, labels))
+    assert found.n_edges == np.count_nonzero(upper)
+    assert found.n_communities == len(set(labels.tolist())) == found.labels.max() + 1
+
+
+def test_without_edges_both_are_zero() -> None:
+    found = measured(finest_level(csr_array((3, 3), dtype=float)), np.arange(3, dtype=np.int32))
+    assert (found.bits, found.modularity, found.n_communities) == (0.0, 0.0, 3)
