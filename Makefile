@@ -33,7 +33,7 @@ docs: $(VENV)/.dev ## The documentation site, in build/docs (8 GB, as for test);
 	$(BIN)/python -m sphinx -q -W --keep-going docs build/docs
 	@echo "open build/docs/index.html"
 
-bench: $(VENV)/.bench ## Start-up times (docs/startup.md) and a fuzz run of the decoders (1.2 GB)
+bench: $(VENV)/.bench ## Start-up times (docs/measured/startup.md) and a fuzz run of the decoders (1.2 GB)
 	$(BIN)/python benchmarks/startup.py
 	$(BIN)/python -m benchmarks.fuzz_wire
 

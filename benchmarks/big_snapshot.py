@@ -33,7 +33,7 @@ from typing import IO
 import numpy as np
 import pyarrow as pa
 
-from benchmarks.shared.sections import write_section
+from benchmarks.shared.pages.sections import write_section
 from stream_icd.child_process import start_child, stop_child, tail
 from stream_icd.kafka.embedded import embedded_broker
 from stream_icd.kafka.reader import open_reader
@@ -295,8 +295,8 @@ load average at the end {load}. The detector's `max.poll.interval` was
 
 {table(found)}
 
-The detector needs its peak memory to find the communities ([growth.md](growth.md)). It fetches and
-decodes within 700 MiB, of which 200 are Python and its libraries.
+The detector needs its peak memory to find the communities ([growth.md](measured/growth.md)). It
+fetches and decodes within 700 MiB, of which 200 are Python and its libraries.
 """
 
 

@@ -19,7 +19,8 @@ from time import perf_counter
 import numpy as np
 import pyarrow as pa
 
-from benchmarks.shared.cdlib_peer import (
+from benchmarks.shared.pages.tracking_page import write_comparison
+from benchmarks.shared.peers.cdlib_peer import (
     LIVES_ON,
     Lives,
     Reported,
@@ -30,7 +31,6 @@ from benchmarks.shared.cdlib_peer import (
     published_asur,
     reported_by_tracker,
 )
-from benchmarks.shared.tracking_page import write_comparison
 from benchmarks.tracking import (
     CHURN,
     EVENT_RATE,

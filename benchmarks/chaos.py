@@ -35,7 +35,7 @@ from pathlib import Path
 
 import structlog
 
-from benchmarks.shared.sections import write_section
+from benchmarks.shared.pages.sections import write_section
 from stream_icd.kafka.topics import COMMUNITIES, MEMORY
 from stream_icd.registry.model import save_model
 from stream_icd.registry.shipped import open_model

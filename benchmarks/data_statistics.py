@@ -1,6 +1,6 @@
 """What each producer makes of the real data and of the generators, beside the paper's table.
 
-python benchmarks/data_statistics.py --data FOLDER > docs/data.md
+python benchmarks/data_statistics.py --data FOLDER > docs/measured/data.md
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from stream_icd.datasets.as_topology import read_as_topology
+from stream_icd.datasets.taxi import TaxiSettings, taxi_columns, taxi_snapshot, taxi_snapshots
 from stream_icd.snapshot import Window
-from stream_icd.sources.as_topology import read_as_topology
 from stream_icd.sources.events import EventSettings, event_snapshots
-from stream_icd.sources.gn import independent_gn
-from stream_icd.sources.lfr import independent_lfr
+from stream_icd.sources.generated.gn import independent_gn
+from stream_icd.sources.generated.lfr import independent_lfr
 from stream_icd.sources.source import Source
-from stream_icd.sources.tables import read_rows
-from stream_icd.sources.taxi import TaxiSettings, taxi_columns, taxi_snapshot, taxi_snapshots
-from stream_icd.sources.timed_rows import Columns, timed_rows
+from stream_icd.sources.tables.tables import read_rows
+from stream_icd.sources.tables.timed_rows import Columns, timed_rows
 from stream_icd.sources.windows import Hopping, TimedRows
 from stream_icd.synthetic.lfr import LfrSettings
 

@@ -6,8 +6,8 @@
 Simulated graphs: a model learns from three training graphs and is tested on others. Taxis,
 discussions, topologies and mails: it learns from the three graphs before those that it is tested
 on. Graphs with known communities: it learns from the graph itself, without its labels. Writes its
-rows of docs/detection.md, and keeps the rows of what it did not run; with --graph-tool also runs
-Debian's python3-graph-tool on the first graphs.
+rows of docs/measured/detection.md, and keeps the rows of what it did not run; with --graph-tool
+also runs Debian's python3-graph-tool on the first graphs.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from rich.console import Console
 from scipy.sparse import csr_array, triu
 from sklearn.metrics import adjusted_mutual_info_score
 
-from benchmarks.shared import graph_tool_peer, igraph_peers
-from benchmarks.shared.data_sets import TEST_SEED, TRAINING_SEED, BenchmarkGraph, data_sets
-from benchmarks.shared.known_graphs import labelled_files, labelled_graphs
-from benchmarks.shared.sections import read_section, write_section
+from benchmarks.shared.graphs.data_sets import TEST_SEED, TRAINING_SEED, BenchmarkGraph, data_sets
+from benchmarks.shared.graphs.known_graphs import labelled_files, labelled_graphs
+from benchmarks.shared.pages.sections import read_section, write_section
+from benchmarks.shared.peers import graph_tool_peer, igraph_peers
 from stream_icd.bp.find import find_communities
 from stream_icd.bp.parameters import BpParameters
 from stream_icd.graphs.adjacency import as_adjacency
@@ -93,8 +93,8 @@ def main() -> None:
         for row in _rows(kind, options.graph_tool, tuple(options.methods or [""])):
             rows.append(row)
             Console().print(row, end="", markup=False, soft_wrap=True)
-    text = read_section("detection.md", "detection.py").removeprefix(HEAD)
-    write_section("detection.md", "detection.py", HEAD + "".join(_sorted(text, rows)))
+    text = read_section("measured/detection.md", "detection.py").removeprefix(HEAD)
+    write_section("measured/detection.md", "detection.py", HEAD + "".join(_sorted(text, rows)))
 
 
 def _sorted(kept: str, rows: list[str]) -> list[str]:

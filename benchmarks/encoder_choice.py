@@ -2,7 +2,7 @@
 
     python -m benchmarks.encoder_choice --data FOLDER
 
-Writes a section of docs/icd.md. The graphs are neither test graphs nor those that anything
+Writes a section of docs/measured/icd.md. The graphs are neither test graphs nor those that anything
 else was learned from. Every candidate has Hadamard weights, rows of length 1, fast K-means, and K
 given (on AS as Louvain finds it). GCN is measured
 with three seeds of weights; hops has none to draw.
@@ -19,9 +19,14 @@ from time import process_time
 import numpy as np
 from rich.console import Console
 
-from benchmarks.shared.data_sets import BenchmarkGraph, all_snapshots, data_sets, planted_graphs
-from benchmarks.shared.igraph_peers import build_graph, louvain_count
-from benchmarks.shared.sections import write_section
+from benchmarks.shared.graphs.data_sets import (
+    BenchmarkGraph,
+    all_snapshots,
+    data_sets,
+    planted_graphs,
+)
+from benchmarks.shared.pages.sections import write_section
+from benchmarks.shared.peers.igraph_peers import build_graph, louvain_count
 from stream_icd.detection import detect
 from stream_icd.icd.encoder.hops import START
 from stream_icd.icd.recipe import EncoderSettings, Recipe
@@ -70,7 +75,7 @@ def main() -> None:
     table += "\n" + _head("hops | b")
     table += "".join(_hops_row(hops, exponent, graphs) for hops, exponent in HOPS_CANDIDATES)
     Console().print(table, markup=False, soft_wrap=True)
-    write_section("icd.md", "encoder_choice.py", f"\n{table}\n")
+    write_section("measured/icd.md", "encoder_choice.py", f"\n{table}\n")
 
 
 def _head(settings: str) -> str:

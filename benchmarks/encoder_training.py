@@ -2,8 +2,8 @@
 
     python -m benchmarks.encoder_training --data FOLDER --minutes 40
 
-Every call goes on where the last one stopped, and writes a section of docs/encoder.md and its
-picture from the points so far.
+Every call goes on where the last one stopped, and writes a section of docs/measured/encoder.md and
+its picture from the points so far.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from benchmarks.shared.curves import Curve, prepared_graphs, read_points
-from benchmarks.shared.encoder_page import Curves, draw_curves, encoder_table
-from benchmarks.shared.literal import literal
-from benchmarks.shared.planned import Planned, advance
-from benchmarks.shared.sections import DOCS, write_section
-from benchmarks.shared.small_sets import N_TRAINING, SETS, SmallSet, small_sets
+from benchmarks.shared.graphs.small_sets import N_TRAINING, SETS, SmallSet, small_sets
+from benchmarks.shared.pages.encoder_page import Curves, draw_curves, encoder_table
+from benchmarks.shared.pages.sections import MEASURED, write_section
+from benchmarks.shared.training.curves import Curve, prepared_graphs, read_points
+from benchmarks.shared.training.literal import literal
+from benchmarks.shared.training.planned import Planned, advance
 from stream_icd.icd.encoder.contract import Weights
 from stream_icd.icd.recipe import Recipe
 
@@ -80,7 +80,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--minutes", type=float, default=40, help="stop after these")
     parser.add_argument("--only", nargs="+", metavar="NAME", help="train on these sets only")
     parser.add_argument("--graphs", type=int, default=N_TRAINING, help="training graphs a set")
-    parser.add_argument("--page", action="store_true", help="write docs/encoder.md")
+    parser.add_argument("--page", action="store_true", help="write docs/measured/encoder.md")
     parser.add_argument("--encoders", nargs="+", default=list(ENCODERS), choices=ENCODERS)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--steps", type=int, help="at most so many a curve")
@@ -89,8 +89,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     train(options)
     if options.page:
         curves = finished(options)
-        write_section("encoder.md", "encoder_training.py", f"\n{encoder_table(curves)}\n")
-        draw_curves(curves, DOCS / "encoder.png")
+        write_section("measured/encoder.md", "encoder_training.py", f"\n{encoder_table(curves)}\n")
+        draw_curves(curves, MEASURED / "encoder.png")
 
 
 def train(options: argparse.Namespace) -> None:

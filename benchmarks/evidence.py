@@ -22,9 +22,9 @@ import numpy as np
 from rich.console import Console
 from scipy.sparse import csr_array
 
-from benchmarks.shared.data_sets import TEST_SEED, all_snapshots
-from benchmarks.shared.igraph_peers import build_graph
-from benchmarks.shared.sections import write_section
+from benchmarks.shared.graphs.data_sets import TEST_SEED, all_snapshots
+from benchmarks.shared.pages.sections import write_section
+from benchmarks.shared.peers.igraph_peers import build_graph
 from stream_icd.bp.evidence import evidence_for
 from stream_icd.bp.find import find_communities
 from stream_icd.graphs.adjacency import as_adjacency

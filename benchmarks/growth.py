@@ -6,7 +6,7 @@
 LFR graphs of mean degree 10 whose communities grow with √N, so K ≈ √N. Every process reads its
 graph in the form that its method works on (CSR, or an edge array for igraph's graph, whose building
 is not timed), warms up on a small graph, and reports the seconds of one run and its peak memory.
-Writes docs/growth.md.
+Writes docs/measured/growth.md.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from scipy.sparse import csr_array
 from stream_icd.synthetic.lfr import generate_lfr
 from stream_icd.synthetic.planted_graph import PlantedGraph
 
-DOCS = Path(__file__).parent.parent / "docs"
+DOCS = Path(__file__).parent.parent / "docs" / "measured"
 MIXING, TEST_SEED, WARM_UP_NODES = 0.4, 9000, 2000
 METHODS = ("bp", "bp, K given", "igraph Leiden")
 

@@ -20,7 +20,7 @@ from math import isnan
 from pathlib import Path
 from statistics import median
 
-from benchmarks.shared.sections import write_section
+from benchmarks.shared.pages.sections import write_section
 from testbed.faults.ground import Ground, open_ground
 from testbed.faults.outcome import Outcome
 from testbed.faults.scenarios import SCENARIOS, Scenario

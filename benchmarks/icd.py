@@ -3,9 +3,9 @@
     python -m benchmarks.icd --data FOLDER
     python -m benchmarks.icd --graphs 3 --only GN.3 --methods shipped
 
-Writes the sections of docs/icd.md, each when its data set is done; rows of methods that are not
-measured this time stay. The graphs are the test
-graphs of `benchmarks.shared.data_sets`; recipes and models were chosen on others
+Writes the sections of docs/measured/icd.md, each when its data set is done; rows of methods that
+are not measured this time stay. The graphs are the test graphs of
+`benchmarks.shared.graphs.data_sets`; recipes and models were chosen on others
 (`benchmarks.encoder_choice`).
 """
 
@@ -23,10 +23,10 @@ from rich.console import Console
 from scipy.sparse import csr_array, diags_array
 
 from benchmarks.shared.comparison import Results, compare, mean_and_error
-from benchmarks.shared.data_sets import BenchmarkGraph, DataSet, data_sets
-from benchmarks.shared.igraph_peers import build_graph, louvain_count
-from benchmarks.shared.methods import METHODS, STRONGEST_PEER, Labels, Method
-from benchmarks.shared.sections import read_section, write_section
+from benchmarks.shared.graphs.data_sets import BenchmarkGraph, DataSet, data_sets
+from benchmarks.shared.methods.methods import METHODS, STRONGEST_PEER, Labels, Method
+from benchmarks.shared.pages.sections import read_section, write_section
+from benchmarks.shared.peers.igraph_peers import build_graph, louvain_count
 from stream_icd.detection import Method as DetectionMethod
 from stream_icd.detection import detect
 from stream_icd.icd.presets import preset
@@ -85,11 +85,11 @@ def main() -> None:
         if RESTARTS in options.methods:
             slow = {RESTARTS: _untrained(PAPER[name].preset, "scikit-learn")}
             results |= compare(graphs[: options.restarts], slow)
-        section = _section(name, results, read_section("icd.md", f"icd.py {name}"))
+        section = _section(name, results, read_section("measured/icd.md", f"icd.py {name}"))
         if name == "AS":
             section += _loops(graphs)
         Console().print(section, markup=False, soft_wrap=True)
-        write_section("icd.md", f"icd.py {name}", section)
+        write_section("measured/icd.md", f"icd.py {name}", section)
 
 
 def _evenly(data_set: DataSet, n: int) -> Iterator[BenchmarkGraph]:

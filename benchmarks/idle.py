@@ -17,7 +17,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from benchmarks.shared.sections import write_section
+from benchmarks.shared.pages.sections import write_section
 from stream_icd.child_process import start_child
 from stream_icd.kafka.topics import create_topics
 from testbed import brokers

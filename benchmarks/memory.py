@@ -4,8 +4,8 @@
 
 FOLDER holds as733.parquet, tdrive_1h.parquet, email_eu_temporal.parquet and labelled/. Each figure
 is kept in FILE (JSON lines) as soon as it is known; a run that was ended goes on from there.
-Writes docs/memory.md. Choices were made on seeds below 1,000; reported are seeds from 9000 on. The
-peers need leidenalg and tnetwork (`pip install 'stream-icd[bench]' tnetwork`).
+Writes docs/measured/memory.md. Choices were made on seeds below 1,000; reported are seeds from 9000
+on. The peers need leidenalg and tnetwork (`pip install 'stream-icd[bench]' tnetwork`).
 """
 
 from __future__ import annotations
@@ -25,9 +25,15 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from benchmarks.shared.data_sets import N_TAXIS, TEST_SEED
+from benchmarks.shared.graphs.data_sets import N_TAXIS, TEST_SEED
 from benchmarks.shared.kept import Figures, Kept
-from benchmarks.shared.known_streams import (
+from benchmarks.shared.pages.memory_page import memory_page
+from benchmarks.shared.peers.memory_peers import (
+    label_propagation,
+    multilayer_leiden,
+    smoothed_louvain,
+)
+from benchmarks.shared.streams.known_streams import (
     HOUR,
     NO_CLASS,
     START,
@@ -40,16 +46,11 @@ from benchmarks.shared.known_streams import (
     snapshot_of,
     with_classes,
 )
-from benchmarks.shared.memory_page import memory_page
-from benchmarks.shared.memory_peers import (
-    label_propagation,
-    multilayer_leiden,
-    smoothed_louvain,
-)
-from benchmarks.shared.memory_streams import N_WINDOWS, Stream
-from benchmarks.shared.stream_scores import renamed_churn
+from benchmarks.shared.streams.memory_streams import N_WINDOWS, Stream
+from benchmarks.shared.streams.stream_scores import renamed_churn
 from stream_icd.bp.find import find_communities
 from stream_icd.bp.parameters import BpParameters
+from stream_icd.datasets.taxi import TaxiSettings, taxi_columns, taxi_snapshots
 from stream_icd.graphs.labelled_graph import LabelledGraph, Moment
 from stream_icd.icd.presets import preset
 from stream_icd.memory.detect import Remembered, detect_remembering
@@ -60,13 +61,12 @@ from stream_icd.quality.nmi import nmi
 from stream_icd.registry.model import Model
 from stream_icd.snapshot import Snapshot
 from stream_icd.sources.source import stop_at_bad_row
-from stream_icd.sources.tables import read_rows
-from stream_icd.sources.taxi import TaxiSettings, taxi_columns, taxi_snapshots
-from stream_icd.sources.timed_rows import sorted_by_time, timed_rows
+from stream_icd.sources.tables.tables import read_rows
+from stream_icd.sources.tables.timed_rows import sorted_by_time, timed_rows
 from stream_icd.synthetic.planted_graph import PlantedGraph
 from stream_icd.training.bp.fit import fit_parameters
 
-DOCS = Path(__file__).parents[1] / "docs"
+DOCS = Path(__file__).parents[1] / "docs" / "measured"
 STREAMS = (
     *(Stream(mixing) for mixing in (0.3, 0.4, 0.5, 0.6, 0.7, 0.8)),
     *(Stream(churn=churn) for churn in (0.005, 0.05, 0.1, 0.2)),
@@ -131,7 +131,7 @@ def measurements(seeds: range, data: Path) -> Iterator[tuple[str, Callable[[], F
 
 
 def write_page(known: dict[str, Figures]) -> None:
-    """docs/memory.md, from the figures there are."""
+    """docs/measured/memory.md, from the figures there are."""
     (DOCS / "memory.md").write_text(
         memory_page(
             known,

@@ -1,9 +1,10 @@
-"""What it costs to know the mixing wrongly: one model on graphs of every mixing -> docs/mixing.md.
+"""What it costs to know the mixing wrongly: one model, graphs of every mixing.
 
     python -m benchmarks.mixing
 
 Belief propagation starts from the mixing that the model learned and corrects it by what the graph
-shows. Each column is the same model but for the mixing it starts from.
+shows. Each column is the same model but for the mixing it starts from. Writes
+docs/measured/mixing.md.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.shared.data_sets import TEST_SEED
+from benchmarks.shared.graphs.data_sets import TEST_SEED
 from stream_icd.bp.find import find_communities
 from stream_icd.bp.parameters import BpParameters
 from stream_icd.quality.nmi import nmi
@@ -64,7 +65,7 @@ def cell(values: list[float]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--graphs", type=int, default=5, help="graphs of each row")
-    parser.add_argument("--out", type=Path, default=Path("docs/mixing.md"))
+    parser.add_argument("--out", type=Path, default=Path("docs/measured/mixing.md"))
     options = parser.parse_args()
     rows = []
     for name, true_mixing, learned, draw in families():

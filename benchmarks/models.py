@@ -18,14 +18,14 @@ from pathlib import Path
 import numpy as np
 from rich.console import Console
 
-from benchmarks.shared.data_sets import (
+from benchmarks.shared.graphs.data_sets import (
     TEST_SEED,
     BenchmarkGraph,
     DataSet,
     data_sets,
     planted_graphs,
 )
-from benchmarks.shared.sections import write_section
+from benchmarks.shared.pages.sections import write_section
 from stream_icd.bp.find import find_communities
 from stream_icd.bp.parameters import BpParameters
 from stream_icd.quality.modularity import modularity

@@ -4,8 +4,8 @@
     python -m benchmarks.peers --quick
     python -m benchmarks.peers --only GN.3 "L(f,.6)" --graphs 20
 
-Writes docs/peers.md and docs/peers.png. Choices are made on training graphs, figures are from
-test graphs; see `benchmarks.shared.data_sets`.
+Writes docs/measured/peers.md and docs/measured/peers.png. Choices are made on training graphs,
+figures are from test graphs; see `benchmarks.shared.graphs.data_sets`.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from matplotlib.ticker import LogLocator, NullFormatter
 from rich.console import Console
 
 from benchmarks.shared.comparison import Floats, Results, compare, mean_and_error
-from benchmarks.shared.data_sets import DataSet, data_sets
-from benchmarks.shared.methods import METHODS, STRONGEST_PEER, Method
+from benchmarks.shared.graphs.data_sets import DataSet, data_sets
+from benchmarks.shared.methods.methods import METHODS, STRONGEST_PEER, Method
 
-DOCS = Path(__file__).parent.parent / "docs"
+DOCS = Path(__file__).parent.parent / "docs" / "measured"
 
 INTRODUCTION = f"""# The default method compared with others
 

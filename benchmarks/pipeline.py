@@ -6,8 +6,8 @@ Daily AS topologies (SNAP's AS-733, in any form that `stream-icd produce as` rea
 of Apache Kafka, and of the embedded broker; the detector's own loop and worker process work them
 off, in turns with bare `detect_snapshot` on the same snapshots. Then one snapshot at a time: from
 sending it to having its communities in a subscriber's hands. Then without a broker: what it costs
-to have the work done in a worker process. Writes docs/pipeline.md; the exit status is 1 when the
-pipe adds more than 15 % of detection and more than 5 ms a snapshot.
+to have the work done in a worker process. Writes docs/measured/pipeline.md; the exit status is 1
+when the pipe adds more than 15 % of detection and more than 5 ms a snapshot.
 """
 
 from __future__ import annotations
@@ -38,10 +38,11 @@ import psutil
 import pyarrow as pa
 import structlog
 
+from stream_icd.datasets.as_topology import read_as_topology
 from stream_icd.dead_letters.letters import DeadLetterLimit
 from stream_icd.execution.engines import Engine, InProcess, PoolAtWork, ProcessPool
-from stream_icd.kafka.batch_done import BatchDone
 from stream_icd.kafka.consumer import run_consumer
+from stream_icd.kafka.delivery.batch_done import BatchDone
 from stream_icd.kafka.port.topic import TopicSpec
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
@@ -52,14 +53,13 @@ from stream_icd.messages.outcome import Outcome
 from stream_icd.messages.outgoing import outgoing
 from stream_icd.registry.shipped import VersionedModel, open_model
 from stream_icd.snapshot import Snapshot, Window, snapshot_from_pairs
-from stream_icd.sources.as_topology import read_as_topology
 from stream_icd.wire.communities import decode_communities
 from stream_icd.wire.snapshots import decode_snapshot, encode_snapshot
 from stream_icd.workers.detect import Detector, DetectSettings, RecordDetection, detect_snapshot
 from stream_icd.workers.runner import Runner
 from testbed.brokers import OPENERS
 
-PAGE = Path(__file__).parents[1] / "docs" / "pipeline.md"
+PAGE = Path(__file__).parents[1] / "docs" / "measured" / "pipeline.md"
 MODEL = "as"
 BATCH = 8  # as `stream-icd consume detect` has it
 ALLOWED_SHARE, ALLOWED_MS = 0.15, 5.0
@@ -399,7 +399,7 @@ def fence_row(one: Latency) -> str:
 def page(
     bench: Bench, found: dict[str, Found], speeds: dict[str, Speed], fence: Latency, singles: int
 ) -> str:
-    """docs/pipeline.md."""
+    """docs/measured/pipeline.md."""
     backlog = [backlog_rows(name, one) for name, one in found.items()]
     turns = len(next(iter(found.values())).turns)
     machine = (
@@ -449,7 +449,7 @@ broker | bare, median | 95 % | piped, median | 95 % | added, median | 95 %
 ## The worker process
 
 What a worker process that is watched from outside adds
-([security.md](security.md#a-budget-for-each-snapshot)): {len(fence.bare)} snapshots are decoded,
+([security.md](../security.md#a-budget-for-each-snapshot)): {len(fence.bare)} snapshots are decoded,
 detected and encoded in this process and in a worker process, without a broker, best of five each.
 
 this process, median ms | worker process | added, median | 95 %

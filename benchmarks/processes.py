@@ -33,9 +33,10 @@ from itertools import product
 from pathlib import Path
 from typing import Literal
 
-from benchmarks.shared.schedule import Parts, makespan
-from benchmarks.shared.sections import write_section
+from benchmarks.shared.pages.sections import write_section
+from benchmarks.shared.streams.schedule import Parts, makespan
 from stream_icd.child_process import start_child, stop_child, tail
+from stream_icd.datasets.as_topology import read_as_topology
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import Record
@@ -45,8 +46,7 @@ from stream_icd.messages.outgoing import outgoing
 from stream_icd.registry.shipped import open_model
 from stream_icd.replay.redetect import fingerprint
 from stream_icd.snapshot import Snapshot
-from stream_icd.sources.as_topology import read_as_topology
-from stream_icd.sources.lfr import drifting_lfr
+from stream_icd.sources.generated.lfr import drifting_lfr
 from stream_icd.synthetic.lfr import LfrSettings
 from stream_icd.wire.message import Message
 from stream_icd.wire.snapshots import encode_snapshot

@@ -4,9 +4,10 @@
     python -m benchmarks.real_graphs --data FOLDER --again ours
 
 FOLDER holds as733.parquet and labelled/. Half of the graphs are for choosing rules, the others are
-only reported: `benchmarks/shared/known_graphs.py` says which. Each figure is kept as soon as it is
-known, with the commit that it was measured at. `--again METHOD` measures a method anew, and nothing
-else; after an interruption, go on with `--methods METHOD`. Writes a section of docs/detection.md.
+only reported: `benchmarks/shared/graphs/known_graphs.py` says which. Each figure is kept as soon as
+it is known, with the commit that it was measured at. `--again METHOD` measures a method anew, and
+nothing else; after an interruption, go on with `--methods METHOD`. Writes a section of
+docs/measured/detection.md.
 """
 
 from __future__ import annotations
@@ -20,13 +21,13 @@ import numpy as np
 from rich.progress import track
 from threadpoolctl import threadpool_limits
 
-from benchmarks.shared import graph_methods
 from benchmarks.shared.commit import current_commit
-from benchmarks.shared.graph_methods import Find, scores_of
+from benchmarks.shared.graphs.known_graphs import KnownGraphs, known_graphs
 from benchmarks.shared.kept import Figures, Kept
-from benchmarks.shared.known_graphs import KnownGraphs, known_graphs
-from benchmarks.shared.known_streams import Purpose
-from benchmarks.shared.sections import write_section
+from benchmarks.shared.methods import graph_methods
+from benchmarks.shared.methods.graph_methods import Find, scores_of
+from benchmarks.shared.pages.sections import write_section
+from benchmarks.shared.streams.known_streams import Purpose
 from stream_icd.synthetic.lfr import generate_lfr
 
 RESULTS = Path(__file__).parent / "results" / "real_graphs.jsonl"
@@ -65,7 +66,8 @@ def main() -> None:
     chosen = [one for one in graphs.values() if one.name.startswith(names)]
     with threadpool_limits(1):
         measure(chosen, wanted, figures)
-    write_section("detection.md", "real_graphs.py", section(figures.known, graphs, list(known)))
+    text = section(figures.known, graphs, list(known))
+    write_section("measured/detection.md", "real_graphs.py", text)
 
 
 def measure(graphs: list[KnownGraphs], wanted: Mapping[str, Find], figures: Kept) -> None:

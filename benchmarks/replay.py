@@ -5,7 +5,8 @@
 Archives daily AS topologies (SNAP's AS-733, in any form that `stream-icd produce as` reads),
 detects them on a stream over the embedded broker, and again from the archive with each engine.
 Rounds take turns, so that a busy moment hits all engines alike; the best round counts. Writes
-docs/replay.md; the exit status is 1 when an engine's results differ from the stream's in one bit.
+docs/measured/replay.md; the exit status is 1 when an engine's results differ from the stream's in
+one bit.
 """
 
 from __future__ import annotations
@@ -26,12 +27,13 @@ from pathlib import Path
 
 import structlog
 
+from stream_icd.datasets.as_topology import read_as_topology
 from stream_icd.dead_letters.letters import DeadLetterLimit
 from stream_icd.execution.engines import Engine, InProcess, ProcessPool
 from stream_icd.history.archive import Archive, Selection, windows
-from stream_icd.kafka.batch_done import BatchDone
 from stream_icd.kafka.consumer import run_consumer
-from stream_icd.kafka.delivery import Delivery
+from stream_icd.kafka.delivery.batch_done import BatchDone
+from stream_icd.kafka.delivery.delivery import Delivery
 from stream_icd.kafka.embedded import embedded_broker
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
@@ -41,14 +43,13 @@ from stream_icd.kafka.topics import COMMUNITIES, SNAPSHOTS, create_topics
 from stream_icd.registry.shipped import open_model
 from stream_icd.replay.ray_engine import RayActors
 from stream_icd.replay.redetect import ArchivedJob, Job, Outcome, Redetection, fingerprint
-from stream_icd.sources.as_topology import read_as_topology
 from stream_icd.store.store import Store, open_store
 from stream_icd.wire.message import Message
 from stream_icd.wire.snapshots import encode_snapshot
 from stream_icd.workers.detect import Detector, DetectSettings
 from stream_icd.workers.runner import Runner
 
-PAGE = Path(__file__).parents[1] / "docs" / "replay.md"
+PAGE = Path(__file__).parents[1] / "docs" / "measured" / "replay.md"
 MODEL = "as"
 
 
@@ -155,7 +156,7 @@ def best(runs: list[Run]) -> Run:
 
 
 def page(days: int, rounds: int, archive_rate: float, found: dict[str, Run]) -> str:
-    """docs/replay.md."""
+    """docs/measured/replay.md."""
     rows = [
         f"{name} | {run.rate_at_work:.1f} | {run.rate:.1f} | `{run.digest[:16]}`"
         for name, run in found.items()
@@ -165,8 +166,8 @@ def page(days: int, rounds: int, archive_rate: float, found: dict[str, Run]) -> 
         (
             "# Speed of replay",
             "",
-            "For those who choose an engine for a [replay](history.md): how fast each one is, and "
-            "that all give the",
+            "For those who choose an engine for a [replay](../history.md): how fast each one is, "
+            "and that all give the",
             "same results.",
             "",
             "Written by `python -m benchmarks.replay --data as733.parquet`: "

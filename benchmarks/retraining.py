@@ -21,9 +21,17 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.shared.data_sets import TEST_SEED, TRAINING_SEED
+from benchmarks.shared.graphs.data_sets import TEST_SEED, TRAINING_SEED
 from benchmarks.shared.kept import Figures, Kept
-from benchmarks.shared.retrained_stream import (
+from benchmarks.shared.pages.retraining_page import (
+    AFTER,
+    BEFORE,
+    draw_streams,
+    runs_table,
+    streams_table,
+)
+from benchmarks.shared.pages.sections import DOCS, write_section
+from benchmarks.shared.streams.retrained_stream import (
     Qualities,
     Step,
     Windows,
@@ -32,7 +40,7 @@ from benchmarks.shared.retrained_stream import (
     nmi_by_memory,
     play,
 )
-from benchmarks.shared.retraining_laws import (
+from benchmarks.shared.streams.retraining_laws import (
     CHANGES,
     LAWS,
     NO_COMMUNITIES,
@@ -40,15 +48,13 @@ from benchmarks.shared.retraining_laws import (
     Change,
     windows_of,
 )
-from benchmarks.shared.retraining_page import AFTER, BEFORE, draw_streams, runs_table, streams_table
-from benchmarks.shared.sections import DOCS, write_section
 from stream_icd.bp.parameters import BpParameters
+from stream_icd.datasets.as_topology import read_as_topology
 from stream_icd.icd.presets import default_recipe
 from stream_icd.registry.model import Model, initial_model
 from stream_icd.registry.shipped import open_model
 from stream_icd.retraining.choose_windows import Sizes
 from stream_icd.retraining.settings import Retraining, Triggers
-from stream_icd.sources.as_topology import read_as_topology
 
 FIRST = 8
 """Windows that the first champion learns from."""

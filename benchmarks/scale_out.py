@@ -26,7 +26,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from benchmarks.processes import FIRST_BATCH_MS, backlogs, detected
-from benchmarks.shared.sections import write_section
+from benchmarks.shared.pages.sections import write_section
 from stream_icd.child_process import start_child, stop_child
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader

@@ -5,7 +5,7 @@
 
 Each run is a process of its own with a limit on its CPU seconds. It does what a detector does with
 two windows of a graph, from the message to the result with its evidence and memory, and reports the
-CPU seconds of the second and the peak memory. Writes docs/shapes.md.
+CPU seconds of the second and the peak memory. Writes docs/measured/shapes.md.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from rich.console import Console
 
-PAGE = Path(__file__).parent.parent / "docs" / "shapes.md"
+PAGE = Path(__file__).parent.parent / "docs" / "measured" / "shapes.md"
 CPU_SECONDS = 300
 
 Edges = tuple[NDArray[np.int64], NDArray[np.int64], int]
@@ -216,7 +216,7 @@ def _page(rows: list[str], options: argparse.Namespace) -> str:
 
 INTRODUCTION = """# Graphs of unusual shape
 
-For operators who set a [budget](security.md#a-budget-for-each-snapshot): what detection costs on
+For operators who set a [budget](../security.md#a-budget-for-each-snapshot): what detection costs on
 shapes that a hostile or unlucky producer could send. Made by `python -m benchmarks.shapes --ks
 unknown`.
 

@@ -6,8 +6,8 @@ Three processes on Apache Kafka: a producer that sends daily AS topologies over 
 as a snapshot of its own; `stream-icd consume detect`, exactly-once; a subscriber that reads what is
 committed. First the worker is kept busy with a backlog, to see how much it sustains; then 95 % of
 that is sent, whatever comes out. Every second both sides' counts and the processes' memory are
-sampled (--out, CSV). Writes docs/soak.md and docs/soak.png; the exit status is 1 when a snapshot
-was lost or seen twice, or when memory grew.
+sampled (--out, CSV). Writes docs/measured/soak.md and docs/measured/soak.png; the exit status is 1
+when a snapshot was lost or seen twice, or when memory grew.
 
 Nothing expires meanwhile: the topics need about 2 MB of disk a second, 3 GB in half an hour.
 """
@@ -47,7 +47,7 @@ from stream_icd.child_process import start_child, stop_child, tail
 from stream_icd.kafka.topics import create_topics
 from testbed.brokers import apache_kafka, wait_until
 
-PAGE = Path(__file__).parents[1] / "docs" / "soak.md"
+PAGE = Path(__file__).parents[1] / "docs" / "measured" / "soak.md"
 PICTURE = PAGE.with_suffix(".png")
 MODEL = "as"
 START_S = 60.0
@@ -268,7 +268,7 @@ def draw(one: Soaked, path: Path) -> None:
 
 
 def page(one: Soaked, minutes: float) -> str:
-    """docs/soak.md."""
+    """docs/measured/soak.md."""
     machine = f"{os.cpu_count()} CPU cores, Python {platform.python_version()}"
     load, n_rate = os.getloadavg()[0], len(one.sent) - one.offer.first
     return f"""# A long run at full load
@@ -288,7 +288,7 @@ at a constant rate of {one.offer.rate:.1f} per second.
 
 Everything is sampled once per second. The first quarter does not count for memory. Growth is the
 median of the slopes between all pairs of samples (Theil and Sen).
-[operating.md](operating.md#memory) says how much memory a backlog takes.
+[operating.md](../operating.md#memory) says how much memory a backlog takes.
 
 ![Memory, lag and rates over time](soak.png)
 """

@@ -5,8 +5,8 @@
 A command that talks to Kafka is started against a socket of ours; its time runs from the
 process's creation to its first connection. Commands take turns, so that a busy moment hits them
 all alike. What else the machine does only ever adds time, so the best of the rounds is what a
-command needs. Writes docs/startup.md; the exit status is 1 when a command that should start at
-once (0.5 s) does not.
+command needs. Writes docs/measured/startup.md; the exit status is 1 when a command that should
+start at once (0.5 s) does not.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-PAGE = Path(__file__).parents[1] / "docs" / "startup.md"
+PAGE = Path(__file__).parents[1] / "docs" / "measured" / "startup.md"
 LIMIT_S = 0.5
 PATIENCE_S = 60
 

@@ -5,7 +5,7 @@
 FOLDER holds as733.parquet. All methods go through the same windows in turns, on one thread, after
 each has run once; the first half of the windows is not counted. Milliseconds of processor time,
 medians. What peers work on is built before time is taken; so is our adjacency matrix. Writes
-docs/steady.md.
+docs/measured/steady.md.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from rich.progress import track
 from threadpoolctl import threadpool_limits
 
 from benchmarks.shared.commit import current_commit
-from benchmarks.shared.data_sets import TEST_SEED
-from benchmarks.shared.igraph_peers import build_graph, leiden_at
-from benchmarks.shared.known_streams import AS_DAYS, internet_days, planted_windows
-from benchmarks.shared.memory_streams import Stream
+from benchmarks.shared.graphs.data_sets import TEST_SEED
+from benchmarks.shared.peers.igraph_peers import build_graph, leiden_at
+from benchmarks.shared.streams.known_streams import AS_DAYS, internet_days, planted_windows
+from benchmarks.shared.streams.memory_streams import Stream
 from stream_icd.detection import detect
 from stream_icd.evaluation.methods.networkit import graph_of
 from stream_icd.memory.detect import detect_remembering
@@ -34,7 +34,7 @@ from stream_icd.quality.modularity import modularity
 from stream_icd.registry.shipped import open_model
 from stream_icd.snapshot import Snapshot
 
-DOCS = Path(__file__).parents[1] / "docs"
+DOCS = Path(__file__).parents[1] / "docs" / "measured"
 Labels = NDArray[np.int32]
 Run = Callable[[Snapshot], tuple[Labels, float]]
 """Communities of the next window, and milliseconds of processor time."""

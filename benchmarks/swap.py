@@ -28,7 +28,7 @@ from statistics import median
 import numpy as np
 import psutil
 
-from benchmarks.shared.sections import write_section
+from benchmarks.shared.pages.sections import write_section
 from stream_icd.execution.engines import PoolAtWork, ProcessPool
 from stream_icd.kafka.record import Record
 from stream_icd.lineage import DataRange, Gate, Lineage

@@ -22,8 +22,8 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
-from benchmarks.shared.sections import END, read_section
-from benchmarks.shared.tracking_page import write_findings
+from benchmarks.shared.pages.sections import END, read_section
+from benchmarks.shared.pages.tracking_page import write_findings
 from stream_icd.bp.find import find_communities
 from stream_icd.communities import STAGES, Communities
 from stream_icd.events import CommunityEvents
@@ -163,10 +163,11 @@ died | it is gone, and neither merged nor split
 
 ## Identities
 
-**With the ids of a detector with memory** ([memory](memory.md)), a community has the same id in
-the detector's results and in the events. The tracker takes these ids if they continue those of the
-windows it has tracked: of the nodes whose community does not claim an unused id, at least half
-must have had the claimed id, compared with those that had the most frequent id of their community.
+**With the ids of a detector with memory** ([memory](measured/memory.md)), a community has the same
+id in the detector's results and in the events. The tracker takes these ids if they continue those
+of the windows it has tracked: of the nodes whose community does not claim an unused id, at least
+half must have had the claimed id, compared with those that had the most frequent id of their
+community.
 
 **Without ids**, communities are matched by the largest sum of Jaccard indices (Greene, Doyle and
 Cunningham, ASONAM 2010). This also happens where the ids do not continue:

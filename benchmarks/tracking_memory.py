@@ -19,10 +19,10 @@ import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from benchmarks.shared.data_sets import TEST_SEED
-from benchmarks.shared.known_streams import snapshot_of
-from benchmarks.shared.sections import write_section
-from benchmarks.shared.tracking_page import DOCS
+from benchmarks.shared.graphs.data_sets import TEST_SEED
+from benchmarks.shared.pages.sections import write_section
+from benchmarks.shared.pages.tracking_page import DOCS
+from benchmarks.shared.streams.known_streams import snapshot_of
 from benchmarks.tracking import (
     CHURN,
     EVENT_RATE,
@@ -80,7 +80,7 @@ class Stream:
 
     @property
     def parameters(self) -> BpParameters:
-        """Those of docs/memory.md: γ near a seventh of the number of communities."""
+        """Those of docs/measured/memory.md: γ near a seventh of the number of communities."""
         return BpParameters(
             max(self.n_nodes / 440, 2.0), self.mixing, size_spread=1.0, iterations=1
         )
@@ -275,11 +275,12 @@ def draw_alluvial(parts: Mapping[str, Sequence[CommunityEvents]], out: Path) -> 
 GRAPHS = """## In graphs, with memory
 
 The same events in graphs, whose communities must first be found: {n_seeds} streams of {n_steps}
-drifting LFR graphs, seeds from {first} on, K unknown, the parameters of [memory](memory.md). Events
-that are not tangled, from window {settled} on; the last column counts all windows. An event counts
-as found if it is reported in its window or the next one. *On time*: of the events reported within
-{latest} windows, those reported in their window or the next one. Each window is detected alone, or
-with [memory](memory.md); then communities are matched by their nodes, or have the ids of memory:
+drifting LFR graphs, seeds from {first} on, K unknown, the parameters of
+[memory](measured/memory.md). Events that are not tangled, from window {settled} on; the last column
+counts all windows. An event counts as found if it is reported in its window or the next one. *On
+time*: of the events reported within {latest} windows, those reported in their window or the next
+one. Each window is detected alone, or with [memory](measured/memory.md); then communities are
+matched by their nodes, or have the ids of memory:
 
 μ | nodes | detection | precision | recall | F1 | on time | F1, all windows
 --- | --- | --- | --- | --- | --- | --- | ---

@@ -6,7 +6,7 @@
 Simulated: each model learns from three graphs (seeds 1000 on), and is tested on others (seeds 9000
 on), on which no choice of the method was made. Real: one graph each, or up to three of a series;
 the model learns from the graph that it is tested on, never from its labels. Writes
-docs/unlabelled.md.
+docs/measured/unlabelled.md.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ import numpy as np
 from numpy.typing import NDArray
 from rich.console import Console
 
-from benchmarks.shared import igraph_peers
-from benchmarks.shared.data_sets import TEST_SEED, TRAINING_SEED, BenchmarkGraph
-from benchmarks.shared.known_graphs import labelled_files, labelled_graphs
+from benchmarks.shared.graphs.data_sets import TEST_SEED, TRAINING_SEED, BenchmarkGraph
+from benchmarks.shared.graphs.known_graphs import labelled_files, labelled_graphs
+from benchmarks.shared.peers import igraph_peers
 from stream_icd.bp.find import find_communities
 from stream_icd.bp.parameters import BpParameters
 from stream_icd.graphs.labelled_graph import LabelledGraph
@@ -37,7 +37,7 @@ from stream_icd.synthetic.planted_graph import PlantedGraph
 from stream_icd.training.bp.fit import fit_parameters
 from stream_icd.training.bp.fitted import Fit
 
-DOCS = Path(__file__).parent.parent / "docs"
+DOCS = Path(__file__).parent.parent / "docs" / "measured"
 N_LEARNED, N_TESTED = 3, 6
 
 PLANTED: dict[str, Callable[[np.random.Generator], PlantedGraph]] = {

@@ -26,9 +26,9 @@ from typing import Any
 import numpy as np
 import psutil
 
-from benchmarks.shared.drifting import results
 from benchmarks.shared.page import PATIENCE_S, chromium, page_of
-from benchmarks.shared.sections import write_section
+from benchmarks.shared.pages.sections import write_section
+from benchmarks.shared.streams.drifting import results
 from stream_icd.communities import Communities
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.settings import KafkaSettings

@@ -5,8 +5,8 @@
 Sends a month of the Internet's autonomous systems, an hour of Beijing's taxis and drifting
 simulated graphs to Apache Kafka on this machine, lets `stream-icd consume detect` find their
 communities, opens `stream-icd view` in Chromium and writes docs/view_*.png. FOLDER holds
-as733.parquet and tdrive_1h.parquet (docs/data.md). Needs Debian's package chromium, and pip install
-playwright.
+as733.parquet and tdrive_1h.parquet (docs/measured/data.md). Needs Debian's package chromium, and
+pip install playwright.
 """
 
 from __future__ import annotations

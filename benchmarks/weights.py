@@ -2,8 +2,8 @@
 
     python -m benchmarks.weights --data FOLDER
 
-Writes docs/weights.md. The way is chosen by the validation graphs (planted ones of seeds from
-`TRAINING_SEED` on, the first half of each real set's windows); the tables are of the others.
+Writes docs/measured/weights.md. The way is chosen by the validation graphs (planted ones of seeds
+from `TRAINING_SEED` on, the first half of each real set's windows); the tables are of the others.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from rich.console import Console
 from scipy.sparse import coo_array, csr_array
 from scipy.spatial import cKDTree
 
-from benchmarks.shared.data_sets import TEST_SEED, TRAINING_SEED
+from benchmarks.shared.graphs.data_sets import TEST_SEED, TRAINING_SEED
 from stream_icd.bp.find import communities_of
 from stream_icd.bp.multilevel.level_graph import finest_level
 from stream_icd.bp.parameters import BpParameters
@@ -37,7 +37,7 @@ from stream_icd.synthetic.planted_graph import PlantedGraph
 Floats = NDArray[np.float64]
 Labels = NDArray[np.int32]
 
-PAGE = Path(__file__).parent.parent / "docs" / "weights.md"
+PAGE = Path(__file__).parent.parent / "docs" / "measured" / "weights.md"
 N_NODES, MIXINGS = 3000, (0.3, 0.5)
 HOUR, DAY, MONTH = 3600, 86400, 28 * 86400
 

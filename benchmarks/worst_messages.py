@@ -29,7 +29,7 @@ from rich.console import Console
 from stream_icd.communities import STAGES, Communities
 from stream_icd.execution.relay import LocalRelay
 from stream_icd.history.archive import Archive
-from stream_icd.kafka.memory.broker import memory_broker
+from stream_icd.kafka.in_process.broker import memory_broker
 from stream_icd.kafka.record import Record
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import create_topics

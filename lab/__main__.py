@@ -5,8 +5,8 @@
     python -m lab --only GN.3 "L(f,.6)" --methods bp leiden prone --graphs 2
 
 Results are kept after each cell; the same command goes on where it was stopped. A method whose
-library is missing is skipped, with what to install. Writes docs/lab.md and its picture; with
---quick, only prints.
+library is missing is skipped, with what to install. Writes docs/measured/lab.md and its picture;
+with --quick, only prints.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from benchmarks.shared.data_sets import DataSet, data_sets
+from benchmarks.shared.graphs.data_sets import DataSet, data_sets
 from lab.measured import measured
 from lab.packages import lab_methods
 from lab.page import PICTURE, page
@@ -28,7 +28,7 @@ from stream_icd.evaluation.discover import chosen
 from stream_icd.evaluation.limits import Limits
 
 HERE = Path(__file__).parent
-PAGE = HERE.parent / "docs" / "lab.md"
+PAGE = HERE.parent / "docs" / "measured" / "lab.md"
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -3,7 +3,7 @@
     python -m lab.ablation --minutes 30 --page
 
 Trains on small graphs; every call goes on where the last one stopped. On graphs of full size it
-measures encoders that are not trained. `--page` writes two sections of docs/encoder.md.
+measures encoders that are not trained. `--page` writes two sections of docs/measured/encoder.md.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from typing import NamedTuple, get_args
 import numpy as np
 import torch
 
-from benchmarks.shared.curves import Curve, prepared_graphs
-from benchmarks.shared.data_sets import data_sets
+from benchmarks.shared.graphs.data_sets import data_sets
+from benchmarks.shared.graphs.small_sets import N_TRAINING, SmallSet, small_sets
 from benchmarks.shared.kept import Figures, Kept
-from benchmarks.shared.literal import as_published, literal
-from benchmarks.shared.planned import Planned, advance
-from benchmarks.shared.sections import write_section
-from benchmarks.shared.small_sets import N_TRAINING, SmallSet, small_sets
+from benchmarks.shared.pages.sections import write_section
+from benchmarks.shared.training.curves import Curve, prepared_graphs
+from benchmarks.shared.training.literal import as_published, literal
+from benchmarks.shared.training.planned import Planned, advance
 from lab.ablated import ABLATIONS, Ablation
 from lab.ablation_page import FULL, Cell, Found, full_size_table, trained_table
 from lab.paper.published import without_a_part
@@ -61,7 +61,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--steps", type=int, help="at most so many a curve")
     parser.add_argument("--full-size", type=int, default=5, help="graphs of full size a set")
-    parser.add_argument("--page", action="store_true", help="write docs/encoder.md")
+    parser.add_argument("--page", action="store_true", help="write docs/measured/encoder.md")
     options = parser.parse_args(arguments)
     torch.set_num_threads(1)
     sets = [make() for make in small_sets(None, options.graphs).values()]
@@ -75,7 +75,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             "untrained": full_size_table(full_size, published),
         }
         for of, table in tables.items():
-            write_section("encoder.md", f"ablation.py {of}", f"\n{table}\n", room="lab")
+            write_section("measured/encoder.md", f"ablation.py {of}", f"\n{table}\n", room="lab")
 
 
 class Arm(NamedTuple):

@@ -1,4 +1,4 @@
-"""What docs/encoder.md quotes of `lab.ablation`: ours beside the published values."""
+"""What docs/measured/encoder.md quotes of `lab.ablation`: ours beside the published values."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from benchmarks.shared.encoder_page import least_to_most, with_spread
 from benchmarks.shared.kept import Figures
+from benchmarks.shared.pages.encoder_page import least_to_most, with_spread
 from lab.markdown import head, line
 
 Cell = tuple[str, str, str]

@@ -1,4 +1,4 @@
-"""docs/lab.md from the rows of a run: a summary and a picture first, then the whole tables."""
+"""docs/measured/lab.md from the rows of a run: a summary and a picture, then the whole tables."""
 
 from __future__ import annotations
 

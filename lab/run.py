@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.shared.data_sets import (
+from benchmarks.shared.graphs.data_sets import (
     TEST_SEED,
     TRAINING_SEED,
     BenchmarkGraph,
@@ -120,7 +120,7 @@ def n_communities(graph: BenchmarkGraph) -> int:
     """The true K, or Louvain's, as in the paper."""
     if graph.truth is not None:
         return len(np.unique(graph.truth))
-    from benchmarks.shared.igraph_peers import build_graph, louvain_count
+    from benchmarks.shared.peers.igraph_peers import build_graph, louvain_count
 
     return louvain_count(build_graph(graph.adjacency), seed=0)
 

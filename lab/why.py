@@ -21,7 +21,7 @@ from scipy.sparse import csr_array, diags_array
 from sklearn.preprocessing import normalize
 
 import lab.clustering as clustering
-from benchmarks.shared.data_sets import BenchmarkGraph, data_sets
+from benchmarks.shared.graphs.data_sets import BenchmarkGraph, data_sets
 from lab.measured import PUBLISHED_AS
 from lab.methods import dnr, gap, graclus, m_nmf, mc_sbm, nrp, randne
 from lab.packages import lab_methods

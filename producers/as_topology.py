@@ -79,8 +79,8 @@ def main(
 
       stream-icd produce as rib.20080101.0000.txt --graph routes
     """
+    from stream_icd.datasets.as_topology import read_as_topology
     from stream_icd.programs import SendOptions, run_producer
-    from stream_icd.sources.as_topology import read_as_topology
     from stream_icd.sources.spacing import parse_window
 
     window_of = None if window is None else parse_window(window)

@@ -121,7 +121,7 @@ def main(
     from stream_icd.sources.durations import parse_duration
     from stream_icd.sources.events import EventSettings, event_snapshots
     from stream_icd.sources.source import Source
-    from stream_icd.sources.timed_rows import Columns
+    from stream_icd.sources.tables.timed_rows import Columns
     from stream_icd.sources.windows import Hopping, Rule, Session
 
     weights = {} if weight in (None, "count") else {"weight": (weight, lambda given: given > 0)}

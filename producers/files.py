@@ -67,7 +67,7 @@ def main(
     """
     from stream_icd.programs import SendOptions, run_producer
     from stream_icd.sources.durations import parse_duration
-    from stream_icd.sources.edge_files import watch_edge_files
+    from stream_icd.sources.edges.edge_files import watch_edge_files
     from stream_icd.sources.spacing import parse_window
 
     window_of = None if window is None else parse_window(window)

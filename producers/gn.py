@@ -53,7 +53,7 @@ def main(
       stream-icd produce gn --drift gradual --p-in 0.4 --p-in-after 0.2
     """
     from stream_icd.programs import SendOptions, run_producer
-    from stream_icd.sources.gn import independent_gn
+    from stream_icd.sources.generated.gn import independent_gn
 
     run_producer(
         lambda _run: independent_gn(

@@ -107,7 +107,7 @@ def main(
       stream-icd produce lfr --sizes 5-50 --change-at 40 --sizes-after 10-200
     """
     from stream_icd.programs import ProducerRun, SendOptions, run_producer
-    from stream_icd.sources.lfr import LawChange, drifting_lfr, independent_lfr
+    from stream_icd.sources.generated.lfr import LawChange, drifting_lfr, independent_lfr
     from stream_icd.sources.source import Source
 
     settings = _settings("--sizes", sizes, nodes, mixing)

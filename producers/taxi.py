@@ -123,11 +123,11 @@ def main(
 
       stream-icd produce taxi --topic fixes --radius 300 --tick 30s --stale 2m
     """
+    from stream_icd.datasets.taxi import TaxiSettings, taxi_columns, taxi_snapshots
     from stream_icd.programs import ProducerRun, SendOptions, run_producer
     from stream_icd.programs.windowed import RowOptions, open_rows, windowed_source
     from stream_icd.sources.durations import parse_duration
     from stream_icd.sources.source import Source
-    from stream_icd.sources.taxi import TaxiSettings, taxi_columns, taxi_snapshots
 
     if t_drive:
         columns, zone, sort = f"{taxi},{time or 't'},{lon},{lat}", "Asia/Shanghai", True

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from stream_icd.communities import Communities, Labels
     from stream_icd.estimator import ICD
     from stream_icd.events import CommunityEvent, CommunityEvents
-    from stream_icd.kafka.memory.broker import memory_broker
+    from stream_icd.kafka.in_process.broker import memory_broker
     from stream_icd.kafka.settings import KafkaSettings
     from stream_icd.snapshot import Snapshot, Window, snapshot_from_pairs
     from stream_icd.subscribers.read_options import SubscribeOptions
@@ -52,7 +52,7 @@ _MODULES = {
     "Snapshot": "stream_icd.snapshot",
     "SubscribeOptions": "stream_icd.subscribers.read_options",
     "Window": "stream_icd.snapshot",
-    "memory_broker": "stream_icd.kafka.memory.broker",
+    "memory_broker": "stream_icd.kafka.in_process.broker",
     "snapshot_from_pairs": "stream_icd.snapshot",
     "subscribe": "stream_icd.subscribers.subscribe",
     "subscribe_events": "stream_icd.subscribers.subscribe",

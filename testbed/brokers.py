@@ -32,7 +32,7 @@ from stream_icd.child_process import start_child, stop_child, tail
 from stream_icd.errors import BrokerUnavailable, MissingExtra
 from stream_icd.kafka.connect import connect
 from stream_icd.kafka.embedded import embedded_broker
-from stream_icd.kafka.memory.broker import memory_broker
+from stream_icd.kafka.in_process.broker import memory_broker
 from stream_icd.kafka.settings import KafkaSettings
 
 POM = Path(__file__).with_name("kafka_pom.xml")

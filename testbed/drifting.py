@@ -11,8 +11,8 @@ import numpy as np
 from stream_icd.bp.parameters import BpParameters
 from stream_icd.dead_letters.letters import DeadLetterLimit
 from stream_icd.icd.recipe import Recipe
-from stream_icd.kafka.batch_done import BatchDone
-from stream_icd.kafka.memory.broker import memory_broker
+from stream_icd.kafka.delivery.batch_done import BatchDone
+from stream_icd.kafka.in_process.broker import memory_broker
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import OutgoingRecord, Record

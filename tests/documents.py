@@ -13,6 +13,7 @@ DOCUMENTS = [
     ROOT / "CHANGELOG.md",
     ROOT / "SECURITY.md",
     *sorted((ROOT / "docs").glob("*.md")),
+    *sorted((ROOT / "docs" / "measured").glob("*.md")),
 ]
 FENCE = re.compile(r"^ *```(\w*)[^\n]*\n(.*?)^ *```", re.MULTILINE | re.DOTALL)
 

@@ -9,9 +9,9 @@ from time import perf_counter, process_time
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.shared.data_sets import BenchmarkGraph
-from benchmarks.shared.igraph_peers import build_graph, louvain_count
-from benchmarks.shared.methods import Method
+from benchmarks.shared.graphs.data_sets import BenchmarkGraph
+from benchmarks.shared.methods.methods import Method
+from benchmarks.shared.peers.igraph_peers import build_graph, louvain_count
 from stream_icd.quality.accuracy import accuracy
 from stream_icd.quality.modularity import modularity
 from stream_icd.quality.nmi import nmi

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from benchmarks.cdlib_events import apart, planted_events_of, planted_stream
-from benchmarks.shared.cdlib_peer import (
+from benchmarks.shared.pages.tracking_page import write_comparison, write_findings
+from benchmarks.shared.peers.cdlib_peer import (
     LIVES_ON,
     Lives,
     asur,
@@ -22,7 +23,6 @@ from benchmarks.shared.cdlib_peer import (
     reported_by_matches,
     reported_by_tracker,
 )
-from benchmarks.shared.tracking_page import write_comparison, write_findings
 from stream_icd.communities import Communities
 from stream_icd.tracking.settings import TrackSettings
 from testbed.windows import follow, window

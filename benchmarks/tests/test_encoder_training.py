@@ -11,8 +11,9 @@ import pytest
 
 from benchmarks import encoder_training
 from benchmarks.encoder_training import main
-from benchmarks.shared import sections, small_sets
-from benchmarks.shared.curves import read_points
+from benchmarks.shared.graphs import small_sets
+from benchmarks.shared.pages import sections
+from benchmarks.shared.training.curves import read_points
 
 CHOSEN = ("gcn", "hops")
 MARKS = "before\n<!-- benchmarks/encoder_training.py -->\n<!-- end -->\nafter\n"
@@ -21,11 +22,13 @@ MARKS = "before\n<!-- benchmarks/encoder_training.py -->\n<!-- end -->\nafter\n"
 def test_a_curve_goes_on_and_the_page_has_a_row_for_each_encoder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (sections, encoder_training):
-        monkeypatch.setattr(module, "DOCS", tmp_path)
+    measured = tmp_path / "measured"
+    measured.mkdir()
+    monkeypatch.setattr(sections, "DOCS", tmp_path)
+    monkeypatch.setattr(encoder_training, "MEASURED", measured)
     for part in ("N_VALIDATION", "N_TEST"):
         monkeypatch.setattr(small_sets, part, 1)
-    (tmp_path / "encoder.md").write_text(MARKS)
+    (measured / "encoder.md").write_text(MARKS)
     given = ["--only", "GN.3", "--graphs", "3", "--seeds", "2", "--folder", str(tmp_path)]
     given += ["--encoders", *CHOSEN]
     main([*given, "--steps", "2"])
@@ -35,9 +38,9 @@ def test_a_curve_goes_on_and_the_page_has_a_row_for_each_encoder(
     assert [point["steps"] for point in after] == [0, 2, 3]
     assert after[:2] == before
     assert all(0 < point["test"] < 100 and point["induced"] == 100 for point in after)
-    table = (tmp_path / "encoder.md").read_text()
+    table = (measured / "encoder.md").read_text()
     assert all(f"| GN.3 | {encoder} | 3 |" in table for encoder in CHOSEN)
-    assert (tmp_path / "encoder.png").stat().st_size
+    assert (measured / "encoder.png").stat().st_size
 
 
 def test_the_systems_are_linked_on_every_day_and_only_their_order_is_shuffled(

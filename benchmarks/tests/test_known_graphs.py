@@ -9,14 +9,14 @@ import pandas as pd
 import pytest
 from sklearn.metrics import adjusted_mutual_info_score
 
-from benchmarks.shared.known_graphs import (
+from benchmarks.shared.graphs.known_graphs import (
     CHOOSE,
     REPORT,
     agreement,
     known_graphs,
     labelled_files,
 )
-from benchmarks.shared.known_streams import NO_CLASS
+from benchmarks.shared.streams.known_streams import NO_CLASS
 
 
 @pytest.fixture

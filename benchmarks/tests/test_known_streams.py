@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from benchmarks.shared.data_sets import TEST_SEED
-from benchmarks.shared.known_streams import (
+from benchmarks.shared.graphs.data_sets import TEST_SEED
+from benchmarks.shared.streams.known_streams import (
     HOUR,
     NO_CLASS,
     KnownWindow,
@@ -23,8 +23,8 @@ from benchmarks.shared.known_streams import (
     planted_windows,
     with_classes,
 )
-from benchmarks.shared.memory_streams import Stream
-from benchmarks.shared.stream_scores import Found, scores_of
+from benchmarks.shared.streams.memory_streams import Stream
+from benchmarks.shared.streams.stream_scores import Found, scores_of
 
 SMALL = Stream(0.1, 200)
 MONDAY = datetime(2012, 11, 19, tzinfo=UTC)

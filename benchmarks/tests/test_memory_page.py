@@ -1,9 +1,9 @@
-"""docs/memory.md is written from the figures there are."""
+"""docs/measured/memory.md is written from the figures there are."""
 
 from __future__ import annotations
 
 from benchmarks import memory
-from benchmarks.shared.memory_page import Figures, memory_page
+from benchmarks.shared.pages.memory_page import Figures, memory_page
 
 
 def page(known: dict[str, Figures]) -> str:

@@ -9,10 +9,10 @@ import pytest
 from scipy.sparse import csr_array
 
 from benchmarks import real_graphs
-from benchmarks.shared.graph_methods import candidates, mixing_of, shortest_of_the_grid
+from benchmarks.shared.graphs.known_graphs import ClassifiedGraph, KnownGraphs
 from benchmarks.shared.kept import Kept
-from benchmarks.shared.known_graphs import ClassifiedGraph, KnownGraphs
-from benchmarks.shared.rule_table import compare_on_graphs
+from benchmarks.shared.methods.graph_methods import candidates, mixing_of, shortest_of_the_grid
+from benchmarks.shared.pages.rule_table import compare_on_graphs
 from stream_icd.quality.description_length import description_length
 from stream_icd.synthetic.lfr import generate_lfr
 
@@ -72,7 +72,7 @@ def test_rules_are_compared_on_the_choosing_graphs_only(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     kinds = {name: KnownGraphs(name, name, lambda: [GRAPH]) for name in ("choose", "report")}
-    monkeypatch.setattr("benchmarks.shared.rule_table.known_graphs", lambda _: kinds)
+    monkeypatch.setattr("benchmarks.shared.pages.rule_table.known_graphs", lambda _: kinds)
     found = compare_on_graphs(
         {"right": lambda _: PLANTED.communities, "one": lambda _: np.zeros(300, np.int32)},
         Path("nowhere"),

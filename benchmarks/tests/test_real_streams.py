@@ -12,12 +12,12 @@ import pytest
 
 from benchmarks import real_streams
 from benchmarks.shared.kept import Figures, Kept
-from benchmarks.shared.known_streams import KnownStream, hour, planted_windows, snapshot_in
-from benchmarks.shared.memory_streams import Stream
-from benchmarks.shared.real_streams_page import key_of, real_streams_page
-from benchmarks.shared.rule_table import compare_rules, cost_table
-from benchmarks.shared.stream_methods import decayed, decayed_sums
-from benchmarks.shared.stream_scores import Found, scores_of
+from benchmarks.shared.methods.stream_methods import decayed, decayed_sums
+from benchmarks.shared.pages.real_streams_page import key_of, real_streams_page
+from benchmarks.shared.pages.rule_table import compare_rules, cost_table
+from benchmarks.shared.streams.known_streams import KnownStream, hour, planted_windows, snapshot_in
+from benchmarks.shared.streams.memory_streams import Stream
+from benchmarks.shared.streams.stream_scores import Found, scores_of
 from stream_icd.memory.detect import detect_remembering
 
 TINY = KnownStream("tiny", partial(planted_windows, Stream(0.1, 200), n_windows=4))
@@ -143,7 +143,9 @@ def test_the_page_shows_means_and_the_best_decay_in_hindsight() -> None:
 def test_each_rule_has_a_row_of_each_stream(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("benchmarks.shared.rule_table.known_streams", lambda _: {"tiny": TINY})
+    monkeypatch.setattr(
+        "benchmarks.shared.pages.rule_table.known_streams", lambda _: {"tiny": TINY}
+    )
     rules = {
         "ours": detect_remembering,
         "nothing": lambda snapshot, model, _: detect_remembering(snapshot, model),

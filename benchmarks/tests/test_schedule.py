@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.shared.schedule import Parts, makespan
+from benchmarks.shared.streams.schedule import Parts, makespan
 
 
 def windows(chain: str | None, count: int = 20, chained: float = 3.0) -> list[Parts]:

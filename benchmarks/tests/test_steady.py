@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from benchmarks import steady
-from benchmarks.shared.known_streams import planted_windows
-from benchmarks.shared.memory_streams import Stream
+from benchmarks.shared.streams.known_streams import planted_windows
+from benchmarks.shared.streams.memory_streams import Stream
 from stream_icd.snapshot import Snapshot
 
 WINDOWS = [one.snapshot for one in planted_windows(Stream(0.1, 200), 0, 4)]

@@ -28,7 +28,7 @@ def walktrap(graph: Any, k: int | None, _seed: int) -> Labels:
 
 def _peer(name: str) -> Run:
     def run(graph: Any, k: int | None, seed: int) -> Labels:
-        from benchmarks.shared import igraph_peers
+        from benchmarks.shared.peers import igraph_peers
 
         found: Labels = getattr(igraph_peers, name)(graph, k, seed)
         return found
@@ -38,7 +38,7 @@ def _peer(name: str) -> Run:
 
 def _method(run: Run, source: str, k: UseOfK) -> Method:
     def find(task: Task) -> Labels:
-        from benchmarks.shared.igraph_peers import build_graph
+        from benchmarks.shared.peers.igraph_peers import build_graph
 
         with task.stage(CONVERT):
             graph = build_graph(task.adjacency)

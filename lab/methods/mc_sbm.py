@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.sparse import triu
 
-from benchmarks.shared import graph_tool_peer
+from benchmarks.shared.peers import graph_tool_peer
 from stream_icd.evaluation.method import Labels, Method, Task
 
 MODEL: graph_tool_peer.Model = "given-k"

@@ -10,8 +10,9 @@ import pytest
 import torch
 from scipy.sparse import csr_array
 
-from benchmarks.shared import sections, small_sets
-from benchmarks.shared.data_sets import BenchmarkGraph, DataSet
+from benchmarks.shared.graphs import small_sets
+from benchmarks.shared.graphs.data_sets import BenchmarkGraph, DataSet
+from benchmarks.shared.pages import sections
 from lab import ablation
 from lab.ablated import ABLATIONS
 from lab.ablation import main
@@ -89,6 +90,7 @@ def test_one_command_trains_and_writes_both_tables(
         yield from 2 * [BenchmarkGraph(graph.adjacency, graph.labels)]
 
     monkeypatch.setattr(sections, "DOCS", tmp_path)
+    (tmp_path / "measured").mkdir()
     monkeypatch.setattr(ablation, "PRESETS", {"GN.3": "GN-0.3"})
     monkeypatch.setattr(ablation, "data_sets", lambda _: {"GN.3": DataSet("GN.3", test_graphs)})
     chosen = {name: ABLATIONS[name] for name in ("full", "without FR")}
@@ -98,10 +100,10 @@ def test_one_command_trains_and_writes_both_tables(
     for part in ("N_VALIDATION", "N_TEST"):
         monkeypatch.setattr(small_sets, part, 1)
     marks = (f"<!-- lab/ablation.py {of} -->\n<!-- end -->\n" for of in SECTIONS)
-    (tmp_path / "encoder.md").write_text("".join(marks))
+    (tmp_path / "measured" / "encoder.md").write_text("".join(marks))
     given = ["--seeds", "2", "--folder", str(tmp_path), "--variants", "ICD-M"]
     main([*given, "--full-size", "2", "--steps", "2", "--page"])
-    page = (tmp_path / "encoder.md").read_text()
+    page = (tmp_path / "measured" / "encoder.md").read_text()
     assert page.count("| without FR | 2 |") == 1
     assert page.count("(96.3,") == page.count("(47.3,") == 1
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from benchmarks.shared.data_sets import BenchmarkGraph
+from benchmarks.shared.graphs.data_sets import BenchmarkGraph
 from lab.packages import lab_methods
 from lab.run import small_data_sets
 from lab.why import (

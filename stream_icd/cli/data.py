@@ -23,7 +23,7 @@ def list_data() -> None:
 
     stream-icd data list
     """
-    from stream_icd.sources.public_data import CATALOGUE
+    from stream_icd.datasets.public_data import CATALOGUE
 
     for data in CATALOGUE:
         say(f"{data.name:<12} {data.about}")
@@ -46,8 +46,8 @@ def fetch(
     from rich.console import Console
     from rich.progress import DownloadColumn, Progress, TransferSpeedColumn
 
-    from stream_icd.sources.download import fetch as download
-    from stream_icd.sources.public_data import public_data
+    from stream_icd.datasets.download import fetch as download
+    from stream_icd.datasets.public_data import public_data
 
     data = public_data(name)
     console = Console(stderr=True)

@@ -59,7 +59,7 @@ def label(
     from stream_icd.printable import say
     from stream_icd.programs.label import send_labels
     from stream_icd.programs.options import kafka_settings
-    from stream_icd.sources.label_groups import label_groups
+    from stream_icd.sources.labels.label_groups import label_groups
     from stream_icd.store.store import open_store
     from stream_icd.wire.communities import encode_labels
 

@@ -57,7 +57,7 @@ def report(
     """
     from stream_icd.printable import say
     from stream_icd.store.store import open_store
-    from stream_icd.view.report import left_out, read_archive, write_html, write_pictures
+    from stream_icd.view.report.report import left_out, read_archive, write_html, write_pictures
 
     span = parse_time("--from", first), parse_time("--to", last)
     queries, name = read_archive(open_store(history), graph, model, *span)

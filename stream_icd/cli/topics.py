@@ -109,7 +109,7 @@ def skip(
 
       stream-icd topics skip --group stream-icd-detect --to 3:42
     """
-    from stream_icd.kafka.groups import skip_to, skip_what_is_gone
+    from stream_icd.kafka.group.groups import skip_to, skip_what_is_gone
 
     settings = kafka_settings(bootstrap_servers)
     if to is None:

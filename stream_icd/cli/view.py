@@ -79,12 +79,12 @@ def view(
     """
     from stream_icd.log import configure_logging
     from stream_icd.store.store import open_store
-    from stream_icd.view.access import access_for
-    from stream_icd.view.all_series import AllSeries, Budget
-    from stream_icd.view.live import Topics
-    from stream_icd.view.serve import address, listening, server_of
-    from stream_icd.view.server import View
-    from stream_icd.view.sources import archive_sources, queries_of, topic_sources
+    from stream_icd.view.data.all_series import AllSeries, Budget
+    from stream_icd.view.feeds.live import Topics
+    from stream_icd.view.feeds.sources import archive_sources, queries_of, topic_sources
+    from stream_icd.view.web.access import access_for
+    from stream_icd.view.web.serve import address, listening, server_of
+    from stream_icd.view.web.server import View
 
     configure_logging()
     since = parse_time("--from", first)

@@ -17,7 +17,7 @@ from stream_icd.dead_letters.box import (
 from stream_icd.dead_letters.choice import Choice
 from stream_icd.dead_letters.letters import ATTEMPT, ORIGIN
 from stream_icd.errors import BadSettings, DeliveryFailed, MessageTooLarge, NameTaken, TopicMissing
-from stream_icd.kafka.delivery import Delivery, Sink, open_sink, resolve
+from stream_icd.kafka.delivery.delivery import Delivery, Sink, open_sink, resolve
 from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import describe_topic

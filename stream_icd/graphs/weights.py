@@ -23,8 +23,8 @@ def comparable(adjacency: csr_array, exponent: float = EXPONENT) -> csr_array:
     So the unit of the weights does not matter, and no edge weighs much more than the others. An
     unweighted graph, or a graph with equal weights, gets weights of exactly 1.
 
-    docs/weights.md explains the square root and the cap. The weights are rounded to 24 bits, so
-    rounding errors of another unit do not change them either.
+    docs/measured/weights.md explains the square root and the cap. The weights are rounded to 24
+    bits, so rounding errors of another unit do not change them either.
 
     Args:
         adjacency: (n, n) symmetric, weights positive and finite.

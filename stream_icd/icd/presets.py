@@ -85,8 +85,9 @@ PRESETS = tuple(_DATA_SETS)
 def default_recipe(name: str) -> Recipe:
     """The recipe of a model for the method bp, whose encoder stays untrained.
 
-    The encoder is the best one on validation graphs of each kind (docs/icd.md); its weights come
-    from the seed. The model learns from four fifths of the graphs; the last fifth tests it.
+    The encoder is the best one on validation graphs of each kind (docs/measured/icd.md); its
+    weights come from the seed. The model learns from four fifths of the graphs; the last fifth
+    tests it.
     """
     return preset("Enron").changed(
         name=name,

@@ -16,7 +16,7 @@ def connect(settings: KafkaSettings) -> Broker:
         BrokerUnavailable: no such in-memory broker runs.
     """
     if settings.bootstrap_servers.startswith(MEMORY_SCHEME):
-        from stream_icd.kafka.memory.broker import MemoryConnection
+        from stream_icd.kafka.in_process.broker import MemoryConnection
 
         return MemoryConnection(settings)
     from stream_icd.kafka.client.broker import ClientBroker

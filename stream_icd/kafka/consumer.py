@@ -10,23 +10,23 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable
 
-from stream_icd.kafka.attempts import Attempts
-from stream_icd.kafka.batch_delivery import BatchDelivery, Learn
-from stream_icd.kafka.batch_done import BatchDone
-from stream_icd.kafka.batch_flow import BatchFlow, Handle, OnAssigned
 from stream_icd.kafka.capabilities import joining_quickly
 from stream_icd.kafka.clock import Clock
 from stream_icd.kafka.connect import connect
-from stream_icd.kafka.crashed_records import CrashedRecords, GiveUp
-from stream_icd.kafka.delivery import Delivery, resolve
-from stream_icd.kafka.held_offsets import HeldOffsets
-from stream_icd.kafka.membership import GiveBack, Membership
-from stream_icd.kafka.periodic_checks import PeriodicChecks
+from stream_icd.kafka.delivery.attempts import Attempts
+from stream_icd.kafka.delivery.batch_delivery import BatchDelivery, Learn
+from stream_icd.kafka.delivery.batch_done import BatchDone
+from stream_icd.kafka.delivery.batch_flow import BatchFlow, Handle, OnAssigned
+from stream_icd.kafka.delivery.crashed_records import CrashedRecords, GiveUp
+from stream_icd.kafka.delivery.delivery import Delivery, resolve
+from stream_icd.kafka.group.held_offsets import HeldOffsets
+from stream_icd.kafka.group.membership import GiveBack, Membership
+from stream_icd.kafka.group.periodic_checks import PeriodicChecks
+from stream_icd.kafka.group.watcher import Watcher
+from stream_icd.kafka.group.worker import Worker
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.stop import Stop
 from stream_icd.kafka.topics import describe_topic
-from stream_icd.kafka.watcher import Watcher
-from stream_icd.kafka.worker import Worker
 
 
 def run_consumer(

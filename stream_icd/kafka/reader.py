@@ -18,7 +18,7 @@ from stream_icd.errors import (
 )
 from stream_icd.kafka.capabilities import recognise
 from stream_icd.kafka.connect import connect
-from stream_icd.kafka.held_records import HeldRecords
+from stream_icd.kafka.group.held_records import HeldRecords
 from stream_icd.kafka.pace import BUSY_S, Pace
 from stream_icd.kafka.port.partition import Offsets, TopicPartition
 from stream_icd.kafka.port.reader import Polled, Reader

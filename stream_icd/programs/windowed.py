@@ -12,10 +12,10 @@ from stream_icd.errors import BadSettings
 from stream_icd.programs.producer import ProducerRun
 from stream_icd.programs.topic_rows import count_partitions, read_topic_rows
 from stream_icd.sources.durations import EPOCH, parse_duration
-from stream_icd.sources.late_rows import LateRows
 from stream_icd.sources.source import Count, Source, Stop
-from stream_icd.sources.tables import read_rows
-from stream_icd.sources.timed_rows import Columns, sorted_by_time, time_of, timed_rows
+from stream_icd.sources.tables.late_rows import LateRows
+from stream_icd.sources.tables.tables import read_rows
+from stream_icd.sources.tables.timed_rows import Columns, sorted_by_time, time_of, timed_rows
 from stream_icd.sources.windows import OnLate, Quiet, TimedRows
 
 

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Literal
 import structlog
 
 from stream_icd.dead_letters.letters import DeadLetterLimit
-from stream_icd.kafka.delivery import Delivery
+from stream_icd.kafka.delivery.delivery import Delivery
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.log import configure_logging
 from stream_icd.messages.claim_check import ClaimCheck
-from stream_icd.programs.memory import freeze_what_stays, share_one_heap
+from stream_icd.programs.heap import freeze_what_stays, share_one_heap
 from stream_icd.programs.options import kafka_settings
 from stream_icd.programs.served_metrics import shown_on
 from stream_icd.programs.signals import stop_on_signals

@@ -73,7 +73,7 @@ class _Reading:
         """Consume records and pass them to the reader; runs in a thread."""
         # Readers without a group do not need this import.
         from stream_icd.kafka.consumer import run_consumer
-        from stream_icd.kafka.delivery import Delivery
+        from stream_icd.kafka.delivery.delivery import Delivery
 
         outcome: BaseException | None = None
         try:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Generator
 from concurrent.futures import Future
 from typing import Any, Generic, Self, TypeVar
 
-from stream_icd.kafka.worker import Worker
+from stream_icd.kafka.group.worker import Worker
 
 Item = TypeVar("Item")
 _END: Any = object()

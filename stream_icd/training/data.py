@@ -10,18 +10,18 @@ from typing import Any
 
 import numpy as np
 
+from stream_icd.datasets.as_topology import read_as_topology
+from stream_icd.datasets.taxi import TaxiSettings, taxi_columns, taxi_snapshots
 from stream_icd.errors import BadRow, BadSettings
 from stream_icd.graphs.labelled_graph import LabelledGraph, Moment
-from stream_icd.sources.as_topology import read_as_topology
 from stream_icd.sources.durations import parse_duration
-from stream_icd.sources.edge_files import is_archive, watch_edge_files
+from stream_icd.sources.edges.edge_files import is_archive, watch_edge_files
 from stream_icd.sources.events import EventSettings, event_snapshots
-from stream_icd.sources.label_table import LabelTable
+from stream_icd.sources.labels.label_table import LabelTable
 from stream_icd.sources.source import Source, stop_at_bad_row
 from stream_icd.sources.spacing import parse_window
-from stream_icd.sources.tables import read_rows
-from stream_icd.sources.taxi import TaxiSettings, taxi_columns, taxi_snapshots
-from stream_icd.sources.timed_rows import Columns, sorted_by_time, time_of, timed_rows
+from stream_icd.sources.tables.tables import read_rows
+from stream_icd.sources.tables.timed_rows import Columns, sorted_by_time, time_of, timed_rows
 from stream_icd.sources.windows import Hopping, TimedRows
 from stream_icd.synthetic.gn import generate_gn
 from stream_icd.synthetic.lfr import generate_lfr

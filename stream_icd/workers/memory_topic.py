@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 import structlog
 
 from stream_icd.errors import BadInput, BadSettings
-from stream_icd.kafka.groups import positions
+from stream_icd.kafka.group.groups import positions
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import Record

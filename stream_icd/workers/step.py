@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from stream_icd.kafka.batch_done import BatchDone
+from stream_icd.kafka.delivery.batch_done import BatchDone
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.messages.outcome import Outcome, Stage
 from stream_icd.workers.record_log import about

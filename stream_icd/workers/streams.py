@@ -6,12 +6,12 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from stream_icd.kafka.batch_done import BatchDone
 from stream_icd.kafka.consumer import run_consumer
-from stream_icd.kafka.delivery import Delivery
-from stream_icd.kafka.group_filter import keep_to_filter
+from stream_icd.kafka.delivery.batch_done import BatchDone
+from stream_icd.kafka.delivery.delivery import Delivery
+from stream_icd.kafka.group.group_filter import keep_to_filter
+from stream_icd.kafka.group.watcher import Watcher
 from stream_icd.kafka.settings import KafkaSettings
-from stream_icd.kafka.watcher import Watcher
 from stream_icd.workers.runner import Runner
 
 

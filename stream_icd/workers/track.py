@@ -11,7 +11,7 @@ import structlog
 from stream_icd.communities import Communities
 from stream_icd.errors import BadInput, LimitExceeded
 from stream_icd.events import CommunityEvents
-from stream_icd.kafka.batch_done import BatchDone
+from stream_icd.kafka.delivery.batch_done import BatchDone
 from stream_icd.kafka.record import Record
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import EVENTS

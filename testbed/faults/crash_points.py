@@ -21,7 +21,7 @@ def die_while_publishing(crash_point: str, batch: int = 1) -> None:
     """
     import kafka
 
-    from stream_icd.kafka.delivery import AtLeastOnce, ExactlyOnce
+    from stream_icd.kafka.delivery.delivery import AtLeastOnce, ExactlyOnce
 
     owner, method = CRASH_POINTS[crash_point]
     batches = 0

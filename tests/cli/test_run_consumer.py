@@ -11,7 +11,7 @@ import pytest
 
 FORGOTTEN = """
 import gc, weakref
-from stream_icd.programs.memory import freeze_what_stays
+from stream_icd.programs.heap import freeze_what_stays
 
 class Fetch:
     def __init__(self):
@@ -34,7 +34,7 @@ print(sum(fetch() is not None for fetch in left))
 
 HEAPS = """
 import ctypes, threading
-from stream_icd.programs.memory import share_one_heap
+from stream_icd.programs.heap import share_one_heap
 
 share_one_heap()
 together = threading.Barrier(4)

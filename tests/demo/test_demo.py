@@ -20,6 +20,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from stream_icd.communities import STAGES
+from stream_icd.datasets.as_topology import read_as_topology
 from stream_icd.demo.alluvial import COLOURS
 from stream_icd.demo.complete import complete_places
 from stream_icd.demo.lasting import Happened, happened
@@ -32,7 +33,6 @@ from stream_icd.demo.timeline import communities_of, tracked
 from stream_icd.demo.truth import agreement, known_communities
 from stream_icd.kafka.embedded import embedded_broker
 from stream_icd.snapshot import Snapshot, snapshot_from_pairs
-from stream_icd.sources.as_topology import read_as_topology
 from testbed.windows import follow, window
 from tests.real_data import real_data
 

@@ -10,14 +10,14 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Self
 
-from stream_icd.kafka.batch_done import BatchDone
 from stream_icd.kafka.consumer import run_consumer
-from stream_icd.kafka.delivery import Delivery
+from stream_icd.kafka.delivery.batch_done import BatchDone
+from stream_icd.kafka.delivery.delivery import Delivery
+from stream_icd.kafka.group.watcher import Watcher
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import Until, open_reader
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.settings import KafkaSettings
-from stream_icd.kafka.watcher import Watcher
 from testbed.brokers import wait_until
 from testbed.faults.crash_points import die_while_publishing
 

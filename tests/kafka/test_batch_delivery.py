@@ -10,7 +10,7 @@ import pytest
 from stream_icd.errors import BrokerUnavailable, DeliveryFailed
 from stream_icd.kafka.clock import Clock
 from stream_icd.kafka.consumer import run_consumer
-from stream_icd.kafka.delivery import AtLeastOnce, Delivery, ExactlyOnce
+from stream_icd.kafka.delivery.delivery import AtLeastOnce, Delivery, ExactlyOnce
 from stream_icd.kafka.record import OutgoingRecord, Record
 from testbed.brokers import Broker
 from tests.kafka.echo import echoed, publish, values

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from stream_icd.errors import BadSnapshot, BrokerError, NotSupported, OffsetGone, TopicMissing
-from stream_icd.kafka.assignments import Assignment, Assignments
 from stream_icd.kafka.connect import connect
 from stream_icd.kafka.consumer import run_consumer
-from stream_icd.kafka.delivery import AtLeastOnce, Delivery
-from stream_icd.kafka.groups import Skipped, skip_what_is_gone
+from stream_icd.kafka.delivery.delivery import AtLeastOnce, Delivery
+from stream_icd.kafka.group.assignments import Assignment, Assignments
+from stream_icd.kafka.group.groups import Skipped, skip_what_is_gone
 from stream_icd.kafka.port.topic import TopicSpec
 from stream_icd.kafka.record import Record
 from stream_icd.kafka.topics import create_topics
@@ -273,7 +273,7 @@ def test_a_leaver_leaves_the_group_without_waiting_for_its_session_to_end(
 def test_a_topic_that_is_deleted_meanwhile_is_named(
     broker: Broker, pipe: tuple[str, str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("stream_icd.kafka.periodic_checks.CHECK_EVERY_S", 0.5)
+    monkeypatch.setattr("stream_icd.kafka.group.periodic_checks.CHECK_EVERY_S", 0.5)
     settings = broker.settings()
     echo = Echo(settings, *pipe)
 

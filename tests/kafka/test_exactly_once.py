@@ -15,12 +15,12 @@ from kafka import KafkaProducer, OffsetAndMetadata, TopicPartition
 from kafka.admin import AbortTransactionSpec
 
 from stream_icd.errors import Action, NameTaken, OffsetHeld
-from stream_icd.kafka.batch_done import BatchDone
 from stream_icd.kafka.client.connections import open_admin, open_producer
 from stream_icd.kafka.consumer import run_consumer
-from stream_icd.kafka.delivery import Delivery
-from stream_icd.kafka.groups import members_of
-from stream_icd.kafka.held_offsets import HeldOffsets
+from stream_icd.kafka.delivery.batch_done import BatchDone
+from stream_icd.kafka.delivery.delivery import Delivery
+from stream_icd.kafka.group.groups import members_of
+from stream_icd.kafka.group.held_offsets import HeldOffsets
 from stream_icd.kafka.port.topic import TopicSpec
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
@@ -73,7 +73,7 @@ def test_a_zombie_is_fenced(
     broker: Broker, pipe: tuple[str, str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A worker that loses its partitions while its transaction is open cannot commit it."""
-    from stream_icd.kafka.delivery import ExactlyOnce
+    from stream_icd.kafka.delivery.delivery import ExactlyOnce
 
     settings = broker.steady()
     publish(settings, pipe[0], 6)
@@ -89,7 +89,7 @@ def test_a_zombie_is_fenced(
     monkeypatch.setattr(ExactlyOnce, "publish", publish_late)
     # It stops polling, so the group throws it out.
     zombie_settings = broker.steady(max_poll_interval_s=2)
-    monkeypatch.setattr("stream_icd.kafka.membership.BUSY_POLL_EVERY_S", 6.0)
+    monkeypatch.setattr("stream_icd.kafka.group.membership.BUSY_POLL_EVERY_S", 6.0)
     with Echo(zombie_settings, *pipe, delivery=Delivery.EXACTLY_ONCE, max_records=10) as zombie:
         assert asleep.wait(60)
         with Echo(settings, *pipe, delivery=Delivery.EXACTLY_ONCE) as other:
@@ -141,8 +141,8 @@ def abort_what_is_open(kafka: Broker) -> None:
 @pytest.fixture
 def hanging(kafka: Broker, monkeypatch: pytest.MonkeyPatch) -> Iterator[KafkaProducer]:
     """A producer whose transactions nobody ends; workers wait 3 s for them."""
-    monkeypatch.setattr("stream_icd.kafka.held_offsets.GRACE_S", 1.0)
-    monkeypatch.setattr("stream_icd.kafka.periodic_checks.CHECK_EVERY_S", 0.2)
+    monkeypatch.setattr("stream_icd.kafka.group.held_offsets.GRACE_S", 1.0)
+    monkeypatch.setattr("stream_icd.kafka.group.periodic_checks.CHECK_EVERY_S", 0.2)
     settings = kafka.settings(transaction_timeout_s=600)
     producer = open_producer(settings, transactional_id="hanging")
     producer.init_transactions()
@@ -307,7 +307,7 @@ def test_of_two_workers_with_one_name_the_first_ends_and_names_the_setting(
 ) -> None:
     """Also where it stood still so long that the broker may have ended its transaction itself."""
     if took_too_long:
-        monkeypatch.setattr("stream_icd.kafka.delivery.CERTAIN", 0.0)
+        monkeypatch.setattr("stream_icd.kafka.delivery.delivery.CERTAIN", 0.0)
     settings = broker.steady(instance_id="detector-1")
     publish(settings, pipe[0], 6)
     first, second = (Echo(settings, *pipe, delivery=Delivery.EXACTLY_ONCE) for _ in range(2))
@@ -331,7 +331,7 @@ def test_of_two_workers_with_one_name_the_first_ends_and_names_the_setting(
 def test_a_worker_with_a_name_goes_on_after_it_was_fenced_for_taking_too_long(
     kafka: Broker, pipe: tuple[str, str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from stream_icd.kafka.delivery import ExactlyOnce
+    from stream_icd.kafka.delivery.delivery import ExactlyOnce
 
     settings = kafka.steady(instance_id="detector-1", transaction_timeout_s=1.0)
     publish(settings, pipe[0], 3)

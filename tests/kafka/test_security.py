@@ -24,7 +24,7 @@ from stream_icd.errors import (
 )
 from stream_icd.kafka.capabilities import probe
 from stream_icd.kafka.consumer import run_consumer
-from stream_icd.kafka.delivery import Delivery
+from stream_icd.kafka.delivery.delivery import Delivery
 from stream_icd.kafka.port.topic import TopicSpec
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
@@ -262,7 +262,7 @@ def test_a_right_that_is_taken_from_a_worker_at_work_ends_it_and_is_named(
 def test_a_right_that_is_taken_while_a_transaction_is_undone_hides_no_error(
     secure: SecureKafka,
 ) -> None:
-    from stream_icd.kafka.delivery import open_sink
+    from stream_icd.kafka.delivery.delivery import open_sink
 
     rights = [("Topic", LABELS, "Write"), ("TransactionalId", "undone-*", "Write")]
     secure.grant("worker", rights)

@@ -23,7 +23,7 @@ from stream_icd.kafka.topics import COMMUNITIES, SNAPSHOTS, create_topics
 from stream_icd.messages.outgoing import outgoing
 from stream_icd.registry.model import initial_model, save_model
 from stream_icd.registry.shipped import open_model
-from stream_icd.sources.lfr import independent_lfr
+from stream_icd.sources.generated.lfr import independent_lfr
 from stream_icd.synthetic.lfr import LfrSettings
 from stream_icd.wire.snapshots import encode_snapshot
 from testbed.brokers import Broker, wait_until

@@ -15,9 +15,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from stream_icd.datasets.as_topology import name_of, read_as_topology
 from stream_icd.errors import BadRow, BadSettings, SourceNotFound
 from stream_icd.snapshot import Snapshot
-from stream_icd.sources.as_topology import name_of, read_as_topology
 from stream_icd.sources.spacing import parse_window
 from stream_icd.tracking.gaps import missed_windows
 from stream_icd.wire.snapshots import encode_snapshot

@@ -14,9 +14,9 @@ from typing import ClassVar
 
 import pytest
 
+from stream_icd.datasets.download import CHUNK, fetch
+from stream_icd.datasets.public_data import CATALOGUE, PublicData, public_data
 from stream_icd.errors import BadSettings, SourceNotFound
-from stream_icd.sources.download import CHUNK, fetch
-from stream_icd.sources.public_data import CATALOGUE, PublicData, public_data
 
 CONTENT = bytes(range(256)) * (CHUNK // 128)
 

@@ -21,7 +21,7 @@ import pytest
 
 from stream_icd.errors import BadRow, BadSettings, SourceNotFound
 from stream_icd.snapshot import Snapshot
-from stream_icd.sources.edge_files import watch_edge_files, windows_of
+from stream_icd.sources.edges.edge_files import watch_edge_files, windows_of
 from stream_icd.sources.spacing import parse_window
 from stream_icd.training.data import training_graphs
 

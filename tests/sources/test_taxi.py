@@ -12,19 +12,19 @@ import pytest
 from numpy.typing import NDArray
 
 from stream_icd.coordinates import DEGREES
-from stream_icd.errors import BadSettings, LimitExceeded
-from stream_icd.snapshot import Snapshot, Window
-from stream_icd.sources import proximity
-from stream_icd.sources.proximity import (
+from stream_icd.datasets import proximity
+from stream_icd.datasets.proximity import (
     EARTH_RADIUS_M,
     nearest_pairs,
     on_unit_sphere,
     pairs_within,
 )
+from stream_icd.datasets.taxi import TaxiSettings, taxi_snapshot, taxi_snapshots
+from stream_icd.errors import BadSettings, LimitExceeded
+from stream_icd.snapshot import Snapshot, Window
 from stream_icd.sources.source import Source
-from stream_icd.sources.tables import read_rows
-from stream_icd.sources.taxi import TaxiSettings, taxi_snapshot, taxi_snapshots
-from stream_icd.sources.timed_rows import Columns, sorted_by_time, timed_rows
+from stream_icd.sources.tables.tables import read_rows
+from stream_icd.sources.tables.timed_rows import Columns, sorted_by_time, timed_rows
 from stream_icd.sources.windows import TimedRows
 from tests.real_data import real_data
 

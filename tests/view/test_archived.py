@@ -11,10 +11,10 @@ from stream_icd.communities import Labels
 from stream_icd.history.archive import Archive
 from stream_icd.history.compact import compact
 from stream_icd.store.store import Store
-from stream_icd.view import archived as module
-from stream_icd.view import sources
-from stream_icd.view.all_series import AllSeries, News
-from stream_icd.view.archived import Archived
+from stream_icd.view.data.all_series import AllSeries, News
+from stream_icd.view.feeds import archived as module
+from stream_icd.view.feeds import sources
+from stream_icd.view.feeds.archived import Archived
 from stream_icd.wire.communities import encode_communities, encode_labels
 from testbed.brokers import wait_until
 from testbed.windows import window

@@ -17,11 +17,11 @@ import pyarrow as pa
 import pytest
 
 from stream_icd.announcement import Announcement
-from stream_icd.view.access import access_for
-from stream_icd.view.all_series import AllSeries, Budget, DeadLetter
-from stream_icd.view.report import write_html
-from stream_icd.view.serve import serving
-from stream_icd.view.server import View
+from stream_icd.view.data.all_series import AllSeries, Budget, DeadLetter
+from stream_icd.view.report.report import write_html
+from stream_icd.view.web.access import access_for
+from stream_icd.view.web.serve import serving
+from stream_icd.view.web.server import View
 from testbed.windows import HOUR, START, window
 from tests.view.windows import ORIGIN, Placed, drifting, name, page_of, queries, renamed, seen
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from stream_icd.view.fan_out import MOST_TABS, MOST_WAITING, FanOut
+from stream_icd.view.web.fan_out import MOST_TABS, MOST_WAITING, FanOut
 from tests.view.windows import name
 
 OURS, OTHER = name("a"), name("b")

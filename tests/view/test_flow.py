@@ -8,9 +8,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream_icd.view.all_series import AllSeries
-from stream_icd.view.flow import OTHERS, flow, spread, ways
-from stream_icd.view.window import SeenWindow
+from stream_icd.view.data.all_series import AllSeries
+from stream_icd.view.data.window import SeenWindow
+from stream_icd.view.panels.flow import OTHERS, flow, spread, ways
 from testbed.windows import window
 from tests.view.windows import ORIGIN, name, seen
 

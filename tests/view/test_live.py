@@ -28,13 +28,13 @@ from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import create_topics
 from stream_icd.messages.outgoing import outgoing
 from stream_icd.snapshot import Snapshot
-from stream_icd.view.access import access_for
-from stream_icd.view.all_series import AllSeries
-from stream_icd.view.lag import Lag
-from stream_icd.view.live import Live, Topics
-from stream_icd.view.serve import serving
-from stream_icd.view.server import View
-from stream_icd.view.sources import queries_of, topic_sources
+from stream_icd.view.data.all_series import AllSeries
+from stream_icd.view.feeds.lag import Lag
+from stream_icd.view.feeds.live import Live, Topics
+from stream_icd.view.feeds.sources import queries_of, topic_sources
+from stream_icd.view.web.access import access_for
+from stream_icd.view.web.serve import serving
+from stream_icd.view.web.server import View
 from stream_icd.wire.announcements import encode_announcement
 from stream_icd.wire.communities import encode_communities, encode_labels
 from stream_icd.wire.events import encode_events
@@ -251,7 +251,7 @@ def test_bad_messages_are_passed_over(broker: Broker, topics: Topics) -> None:
 def test_a_missing_topic_is_said_and_read_once_it_is_there(
     broker: Broker, topic_name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("stream_icd.view.following.RETRY_S", 0.05)
+    monkeypatch.setattr("stream_icd.view.feeds.following.RETRY_S", 0.05)
     names = Topics(*(f"{topic_name}.{part}" for part in ("found", "events", "labels", "snaps")))
     with viewed(broker, names) as (seen, address):
         wait_until(lambda: names.communities in get(address, "/api/overview").json()["troubles"])

@@ -12,10 +12,10 @@ from stream_icd.announcement import Announcement
 from stream_icd.communities import Labels
 from stream_icd.events import CommunityEvents
 from stream_icd.snapshot import Window
-from stream_icd.view.all_series import AllSeries, Budget, DeadLetter
-from stream_icd.view.members import unpacked
-from stream_icd.view.packed_events import packed_events, unpacked_events
-from stream_icd.view.queries import NothingSeen
+from stream_icd.view.data.all_series import AllSeries, Budget, DeadLetter
+from stream_icd.view.data.members import unpacked
+from stream_icd.view.data.packed_events import packed_events, unpacked_events
+from stream_icd.view.panels.queries import NothingSeen
 from testbed.windows import START, follow, window
 from tests.view.windows import ORIGIN, drifting, name, queries, renamed, seen
 

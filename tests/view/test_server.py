@@ -16,9 +16,9 @@ from urllib.parse import urlsplit
 import pyarrow as pa
 import pytest
 
-from stream_icd.view.access import Access, access_for, is_loopback
-from stream_icd.view.all_series import AllSeries
-from stream_icd.view.page_files import page_files
+from stream_icd.view.data.all_series import AllSeries
+from stream_icd.view.web.access import Access, access_for, is_loopback
+from stream_icd.view.web.page_files import page_files
 from testbed.brokers import wait_until
 from testbed.windows import window
 from tests.view.windows import Placed, get, name, page_of, seen
@@ -173,7 +173,7 @@ def test_an_unknown_parameter_is_refused(page: str, question: str) -> None:
 
 
 def test_kept_answers_are_bounded_with_their_questions(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("stream_icd.view.answers.KEPT_BYTES", 50_000)
+    monkeypatch.setattr("stream_icd.view.web.answers.KEPT_BYTES", 50_000)
     with page_of(seen(2)) as (view, address):
         place = urlsplit(address)
         connection = http.client.HTTPConnection(place.hostname or "", place.port, timeout=20)
@@ -228,7 +228,7 @@ BEGUN = b"GET /api/overview HTTP/1.1\r\nHost: localhost\r\n"
     "sent", [b"", BEGUN, BEGUN + b"\r\nG", BEGUN + b"Content-Length: 9\r\n\r\n"]
 )
 def test_connections_that_are_not_used_end(monkeypatch: pytest.MonkeyPatch, sent: bytes) -> None:
-    monkeypatch.setattr("stream_icd.view.connections.IDLE_S", 0.2)
+    monkeypatch.setattr("stream_icd.view.web.connections.IDLE_S", 0.2)
     with page_of(seen(1)) as (_, address), connected(address) as one:
         one.settimeout(3)
         one.sendall(sent)
@@ -236,7 +236,7 @@ def test_connections_that_are_not_used_end(monkeypatch: pytest.MonkeyPatch, sent
 
 
 def test_connections_that_are_not_used_keep_nobody_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("stream_icd.view.serve.MOST_CONNECTIONS", 5)
+    monkeypatch.setattr("stream_icd.view.web.serve.MOST_CONNECTIONS", 5)
     with page_of(seen(1)) as (_, address), ExitStack() as stack:
         idle = [stack.enter_context(connected(address)) for _ in range(12)]
         assert get(address, "/api/overview").status == 200
@@ -244,7 +244,7 @@ def test_connections_that_are_not_used_keep_nobody_out(monkeypatch: pytest.Monke
 
 
 def test_answers_that_are_not_taken_end_and_streams_last(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("stream_icd.view.connections.IDLE_S", 0.2)
+    monkeypatch.setattr("stream_icd.view.web.connections.IDLE_S", 0.2)
     with page_of(seen(1)) as (view, address), connected(address) as one, connected(address) as tab:
         tab.sendall(BEGUN.replace(b"overview", b"stream") + b"\r\n")
         library = next(path for path in page_files() if path.endswith(".min.js"))

@@ -19,14 +19,14 @@ from numpy.typing import NDArray
 from stream_icd.communities import Communities
 from stream_icd.coordinates import DEGREES, Coordinates
 from stream_icd.snapshot import Snapshot, snapshot_from_pairs
-from stream_icd.view.access import Access, access_for
-from stream_icd.view.all_series import AllSeries
-from stream_icd.view.queries import Queries
-from stream_icd.view.series import SeriesName
-from stream_icd.view.serve import serving
-from stream_icd.view.server import View
-from stream_icd.view.snapshots import KeptSnapshots, NoGraph
-from stream_icd.view.window import SeenWindow
+from stream_icd.view.data.all_series import AllSeries
+from stream_icd.view.data.series import SeriesName
+from stream_icd.view.data.snapshots import KeptSnapshots, NoGraph
+from stream_icd.view.data.window import SeenWindow
+from stream_icd.view.panels.queries import Queries
+from stream_icd.view.web.access import Access, access_for
+from stream_icd.view.web.serve import serving
+from stream_icd.view.web.server import View
 from testbed.windows import window
 
 ORIGIN = "topic"

@@ -8,7 +8,7 @@ from functools import partial
 from stream_icd.communities import Communities
 from stream_icd.dead_letters.letters import DeadLetterLimit
 from stream_icd.execution.engines import Engine
-from stream_icd.kafka.batch_done import BatchDone
+from stream_icd.kafka.delivery.batch_done import BatchDone
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import OutgoingRecord, Record

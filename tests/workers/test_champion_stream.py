@@ -22,8 +22,8 @@ from stream_icd.child_process import start_child
 from stream_icd.communities import Communities
 from stream_icd.dead_letters.letters import DeadLetterLimit
 from stream_icd.execution.engines import ProcessPool
-from stream_icd.kafka.batch_done import BatchDone
 from stream_icd.kafka.consumer import run_consumer
+from stream_icd.kafka.delivery.batch_done import BatchDone
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.topics import COMMUNITIES, MODELS, SNAPSHOTS, create_topics

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from stream_icd.errors import BadSnapshot, Overloaded, StoreUnreachable
-from stream_icd.kafka.attempts import Attempts, blames_record
+from stream_icd.kafka.delivery.attempts import Attempts, blames_record
 from stream_icd.kafka.port.partition import TopicPartition
 from stream_icd.kafka.port.topic import TopicSpec
 from stream_icd.kafka.publisher import Publisher

@@ -10,7 +10,7 @@ from structlog.testing import capture_logs
 
 from stream_icd.dead_letters.letters import DeadLetterLimit
 from stream_icd.errors import BadInput, RecordTooLarge, TooManyDeadLetters
-from stream_icd.kafka.batch_done import BatchDone
+from stream_icd.kafka.delivery.batch_done import BatchDone
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.messages.outcome import Outcome, Processed, Refused
 from stream_icd.registry.shipped import VersionedModel

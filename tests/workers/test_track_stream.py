@@ -14,8 +14,8 @@ import pytest
 from stream_icd.communities import Communities
 from stream_icd.dead_letters.letters import DeadLetterLimit
 from stream_icd.errors import RecordTooLarge, TopicMissing
-from stream_icd.kafka.batch_done import BatchDone
 from stream_icd.kafka.consumer import run_consumer
+from stream_icd.kafka.delivery.batch_done import BatchDone
 from stream_icd.kafka.port.topic import TopicSpec
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.topics import create_topics

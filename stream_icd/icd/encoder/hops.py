@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from stream_icd.icd.encoder.neighbourhood import FeatureTensors, Neighbourhood
 
 START = {"hops": (0, 0, 0, 0, 0.25, 0.25, 0.25, 0.25), "exponents": (0.9, 0.1, 0)}
-"""The numbers before training, chosen on validation graphs (docs/encoder.md): the mean of hops 4
-to 7."""
+"""The numbers before training, chosen on validation graphs (docs/measured/encoder.md): the mean of
+hops 4 to 7."""
 
 NOISE = 0.01
 """What the seed adds to each of these numbers, at most."""

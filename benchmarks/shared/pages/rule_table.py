@@ -1,0 +1,116 @@
+"""What each rule of a detector brings, on the streams that are for choosing.
+
+from benchmarks.shared.pages.rule_table import compare_rules
+
+compare_rules({"ours": detect_remembering, "without merges": other}, data)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from benchmarks.shared.graphs.known_graphs import known_graphs
+from benchmarks.shared.methods.graph_methods import scores_of as graph_scores
+from benchmarks.shared.methods.stream_methods import Remember, remembering
+from benchmarks.shared.streams.known_streams import known_streams
+from benchmarks.shared.streams.stream_scores import Labels, StreamScores, scores_of
+from stream_icd.registry.shipped import open_model
+
+HEAD = "| stream | rule | AMI | last three | NMI | churn | K | classes | horizon | CPU ms |\n"
+
+
+def compare_rules(
+    rules: Mapping[str, Remember],
+    data: Path,
+    n_seeds: int = 2,
+    only: Sequence[str] = (),
+    model: str = "default",
+) -> dict[tuple[str, str], list[StreamScores]]:
+    """Follow each choosing stream with each rule, print a row each, and return all scores.
+
+    rules: `detect_remembering`, and functions with its arguments that leave out a rule, by name.
+    only: the streams whose names begin so.
+    """
+    frozen, found = open_model(model).model, dict[tuple[str, str], list[StreamScores]]()
+    print(HEAD + "|---" * 10 + "|", flush=True)
+    for stream in known_streams(data).values():
+        if only and not stream.name.startswith(tuple(only)):
+            continue
+        for seed in stream.seeds("choose", n_seeds):
+            windows = stream.load(seed)
+            for name, detect in rules.items():
+                scores = scores_of(windows, remembering(detect, frozen)(windows))
+                found.setdefault((stream.name, name), []).append(scores)
+        for name in rules:
+            if (stream.name, name) in found:
+                print(f"| {stream.name} | {name} {cells(found[stream.name, name])}", flush=True)
+    return found
+
+
+def compare_on_graphs(
+    rules: Mapping[str, Callable[[csr_array], Labels]], data: Path, only: Sequence[str] = ()
+) -> dict[tuple[str, str], float]:
+    """Find the communities of each choosing graph by each rule, print rows, and return AMI.
+
+    rules: functions from an adjacency to communities, by name.
+    only: the graphs whose names begin so.
+    """
+    found = {}
+    print("| graph | rule | AMI | NMI | K | CPU s |\n" + "|---" * 6 + "|", flush=True)
+    for kind in known_graphs(data).values():
+        if kind.purpose != "choose" or not kind.name.startswith(tuple(only) or ""):
+            continue
+        graphs = kind.load()
+        for name, find in rules.items():
+            rows = [graph_scores(one, lambda graph, f=find: f(graph.adjacency)) for one in graphs]
+            ami, agreed, k, seconds = np.mean(rows, axis=0)
+            found[kind.name, name] = float(ami)
+            row = f"| {kind.name} | {name} | {ami:.1f} | {agreed:.1f} | {k:.0f} | {seconds:.3f} |"
+            print(row, flush=True)
+    return found
+
+
+def cost_table(found: Mapping[tuple[str, str], Sequence[StreamScores]]) -> str:
+    """What each rule loses against the first one, in AMI: a row for each, a column a stream.
+
+    Mean over the seeds, and the standard deviation of the differences.
+    """
+    streams, rules = (list(dict.fromkeys(names)) for names in zip(*found, strict=True))
+    rows = [f"| rule | {' | '.join(streams)} | mean |", "|---" * (len(streams) + 2) + "|"]
+    for rule in rules[1:]:
+        costs = [
+            np.array([one.ami for one in found[stream, rules[0]]])
+            - np.array([one.ami for one in found[stream, rule]])
+            for stream in streams
+        ]
+        shown = [
+            f"{one.mean():+.1f}" + (f" ± {one.std(ddof=1):.1f}" if len(one) > 1 else "")
+            for one in costs
+        ]
+        mean = np.mean([one.mean() for one in costs])
+        rows.append(f"| {rule} | {' | '.join(shown)} | {mean:+.1f} |")
+    return "\n".join([*rows, ""])
+
+
+def cells(scores: Sequence[StreamScores]) -> str:
+    """The cells of a row: means over the seeds, and the standard deviation of AMI."""
+    ami = [one.ami for one in scores]
+    spread = f" ± {np.std(ami, ddof=1):.1f}" if len(ami) > 1 else ""
+    horizons = [one.horizon for one in scores if one.horizon is not None]
+    means = [
+        f"{np.mean([getattr(one, name) for one in scores]):.{digits}f}"
+        for name, digits in (
+            ("ami_last", 1),
+            ("nmi", 1),
+            ("churn", 1),
+            ("communities", 0),
+            ("classes", 0),
+        )
+    ]
+    horizon = f"{np.mean(horizons):.1f}" if horizons else ""
+    spent = f"{np.mean([one.milliseconds for one in scores]):.1f}"
+    return f"| {np.mean(ami):.1f}{spread} | {' | '.join(means)} | {horizon} | {spent} |"

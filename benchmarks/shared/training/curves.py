@@ -1,0 +1,156 @@
+"""How good an encoder is after how many steps of training; the curve goes on where it stopped."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from safetensors.torch import load_file, save_file
+
+from benchmarks.shared.graphs.small_sets import SmallSet
+from benchmarks.shared.kept import Figures
+from stream_icd.detection import detect
+from stream_icd.graphs.labelled_graph import LabelledGraph
+from stream_icd.icd.clustering import cluster
+from stream_icd.icd.encoder.contract import Weights
+from stream_icd.icd.encoder.registry import encoder
+from stream_icd.icd.recipe import Recipe
+from stream_icd.quality.modularity import modularity
+from stream_icd.quality.nmi import nmi
+from stream_icd.registry.model import Model
+from stream_icd.training.icd.adversaries import Adversaries
+from stream_icd.training.icd.training_graph import TrainingGraph, prepare
+
+STEPS = "steps"
+"""Name of the number of steps in the file of a state."""
+
+N_INDUCED = 3
+"""Training graphs on which the label-induced embedding and the embedding itself are measured."""
+
+
+Find = Callable[[Model, LabelledGraph], NDArray[np.int32]]
+"""The communities of a labelled graph with a model, as many as its labels."""
+
+
+def find_by_library(model: Model, graph: LabelledGraph) -> NDArray[np.int32]:
+    """Detect as a user would."""
+    return detect(
+        graph.adjacency,
+        model,
+        graph.n_communities,
+        method="icd",
+        seed=model.recipe.seed,
+        threads=1,
+    ).communities
+
+
+class Curve:
+    """The training of one recipe on one set; `points` has its scores after some steps.
+
+    The state of the training is saved before each point. Training starts from the recipe's initial
+    weights, or from those of `start`. `find` finds communities with a model; the default is the
+    library's detection.
+    """
+
+    def __init__(
+        self,
+        recipe: Recipe,
+        graphs: SmallSet,
+        folder: Path,
+        start: Weights | None = None,
+        find: Find = find_by_library,
+    ) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self._recipe, self._graphs, self._find = recipe, graphs, find
+        self._points, self._state = folder / "points.jsonl", folder / "state.safetensors"
+        self.points = read_points(folder)
+        self._players = Adversaries(recipe)
+        for name, weight in (start or {}).items():
+            self._players.generator[name].data.copy_(torch.from_numpy(weight))
+        self.steps = -1
+        if self._state.exists():
+            state = load_file(self._state)
+            self.steps = int(state.pop(STEPS))
+            self._players.restore(state)
+
+    def model(self) -> Model:
+        """The encoder as it is now."""
+        return Model(self._recipe, self._players.generator_weights())
+
+    def advance(self, steps: int, prepared: Sequence[TrainingGraph]) -> None:
+        """Train so many steps more, and measure; the first call measures the untrained encoder."""
+        losses = self._train(steps, prepared) if self.steps >= 0 else {}
+        self.steps = self.steps + steps if self.steps >= 0 else 0
+        state = {name: tensor.contiguous() for name, tensor in self._players.state().items()}
+        save_file({**state, STEPS: torch.tensor(self.steps)}, self._state)
+        self._measure(losses, prepared)
+
+    def _train(self, steps: int, prepared: Sequence[TrainingGraph]) -> Figures:
+        rng = np.random.default_rng([self._recipe.seed, 2, self.steps])
+        found = []
+        for index in rng.integers(len(prepared), size=steps):
+            graph = prepared[index]
+            n_rows = min(self._recipe.losses.rows or graph.n_nodes, graph.n_nodes)
+            rows = rng.choice(graph.n_nodes, n_rows, replace=False)
+            found.append(self._players.step(graph, rows))
+        return {name: float(np.mean([one[name] for one in found])) for name in found[0]}
+
+    def _measure(self, losses: Figures, prepared: Sequence[TrainingGraph]) -> None:
+        model = self.model()
+        seen = self._graphs.training[:N_INDUCED]
+        point = {
+            "steps": self.steps,
+            "training": self._score(model, seen),
+            "validation": self._score(model, self._graphs.validation),
+            "test": self._score(model, self._graphs.test),
+            "induced": float(np.mean(list(map(partial(_induced, model), seen, prepared)))),
+            **losses,
+        }
+        if self._recipe.encoder.kind == "hops":
+            point["weights"] = {name: w.tolist() for name, w in model.weights.items()}
+        self.points.append(point)
+        with self._points.open("a") as file:
+            file.write(json.dumps(point) + "\n")
+
+    def _score(self, model: Model, graphs: Sequence[LabelledGraph]) -> float:
+        """The mean of NMI with the labels, or of modularity, in percent."""
+        qualities = [
+            _quality(graph, self._find(model, graph), self._graphs.measure) for graph in graphs
+        ]
+        return float(np.mean(qualities))
+
+
+def read_points(folder: Path) -> list[Figures]:
+    """The points of a curve so far."""
+    path = folder / "points.jsonl"
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def _quality(graph: LabelledGraph, found: NDArray[np.int32], measure: str) -> float:
+    if measure == "modularity":
+        return 100 * modularity(graph.adjacency, found)
+    assert graph.labels is not None
+    return 100 * nmi(graph.labels, found)
+
+
+def _induced(model: Model, graph: LabelledGraph, prepared: TrainingGraph) -> float:
+    """NMI of the communities in the label-induced embedding with the labels, in percent."""
+    weights = {name: torch.from_numpy(weight) for name, weight in model.weights.items()}
+    with torch.no_grad():
+        embedding = encoder(model.recipe.encoder.kind).forward(
+            model.recipe.encoder, weights, prepared.features, prepared.label_induced
+        )
+    assert graph.n_communities is not None
+    assert graph.labels is not None
+    found = cluster(embedding.numpy(), graph.n_communities, seed=model.recipe.seed)
+    return 100 * nmi(graph.labels, found)
+
+
+def prepared_graphs(graphs: SmallSet, recipe: Recipe) -> list[TrainingGraph]:
+    """The training graphs as tensors."""
+    return [prepare(graph, recipe) for graph in graphs.training]

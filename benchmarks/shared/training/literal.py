@@ -1,0 +1,27 @@
+"""The paper's recipe for a set of small graphs."""
+
+from __future__ import annotations
+
+from benchmarks.shared.graphs.small_sets import SmallSet
+from stream_icd.icd.presets import preset
+from stream_icd.icd.recipe import Recipe
+from stream_icd.icd.scripts import as_paper, as_scripts
+from stream_icd.icd.structure import Variant
+
+ROWS = 128
+"""Rows of X in a step, sampled anew each time: an unbiased estimate of FR and CR."""
+
+
+def literal(graphs: SmallSet, variant: Variant = "ICD-M") -> Recipe:
+    """The paper's recipe at these widths, with rows of length 1 as in the authors' scripts."""
+    return as_published(graphs.preset, variant).changed(
+        encoder={"widths": graphs.widths},
+        discriminator_widths=(graphs.widths[-1], 32, 16, 1),
+        losses={"rows": ROWS},
+    )
+
+
+def as_published(name: str, variant: Variant = "ICD-M") -> Recipe:
+    """The paper's recipe at full size, with rows of length 1, and the fast K-means."""
+    recipe = as_scripts(as_paper(preset(name, variant)), "row-normalisation")
+    return recipe.changed(clustering="fast")

@@ -1,0 +1,1 @@
+"""Readers of public data sets: the Internet's topology, taxis, and downloads."""

@@ -1,0 +1,236 @@
+"""Internet topologies: a time series of graphs of autonomous systems (AS), such as daily ones.
+
+J. Leskovec, J. Kleinberg and C. Faloutsos, "Graphs over Time: Densification Laws, Shrinking
+Diameters and Possible Explanations", KDD 2005.
+"""
+
+from __future__ import annotations
+
+import re
+import tarfile
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from typing import IO, cast
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from stream_icd.datasets.as_links import PAIRS, read_links
+from stream_icd.errors import BadRow, BadSettings, BadSnapshot, SourceNotFound
+from stream_icd.snapshot import Snapshot, Window, snapshot_from_pairs
+from stream_icd.sources.durations import EPOCH
+from stream_icd.sources.source import OnBadRow, Source, stop_at_bad_row
+from stream_icd.sources.spacing import WindowOf, windows_between
+from stream_icd.sources.tables.compressed import DAMAGED, uncompressed
+
+SOURCE = "urn:stream_icd:as"
+TIME = re.compile(r"(?<!\d)(\d{4})-?(\d{2})-?(\d{2})(?:[.T_-](\d{2}):?(\d{2}))?(?!\d)")
+TEXT_FILE = re.compile(r"\.txt(\.gz|\.bz2)?$")
+ARCHIVES = (".tar.gz", ".tgz", ".tar.bz2", ".tar")
+DAY = timedelta(days=1)
+
+ReadPairs = Callable[[OnBadRow], pa.Table]
+"""Reads the pairs of a file, or of several, columns `src` and `dst`."""
+OpenFile = Callable[[], IO[bytes]]
+
+
+def read_as_topology(
+    path: Path,
+    *,
+    first: date | None = None,
+    last: date | None = None,
+    window: WindowOf | None = None,
+    graph: str | None = None,
+    source: str = SOURCE,
+    on_bad_row: OnBadRow = stop_at_bad_row,
+) -> Source:
+    """Read one snapshot per date and time in the names of text files, or in a Parquet file.
+
+    Args:
+        path: a directory of files in the forms of `as_links` whose names hold a date or a date and
+            a time, and end in `.txt` (or `.txt.gz`, `.txt.bz2`), such as `as19971108.txt` or
+            `rib.20080101.0200.txt.gz`; one such file; an archive of them (`as-733.tar.gz`); or a
+            Parquet file with columns `window_start` (date or timestamp, UTC), `src` and `dst`.
+            Several files of the same time are one snapshot.
+        first, last: first and last day, inclusive.
+        window: the window that a time lies in; all files of a window are one snapshot. By default
+            a window lasts until the time of the next file (`windows_between`).
+        graph: name of the graph; by default from the name of the file or directory (`name_of`).
+        source: the snapshots' `ce_source`.
+        on_bad_row: called with each line of unknown format, each damaged file, and each window
+            without links.
+
+    Raises:
+        SourceNotFound: `path` does not exist, or contains no date.
+        BadSettings: the format of `path` is unknown, or no date is between `first` and `last`.
+    """
+    times = _times(path)
+    if not times:
+        raise SourceNotFound(
+            f"{path} holds no date: expected files with names such as as19971108.txt"
+        )
+    windows = _windows(sorted(times), window)
+    wanted = {
+        one: [times[time] for time in members]
+        for one, members in windows.items()
+        if (first or date.min) <= one.start.date() <= (last or date.max)
+    }
+    if not wanted:
+        raise BadSettings(
+            f"no day from {first or 'the beginning'} to {last or 'the end'} in {path}; "
+            f"it holds {min(times).date()} to {max(times).date()}"
+        )
+    snapshots = _snapshots(wanted, graph or name_of(path), source, on_bad_row)
+    return Source(len(wanted), snapshots)
+
+
+def name_of(path: Path) -> str:
+    """Return the graph name of a file or folder: its name without time and file endings.
+
+    >>> [name_of(Path(name)) for name in ("as-caida.tar.gz", "rib.20080101.0000.txt")]
+    ['as-caida', 'rib']
+    """
+    name = path.resolve().name
+    for ending in (*ARCHIVES, ".txt.gz", ".txt.bz2", ".txt", ".parquet"):
+        if name.endswith(ending):
+            name = name.removesuffix(ending)
+            break
+    return TIME.sub("", name).strip("-_. ") or "as"
+
+
+def _windows(
+    times: Sequence[datetime], window: WindowOf | None
+) -> Mapping[Window, Sequence[datetime]]:
+    """Return the windows in time order, each with its times."""
+    if window is None:
+        alone = [
+            Window(times[0].replace(hour=0, minute=0), times[0].replace(hour=0, minute=0) + DAY)
+        ]
+        found = alone if len(times) == 1 else windows_between(times, DAY)
+        return {one: [time] for one, time in zip(found, times, strict=True)}
+    grouped: dict[Window, list[datetime]] = defaultdict(list)
+    for time in times:
+        grouped[window(time)].append(time)
+    return grouped
+
+
+def _snapshots(
+    wanted: Mapping[Window, Sequence[ReadPairs]], graph: str, source: str, on_bad_row: OnBadRow
+) -> Iterator[tuple[Snapshot, None]]:
+    for window, reads in wanted.items():
+        pairs = pa.concat_tables([read(on_bad_row) for read in reads])
+        name = _name(window)
+        try:
+            snapshot = snapshot_from_pairs(
+                pairs["src"],
+                pairs["dst"],
+                graph=graph,
+                id=f"{graph}/{name}",
+                window=window,
+                source=source,
+            )
+        except BadSnapshot as error:
+            on_bad_row(BadRow(f"{name}: {error}"))
+            continue
+        yield snapshot, None
+
+
+def _name(window: Window) -> str:
+    """Return the day on which it begins, or the minute if it is not whole days."""
+    whole_days = not (window.start - EPOCH) % DAY and not (window.end - window.start) % DAY
+    return f"{window.start:%Y-%m-%d}" if whole_days else f"{window.start:%Y-%m-%dT%H:%MZ}"
+
+
+def _times(path: Path) -> Mapping[datetime, ReadPairs]:
+    if not path.exists():
+        raise SourceNotFound(f"nothing at {path}; get it with: stream-icd data fetch as-733")
+    if path.is_dir():
+        return _times_of_files({str(file): _opens(file) for file in sorted(path.iterdir())})
+    if path.name.endswith(ARCHIVES):
+        return _times_of_files(_members(path))
+    if path.suffix == ".parquet":
+        return _times_of_parquet(path)
+    if _time_in(path.name) is not None:
+        return _times_of_files({str(path): _opens(path)})
+    raise BadSettings(
+        f"{path} is neither a directory of files like as19971108.txt, nor such a file (a date in "
+        f"its name, .txt at its end), nor .tar.gz, nor .parquet"
+    )
+
+
+def _times_of_files(files: Mapping[str, OpenFile]) -> Mapping[datetime, ReadPairs]:
+    found: dict[datetime, dict[str, OpenFile]] = defaultdict(dict)
+    for path, opens in files.items():
+        name = Path(path).name
+        if (time := _time_in(name)) is not None:
+            found[time][name] = opens
+    return {time: _reads(same_time) for time, same_time in found.items()}
+
+
+def _time_in(name: str) -> datetime | None:
+    """Return the time in a file's name; None if it is not a text file with a time."""
+    match = TIME.search(name)
+    if match is None or not TEXT_FILE.search(name):
+        return None
+    try:
+        return datetime(*(int(part or 0) for part in match.groups()), tzinfo=UTC)  # type: ignore[arg-type, misc]
+    except ValueError as error:
+        raise BadSettings(f"the file name {name} holds no date: {error}") from error
+
+
+def _reads(files: Mapping[str, OpenFile]) -> ReadPairs:
+    def read(on_bad_row: OnBadRow) -> pa.Table:
+        tables = [_read(name, opens, on_bad_row) for name, opens in files.items()]
+        return pa.concat_tables(tables)
+
+    return read
+
+
+def _read(name: str, opens: OpenFile, on_bad_row: OnBadRow) -> pa.Table:
+    try:
+        with opens() as packed, uncompressed(packed, name) as file:
+            return read_links(file, name, on_bad_row)
+    except DAMAGED as error:
+        on_bad_row(BadRow(f"{name} is damaged, nothing of it was used: {error}"))
+        return PAIRS.empty_table()
+
+
+def _opens(file: Path) -> OpenFile:
+    return lambda: file.open("rb")
+
+
+def _members(path: Path) -> Mapping[str, OpenFile]:
+    try:
+        archive = tarfile.open(path)  # noqa: SIM115 - the readers below outlive this function
+        members = [member for member in archive.getmembers() if member.isfile()]
+    except DAMAGED as error:
+        raise BadSettings(f"{path} is not a tar archive, or is damaged: {error}") from error
+
+    def opens(member: tarfile.TarInfo) -> OpenFile:
+        return lambda: cast(IO[bytes], archive.extractfile(member))
+
+    return {member.name: opens(member) for member in members}
+
+
+def _times_of_parquet(path: Path) -> Mapping[datetime, ReadPairs]:
+    try:
+        table = pq.read_table(path, columns=["window_start", "src", "dst"])
+        time = table["window_start"].cast(pa.timestamp("us", "UTC"))
+    except MemoryError:
+        raise
+    except (pa.ArrowException, OSError, KeyError) as error:
+        raise BadSettings(f"{path} has no columns window_start, src and dst: {error}") from error
+    # Rows are stored by pair, which compresses best; a stable sort keeps the pairs in order.
+    by_time = table.set_column(0, "window_start", time).sort_by("window_start")
+    reads: dict[datetime, ReadPairs] = {}
+    offset = 0
+    for count in by_time["window_start"].value_counts().to_pylist():
+        reads[count["values"].astimezone(UTC)] = _slice(by_time, offset, count["counts"])
+        offset += count["counts"]
+    return reads
+
+
+def _slice(table: pa.Table, offset: int, length: int) -> ReadPairs:
+    return lambda _on_bad_row: table.slice(offset, length).select(["src", "dst"])

@@ -1,0 +1,1 @@
+"""Batches of records: polled, processed, published and committed; also after a crash."""

@@ -1,0 +1,1 @@
+"""Membership in a consumer group: partitions, lag, checks, and what a group withholds."""

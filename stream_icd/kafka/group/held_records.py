@@ -1,0 +1,76 @@
+"""Warn about records that an open transaction hides from readers of committed records."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+
+from stream_icd.errors import StreamIcdError
+from stream_icd.kafka.group.held_offsets import GRACE_S
+from stream_icd.kafka.pace import IDLE_S
+from stream_icd.kafka.port.partition import TopicPartition
+from stream_icd.kafka.port.reader import Reader
+from stream_icd.kafka.settings import KafkaSettings
+
+log = logging.getLogger(__name__)
+
+LOOK_EVERY_S = 15.0
+# A broker answers after the fetch in progress, which may wait for records.
+ASK_TIMEOUT_S = 2 * IDLE_S
+
+
+class HeldRecords:
+    """Logs a warning if a reader waits for a transaction for longer than transactions last.
+
+    A reader stops at the start of the first open transaction, which is correct until the
+    transaction's timeout. A hanging transaction stops the reader forever (`HeldOffsets` says why
+    these exist), and looks like a stream without new records.
+    """
+
+    def __init__(
+        self, settings: KafkaSettings, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._patience_s = settings.transaction_timeout_s + GRACE_S
+        self._clock = clock
+        self._looked = clock()
+        self._held: dict[TopicPartition, tuple[int, float]] = {}
+        self._said: set[tuple[TopicPartition, int]] = set()
+
+    def look(self, reader: Reader) -> None:
+        """Check periodically where open transactions begin in the partitions; changes nothing."""
+        if self._clock() - self._looked < LOOK_EVERY_S:
+            return
+        self._looked = self._clock()
+        try:
+            ends = reader.ends(reader.assigned(), ASK_TIMEOUT_S)
+        except StreamIcdError:  # also if a login is refused for a while
+            self._held = {}  # while the broker is down, no transaction can end
+            return
+        for partition, end in ends.items():
+            self._see(partition, end, reader.fetched_end(partition))
+
+    def _see(self, partition: TopicPartition, end: int, high_watermark: int | None) -> None:
+        if high_watermark is None or end >= high_watermark:
+            self._held.pop(partition, None)
+            return
+        held_at, since = self._held.get(partition, (end, self._looked))
+        if held_at != end:  # that transaction has ended; this is another one
+            since = self._looked
+        self._held[partition] = (end, since)
+        if self._looked - since > self._patience_s:
+            self._say(partition, end, high_watermark - end, self._looked - since)
+
+    def _say(self, partition: TopicPartition, offset: int, count: int, seconds: float) -> None:
+        if (partition, offset) not in self._said:
+            self._said.add((partition, offset))
+            log.warning(
+                "for %.0f s a transaction has held back the records from offset %d in %s[%d], %d "
+                "of them; if it never ends, find it and end it with Kafka's own "
+                "`kafka-transactions.sh find-hanging` and `… abort`; see docs/guarantees.md",
+                seconds,
+                offset,
+                partition.topic,
+                partition.partition,
+                count,
+            )

@@ -1,0 +1,125 @@
+"""Run a broker within the process, and find it by name."""
+
+from __future__ import annotations
+
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from stream_icd.errors import BadSettings, BrokerUnavailable
+from stream_icd.kafka.clock import Clock
+from stream_icd.kafka.in_process.admin import MemoryAdmin
+from stream_icd.kafka.in_process.member import MemoryMember
+from stream_icd.kafka.in_process.producer import MemoryProducer, MemoryTransactionalProducer
+from stream_icd.kafka.in_process.reader import MemoryReader
+from stream_icd.kafka.in_process.state import State
+from stream_icd.kafka.port.partition import TopicPartition
+from stream_icd.kafka.settings import MEMORY_SCHEME, KafkaSettings
+from stream_icd.kafka.stop import Stop
+
+_running: dict[str, State] = {}
+_lock = threading.Lock()
+
+
+class MemoryBroker:
+    """A running in-memory broker; code in this process reaches it by `bootstrap_servers`."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """The address for the settings and every `--bootstrap-servers` option."""
+        return f"{MEMORY_SCHEME}{self._state.name}"
+
+    def remove_before(self, topic: str, partition: int, offset: int) -> None:
+        """Remove the records before `offset`, as retention does over time.
+
+        Raises:
+            TopicMissing, BrokerError: the topic or partition does not exist.
+        """
+        with self._state.changed:
+            self._state.log(TopicPartition(topic, partition)).remove_before(offset)
+            self._state.changed.notify_all()
+
+
+@contextmanager
+def memory_broker(
+    name: str | None = None,
+    *,
+    clock: Clock = Clock(),
+    wall_clock: Callable[[], float] = time.time,
+) -> Iterator[MemoryBroker]:
+    """Run a broker within this process for the length of the block.
+
+    It has Apache Kafka's order, offsets, rebalancing groups and transactions, but no retention or
+    compaction. It is deterministic: the same calls in the same order give the same results. Other
+    processes cannot reach it. Its data is in memory and is lost when it stops.
+
+    Args:
+        name: the name by which settings find it; None: a new unique name.
+        clock: the clock for the timeouts of transactions and memberships.
+        wall_clock: seconds since 1970, for the timestamps of records that have none.
+
+    Raises:
+        BadSettings: a broker of that name is running.
+
+    >>> from stream_icd.kafka.settings import KafkaSettings
+    >>> with memory_broker("trial") as broker:
+    ...     settings = KafkaSettings(bootstrap_servers=broker.bootstrap_servers)
+    >>> settings.bootstrap_servers
+    'memory://trial'
+    """
+    state = State(uuid.uuid4().hex if name is None else name, clock, wall_clock)
+    with _lock:
+        if state.name in _running:
+            raise BadSettings(f"an in-memory broker named {state.name} is running already")
+        _running[state.name] = state
+    try:
+        yield MemoryBroker(state)
+    finally:
+        with _lock:
+            del _running[state.name]
+        with state.changed:
+            state.stop()
+
+
+class MemoryConnection:
+    """Implements the port's Broker for the running in-memory broker that the settings name."""
+
+    def __init__(self, settings: KafkaSettings) -> None:
+        self._settings = settings
+        self._state = _found(settings.bootstrap_servers.removeprefix(MEMORY_SCHEME))
+
+    @contextmanager
+    def admin(self) -> Iterator[MemoryAdmin]:
+        yield MemoryAdmin(self._state)
+
+    def producer(self) -> MemoryProducer:
+        return MemoryProducer(self._state)
+
+    def transactional_producer(self, name: str) -> MemoryTransactionalProducer:
+        return MemoryTransactionalProducer(self._state, name, self._settings.transaction_timeout_s)
+
+    def reader(self, stop: Stop | None = None) -> MemoryReader:  # noqa: ARG002
+        return MemoryReader(self._state)
+
+    def member(self, group: str, max_records: int, stop: Stop) -> MemoryMember:  # noqa: ARG002
+        settings = self._settings
+        return MemoryMember(
+            self._state, group, settings.member_name, max_records, settings.max_poll_interval_s
+        )
+
+
+def _found(name: str) -> State:
+    with _lock:
+        state = _running.get(name)
+    if state is None:
+        raise BrokerUnavailable(
+            f"no in-memory broker named {name} runs in this process: start one "
+            f"(stream_icd.kafka.in_process.broker.memory_broker({name!r})), or give the address of "
+            "another one (--bootstrap-servers, or STREAM_ICD_BOOTSTRAP_SERVERS)"
+        )
+    return state

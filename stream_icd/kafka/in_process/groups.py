@@ -1,0 +1,131 @@
+"""Groups: their members, partition assignments and committed offsets."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from stream_icd.kafka.in_process.log import Transaction
+from stream_icd.kafka.port.errors import GroupMovedOn
+from stream_icd.kafka.port.group_metadata import GroupMetadata
+from stream_icd.kafka.port.partition import Offsets, TopicPartition
+
+Owned = frozenset[TopicPartition]
+
+
+@dataclass(eq=False, slots=True)
+class Membership:
+    """One member, from its group's view.
+
+    Attributes:
+        name: the member's own name.
+        generation: the last generation that it took part in; -1 before the first.
+        owned: the partitions that it has not given back.
+        polled: the time of its last poll.
+        patience_s: the maximum time between two polls.
+    """
+
+    id: str
+    name: str
+    topic: str
+    patience_s: float
+    polled: float
+    generation: int = -1
+    owned: Owned = frozenset()
+
+
+@dataclass(slots=True)
+class Group:
+    """Members share their topic's partitions evenly; each keeps as many of its own as possible.
+
+    A partition goes to another member only after its previous member gave it back or was removed.
+    Each change begins a new generation, and requests from an older generation are refused.
+    """
+
+    name: str
+    generation: int = 0
+    members: dict[str, Membership] = field(default_factory=dict)
+    committed: Offsets = field(default_factory=dict)
+    pending: dict[Transaction, Offsets] = field(default_factory=dict)
+    _wanted: dict[str, Owned] = field(default_factory=dict)
+    _joined: int = 0
+
+    def join(
+        self, name: str, topic: str, patience_s: float, now: float, there: Sequence[TopicPartition]
+    ) -> Membership:
+        """Add a member, and share the partitions in `there` among all members."""
+        self._joined += 1
+        member = Membership(f"{name}-{self._joined}", name, topic, patience_s, now)
+        self.members[member.id] = member
+        self.share(topic, there)
+        return member
+
+    def leave(self, member: Membership, there: Sequence[TopicPartition]) -> None:
+        """Remove a member, and share its partitions among the others."""
+        if self.members.pop(member.id, None) is not None:
+            self._wanted.pop(member.id, None)
+            self.share(member.topic, there)
+
+    def silent(self, now: float) -> list[Membership]:
+        """The members whose last poll is too long ago."""
+        return [one for one in self.members.values() if now - one.polled > one.patience_s]
+
+    def share(self, topic: str, there: Sequence[TopicPartition]) -> None:
+        """Begin a generation in which the topic's members share the partitions in `there`."""
+        self.generation += 1
+        who = [one for one in self.members.values() if one.topic == topic]
+        self._wanted |= shared({one.id: one.owned for one in who}, there)
+
+    def change(self, member: Membership) -> tuple[Owned, Owned]:
+        """The partitions that a member must give back, and those that it may take now."""
+        wanted = self._wanted[member.id]
+        taken = {p for one in self.members.values() if one is not member for p in one.owned}
+        return member.owned - wanted, wanted - member.owned - taken
+
+    def check(self, group: GroupMetadata) -> None:
+        """Check that the caller is a member in the current generation.
+
+        Raises:
+            GroupMovedOn: the caller is not.
+        """
+        if group.member_id not in self.members or group.generation != self.generation:
+            raise GroupMovedOn(
+                f"group {self.name} is in generation {self.generation}, and not in "
+                f"{group.generation} of member {group.member_id!r}"
+            )
+
+    def hold(self, transaction: Transaction, offsets: Mapping[TopicPartition, int]) -> None:
+        """Keep positions that become committed if the transaction commits."""
+        self.pending.setdefault(transaction, {}).update(offsets)
+
+    def settle(self, transaction: Transaction) -> None:
+        """Apply or drop the positions of a transaction that has ended."""
+        offsets = self.pending.pop(transaction, {})
+        if transaction.committed:
+            self.committed |= offsets
+
+    def is_held(self, partition: TopicPartition) -> bool:
+        """Whether an open transaction may change the partition's position."""
+        return any(partition in offsets for offsets in self.pending.values())
+
+
+def shared(owned: Mapping[str, Owned], there: Collection[TopicPartition]) -> dict[str, Owned]:
+    """Assign partitions to members: evenly (counts differ by at most one), with few moves.
+
+    >>> a, b, c = (TopicPartition("t", number) for number in range(3))
+    >>> found = shared({"one": frozenset({a, b, c}), "two": frozenset()}, [a, b, c])
+    >>> found["one"] == {a, b}, found["two"] == {c}
+    (True, True)
+    """
+    if not owned:
+        return {}
+    least, more = divmod(len(there), len(owned))
+    most_first = sorted(owned, key=lambda member: (-len(owned[member]), member))
+    quota = {member: least + (place < more) for place, member in enumerate(most_first)}
+    kept = {m: sorted(owned[m] & frozenset(there))[: quota[m]] for m in most_first}
+    free = sorted(set(there) - {p for partitions in kept.values() for p in partitions})
+    for member in most_first:
+        lacking = quota[member] - len(kept[member])
+        kept[member] += free[:lacking]
+        free = free[lacking:]
+    return {member: frozenset(partitions) for member, partitions in kept.items()}

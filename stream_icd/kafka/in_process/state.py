@@ -1,0 +1,214 @@
+"""The state of an in-memory broker (topics, groups, transactions) and the rules to change it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from stream_icd.errors import BrokerError, BrokerUnavailable, MessageTooLarge, TopicMissing
+from stream_icd.kafka.clock import Clock
+from stream_icd.kafka.in_process.groups import Group
+from stream_icd.kafka.in_process.log import Log, Transaction
+from stream_icd.kafka.in_process.partitioner import partition_of
+from stream_icd.kafka.port.errors import Fenced
+from stream_icd.kafka.port.group_metadata import GroupMetadata
+from stream_icd.kafka.port.partition import TopicPartition
+from stream_icd.kafka.port.topic import TopicSpec
+from stream_icd.kafka.record import OutgoingRecord
+
+
+@dataclass(slots=True)
+class _Topic:
+    spec: TopicSpec
+    logs: list[Log]
+    unkeyed: int = 0
+
+
+@dataclass(slots=True)
+class _Name:
+    """A producer name: the epoch of its latest owner, and the open transaction."""
+
+    epoch: int = 0
+    open: Transaction | None = None
+    ends_by: float = float("inf")
+    wrote_to: dict[TopicPartition, Log] = field(default_factory=dict)
+
+
+class State:
+    """The broker's state. Hold `changed` to call any method; each change notifies it."""
+
+    def __init__(self, name: str, clock: Clock, wall_clock: Callable[[], float]) -> None:
+        self.name = name
+        self.clock = clock
+        self.changed = threading.Condition()
+        self.topics: dict[str, _Topic] = {}
+        self.groups: dict[str, Group] = {}
+        self._names: dict[str, _Name] = {}
+        self._wall_clock = wall_clock
+        self._stopped = False
+
+    def stop(self) -> None:
+        """Stop the broker: later calls raise BrokerUnavailable."""
+        self._stopped = True
+        self.changed.notify_all()
+
+    def look(self) -> None:
+        """Check that the broker runs, and end transactions and memberships that timed out.
+
+        Raises:
+            BrokerUnavailable: the broker has stopped.
+        """
+        if self._stopped:
+            raise BrokerUnavailable(f"the in-memory broker {self.name} has stopped")
+        now = self.clock.now()
+        for name in self._names.values():
+            if now > name.ends_by:
+                name.epoch += 1  # fence a producer that took too long
+                self._end(name, committed=False)
+        for group in self.groups.values():
+            for member in group.silent(now):
+                group.leave(member, self.partitions(member.topic))
+                self.changed.notify_all()
+
+    def create(self, spec: TopicSpec) -> bool:
+        """Create a topic; False if it exists already."""
+        if spec.name in self.topics:
+            return False
+        logs = [Log(TopicPartition(spec.name, number)) for number in range(spec.partitions)]
+        self.topics[spec.name] = _Topic(spec, logs)
+        self._reshare(spec.name)
+        return True
+
+    def delete(self, topic: str) -> None:
+        """Delete a topic, and the offsets that groups committed in it."""
+        if self.topics.pop(topic, None) is None:
+            raise TopicMissing(f"delete topic {topic}: there is none")
+        for group in self.groups.values():
+            group.committed = {p: at for p, at in group.committed.items() if p.topic != topic}
+        self._reshare(topic)
+
+    def _reshare(self, topic: str) -> None:
+        for group in self.groups.values():
+            if any(member.topic == topic for member in group.members.values()):
+                group.share(topic, self.partitions(topic))
+        self.changed.notify_all()
+
+    def partitions(self, topic: str) -> list[TopicPartition]:
+        """The partitions of a topic; empty if the topic does not exist."""
+        return [log.partition for log in self.topics[topic].logs] if topic in self.topics else []
+
+    def log(self, partition: TopicPartition) -> Log:
+        """The records of a partition.
+
+        Raises:
+            TopicMissing: the topic does not exist.
+            BrokerError: the topic has no such partition.
+        """
+        if partition.topic not in self.topics:
+            raise TopicMissing(f"there is no topic {partition.topic}")
+        logs = self.topics[partition.topic].logs
+        if not 0 <= partition.partition < len(logs):
+            raise BrokerError(f"there is no partition {partition}: {len(logs)} are there, from 0")
+        return logs[partition.partition]
+
+    def group(self, name: str) -> Group:
+        """The group with this name; created on first use."""
+        return self.groups.setdefault(name, Group(name))
+
+    def choose(self, record: OutgoingRecord) -> Log:
+        """Choose a record's partition: as given, else by its key, else round robin.
+
+        Raises:
+            TopicMissing, BrokerError: as `log`.
+        """
+        number = record.partition
+        if number is None:
+            topic = self.topics.get(record.topic)
+            if topic is None:
+                raise TopicMissing(f"publish to {record.topic}: there is no such topic")
+            if record.key is None:
+                topic.unkeyed += 1
+            n_partitions = len(topic.logs)
+            by_turn = topic.unkeyed % n_partitions
+            number = by_turn if record.key is None else partition_of(record.key, n_partitions)
+        return self.log(TopicPartition(record.topic, number))
+
+    def write(self, record: OutgoingRecord, log: Log, transaction: Transaction | None) -> None:
+        """Write a record.
+
+        Raises:
+            MessageTooLarge: the record is larger than its topic accepts.
+        """
+        limit = self.topics[record.topic].spec.max_message_bytes
+        if record.size > limit:
+            raise MessageTooLarge(f"{record.size} bytes are more than the topic takes: {limit}")
+        log.append(record, round(self._wall_clock() * 1000), transaction)
+        self.changed.notify_all()
+
+    def take_over(self, name: str) -> int:
+        """Return the epoch for a new producer under a name, and fence the previous one."""
+        known = self._names.setdefault(name, _Name())
+        self._end(known, committed=False)
+        known.epoch += 1
+        return known.epoch
+
+    def begin(self, name: str, epoch: int, timeout_s: float) -> None:
+        """Begin a transaction under a name.
+
+        Raises:
+            Fenced: another producer has taken the name over, or this one took too long.
+        """
+        known = self._current(name, epoch)
+        known.open = Transaction()
+        known.ends_by = self.clock.now() + timeout_s
+
+    def write_in_transaction(self, name: str, epoch: int, record: OutgoingRecord) -> None:
+        """Write a record in the open transaction of a name.
+
+        Raises:
+            Fenced: as `begin`.
+            TopicMissing, MessageTooLarge, BrokerError: as `choose` and `write`.
+        """
+        known, log = self._current(name, epoch), self.choose(record)
+        self.write(record, log, known.open)
+        known.wrote_to[log.partition] = log
+
+    def hold_offsets(
+        self, name: str, epoch: int, offsets: Mapping[TopicPartition, int], group: GroupMetadata
+    ) -> None:
+        """Add a group's positions to the open transaction of a name.
+
+        Raises:
+            Fenced: as `begin`.
+            GroupMovedOn: the group has a new generation.
+        """
+        known = self._current(name, epoch)
+        assert known.open is not None, "no transaction was begun"
+        committing = self.group(group.group)
+        committing.check(group)
+        committing.hold(known.open, offsets)
+
+    def end(self, name: str, epoch: int, *, committed: bool) -> None:
+        """End the open transaction of a name.
+
+        Raises:
+            Fenced: as `begin`.
+        """
+        self._end(self._current(name, epoch), committed=committed)
+
+    def _current(self, name: str, epoch: int) -> _Name:
+        known = self._names[name]
+        if known.epoch != epoch:
+            raise Fenced(f"the transactions of {name} are another producer's, or took too long")
+        return known
+
+    def _end(self, name: _Name, *, committed: bool) -> None:
+        if name.open is not None:
+            name.open.committed = committed
+            for log in name.wrote_to.values():
+                log.mark_end()
+            for group in self.groups.values():
+                group.settle(name.open)
+        name.open, name.ends_by, name.wrote_to = None, float("inf"), {}
+        self.changed.notify_all()

@@ -1,0 +1,211 @@
+"""A folder of edge lists, one snapshot per file; can be watched for new files."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from stream_icd.errors import BadInput, BadRow, BadSettings, NoGoodRows, SourceNotFound
+from stream_icd.printable import printable
+from stream_icd.snapshot import Snapshot, Window, snapshot_from_pairs
+from stream_icd.sources.durations import EPOCH
+from stream_icd.sources.edges.edge_list import is_edge_list, read_edge_list
+from stream_icd.sources.source import (
+    Count,
+    NeverStop,
+    OnBadRow,
+    Source,
+    Stop,
+    count_nothing,
+    stop_at_bad_row,
+)
+from stream_icd.sources.spacing import WindowOf, windows_between
+from stream_icd.sources.tables.values import IdKind
+
+LOG = logging.getLogger(__name__)
+PICKLES = (".pickle", ".pkl", ".gpickle", ".p")
+DATE = re.compile(
+    r"(?<!\d)(\d{4})-?(\d{2})-?(\d{2})(?:[T_ -]?(\d{2})[:h-]?(\d{2})(?:[:m-]?(\d{2}))?)?(?!\d)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Stamp:
+    """Tells whether a file has changed."""
+
+    modified_ns: int
+    size: int
+
+
+def watch_edge_files(
+    folder: Path,
+    *,
+    graph: str = "files",
+    id_kind: IdKind = "auto",
+    every_s: float | None = None,
+    window: WindowOf | None = None,
+    on_bad_row: OnBadRow = stop_at_bad_row,
+    count: Count = count_nothing,
+    stop: Stop = NeverStop(),
+) -> Source:
+    """Read a snapshot from each file, in the order of file names; its id is `graph/file name`.
+
+    Ignores names that begin with a dot or end in `.tmp` or `.part` (files still being written),
+    and names of unknown format.
+
+    Args:
+        every_s: check for new or changed files at this interval, in seconds; a file is read when
+            it is unchanged between two checks. By default, check once and end.
+        window: the window that the time of a file lies in; by default as `windows_of`.
+        on_bad_row: called with each row, and each file, that cannot be read.
+        count: called with `empty_files`, which make no snapshot.
+
+    Raises:
+        SourceNotFound: the folder does not exist, is an archive, or has no file to send and is not
+            watched.
+        BadSettings: `folder` is not a folder, or `every_s` is not positive.
+    """
+    if not folder.exists():
+        raise SourceNotFound(f"nothing at {folder}: create the folder and put edge lists there")
+    if not folder.is_dir():
+        raise BadSettings(f"{folder} is not a folder: give the folder that contains the file")
+    if every_s is not None and every_s <= 0:
+        raise BadSettings(f"every {every_s:g} s: the interval must be above 0")
+    reading = _Reading(graph, id_kind, window, on_bad_row, count)
+    if every_s is not None:
+        return Source(None, _watch(folder, reading, every_s, stop))
+    files = dict(_files(folder))
+    if not files and is_archive(folder):
+        raise SourceNotFound(
+            f"{folder} is an archive: send it with `stream-icd produce replay {folder}`, or learn "
+            f"from it with --data archive:path={folder}"
+        )
+    if not files:
+        raise SourceNotFound(f"{folder} holds no edge list (.csv, .parquet, .arrow, .graphml, …)")
+    return Source(len(files), _read_all(files, files, reading))
+
+
+def is_archive(folder: Path) -> bool:
+    """Whether a folder is one that `consume archive` writes to."""
+    return (folder / "snapshots").is_dir()
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """How to read files."""
+
+    graph: str
+    id_kind: IdKind
+    window: WindowOf | None
+    on_bad_row: OnBadRow
+    count: Count
+
+
+def _watch(
+    folder: Path, reading: _Reading, every_s: float, stop: Stop
+) -> Iterator[tuple[Snapshot, None]]:
+    before: dict[Path, _Stamp] = {}
+    done: dict[Path, _Stamp] = {}
+    while not stop.is_set():
+        now = dict(_files(folder))
+        ready = [f for f, stamp in now.items() if before.get(f) == stamp != done.get(f)]
+        for file in ready:
+            done[file] = now[file]
+        yield from _read_all(ready, now, reading)
+        before = now
+        stop.wait(every_s)
+
+
+def _files(folder: Path) -> Iterator[tuple[Path, _Stamp]]:
+    for file in sorted(folder.iterdir()):
+        name = file.name
+        if name.startswith(".") or name.endswith((".tmp", ".part")):
+            continue
+        if is_edge_list(file) or file.suffix in PICKLES:
+            try:
+                stat = file.stat()
+            except FileNotFoundError:  # deleted since the listing
+                continue
+            yield file, _Stamp(stat.st_mtime_ns, stat.st_size)
+
+
+def _read_all(
+    files: Iterable[Path], folder: Mapping[Path, _Stamp], reading: _Reading
+) -> Iterator[tuple[Snapshot, None]]:
+    """Snapshots of some of the files in a folder."""
+    windows = windows_of(
+        {one.name: stamp.modified_ns for one, stamp in folder.items()}, reading.window
+    )
+    for file in files:
+        try:
+            yield _snapshot(file, windows[file.name], reading), None
+        except BadRow as error:  # strict reading stops at a bad row
+            raise error
+        except NoGoodRows:  # such as the mails of a day without any
+            LOG.warning("%s is empty: it makes no snapshot", printable(file.name))
+            reading.count("empty_files", 1)
+        except BadInput as error:
+            reading.on_bad_row(BadRow(f"{file.name} makes no snapshot: {error}"))
+
+
+def _snapshot(file: Path, window: Window, reading: _Reading) -> Snapshot:
+    if file.suffix in PICKLES:
+        raise BadInput("opening a pickle can run any code: save GraphML instead")
+    edges = read_edge_list(file, reading.id_kind, reading.on_bad_row)
+    return snapshot_from_pairs(
+        edges["src"],
+        edges["dst"],
+        graph=reading.graph,
+        id=f"{reading.graph}/{file.name}",
+        window=window,
+        weights=edges["weight"] if "weight" in edges.column_names else None,
+        source="urn:stream_icd:files",
+    )
+
+
+def windows_of(modified_ns: Mapping[str, int], window: WindowOf | None = None) -> dict[str, Window]:
+    """Return the window of each file in a folder, by file name.
+
+    A window begins at the date or time in the name and ends at that of the next file
+    (`windows_between`); the window of a single file is a day, or a moment if the name has a clock
+    time. Without a time in the name, it is the moment when the file was changed. All UTC.
+
+    Args:
+        modified_ns: when each file was changed, by its name.
+        window: function from a time to its window, to use instead.
+
+    >>> windows_of({"mails-2026-01-31.csv": 0})["mails-2026-01-31.csv"].end.isoformat()
+    '2026-02-01T00:00:00+00:00'
+    """
+    named = {name: time for name in modified_ns if (time := _time_in(name)) is not None}
+    if window is not None:
+        found = {time: window(time) for time, _ in named.values()}
+    else:
+        times = sorted(dict(named.values()).items())
+        alone = timedelta(0) if times and times[0][1] else timedelta(days=1)
+        starts = [time for time, _ in times]
+        found = dict(zip(starts, windows_between(starts, alone), strict=True))
+    return {
+        name: found[named[name][0]] if name in named else _moment(changed)
+        for name, changed in modified_ns.items()
+    }
+
+
+def _time_in(name: str) -> tuple[datetime, bool] | None:
+    """Return the time in a file's name, and whether it has a clock time."""
+    for match in DATE.finditer(name):
+        parts = [int(part) for part in match.groups() if part is not None]
+        try:
+            return datetime(*parts, tzinfo=UTC), len(parts) > 3  # type: ignore[arg-type, misc]
+        except ValueError:
+            continue
+    return None
+
+
+def _moment(modified_ns: int) -> Window:
+    moment = EPOCH + timedelta(microseconds=modified_ns // 1000)
+    return Window(moment, moment)

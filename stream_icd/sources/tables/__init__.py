@@ -1,0 +1,1 @@
+"""Rows of tables in common formats, and checks of their values."""

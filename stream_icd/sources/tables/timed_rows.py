@@ -1,0 +1,139 @@
+"""Convert raw rows to rows with an event time; check each value and report bad rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+import numpy as np
+import pyarrow as pa
+
+from stream_icd.errors import BadRow, BadSettings
+from stream_icd.sources.source import OnBadRow
+from stream_icd.sources.tables.column_checks import time_column
+from stream_icd.sources.tables.tables import RawRows, columns_of
+from stream_icd.sources.tables.values import (
+    Floats,
+    IdKind,
+    Mask,
+    TimeUnit,
+    kind_of_ids,
+    read_ids,
+    read_numbers,
+    read_times,
+)
+from stream_icd.sources.windows import Quiet, TimedRows
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """The meaning of the columns of a table of timed rows.
+
+    Attributes:
+        time: name of the column of event times: ISO 8601 text, timestamps, or numbers.
+        ids: internal name of each node id, and the name of its column.
+        numbers: internal name of each other number, the name of its column, and a check of which
+            values (n,) are good.
+        time_unit: unit of numeric times, which count from 1970 UTC.
+        zone: IANA time zone of times without one.
+        id_kind: `auto`: integers if the first id is an integer.
+
+    Raises:
+        BadSettings: the time zone is unknown.
+    """
+
+    time: str
+    ids: Mapping[str, str]
+    numbers: Mapping[str, tuple[str, Callable[[Floats], Mask]]] = field(default_factory=dict)
+    time_unit: TimeUnit = "s"
+    zone: str = "UTC"
+    id_kind: IdKind = "auto"
+
+    def __post_init__(self) -> None:
+        try:
+            ZoneInfo(self.zone)
+        except (ZoneInfoNotFoundError, ValueError, OSError) as error:
+            raise BadSettings(
+                f"no time zone {self.zone!r}; give an IANA name such as Asia/Shanghai"
+            ) from error
+
+    @property
+    def names(self) -> list[str]:
+        """The names of all columns, each once."""
+        numbers = [column for column, _ in self.numbers.values()]
+        return list(dict.fromkeys((self.time, *self.ids.values(), *numbers)))
+
+
+def time_of(path: Path | None, header: Sequence[str] | None, given: str | None) -> str:
+    """Return the name of the time column: as given, or the obvious one of a table (`t` if none).
+
+    Args:
+        path: the table, or a folder of them; None: the rows come from elsewhere.
+        header: the columns of a file without a header line.
+    """
+    return given or (path and time_column(columns_of(path, header))) or "t"
+
+
+def timed_rows(
+    raw: Iterable[RawRows | Quiet], columns: Columns, on_bad_row: OnBadRow
+) -> Iterator[TimedRows | Quiet]:
+    """Yield the good rows of each batch, with ids and numbers under their internal names.
+
+    All ids have one type: `columns.id_kind`, or that of the very first.
+    """
+    kind = columns.id_kind
+    first_id = next(iter(columns.ids.values()))
+    for batch in raw:
+        if isinstance(batch, Quiet):
+            yield batch
+            continue
+        if kind == "auto" and len(batch.place):
+            kind = kind_of_ids(batch.rows[first_id])
+        yield _checked(batch, columns, kind, on_bad_row)
+
+
+def _checked(batch: RawRows, columns: Columns, kind: IdKind, on_bad_row: OnBadRow) -> TimedRows:
+    good = np.ones(len(batch.place), bool)
+    time, readable = read_times(batch.rows[columns.time], columns.time_unit, columns.zone)
+    _report(batch, columns.time, good & ~readable, _no_time(columns), on_bad_row)
+    good &= readable
+    values: dict[str, pa.Array | Floats] = {}
+    for name, column in columns.ids.items():
+        values[name], readable = read_ids(batch.rows[column], kind)
+        _report(batch, column, good & ~readable, f"not of type {kind} (--ids)", on_bad_row)
+        good &= readable
+    for name, (column, is_good) in columns.numbers.items():
+        values[name], readable = read_numbers(batch.rows[column], is_good)
+        _report(batch, column, good & ~readable, "out of range or not a number", on_bad_row)
+        good &= readable
+    rows = TimedRows(batch.origin, batch.stream, batch.place, time, pa.table(values))
+    return rows if good.all() else rows.where(good)
+
+
+def _no_time(columns: Columns) -> str:
+    return f"not a time: neither ISO 8601 nor {columns.time_unit} since 1970 (--time-unit)"
+
+
+def _report(batch: RawRows, column: str, bad: Mask, why: str, on_bad_row: OnBadRow) -> None:
+    for index in np.flatnonzero(bad):
+        value = batch.rows[column][int(index)].as_py()
+        on_bad_row(BadRow(f"{batch.origin}:{batch.place[index]}: {column} {value!r:.60} is {why}"))
+
+
+def sorted_by_time(arrivals: Iterable[TimedRows | Quiet]) -> Iterator[TimedRows]:
+    """Sort all rows of a finite input by time.
+
+    Holds all of it in memory.
+    """
+    together = [batch for batch in arrivals if isinstance(batch, TimedRows)]
+    if not together:
+        return
+    time = np.concatenate([batch.time for batch in together])
+    rows = pa.concat_tables([batch.rows for batch in together])
+    order = np.argsort(time, kind="stable")
+    for first in range(0, len(order), 1 << 16):
+        chosen = order[first : first + (1 << 16)]
+        place = np.arange(first, first + len(chosen))
+        yield TimedRows(together[0].origin, 0, place, time[chosen], rows.take(pa.array(chosen)))

@@ -1,0 +1,163 @@
+"""Read and check the values of a whole column at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Literal
+from zoneinfo import ZoneInfo
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from stream_icd.node_ids import is_id_type
+from stream_icd.sources.durations import EPOCH, MICROSECOND
+from stream_icd.sources.tables.tables import UNREADABLE
+
+TimeUnit = Literal["s", "ms", "us", "ns"]
+IdKind = Literal["auto", "integer", "string"]
+Mask = NDArray[np.bool_]
+Floats = NDArray[np.float64]
+
+PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+INTEGER = r"^(0|-?[1-9][0-9]{0,17})$"
+FIRST_TIME = (datetime(1, 1, 3, tzinfo=UTC) - EPOCH) // MICROSECOND
+LAST_TIME = (datetime(9998, 1, 1, tzinfo=UTC) - EPOCH) // MICROSECOND
+
+
+def kind_of_ids(ids: pa.ChunkedArray) -> IdKind:
+    """Return the kind for `auto`: integers if the first id is an integer."""
+    if pa.types.is_integer(ids.type):
+        return "integer"
+    first = pc.match_substring_regex(ids.cast(pa.string()).slice(0, 1), INTEGER)
+    return "integer" if first.to_pylist() == [True] else "string"
+
+
+def read_ids(column: pa.ChunkedArray, kind: IdKind) -> tuple[pa.Array, Mask]:
+    """Return ids as int64 or text, and which of them are good; bad ones are null."""
+    ids = column.combine_chunks()
+    if not is_id_type(ids.type):
+        return pa.nulls(len(ids), pa.int64()), np.zeros(len(ids), bool)
+    if kind == "integer" and pa.types.is_integer(ids.type):
+        ids = ids.cast(pa.int64())
+        return ids, _mask(ids.is_valid())
+    text = ids.cast(pa.string())
+    if kind == "integer":
+        good = pc.fill_null(pc.match_substring_regex(text, INTEGER), False)
+        return pc.if_else(good, text, None).cast(pa.int64()), _mask(good)
+    spoilt = pc.or_(pc.equal(text, ""), pc.match_substring(text, UNREADABLE))
+    return text, ~_mask(pc.fill_null(spoilt, True))
+
+
+def read_numbers(column: pa.ChunkedArray, is_good: Callable[[Floats], Mask]) -> tuple[Floats, Mask]:
+    """Return the numbers, and which of them are finite and good."""
+    try:
+        array = column.combine_chunks().cast(pa.float64())
+    except pa.ArrowInvalid:
+        array = pa.array([_float(value) for value in column.to_pylist()], pa.float64())
+    numbers = array.to_numpy(zero_copy_only=False)
+    return numbers, np.isfinite(numbers) & is_good(numbers)
+
+
+def _float(text: object) -> float | None:
+    try:
+        return float(str(text))
+    except ValueError:
+        return None
+
+
+def read_times(
+    column: pa.ChunkedArray, unit: TimeUnit, zone: str
+) -> tuple[NDArray[np.int64], Mask]:
+    """Return event times in microseconds since 1970 UTC, and which of them are good.
+
+    Args:
+        column: ISO 8601 text, timestamps, dates, or numbers that count from 1970 UTC.
+        unit: unit of numbers.
+        zone: IANA time zone of times without one.
+    """
+    times = column.combine_chunks()
+    if pa.types.is_timestamp(times.type):
+        return _in_range(_of_timestamps(times, zone))
+    if pa.types.is_date(times.type):
+        return _in_range(_of_timestamps(times.cast(pa.timestamp("us")), zone))
+    if pa.types.is_string(times.type) or pa.types.is_large_string(times.type):
+        return _in_range(_of_text(times, unit, zone))
+    try:
+        return _in_range(_of_numbers(times, unit))
+    except MemoryError:
+        raise
+    except pa.ArrowException:
+        return np.zeros(len(times), np.int64), np.zeros(len(times), bool)
+
+
+def _of_text(text: pa.Array, unit: TimeUnit, zone: str) -> pa.Array:
+    """Parse a column of one format at once, and a mixed column value by value."""
+    forms: tuple[Callable[[], pa.Array], ...] = (
+        lambda: _of_numbers(text.cast(pa.int64()), unit),
+        lambda: _of_numbers(text.cast(pa.float64()), unit),
+        lambda: text.cast(pa.timestamp("us", "UTC")).cast(pa.int64()),
+        lambda: _of_timestamps(text.cast(pa.timestamp("us")), zone),
+    )
+    for read in forms:
+        try:
+            return read()
+        except pa.ArrowInvalid:
+            continue
+    return pa.array([_one_time(one, unit, zone) for one in text.to_pylist()], pa.int64())
+
+
+def _one_time(text: str | None, unit: TimeUnit, zone: str) -> int | None:
+    if text is None:
+        return None
+    try:
+        return _one_number(text, unit)
+    except (ValueError, OverflowError):
+        pass
+    try:
+        time = datetime.fromisoformat(text.strip())
+    except ValueError:
+        return None
+    zoned = time if time.tzinfo else time.replace(tzinfo=ZoneInfo(zone))
+    return (zoned.astimezone(UTC) - EPOCH) // MICROSECOND
+
+
+def _one_number(text: str, unit: TimeUnit) -> int | None:
+    number = int(text) if text.lstrip("-").isdigit() else float(text)
+    found = round(number * 10**6 / PER_SECOND[unit])
+    return found if FIRST_TIME <= found < LAST_TIME else None
+
+
+def _of_numbers(numbers: pa.Array, unit: TimeUnit) -> pa.Array:
+    """Convert numbers to microseconds; null if NaN or out of range."""
+    per_second = PER_SECOND[unit]
+    if not pa.types.is_integer(numbers.type):
+        values = numbers.cast(pa.float64()).to_numpy(zero_copy_only=False) * (10**6 / per_second)
+        sane = (values > FIRST_TIME) & (values < LAST_TIME)
+        return pa.array(np.where(sane, np.round(values), 0).astype(np.int64), mask=~sane)
+    whole = pc.fill_null(numbers.cast(pa.int64()), -(2**63)).to_numpy(zero_copy_only=False)
+    if per_second > 10**6:
+        return pa.array(whole // (per_second // 10**6), mask=whole == -(2**63))
+    factor = 10**6 // per_second
+    sane = (whole > FIRST_TIME // factor) & (whole < LAST_TIME // factor)
+    return pa.array(np.where(sane, whole, 0) * factor, mask=~sane)
+
+
+def _of_timestamps(times: pa.Array, zone: str) -> pa.Array:
+    precise = times.cast(pa.timestamp("us", times.type.tz), safe=False)
+    if precise.type.tz is None:
+        # Clock set back: take the first of two equal hours; set forward: take the time after it.
+        precise = pc.assume_timezone(precise, zone, ambiguous="earliest", nonexistent="latest")
+    return precise.cast(pa.int64())
+
+
+def _in_range(times: pa.Array) -> tuple[NDArray[np.int64], Mask]:
+    found = pc.fill_null(times, LAST_TIME).to_numpy(zero_copy_only=False).astype(np.int64)
+    return found, (found >= FIRST_TIME) & (found < LAST_TIME)
+
+
+def _mask(booleans: pa.Array) -> Mask:
+    mask: Mask = booleans.to_numpy(zero_copy_only=False).astype(bool)
+    return mask

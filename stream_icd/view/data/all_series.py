@@ -1,0 +1,314 @@
+"""Everything that the page knows: all series, within a budget; written by readers, read by tabs."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections import OrderedDict, deque
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from stream_icd.announcement import Announcement
+from stream_icd.communities import Communities, Labels
+from stream_icd.events import CommunityEvents
+from stream_icd.printable import shortened
+from stream_icd.quality.nmi import nmi
+from stream_icd.tracking.partition import Partition, by_first_node, shared_nodes
+from stream_icd.view.data.members import packed, partition
+from stream_icd.view.data.series import Identity, Series, SeriesName
+from stream_icd.view.data.series_index import SeriesIndex
+from stream_icd.view.data.window import SeenWindow
+
+ReadEvents = Callable[[], CommunityEvents | None]
+"""Decodes a message of the events topic; None if it cannot be read."""
+
+MOST_DEAD_LETTERS = 1000
+MOST_ANNOUNCEMENTS = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """What is kept in memory: the oldest windows of all series are dropped first.
+
+    Attributes:
+        windows: number of windows, of all series together.
+        bytes: bytes of these windows, approximately.
+        waiting_bytes: bytes of known communities that wait for their results, and of events that
+            do.
+    """
+
+    windows: int = 6000
+    bytes: int = 512 * 2**20
+    waiting_bytes: int = 64 * 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class News:
+    """A window is new or has changed."""
+
+    name: SeriesName
+    window: SeenWindow
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetter:
+    """A snapshot that could not be processed.
+
+    Attributes:
+        graph: key of the message.
+        at: when it became a dead letter, UTC.
+        stage, exception, message: where and why.
+        place: position of the record, such as `icd.snapshots.v1[0]@7`.
+    """
+
+    graph: str
+    at: datetime
+    stage: str
+    exception: str
+    message: str
+    place: str
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """A series in short.
+
+    Attributes:
+        models: those of its windows, in the order of their first window.
+        kept: number of windows in memory.
+        dropped: number of older windows that no longer are.
+        late: number of results that were not drawn.
+    """
+
+    name: SeriesName
+    models: tuple[str, ...]
+    version: int
+    kept: int
+    dropped: int
+    late: int
+    newest: SeenWindow
+
+
+class AllSeries:
+    """All series and dead letters. Every method may be called from any thread."""
+
+    def __init__(self, budget: Budget | None = None) -> None:
+        self._budget = budget or Budget()
+        self._lock = threading.Lock()
+        self._index = SeriesIndex()
+        self._arrived: deque[SeriesName] = deque()  # the series of each window kept, oldest first
+        self._bytes = 0
+        self._early_events: OrderedDict[Identity, tuple[ReadEvents, int]] = OrderedDict()
+        self._early_bytes = 0
+        self._truth: OrderedDict[tuple[str, str], bytes] = OrderedDict()
+        self._truth_bytes = 0
+        self._dead: deque[DeadLetter] = deque(maxlen=MOST_DEAD_LETTERS)
+        self._n_dead = 0
+        self._announced: OrderedDict[tuple[str, str], Announcement] = OrderedDict()
+
+    def __len__(self) -> int:
+        """Number of series."""
+        return len(self._index)
+
+    def summaries(self, most: int = 1000) -> list[Summary]:
+        """Return at most so many series in short, in the order in which they began."""
+        with self._lock:
+            return [
+                Summary(
+                    one.name,
+                    tuple(one.models),
+                    one.version,
+                    len(one.windows),
+                    one.windows[0].number,
+                    one.late,
+                    one.windows[-1],
+                )
+                for one in self._index.first(most)
+                if one.windows
+            ]
+
+    def windows(self, name: SeriesName, last: int, until: int | None = None) -> list[SeenWindow]:
+        """Return the newest windows of a series; see `Series.between`."""
+        with self._lock:
+            series = self._index.get(name)
+            return [] if series is None else series.between(last, until)
+
+    def window(self, name: SeriesName, number: int | None = None) -> SeenWindow | None:
+        """Return a window of a series, by default the newest; None if it is not kept."""
+        with self._lock:
+            series = self._index.get(name)
+            return None if series is None else series.at(number)
+
+    def find(self, graph: str = "", model: str = "", origin: str = "") -> SeriesName | None:
+        """Return the first series that fits, without waiting; see `SeriesIndex.find`."""
+        return self._index.find(graph, model, origin)
+
+    def version_of(self, name: SeriesName) -> int:
+        """Return a number that changes with the series, without waiting; -1 if there is none."""
+        series = self._index.get(name)
+        return -1 if series is None else series.version
+
+    @property
+    def bytes_held(self) -> int:
+        """Bytes of all windows, approximately."""
+        return self._bytes
+
+    def dead_letters(self) -> tuple[int, list[DeadLetter]]:
+        """Return how many dead letters were seen, and the newest of them, oldest first."""
+        with self._lock:
+            return self._n_dead, list(self._dead)
+
+    def add(self, found: Communities, origin: str) -> News | None:
+        """Add a result; return None if it is late."""
+        with self._lock:
+            decode, size = self._early_events.pop(found.identity(), (lambda: None, 0))
+            self._early_bytes -= size
+            return self._add(self._series_of(found, origin), found, decode())
+
+    def add_events(self, identity: Identity, decode: ReadEvents, n_bytes: int = 0) -> News | None:
+        """Take a message of the events topic, for a result that is here or still to come.
+
+        Args:
+            n_bytes: bytes that `decode` keeps in memory.
+        """
+        with self._lock:
+            for series in self._index.of_graph(identity[0]):
+                if (place := series.place_of(identity)) is not None:
+                    tracked = decode()
+                    if tracked is None or tracked.late:
+                        return None
+                    self._bytes -= series.windows[place].bytes_held
+                    one = series.take_tracked(place, tracked)
+                    self._bytes += one.bytes_held
+                    return News(series.name, one)
+            self._keep_early(identity, decode, n_bytes)
+            return None
+
+    def know(self, truth: Labels) -> list[News]:
+        """Take the known communities of a snapshot; return the windows whose agreement is new."""
+        with self._lock:
+            self._keep_truth(truth)
+            known = by_first_node(truth.nodes, truth.labels)
+            return [
+                News(series.name, series.agree(place, agreement(partition(one.members), known)))
+                for series in self._index.of_graph(truth.graph)
+                for place, one in enumerate(series.windows)
+                if one.result.snapshot_id == truth.snapshot_id
+            ]
+
+    def begin_anew(self, graph: str) -> None:
+        """Treat the next window of a graph as its first: an operator reset its tracking."""
+        with self._lock:
+            for series in self._index.of_graph(graph):
+                series.anew = True
+
+    def announcements(self) -> list[Announcement]:
+        """Return the newest decisions about models, oldest first."""
+        with self._lock:
+            return list(self._announced.values())
+
+    def announce(self, one: Announcement) -> None:
+        """Note a decision about models, once."""
+        with self._lock:
+            brief = replace(one, reason=shortened(one.reason, 500), by=shortened(one.by))
+            self._announced.setdefault((one.registry, one.id), brief)
+            if len(self._announced) > MOST_ANNOUNCEMENTS:
+                self._announced.popitem(last=False)
+
+    def bury(self, letter: DeadLetter) -> None:
+        """Note a dead letter, once."""
+        with self._lock:
+            if all(one.place != letter.place for one in self._dead):
+                self._n_dead += 1
+                self._dead.append(letter)
+
+    def _series_of(self, found: Communities, origin: str) -> Series:
+        """Return the series of a result: one for all models, unless two are at work at once."""
+        across = SeriesName(found.graph, "", origin)
+        own = across._replace(model=found.model)
+        ours = [one for one in self._index.of_graph(found.graph) if one.name.origin == origin]
+        for series in ours:
+            if found.model in (series.name.model, series.newest_model):
+                return series
+        family = found.model.rpartition("@")[0]
+        for series in ours:
+            if (
+                family
+                and series.name.model.rpartition("@")[0] == family
+                and series.continues(found)
+            ):
+                return series
+        main = self._index.opened(across)
+        if main.continues(found) or main.has_window_of(found):
+            return main
+        if main.was_by(found):
+            self._move_newest(main, own)
+            return self._index.opened(across)
+        return self._index.opened(own)
+
+    def _move_newest(self, main: Series, own: SeriesName) -> None:
+        """Move the newest window to a series of its model: the one before is still at work."""
+        moved = main.take_newest()
+        self._bytes -= moved.bytes_held
+        self._arrived.remove(main.name)
+        result = moved.found()
+        self._add(self._index.opened(own._replace(model=result.model)), result, None)
+
+    def _add(
+        self, series: Series, found: Communities, published: CommunityEvents | None
+    ) -> News | None:
+        replaced, held = series.newest, len(series.windows)
+        one = series.add(found, published, self._agreement(found))
+        if one is None:
+            return None
+        self._bytes += one.bytes_held
+        if len(series.windows) > held:
+            self._arrived.append(series.name)
+        elif replaced is not None:
+            self._bytes -= replaced.bytes_held
+        self._keep_within_budget()
+        return News(series.name, one)
+
+    def _keep_early(self, identity: Identity, decode: ReadEvents, n_bytes: int) -> None:
+        size = n_bytes + sum(map(sys.getsizeof, identity))
+        self._early_bytes += size - self._early_events.pop(identity, (decode, 0))[1]
+        self._early_events[identity] = decode, size
+        while (
+            len(self._early_events) > self._budget.windows
+            or self._early_bytes > self._budget.waiting_bytes
+        ):
+            self._early_bytes -= self._early_events.popitem(last=False)[1][1]
+
+    def _agreement(self, found: Communities) -> float | None:
+        truth = self._truth.get((found.graph, found.snapshot_id))
+        if truth is None:
+            return None
+        return agreement(by_first_node(found.nodes, found.labels), partition(truth))
+
+    def _keep_truth(self, truth: Labels) -> None:
+        name = truth.graph, truth.snapshot_id
+        self._truth_bytes -= _bytes_of(name, self._truth.pop(name)) if name in self._truth else 0
+        self._truth[name] = packed(truth.nodes, truth.labels.astype("int64"))
+        self._truth_bytes += _bytes_of(name, self._truth[name])
+        while self._truth_bytes > self._budget.waiting_bytes:
+            self._truth_bytes -= _bytes_of(*self._truth.popitem(last=False))
+
+    def _keep_within_budget(self) -> None:
+        while len(self._arrived) > 1 and (
+            len(self._arrived) > self._budget.windows or self._bytes > self._budget.bytes
+        ):
+            series = self._index.opened(self._arrived.popleft())
+            self._bytes -= series.take_oldest().bytes_held
+            if not series.windows:
+                self._index.forget(series)
+
+
+def _bytes_of(name: tuple[str, str], truth: bytes) -> int:
+    return sum(map(sys.getsizeof, name)) + len(truth)
+
+
+def agreement(found: Partition, truth: Partition) -> float | None:
+    """Return the NMI of two partitions on their common nodes; None if they have none."""
+    rows, columns = shared_nodes(truth, found)
+    return nmi(truth.labels[rows], found.labels[columns]) if len(rows) else None

@@ -1,0 +1,201 @@
+"""The windows of one graph, in time order, with stable community ids."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from typing import NamedTuple
+
+from stream_icd.communities import Communities
+from stream_icd.events import CommunityEvents
+from stream_icd.tracking.settings import TrackSettings
+from stream_icd.tracking.track import track
+from stream_icd.view.data.window import SeenWindow, seen_window
+
+DEFAULTS = TrackSettings()
+
+Identity = tuple[str, str, str, str]
+"""Graph, snapshot, model and revision of a result."""
+
+
+class SeriesName(NamedTuple):
+    """Identifies a series.
+
+    Attributes:
+        graph: name of the graph.
+        model: empty: one model after the other, as a detector changes them. A model that detects
+            windows which already have a result has a series of its own, with the model's name.
+        origin: topic or archive that the results were read from.
+    """
+
+    graph: str
+    model: str
+    origin: str
+
+
+class End(NamedTuple):
+    """Where a series ended: the next number and the next id, both not yet used."""
+
+    numbered: int
+    next_id: int
+
+
+def identified(
+    recent: Sequence[CommunityEvents],
+    found: Communities,
+    published: CommunityEvents | None,
+    first_id: int = 0,
+) -> CommunityEvents:
+    """Return the stable ids and the events of a window.
+
+    This is the only place where the page learns identities. Those that a tracker published are
+    used as they are; otherwise the communities are tracked here, from the same kind of state.
+
+    Args:
+        recent: the windows before, oldest first.
+        published: the message of the events topic for this result, if it was read.
+        first_id: first id of the first window.
+    """
+    if published is not None and not published.late:
+        return published
+    return track(recent, found, DEFAULTS, first_id)
+
+
+@dataclass(slots=True)
+class Series:
+    """The newest windows of a series; older ones were dropped.
+
+    Attributes:
+        name: identifies it.
+        versions: numbers that no series has had.
+        windows: in time order; their numbers have no holes.
+        late: results that were not after the newest window, and no revision of it: not drawn.
+        models: number of windows of each model, in the order of their first window.
+        version: changes with every change; no two series have the same, nor one made anew.
+        numbered: the number of the next window.
+        next_id: the first stable id not yet used.
+        anew: whether the next window is treated as the first.
+    """
+
+    name: SeriesName
+    versions: Iterator[int]
+    windows: deque[SeenWindow] = field(default_factory=deque)
+    models: Counter[str] = field(default_factory=Counter)
+    late: int = 0
+    version: int = 0
+    numbered: int = 0
+    next_id: int = 0
+    anew: bool = False
+
+    @property
+    def newest(self) -> SeenWindow | None:
+        return self.windows[-1] if self.windows else None
+
+    @property
+    def newest_model(self) -> str | None:
+        return None if self.newest is None else self.newest.result.model
+
+    @property
+    def end(self) -> End:
+        return End(self.numbered, self.next_id)
+
+    def continues(self, found: Communities) -> bool:
+        """Whether a result follows the newest window, or is of the same model."""
+        newest = self.newest
+        if newest is None or self.anew or newest.result.model == found.model:
+            return True
+        return found.window.end > newest.result.window.end
+
+    def was_by(self, found: Communities) -> bool:
+        """Whether another model took over with this very window from the model of a result."""
+        if len(self.windows) < 2:
+            return False
+        before, newest = self.windows[-2].result, self.windows[-1].result
+        return before.model == found.model and newest.window.end == found.window.end
+
+    def has_window_of(self, found: Communities) -> bool:
+        """Whether there is a result of the same snapshot by the same model."""
+        name = found.identity()[:3]
+        return any(one.result.identity()[:3] == name for one in reversed(self.windows))
+
+    def add(
+        self, found: Communities, published: CommunityEvents | None = None, nmi: float | None = None
+    ) -> SeenWindow | None:
+        """Add a result, or replace the newest window by its revision; None if it is late."""
+        self.version = next(self.versions)
+        newest = None if self.anew else self.newest
+        revised = newest is not None and newest.result.identity()[:3] == found.identity()[:3]
+        recent = () if self.anew else self._recent()
+        tracked = identified(recent, found, published, self.next_id)
+        behind = newest is not None and found.window.end <= newest.result.window.end
+        if tracked.late or (behind and not revised):
+            self.late += 1
+            return None
+        if revised:
+            self.take_newest()
+        one = seen_window(self.numbered, found, tracked, from_tracker=tracked is published, nmi=nmi)
+        self.anew = False
+        self.numbered += 1
+        self.next_id = one.next_community
+        self.windows.append(one)
+        self.models[found.model] += 1
+        return one
+
+    def take_newest(self) -> SeenWindow:
+        """Take the newest window out; the next one gets its number."""
+        self.numbered -= 1
+        return self._without(self.windows.pop())
+
+    def take_oldest(self) -> SeenWindow:
+        """Take the oldest window out."""
+        return self._without(self.windows.popleft())
+
+    def place_of(self, identity: Identity) -> int | None:
+        """Return the place of a result among `windows`; None if it is not there."""
+        places = range(len(self.windows) - 1, -1, -1)
+        return next((p for p in places if self.windows[p].result.identity() == identity), None)
+
+    def take_tracked(self, place: int, published: CommunityEvents) -> SeenWindow:
+        """Take the identities of a tracker for a window that was tracked here."""
+        known = self.windows[place]
+        one = seen_window(known.number, known.result, published, from_tracker=True, nmi=known.nmi)
+        self._replace(place, one)
+        if place == len(self.windows) - 1:
+            self.next_id = published.next_community
+        return one
+
+    def agree(self, place: int, nmi: float | None) -> SeenWindow:
+        """Note the agreement of a window with its known communities."""
+        one = replace(self.windows[place], nmi=nmi)
+        self._replace(place, one)
+        return one
+
+    def between(self, last: int, until: int | None = None) -> list[SeenWindow]:
+        """Return at most `last` windows, the newest of them with number `until` or lower."""
+        if not self.windows:
+            return []
+        end = len(self.windows) if until is None else until - self.windows[0].number + 1
+        end = min(max(end, 0), len(self.windows))
+        return list(islice(self.windows, max(0, end - last), end))
+
+    def at(self, number: int | None) -> SeenWindow | None:
+        """Return the window with that number, or the newest one; None if it is not kept."""
+        chosen = self.between(1, number)
+        return chosen[0] if chosen and number in (None, chosen[0].number) else None
+
+    def _replace(self, place: int, one: SeenWindow) -> None:
+        self.version = next(self.versions)
+        self.windows[place] = one
+
+    def _without(self, one: SeenWindow) -> SeenWindow:
+        self.version = next(self.versions)
+        self.models[one.result.model] -= 1
+        if not self.models[one.result.model]:
+            del self.models[one.result.model]
+        return one
+
+    def _recent(self) -> tuple[CommunityEvents, ...]:
+        """Return what a tracker would remember (`tracking.track.remember`)."""
+        return tuple(one.tracked() for one in self.between(DEFAULTS.absence + 2))

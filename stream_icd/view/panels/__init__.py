@@ -1,0 +1,1 @@
+"""What is drawn: pure functions from windows to what a panel of the page shows."""

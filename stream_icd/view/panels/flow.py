@@ -1,0 +1,135 @@
+"""The flow of communities: a column for each window, and the nodes that move between columns."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_icd.tracking.partition import shared_nodes
+from stream_icd.view.data.for_pairs import for_pairs
+from stream_icd.view.data.members import partition
+from stream_icd.view.data.window import SeenWindow
+
+OTHERS = -1
+"""Stands for all communities that have no band of their own."""
+
+MARKED = ("born", "merged", "split", "died")
+
+Ways = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]
+
+
+def spread(windows: Sequence[SeenWindow], columns: int) -> list[SeenWindow]:
+    """Return some `columns` windows: every 1st, 2nd, 4th, 8th…, and the newest.
+
+    They are chosen by their numbers, so that a new window does not choose others.
+    """
+    stride = 1
+    while len(windows) > stride * columns:
+        stride *= 2
+    return [one for one in windows if one.number % stride == 0 or one is windows[-1]]
+
+
+def most_members(windows: Sequence[SeenWindow], most: int) -> list[int]:
+    """Return the communities to show, largest first: of all windows, and of each part of them.
+
+    Half of them have the most members in all windows together. The others are, in turn, the largest
+    of each quarter of the windows, so that no time is without a band after all has changed.
+    """
+    chosen = dict.fromkeys(_ranked(windows)[: most - most // 2])
+    quarter = max(1, -(-len(windows) // 4))
+    parts = [iter(_ranked(windows[at : at + quarter])) for at in range(0, len(windows), quarter)]
+    while parts and len(chosen) < most:
+        part = parts.pop(0)
+        one = next((community for community in part if community not in chosen), None)
+        if one is not None:
+            chosen[one] = None
+            parts.append(part)
+    return list(chosen)
+
+
+def _ranked(windows: Sequence[SeenWindow]) -> list[int]:
+    """Return all communities, that with the most members in these windows together first."""
+    totals: Counter[int] = Counter()
+    for one in windows:
+        totals.update(one.sizes_by_id)
+    return sorted(totals, key=lambda community: (-totals[community], community))
+
+
+def flow(
+    windows: Sequence[SeenWindow], most: int, followed: Collection[int] = ()
+) -> dict[str, Any]:
+    """Return the bands and streams to draw.
+
+    Args:
+        windows: the columns, in time order.
+        most: maximum number of communities with a band of their own.
+        followed: communities that have a band whatever their size.
+
+    Returns:
+        `shown`: ids of the bands, ascending, so that bands do not change places; `columns`: sizes
+        of the bands of each window; `moves`: between each column and the next one, `[from, to,
+        nodes]`, with `OTHERS` for communities without a band.
+    """
+    largest = [one for one in most_members(windows, most + len(followed)) if one not in followed]
+    shown = sorted({*followed, *largest[: max(0, most - len(followed))]})
+    return {
+        "shown": shown,
+        "columns": [column(one, shown) for one in windows],
+        "moves": [moves(before, after, shown) for before, after in pairwise(windows)],
+    }
+
+
+def column(one: SeenWindow, shown: Sequence[int]) -> dict[str, Any]:
+    """Return a window's bands: `sizes` in the order of `shown`, and the size of all others."""
+    sizes = one.sizes_by_id
+    bands = [[community, sizes[community]] for community in shown if community in sizes]
+    return {
+        "number": one.number,
+        "snapshot": one.result.snapshot_id,
+        "end": one.result.window.end.isoformat(),
+        "model": one.result.model,
+        "k": one.n_communities,
+        "nodes": one.n_nodes,
+        "missed": one.missed,
+        "sizes": bands,
+        "others": one.n_nodes - sum(size for _, size in bands),
+        "marks": marks(one, shown),
+    }
+
+
+def marks(one: SeenWindow, shown: Sequence[int]) -> list[dict[str, Any]]:
+    """Return the births, mergers, splits and deaths of the shown communities."""
+    if one.kinds.isdisjoint(MARKED):
+        return []
+    wanted = set(shown)
+    return [
+        {"kind": event.kind, "id": event.community, "of": [*event.parents, *event.children]}
+        for event in one.events
+        if event.kind in MARKED and event.community in wanted
+    ]
+
+
+def moves(before: SeenWindow, after: SeenWindow, shown: Sequence[int]) -> list[list[int]]:
+    """Return how many nodes moved from each band to each band, `[from, to, nodes]`."""
+    old, new, counts = ways(before, after)
+    totals: Counter[tuple[int, int]] = Counter()
+    old, new = (np.where(np.isin(one, shown), one, OTHERS) for one in (old, new))
+    for a, b, n in zip(old.tolist(), new.tolist(), counts.tolist(), strict=True):
+        totals[a, b] += n
+    return [[a, b, n] for (a, b), n in sorted(totals.items())]
+
+
+@for_pairs
+def ways(before: SeenWindow, after: SeenWindow) -> Ways:
+    """Return how many nodes moved from each community to each: old id, new id, nodes."""
+    old, new = partition(before.members), partition(after.members)
+    rows, columns = shared_nodes(old, new)
+    pairs = old.labels[rows] * max(1, new.n_communities) + new.labels[columns]
+    found, counts = np.unique(pairs, return_counts=True)
+    a, b = np.divmod(found, max(1, new.n_communities))
+    return old.names[a], new.names[b], counts.astype(np.int64)

@@ -1,0 +1,287 @@
+"""The questions that the page asks, with limits on what an answer may cost."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from stream_icd.errors import BadSettings, StreamIcdError
+from stream_icd.events import KINDS
+from stream_icd.printable import shortened
+from stream_icd.view.data.all_series import AllSeries, Summary
+from stream_icd.view.data.series import SeriesName
+from stream_icd.view.data.snapshots import KeptSnapshots
+from stream_icd.view.data.window import SeenWindow
+from stream_icd.view.panels.community_map import opened as opened_map
+from stream_icd.view.panels.community_map import quotient
+from stream_icd.view.panels.comparison import comparison
+from stream_icd.view.panels.event_list import event_list
+from stream_icd.view.panels.flow import flow, spread
+from stream_icd.view.panels.life import life
+from stream_icd.view.panels.nodes import names_like, node_past
+from stream_icd.view.panels.places import Frame, frame_of, n_placed, places
+
+Parameters = Mapping[str, str]
+Answer = dict[str, Any]
+
+MOST_WINDOWS = 6000
+MOST_COLUMNS = 120
+MOST_BANDS = 40
+MOST_ROWS = 1000
+MOST_NAMES = 20
+MOST_TEXT = 1024
+MOST_OPENED = 20
+MOST_LISTED = 1000
+COMPARED_WINDOWS = 300
+SEARCHED_WINDOWS = 3000
+KEPT_CENTRES = 5000
+KEPT_MAPS = 100
+MOST_MODELS = 8
+
+
+class BadQuestion(BadSettings):
+    """A parameter of a question is wrong; the message names it and what it may be."""
+
+
+class NothingSeen(StreamIcdError):
+    """There is no such series or window; the message says so."""
+
+
+@dataclass(slots=True)
+class Drawn:
+    """Where things lie on the last map of a series, so that they stay there on the next one."""
+
+    centres: dict[int, tuple[float, float]] = field(default_factory=dict)
+    frame: Frame | None = None
+
+
+@dataclass(slots=True)
+class Queries:
+    """Answers the page's questions about what was seen.
+
+    Attributes:
+        seen: all series.
+        snapshots: reads the graphs of windows.
+        troubles: what is wrong with reading, by topic; empty while all is well.
+        lag: snapshots that wait for their results; None if that is not known.
+        archive: whether archives are read, where nothing is live.
+        caught_up: whether all that was there at first was read.
+    """
+
+    seen: AllSeries
+    snapshots: KeptSnapshots
+    troubles: Callable[[], Mapping[str, str]] = dict
+    lag: Callable[[], int | None] = lambda: None
+    archive: bool = False
+    caught_up: Callable[[], bool] = lambda: True
+    _drawn: OrderedDict[SeriesName, Drawn] = field(default_factory=OrderedDict)
+
+    def overview(self, _: Parameters) -> Answer:
+        """All series in short, dead letters, decisions about models, and what is wrong."""
+        summaries = self.seen.summaries(MOST_LISTED)
+        count, letters = self.seen.dead_letters()
+        return {
+            "archive": self.archive,
+            "caught_up": self.caught_up(),
+            "series": [_in_short(one) for one in summaries],
+            "series_left_out": max(0, len(self.seen) - MOST_LISTED),
+            "dead_letters": count,
+            "dead_letter_list": [
+                {
+                    "graph": one.graph,
+                    "at": one.at.isoformat(),
+                    "stage": one.stage,
+                    "exception": one.exception,
+                    "message": one.message,
+                    "place": one.place,
+                }
+                for one in reversed(letters[-100:])
+            ],
+            "announcements": [
+                {
+                    "at": one.at.isoformat(),
+                    "kind": one.kind,
+                    "version": one.version,
+                    "champion": one.champion,
+                    "reason": shortened(one.reason, 500),
+                    "by": shortened(one.by),
+                }
+                for one in reversed(self.seen.announcements()[-100:])
+            ],
+            "troubles": dict(self.troubles()),
+            "lag": self.lag(),
+            "bytes_held": self.seen.bytes_held,
+        }
+
+    def flow(self, asked: Parameters) -> Answer:
+        """Bands and streams of `last` windows up to number `until`."""
+        windows = self._windows(asked, 60, MOST_WINDOWS)
+        bands = whole(asked, "bands", 20, 1, MOST_BANDS)
+        columns = whole(asked, "columns", MOST_COLUMNS, 2, MOST_COLUMNS)
+        followed = ids(asked, "follow", MOST_BANDS)
+        return flow(spread(windows, columns), bands, followed)
+
+    def life(self, asked: Parameters) -> Answer:
+        """The numbers of `last` windows."""
+        return life(self._windows(asked, 700, MOST_WINDOWS))
+
+    def events(self, asked: Parameters) -> Answer:
+        """The events of some kinds, newest first."""
+        kinds = frozenset((asked.get("kinds") or "born,merged,split,died").split(","))
+        if unknown := kinds - set(KINDS):
+            raise BadQuestion(f"kinds: {min(unknown)!r:.40} is unknown; known: {', '.join(KINDS)}")
+        community = ids(asked, "community", 1)
+        windows = self._windows(asked, MOST_WINDOWS, MOST_WINDOWS)
+        limit = whole(asked, "limit", 200, 1, MOST_ROWS)
+        return event_list(windows, kinds, community[0] if community else None, limit)
+
+    def map(self, asked: Parameters) -> Answer:
+        """The communities of a window as discs, and the links between them."""
+        name = self.name(asked)
+        return self._map(name, self._window(name, asked))
+
+    def members(self, asked: Parameters) -> Answer:
+        """Members and edges of some communities, or of all with `community=all`."""
+        name = self.name(asked)
+        one = self._window(name, asked)
+        everything = asked.get("community") == "all"
+        chosen = None if everything else ids(asked, "community", MOST_OPENED)
+        if chosen == []:
+            raise BadQuestion("community: give the ids of communities, or all")
+        return opened_map(one, self.snapshots.read(name, one), chosen, self.centres(name))
+
+    def places(self, asked: Parameters) -> Answer:
+        """Nodes of a window where their source says they are."""
+        name = self.name(asked)
+        one = self._window(name, asked)
+        snapshot = self.snapshots.read(name, one)
+        if snapshot.coordinates is None:
+            raise NothingSeen("the snapshot does not say where its nodes are")
+        drawn = self._drawn_of(name)
+        drawn.frame = frame_of(snapshot.coordinates, drawn.frame)
+        return places(one, snapshot, drawn.frame)
+
+    def nodes(self, asked: Parameters) -> Answer:
+        """Nodes of a window whose names begin with some text."""
+        one = self._window(self.name(asked), asked)
+        return {"nodes": names_like(one, text(asked, "beginning"), MOST_NAMES)}
+
+    def node(self, asked: Parameters) -> Answer:
+        """Where a node was."""
+        windows = self._windows(asked, SEARCHED_WINDOWS, SEARCHED_WINDOWS)
+        return node_past(windows, text(asked, "node"))
+
+    def compare(self, asked: Parameters) -> Answer:
+        """Two series side by side."""
+        last = whole(asked, "last", 60, 1, COMPARED_WINDOWS)
+        ours = self.seen.windows(self.name(asked), last, number(asked, "until"))
+        theirs = self.seen.windows(self.name(self._other(asked)), MOST_WINDOWS)
+        return comparison(ours, theirs, 40, 200)
+
+    def version(self, asked: Parameters) -> tuple[int, ...]:
+        """Return numbers that change whenever the answer to a question may change."""
+        other = self._other(asked)
+        named = [self.name(asked), *([self.name(other)] if any(other.values()) else [])]
+        return tuple(self.seen.version_of(name) for name in named)
+
+    def centres(self, name: SeriesName) -> dict[int, tuple[float, float]]:
+        """Return where the discs of a series lie on the last map that was drawn."""
+        return self._drawn_of(name).centres
+
+    def _drawn_of(self, name: SeriesName) -> Drawn:
+        drawn = self._drawn.setdefault(name, Drawn())
+        self._drawn.move_to_end(name)
+        if len(self._drawn) > KEPT_MAPS:
+            self._drawn.popitem(last=False)
+        return drawn
+
+    def _map(self, name: SeriesName, one: SeenWindow) -> Answer:
+        trouble = None
+        try:
+            snapshot = self.snapshots.read(name, one)
+        except StreamIcdError as error:
+            snapshot, trouble = None, str(error)
+        before = self.centres(name)
+        drawn = quotient(one, snapshot, before)
+        if len(before) > KEPT_CENTRES:
+            before.clear()
+        before |= {disc["id"]: (disc["x"], disc["y"]) for disc in drawn["communities"]}
+        return {**drawn, "placed": n_placed(snapshot), "trouble": trouble}
+
+    def name(self, asked: Parameters) -> SeriesName:
+        """Return the series that is asked for: the first one that fits what is given.
+
+        Raises:
+            NothingSeen: no series fits.
+        """
+        found = self.seen.find(*(asked.get(field, "") for field in SeriesName._fields))
+        if found is None:
+            raise NothingSeen("no results of this graph and model were seen yet")
+        return found
+
+    def _other(self, asked: Parameters) -> Parameters:
+        """Return the parameters of the series to compare with."""
+        return {name: asked.get(f"other_{name}", "") for name in SeriesName._fields}
+
+    def _windows(self, asked: Parameters, default: int, most: int) -> list[SeenWindow]:
+        last = whole(asked, "last", default, 1, most)
+        return self.seen.windows(self.name(asked), last, number(asked, "until"))
+
+    def _window(self, name: SeriesName, asked: Parameters) -> SeenWindow:
+        one = self.seen.window(name, number(asked, "number"))
+        if one is None:
+            raise NothingSeen("this window is no longer in memory, or was never seen")
+        return one
+
+
+def whole(asked: Parameters, name: str, default: int, least: int, most: int) -> int:
+    """Return a whole number from `least` to `most`."""
+    given = asked.get(name) or str(default)
+    if not (given.isascii() and given.isdigit() and len(given) < 10):
+        raise BadQuestion(f"{name}: {given!r:.40} is not a whole number")
+    if not least <= int(given) <= most:
+        raise BadQuestion(f"{name}: {given} must be from {least} to {most}")
+    return int(given)
+
+
+def number(asked: Parameters, name: str) -> int | None:
+    """Return the number of a window; None if none is given."""
+    return whole(asked, name, 0, 0, 10**9 - 1) if asked.get(name) else None
+
+
+def ids(asked: Parameters, name: str, most: int) -> list[int]:
+    """Return stable ids, given as `3,17`."""
+    given = [one for one in asked.get(name, "").split(",") if one]
+    if len(given) > most or not all(one.isascii() and one.isdigit() for one in given):
+        raise BadQuestion(f"{name}: give at most {most} ids of communities, such as 3,17")
+    if any(len(one) > 18 for one in given):
+        raise BadQuestion(f"{name}: an id has at most 18 digits")
+    return [int(one) for one in given]
+
+
+def text(asked: Parameters, name: str) -> str:
+    """Return a text that is not too long."""
+    given = asked.get(name, "")
+    if not given or len(given) > MOST_TEXT:
+        raise BadQuestion(f"{name}: give 1 to {MOST_TEXT} characters")
+    return given
+
+
+def _in_short(one: Summary) -> Answer:
+    newest = one.newest
+    return {
+        **one.name._asdict(),
+        "models": [shortened(model) for model in one.models[-MOST_MODELS:]],
+        "version": one.version,
+        "windows": one.kept,
+        "dropped": one.dropped,
+        "late": one.late,
+        "number": newest.number,
+        "snapshot": newest.result.snapshot_id,
+        "end": newest.result.window.end.isoformat(),
+        "k": newest.n_communities,
+        "nodes": newest.n_nodes,
+        "tracker": newest.from_tracker,
+    }

@@ -1,0 +1,1 @@
+"""The page as one file that needs no server, and its pictures."""
