@@ -183,6 +183,7 @@ def write_inputs(folder: Path) -> None:
     (folder / "graphs").mkdir()
     (folder / "graphs" / "2026-01-31.csv").write_text("src,dst\n1,2\n2,3\n")
     (folder / "labels.csv").write_text("snapshot,node,community\n1999-04-02,690,red\n")
+    (folder / "countries.csv").write_text("node,country\n690,US\n701,US\n")
     (folder / "teams.csv").write_text("node,community\n1,red\n2,red\n3,blue\n")
 
 
@@ -267,7 +268,8 @@ def test_every_reason_not_to_run_a_line_is_needed() -> None:
 def test_programs_shown_run(
     document: Path, system: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "history").symlink_to(system / "history")
+    for needed in ("history", "countries.csv"):
+        (tmp_path / needed).symlink_to(system / needed)
     monkeypatch.chdir(tmp_path)
     for follow in ("subscribe", "subscribe_events", "subscribe_node"):
         bounded_one = partial(getattr(stream_icd, follow), until="end")

@@ -82,6 +82,17 @@ OnlyGraph = Annotated[
     typer.Option("--graph", help="Only this graph. Default: all graphs.", show_default=False),
 ]
 
+NamesFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--names",
+        metavar="FILE",
+        help="Name communities by this table of attributes of nodes: CSV or Parquet, with the "
+        "column node and one for each attribute, such as country.",
+        show_default=False,
+    ),
+]
+
 Group = Annotated[
     str | None,
     typer.Option(

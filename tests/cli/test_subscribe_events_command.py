@@ -243,3 +243,31 @@ def test_options_that_do_not_go_together_are_explained(
     assert (done.returncode, done.stdout) == (78, "")
     assert advice in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_names_stand_in_lines_documents_and_tables(
+    embedded: Broker, graph: str, tmp_path: Path
+) -> None:
+    classes = tmp_path / "classes.csv"
+    rows = [f"{node},{'PC' if node < 10 else 'MP'}" for node in range(18)]
+    classes.write_text("\n".join(["node,class", *rows, ""]))
+    options = ("--graph", graph, "--names", str(classes), *ALL)
+    lines = subscribe(embedded, "--events", *options).stdout.splitlines()
+    assert lines[0].endswith("name")
+    assert [line.endswith("PC, 10 of 10") for line in lines[1:3]] == [True, False]
+    last = json.loads(
+        subscribe(embedded, "--events", "--format", "json", *options).stdout.splitlines()[1]
+    )
+    assert last["names"] == {"0": "PC, 10 of 10", "1": "MP, 8 of 8"}
+    out = tmp_path / "c.parquet"
+    subscribe(embedded, "--format", "parquet", "--out", str(out), *options)
+    table = pq.read_table(out)
+    assert table["name"].to_pylist()[:18] == ["PC, 10 of 10"] * 10 + ["MP, 8 of 8"] * 8
+
+
+def test_names_of_other_ids_are_refused(embedded: Broker, graph: str, tmp_path: Path) -> None:
+    classes = tmp_path / "classes.csv"
+    classes.write_text("node,class\nanna,PC\n")
+    done = subscribe(embedded, "--graph", graph, "--names", str(classes), *ALL)
+    assert done.returncode != 0
+    assert "names nodes by text, the graph by integers" in done.stderr

@@ -13,7 +13,7 @@ import typer
 from stream_icd.cli.subscribe.reader_gone import when_reader_leaves
 from stream_icd.errors import BadSettings
 from stream_icd.printable import say
-from stream_icd.programs.options import BootstrapServers, chosen_settings
+from stream_icd.programs.options import BootstrapServers, NamesFile, chosen_settings
 
 if TYPE_CHECKING:
     from stream_icd.cli.subscribe.shapes import Shape
@@ -113,6 +113,7 @@ def subscribe(
             show_default=False,
         ),
     ] = None,
+    names: NamesFile = None,
     bootstrap_servers: BootstrapServers = None,
 ) -> None:
     """Receive communities: one line per snapshot, until Ctrl-C or SIGTERM.
@@ -141,6 +142,11 @@ def subscribe(
       stream-icd subscribe --graph as733 --node 701
 
       stream-icd subscribe --graph as733 --node 701 --members
+
+    With a table of attributes of the nodes, communities are named by what is over-represented
+    among their members, such as a country:
+
+      stream-icd subscribe --events --graph as733 --names countries.csv
 
     Missing windows are reported on standard error.
     """
@@ -182,6 +188,11 @@ def subscribe(
         shape = shapes.members(community) if members else shapes.EVENTS
     else:
         found, shape = following.subscribe(graph, **options), shapes.COMMUNITIES
+    if names is not None:
+        from stream_icd.cli.subscribe.naming import with_names
+        from stream_icd.sources.attribute_table import read_attributes
+
+        shape = with_names(shape, read_attributes(names))
     writers: dict[str, Callable[[Any, Any], None]] = {
         "table": formats.write_table,
         "json": formats.write_json_lines,

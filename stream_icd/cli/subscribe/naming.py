@@ -1,0 +1,97 @@
+"""Names of communities in what is followed, from a table of attributes of their nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from stream_icd.cli.subscribe.shapes import Item, Shape
+from stream_icd.communities import Communities
+from stream_icd.events import CommunityEvents
+from stream_icd.names.attributes import Attributes
+from stream_icd.names.names import named
+from stream_icd.tracking.node_changes import NodeChange
+
+SHOWN = 3
+"""How many names stand in the line of a result, those of its largest communities."""
+
+Names = Mapping[int, str]
+
+
+def with_names(shape: Shape[Item], attributes: Attributes) -> Shape[Item]:
+    """Return a shape that names communities: in its lines, as `names` in JSON, as column `name`."""
+    naming = _Naming(attributes)
+
+    def lines(one: Item) -> Iterator[str]:
+        said = naming.line_names(one)
+        for line in shape.lines(one):
+            yield f"{line}  {next(said, '')}".rstrip()
+
+    def document(one: Item) -> dict[str, Any]:
+        names = {str(community): name for community, name in naming.of(one).items()}
+        return {**shape.document(one), "names": names}
+
+    def table(one: Item) -> pa.Table:
+        rows = shape.table(one)
+        names, of_rows = naming.of(one), rows[_named_column(one, rows)].to_pylist()
+        return rows.append_column(
+            "name", pa.array([names.get(community) for community in of_rows], pa.string())
+        )
+
+    heading = f"{shape.heading}  name"
+    return Shape(heading, lines, document, table)
+
+
+def _named_column(one: Any, rows: pa.Table) -> str:
+    """Return the column whose communities are named."""
+    if isinstance(one, Communities):
+        return "community" if one.community_ids is None else "community_id"
+    return "after" if "after" in rows.column_names else "community"
+
+
+class _Naming:
+    """Names the communities of results; a community that has ended keeps its last name."""
+
+    def __init__(self, attributes: Attributes) -> None:
+        self._attributes = attributes
+        self._last: dict[str, tuple[str, Names, Names]] = {}  # snapshot, its names, those before
+
+    def of(self, one: Any) -> Names:
+        """Return the names of the communities of a result, and of the result before it."""
+        snapshot, now, before = self._last.get(one.graph, ("", {}, {}))
+        if snapshot != one.snapshot_id:
+            before, now = now, self._found(one)
+            self._last[one.graph] = one.snapshot_id, now, before
+        return {**before, **now}
+
+    def line_names(self, one: Any) -> Iterator[str]:
+        """Yield what is added to each line of a result."""
+        names = self.of(one)
+        if isinstance(one, Communities):
+            ids, sizes = np.unique(_assignment(one)[1], return_counts=True)
+            largest = ids[np.argsort(-sizes, kind="stable")].tolist()
+            yield "; ".join([names[at] for at in largest if at in names][:SHOWN])
+        elif isinstance(one, NodeChange):
+            yield names.get(-1 if one.after is None else one.after, "")
+        elif not one.late:
+            yield from (names.get(event.community, "") for event in one.events)
+
+    def _found(self, one: Any) -> Names:
+        window = named(*_assignment(one), self._attributes)
+        return {community: str(name) for community, name in window.names().items()}
+
+
+def _assignment(
+    one: Communities | CommunityEvents | NodeChange,
+) -> tuple[pa.Array, NDArray[np.integer]]:
+    """Return the nodes of a result, and the community of each: stable ids where there are any."""
+    if isinstance(one, NodeChange):
+        one = one.window_events
+    if isinstance(one, CommunityEvents):
+        return one.nodes, one.communities
+    ids = one.ids_of_nodes
+    return one.nodes, one.labels if ids is None else ids

@@ -1,0 +1,27 @@
+"""What communities are: named by what is over-represented among their members.
+
+`read_attributes` in `stream_icd.sources.attribute_table` reads a table of attributes from a file.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from stream_icd.lazy_import import lazy_imports
+
+if TYPE_CHECKING:
+    from stream_icd.names.attributes import Attributes, attributes_of
+    from stream_icd.names.names import Name, NamedWindow, Part, named
+
+__all__ = ["Attributes", "Name", "NamedWindow", "Part", "attributes_of", "named"]
+
+_MODULES = {
+    "Attributes": "stream_icd.names.attributes",
+    "Name": "stream_icd.names.names",
+    "NamedWindow": "stream_icd.names.names",
+    "Part": "stream_icd.names.names",
+    "attributes_of": "stream_icd.names.attributes",
+    "named": "stream_icd.names.names",
+}
+
+__getattr__ = lazy_imports(__name__, _MODULES)

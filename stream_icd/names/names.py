@@ -1,0 +1,194 @@
+"""Names of communities, and what they are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from stream_icd.names.attributes import UNKNOWN, Attribute, Attributes
+from stream_icd.names.over_represented import Counts, chance, counts, log_odds, significant
+from stream_icd.printable import printable, shortened
+from stream_icd.quality.ami import ami
+
+MOST_VALUES = 3
+"""A name has at most so many values."""
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """What is over-represented in a community.
+
+    Attributes:
+        attribute: such as `country`.
+        values: the values that name it, that of the most members first, and how many have each.
+        known: members with a value of the attribute.
+        size: all members.
+    """
+
+    attribute: str
+    values: tuple[tuple[str, int], ...]
+    known: int
+    size: int
+
+    def __str__(self) -> str:
+        """Return the name in words: `2BIO1, 31 of 32`, `mostly RU, UA` or `partly RU`."""
+        names = ", ".join(printable(shortened(value, 40)) for value, _ in self.values)
+        n_named = sum(n for _, n in self.values)
+        if 2 * n_named <= self.known:
+            return f"partly {names}"
+        if len(self.values) > 1:
+            return f"mostly {names}"
+        return f"{names}, {n_named} of {self.known}{'' if self.known == self.size else ' known'}"
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One value of an attribute in a community.
+
+    Attributes:
+        value: None stands for the members of which it is not known.
+        members: how many have it.
+        total: how many nodes of the window have it.
+        z: log-odds against the other communities, in standard errors (`log_odds`).
+        names: whether it is over-represented beyond chance.
+    """
+
+    value: str | None
+    members: int
+    total: int
+    z: float
+    names: bool
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Compared:
+    """The values of one attribute, compared between communities.
+
+    Attributes:
+        codes: value of each node, `(n,)`.
+        counts: the pairs of a community and a value that occur.
+        z: log-odds of each pair, `(n_pairs,)`.
+        chosen: whether the value is over-represented beyond chance, `(n_pairs,)`.
+    """
+
+    attribute: Attribute
+    counts: Counts
+    z: NDArray[np.float64]
+    chosen: NDArray[np.bool_]
+
+    def of(self, community: int) -> NDArray[np.int64]:
+        """Return the pairs of a community, that with the most members first."""
+        found = self.counts
+        first, last = np.searchsorted(found.community, [community, community + 1])
+        pairs: NDArray[np.int64] = np.arange(first, last)
+        return pairs[np.argsort(-found.members[pairs], kind="stable")]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NamedWindow:
+    """The communities of a window beside attributes of their nodes; made by `named`.
+
+    Attributes:
+        ids: id of each community, `(K,)`, ascending.
+        labels: position of each node's community in `ids`, `(n,)`.
+        compared: the attributes.
+    """
+
+    ids: NDArray[np.int64]
+    labels: NDArray[np.int64]
+    compared: tuple[Compared, ...]
+
+    def names(self) -> dict[int, Name]:
+        """Return the names of the communities that have one, by id.
+
+        The attribute whose value is over-represented most clearly names a community.
+        """
+        sizes = np.bincount(self.labels, minlength=len(self.ids))
+        best: dict[int, tuple[float, Name]] = {}
+        for one in self.compared:
+            for at in np.unique(one.counts.community[one.chosen]).tolist():
+                pairs = [pair for pair in one.of(at).tolist() if one.chosen[pair]]
+                clearest = float(one.z[pairs].max())
+                if at not in best or clearest > best[at][0]:
+                    best[at] = clearest, _name(one, pairs, at, int(sizes[at]))
+        return {int(self.ids[at]): name for at, (_, name) in sorted(best.items())}
+
+    def composition(self, community: int, most: int = 12) -> dict[str, tuple[Part, ...]]:
+        """Return what a community is made of: its most frequent values, by attribute.
+
+        Empty if there is no such community in the window.
+        """
+        at = int(np.searchsorted(self.ids, community))
+        if at == len(self.ids) or self.ids[at] != community:
+            return {}
+        size = int((self.labels == at).sum())
+        return {one.attribute.name: tuple(_parts(one, at, size, most)) for one in self.compared}
+
+    def agreement(self) -> dict[str, float | None]:
+        """Return the AMI of communities and values by attribute; None if no node has a value."""
+        found: dict[str, float | None] = {}
+        for one in self.compared:
+            has = one.attribute.codes != UNKNOWN
+            known = one.attribute.codes[has], self.labels[has]
+            found[one.attribute.name] = ami(*known) if has.any() else None
+        return found
+
+
+def named(nodes: pa.Array, communities: NDArray[np.integer], attributes: Attributes) -> NamedWindow:
+    """Compare the communities of a window in the attributes of their nodes.
+
+    A value is over-represented in a community if more members have it than by chance (`chance`),
+    corrected for all values, attributes and communities (`significant`). How clearly it is so is
+    told by its log-odds against all other communities (`log_odds`). A community without such a
+    value has no name.
+
+    Args:
+        nodes: `(n,)` ids.
+        communities: community of each node, `(n,)`: labels, or stable ids.
+
+    Raises:
+        BadSettings: ids of the table are texts and those of the graph numbers, or the reverse.
+
+    >>> from stream_icd.names.attributes import attributes_of
+    >>> classes = attributes_of(pa.array(range(30)), {"class": ["2BIO1"] * 11 + ["PC"] * 19})
+    >>> window = named(pa.array(range(30)), np.repeat([5, 7], [10, 20]), classes)
+    >>> {community: str(name) for community, name in window.names().items()}
+    {5: '2BIO1, 10 of 10', 7: 'PC, 19 of 20'}
+    """
+    ids, labels = np.unique(communities, return_inverse=True)
+    of_nodes = attributes.of_nodes(nodes)
+    tables = [counts(labels, len(ids), one) for one in of_nodes]
+    z = [log_odds(one) for one in tables]
+    n_tests = sum(int((one.known > 0).sum() * (one.totals > 0).sum()) for one in tables)
+    chosen = significant([chance(one) for one in tables], n_tests)
+    compared = zip(of_nodes, tables, z, chosen, strict=True)
+    return NamedWindow(ids.astype(np.int64), labels, tuple(Compared(*one) for one in compared))
+
+
+def _name(one: Compared, pairs: list[int], community: int, size: int) -> Name:
+    """Return the name by the most frequent of these values, as many as cover half of the known."""
+    known, covered = int(one.counts.known[community]), 0
+    values: list[tuple[str, int]] = []
+    for pair in pairs[:MOST_VALUES]:
+        members = int(one.counts.members[pair])
+        values.append((one.attribute.values[one.counts.value[pair]], members))
+        covered += members
+        if 2 * covered > known:
+            break
+    return Name(one.attribute.name, tuple(values), known, size)
+
+
+def _parts(one: Compared, community: int, size: int, most: int) -> Iterator[Part]:
+    found = one.counts
+    for pair in one.of(community)[:most].tolist():
+        value = int(found.value[pair])
+        members, total = int(found.members[pair]), int(found.totals[value])
+        z, chosen = float(one.z[pair]), bool(one.chosen[pair])
+        yield Part(one.attribute.values[value], members, total, z, chosen)
+    if unknown := size - int(found.known[community]):
+        total = int((one.attribute.codes == UNKNOWN).sum())
+        yield Part(None, unknown, total, 0.0, names=False)

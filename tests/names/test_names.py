@@ -1,0 +1,109 @@
+"""Communities are named by what is over-represented in them, and by nothing else."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from stream_icd.errors import BadSettings
+from stream_icd.names import attributes_of, named
+
+CLASSES = ["2BIO1"] * 32 + ["PC"] * 40 + ["MP"] * 28
+NODES = pa.array(range(100))
+
+
+def test_a_community_of_one_class_and_one_stranger_is_named_by_the_class() -> None:
+    communities = np.repeat([3, 8, 9], [32, 40, 28])
+    communities[[0, 99]] = [9, 3]
+    found = named(NODES, communities, attributes_of(NODES, {"class": CLASSES}))
+    names = {community: str(name) for community, name in found.names().items()}
+    assert names == {3: "2BIO1, 31 of 32", 8: "PC, 40 of 40", 9: "MP, 27 of 28"}
+
+
+def test_several_values_are_named_until_they_cover_half() -> None:
+    values = ["RU"] * 20 + ["UA"] * 18 + ["LV"] * 2 + ["US"] * 160
+    nodes = pa.array([f"AS{at}" for at in range(200)])
+    communities = np.repeat([0, 1], [40, 160])
+    found = named(nodes, communities, attributes_of(nodes, {"country": values})).names()
+    assert str(found[0]) == "mostly RU, UA"
+    assert found[0].values == (("RU", 20), ("UA", 18))
+    assert str(found[1]) == "US, 160 of 160"
+
+
+def test_what_is_over_represented_without_being_most_is_said_so() -> None:
+    values = ["EE"] * 9 + ["US"] * 21 + ["US"] * 270
+    communities = np.repeat([0, 1], [30, 270])
+    nodes = pa.array(range(300))
+    found = named(nodes, communities, attributes_of(nodes, {"country": values})).names()
+    assert str(found[0]) == "partly EE"
+
+
+def test_members_without_a_value_are_not_counted_and_the_name_says_so() -> None:
+    values = ["CA"] * 20 + [None] * 5 + ["US"] * 75
+    found = named(NODES, np.repeat([0, 1], [25, 75]), attributes_of(NODES, {"country": values}))
+    assert str(found.names()[0]) == "CA, 20 of 20 known"
+    value, unknown = found.composition(0)["country"]
+    assert (value.value, value.members, value.total, value.names) == ("CA", 20, 20, True)
+    assert (unknown.value, unknown.members, unknown.total) == (None, 5, 5)
+
+
+def test_communities_at_random_have_names_in_at_most_one_window_of_twenty() -> None:
+    rng = np.random.default_rng(7)
+    values = rng.zipf(1.5, 600).clip(max=200).astype(str)
+    attributes = attributes_of(pa.array(range(600)), {"country": values, "type": values[::-1]})
+    sizes = rng.zipf(1.6, 600).cumsum()
+    labels = np.searchsorted(sizes, np.arange(600), side="right")
+    n_named = sum(
+        bool(named(pa.array(range(600)), rng.permutation(labels), attributes).names())
+        for _ in range(200)
+    )
+    assert n_named <= 10
+
+
+def test_the_clearest_of_several_attributes_names_the_community() -> None:
+    communities = np.repeat([0, 1], [50, 50])
+    half = ["even" if at % 2 else "odd" for at in range(100)]
+    clear = ["left"] * 50 + ["right"] * 50
+    blurred = ["up"] * 40 + ["down"] * 60
+    attributes = attributes_of(NODES, {"parity": half, "place": blurred, "side": clear})
+    names = named(NODES, communities, attributes).names()
+    assert {name.attribute for name in names.values()} == {"side"}
+
+
+def test_agreement_is_one_for_the_same_groups_and_unknown_without_values() -> None:
+    communities = np.repeat([0, 1, 2], [32, 40, 28])
+    attributes = attributes_of(NODES, {"class": CLASSES, "none": [None] * 100})
+    assert named(NODES, communities, attributes).agreement() == {"class": 1.0, "none": None}
+
+
+def test_one_community_has_no_name_since_there_is_nothing_to_compare() -> None:
+    found = named(NODES, np.zeros(100, int), attributes_of(NODES, {"class": CLASSES}))
+    assert found.names() == {}
+
+
+def test_nodes_may_come_in_any_order_and_be_missing_from_the_table() -> None:
+    attributes = attributes_of(pa.array([5, 3, 9]), {"country": ["CH", "AT", "DE"]})
+    (found,) = attributes.of_nodes(pa.array([9, 4, 3, 5]))
+    assert [found.value(code) for code in found.codes] == ["DE", None, "AT", "CH"]
+
+
+@pytest.mark.parametrize(
+    ("nodes", "columns", "said"),
+    [
+        ([1, 2, 1], {"country": ["CH", "AT", "CH"]}, "1 rows name a node .* such as 1;"),
+        ([1, None], {"country": ["CH", "AT"]}, "1 rows have no node"),
+        ([1.5, 2.5], {"country": ["CH", "AT"]}, "not double"),
+        ([1, 2], {}, "a column besides node"),
+        ([1], {"tags": [["a", "b"]]}, "column tags has type list"),
+    ],
+)
+def test_a_table_that_cannot_be_used_says_why(nodes: list, columns: dict, said: str) -> None:
+    with pytest.raises(BadSettings, match=said):
+        attributes_of(pa.array(nodes), columns)
+
+
+def test_ids_of_another_kind_are_refused_when_the_graph_is_seen() -> None:
+    attributes = attributes_of(pa.array(["7018"]), {"country": ["US"]})
+    with pytest.raises(BadSettings, match="names nodes by text, the graph by integers"):
+        named(pa.array([7018]), np.array([0]), attributes)

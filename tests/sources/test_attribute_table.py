@@ -1,0 +1,59 @@
+"""Tables of attributes are read from the usual formats, or refused with the reason."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from stream_icd.errors import BadSettings, SourceNotFound
+from stream_icd.sources.attribute_table import read_attributes
+
+
+def written(folder: Path, text: str) -> Path:
+    path = folder / "countries.csv"
+    path.write_text(text)
+    return path
+
+
+def test_csv_and_parquet_give_the_same(tmp_path: Path) -> None:
+    pq.write_table(
+        pa.table({"node": [7018, 3303, 1], "country": ["US", "CH", None]}),
+        tmp_path / "countries.parquet",
+    )
+    for path in (
+        written(tmp_path, "node,country\n7018,US\n3303,CH\n1,\n"),
+        tmp_path / "countries.parquet",
+    ):
+        found = read_attributes(path)
+        assert found.nodes.to_pylist() == [1, 3303, 7018]
+        assert found.nodes.type == pa.int64()
+        assert found.columns[0].codes.tolist() == [-1, 0, 1]
+
+
+def test_ids_that_are_not_all_integers_are_text(tmp_path: Path) -> None:
+    found = read_attributes(written(tmp_path, "node,class\n007,a\n7,b\n"))
+    assert found.nodes.to_pylist() == ["007", "7"]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("id,country\n1,CH\n", "has the columns id, country; .* column node"),
+        ("node\n1\n", "a column besides node"),
+        ("node,country\n1,CH\n1,AT\n", "such as 1; give each node one row"),
+        ("node,country\n,CH\n", "1 rows have no node"),
+        ("node,country\n", "no rows"),
+        ("", "is empty"),
+    ],
+)
+def test_a_bad_table_says_what_is_wrong(tmp_path: Path, text: str, said: str) -> None:
+    with pytest.raises(BadSettings, match=said):
+        read_attributes(written(tmp_path, text))
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(SourceNotFound, match=r"no file .*nothing\.csv"):
+        read_attributes(tmp_path / "nothing.csv")
