@@ -190,7 +190,7 @@ def subscribe(
         found, shape = following.subscribe(graph, **options), shapes.COMMUNITIES
     if names is not None:
         from stream_icd.cli.subscribe.naming import with_names
-        from stream_icd.sources.attribute_table import read_attributes
+        from stream_icd.sources.labels.attribute_table import read_attributes
 
         shape = with_names(shape, read_attributes(names))
     writers: dict[str, Callable[[Any, Any], None]] = {

@@ -10,8 +10,8 @@ import pyarrow.compute as pc
 from stream_icd.errors import BadSettings, SourceNotFound
 from stream_icd.names.attributes import Attributes, attributes_of
 from stream_icd.sources.source import stop_at_bad_row
-from stream_icd.sources.tables import columns_of, read_rows
-from stream_icd.sources.values import INTEGER
+from stream_icd.sources.tables.tables import columns_of, read_rows
+from stream_icd.sources.tables.values import INTEGER
 
 NODE = "node"
 
