@@ -117,7 +117,7 @@ def main(
     from stream_icd.kafka.topics import SNAPSHOTS
     from stream_icd.memory.horizon import read_horizon
     from stream_icd.programs import WorkerOptions, run_worker
-    from stream_icd.programs.model_at_work import model_at_work
+    from stream_icd.programs.model_at_work import check_model, model_at_work
     from stream_icd.workers.detect import (
         Detector,
         DetectSettings,
@@ -147,6 +147,7 @@ def main(
         threads=_threads(method, threads, processes),
         seed=seed,
     )
+    check_model(model, registry)
 
     def detector(run: WorkerRun) -> dict[str, Detector]:
         memories = None

@@ -1,8 +1,8 @@
 """Ids of nodes: integers of one value are one node, whatever the width of their type.
 
 Programs that write a graph choose a type of their own: pandas gives int64, a database int32,
-polars `large_string`. So all that holds ids holds them in one type (`widened`): int64, or uint64 if
-an id is above its range, or string.
+polars `large_string` or `string_view`. So all that holds ids holds them in one type (`widened`):
+int64, or uint64 if an id is above its range, or string.
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ def is_id_type(kind: pa.DataType) -> bool:
 
 
 def is_text(kind: pa.DataType) -> bool:
-    """Whether this Arrow type is a string, of either kind."""
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+    """Whether this Arrow type is a string, of any kind."""
+    kinds = pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view
+    return any(is_kind(kind) for is_kind in kinds)
 
 
 def widened(ids: pa.Array) -> pa.Array:
@@ -38,11 +39,38 @@ def widened(ids: pa.Array) -> pa.Array:
 def wide_type(*columns: pa.Array | pa.ChunkedArray) -> pa.DataType:
     """Return the one type of ids of their kind, for columns of one type; ids may be null."""
     kind = columns[0].type
-    if pa.types.is_large_string(kind):
-        return kind if sum(one.nbytes for one in columns) > MOST_TEXT else pa.string()
+    if is_text(kind) and kind != pa.string():
+        most = sum(map(_text_bytes, columns))
+        return pa.large_string() if most > MOST_TEXT else pa.string()
     if not pa.types.is_integer(kind):
         return kind
     return kind if kind == pa.uint64() and any(map(_has_high, columns)) else pa.int64()
+
+
+def _text_bytes(texts: pa.Array | pa.ChunkedArray) -> int:
+    """Return how many bytes a column of texts has at most, as `string` or `large_string`."""
+    if not pa.types.is_string_view(texts.type):
+        return int(texts.nbytes)
+    chunks = texts.chunks if isinstance(texts, pa.ChunkedArray) else [texts]
+    return sum(map(viewed_bytes, chunks))
+
+
+def without_views(table: pa.Table) -> pa.Table:
+    """Return the table with `string` for `string_view`, which few functions of Arrow take."""
+    for at, field in enumerate(table.schema):
+        if pa.types.is_string_view(field.type):
+            text = table.column(at)
+            table = table.set_column(at, field.name, text.cast(wide_type(text)))
+    return table
+
+
+def viewed_bytes(texts: pa.Array) -> int:
+    """Return the bytes of text in a `string_view` array; many views may share few bytes."""
+    if not len(texts):
+        return 0
+    views = np.frombuffer(texts.buffers()[1], np.int32).reshape(-1, 4)  # the first is the length
+    lengths = views[texts.offset : texts.offset + len(texts), 0]
+    return int(lengths[texts.is_valid().to_numpy(zero_copy_only=False)].sum(dtype=np.int64))
 
 
 def _has_high(ids: pa.Array | pa.ChunkedArray) -> bool:

@@ -232,8 +232,8 @@ def _ids(name: str, values: Any) -> pa.Array:
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         raise BadSnapshot(f"{name} is not a column of integers or strings: {error}") from error
     if isinstance(ids, pa.ChunkedArray):  # a single chunk needs no copy
-        return ids.chunk(0) if ids.num_chunks == 1 else ids.combine_chunks()
-    return ids
+        ids = ids.chunk(0) if ids.num_chunks == 1 else ids.combine_chunks()
+    return widened(ids) if pa.types.is_string_view(ids.type) else ids  # which cannot be sorted
 
 
 def check_id_types(src: pa.DataType, dst: pa.DataType) -> None:

@@ -69,5 +69,7 @@ def main() -> None:
     try:
         app()
     except StreamIcdError as error:
-        say(*f"{type(error).__name__}: {error}".split("\n"), err=True)
+        # Further lines are indented, so that no name with a line feed looks like a message.
+        first, *more = f"{type(error).__name__}: {error}".split("\n")
+        say(first, *(f"  {line}" for line in more), err=True)
         raise SystemExit(EXIT_CODES[error.action]) from error

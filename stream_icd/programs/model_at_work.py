@@ -33,6 +33,21 @@ JOIN_S = 5.0
 Version = Callable[[VersionedModel], str]
 
 
+def check_model(name: str, registry_uri: str | None) -> None:
+    """Check that there is such a model, before anything is asked of a broker.
+
+    Raises:
+        ModelNotFound: nothing has that name.
+        BadSettings: it is an alias, and there is no registry.
+        RegistryDamaged, StoreUnreachable: the registry cannot be read.
+    """
+    registry = registry_at(registry_uri)
+    if name == CHAMPION:
+        required(registry)
+    else:
+        find_model(name, registry)
+
+
 @contextmanager
 def model_at_work(
     run: WorkerRun, name: str, registry_uri: str | None, open_pool: OpenPool, version: Version

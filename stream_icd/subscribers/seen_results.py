@@ -12,13 +12,18 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterable
+from hashlib import blake2b
 from typing import NamedTuple, TypeVar
 
 from stream_icd.kafka.record import Record
 from stream_icd.wire.events import is_late
 
 REMEMBERED = 100_000
-"""How many recent results are remembered to recognise repetitions."""
+"""How many recent results are remembered to recognise repetitions: 70 MB at most, whatever their
+names."""
+
+LONGEST = 31
+"""Bytes of a name that is kept as it is; of a longer one, a digest of one byte more is kept."""
 
 Name = tuple[bytes, bytes, bytes]
 """Graph, snapshot id and model."""
@@ -65,15 +70,20 @@ class SeenResults:
 
     def __contains__(self, result: Result) -> bool:
         """Return whether the result is a repetition."""
+        result = _in_few_bytes(result)
         return self._newest_of(result.name) == result.revision or self._has_seen(result)
 
     def add(self, result: Result) -> None:
         """Add a result: its revision is now the newest."""
+        self._add(_in_few_bytes(result))
+
+    def _add(self, result: Result) -> None:
         _put(self._newest, result.name, result.revision)
         _put(self._seen, result, None)
 
     def take_back(self, result: Result) -> None:
         """Remove a result that was added here, as if it had not been seen."""
+        result = _in_few_bytes(result)
         del self._seen[result], self._newest[result.name]
         self._newest |= {one.name: one.revision for one in self._seen if one.name == result.name}
 
@@ -86,6 +96,7 @@ class SeenResults:
 
     def forget(self, key: bytes | None) -> None:
         """Forget all results of a graph: if they are published again, they are new."""
+        key = None if key is None else _short(key)
         for name in [name for name in self._newest if name[0] == key]:
             del self._newest[name]
         for result in [result for result in self._seen if result.name[0] == key]:
@@ -95,7 +106,7 @@ class SeenResults:
         """Add the results that were added here to the earlier ones."""
         assert self._before is not None, "there is somewhere to keep it"
         for result in self._seen:
-            self._before.add(result)
+            self._before._add(result)
 
     def _newest_of(self, name: Name) -> bytes | None:
         if name in self._newest or self._before is None:
@@ -123,6 +134,15 @@ class Superseded:
         """Return whether there was a newer revision when the topic was read."""
         partition, offset = self._newest.get(result_of(record).name, (-1, -1))
         return partition == record.partition and record.offset < offset
+
+
+def _in_few_bytes(result: Result) -> Result:
+    graph, snapshot, model = map(_short, result.name)
+    return Result((graph, snapshot, model), _short(result.revision), _short(result.made_from))
+
+
+def _short(text: bytes) -> bytes:
+    return text if len(text) <= LONGEST else blake2b(text, digest_size=LONGEST + 1).digest()
 
 
 def _put(entries: OrderedDict[Key, Value], key: Key, value: Value) -> None:

@@ -15,6 +15,7 @@ from flatbuffers import number_types
 from flatbuffers.table import Table as FlatTable
 
 from stream_icd.errors import BadInput, LimitExceeded
+from stream_icd.node_ids import viewed_bytes, without_views
 from stream_icd.wire.boundary import refusing
 from stream_icd.wire.limits import ANY_RATIO_BYTES, Limits
 
@@ -55,7 +56,11 @@ def read_table(
         _check_stream(value, columns, limits, error)
         table = pa.ipc.open_stream(value, options=READING).read_all()
         table.validate(full=True)
-    return table
+        views = [one for one in table.columns if pa.types.is_string_view(one.type)]
+        _check_size(
+            sum(viewed_bytes(chunk) for one in views for chunk in one.chunks), value, limits
+        )
+        return without_views(table)
 
 
 def _check_stream(
@@ -76,17 +81,21 @@ def _check_stream(
         rows, size = rows + batch_rows, size + batch_size
         if rows > limits.rows:
             raise LimitExceeded(f"the table has {rows} rows or more; the limit is {limits.rows}")
-        if size > limits.decoded_bytes:
-            raise LimitExceeded(
-                f"the table is {size} bytes or more when decompressed; "
-                f"the limit is {limits.decoded_bytes}"
-            )
-        if size > max(ANY_RATIO_BYTES, limits.decoded_ratio * len(value)):
-            raise LimitExceeded(
-                f"the table is {size} bytes or more when decompressed, {size // len(value)} times "
-                f"its {len(value)} bytes; the limit is {limits.decoded_ratio} times "
-                "(STREAM_ICD_LIMITS_DECODED_RATIO). Send the table uncompressed, or raise the limit"
-            )
+        _check_size(size, value, limits)
+
+
+def _check_size(size: int, value: bytes, limits: Limits) -> None:
+    if size > limits.decoded_bytes:
+        raise LimitExceeded(
+            f"the table is {size} bytes or more when decompressed; "
+            f"the limit is {limits.decoded_bytes}"
+        )
+    if size > max(ANY_RATIO_BYTES, limits.decoded_ratio * len(value)):
+        raise LimitExceeded(
+            f"the table is {size} bytes or more when decompressed, {size // len(value)} times "
+            f"its {len(value)} bytes; the limit is {limits.decoded_ratio} times "
+            "(STREAM_ICD_LIMITS_DECODED_RATIO). Send the table uncompressed, or raise the limit"
+        )
 
 
 def _check_columns(schema: pa.Schema, columns: Mapping[str, bool], error: type[BadInput]) -> None:

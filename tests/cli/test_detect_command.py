@@ -6,7 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 from consumers.detect import app
-from stream_icd.errors import BadSettings
+from stream_icd.errors import BadSettings, ModelNotFound
 
 
 @pytest.mark.parametrize("threads", ["1", "4"])
@@ -15,3 +15,20 @@ def test_threads_are_refused_where_they_would_do_nothing(threads: str) -> None:
     assert isinstance(done.exception, BadSettings)
     assert f"--threads {threads} has no effect" in str(done.exception)
     assert "--processes" in str(done.exception)
+
+
+@pytest.mark.parametrize(
+    ("model", "error", "match"),
+    [
+        ("nosuch", ModelNotFound, "no model 'nosuch'"),
+        ("champion", BadSettings, "--registry"),
+        ("previous", BadSettings, "--registry"),
+    ],
+)
+def test_a_model_that_is_not_there_is_named_before_a_broker_that_is_not(
+    model: str, error: type[Exception], match: str
+) -> None:
+    nobody = ["--bootstrap-servers", "127.0.0.1:1"]
+    done = CliRunner().invoke(app, ["--model", model, *nobody])
+    assert isinstance(done.exception, error)
+    assert match in str(done.exception)

@@ -95,7 +95,7 @@ def test_a_gap_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().err.splitlines()[0].startswith(ESCAPED)
 
 
-def test_an_error_names_what_is_wrong_in_one_line(
+def test_the_further_lines_of_an_error_are_indented(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail() -> None:
@@ -104,7 +104,7 @@ def test_an_error_names_what_is_wrong_in_one_line(
     monkeypatch.setattr(main, "app", fail)
     with pytest.raises(SystemExit):
         main.main()
-    assert capsys.readouterr().err == "HistoryDamaged: \\x1b[2J first\nsecond\n"
+    assert capsys.readouterr().err == "HistoryDamaged: \\x1b[2J first\n  second\n"
 
 
 def test_the_archive_is_listed_whatever_its_graphs_are_called(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import signal
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from typer.testing import CliRunner
 
@@ -22,7 +23,7 @@ from stream_icd.messages.announce import announcements
 from stream_icd.registry.aliases import champion, history
 from stream_icd.registry.model import Model, initial_model, pack
 from stream_icd.registry.shipped import open_model
-from stream_icd.registry.versions import publish, versions
+from stream_icd.registry.versions import publish, version_folder, versions
 from stream_icd.store.store import Store
 from testbed.brokers import Broker
 
@@ -178,6 +179,27 @@ def test_a_damaged_version_is_not_promoted(registry: Store) -> None:
 
 
 @pytest.mark.brokers("memory")
+def test_damaged_versions_are_listed_beside_the_others(registry: Store) -> None:
+    for name in ("as", "lfr", "taxi"):
+        models("import", name)
+    models("promote", "lfr")
+    taxi = open_model("taxi").version
+    for version, name, content in (
+        (AS, "lineage.json", b'{"format": 1, "made_at": "n\nlfr@00000000  champion"}'),
+        (taxi, "about.toml", b"purpose = "),
+    ):
+        version_folder(registry, version).put(name, pa.py_buffer(content))
+    listed = models("list").splitlines()
+    assert re.fullmatch(r"  made     .* from lfr .*", listed[listed.index(f"{LFR}  champion") + 1])
+    assert "RegistryDamaged" in listed[listed.index(AS) + 1]
+    assert "ModelDamaged" in listed[listed.index(taxi) + 1]
+    assert sum(line.endswith("champion") for line in listed) == 1
+    registry.put("aliases/00000002.json", pa.py_buffer(b"{"))
+    listed = models("list").splitlines()
+    assert "RegistryDamaged" in listed[listed.index("aliases") + 1]
+    assert LFR in listed
+
+
 def test_each_change_is_announced_once(broker: Broker, registry: Store) -> None:
     settings = broker.settings()
     create_topics(settings)

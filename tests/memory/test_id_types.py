@@ -42,6 +42,7 @@ MIXED: list[Mixed] = [
     *((pa.int64(), kind, int) for kind in INTEGERS),
     (pa.string(), pa.large_string(), str),
     (pa.large_string(), pa.string(), str),
+    (pa.string_view(), pa.large_string(), str),
 ]
 
 

@@ -27,6 +27,8 @@ from stream_icd.training.data import training_graphs
 
 EDGES = [("a", "b", 2.0), ("b", "c", 1.0)]
 TABLE = pa.table({"src": ["a", "b", "d"], "dst": ["b", "c", None], "weight": [2.0, 1.0, 1.0]})
+VIEWS = pa.table([TABLE["src"].cast(pa.string_view()), TABLE["dst"].cast(pa.string_view()),
+                  TABLE["weight"]], TABLE.column_names)  # fmt: skip
 CSV = "src,dst,weight\na,b,2\nb,c,1\nd,,\n"
 
 
@@ -48,6 +50,7 @@ WRITERS: dict[str, Callable[[Path], object]] = {
     "g.csv.gz": lambda path: path.write_bytes(gzip.compress(CSV.encode())),
     "named.csv": lambda path: path.write_text(CSV.replace("src,dst", "source,target")),
     "g.parquet": lambda path: pq.write_table(TABLE, path),
+    "views.parquet": lambda path: pq.write_table(VIEWS, path),
     "g.arrow": lambda path: feather.write_feather(TABLE, path),
     "g.arrows": write_arrows,
     "g.graphml": write_graphml,

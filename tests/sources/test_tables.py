@@ -152,6 +152,13 @@ def test_a_row_of_parquet_with_a_gap_is_reported(tmp_path: Path) -> None:
     assert [error.split(": ")[0] for error in bad] == ["rows.parquet:1", "rows.parquet:2"]
 
 
+def test_texts_of_parquet_may_be_views(tmp_path: Path) -> None:
+    texts = pa.array(["a", "b"], pa.string_view())
+    pq.write_table(pa.table({"t": [1, 2], "src": texts, "dst": texts}), tmp_path / "rows.parquet")
+    rows, bad = read(tmp_path / "rows.parquet")
+    assert ([row["src"] for row in rows], bad) == (["a", "b"], [])
+
+
 def test_a_damaged_file_is_reported_and_the_next_one_read(tmp_path: Path) -> None:
     packed = gzip.compress(CSV.encode() * 3)
     (tmp_path / "a.csv.gz").write_bytes(packed[: len(packed) - 12])

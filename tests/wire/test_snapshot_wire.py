@@ -24,7 +24,7 @@ INTEGER_TYPES = [
     pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64(),
 ]  # fmt: skip
 LONGITUDE_LATITUDE = st.tuples(st.floats(-180, 180), st.floats(-90, 90))
-STRING_TYPES = [pa.string(), pa.large_string()]
+STRING_TYPES = [pa.string(), pa.large_string(), pa.string_view()]
 
 
 def made(src: object, dst: object, **options: object) -> Snapshot:
@@ -307,6 +307,19 @@ def test_a_table_that_is_out_of_proportion_to_its_message_is_refused() -> None:
     out_of_proportion = f"{len(bomb)} bytes; the limit is 100 times .*DECODED_RATIO"
     with pytest.raises(LimitExceeded, match=out_of_proportion):
         decode(encode_snapshot(made([1], [2])), value=bomb)
+
+
+def test_views_that_all_show_the_same_text_are_refused_before_each_gets_a_copy() -> None:
+    text = b"x" * 1_000_000
+    view = np.array([len(text), int.from_bytes(text[:4]), 0, 0], np.int32)  # bytes, start, buffer 0
+    shown = [None, pa.py_buffer(np.tile(view, 5000)), pa.py_buffer(text)]
+    views = pa.Array.from_buffers(pa.string_view(), 5000, shown)  # 5 GB of text
+    bomb = columns(src=views, dst=views)
+    assert len(bomb) < 10_000
+    allocated = pa.total_allocated_bytes()
+    with pytest.raises(LimitExceeded, match="bytes or more"):
+        decode(encode_snapshot(made([1], [2])), value=bomb)
+    assert pa.total_allocated_bytes() <= allocated + 1_000_000
 
 
 def test_a_star_of_two_million_nodes_is_in_proportion_to_its_message() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -13,7 +14,7 @@ from stream_icd.messages.outcome import Processed
 from stream_icd.registry.shipped import VersionedModel
 from stream_icd.snapshot import Snapshot, snapshot_from_pairs
 from stream_icd.subscribers.mixed_models import WITHIN, MixedModels
-from stream_icd.subscribers.seen_results import SeenResults, result_of
+from stream_icd.subscribers.seen_results import Result, SeenResults, result_of
 from stream_icd.wire.communities import decode_communities
 from stream_icd.workers.detect import Detector, DetectSettings, RecordDetection
 
@@ -109,3 +110,27 @@ def test_a_promotion_and_its_rollback_are_no_turns() -> None:
     models = MixedModels()
     sent = ["a"] * 5 + ["b"] * 5 + ["a"] * WITHIN + ["c"] * 5 + ["a"] * WITHIN
     assert {models.look_at("g", model) for model in sent} == {None}
+
+
+def test_long_names_are_told_apart_and_take_few_bytes() -> None:
+    def named(number: int) -> Result:
+        texts = (f"{number:08}".encode() * 128 for _ in range(5))
+        graph, snapshot, model, revision, place = texts
+        return Result((graph, snapshot, model), revision, place)
+
+    tracemalloc.start()
+    try:
+        seen = SeenResults()
+        for number in range(1000):
+            assert seen.is_new(named(number))
+        assert tracemalloc.get_traced_memory()[0] < 1000 * 1000
+    finally:
+        tracemalloc.stop()
+    assert all(named(number) in seen for number in range(1000))
+    batch = SeenResults(seen)
+    batch.add(named(1000))
+    batch.keep()
+    assert named(1000) in seen
+    batch.take_back(named(1000))
+    seen.forget(named(1000).name[0])
+    assert named(1000) not in seen

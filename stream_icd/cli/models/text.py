@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
 
 from stream_icd.announcement import Announcement
-from stream_icd.errors import ModelDamaged
+from stream_icd.errors import ModelDamaged, ModelError, RegistryDamaged
 from stream_icd.lineage import Figure, Gate, Lineage
 from stream_icd.printable import printable
 from stream_icd.registry.about import read_about, read_card
@@ -15,22 +16,48 @@ from stream_icd.registry.model import version_of
 from stream_icd.registry.versions import read_lineage, version_folder, versions
 from stream_icd.store.store import Store
 
+LAST = datetime.max.replace(tzinfo=UTC)
+
 
 def model_lines(name: str, folder: Store) -> Iterator[str]:
-    """A model outside of a registry: name, version, and its description."""
-    yield printable(f"{name}  ({version_of(folder)})")
-    yield from _about(folder)
+    """A model outside of a registry: name, version, and its description; or how it is damaged."""
+    try:
+        lines = [f"{name}  ({version_of(folder)})", *_about(folder)]
+    except ModelError as error:
+        lines = [name, _damaged(error)]
+    yield from map(printable, lines)
 
 
 def version_lines(registry: Store) -> Iterator[str]:
-    """The versions of a registry, the oldest first, with alias, origin and description."""
-    known = [(read_lineage(registry, one), one) for one in versions(registry)]
-    aliases = current(registry)
-    names = {} if aliases is None else {aliases.previous: "previous", aliases.champion: "champion"}
-    for lineage, version in sorted(known, key=lambda one: (one[0].made_at, one[1])):
+    """The versions of a registry, the oldest first, with alias, origin and description.
+
+    Those that are damaged come last, with the reason.
+    """
+    names: dict[str | None, str] = {}
+    try:
+        aliases = current(registry)
+    except RegistryDamaged as error:
+        yield from ("aliases", printable(_damaged(error)))
+    else:
+        if aliases is not None:
+            names = {aliases.previous: "previous", aliases.champion: "champion"}
+    for _, version, lines in sorted(_described(registry, one) for one in versions(registry)):
         yield printable(f"{version}  {names.get(version, '')}").rstrip()
-        yield printable(f"  made     {_made(lineage)}")
-        yield from _about(version_folder(registry, version))
+        yield from map(printable, lines)
+
+
+def _described(registry: Store, version: str) -> tuple[datetime, str, list[str]]:
+    """When a version was made, its name, and the lines that describe it."""
+    try:
+        lineage = read_lineage(registry, version)
+        about = _about(version_folder(registry, version))
+        return lineage.made_at, version, [f"  made     {_made(lineage)}", *about]
+    except ModelError as error:
+        return LAST, version, [_damaged(error)]
+
+
+def _damaged(error: ModelError) -> str:
+    return f"  damaged  {type(error).__name__}: {error}"
 
 
 def lineage_lines(registry: Store, folder: Store) -> Iterator[str]:

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from stream_icd.errors import BadInput, BadRow, BadSettings, NoGoodRows
+from stream_icd.node_ids import without_views
 from stream_icd.sources.source import OnBadRow
 from stream_icd.sources.tables.column_checks import (
     are_times,
@@ -80,6 +81,7 @@ def _raw(file: Path, on_bad_row: OnBadRow) -> Iterator[RawRows]:
         else:
             opens = pa.ipc.open_stream if form == ARROW_STREAM else pa.ipc.open_file
             table = opens(content.read()).read_all()
+    table = without_views(table)
     _refuse_named_events([table], table.column_names, file.parent)
     yield RawRows(file.name, np.arange(len(table)), _named(table))
 

@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from stream_icd.errors import BadRow, BadSettings, SourceNotFound
+from stream_icd.node_ids import without_views
 from stream_icd.sources.source import OnBadRow
 from stream_icd.sources.tables.compressed import DAMAGED, bare_name, uncompressed
 
@@ -311,7 +312,7 @@ def _read_parquet(
         )
     first = 0
     for batch in file.iter_batches(BATCH_ROWS, columns=list(columns)):
-        table = pa.Table.from_batches([batch]).select(list(columns))
+        table = without_views(pa.Table.from_batches([batch]).select(list(columns)))
         yield RawRows(name, np.arange(first, first + len(table)), table)
         first += len(table)
 
