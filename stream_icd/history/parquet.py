@@ -58,6 +58,8 @@ DECODED_BEFORE = Limits.model_construct(header_bytes=sys.maxsize, name_bytes=sys
 NODES = "src", "dst", "node"
 NUMBERS = "weight", "x", "y"
 """The optional columns of snapshots."""
+OF_MEMORY = "horizon", "predicted_bits"
+"""How far back a result looked, and how well the communities before predicted its window."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +147,7 @@ def rows_of(noted: ArchivedWindow, table: pa.Table) -> pa.Table:
     if kind in OF_A_MODEL:
         columns["model"] = pa.repeat(pa.scalar(noted.identity.model), n)
     if kind == "communities":
-        columns |= _evidence_columns(noted.headers, n)
+        columns |= _columns_of_headers(noted.headers, n)
     columns |= {name: table[name] for name in table.column_names}
     if kind == "communities":
         columns["community_id"] = _community_ids(noted, table)
@@ -155,13 +157,17 @@ def rows_of(noted: ArchivedWindow, table: pa.Table) -> pa.Table:
     return pa.table(columns)
 
 
-def _evidence_columns(headers: Headers, n: int) -> dict[str, pa.Array]:
-    """Return the evidence from a result's headers; null if the headers have none."""
+def _columns_of_headers(headers: Headers, n: int) -> dict[str, pa.Array]:
+    """Return what a result's headers say of its communities; null where they say nothing."""
     said = dict(headers)
-    evidence, bits = said.get("icd_evidence"), said.get("icd_bits_saved")
+    evidence = said.get("icd_evidence")
+    numbers = {name: said.get(f"icd_{name}") for name in ("bits_saved", *OF_MEMORY)}
     return {
         "evidence": pa.repeat(pa.scalar(evidence and evidence.decode(), pa.string()), n),
-        "bits_saved": pa.repeat(pa.scalar(bits and float(bits), pa.float64()), n),
+        **{
+            name: pa.repeat(pa.scalar(number and float(number), pa.float64()), n)
+            for name, number in numbers.items()
+        },
     }
 
 
@@ -193,10 +199,10 @@ def _of_this_version(noted: ArchivedWindow, rows: pa.Table) -> pa.Table:
                 rows = rows.append_column(name, pa.nulls(rows.num_rows, pa.float64()))
     if noted.partition.kind != "communities":
         return rows
-    if "evidence" not in rows.column_names:
-        after = rows.column_names.index("model") + 1
-        for name, column in reversed(_evidence_columns(noted.headers, rows.num_rows).items()):
-            rows = rows.add_column(after, name, column)
+    columns = _columns_of_headers(noted.headers, rows.num_rows)
+    for at, (name, column) in enumerate(columns.items(), rows.column_names.index("model") + 1):
+        if name not in rows.column_names:
+            rows = rows.add_column(at, name, column)
     if "community_id" not in rows.column_names:
         rows = rows.append_column("community_id", _community_ids(noted, rows))
     return rows

@@ -21,7 +21,9 @@ from stream_icd.metrics.health import Health
 from stream_icd.printable import shortened
 
 MOST_GRAPHS = 100
-"""Maximum number of graphs with their own time series; later graphs share `other`."""
+"""Maximum number of graphs with their own time series; later graphs share `OTHER`."""
+
+OTHER = "other"
 
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
 AGES = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3600, 6 * 3600, 24 * 3600)
@@ -73,6 +75,18 @@ class Metrics:
             "stream_icd_memory",
             "Results published, by what memory of earlier windows contributed.",
             ("memory",),
+            registry=registry,
+        )
+        self.horizon = Gauge(
+            "stream_icd_horizon_windows",
+            "How many windows the evidence of the graph's last result is worth.",
+            ("graph",),
+            registry=registry,
+        )
+        self.predicted_bits = Gauge(
+            "stream_icd_predicted_bits",
+            "Bits per edge that the communities known before saved on the last new edges.",
+            ("graph",),
             registry=registry,
         )
         self._memory_bytes = Gauge(
@@ -179,9 +193,24 @@ class Metrics:
         """The label for a graph: its name, or `other` when there are too many."""
         name = shortened(key or b"")
         if name not in self._graphs and len(self._graphs) >= MOST_GRAPHS:
-            return "other"
+            return OTHER
         self._graphs.add(name)
         return name
+
+    def look_back(self, result: OutgoingRecord) -> None:
+        """Report how far back a result looks; not of graphs that are counted as `other`."""
+        for gauge, header in (
+            (self.horizon, "icd_horizon"),
+            (self.predicted_bits, "icd_predicted_bits"),
+        ):
+            number = _said(result, header)
+            if number is not None and (graph := self.graph(result.key)) != OTHER:
+                gauge.labels(graph).set(float(number))
+
+    def forget_graphs(self) -> None:
+        """Stop reporting how far back graphs look: after a rebalance, others may report them."""
+        self.horizon.clear()
+        self.predicted_bits.clear()
 
     def watch(
         self, topic: str, graph: str | None = None, stages: Sequence[str] = ("decode",)
@@ -218,6 +247,7 @@ class Loop(Watcher):
         if generation not in (None, self._generation):
             self._generation = generation
             self._metrics.rebalances.labels(self._topic).inc()
+            self._metrics.forget_graphs()
 
     def lagged(self, lag: Mapping[int, int]) -> None:
         """Set the number of waiting records."""
@@ -243,6 +273,7 @@ class Loop(Watcher):
                 self._metrics.evidence.labels(evidence).inc()
             if memory := _said(one, "icd_memory"):
                 self._metrics.memory_use.labels(memory).inc()
+            self._metrics.look_back(one)
             for stage, seconds in _stage_seconds(one).items():
                 self._metrics.stage_seconds.labels(stage).observe(seconds)
         self._metrics.stage_seconds.labels(PUBLISH).observe(batch.publish_seconds)

@@ -50,6 +50,8 @@ def publish_result(broker: Broker, graph: str, number: int) -> None:
         community_ids=np.array([100 + number, 7]),
         replaced=np.empty((0, 2), np.int64),
         memory="continued",
+        horizon=4.5,
+        predicted_bits=-0.25,
     )
     message = encode_communities(result)
     create_topics(broker.settings())
@@ -84,6 +86,7 @@ def test_json_lines_hold_the_whole_result(embedded: Broker, graph: str) -> None:
     assert first["nodes"] == ["a", "b", "c"]
     assert first["communities"] == [0, 1, 0]
     assert (first["n_communities"], first["modularity"]) == (2, 0.25)
+    assert (first["horizon"], first["predicted_bits"]) == (4.5, -0.25)
     assert datetime.fromisoformat(first["window_end"]) == START
 
 
@@ -100,6 +103,8 @@ def test_a_table_has_a_line_a_snapshot(embedded: Broker, graph: str) -> None:
         "2",
         "0.2500",
         "weak",
+        "4.5",
+        "-0.250",
         "2",
         "10.0",
         "m@1",
@@ -127,7 +132,8 @@ def test_arrow_is_one_stream_with_a_row_a_node(embedded: Broker, graph: str) -> 
     assert table["node"].to_pylist()[:3] == ["a", "b", "c"]
     assert table["community"].to_pylist()[:3] == [0, 1, 0]
     assert table["community_id"].to_pylist()[-3:] == [102, 7, 102]
-    assert (table["evidence"][0].as_py(), table["bits_saved"][0].as_py()) == ("weak", 0.125)
+    said = ("evidence", "bits_saved", "horizon", "predicted_bits")
+    assert [table[name][0].as_py() for name in said] == ["weak", 0.125, 4.5, -0.25]
     assert set(table["snapshot_id"].to_pylist()) == {f"{graph}/{i}" for i in range(3)}
 
 

@@ -112,6 +112,28 @@ def test_stable_ids_are_archived_and_are_a_column_of_the_rows(
     assert read_window(store, noted)["community_id"].null_count == one.n_nodes
 
 
+def test_how_far_back_a_result_looks_is_a_column_also_of_older_files(
+    store: Store,
+    snapshot: MakeSnapshot,
+    communities: Callable[..., Communities],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with monkeypatch.context() as before:
+        before.setattr(parquet, "OF_MEMORY", ())
+        older = replace(communities(snapshot(0)), horizon=4.5, predicted_bits=-0.25)
+        Archive(store).add("communities", encode_communities(older))
+    Archive(store).add("communities", encode_communities(replace(older, snapshot_id="later")))
+    Archive(store).add("communities", encode_communities(communities(snapshot(1))))
+    noted = list(windows(store, Selection("communities")))
+    assert ["horizon" in one.schema for one in noted] == [True, False, True]
+    assert [one.identity.snapshot_id for one in noted] == ["later", "test/0", "test/1"]
+    rows = [read_window(store, one) for one in noted]
+    assert len({one.schema for one in rows}) == 1
+    for name, value in (("horizon", 4.5), ("predicted_bits", -0.25)):
+        assert [set(one[name].to_pylist()) for one in rows] == [{value}, {value}, {None}]
+    assert read_message(store, noted[1]) == encode_communities(older)
+
+
 def test_a_memory_of_no_nodes_is_archived_like_any_other(
     store: Store, snapshot: MakeSnapshot
 ) -> None:

@@ -56,6 +56,30 @@ def test_results_and_dead_letters_of_a_batch_are_counted(metrics: Metrics) -> No
     assert sample(metrics, "stream_icd_age_seconds_sum", topic="in") == pytest.approx(5.0)
 
 
+def looking_back(graph: str, horizon: bytes, bits: bytes | None = None) -> OutgoingRecord:
+    headers = (("icd_horizon", horizon), ("icd_predicted_bits", bits))
+    said = tuple((name, value) for name, value in headers if value is not None)
+    return OutgoingRecord("out", b"", graph.encode(), said)
+
+
+def test_how_far_back_each_graph_looks_is_served_until_a_rebalance(metrics: Metrics) -> None:
+    loop, bits = metrics.watch("in"), "stream_icd_predicted_bits"
+    loop.polled(1, 0.0)
+    results = looking_back("g", b"2", b"0.5"), looking_back("g", b"4.5"), looking_back("h", b"1")
+    lie = dead_letter(record(2, headers=(("icd_horizon", b"7"),)), "decode", BadSnapshot("no"))
+    loop.done(BatchDone((record(0),), (*results, lie), 0.1, 0.02))
+    assert sample(metrics, "stream_icd_horizon_windows", graph="g") == 4.5
+    assert sample(metrics, "stream_icd_horizon_windows", graph="h") == 1
+    assert sample(metrics, bits, graph="g") == 0.5
+    assert sample(metrics, bits, graph="h") is None
+    many = tuple(looking_back(f"n{i}", b"3") for i in range(MOST_GRAPHS))
+    loop.done(BatchDone((record(1),), many, 0.1, 0.02))
+    assert sample(metrics, "stream_icd_horizon_windows", graph=f"n{MOST_GRAPHS - 3}") == 3
+    assert sample(metrics, "stream_icd_horizon_windows", graph="other") is None
+    loop.polled(2, 0.0)
+    assert sample(metrics, "stream_icd_horizon_windows", graph="g") is None
+
+
 def test_stages_that_a_method_does_not_have_are_not_served(metrics: Metrics) -> None:
     bp = OutgoingRecord(
         "out", b"", b"g", (("icd_ms_features", b"0.000"), ("icd_ms_encode", b"0.000"))

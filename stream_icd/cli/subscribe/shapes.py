@@ -44,9 +44,14 @@ def _who(one: Communities | CommunityEvents | NodeChange) -> str:
 def _communities_lines(one: Communities) -> Iterator[str]:
     yield (
         f"{_who(one)} {one.n_nodes:>8,} {one.n_edges:>9,} {one.n_communities:>11,} "
-        f"{one.modularity:>10.4f} {one.evidence or '-':>8} {int(one.sizes.max()):>8,} "
+        f"{one.modularity:>10.4f} {one.evidence or '-':>8} {_number(one.horizon, 1):>7} "
+        f"{_number(one.predicted_bits, 3):>9} {int(one.sizes.max()):>8,} "
         f"{sum(one.milliseconds.values()):>8.1f}  {one.model}"
     )
+
+
+def _number(value: float | None, digits: int) -> str:
+    return "-" if value is None else f"{value:,.{digits}f}"
 
 
 def _communities_document(one: Communities) -> dict[str, Any]:
@@ -75,7 +80,10 @@ def _communities_table(one: Communities) -> pa.Table:
     ids = one.ids_of_nodes
     columns = {
         "evidence": pa.repeat(pa.scalar(one.evidence, pa.string()), one.n_nodes),
-        "bits_saved": pa.repeat(pa.scalar(one.bits_saved, pa.float64()), one.n_nodes),
+        **{
+            name: pa.repeat(pa.scalar(getattr(one, name), pa.float64()), one.n_nodes)
+            for name in ("bits_saved", "horizon", "predicted_bits")
+        },
         "node": one.nodes,
         "community": pa.array(one.labels),
         "community_id": pa.nulls(one.n_nodes, pa.int64()) if ids is None else pa.array(ids),
@@ -203,7 +211,7 @@ def members(community: int | None = None) -> Shape[Any]:
 
 COMMUNITIES = Shape(
     f"{WHO} {'nodes':>8} {'edges':>9} {'communities':>11} {'modularity':>10} "
-    f"{'evidence':>8} {'largest':>8} {'ms':>8}  model",
+    f"{'evidence':>8} {'horizon':>7} {'predicted':>9} {'largest':>8} {'ms':>8}  model",
     _communities_lines,
     _communities_document,
     _communities_table,
