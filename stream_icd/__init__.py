@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from stream_icd.communities import Communities, Labels
     from stream_icd.estimator import ICD
     from stream_icd.events import CommunityEvent, CommunityEvents
+    from stream_icd.interop.cdlib_result import to_cdlib
     from stream_icd.kafka.in_process.broker import memory_broker
     from stream_icd.kafka.settings import KafkaSettings
     from stream_icd.snapshot import Snapshot, Window, snapshot_from_pairs
@@ -38,6 +39,7 @@ __all__ = [
     "subscribe",
     "subscribe_events",
     "subscribe_node",
+    "to_cdlib",
 ]
 
 _MODULES = {
@@ -57,6 +59,7 @@ _MODULES = {
     "subscribe": "stream_icd.subscribers.subscribe",
     "subscribe_events": "stream_icd.subscribers.subscribe",
     "subscribe_node": "stream_icd.subscribers.subscribe",
+    "to_cdlib": "stream_icd.interop.cdlib_result",
 }
 
 __getattr__ = lazy_imports(__name__, _MODULES)

@@ -10,12 +10,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 
+from stream_icd.bp.evidence import evidence_for
 from stream_icd.detection import Method, check_method, detect, embed
 from stream_icd.errors import BadInput, BadSettings
 from stream_icd.extras import needs_extra
 from stream_icd.graphs.adjacency import as_adjacency
 from stream_icd.graphs.labelled_graph import LabelledGraph, Moment
 from stream_icd.graphs.n_communities import check_n_communities
+from stream_icd.graphs.named import as_named
 from stream_icd.icd.presets import preset
 from stream_icd.icd.recipe import Recipe
 from stream_icd.memory.detect import Remembered, detect_remembering
@@ -31,8 +33,9 @@ from stream_icd.training.pseudo_labels import pseudo_labelled
 class ICD(BaseEstimator):  # type: ignore[misc]
     """Inductive community detection: learn from past graphs, find communities of new graphs.
 
-    A graph can be a scipy sparse or dense matrix, an `edge_index`, a NetworkX graph, a PyG `Data`
-    or a `Snapshot` (see `as_adjacency`). The same seed gives the same result on any number of
+    A graph can be a scipy sparse or dense matrix, an `edge_index`, a NetworkX or igraph graph, a
+    table of pairs (pandas, Polars, Arrow, or a list of tuples), a PyG `Data` or a `Snapshot` (see
+    `as_adjacency`). The same seed gives the same result on any number of
     threads. Without ties, the order of the nodes does not matter.
 
     Args:
@@ -50,12 +53,20 @@ class ICD(BaseEstimator):  # type: ignore[misc]
         learned_: with bp, the `Fit`: what was learned, and the score of each candidate. None with
             icd and for a loaded model.
         history_: with icd, the epochs of the training. Empty with bp.
+        nodes_: after `predict`, the name of each node, `(n,)`, in the order of the result: the
+            ids of a `Snapshot` or a table of pairs (ascending), the names in a NetworkX or an
+            igraph graph, and positions otherwise.
+        evidence_, bits_: after `predict`, how strong the evidence is that the graph has
+            communities at all, "strong", "weak" or "none", and the bits per edge that these
+            communities save in describing it (docs/evidence.md).
 
     >>> from stream_icd.synthetic.gn import generate_gn
     >>> past = [generate_gn(np.random.default_rng(s), 120, 6, 0.6, 0.02) for s in range(3)]
     >>> icd = ICD().fit(past)  # or .fit(past, labels), where the communities are known
     >>> icd.predict(past[0]).shape
     (120,)
+    >>> icd.evidence_
+    'strong'
     >>> len(set(ICD.load("as").predict(past[0], n_communities=6)))
     6
     """
@@ -108,7 +119,7 @@ class ICD(BaseEstimator):  # type: ignore[misc]
         return self
 
     def predict(self, graph: Any, n_communities: int | None = None) -> NDArray[np.int32]:
-        """Return the community of each node, `(n,)` int32 in 0..K-1.
+        """Return the community of each node, `(n,)` int32 in 0..K-1, in the order of `nodes_`.
 
         Args:
             n_communities: K, if it is known; None to determine it.
@@ -117,15 +128,18 @@ class ICD(BaseEstimator):  # type: ignore[misc]
             BadInput: the graph cannot be used.
             BadSettings: not fitted yet, or K is not from 1 to n.
         """
+        model, named = self._fitted(), as_named(graph)
         found = detect(
-            as_adjacency(graph),
-            self._fitted(),
+            named.adjacency,
+            model,
             n_communities,
             method=self.method,
             seed=self.seed,
             threads=self.threads,
-        )
-        return found.communities
+        ).communities
+        self.nodes_ = named.nodes
+        self.bits_, self.evidence_ = evidence_for(named.adjacency, found, self.seed)
+        return found
 
     def predict_next(
         self,
@@ -147,8 +161,7 @@ class ICD(BaseEstimator):  # type: ignore[misc]
             memory: `memory` of the result for the window before; None for the first window.
             n_communities: K, if it is known; None to determine it.
             nodes: id of each node, `(n,)`, all integers or all strings: a node has the same id in
-                all windows. None: the names in a NetworkX graph or a `Snapshot`, and the positions
-                in any other graph.
+                all windows. None: those of the graph, as in `nodes_`.
 
         Raises:
             BadInput: the graph or the ids cannot be used.

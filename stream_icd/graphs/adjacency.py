@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_array, csr_array, issparse
 
 from stream_icd.errors import BadInput, BadSettings
+from stream_icd.graphs.pairs import column_names, is_table_of_pairs, snapshot_of_pairs
 
 
 def as_adjacency(graph: Any) -> csr_array:
@@ -23,7 +24,10 @@ def as_adjacency(graph: Any) -> csr_array:
     Args:
         graph: any of
             a square matrix: scipy sparse, or dense (an array, or lists of rows);
-            a NetworkX graph, nodes in its own order, with its `weight` where it has one;
+            a NetworkX or igraph graph, nodes in its own order, with its `weight` where it has one;
+            a table of pairs, nodes in ascending order of their ids (`snapshot_of_pairs`): a
+            DataFrame of pandas or Polars or an Arrow table with two columns of ids and, where it
+            has weights, the column `weight`; or a list of tuples of two ids;
             `edge_index`, integers of shape `(2, n_pairs)`: an array, a tensor, or a tuple
             `(src, dst)`; nodes are numbered from 0 to the largest one named;
             `(edge_index, num_nodes)`, where there may be nodes without edges after that;
@@ -38,6 +42,8 @@ def as_adjacency(graph: Any) -> csr_array:
     >>> as_adjacency((np.array([[0, 1, 1], [1, 2, 2]]), 4)).toarray().tolist()
     [[0.0, 1.0, 0.0, 0.0], [1.0, 0.0, 2.0, 0.0], [0.0, 2.0, 0.0, 0.0], [0.0, 0.0, 0.0, 0.0]]
     """
+    if is_table_of_pairs(graph):
+        return snapshot_of_pairs(graph).adjacency()
     matrix = _as_matrix(graph)
     _check(matrix)
     row, column = matrix.coords
@@ -48,16 +54,19 @@ def as_adjacency(graph: Any) -> csr_array:
 
 ACCEPTED = (
     "a scipy sparse or a dense square matrix, an edge_index (2, n_pairs), (edge_index, num_nodes), "
-    "a NetworkX graph, a PyG Data, or an object with adjacency()"
+    "a table or a list of pairs, a NetworkX or an igraph graph, a PyG Data, or an object with "
+    "adjacency()"
 )
 
 
 def _as_matrix(graph: Any) -> coo_array:
-    networkx = sys.modules.get("networkx")
+    networkx, igraph = sys.modules.get("networkx"), sys.modules.get("igraph")
     if issparse(graph):
         return coo_array(graph)
     if networkx is not None and isinstance(graph, networkx.Graph):
         return _from_networkx(networkx, graph)
+    if igraph is not None and isinstance(graph, igraph.Graph):
+        return _from_igraph(graph)
     if callable(getattr(graph, "adjacency", None)):
         return coo_array(graph.adjacency())
     if hasattr(graph, "edge_index") and hasattr(graph, "num_nodes"):
@@ -65,6 +74,12 @@ def _as_matrix(graph: Any) -> coo_array:
         return _from_edge_index(np.asarray(graph.edge_index), graph.num_nodes, weights)
     if isinstance(graph, tuple) and len(graph) == 2 and _is_whole_number(graph[1]):
         return _from_edge_index(np.asarray(graph[0]), graph[1], None)
+    names = column_names(graph)
+    if names is not None and len(names) != len(graph):
+        raise BadInput(
+            f"a table of columns {names[:5]} is not a graph: give two columns of ids and, where "
+            "edges have weights, `weight`"
+        )
     if hasattr(graph, "__array__") or isinstance(graph, list | tuple):
         return _from_array(_as_array(graph), type(graph).__name__)
     raise BadSettings(f"a {type(graph).__name__} is not a supported graph; give {ACCEPTED}")
@@ -77,6 +92,15 @@ def _from_networkx(networkx: Any, graph: Any) -> coo_array:
         return coo_array(networkx.to_scipy_sparse_array(graph, dtype=np.float64))
     except (TypeError, ValueError) as error:
         raise BadInput(f"the weights of a NetworkX graph must be numbers: {error}") from error
+
+
+def _from_igraph(graph: Any) -> coo_array:
+    pairs = np.array(graph.get_edgelist(), np.int64).reshape(-1, 2).T
+    weights = graph.es["weight"] if "weight" in graph.es.attributes() else None
+    try:
+        return _from_edge_index(pairs, graph.vcount(), weights)
+    except (TypeError, ValueError) as error:
+        raise BadInput(f"the weights of an igraph graph must be numbers: {error}") from error
 
 
 def _is_whole_number(value: Any) -> bool:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import numpy as np
@@ -13,14 +12,12 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array, triu
 
 from stream_icd.errors import BadInput
-from stream_icd.graphs.adjacency import as_adjacency
+from stream_icd.graphs.named import as_named
+from stream_icd.graphs.pairs import NO_WINDOW
 from stream_icd.memory.detect import Remembered
 from stream_icd.memory.memory import Memory
 from stream_icd.node_ids import is_id_type
 from stream_icd.snapshot import Snapshot, Window
-
-FIRST = Window(datetime(1970, 1, 1, tzinfo=UTC), datetime(1970, 1, 2, tzinfo=UTC))
-"""The window of a first graph without times."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -49,8 +46,8 @@ def next_window(graph: Any, memory: Memory | None, nodes: Any = None) -> NextWin
     Args:
         graph: of any kind that `as_adjacency` accepts. A `Snapshot` has a window and ids of its
             own. Any other graph is the window right after the last one.
-        nodes: id of each node, `(n,)`, unique, all integers or all strings. None: the names in a
-            NetworkX graph, and positions otherwise.
+        nodes: id of each node, `(n,)`, unique, all integers or all strings. None: those that the
+            graph has (`as_named`).
 
     Raises:
         BadInput: the graph or the ids cannot be used.
@@ -59,8 +56,9 @@ def next_window(graph: Any, memory: Memory | None, nodes: Any = None) -> NextWin
         if nodes is not None:
             raise BadInput("a Snapshot has ids of its nodes: leave out nodes")
         return NextWindow(graph, graph.adjacency(), np.arange(graph.n_nodes))
-    given = as_adjacency(graph)
-    ids = _ids(graph, given.shape[0], nodes)
+    named = as_named(graph)
+    given = named.adjacency
+    ids = _checked_ids(named.nodes if nodes is None else nodes, given.shape[0])
     order = ids.argsort(kind="stable")
     adjacency = csr_array(given[order][:, order])
     adjacency.sort_indices()
@@ -68,7 +66,7 @@ def next_window(graph: Any, memory: Memory | None, nodes: Any = None) -> NextWin
     snapshot = Snapshot(
         graph="graph",
         id="graph",
-        window=FIRST if memory is None else _after(memory.window),
+        window=NO_WINDOW if memory is None else _after(memory.window),
         nodes=pa.array(ids[order]),
         edges=np.stack(upper.coords).astype(np.int64),
         weights=upper.data,
@@ -81,13 +79,9 @@ def _after(last: Window) -> Window:
     return Window(last.end, last.end + length)
 
 
-def _ids(graph: Any, n: int, nodes: Any) -> NDArray[Any]:
-    if nodes is None:
-        networkx = sys.modules.get("networkx")
-        named = networkx is not None and isinstance(graph, networkx.Graph)
-        nodes = list(graph.nodes) if named and n else np.arange(n)
+def _checked_ids(nodes: Any, n: int) -> NDArray[Any]:
     try:
-        ids = pa.array(nodes)
+        ids = pa.array(nodes) if len(nodes) else pa.array([], pa.int64())
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         raise BadInput(
             f"the ids of the nodes are not all integers or all strings ({error}): give nodes"

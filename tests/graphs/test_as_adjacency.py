@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
+import igraph
 import networkx
 import numpy as np
+import pandas
+import polars
+import pyarrow as pa
 import pytest
 import torch
 from hypothesis import given
@@ -15,12 +19,17 @@ from scipy.sparse import coo_array, csc_array, csr_matrix
 from stream_icd import ICD
 from stream_icd.errors import BadInput, BadSettings
 from stream_icd.graphs.adjacency import as_adjacency
+from stream_icd.graphs.named import as_named
 from stream_icd.synthetic.gn import generate_gn
 
 PAIRS = np.array([[0, 1, 3], [1, 2, 1]])
 EXPECTED = np.array(
     [[0, 1, 0, 0, 0], [1, 0, 1, 1, 0], [0, 1, 0, 0, 0], [0, 1, 0, 0, 0], [0, 0, 0, 0, 0]]
 )
+
+
+def pandas_ids(values: list[int | None]) -> pandas.Series:
+    return pandas.Series(values, dtype="Int64")
 
 
 def networkx_graph() -> networkx.Graph:
@@ -39,6 +48,16 @@ def networkx_graph() -> networkx.Graph:
         csr_matrix(np.triu(EXPECTED)),
         networkx_graph(),
         networkx.DiGraph(networkx_graph()),
+        igraph.Graph(5, PAIRS.T.tolist()),
+        pandas.DataFrame({"a": [0, 1, 3, 4], "b": pandas_ids([1, 2, 1, None])}),
+        pandas.DataFrame(
+            {"weight": [1.0] * 4, "a": [0, 1, 3, 4], "b": pandas_ids([1, 2, 1, None])}
+        ),
+        pandas.DataFrame(EXPECTED),
+        polars.DataFrame({"a": [0, 1, 3, 4], "b": [1, 2, 1, None]}),
+        pa.table({"a": [0, 1, 3, 4], "b": [1, 2, 1, None]}),
+        pa.record_batch({"a": [0, 1, 3, 4], "b": [1, 2, 1, None]}),
+        [(0, 1), (1, 2), (3, 1), (4, None)],
         SimpleNamespace(edge_index=PAIRS, num_nodes=5),
         SimpleNamespace(adjacency=lambda: coo_array(EXPECTED)),
         EXPECTED,
@@ -54,6 +73,14 @@ def networkx_graph() -> networkx.Graph:
         "csr_matrix",
         "networkx Graph",
         "networkx DiGraph",
+        "igraph",
+        "pandas pairs",
+        "pandas pairs with weights",
+        "pandas matrix",
+        "polars pairs",
+        "arrow table",
+        "arrow batch",
+        "list of pairs",
         "edge_index attribute",
         "adjacency method",
         "dense",
@@ -129,6 +156,11 @@ def test_weights_of_a_repeated_pair_add() -> None:
         (np.array([["a", "b"], ["b", "c"]]), "ndarray of <U1"),
         ([[0, 1], [1]], "list is not an array"),
         ([[-1, 3, 4], [0, 1, 2]], "-1..4"),
+        ([(0, 1), (1, "b")], "not all integers or all strings"),
+        ([(0.5, 1), (1, 2)], "src has type double"),
+        (pandas.DataFrame({"a": ["x"], "b": ["x"]}), "no edge between two different nodes"),
+        (pandas.DataFrame({"a": [1], "b": [2], "c": [3]}), "two columns of ids"),
+        (polars.DataFrame({"a": [1, 2], "b": [2, 3], "weight": [1.0, -2.0]}), "-2.0"),
     ],
 )
 def test_a_graph_that_is_none_is_refused_with_its_fault(graph: object, words: str) -> None:
@@ -158,3 +190,36 @@ def test_weights_of_a_networkx_graph_are_numbers() -> None:
     graph = networkx.Graph([("a", "b", {"weight": "heavy"})])
     with pytest.raises(BadInput, match="heavy"):
         as_adjacency(graph)
+
+
+def test_weights_of_an_igraph_graph_are_used_and_must_be_numbers() -> None:
+    graph = igraph.Graph(3, [(0, 1), (0, 1), (1, 2)])
+    graph.es["weight"] = [1.0, 2.5, 4.0]
+    assert as_adjacency(graph).toarray().tolist() == [[0, 3.5, 0], [3.5, 0, 4], [0, 4, 0]]
+    graph.es["weight"] = ["a", "b", "c"]
+    with pytest.raises(BadInput, match="weights of an igraph graph"):
+        as_adjacency(graph)
+    assert as_adjacency(igraph.Graph()).shape == (0, 0)
+
+
+def test_a_table_of_pairs_is_one_edge_a_pair_with_the_sum_of_its_weights() -> None:
+    names = pandas.Categorical(["b", "a", "b"])
+    table = pandas.DataFrame({"from": names, "to": ["a", "b", "c"], "weight": [1, 2, 5]})
+    graph = as_named(table)
+    assert graph.nodes.tolist() == ["a", "b", "c"]
+    assert graph.adjacency.toarray().tolist() == [[0, 3, 0], [3, 0, 5], [0, 5, 0]]
+
+
+@pytest.mark.parametrize(
+    ("graph", "nodes"),
+    [
+        (networkx.Graph([("b", "a"), ("a", ("t", 1))]), ["b", "a", ("t", 1)]),
+        (igraph.Graph.TupleList([("b", "a"), ("a", "c")]), ["b", "a", "c"]),
+        (igraph.Graph(3, [(0, 1)]), [0, 1, 2]),
+        (polars.DataFrame({"x": [30, 10], "y": [20, 20]}), [10, 20, 30]),
+        ((PAIRS, 5), [0, 1, 2, 3, 4]),
+    ],
+    ids=["networkx", "igraph named", "igraph", "polars", "pairs"],
+)
+def test_nodes_have_the_names_that_the_graph_gives_them(graph: object, nodes: list[object]) -> None:
+    assert as_named(graph).nodes.tolist() == nodes

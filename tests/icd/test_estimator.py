@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import igraph
 import networkx
 import numpy as np
+import pandas
 import pytest
 from sklearn.base import clone
 
+from stream_icd.bp.evidence import evidence_for
 from stream_icd.bp.parameters import BpParameters
 from stream_icd.detection import Method
 from stream_icd.errors import BadInput, BadSettings, ModelNotFound
@@ -157,10 +160,37 @@ def test_a_name_that_is_no_model_lists_those_that_are() -> None:
 def test_a_graph_may_be_given_in_any_form(graph: LabelledGraph) -> None:
     theirs = networkx.from_scipy_sparse_array(graph.adjacency)
     pairs = np.stack(graph.adjacency.nonzero())
+    table = pandas.DataFrame({"src": pairs[0], "dst": pairs[1]})
     icd = ICD.load("gn")
     expected = icd.predict(graph.adjacency)
-    for same in (theirs, pairs, graph.adjacency.toarray(), (pairs, 300)):
-        assert np.array_equal(icd.predict(same), expected)
+    same = [theirs, igraph.Graph.from_networkx(theirs), pairs, graph.adjacency.toarray()]
+    for one in (*same, (pairs, 300), table, list(zip(*pairs.tolist(), strict=True))):
+        assert np.array_equal(icd.predict(one), expected)
+
+
+def test_predict_leaves_the_names_of_the_nodes_and_the_evidence(graph: LabelledGraph) -> None:
+    icd = ICD.load("gn")
+    named = networkx.relabel_nodes(networkx.from_scipy_sparse_array(graph.adjacency), "n{}".format)
+    found = icd.predict(named)
+    assert icd.nodes_.tolist() == list(named)
+    expected = evidence_for(graph.adjacency, found)
+    assert (icd.bits_, icd.evidence_) == expected
+    assert icd.evidence_ == "strong"
+    icd.predict(networkx.gnm_random_graph(100, 300, seed=1))
+    assert (icd.bits_, icd.evidence_) == (0.0, "none")
+
+
+def test_a_table_of_pairs_is_the_next_window_by_its_ids(drifting: list[PlantedGraph]) -> None:
+    icd = ICD.load("lfr")
+    one, other = (planted.adjacency() for planted in drifting[:2])
+    names = np.array([f"n{i:03}" for i in range(1000)])
+    first = icd.predict_next(one, nodes=names)
+    expected = icd.predict_next(other, first.memory, nodes=names)
+    ends = other.nonzero()
+    table = pandas.DataFrame({"a": names[ends[0]], "b": names[ends[1]], "weight": 0.5})
+    assert len(set(ends[0])) == 1000
+    found = icd.predict_next(table, first.memory)
+    assert found.communities.tolist() == expected.communities.tolist()
 
 
 def test_icd_trains_and_tells_how(fitted: dict[str, ICD]) -> None:

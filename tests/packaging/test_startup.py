@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-HEAVY = ("torch", "numba", "sklearn", "matplotlib")
+HEAVY = ("torch", "numba", "sklearn", "matplotlib", "networkx", "igraph", "cdlib", "opentelemetry")
 REPORT = f"print('loaded:', *(name for name in {HEAVY} if name in sys.modules))"
 
 
@@ -79,6 +79,7 @@ def test_a_command_starts_without_the_machinery(arguments: tuple[str, ...], tmp_
         "from stream_icd import subscribe, subscribe_events, subscribe_node",
         "from stream_icd import Communities, Snapshot, Window, snapshot_from_pairs",
         "import stream_icd.messages.publish",
+        "import stream_icd.interop.networkx_info",  # NetworkX reads it when it is imported
     ],
 )
 def test_an_import_loads_only_what_it_names(statement: str, tmp_path: Path) -> None:
@@ -87,6 +88,11 @@ def test_an_import_loads_only_what_it_names(statement: str, tmp_path: Path) -> N
 
 def test_the_check_itself_sees_what_is_loaded(tmp_path: Path) -> None:
     assert loaded_by("import matplotlib", tmp_path) == ["matplotlib"]
+
+
+def test_an_estimator_needs_no_other_library_of_graphs(tmp_path: Path) -> None:
+    loaded = loaded_by("from stream_icd import ICD; ICD.load('default')", tmp_path)
+    assert {"networkx", "igraph", "cdlib", "pandas", "polars"}.isdisjoint(loaded)
 
 
 def test_a_detector_needs_no_torch(tmp_path: Path) -> None:

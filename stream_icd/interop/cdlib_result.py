@@ -1,0 +1,62 @@
+"""Communities as a result of CDlib, for its measures and plots."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from stream_icd.errors import BadInput, MissingExtra
+from stream_icd.graphs.named import NamedGraph, as_named
+
+
+def to_cdlib(
+    graph: Any, communities: ArrayLike, parameters: Mapping[str, Any] | None = None
+) -> Any:
+    """Return communities as CDlib's `NodeClustering`.
+
+    Args:
+        graph: the graph that the communities were found in, of any kind that `ICD` takes. The
+            result holds a NetworkX or igraph graph as it is, and any other as a NetworkX graph.
+        communities: community of each node, `(n,)`, in the order of `ICD.predict`.
+        parameters: how they were found, for CDlib's tables; such as `icd.get_params()`.
+
+    Raises:
+        BadInput: the graph cannot be used, or has another number of nodes.
+        MissingExtra: CDlib is not installed.
+
+    >>> found = to_cdlib([("a", "b"), ("b", "c"), ("d", "e")], [0, 0, 0, 1, 1])
+    >>> found.communities
+    [['a', 'b', 'c'], ['d', 'e']]
+    """
+    try:
+        from cdlib import NodeClustering
+    except ModuleNotFoundError as error:
+        if (error.name or "").split(".")[0] != "cdlib":
+            raise
+        raise MissingExtra("this needs CDlib, which is not installed: pip install cdlib") from error
+
+    named, labels = as_named(graph), np.asarray(communities)
+    if labels.shape != named.nodes.shape:
+        raise BadInput(
+            f"{len(named.nodes)} nodes need one community each; got shape {labels.shape}"
+        )
+    members = [named.nodes[labels == label].tolist() for label in np.unique(labels)]
+    theirs = graph if _is_theirs(graph) else _networkx_graph(named)
+    return NodeClustering(members, theirs, "stream_icd", dict(parameters or {}), overlap=False)
+
+
+def _is_theirs(graph: Any) -> bool:
+    kinds = (("networkx", "Graph"), ("igraph", "Graph"))
+    loaded = [getattr(sys.modules[name], kind) for name, kind in kinds if name in sys.modules]
+    return isinstance(graph, tuple(loaded))
+
+
+def _networkx_graph(named: NamedGraph) -> Any:
+    import networkx
+
+    unnamed = networkx.from_scipy_sparse_array(named.adjacency)
+    return networkx.relabel_nodes(unnamed, dict(enumerate(named.nodes.tolist())))

@@ -1,0 +1,38 @@
+"""What NetworkX shows of this backend in its documentation; read when NetworkX is imported."""
+
+from __future__ import annotations
+
+from typing import Any
+
+_MODEL = {
+    "model : str, optional": (
+        "Name of a shipped model, such as 'default', or the folder of one. The communities are "
+        "then those of stream_icd's own method, by description length, instead of modularity; "
+        "`resolution` must be 1."
+    )
+}
+
+
+def get_info() -> dict[str, Any]:
+    """Return the `backend_info` of NetworkX: the functions, and how they differ."""
+    return {
+        "backend_name": "stream_icd",
+        "project": "stream-icd",
+        "package": "stream_icd",
+        "short_summary": "Communities of undirected graphs, compiled.",
+        "functions": {
+            "louvain_communities": {
+                "additional_docs": (
+                    "Leiden's scheme instead of Louvain's: communities are connected. Directed "
+                    "graphs, negative weights, `threshold` and `max_level` are not supported."
+                ),
+                "additional_parameters": _MODEL,
+            },
+            "leiden_communities": {
+                "additional_docs": (
+                    "Directed graphs, negative weights and `max_level` are not supported."
+                ),
+                "additional_parameters": _MODEL,
+            },
+        },
+    }
