@@ -44,7 +44,7 @@ clean: ## Remove .venv and everything that was built
 # The stamps: an installation is repeated only when what is installed has changed.
 $(VENV)/.demo: $(PINNED)
 	@echo "installing stream-icd into $(VENV): 57 packages, 1 GB; a minute or two the first time"
-	$(INSTALL) '.[local,retrain,view]'
+	$(INSTALL) '.[demo,view]'
 	@touch $@
 
 $(VENV)/.dev: $(PINNED)

@@ -86,11 +86,14 @@ def demo(
     from stream_icd.demo.alone import found_alone
     from stream_icd.demo.complete import complete_places
     from stream_icd.demo.kept import keep
-    from stream_icd.demo.picture import Found, draw_demo
     from stream_icd.demo.run import demo_broker, run_demo
     from stream_icd.demo.summary import stages_table, story_table, tell_received, totals_table
     from stream_icd.demo.timeline import communities_of, tracked
     from stream_icd.demo.truth import agreement, known_communities, read_snapshot
+    from stream_icd.extras import needs_extra
+
+    with needs_extra("demo", "matplotlib"):
+        from stream_icd.demo.picture import Found, draw_demo
 
     console = Console()
     folder = out.resolve()

@@ -83,13 +83,16 @@ def evaluate(
     from stream_icd.evaluation.learned import learn as learn_before
     from stream_icd.evaluation.learned import learners, worth
     from stream_icd.evaluation.limits import Limits
-    from stream_icd.evaluation.page import COLUMNS, cells, write_page
-    from stream_icd.evaluation.picture import check_format, write_picture
     from stream_icd.evaluation.rows import write_rows
     from stream_icd.evaluation.windows import open_windows
+    from stream_icd.extras import needs_extra
     from stream_icd.printable import printable, say
     from stream_icd.store.store import open_store
     from stream_icd.training.yardstick import verdict
+
+    with needs_extra("evaluate", "matplotlib"):
+        from stream_icd.evaluation.page import COLUMNS, cells, write_page
+        from stream_icd.evaluation.picture import check_format, write_picture
 
     if picture is not None:
         check_format(picture)

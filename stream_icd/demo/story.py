@@ -13,7 +13,6 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 
 from stream_icd.demo.logs import count_events, read_log
@@ -84,17 +83,11 @@ class Story:
         return ("--model", "champion", "--registry", self.registry)
 
     def consumers(self) -> dict[str, tuple[str, ...]]:
-        """The commands of archive and retrainer. The archive has no labels: nothing cheats.
-
-        Without river, which detects drift, the retrainer learns after a number of windows.
-        """
-        trigger: tuple[str, ...] = ("--drift",)
-        if find_spec("river") is None:
-            trigger = ("--no-drift", "--every-windows", str(self.until_learned))
+        """The commands of archive and retrainer. The archive has no labels: nothing cheats."""
         places = (self.history, "--registry", self.registry)
         return {
             "archive": ("consume", "archive", self.history, "--kind", "snapshots"),
-            "retrain": ("consume", "retrain", *places, "--check", "1s", *trigger),
+            "retrain": ("consume", "retrain", *places, "--check", "1s"),
         }
 
     def is_over(self) -> bool:

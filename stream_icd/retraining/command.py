@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
 from typing import Annotated
 
 import typer
@@ -41,14 +40,12 @@ def retrain_command(
         ),
     ] = None,
     drift: Annotated[
-        bool | None,
+        bool,
         typer.Option(
             "--drift/--no-drift",
-            help="Trigger: learn when the evidence drifts, or the NMI of labelled windows. Needs "
-            "pip install 'stream-icd[retrain]'. Default: on if that is installed.",
-            show_default=False,
+            help="Trigger: learn when the evidence drifts, or the NMI of labelled windows.",
         ),
-    ] = None,
+    ] = True,
     graph: Annotated[
         str | None,
         typer.Option(help="Learn from this graph only. Default: all graphs.", show_default=False),
@@ -162,7 +159,7 @@ def retrain_command(
         triggers=Triggers(
             every_windows,
             None if every is None else parse_duration(every),
-            find_spec("river") is not None if drift is None else drift,
+            drift,
         ),
         sizes=Sizes(newest, older, prove, least=min(newest, Sizes().least)),
         rules=Rules(margin=margin, confidence=confidence),

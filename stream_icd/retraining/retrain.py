@@ -78,7 +78,6 @@ def retrain(
     Raises:
         RegistryDamaged, HistoryDamaged, StoreError: registry or archive cannot be used; the
             champion stays.
-        MissingExtra: the drift trigger is set, and river is not installed.
     """
     past = accumulated(open_store(settings.archive), now, settings.graph, settings.most_windows)
     aliases = current(registry)

@@ -21,7 +21,7 @@ class Triggers:
     Attributes:
         windows: every so many windows; None: not by number.
         period: every so long; None: not by time.
-        drift: when the evidence changes; needs river.
+        drift: when the evidence changes.
 
     Raises:
         BadSettings: a number is not positive.

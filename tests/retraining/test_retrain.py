@@ -309,7 +309,6 @@ def test_a_good_champion_is_confirmed(registry: Store, settings: Retraining) -> 
 
 
 def test_drift_asks_for_a_new_model(registry: Store, settings: Retraining) -> None:
-    pytest.importorskip("river", reason="pip install 'stream-icd[retrain]'")
     settings = replace(settings, triggers=Triggers(drift=True))
     _champion(registry, GOOD)
     _archive(settings, 10)
@@ -352,7 +351,6 @@ def test_windows_of_two_graphs_with_one_id_are_both_scored(
 def test_drift_of_nmi_asks_for_a_new_model_also_when_labels_come_late(
     registry: Store, settings: Retraining
 ) -> None:
-    pytest.importorskip("river", reason="pip install 'stream-icd[retrain]'")
     settings = replace(settings, triggers=Triggers(drift=True))
     _champion(registry, GOOD)
     _archive(settings, 9, labels=True)
@@ -370,7 +368,6 @@ def test_drift_of_nmi_asks_for_a_new_model_also_when_labels_come_late(
 def test_scores_are_kept_while_others_are_still_missing(
     registry: Store, settings: Retraining, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pytest.importorskip("river", reason="pip install 'stream-icd[retrain]'")
     monkeypatch.setattr(rounds, "BATCH", 2)
     settings = replace(settings, triggers=Triggers(drift=True))
     _champion(registry, GOOD)
@@ -393,7 +390,6 @@ def test_scores_are_kept_while_others_are_still_missing(
 def test_windows_that_take_too_long_have_no_score_and_are_not_tried_again(
     registry: Store, settings: Retraining
 ) -> None:
-    pytest.importorskip("river", reason="pip install 'stream-icd[retrain]'")
     settings = replace(settings, triggers=Triggers(drift=True))
     _champion(registry, GOOD)
     _archive(settings, 6)

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stream_icd.retraining.triggers.by_command import by_command
+from stream_icd.retraining.triggers.drift import drift
 from stream_icd.retraining.triggers.due import Due, any_due
 from stream_icd.retraining.triggers.every_period import every_period
 from stream_icd.retraining.triggers.every_windows import every_windows
@@ -57,19 +58,9 @@ def _stream(seed: int, *levels: tuple[int, float]) -> list[float]:
     return [level + 0.05 * rng.standard_normal() for count, level in levels for _ in range(count)]
 
 
-@pytest.fixture
-def _river() -> None:
-    pytest.importorskip("river", reason="pip install 'stream-icd[retrain]'")
-
-
-@pytest.mark.usefixtures("_river")
 class TestDrift:
-    """Needs river."""
-
     @pytest.mark.parametrize("level", [1.4, 2.6])
     def test_a_change_is_found_within_three_windows(self, level: float) -> None:
-        from stream_icd.retraining.triggers.drift import drift
-
         for seed in range(20):
             answer = drift(_stream(seed, (30, 2.0), (4, level)))
             assert answer.due
@@ -78,31 +69,21 @@ class TestDrift:
             assert "drift" in answer.reason
 
     def test_a_slow_change_is_found(self) -> None:
-        from stream_icd.retraining.triggers.drift import drift
-
         slow = [2 - 0.01 * max(0, at - 20) for at in range(80)]
         assert drift(slow).due
 
     def test_a_steady_stream_hardly_ever_drifts(self) -> None:
-        from stream_icd.retraining.triggers.drift import drift
-
         alarms = sum(drift(_stream(seed, (60, 2.0))).due for seed in range(40))
         assert alarms <= 4
 
     def test_a_constant_stream_never_drifts(self) -> None:
-        from stream_icd.retraining.triggers.drift import drift
-
         assert not drift([0.0] * 100).due
         assert not drift([2.0] * 100).due
 
     def test_few_windows_say_nothing(self) -> None:
-        from stream_icd.retraining.triggers.drift import drift
-
         assert drift([1.0, 9.0]) == Due(False, "2 windows; drift needs more than 8")
 
     def test_windows_without_a_score_count_since_the_change(self) -> None:
-        from stream_icd.retraining.triggers.drift import drift
-
         scores = [None, *_stream(0, (10, 95.0)), None, *_stream(1, (3, 60.0)), None]
         answer = drift(scores, "NMI", "%")
         assert answer.due

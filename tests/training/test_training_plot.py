@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import matplotlib.image
 import pytest
 
+from stream_icd.errors import MissingExtra
 from stream_icd.training.icd.epochs import Epoch, History
 from stream_icd.training.icd.training_plot import draw_training
 
@@ -37,3 +39,12 @@ def test_the_ending_names_the_format(tmp_path: Path, ending: str) -> None:
 def test_an_untrained_model_can_be_drawn_too(tmp_path: Path) -> None:
     draw_training(history(0.5), tmp_path / "untrained.png")
     assert matplotlib.image.imread(tmp_path / "untrained.png").std() > 0.01
+
+
+def test_without_matplotlib_the_extra_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for part in ("matplotlib", "matplotlib.backends.backend_agg", "matplotlib.figure"):
+        monkeypatch.setitem(sys.modules, part, None)
+    with pytest.raises(MissingExtra, match=r"pip install 'stream-icd\[plot\]'"):
+        draw_training(history(0.5), tmp_path / "training.png")

@@ -1,6 +1,6 @@
 """Learn when the law of the stream changes: a change detector on a series of evidence or NMI.
 
-The detector is the Page-Hinkley test of river (Page, "Continuous inspection schemes", 1954) in both
+The detector is the Page-Hinkley test (Page, "Continuous inspection schemes", 1954) in both
 directions. It sums how far values differ from their mean so far, and reports a change when the sum
 leaves its range. Values are measured in standard deviations of the first windows, so that one
 setting fits streams of any kind.
@@ -12,7 +12,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from stream_icd.extras import needs_extra
 from stream_icd.retraining.triggers.due import Due
 
 REFERENCE = 8
@@ -36,9 +35,6 @@ def drift(scores: Sequence[float | None], measure: str = "evidence", unit: str =
         scores: one per window since the last attempt, in time order, such as the bits per edge that
             the communities save; None where it is unknown.
         measure, unit: what the scores are, for the reason.
-
-    Raises:
-        MissingExtra: river is not installed.
     """
     known = [at for at, score in enumerate(scores) if score is not None]
     values = np.array([scores[at] for at in known], np.float64)
@@ -61,13 +57,12 @@ def drift(scores: Sequence[float | None], measure: str = "evidence", unit: str =
 
 def _change_at(standardised: np.ndarray) -> int | None:
     """Return the position of the first change; None if there is none."""
-    with needs_extra("retrain", "river"):
-        from river.drift import PageHinkley
-    detector = PageHinkley(
-        min_instances=REFERENCE, delta=TOLERANCE, threshold=THRESHOLD, alpha=1.0, mode="both"
-    )
+    mean = rise = fall = lowest = highest = 0.0
     for at, value in enumerate(standardised):
-        detector.update(float(value))
-        if detector.drift_detected:
+        mean += (float(value) - mean) / (at + 1)
+        rise += float(value) - mean - TOLERANCE
+        fall += float(value) - mean + TOLERANCE
+        lowest, highest = min(lowest, rise), max(highest, fall)
+        if at + 1 >= REFERENCE and max(rise - lowest, highest - fall) > THRESHOLD:
             return at
     return None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any, BinaryIO
 
+from stream_icd.extras import needs_extra
 from stream_icd.training.icd.epochs import History, best_epoch
 
 _TITLES = {
@@ -27,8 +28,9 @@ def draw_training(
         file: a path, such as "training.png", or a binary file to write to.
         title: title of the plot.
     """
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
+    with needs_extra("plot", "matplotlib"):
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
 
     figure = Figure(figsize=(11, 6), layout="constrained")
     FigureCanvasAgg(figure)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 from stream_icd.errors import BadSettings, StreamIcdError
+from stream_icd.extras import needs_extra
 from stream_icd.history.archive import Selection
 from stream_icd.history.nothing import nothing_selected
 from stream_icd.printable import printable, shortened
@@ -93,13 +94,18 @@ def write_html(queries: Queries, name: SeriesName, path: Path) -> Path:
 def write_pictures(
     queries: Queries, name: SeriesName, folder: Path, form: Literal["png", "svg"]
 ) -> list[Path]:
-    """Write flow, map and life to a folder; return their paths."""
-    from stream_icd.view.report.pictures import (
-        flow_picture,
-        life_picture,
-        map_picture,
-        places_picture,
-    )
+    """Write flow, map and life to a folder; return their paths.
+
+    Raises:
+        MissingExtra: matplotlib is not installed.
+    """
+    with needs_extra("plot", "matplotlib"):
+        from stream_icd.view.report.pictures import (
+            flow_picture,
+            life_picture,
+            map_picture,
+            places_picture,
+        )
 
     windows = queries.seen.windows(name, MOST_WINDOWS)
     asked = name._asdict()
