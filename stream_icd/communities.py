@@ -92,6 +92,11 @@ class Communities:
         replaced: `(m, 2)` int64, ascending: ids of earlier windows that ended with this one, each
             with the id of the community that it is now part of, or -1 if there is none. None
             without `community_ids`.
+        moved: `(m, 2)` int64, ascending: nodes that changed community together, by the ids before
+            and now; -1 before stands for a new community. None without memory or a window before.
+        moved_bits: `(m,)` float64: how many bits more the edges of the window need if these nodes
+            were still where they were, or a new community one with that it is linked to most. None
+            without `moved`.
         memory: what memory contributed; None without memory.
         horizon: how many windows the evidence is worth that they were found in, 1 or more; None
             without memory.
@@ -122,11 +127,14 @@ class Communities:
     memory: MemoryUse | None = None
     horizon: float | None = None
     predicted_bits: float | None = None
+    moved: NDArray[np.int64] | None = None
+    moved_bits: NDArray[np.float64] | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "nodes", widened(self.nodes))
         _check_assignment(self.snapshot_id, self.nodes, self.labels)
         _check_ids(self.snapshot_id, self.n_communities, self.community_ids, self.replaced)
+        _check_moved(self.snapshot_id, self.moved, self.moved_bits)
 
     @property
     def n_nodes(self) -> int:
@@ -217,3 +225,20 @@ def _check_ids(
         raise BadCommunities(
             f"{snapshot_id!r}: replaced needs ascending ids from 0, each with an id from 0, or -1"
         )
+
+
+def _check_moved(
+    snapshot_id: str, moved: NDArray[np.int64] | None, bits: NDArray[np.float64] | None
+) -> None:
+    if (moved is None) != (bits is None):
+        raise BadCommunities(f"{snapshot_id!r}: give moved and moved_bits both, or neither")
+    if moved is None or bits is None:
+        return
+    if moved.ndim != 2 or moved.shape[1] != 2 or bits.shape != (len(moved),):
+        raise BadCommunities(
+            f"{snapshot_id!r}: moved has shape {moved.shape} and moved_bits {bits.shape}; need "
+            "(m, 2) and (m,)"
+        )
+    before, now = moved.T
+    if before.min(initial=0) < -1 or now.min(initial=0) < 0 or not np.isfinite(bits).all():
+        raise BadCommunities(f"{snapshot_id!r}: moved needs ids from 0, and bits that are finite")

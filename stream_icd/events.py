@@ -35,6 +35,10 @@ class CommunityEvent:
             if any.
         children: for a split, the resulting communities.
         away: number of windows it was absent before; 0 if it was in the last window.
+        bits: strength: how many bits more the edges of the window need if the event is undone. For
+            a birth without parents: if the community were one with that it is linked to most; for
+            growth, shrinkage and deaths: if the nodes that came, or left, were where they were.
+            None if that is not known, or fewer than three nodes changed together.
     """
 
     kind: Kind
@@ -46,6 +50,7 @@ class CommunityEvent:
     parents: tuple[int, ...] = ()
     children: tuple[int, ...] = ()
     away: int = 0
+    bits: float | None = None
 
     def concerns(self, community: int) -> bool:
         """Whether that community is affected or took part."""

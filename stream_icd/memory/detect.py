@@ -51,6 +51,7 @@ from stream_icd.memory.gaps import kept_a_window, missed_windows
 from stream_icd.memory.horizon import Horizon, first_decay, judged, with_trials
 from stream_icd.memory.ids import Ids, ids_for, replaced_ids
 from stream_icd.memory.memory import TRIALS, Hypothesis, Memory, TrialKind
+from stream_icd.memory.strength import Moved, moved
 from stream_icd.node_ids import places, widened
 from stream_icd.registry.model import Model
 from stream_icd.snapshot import Snapshot, Window
@@ -77,6 +78,7 @@ class Remembered:
         predicted_bits: bits per edge that the communities known before saved on the edges of this
             window that are new; None if there are none.
         damaged: whether the window lacks most of its nodes, and is not remembered (`damage`).
+        moved: which nodes changed community together, and how strongly the edges confirm it.
     """
 
     communities: NDArray[np.int32]
@@ -88,6 +90,7 @@ class Remembered:
     horizon: float
     predicted_bits: float | None
     damaged: bool = False
+    moved: Moved | None = None
 
 
 def detect_remembering(
@@ -166,11 +169,13 @@ def detect_window(
     labels, k = compact(known.likeliest[rows])
     ids = np.empty(k, np.int64)
     ids[labels] = after.community_ids[known.communities[rows, 0]]
-    replaced, remembered = _replaced(step, memory, after, rows), after
+    replaced, remembered, changes = _replaced(step, memory, after, rows), after, None
+    if memory is not None and n_known:
+        changes = moved(adjacency, labels, ids, _ids_before(step, memory), n_known)
     if memory is not None and damaged:
-        replaced, remembered = replaced[:0], replace(memory, next_id=after.next_id)
+        replaced, remembered, changes = replaced[:0], replace(memory, next_id=after.next_id), None
     if memory is not None and window.end <= memory.window.end:
-        remembered = memory
+        remembered, changes = memory, None
     return Remembered(
         labels,
         ids,
@@ -181,6 +186,7 @@ def detect_window(
         remembered.horizon,
         bits,
         damaged,
+        changes,
     )
 
 
@@ -317,10 +323,22 @@ def _replaced(step: _Step, last: Memory | None, after: Memory, rows: Rows) -> Id
     """Return the ids of nodes in the window that ended; see `Communities.replaced`."""
     if last is None:
         return np.empty((0, 2), np.int64)
-    known = last.present.known
-    before = np.append(known.likeliest, np.int32(NOBODY))[places(step.nodes, last.nodes)]  # -1: new
     labels = after.present.known.likeliest[rows]
+    before = _labels_before(step, last)
     return replaced_ids(labels, after.community_ids, before, last.community_ids)
+
+
+def _labels_before(step: _Step, last: Memory) -> Labels:
+    """Return the community that each node of the window had in the last one; `NOBODY`: none."""
+    known = last.present.known.likeliest
+    labels: Labels = np.append(known, np.int32(NOBODY))[places(step.nodes, last.nodes)]
+    return labels
+
+
+def _ids_before(step: _Step, last: Memory) -> Ids:
+    """Return the ids of these communities; `NOBODY`: none."""
+    ids: Ids = np.append(last.community_ids, NOBODY)[_labels_before(step, last)]
+    return ids
 
 
 def _known(

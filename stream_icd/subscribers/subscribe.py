@@ -13,9 +13,13 @@ from stream_icd.kafka.topics import COMMUNITIES, EVENTS
 from stream_icd.subscribers.following import following
 from stream_icd.subscribers.read_options import SubscribeOptions, read_options
 from stream_icd.subscribers.subscription import Subscription
+from stream_icd.tracking.confirmation import confirmed as only_confirmed
 from stream_icd.tracking.node_changes import NodeChange, node_changes
 from stream_icd.wire.communities import decode_communities
 from stream_icd.wire.events import decode_events
+
+MOST_CONFIRMED = 100
+"""So many windows of a graph wait in memory at most."""
 
 
 def subscribe(
@@ -73,6 +77,8 @@ def subscribe_events(
     *,
     community: int | None = None,
     event: str | Collection[str] | None = None,
+    least_bits: float | None = None,
+    confirmed: int | None = None,
     **options: Unpack[SubscribeOptions],
 ) -> Subscription[CommunityEvents]:
     """Yield the lifecycle events that trackers publish, each snapshot once.
@@ -80,6 +86,11 @@ def subscribe_events(
     Args:
         community: only events of the community with this stable id.
         event: only events of this kind, or of these kinds.
+        least_bits: only events of at least this strength (`CommunityEvent.bits`); those without a
+            strength are left out.
+        confirmed: only events that have lasted for so many windows, and these windows later: a
+            snapshot is yielded when so many later ones are there (`tracking.confirmation`). Not
+            with a group: a restarted member would miss the events that waited.
 
     The other keyword arguments are those of `subscribe`.
 
@@ -96,12 +107,25 @@ def subscribe_events(
         ```
     """
     kinds = _kinds(event)
+    if confirmed is not None and not 1 <= confirmed <= MOST_CONFIRMED:
+        raise BadSettings(f"confirmed={confirmed}: it must be from 1 to {MOST_CONFIRMED}")
+    if confirmed is not None and options.get("group") is not None:
+        raise BadSettings(
+            "confirmed events wait for later windows, and a restarted member of a group would miss "
+            "them: leave out the group, or confirmed"
+        )
+
+    def chosen(found: Iterator[CommunityEvents]) -> Iterator[CommunityEvents]:
+        lasting = found if confirmed is None else only_confirmed(found, confirmed)
+        return _filtered(lasting, community, kinds, least_bits)
+
     return following(
         read_options(graph, EVENTS, options),
         decode_events,
-        lambda found: _filtered(found, community, kinds),
+        chosen,
         community=community,
         event=_named(kinds),
+        bits=least_bits,
     )
 
 
@@ -149,7 +173,10 @@ def _named(kinds: frozenset[str] | None) -> str | None:
 
 
 def _filtered(
-    found: Iterator[CommunityEvents], community: int | None, kinds: frozenset[str] | None
+    found: Iterator[CommunityEvents],
+    community: int | None,
+    kinds: frozenset[str] | None,
+    least_bits: float | None,
 ) -> Iterator[CommunityEvents]:
     for one in found:
         events = tuple(
@@ -157,6 +184,7 @@ def _filtered(
             for event in one.events
             if (kinds is None or event.kind in kinds)
             and (community is None or event.concerns(community))
+            and (least_bits is None or (event.bits is not None and event.bits >= least_bits))
         )
-        if events or (community is None and kinds is None):
+        if events or (community is None and kinds is None and least_bits is None):
             yield replace(one, events=events)

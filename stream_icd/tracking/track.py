@@ -14,6 +14,7 @@ from stream_icd.tracking.identities import History, Identities, identify, number
 from stream_icd.tracking.lifecycle import events_between, first_events
 from stream_icd.tracking.partition import Partition, by_first_node
 from stream_icd.tracking.settings import TrackSettings
+from stream_icd.tracking.strength import with_strength
 
 DEFAULTS = TrackSettings()
 
@@ -58,6 +59,7 @@ def track(
         events = first_events(known, partition)
     else:
         known, events = _continued(recent, found, partition, settings)
+        events = with_strength(events, found, known, partition)
     return CommunityEvents(
         graph=found.graph,
         snapshot_id=found.snapshot_id,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping
-from typing import cast, get_args
+from typing import Any, cast, get_args
 
 import numpy as np
 import pyarrow as pa
@@ -30,6 +30,7 @@ COMMUNITIES_TYPE = "stream_icd.communities.v1"
 LABELS_TYPE = "stream_icd.labels.v1"
 COLUMNS = {"node": True, "community": True}
 IDS, REPLACED = b"icd_community_ids", b"icd_replaced"
+MOVED, MOVED_BITS = b"icd_moved", b"icd_moved_bits"
 """Keys in the metadata of the table's schema, which readers of earlier versions ignore."""
 
 
@@ -92,7 +93,9 @@ def decode_communities(
             evidence=_read_evidence(fields),
             bits_saved=_read_bits_saved(fields),
             community_ids=stable_ids(metadata),
-            replaced=_read_replaced(metadata),
+            replaced=_read_pairs(metadata, REPLACED),
+            moved=_read_pairs(metadata, MOVED),
+            moved_bits=_numbers(metadata, MOVED_BITS, np.dtype("<f8")),
             memory=_read_memory_use(fields),
             horizon=_read_horizon(fields),
             predicted_bits=_read_number(fields, "icd_predicted_bits"),
@@ -205,12 +208,15 @@ def _node_table(nodes: pa.Array, labels: np.ndarray) -> pa.Table:
 
 
 def _with_ids(table: pa.Table, communities: Communities) -> pa.Table:
-    """Return the table with the stable ids in its metadata, if there are any."""
-    if communities.community_ids is None or communities.replaced is None:
-        return table
-    return table.replace_schema_metadata(
-        {IDS: _as_text(communities.community_ids), REPLACED: _as_text(communities.replaced)}
-    )
+    """Return the table with stable ids, and what changed, in its metadata, if there are any."""
+    known = {
+        IDS: communities.community_ids,
+        REPLACED: communities.replaced,
+        MOVED: communities.moved,
+        MOVED_BITS: communities.moved_bits,
+    }
+    metadata = {key: _as_text(numbers) for key, numbers in known.items() if numbers is not None}
+    return table.replace_schema_metadata(metadata) if metadata else table
 
 
 def stable_ids(metadata: Mapping[bytes, bytes]) -> NDArray[np.int64] | None:
@@ -222,24 +228,33 @@ def stable_ids(metadata: Mapping[bytes, bytes]) -> NDArray[np.int64] | None:
     return _integers(metadata, IDS)
 
 
-def _read_replaced(metadata: Mapping[bytes, bytes]) -> NDArray[np.int64] | None:
-    integers = _integers(metadata, REPLACED)
+def _read_pairs(metadata: Mapping[bytes, bytes], key: bytes) -> NDArray[np.int64] | None:
+    integers = _integers(metadata, key)
     if integers is not None and len(integers) % 2:
-        raise BadCommunities(f"the metadata {REPLACED.decode()} is not base64 of pairs of int64")
+        raise BadCommunities(f"the metadata {key.decode()} is not base64 of pairs of int64")
     return None if integers is None else integers.reshape(-1, 2)
 
 
-def _as_text(integers: NDArray[np.int64]) -> bytes:
-    """Return integers as base64 of their bytes, 8 each, little-endian, row by row."""
-    return base64.b64encode(np.ascontiguousarray(integers, "<i8").tobytes())
+def _as_text(numbers: NDArray[np.int64] | NDArray[np.float64]) -> bytes:
+    """Return numbers as base64 of their bytes, 8 each, little-endian, row by row."""
+    return base64.b64encode(
+        np.ascontiguousarray(numbers, numbers.dtype.newbyteorder("<")).tobytes()
+    )
 
 
 def _integers(metadata: Mapping[bytes, bytes], key: bytes) -> NDArray[np.int64] | None:
+    found = _numbers(metadata, key, np.dtype("<i8"))
+    return None if found is None else found.astype(np.int64)
+
+
+def _numbers(
+    metadata: Mapping[bytes, bytes], key: bytes, kind: np.dtype[Any]
+) -> NDArray[Any] | None:
     if key not in metadata:
         return None
-    with refusing(BadCommunities, f"the metadata {key.decode()} is not base64 of int64"):
-        found = np.frombuffer(base64.b64decode(metadata[key], validate=True), "<i8")
-        return found.astype(np.int64)
+    with refusing(BadCommunities, f"the metadata {key.decode()} is not base64 of {kind.name}"):
+        found = np.frombuffer(base64.b64decode(metadata[key], validate=True), kind)
+        return found.astype(kind.newbyteorder("="))
 
 
 def _read_nodes(

@@ -38,9 +38,11 @@ FIELDS: dict[str, pa.DataType] = {
     "parents": IDS,
     "children": IDS,
     "away": pa.int32(),
+    "bits": pa.float64(),
 }
-NULLABLE = {"label", "overlap", "members"}
-COLUMNS = dict.fromkeys([*FIELDS, "members"], True)
+NULLABLE = {"label", "overlap", "members", "bits"}
+COLUMNS = {**dict.fromkeys([*FIELDS, "members"], True), "bits": False}
+"""Earlier versions have no column `bits`."""
 
 
 def encode_events(tracked: CommunityEvents) -> Message:
@@ -93,6 +95,8 @@ def decode_events(
         if not value:
             raise BadEvents("the message has no value; an Arrow table of events was expected")
         table = read_table(value, COLUMNS, limits, BadEvents).combine_chunks()
+        if "bits" not in table.column_names:
+            table = table.append_column("bits", pa.nulls(table.num_rows, pa.float64()))
         _check(table)
         next_community = _whole(fields, "icd_next_community")
         _check_numbers(table, next_community)
@@ -160,6 +164,8 @@ def _check_numbers(table: pa.Table, next_community: int) -> None:
     for name in ("label", "size", "size_before", "away"):
         _check_range(name, _one(table[name]), np.inf)
     _check_range("overlap", _one(table["overlap"]), 1)
+    if not np.isfinite(_one(table["bits"]).drop_null().to_numpy()).all():
+        raise BadEvents("bits is not a finite number")
     _check_range("community", _one(table["community"]), next_community - 1)
     for name in ("parents", "children"):
         _check_range(name, _one(table[name]).flatten(), next_community - 1)
@@ -194,11 +200,11 @@ def _one(column: pa.ChunkedArray) -> Any:
 
 def _events(table: pa.Table) -> Iterator[CommunityEvent]:
     columns: list[Sequence[Any]] = [table[name].to_pylist() for name in FIELDS]
-    for kind, community, label, size, before, overlap, parents, children, away in zip(
+    for kind, community, label, size, before, overlap, parents, children, *rest in zip(
         *columns, strict=True
     ):
         yield CommunityEvent(
-            kind, community, label, size, before, overlap, tuple(parents), tuple(children), away
+            kind, community, label, size, before, overlap, tuple(parents), tuple(children), *rest
         )
 
 

@@ -27,6 +27,7 @@ from stream_icd.kafka.topics import COMMUNITIES, MEMORY
 from stream_icd.memory.detect import Remembered
 from stream_icd.memory.horizon import Horizon
 from stream_icd.memory.restart import anew
+from stream_icd.memory.strength import Moved
 from stream_icd.messages.clock import utc_now
 from stream_icd.messages.outcome import Outcome, Processed, Refused, Stage
 from stream_icd.messages.outgoing import outgoing
@@ -405,6 +406,7 @@ class Labelling:
     memory: MemoryUse | None = None
     horizon: float | None = None
     predicted_bits: float | None = None
+    moved: Moved | None = None
 
 
 def remembered_labels(remembered: Remembered, use: MemoryUse) -> Labelling:
@@ -417,6 +419,7 @@ def remembered_labels(remembered: Remembered, use: MemoryUse) -> Labelling:
         use,
         remembered.horizon,
         remembered.predicted_bits,
+        remembered.moved,
     )
 
 
@@ -456,4 +459,6 @@ def communities_with(
         memory=found.memory,
         horizon=found.horizon,
         predicted_bits=found.predicted_bits,
+        moved=None if found.moved is None else found.moved.pairs,
+        moved_bits=None if found.moved is None else found.moved.bits,
     )

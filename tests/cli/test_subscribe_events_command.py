@@ -271,3 +271,14 @@ def test_names_of_other_ids_are_refused(embedded: Broker, graph: str, tmp_path: 
     done = subscribe(embedded, "--graph", graph, "--names", str(classes), *ALL)
     assert done.returncode != 0
     assert "names nodes by text, the graph by integers" in done.stderr
+
+
+def test_only_confirmed_events_and_only_strong_ones(embedded: Broker, graph: str) -> None:
+    options = ("--graph", graph, "--event", "merged", *ALL)
+    assert len(subscribe(embedded, *options).stdout.splitlines()) == 2
+    waiting = subscribe(embedded, "--confirmed", "1", *options)
+    assert "merged" not in waiting.stdout
+    unknown = subscribe(embedded, "--least-bits", "1", *options)
+    assert "merged" not in unknown.stdout
+    refused = subscribe(embedded, "--confirmed", "1", "--group", "g", "--graph", graph)
+    assert "leave out the group" in refused.stderr

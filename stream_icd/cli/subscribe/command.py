@@ -47,6 +47,23 @@ def subscribe(
             show_default=False,
         ),
     ] = None,
+    least_bits: Annotated[
+        float | None,
+        typer.Option(
+            help="Only events of at least this strength: the bits by which the edges of the window "
+            "are described worse without the event.",
+            show_default=False,
+        ),
+    ] = None,
+    confirmed: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Only events that have lasted for this number of windows, and so many windows "
+            "later, such as 3. Not with --group.",
+            show_default=False,
+        ),
+    ] = None,
     node: Annotated[
         str | None,
         typer.Option(
@@ -137,6 +154,8 @@ def subscribe(
 
       stream-icd subscribe --event merged --event split
 
+      stream-icd subscribe --event merged --least-bits 20 --confirmed 3
+
       stream-icd subscribe --community 12 --from beginning
 
       stream-icd subscribe --graph as733 --node 701
@@ -156,15 +175,16 @@ def subscribe(
     from stream_icd.kafka.topics import COMMUNITIES, EVENTS
     from stream_icd.subscribers import subscribe as following
 
-    if node is not None and (event or community is not None):
-        raise BadSettings("--node reports all events of one node: leave out --event and "
-                          "--community")  # fmt: skip
+    is_filtered = bool(event) or any(one is not None for one in (community, least_bits, confirmed))
+    if node is not None and is_filtered:
+        raise BadSettings("--node reports all events of one node: leave out --event, --community, "
+                          "--least-bits and --confirmed")  # fmt: skip
     if (format == "parquet") != (out is not None):
         raise BadSettings("--format parquet and --out FILE.parquet or --out FOLDER go together")
     if members and node is None and community is None:
         raise BadSettings("--members shows one community: name it with --community or --node")
     settings = chosen_settings(bootstrap_servers)
-    topic = EVENTS if node is not None or events or event or community is not None else COMMUNITIES
+    topic = EVENTS if node is not None or events or is_filtered else COMMUNITIES
     nothing_there = Emptiness(settings, topic, graph)
     options: SubscribeOptions = {
         "model": model,
@@ -181,9 +201,14 @@ def subscribe(
     if node is not None:
         found, shape = following.subscribe_node(node, graph, **options), shapes.NODE
         shape = shapes.members() if members else shape
-    elif events or event or community is not None:
+    elif topic == EVENTS:
         found = following.subscribe_events(
-            graph, community=community, event=event or None, **options
+            graph,
+            community=community,
+            event=event or None,
+            least_bits=least_bits,
+            confirmed=confirmed,
+            **options,
         )
         shape = shapes.members(community) if members else shapes.EVENTS
     else:

@@ -109,6 +109,8 @@ def _relatives(event: CommunityEvent) -> str:
         parts.append(f"into {', '.join(map(str, event.children))}")
     if event.away:
         parts.append(f"not seen for {event.away}")
+    if event.bits is not None:
+        parts.append(f"{event.bits:.0f} bits")
     return "; ".join(parts)
 
 

@@ -31,6 +31,7 @@ def _event(
     parents: list[int],
     children: list[int],
     away: int,
+    bits: float | None,
 ) -> CommunityEvent:
     return CommunityEvent(
         kind=kind,
@@ -42,4 +43,5 @@ def _event(
         parents=tuple(parents),
         children=tuple(children),
         away=away,
+        bits=bits,
     )

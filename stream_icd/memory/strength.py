@@ -1,0 +1,201 @@
+"""How strongly the edges of a window speak for what has changed since the window before.
+
+The detector computes this, since it alone knows the edges and the communities before at once. It
+tells it in pairs of stable ids, so that a tracker can add them up for the events that it finds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+from scipy.special import gammaln
+
+from stream_icd.node_ids import places
+
+Ids = NDArray[np.int64]
+Sums = NDArray[np.float64]
+Labels = NDArray[np.int32]
+
+NOBODY = -1
+FEWEST = 3
+"""Fewer nodes that move together are not told: most of them are."""
+
+
+class Moved(NamedTuple):
+    """Nodes that changed community together, and what the edges say about it.
+
+    Attributes:
+        pairs: `(m, 2)` int64, ascending: id before and id now. -1 before: the community is new.
+        bits: `(m,)` how many bits more the edges of the window need if these nodes were still where
+            they were: in the community with the id before, or if that has ended, in one of their
+            own. For a new community: if it were one with the community that it is linked to most.
+    """
+
+    pairs: Ids
+    bits: Sums
+
+
+def moved(adjacency: csr_array, labels: Labels, ids: Ids, ids_before: Ids, next_id: int) -> Moved:
+    """Return which nodes changed community together, and by how many bits the edges confirm it.
+
+    Only the edges of the window count, described as by `description_length`, except that the mixing
+    of the communities as they are describes the alternative too.
+
+    Args:
+        adjacency: of the window, `(n, n)`.
+        labels: community of each node, `(n,)` in 0..K-1.
+        ids: stable id of each community, `(K,)`.
+        ids_before: id of each node's community in the last window, `(n,)`; -1 if it had none.
+        next_id: the first id that was not used before.
+    """
+    if not adjacency.nnz:
+        return Moved(np.empty((0, 2), np.int64), np.empty(0))
+    here = labels.astype(np.int64)
+    window = _described(adjacency, here, len(ids))
+    groups = _groups(adjacency, here, ids_before, ids)
+    stayed = window.lost_without_move(*_moves(adjacency, here, groups))
+    new = np.flatnonzero((ids >= next_id) & (window.sums[0] > 0))
+    united = window.lost_in_union(*_neighbours(adjacency, here, new))
+    left = np.concatenate([groups.before, np.full(len(new), NOBODY)])
+    pairs = np.stack([left, ids[np.concatenate([groups.now, new])]])
+    order = np.lexsort(pairs[::-1])
+    bits = np.round(np.concatenate([stayed, united]), 3)
+    return Moved(pairs.T[order], bits[order])
+
+
+class _Groups(NamedTuple):
+    """Nodes that moved from one community to another; `(m,)` each, but for the first.
+
+    Attributes:
+        of_node: group of each node, `(n,)`; `NOBODY` for most.
+        before: id of the community that they left.
+        now, old: communities where they are, and where they would be; `NOBODY` if it has ended.
+    """
+
+    of_node: Ids
+    before: Ids
+    now: Ids
+    old: Ids
+
+
+def _groups(adjacency: csr_array, here: Ids, before: Ids, ids: Ids) -> _Groups:
+    has_edges = np.diff(adjacency.indptr) > 0
+    changed = np.flatnonzero(has_edges & (before != NOBODY) & (before != ids[here]))
+    moves = before[changed] * len(ids) + here[changed]
+    keys, group, sizes = np.unique(moves, return_inverse=True, return_counts=True)
+    told = sizes >= FEWEST
+    number = np.where(told, np.cumsum(told) - 1, NOBODY)
+    of_node = np.full(len(here), NOBODY)
+    of_node[changed] = number[group]
+    left, now = np.divmod(keys[told], max(len(ids), 1))
+    return _Groups(of_node, left, now, places(pa.array(left), pa.array(ids)))
+
+
+def _moves(adjacency: csr_array, here: Ids, groups: _Groups) -> tuple[Sums, Sums, Sums, Ids, Ids]:
+    """Return sums over each group, to where it is and to where it was; and these two, `(m,)`."""
+    rows = np.flatnonzero(groups.of_node >= 0)
+    edges = adjacency[rows].tocoo()
+    of, to, weights = groups.of_node[rows][edges.row], edges.col, edges.data
+    m = len(groups.now)
+
+    def total(chosen: NDArray[np.bool_]) -> Sums:
+        return np.bincount(of[chosen], weights[chosen], minlength=m).astype(np.float64)
+
+    inside = total(groups.of_node[to] == of)
+    sizes = np.bincount(groups.of_node[rows], minlength=m)
+    group = np.stack([sizes, total(np.ones(len(of), np.bool_)), inside])
+    to_now, to_old = (total(here[to] == place[of]) for place in (groups.now, groups.old))
+    return group, to_now - inside, to_old, groups.now, groups.old
+
+
+def _neighbours(adjacency: csr_array, here: Ids, new: Ids) -> tuple[Ids, Ids, Sums]:
+    """Return each new community, that to which it has the most links, and these links, `(m,)`."""
+    rows = np.flatnonzero(np.isin(here, new))
+    edges = adjacency[rows].tocoo()
+    k = int(here.max(initial=0)) + 1
+    of, to = here[rows][edges.row], here[edges.col]
+    between, at = np.unique((of * k + to)[of != to], return_inverse=True)
+    links = np.bincount(at, edges.data[of != to], minlength=len(between))
+    of, to = np.divmod(between, k)
+    order = np.lexsort((links, of))
+    last = order[np.flatnonzero(np.diff(of[order], append=-1))]
+    best = np.full(k, NOBODY), np.zeros(k)
+    best[0][of[last]], best[1][of[last]] = to[last], links[last]
+    return new, best[0][new], best[1][new]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Described:
+    """A window's edges, described by its communities.
+
+    Attributes:
+        sums: `(3, K)`: number of nodes with edges, volume and weight within (`CommunityWeights`).
+        n_edges: number of edges.
+    """
+
+    sums: Sums
+    n_edges: float
+
+    def lost_without_move(
+        self, group: Sums, to_now: Sums, to_old: Sums, now: Ids, old: Ids
+    ) -> Sums:
+        """Return the bits that are lost if each group were where it was, `(m,)`."""
+        if not len(now):
+            return np.zeros(0)
+        there = old != NOBODY
+        source, target = self.sums[:, now], np.where(there, self.sums[:, old], 0.0)
+        left, joined = source - group, target + group
+        left[2] -= 2 * to_now
+        joined[2] += np.where(there, 2 * to_old, 0.0)
+        return self._lost([source, target], [left, joined])
+
+    def lost_in_union(self, one: Ids, other: Ids, between: Sums) -> Sums:
+        """Return the bits that are lost if two communities were one, `(m,)`; 0 if there is one."""
+        first, second = self.sums[:, one], np.where(other >= 0, self.sums[:, other], 0.0)
+        united = first + second
+        united[2] += 2 * between
+        return self._lost([first, second], [united])
+
+    def _lost(self, now: list[Sums], instead: list[Sums]) -> Sums:
+        """Return the bits that are lost with some communities instead of others, `(m,)`."""
+        k = (self.sums[0] > 0).sum()
+        k_instead = k + sum(one[0] > 0 for one in instead) - sum(one[0] > 0 for one in now)
+        nats = sum(map(self._nats, instead)) - sum(map(self._nats, now))
+        nats += self._compositions(k_instead) - self._compositions(k)
+        bits: Sums = np.asarray(nats / np.log(2), np.float64)
+        return bits
+
+    def _nats(self, community: Sums) -> Sums:
+        """Return the part of the description that belongs to each community, `(m,)`."""
+        sizes, volume, within = community
+        total = self.sums[1].sum()
+        inside = self.n_edges * within / total
+        # Never 0: the alternative may have edges outside where there are none.
+        mixing = (self.n_edges * (1 - self.sums[2].sum() / total) + 0.5) / (self.n_edges + 1)
+        share = np.where(inside > 0, volume, total) / total  # an empty community saves nothing
+        saved = inside * np.log1p((1 - mixing) / mixing / share)
+        nats: Sums = -gammaln(sizes + 1) - saved
+        return nats
+
+    def _compositions(self, k: NDArray[np.integer]) -> Sums:
+        n_nodes = self.sums[0].sum()
+        nats: Sums = gammaln(n_nodes) - gammaln(k) - gammaln(n_nodes - k + 1)
+        return nats
+
+
+def _described(adjacency: csr_array, here: Ids, k: int) -> _Described:
+    sources = np.repeat(here, np.diff(adjacency.indptr))
+    inside = sources == here[adjacency.indices]
+    sums = np.stack(
+        [
+            np.bincount(here[np.diff(adjacency.indptr) > 0], minlength=k).astype(np.float64),
+            np.bincount(sources, adjacency.data, k),
+            np.bincount(sources[inside], adjacency.data[inside], k),
+        ]
+    )
+    return _Described(sums, adjacency.nnz / 2)

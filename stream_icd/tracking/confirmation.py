@@ -1,0 +1,124 @@
+"""Which events last: a merger that is undone in the next window was perhaps none."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_icd.events import CommunityEvent, CommunityEvents
+from stream_icd.node_ids import places
+
+Ids = NDArray[np.int64]
+
+ABSENT = -1
+CONFIRMED = 3
+"""An event is confirmed when it has lasted for so many windows, unless others are asked for."""
+
+
+def still_hold(
+    events: Sequence[CommunityEvent],
+    before: CommunityEvents | None,
+    at: CommunityEvents,
+    later: CommunityEvents,
+) -> list[bool]:
+    """Return whether each event of a window still holds in a later one.
+
+    - *merged*: most of the members of each parent are in one and the same community;
+    - *split*: most of the members of each child are in a community of their own;
+    - *born*, *died*: the community exists, or does not;
+    - *grown*, *shrunk*: its size is nearer to that after the event than to that before, or beyond;
+    - *continued*: always.
+
+    Args:
+        before: the window before the event; None if it is not known: then mergers hold while the
+            community exists.
+    """
+    there = _ids_of(at, later)
+    origin = np.full(len(there), ABSENT) if before is None else _ids_of(at, before)
+    window = _Changed(at.communities, origin, there, _sizes(later))
+    return [window.holds(event) for event in events]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Changed:
+    """A window, and where its nodes were before and are later, `(n,)` each; `ABSENT` if nowhere."""
+
+    here: Ids
+    before: Ids
+    later: Ids
+    sizes_later: dict[int, int]
+
+    def holds(self, event: CommunityEvent) -> bool:
+        size = self.sizes_later.get(event.community, 0)
+        match event.kind:
+            case "merged":
+                parts = [
+                    (self.before == one) & (self.here == event.community) for one in event.parents
+                ]
+                return len(set(self._places(parts))) <= 1
+            case "split":
+                found = self._places([self.here == one for one in event.children])
+                return len(set(found)) == len(found)
+            case "born":
+                return size > 0
+            case "died":
+                return size == 0
+            case "grown":
+                return 2 * size >= event.size_before + event.size
+            case "shrunk":
+                return 2 * size <= event.size_before + event.size
+            case _:
+                return True
+
+    def _places(self, parts: Iterable[NDArray[np.bool_]]) -> list[int]:
+        """Return where most nodes of each part are later; parts that are gone are left out."""
+        found = []
+        for part in parts:
+            ids, counts = np.unique(self.later[part & (self.later != ABSENT)], return_counts=True)
+            found += [int(ids[counts.argmax()])] if len(ids) else []
+        return found
+
+
+def confirmed(windows: Iterable[CommunityEvents], lasting: int) -> Iterator[CommunityEvents]:
+    """Yield each window when `lasting` later ones are there, with the events that held in all.
+
+    Windows come in the order of their graph; `late` ones are left out, and a revision of the last
+    one replaces it. The last windows of a graph are never yielded: nobody knows yet what lasts.
+    """
+    graphs: dict[str, deque[CommunityEvents]] = {}
+    for one in windows:
+        if one.late:
+            continue
+        known = graphs.setdefault(one.graph, deque(maxlen=lasting + 2))
+        if known and known[-1].identity()[:3] == one.identity()[:3]:
+            known[-1] = one
+            continue
+        known.append(one)
+        if len(known) > lasting:
+            yield lasting_events(list(known), lasting)
+
+
+def lasting_events(windows: Sequence[CommunityEvents], lasting: int) -> CommunityEvents:
+    """Return the window that is `lasting` before the last one, with the events that held since."""
+    at = len(windows) - 1 - lasting
+    window, before = windows[at], windows[at - 1] if at else None
+    events = window.events
+    for later in windows[at + 1 :]:
+        hold = still_hold(events, before, window, later)
+        events = tuple(one for one, holds in zip(events, hold, strict=True) if holds)
+    return replace(window, events=events)
+
+
+def _ids_of(at: CommunityEvents, other: CommunityEvents) -> Ids:
+    """Return the id that each node of a window has in another one; `ABSENT` if it is not there."""
+    ids: Ids = np.append(other.communities, ABSENT)[places(at.nodes, other.nodes)]
+    return ids
+
+
+def _sizes(window: CommunityEvents) -> dict[int, int]:
+    ids, counts = np.unique(window.communities, return_counts=True)
+    return dict(zip(ids.tolist(), counts.tolist(), strict=True))
