@@ -5,11 +5,13 @@ from __future__ import annotations
 import numpy as np
 from scipy.sparse import csr_array
 
-from stream_icd.bp.description_length.exact_k import exactly
-from stream_icd.bp.description_length.found import Found, found_by_model
+from stream_icd.bp.description_length.exact_k import exactly, exactly_by_modularity
+from stream_icd.bp.description_length.partition import Partition, measured
 from stream_icd.bp.description_length.search import least_description
 from stream_icd.bp.multilevel.level_graph import Labels, LevelGraph, compact, finest_level
+from stream_icd.bp.multilevel.modularity import maximise_modularity
 from stream_icd.bp.parameters import BpParameters
+from stream_icd.bp.planted_partition.belief_propagation import Model, likeliest_communities
 from stream_icd.errors import BadSettings
 from stream_icd.graphs.n_communities import check_n_communities
 from stream_icd.graphs.weights import comparable
@@ -58,7 +60,7 @@ def communities_of(
     rng: np.random.Generator,
 ) -> Labels:
     """`find_communities` for a graph of at least one node, without rescaling its weights."""
-    return compact(found_exactly(graph, parameters, n_communities, start, rng).labels)[0]
+    return found_exactly(graph, parameters, n_communities, start, rng).labels
 
 
 def found_exactly(
@@ -67,11 +69,20 @@ def found_exactly(
     n_communities: int | None,
     start: Labels | None,
     rng: np.random.Generator,
-) -> Found:
-    """Find communities, exactly K of them if K is given; some labels may be unused."""
+) -> Partition:
+    """Find communities, exactly K of them if K is given."""
     if start is not None:
         start, _ = compact(np.unique(start, return_inverse=True)[1].astype(np.int32))
     if parameters.search:
         return least_description(graph, start, parameters.sweeps, rng, n_communities)
-    found = found_by_model(graph, parameters, n_communities, start, rng)
-    return found if n_communities is None else exactly(graph, found, n_communities, rng)
+    resolution = parameters.resolution
+    labels = maximise_modularity(graph, resolution, rng, start, parameters.iterations)
+    believed = parameters.mixing is not None
+    if parameters.mixing is not None:
+        k = int(labels.max()) + 1
+        model = Model(parameters.mixing, parameters.size_spread, n_communities or k)
+        labels = likeliest_communities(graph, labels, k, model, parameters.sweeps)
+    if n_communities is not None:
+        make_exact = exactly if believed else exactly_by_modularity
+        labels = make_exact(graph, labels, n_communities, resolution, rng)
+    return measured(graph, labels, resolution)._replace(believed=believed)

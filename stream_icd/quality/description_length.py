@@ -54,7 +54,7 @@ def description_length(adjacency: csr_array, communities: Communities) -> float:
 def bits_per_edge(
     volume: NDArray[np.float64],
     within: NDArray[np.float64],
-    sizes: NDArray[np.int64],
+    sizes: NDArray[np.int64] | NDArray[np.float64],
     n_edges: float,
 ) -> float:
     """`description_length` from sums over each community, all (K,); some may be empty.

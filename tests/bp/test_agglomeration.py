@@ -72,28 +72,3 @@ def test_isolated_nodes_stay_alone() -> None:
     found = agglomerate(finest_level(padded), labels)
     assert nmi(graph.communities, found[:200]) == pytest.approx(1)
     assert len(set(found[200:].tolist())) == 500
-
-
-def test_small_communities_are_not_joined_by_chance_if_it_is_cautious() -> None:
-    graph = generate_lfr(
-        np.random.default_rng(3), 2000, 5, 40, min_community=3, max_community=40, mixing=0.2
-    )
-    labels = graph.communities.astype(np.int32)
-    level = finest_level(graph.adjacency())
-    eager, cautious = (agglomerate(level, labels, cautious=choice) for choice in (False, True))
-    assert eager.max() < cautious.max() <= labels.max()
-    assert nmi(labels, cautious) > nmi(labels, eager) + 0.01
-
-
-def test_pieces_are_joined_again_if_it_is_cautious() -> None:
-    graph = generate_lfr(np.random.default_rng(3), n_nodes=2000, mixing=0.3)
-    level = finest_level(graph.adjacency())
-    found = agglomerate(level, cut(graph.communities, 3), cautious=True)
-    assert nmi(graph.communities, found) > 0.99
-
-
-def test_it_stops_after_the_given_number_of_rounds() -> None:
-    graph = generate_lfr(np.random.default_rng(3), n_nodes=2000, mixing=0.3)
-    level, pieces = finest_level(graph.adjacency()), cut(graph.communities, 4)
-    once, all_rounds = (agglomerate(level, pieces, n).max() for n in (1, 100))
-    assert all_rounds < once < pieces.max()

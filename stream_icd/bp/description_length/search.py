@@ -12,13 +12,11 @@ communities that are too weak to name each node's are still found.
 from __future__ import annotations
 
 from math import inf
-from typing import NamedTuple
 
 import numpy as np
 
-from stream_icd.bp.description_length.exact_k import exactly
-from stream_icd.bp.description_length.found import Found
-from stream_icd.bp.description_length.partition import measured
+from stream_icd.bp.description_length.exact_k import exactly, exactly_by_modularity
+from stream_icd.bp.description_length.partition import Partition, measured
 from stream_icd.bp.multilevel.level_graph import Labels, LevelGraph, coarsen, compact
 from stream_icd.bp.multilevel.local_moves import connected_pieces
 from stream_icd.bp.multilevel.modularity import maximise_modularity
@@ -53,32 +51,13 @@ UNSETTLED, UNSTABLE = 0.005, 0.3
 Above the second, they have no description: they swing between several states."""
 
 
-class Candidate(NamedTuple):
-    """A partition and its description length.
-
-    labels: (n,), 0..K-1.
-    resolution: γ at which local moves found it, before belief propagation.
-    bits: per edge, less those without communities; infinite for a single community.
-    mixing: μ.
-    believed: True if these are the most probable communities of beliefs.
-    unsettled: fraction of the nodes that the last sweep moved.
-    """
-
-    labels: Labels
-    resolution: float
-    bits: float
-    mixing: float
-    believed: bool = False
-    unsettled: float = 0.0
-
-
 def least_description(
     graph: LevelGraph,
     start: Labels | None,
     sweeps: int,
     rng: np.random.Generator,
     n_communities: int | None = None,
-) -> Found:
+) -> Partition:
     """The candidate of least description length, and one community only if no other saves bits.
 
     start: (n,) where local moves start at the first resolution; None: single nodes.
@@ -98,27 +77,27 @@ def least_description(
 
 
 def _exactly(
-    graph: LevelGraph, one: Candidate, n_communities: int | None, rng: np.random.Generator
-) -> Found:
-    found = Found(one.labels, one.resolution, one.believed)
-    return found if n_communities is None else exactly(graph, found, n_communities, rng)
+    graph: LevelGraph, one: Partition, n_communities: int | None, rng: np.random.Generator
+) -> Partition:
+    if n_communities is None:
+        return one
+    make_exact = exactly if one.believed else exactly_by_modularity
+    labels = make_exact(graph, one.labels, n_communities, one.resolution, rng)
+    return _candidate(graph, labels, one.resolution)._replace(believed=one.believed)
 
 
 def _best_of_exactly(
-    graph: LevelGraph, tried: list[Candidate], n_communities: int, rng: np.random.Generator
-) -> Found:
+    graph: LevelGraph, tried: list[Partition], n_communities: int, rng: np.random.Generator
+) -> Partition:
     """The best of the candidates: each with K communities, improved by beliefs, with K again."""
-    exact = [
-        _candidate(graph, _exactly(graph, one, n_communities, rng).labels, one.resolution)
-        for one in tried
-    ]
+    exact = [_exactly(graph, one, n_communities, rng) for one in tried]
     believed = [_believed(graph, one, EARLY_SWEEPS, keep_all=True) for one in exact]
     return _exactly(graph, min(believed, key=lambda one: one.bits), n_communities, rng)
 
 
 def _by_modularity(
     graph: LevelGraph, start: Labels | None, rng: np.random.Generator
-) -> list[Candidate]:
+) -> list[Partition]:
     """Partitions at resolutions around the best one, ascending."""
     labels = maximise_modularity(graph, 1.0, rng, start, ITERATIONS)
     first = _candidate(graph, labels, 1.0)
@@ -138,8 +117,8 @@ def _by_modularity(
 
 
 def _by_beliefs(
-    graph: LevelGraph, tried: list[Candidate], rng: np.random.Generator
-) -> list[Candidate]:
+    graph: LevelGraph, tried: list[Partition], rng: np.random.Generator
+) -> list[Partition]:
     """Beliefs that start from the best partition, then from finer ones while these are better."""
     number = min(range(len(tried)), key=lambda one: tried[one].bits)
     believed = [_believed(graph, tried[number], EARLY_SWEEPS)]
@@ -150,7 +129,7 @@ def _by_beliefs(
     return believed
 
 
-def _settled(graph: LevelGraph, candidates: list[Candidate], sweeps: int) -> Candidate:
+def _settled(graph: LevelGraph, candidates: list[Partition], sweeps: int) -> Partition:
     """The best one, after more sweeps for those beliefs near it that have not settled.
 
     Of those as good, the finest: in few bits, small communities are rather joined than divided.
@@ -167,7 +146,7 @@ def _settled(graph: LevelGraph, candidates: list[Candidate], sweeps: int) -> Can
         ]
 
 
-def _finer(graph: LevelGraph, coarse: Candidate, rng: np.random.Generator) -> Candidate:
+def _finer(graph: LevelGraph, coarse: Partition, rng: np.random.Generator) -> Partition:
     """Pieces of the communities at a higher resolution, moved on all levels above."""
     resolution = STEP * coarse.resolution
     order = rng.permutation(graph.n_nodes).astype(np.int32)
@@ -175,27 +154,28 @@ def _finer(graph: LevelGraph, coarse: Candidate, rng: np.random.Generator) -> Ca
     return _moved(graph, pieces, resolution, rng)
 
 
-def _coarser(graph: LevelGraph, fine: Candidate, rng: np.random.Generator) -> Candidate:
+def _coarser(graph: LevelGraph, fine: Partition, rng: np.random.Generator) -> Partition:
     return _moved(graph, fine.labels, fine.resolution / COARSER, rng)
 
 
 def _moved(
     graph: LevelGraph, groups: Labels, resolution: float, rng: np.random.Generator
-) -> Candidate:
+) -> Partition:
     """Local moves of these groups of nodes."""
     groups, n_groups = compact(groups)
     labels = maximise_modularity(coarsen(graph, groups, n_groups), resolution, rng)
     return _candidate(graph, labels[groups], resolution)
 
 
-def _candidate(graph: LevelGraph, labels: Labels, resolution: float) -> Candidate:
-    one = measured(graph, labels)
-    return Candidate(one.labels, resolution, one.bits or inf, one.mixing)
+def _candidate(graph: LevelGraph, labels: Labels, resolution: float) -> Partition:
+    """The partition; a single community has infinite bits, so that others are preferred."""
+    one = measured(graph, labels, resolution)
+    return one._replace(bits=one.bits or inf)
 
 
 def _believed(
-    graph: LevelGraph, start: Candidate, sweeps: int, *, keep_all: bool = False
-) -> Candidate:
+    graph: LevelGraph, start: Partition, sweeps: int, *, keep_all: bool = False
+) -> Partition:
     """The most probable communities after belief propagation from those of `start`.
 
     keep_all: nodes whose community lost all its nodes return to it.

@@ -13,8 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from stream_icd.bp.description_length.exact_k import exactly
-from stream_icd.bp.description_length.found import Found
+from stream_icd.bp.description_length.exact_k import exactly, exactly_by_modularity
 from stream_icd.bp.dynamic.emergence import emerged_communities
 from stream_icd.bp.dynamic.merging import merged_communities
 from stream_icd.bp.dynamic.persistence import mixing_beyond_chance
@@ -94,7 +93,7 @@ def initial_posterior(
 ) -> Posterior:
     """The communities of a graph without memory: those of `find_communities`."""
     found = found_exactly(graph, parameters, n_communities, None, np.random.default_rng(seed))
-    labels, k = compact(found.labels)
+    labels, k = found.labels, int(found.labels.max()) + 1
     mixing = mixing_beyond_chance(graph, labels, k)
     if not found.believed:
         return certain_posterior(labels, mixing, found.resolution)
@@ -200,13 +199,13 @@ def exact_labels(
     They keep the labels of the communities that hold most of their nodes; others follow `known`'s.
     """
     labels = known.communities[rows, 0].copy()
-    found = Found(compact(labels)[0], known.resolution, known.believed)
-    exact = exactly(graph, found, n_communities, np.random.default_rng(seed))
-    n_exact = int(exact.labels.max()) + 1
-    names = match_labels(exact.labels, labels, n_exact, known.n_communities)
+    make_exact = exactly if known.believed else exactly_by_modularity
+    rng = np.random.default_rng(seed)
+    exact = make_exact(graph, compact(labels)[0], n_communities, known.resolution, rng)
+    names = match_labels(exact, labels, n_communities, known.n_communities)
     new = names == NOBODY
     names[new] = known.n_communities + np.arange(new.sum())
-    return names[exact.labels]
+    return names[exact]
 
 
 def restricted(known: Posterior, rows: NDArray[np.intp] | NDArray[np.bool_]) -> Posterior:

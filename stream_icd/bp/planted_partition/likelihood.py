@@ -43,6 +43,13 @@ def groups_of(graph: LevelGraph, labels: Labels, n_groups: int) -> Groups:
     return Groups(within, volumes, sizes)
 
 
+def modularity_of(graph: LevelGraph, labels: Labels, resolution: float = 1.0) -> float:
+    """Modularity at resolution γ; labels (n,) from 0 on."""
+    groups = groups_of(graph, labels, int(labels.max()) + 1)
+    total = max(graph.total, 1e-300)
+    return float((2 * groups.within / total - resolution * (groups.volumes / total) ** 2).sum())
+
+
 @compiled(error_model="numpy")
 def log_likelihood_ratio(volume: float, total: float, mixing: float) -> float:
     """Log of the factor by which an edge inside a community of this volume is more likely."""
