@@ -12,7 +12,7 @@ COPY producers producers
 COPY consumers consumers
 COPY models models
 RUN --mount=type=cache,target=/root/.cache/pip \
-    /opt/stream-icd/bin/pip install --constraint constraints.txt '.[view]'
+    /opt/stream-icd/bin/pip install --constraint constraints.txt '.[s3,view]'
 
 FROM python:${PYTHON}-slim
 RUN useradd --create-home --uid 10001 icd
@@ -28,5 +28,7 @@ RUN mkdir history registry
 # Compiles what detection needs, once for all containers: it takes 10 s. What is compiled for a
 # generic processor of this architecture is as fast, and serves on each of them.
 RUN ["python", "-c", "from stream_icd.workers.detect import DetectSettings, warm_up; from stream_icd.registry.shipped import open_model; warm_up(open_model('lfr'), DetectSettings())"]
+# Says what a worker says on /healthz, if it has --metrics-port 9464; other programs only have to run.
+HEALTHCHECK --interval=20s --timeout=10s --start-period=60s --retries=3 CMD ["python", "-m", "stream_icd.metrics.probe"]
 ENTRYPOINT ["stream-icd"]
 CMD ["--help"]

@@ -16,9 +16,11 @@ import jsonschema
 import pytest
 import yaml
 
+from stream_icd.execution.budget import Budget
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.metrics.health import Health
 from stream_icd.metrics.metrics import Metrics
+from stream_icd.metrics.probe import PORT
 from stream_icd.metrics.server import serving
 from stream_icd.registry.shipped import shipped_models
 from stream_icd.settings import ENV_PREFIX
@@ -43,6 +45,7 @@ SERVICE = {
         "build": {"type": "string"},
         "image": {"type": "string"},
         "init": {"type": "boolean"},
+        "mem_limit": {"type": "string", "pattern": "^[0-9]+[mg]$"},
         "command": WORDS,
         "ports": WORDS,
         "volumes": WORDS,
@@ -159,6 +162,35 @@ def test_health_is_asked_of_the_port_on_which_it_is_told() -> None:
             metrics.watch("t")  # not a member yet
             failed = subprocess.run(command, check=False, timeout=60, stderr=subprocess.DEVNULL)
             assert failed.returncode == 1
+
+
+def test_every_service_has_a_limit_of_memory_and_the_detector_that_of_the_documents() -> None:
+    assert all("mem_limit" in service for service in SERVICES.values())
+    assert "champion" in OURS["detector"]["command"]
+    gibibytes = 0.1 + 2 * (0.2 + Budget().memory_bytes / 2**30)
+    limit = int(OURS["detector"]["mem_limit"].removesuffix("m")) / 1024
+    assert gibibytes <= limit < 1.1 * gibibytes
+
+
+def test_prometheus_scrapes_every_service_that_serves_metrics() -> None:
+    text = (ROOT / "monitoring" / "prometheus" / "prometheus.yml").read_text(encoding="utf-8")
+    (job,) = yaml.safe_load(text)["scrape_configs"]
+    (asked,) = job["dns_sd_configs"]
+    serving_metrics = [name for name, one in OURS.items() if "--metrics-port" in one["command"]]
+    assert sorted(asked["names"]) == sorted(serving_metrics)
+    assert len(serving_metrics) == 3
+    for name in serving_metrics:
+        arguments = OURS[name]["command"]
+        assert arguments[arguments.index("--metrics-port") + 1] == str(asked["port"])
+
+
+def test_the_image_asks_the_port_on_which_workers_tell_their_health() -> None:
+    (line,) = instructions("HEALTHCHECK")
+    assert line[-2:] == ["-m,", "stream_icd.metrics.probe]"]
+    for service in OURS.values():
+        if "--metrics-port" in service["command"]:
+            arguments = service["command"]
+            assert arguments[arguments.index("--metrics-port") + 1] == str(PORT)
 
 
 def test_services_reach_kafka_at_an_address_that_it_advertises() -> None:

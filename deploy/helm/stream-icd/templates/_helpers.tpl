@@ -1,0 +1,245 @@
+{{- define "stream-icd.fullname" -}}
+{{- if contains .Chart.Name .Release.Name }}{{ .Release.Name | trunc 40 | trimSuffix "-" }}
+{{- else }}{{ printf "%s-%s" .Release.Name .Chart.Name | trunc 40 | trimSuffix "-" }}{{ end }}
+{{- end }}
+
+{{- define "stream-icd.serviceAccount" -}}
+{{- default (ternary (include "stream-icd.fullname" .) "default" .Values.serviceAccount.create) .Values.serviceAccount.name }}
+{{- end }}
+
+{{- define "stream-icd.claim" -}}
+{{- default (printf "%s-data" (include "stream-icd.fullname" .)) .Values.storage.existingClaim }}
+{{- end }}
+
+{{/* Labels that select pods; arguments: dict "root" "component". They never change. */}}
+{{- define "stream-icd.selector" -}}
+app.kubernetes.io/name: {{ .root.Chart.Name }}
+app.kubernetes.io/instance: {{ .root.Release.Name }}
+app.kubernetes.io/component: {{ .component }}
+{{- end }}
+
+{{- define "stream-icd.labels" -}}
+{{ include "stream-icd.selector" . }}
+app.kubernetes.io/part-of: stream-icd
+app.kubernetes.io/version: {{ .root.Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .root.Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
+{{- end }}
+
+{{- define "stream-icd.sasl" -}}
+{{- if hasPrefix "SASL_" .Values.kafka.securityProtocol }}true{{ end }}
+{{- end }}
+
+{{/* The memory of a detector's container (docs/operating.md): 0.1 GiB + N × (0.2 GiB + a snapshot's
+     budget); twice as many worker processes while the champion changes. */}}
+{{- define "stream-icd.detectorMemory" -}}
+{{- $processes := int .Values.detector.processes }}
+{{- if eq .Values.detector.model "champion" }}{{ $processes = mul 2 $processes }}{{ end }}
+{{- $budget := divf .Values.detector.budget.memoryBytes 1048576 }}
+{{- printf "%dMi" (int (ceil (addf 102.4 (mulf $processes (addf 204.8 $budget))))) }}
+{{- end }}
+
+{{- define "stream-icd.mebibytes" -}}
+{{- printf "%dMi" (int (ceil (addf 512 (divf . 1048576)))) }}
+{{- end }}
+
+{{/* Fails early where values contradict each other. */}}
+{{- define "stream-icd.check" -}}
+{{- if and (include "stream-icd.sasl" .) (not .Values.kafka.sasl.existingSecret) }}
+{{- fail (printf "kafka.securityProtocol is %s: name a secret in kafka.sasl.existingSecret" .Values.kafka.securityProtocol) }}
+{{- end }}
+{{- if and .Values.kafka.tls.clientCertificate (not .Values.kafka.tls.existingSecret) }}
+{{- fail "kafka.tls.clientCertificate is true: name a secret in kafka.tls.existingSecret" }}
+{{- end }}
+{{- if and (not .Values.registry.uri) (eq .Values.detector.model "champion") }}
+{{- fail "detector.model is champion: give registry.uri, or a shipped model such as default" }}
+{{- end }}
+{{- if and (not .Values.storage.enabled) (or (hasPrefix "/data" .Values.history.uri) (hasPrefix "/data" .Values.registry.uri)) }}
+{{- fail "storage.enabled is false: give history.uri and registry.uri outside of /data, such as s3://bucket/history" }}
+{{- end }}
+{{- end }}
+
+{{- define "stream-icd.env" -}}
+- name: STREAM_ICD_BOOTSTRAP_SERVERS
+  value: {{ .Values.kafka.bootstrapServers | quote }}
+- name: STREAM_ICD_SECURITY_PROTOCOL
+  value: {{ .Values.kafka.securityProtocol }}
+- name: STREAM_ICD_INSTANCE_ID # a container that starts again ends its open transaction at once
+  valueFrom: { fieldRef: { fieldPath: metadata.name } }
+{{- if include "stream-icd.sasl" . }}
+- name: STREAM_ICD_SASL_MECHANISM
+  value: {{ .Values.kafka.sasl.mechanism }}
+- name: STREAM_ICD_SASL_USERNAME
+  valueFrom: { secretKeyRef: { name: {{ .Values.kafka.sasl.existingSecret }}, key: username } }
+- name: STREAM_ICD_SASL_PASSWORD_FILE
+  value: /run/secrets/kafka-sasl/password
+{{- end }}
+{{- if .Values.kafka.tls.existingSecret }}
+- name: STREAM_ICD_SSL_CAFILE
+  value: /run/secrets/kafka-tls/ca.crt
+{{- if .Values.kafka.tls.clientCertificate }}
+- name: STREAM_ICD_SSL_CERTFILE
+  value: /run/secrets/kafka-tls/tls.crt
+- name: STREAM_ICD_SSL_KEYFILE
+  value: /run/secrets/kafka-tls/tls.key
+{{- end }}
+{{- end }}
+{{- with .Values.extraEnv }}
+{{ toYaml . }}
+{{- end }}
+{{- end }}
+
+{{/* A container of ours; arguments: dict "root" "name" "args" and, where given, "resources",
+     "metrics" (true: serves metrics and health), "listens" (a port that it listens on), "env" and
+     "ports". */}}
+{{- define "stream-icd.container" -}}
+- name: {{ .name }}
+  image: "{{ .root.Values.image.repository }}:{{ default .root.Chart.AppVersion .root.Values.image.tag }}"
+  imagePullPolicy: {{ .root.Values.image.pullPolicy }}
+  args: {{ toJson .args }}
+  env:
+    {{- include "stream-icd.env" .root | nindent 4 }}
+    {{- with .env }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
+  {{- with .root.Values.extraEnvFrom }}
+  envFrom: {{ toYaml . | nindent 4 }}
+  {{- end }}
+  {{- with .ports }}
+  ports: {{ toYaml . | nindent 4 }}
+  {{- end }}
+  {{- if .metrics }}
+  ports:
+    - { name: metrics, containerPort: 9464 }
+  livenessProbe:
+    httpGet: { path: /healthz, port: metrics }
+    periodSeconds: 20
+    timeoutSeconds: 5
+  readinessProbe:
+    httpGet: { path: /readyz, port: metrics }
+    periodSeconds: 10
+    timeoutSeconds: 5
+  startupProbe: # metrics are served before the model is opened
+    httpGet: { path: /healthz, port: metrics }
+    periodSeconds: 2
+    failureThreshold: 60
+  {{- end }}
+  {{- with .listens }}
+  livenessProbe:
+    tcpSocket: { port: {{ . }} }
+    periodSeconds: 20
+  readinessProbe:
+    tcpSocket: { port: {{ . }} }
+    periodSeconds: 5
+  {{- end }}
+  {{- with .resources }}
+  resources: {{ toYaml . | nindent 4 }}
+  {{- end }}
+  securityContext: {{ include "stream-icd.containerSecurity" . | nindent 4 }}
+  volumeMounts:
+    - { name: tmp, mountPath: /tmp }
+    - { name: cache, mountPath: /home/icd/.cache }
+    {{- if .root.Values.storage.enabled }}
+    - { name: data, mountPath: /data }
+    {{- end }}
+    {{- if include "stream-icd.sasl" .root }}
+    - { name: kafka-sasl, mountPath: /run/secrets/kafka-sasl, readOnly: true }
+    {{- end }}
+    {{- if .root.Values.kafka.tls.existingSecret }}
+    - { name: kafka-tls, mountPath: /run/secrets/kafka-tls, readOnly: true }
+    {{- end }}
+{{- end }}
+
+{{- define "stream-icd.containerSecurity" -}}
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+capabilities: { drop: [ALL] }
+{{- end }}
+
+{{/* What the pods of all programs share; arguments: dict "root" "component" "restart". Compiled code
+     is used only from a folder that can be written: the one of the image is copied. */}}
+{{- define "stream-icd.pod" -}}
+serviceAccountName: {{ include "stream-icd.serviceAccount" .root }}
+automountServiceAccountToken: {{ gt (len .root.Values.serviceAccount.annotations) 0 }}
+enableServiceLinks: false # a service's address in the environment is not a setting
+{{- with .restart }}
+restartPolicy: {{ . }}
+{{- end }}
+{{- with .root.Values.imagePullSecrets }}
+imagePullSecrets: {{ toYaml . | nindent 2 }}
+{{- end }}
+securityContext:
+  runAsNonRoot: true
+  runAsUser: 10001
+  runAsGroup: 10001
+  fsGroup: 10001
+  fsGroupChangePolicy: OnRootMismatch
+  seccompProfile: { type: RuntimeDefault }
+{{- with .root.Values.nodeSelector }}
+nodeSelector: {{ toYaml . | nindent 2 }}
+{{- end }}
+{{- with .root.Values.tolerations }}
+tolerations: {{ toYaml . | nindent 2 }}
+{{- end }}
+{{- with .root.Values.affinity }}
+affinity: {{ toYaml . | nindent 2 }}
+{{- end }}
+volumes:
+  - { name: tmp, emptyDir: {} }
+  - { name: cache, emptyDir: {} }
+  {{- if .root.Values.storage.enabled }}
+  - name: data
+    persistentVolumeClaim: { claimName: {{ include "stream-icd.claim" .root }} }
+  {{- end }}
+  {{- if include "stream-icd.sasl" .root }}
+  - name: kafka-sasl
+    secret:
+      secretName: {{ .root.Values.kafka.sasl.existingSecret }}
+      items: [{ key: password, path: password }]
+  {{- end }}
+  {{- with .root.Values.kafka.tls.existingSecret }}
+  - name: kafka-tls
+    secret: { secretName: {{ . }} }
+  {{- end }}
+initContainers:
+  - name: compiled-code
+    image: "{{ .root.Values.image.repository }}:{{ default .root.Chart.AppVersion .root.Values.image.tag }}"
+    imagePullPolicy: {{ .root.Values.image.pullPolicy }}
+    command: [cp, --recursive, /home/icd/.cache/., /cache]
+    resources:
+      requests: { cpu: 10m, memory: 32Mi }
+      limits: { memory: 64Mi }
+    securityContext: {{ include "stream-icd.containerSecurity" . | nindent 6 }}
+    volumeMounts:
+      - { name: cache, mountPath: /cache }
+{{- end }}
+
+{{/* A Deployment; arguments: dict "root" "component" "container" and, where given, "replicas". */}}
+{{- define "stream-icd.deployment" -}}
+{{- $labels := dict "root" .root "component" .component }}
+apiVersion: apps/v1
+kind: Deployment
+metadata:
+  name: {{ include "stream-icd.fullname" .root }}-{{ .component }}
+  labels: {{ include "stream-icd.labels" $labels | nindent 4 }}
+spec:
+  {{- if not .scaled }}
+  replicas: {{ default 1 .replicas }}
+  {{- end }}
+  selector:
+    matchLabels: {{ include "stream-icd.selector" $labels | nindent 6 }}
+  template:
+    metadata:
+      labels:
+        {{- include "stream-icd.selector" $labels | nindent 8 }}
+        {{- if .container.metrics }}
+        stream-icd/metrics: served
+        {{- end }}
+      {{- with .root.Values.podAnnotations }}
+      annotations: {{ toYaml . | nindent 8 }}
+      {{- end }}
+    spec:
+      {{- include "stream-icd.pod" $labels | nindent 6 }}
+      containers:
+        {{- include "stream-icd.container" (merge (dict "root" .root "name" .component) .container) | nindent 8 }}
+{{- end }}

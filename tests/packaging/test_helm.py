@@ -1,0 +1,302 @@
+"""The Helm chart: every object that it makes fits its schema, and does what the documents say.
+
+A cluster is not needed: the schemas are those of Kubernetes itself (the package
+kubernetes-validate) and, in `crds/`, of the operators that the chart can use.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+from math import ceil
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import kubernetes_validate
+import pytest
+import yaml
+
+from stream_icd.cli.environment import variables
+from stream_icd.execution.budget import Budget
+from stream_icd.registry.shipped import shipped_models
+from tests.command_lines import complaint
+
+ROOT = Path(__file__).parents[2]
+CHART = ROOT / "deploy" / "helm" / "stream-icd"
+VALUES: dict[str, Any] = yaml.safe_load((CHART / "values.yaml").read_text("utf-8"))
+CASES = {"default": None, **{one.stem: one for one in sorted((CHART / "ci").glob("*.yaml"))}}
+KUBERNETES = ("1.27", "1.37")
+"""The first version that the chart accepts, and the newest whose schemas are here."""
+DEPLOY = (ROOT / "docs" / "deploy.md").read_text(encoding="utf-8")
+
+CACHE = Path(os.environ.get("STREAM_ICD_TEST_CACHE", Path.home() / ".cache" / "stream_icd"))
+HELM = (
+    os.environ.get("STREAM_ICD_TEST_HELM")
+    or shutil.which("helm")
+    or shutil.which("helm", path=str(CACHE / "bin"))
+)
+
+pytestmark = pytest.mark.skipif(
+    HELM is None,
+    reason="helm is needed: put it on the PATH, set STREAM_ICD_TEST_HELM, or build it with Go: "
+    "GOBIN=~/.cache/stream_icd/bin go install helm.sh/helm/v3/cmd/helm@v3.19.2",
+)
+
+
+def helm(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    command = [str(HELM), *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60)
+
+
+def template(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    return helm("template", "icd", CHART, "--kube-version", KUBERNETES[0], *arguments)
+
+
+def rendered(case: str, *arguments: str) -> list[dict[str, Any]]:
+    values = CASES[case]
+    done = template(*(() if values is None else ("--values", values)), *arguments)
+    assert done.returncode == 0, done.stderr
+    return [one for one in yaml.safe_load_all(done.stdout) if one]
+
+
+@pytest.fixture(scope="module")
+def objects() -> dict[str, list[dict[str, Any]]]:
+    return {case: rendered(case) for case in CASES}
+
+
+def of_kind(objects: list[dict[str, Any]], kind: str, name: str = "") -> dict[str, Any]:
+    (found,) = (
+        one for one in objects if one["kind"] == kind and one["metadata"]["name"].endswith(name)
+    )
+    return found
+
+
+def pods(objects: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """The specification of the pods of each Deployment, Job and CronJob."""
+    found = {}
+    for one in objects:
+        spec = one.get("spec", {})
+        spec = spec.get("jobTemplate", {}).get("spec", spec)
+        if "template" in spec:
+            found[one["metadata"]["name"]] = spec["template"]["spec"]
+    return found
+
+
+def containers(pod: dict[str, Any]) -> list[dict[str, Any]]:
+    return [*pod["initContainers"], *pod["containers"]]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_lint_has_no_complaint(case: str) -> None:
+    values = CASES[case]
+    done = helm("lint", "--strict", CHART, *(() if values is None else ("--values", values)))
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize("version", KUBERNETES)
+@pytest.mark.parametrize("case", CASES)
+def test_every_object_fits_its_schema(
+    objects: dict[str, list[dict[str, Any]]], case: str, version: str
+) -> None:
+    assert objects[case]
+    for one in objects[case]:
+        definition = Path(__file__).parent / "crds" / f"{one['kind']}.json"
+        if definition.exists():
+            custom = json.loads(definition.read_text("utf-8"))
+            assert one["apiVersion"] == custom["apiVersion"]
+            jsonschema.validate(one, closed(custom["schema"]))
+        else:
+            kubernetes_validate.validate(one, version, strict=True)
+
+
+def closed(schema: Any) -> Any:
+    """The schema without other fields than those that it names, as a server prunes them."""
+    if not isinstance(schema, dict):
+        return schema
+    found = {name: closed(part) for name, part in schema.items() if name != "properties"}
+    if "properties" in schema:
+        found["properties"] = {k: closed(part) for k, part in schema["properties"].items()}
+        found.setdefault("additionalProperties", False)
+    return found
+
+
+def test_the_check_sees_a_wrong_field(objects: dict[str, list[dict[str, Any]]]) -> None:
+    detector = json.loads(json.dumps(of_kind(objects["default"], "Deployment", "detector")))
+    detector["spec"]["replica"] = 3
+    with pytest.raises(kubernetes_validate.ValidationError, match="replica"):
+        kubernetes_validate.validate(detector, KUBERNETES[0], strict=True)
+    scaled = json.loads(json.dumps(of_kind(objects["secured-values"], "ScaledObject")))
+    scaled["spec"]["maxReplicas"] = 3
+    schema = json.loads((Path(__file__).parent / "crds" / "ScaledObject.json").read_text("utf-8"))
+    with pytest.raises(jsonschema.ValidationError, match="maxReplicas"):
+        jsonschema.validate(scaled, closed(schema["schema"]))
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_containers_run_commands_that_exist_with_settings_that_exist(
+    objects: dict[str, list[dict[str, Any]]], case: str
+) -> None:
+    known = {*variables(), "VIEW_TOKEN"}
+    ran = 0
+    for pod in pods(objects[case]).values():
+        for container in containers(pod):
+            if "command" in container:
+                continue
+            ran += 1
+            assert complaint(container["args"]) is None
+            assert {one["name"] for one in container["env"]} <= known
+    assert ran >= 2
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_no_container_is_root_or_writes_outside_its_volumes(
+    objects: dict[str, list[dict[str, Any]]], case: str
+) -> None:
+    for pod in pods(objects[case]).values():
+        assert pod["securityContext"]["runAsNonRoot"]
+        assert f"--uid {pod['securityContext']['runAsUser']} " in (ROOT / "Dockerfile").read_text()
+        assert not pod["enableServiceLinks"]
+        volumes = {one["name"] for one in pod["volumes"]}
+        for container in containers(pod):
+            security = container["securityContext"]
+            assert security["readOnlyRootFilesystem"]
+            assert not security["allowPrivilegeEscalation"]
+            assert security["capabilities"] == {"drop": ["ALL"]}
+            assert {one["name"] for one in container["volumeMounts"]} <= volumes
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_workers_are_probed_where_they_serve_health(
+    objects: dict[str, list[dict[str, Any]]], case: str
+) -> None:
+    probed = 0
+    for pod in pods(objects[case]).values():
+        for container in pod["containers"]:
+            if "--metrics-port" not in container["args"]:
+                continue
+            probed += 1
+            port = container["args"][container["args"].index("--metrics-port") + 1]
+            assert container["ports"] == [{"name": "metrics", "containerPort": int(port)}]
+            for probe, path in (("liveness", "/healthz"), ("readiness", "/readyz")):
+                assert container[f"{probe}Probe"]["httpGet"] == {"path": path, "port": "metrics"}
+    assert probed == (1 if case == "smallest-values" else 3)
+
+
+@pytest.mark.parametrize(
+    ("model", "processes", "copies"), [("default", 1, 1), ("champion", 1, 2), ("champion", 4, 8)]
+)
+def test_memory_is_by_the_formula_of_the_documents(model: str, processes: int, copies: int) -> None:
+    chosen = f"detector.model={model},detector.processes={processes}"
+    detector = of_kind(rendered("default", "--set", chosen), "Deployment", "detector")
+    (container,) = detector["spec"]["template"]["spec"]["containers"]
+    budget = Budget().memory_bytes
+    assert VALUES["detector"]["budget"]["memoryBytes"] == budget
+    gibibytes = 0.1 + copies * (0.2 + budget / 2**30)
+    assert container["resources"]["limits"]["memory"] == f"{ceil(1024 * gibibytes)}Mi"
+    assert container["resources"]["requests"]["cpu"] == str(processes)
+    assert {"name": "STREAM_ICD_BUDGET_MEMORY_BYTES", "value": str(budget)} in container["env"]
+
+
+def test_detectors_are_scaled_by_their_own_lag(objects: dict[str, list[dict[str, Any]]]) -> None:
+    secured = objects["secured-values"]
+    scaled, detector = (
+        of_kind(secured, "ScaledObject"),
+        of_kind(secured, "Deployment", "detector"),
+    )
+    assert scaled["spec"]["scaleTargetRef"]["name"] == detector["metadata"]["name"]
+    assert "replicas" not in detector["spec"]
+    (trigger,) = scaled["spec"]["triggers"]
+    asked = trigger["metadata"]
+    assert (asked["topic"], asked["consumerGroup"]) == ("icd.snapshots.v1", "stream-icd-detect")
+    assert (asked["sasl"], asked["tls"]) == ("scram_sha256", "enable")
+    allowed = of_kind(secured, "TriggerAuthentication")
+    assert trigger["authenticationRef"]["name"] == allowed["metadata"]["name"]
+    given = {one["parameter"] for one in allowed["spec"]["secretTargetRef"]}
+    assert given == {"username", "password", "ca", "cert", "key"}
+
+
+def test_secrets_are_files_and_no_argument(objects: dict[str, list[dict[str, Any]]]) -> None:
+    for name, pod in pods(objects["secured-values"]).items():
+        for container in pod["containers"]:
+            env = {one["name"]: one for one in container["env"]}
+            mounted = {one["mountPath"] for one in container["volumeMounts"]}
+            for file in ("SASL_PASSWORD_FILE", "SSL_CAFILE", "SSL_CERTFILE", "SSL_KEYFILE"):
+                assert str(Path(env[f"STREAM_ICD_{file}"]["value"]).parent) in mounted, name
+            assert "valueFrom" in env["STREAM_ICD_SASL_USERNAME"]
+
+
+def test_prometheus_scrapes_all_workers_as_the_job_of_the_alerts(
+    objects: dict[str, list[dict[str, Any]]],
+) -> None:
+    secured = objects["secured-values"]
+    service, monitor = of_kind(secured, "Service", "metrics"), of_kind(secured, "ServiceMonitor")
+    labels = service["metadata"]["labels"]
+    assert monitor["spec"]["selector"]["matchLabels"].items() <= labels.items()
+    job = labels[monitor["spec"]["jobLabel"]]
+    assert f'job="{job}"' in (ROOT / "monitoring" / "prometheus" / "alerts.yml").read_text()
+    chosen = service["spec"]["selector"].items()
+    scraped = {
+        one["metadata"]["name"]
+        for one in secured
+        if one["kind"] == "Deployment" and chosen <= pod_labels(one).items()
+    }
+    assert scraped == {f"icd-stream-icd-{one}" for one in ("detector", "tracker", "archive")}
+
+
+def pod_labels(deployment: dict[str, Any]) -> dict[str, str]:
+    labels: dict[str, str] = deployment["spec"]["template"]["metadata"]["labels"]
+    return labels
+
+
+def test_selectors_find_the_pods_they_are_for(objects: dict[str, list[dict[str, Any]]]) -> None:
+    for case in objects.values():
+        deployments = {one["metadata"]["name"]: one for one in case if one["kind"] == "Deployment"}
+        for name, one in deployments.items():
+            assert one["spec"]["selector"]["matchLabels"].items() <= pod_labels(one).items(), name
+        for budget in (one for one in case if one["kind"] == "PodDisruptionBudget"):
+            wanted = budget["spec"]["selector"]["matchLabels"].items()
+            hit = [name for name, one in deployments.items() if wanted <= pod_labels(one).items()]
+            assert hit == [budget["metadata"]["name"]]
+
+
+@pytest.mark.parametrize(
+    ("setting", "reason"),
+    [
+        ("kafka.securityProtocol=SASL_SSL", "kafka.sasl.existingSecret"),
+        ("kafka.tls.clientCertificate=true", "kafka.tls.existingSecret"),
+        ("registry.uri=", "give registry.uri, or a shipped model"),
+        ("storage.enabled=false", "s3://bucket/history"),
+        ("detector.procesess=2", "procesess"),
+        ("kafka.bootstrapServers=kafka", "bootstrapServers"),
+    ],
+)
+def test_values_that_contradict_each_other_are_refused(setting: str, reason: str) -> None:
+    done = template("--set", setting)
+    assert done.returncode != 0
+    assert reason in done.stderr
+
+
+def test_the_documents_explain_every_value() -> None:
+    cells = re.findall(r"^\| (`.*?) \|", DEPLOY, re.MULTILINE)
+    named = {name for cell in cells for name in re.findall(r"`([\w.]+)`", cell)}
+    assert named >= set(leaves(VALUES)), set(leaves(VALUES)) - named
+
+
+def leaves(values: dict[str, Any], path: str = "") -> list[str]:
+    return [
+        leaf
+        for name, value in values.items()
+        for leaf in (
+            leaves(value, f"{path}{name}.")
+            if isinstance(value, dict) and value and name != "resources"
+            else [f"{path}{name}"]
+        )
+    ]
+
+
+def test_the_first_champion_is_a_shipped_model() -> None:
+    assert VALUES["registry"]["firstChampion"] in shipped_models()
