@@ -50,7 +50,7 @@ from stream_icd.memory.evidence import added, kept, unseen
 from stream_icd.memory.gaps import kept_a_window, missed_windows
 from stream_icd.memory.horizon import Horizon, first_decay, judged, with_trials
 from stream_icd.memory.ids import Ids, ids_for, replaced_ids
-from stream_icd.memory.memory import TRIALS, Hypothesis, Memory, TrialKind
+from stream_icd.memory.memory import MOST_COUNTED, TRIALS, Hypothesis, Memory, TrialKind
 from stream_icd.memory.strength import Moved, moved
 from stream_icd.node_ids import places, widened
 from stream_icd.registry.model import Model
@@ -289,7 +289,7 @@ def _after(step: _Step, before: Aligned) -> tuple[Memory, Rows]:
         present=_with_stay(present, ids, memory.community_ids, before_of_nodes),
         community_ids=ids,
         next_id=next_id,
-        n_windows=memory.n_windows + 1,
+        n_windows=min(memory.n_windows + 1, MOST_COUNTED),
         trials=tuple(trials),
     )
     stays = _stays(after, before.rows, room_for(len(step.nodes), step.n_before))

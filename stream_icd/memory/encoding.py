@@ -23,7 +23,7 @@ from scipy.sparse import csr_array
 from stream_icd.bp.dynamic.posterior import Posterior
 from stream_icd.bp.multilevel.level_graph import Labels
 from stream_icd.bp.planted_partition.belief_propagation import N_KEPT
-from stream_icd.errors import BadMemory
+from stream_icd.errors import BadMemory, BadSnapshot
 from stream_icd.memory.memory import MOST_READ_IDS, TRIALS, Hypothesis, Memory, Trial
 from stream_icd.node_ids import is_id_type
 from stream_icd.snapshot import Window
@@ -132,7 +132,7 @@ def decode_memory(value: bytes, limits: Limits = DEFAULT_LIMITS) -> Memory:
         ids = np.cumsum(_column(table, "community_id", pa.int64()))
         trials = [Trial(kind, read[kind], *_judged(one)) for kind, *one in rest["trials"]]
         return Memory(
-            window=Window(*(datetime.fromisoformat(rest[f"window_{e}"]) for e in ("start", "end"))),
+            window=_window(rest),
             nodes=nodes,
             seen=_column(table, "seen", pa.uint8()) > 0,
             present=read["present"],
@@ -162,6 +162,13 @@ def _metadata(schema: pa.Schema) -> dict[str, Any]:
         raise BadMemory("the table is no memory: its schema's metadata does not say so")
     rest: dict[str, Any] = json.loads(found)
     return rest
+
+
+def _window(facts: Mapping[str, Any]) -> Window:
+    try:
+        return Window(*(datetime.fromisoformat(facts[f"window_{end}"]) for end in ("start", "end")))
+    except BadSnapshot as error:
+        raise BadMemory(str(error)) from error
 
 
 def _typed(facts: Mapping[str, Any], name: str, kind: type[Value]) -> Value:

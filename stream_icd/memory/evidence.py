@@ -10,6 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from stream_icd.graphs.weights import HEAVIEST as HEAVIEST_MULTIPLE
+
 LEAST_WEIGHT = 0.01
 """An edge of the evidence is dropped below this fraction of the median weight in the window."""
 
@@ -24,9 +26,24 @@ def added(evidence: csr_array, decay: float, window: csr_array) -> csr_array:
     """Return λ A + B, both of the same nodes, `(n, n)` symmetric."""
     if not decay or not evidence.nnz:
         return window
-    total = csr_array(evidence * decay + window)
+    total = csr_array(_bounded(evidence, decay, window) * decay + window)
     total.sort_indices()
     return total
+
+
+def _bounded(evidence: csr_array, decay: float, window: csr_array) -> csr_array:
+    """Return the evidence with edges that weigh no more than an edge of all windows can.
+
+    That is the sum of the heaviest weights that count (`graphs.weights`) in windows like this one.
+    Otherwise, a window with weights in another unit would outweigh all windows after it.
+    """
+    if decay == 1 or not window.nnz:
+        return evidence
+    most = HEAVIEST_MULTIPLE / (1 - decay)
+    if evidence.data.max() <= most * window.data.min():  # the usual case, which needs no median
+        return evidence
+    weights = np.minimum(evidence.data, most * float(np.median(window.data)))
+    return csr_array((weights, evidence.indices, evidence.indptr), shape=evidence.shape)
 
 
 def kept(total: csr_array, window: csr_array) -> csr_array:

@@ -40,7 +40,10 @@ LONGEST_TRIAL = 8
 YOUNG = 8
 """Windows in which a new graph runs all kinds of trials at once."""
 
-LONGEST_PAUSE = 16
+MOST_ROUNDS = 4
+"""Rounds without success that are counted: pauses double with each."""
+
+LONGEST_PAUSE = 2**MOST_ROUNDS
 """Maximum number of windows between two rounds of trials."""
 
 MOST_WINDOWS = 1000
@@ -116,9 +119,9 @@ def with_trials(memory: Memory, kinds: tuple[TrialKind, ...]) -> Memory:
     possible = [one for one in kinds if _decay(memory.present.decay, one) is not None]
     untried = tuple(one for one in memory.untried if one in possible)
     if not memory.trials and not untried:
-        pause = min(2 ** (memory.n_rounds + 1), LONGEST_PAUSE)
+        n_rounds = min(memory.n_rounds + 1, MOST_ROUNDS)
         untried = tuple(possible)
-        memory = replace(memory, n_rounds=memory.n_rounds + 1, wait=pause)
+        memory = replace(memory, n_rounds=n_rounds, wait=2**n_rounds)
     memory = replace(memory, untried=untried)
     if memory.wait:
         return replace(memory, wait=memory.wait - 1)

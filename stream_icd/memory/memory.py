@@ -23,7 +23,7 @@ MOST_READ_IDS = MOST_IDS - 2**28
 window adds fewer ids. No stream reaches it."""
 
 MOST_COUNTED = 2**31
-"""Maximum of the counts of windows and rounds."""
+"""Maximum of the counts of windows and rounds; windows beyond it are not counted."""
 
 ROUNDING = 1e-3
 """By how much shares of a node may exceed 1 in total: they are rounded."""
@@ -120,9 +120,9 @@ class Memory:
         for name, kinds in kinds_of.items():
             if len(set(kinds)) < len(kinds) or not set(kinds) <= set(TRIALS):
                 raise BadMemory(f"{name} must be different ones of {TRIALS}, not {kinds}")
-        for name in ("n_windows", "n_rounds", "wait"):
-            if not 0 <= getattr(self, name) <= MOST_COUNTED:
-                raise BadMemory(f"{name} must be in 0..{MOST_COUNTED}, not {getattr(self, name)}")
+        for name, least in (("n_windows", int(self.n_nodes > 0)), ("n_rounds", 0), ("wait", 0)):
+            if not least <= (count := getattr(self, name)) <= MOST_COUNTED:
+                raise BadMemory(f"{name} must be in {least}..{MOST_COUNTED}, not {count}")
         return self
 
     def _check_ids(self) -> None:

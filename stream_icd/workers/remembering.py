@@ -10,7 +10,7 @@ import structlog
 from scipy.sparse import csr_array
 
 from stream_icd.communities import Communities, MemoryUse
-from stream_icd.errors import BadMemory
+from stream_icd.errors import BadMemory, LimitExceeded
 from stream_icd.execution.relay import Relay
 from stream_icd.kafka.publisher import size_as_sent
 from stream_icd.kafka.record import OutgoingRecord
@@ -118,7 +118,10 @@ class Remembering:
         return record
 
     def _read(self, encoded: bytes) -> Memory:
-        memory = decode_memory(encoded, self.limits)
+        try:
+            memory = decode_memory(encoded, self.limits)
+        except LimitExceeded as error:  # which says nothing of the snapshot
+            raise BadMemory(str(error)) from error
         if too_far_ahead(memory.window, self.clock()):
             raise BadMemory(
                 f"the last window ends at {memory.window.end}, too far in the future: all windows "

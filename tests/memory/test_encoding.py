@@ -55,7 +55,7 @@ def memory_of(nodes: pa.Array, seed: int = 0, n_trials: int = 0, **values: Any) 
         others[2] = replace(others[2], evidence=present.evidence)
     trials = [Trial(kind, one, seed / 7, seed) for kind, one in zip(TRIALS, others, strict=False)]
     ids = np.arange(present.known.n_communities)[::-1] * 2
-    rest = {"next_id": 9, "n_windows": seed, "untried": TRIALS[n_trials:], "wait": 2, **values}
+    rest = {"next_id": 9, "n_windows": seed + 1, "untried": TRIALS[n_trials:], "wait": 2, **values}
     seen = rng.random(len(nodes)) < 0.7
     return Memory(WINDOW, nodes, seen, present, ids, trials=tuple(trials), **rest)
 
@@ -242,7 +242,7 @@ def test_nodes_that_do_not_ascend_are_refused(nodes: list[int] | list[str]) -> N
         ('"format": 2', '"format": 0'),
         ('"mixing": 0.30000000000000004', '"mixing": true'),
         ('"decay": 0.5', '"decay": 1'),
-        ('"n_windows": 0', '"n_windows": -1'),
+        ('"n_windows": 1', '"n_windows": -1'),
         ('"evidence_of": "present"', '"evidence_of": "longer"'),
     ],
 )

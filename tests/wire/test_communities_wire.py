@@ -145,6 +145,16 @@ def test_wrong_evidence_is_refused(name: str, text: str, reason: str) -> None:
         decode_communities(message.key, message.value, headers)
 
 
+@pytest.mark.parametrize("text", ["0.5", "0", "-1"])
+def test_a_horizon_below_one_window_is_refused(text: str) -> None:
+    message = encode_communities(replace(communities([0, 1]), horizon=1.0, predicted_bits=-0.25))
+    got = decode_communities(message.key, message.value, message.headers)
+    assert (got.horizon, got.predicted_bits) == (1.0, -0.25)
+    headers = tuple((n, text.encode() if n == "icd_horizon" else v) for n, v in message.headers)
+    with pytest.raises(BadCommunities, match="expected a number from 1"):
+        decode_communities(message.key, message.value, headers)
+
+
 def test_ground_truth_is_read_as_sent() -> None:
     sent = Labels("lfr", "lfr/0", DAY, pa.array([5, 6]), np.array([1, 0], np.int32), "urn:lfr")
     message = encode_labels(sent)
@@ -191,10 +201,13 @@ def test_a_bad_table_says_why(name: str) -> None:
         decode_communities(message.key, write_table(table), message.headers)
 
 
-@pytest.mark.parametrize("text", ["nan", "inf", "-Infinity", "1e999"])
-@pytest.mark.parametrize("name", ["icd_modularity", "icd_ncut", "icd_ms_encode"])
+@pytest.mark.parametrize("text", ["nan", "inf", "-Infinity", "1e999", "1_0", "١.٥", " 1", "0x1"])
+@pytest.mark.parametrize(
+    "name", ["icd_modularity", "icd_ncut", "icd_ms_encode", "icd_horizon", "icd_predicted_bits"]
+)
 def test_numbers_that_json_lacks_are_refused(name: str, text: str) -> None:
-    message = encode_communities(communities([0, 1]))
+    result = replace(communities([0, 1]), horizon=2.0, predicted_bits=0.5)
+    message = encode_communities(result)
     headers = tuple((own, text.encode() if own == name else v) for own, v in message.headers)
     with pytest.raises(BadCommunities, match=f"{name} is '{text}'; expected a finite number"):
         decode_communities(message.key, message.value, headers)

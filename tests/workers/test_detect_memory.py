@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 
+import numpy as np
+import pyarrow as pa
 import pytest
 import structlog
+from scipy.sparse import csr_array
 
+from stream_icd.bp.dynamic.posterior import uninformed
 from stream_icd.bp.parameters import BpParameters
 from stream_icd.communities import Communities
 from stream_icd.dead_letters.letters import DeadLetterLimit
@@ -19,11 +25,13 @@ from stream_icd.kafka.port.topic import TopicSpec
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.topics import create_topics
-from stream_icd.memory.encoding import decode_memory, encode_memory
+from stream_icd.memory.encoding import METADATA, decode_memory, encode_memory
+from stream_icd.memory.memory import Hypothesis
 from stream_icd.memory.restart import FAR_IDS
 from stream_icd.messages.claim_settings import ClaimSettings
 from stream_icd.messages.claims import as_claim
 from stream_icd.snapshot import Window
+from stream_icd.wire.arrow_stream import write_table
 from stream_icd.wire.communities import decode_communities
 from stream_icd.wire.snapshots import encode_snapshot
 from stream_icd.wire.states import State, encode_state, state_key
@@ -345,6 +353,44 @@ def test_a_state_of_a_window_in_the_far_future_does_not_make_all_windows_late(
     far = datetime(9999, 1, 1, tzinfo=UTC)
     changed = replace(decode_memory(state.value), window=Window(far, far + timedelta(days=1)))
     sent = encode_state(replace(state, value=encode_memory(changed)))
+    with Publisher(memory.settings()) as publisher:
+        publisher.send(OutgoingRecord(topic, sent.value, sent.key, sent.headers))
+    results = Worker(memory, topic).work(records(windows[2:], first=2))
+    assert [one.memory for one in results] == ["anew", "continued"]
+
+
+def with_facts(value: bytes, **facts: object) -> bytes:
+    """The state with other metadata."""
+    table = pa.ipc.open_stream(value).read_all()
+    said = json.loads(table.schema.metadata[METADATA])
+    return write_table(table.replace_schema_metadata({METADATA: json.dumps(said | facts)}))
+
+
+def of_long_names(value: bytes) -> bytes:
+    """A state of a megabyte that is a table of more than a hundred."""
+    names = pa.array([f"{'x' * 800}{number:06}" for number in range(100_000)])
+    nobody = Hypothesis(0.5, csr_array((len(names),) * 2), uninformed(len(names)))
+    memory = replace(decode_memory(value), nodes=names, seen=np.ones(len(names), np.bool_),
+                     present=nobody, community_ids=np.empty(0, np.int64), trials=())  # fmt: skip
+    return encode_memory(memory)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        pytest.param(partial(with_facts, window_end="2026-01-01T00:01:00"), id="no zone"),
+        pytest.param(partial(with_facts, window_end="1999-01-01T00:00:00Z"), id="ends first"),
+        pytest.param(partial(with_facts, n_windows=0), id="of no windows"),
+        pytest.param(of_long_names, id="above the limits"),
+    ],
+)
+def test_a_hostile_state_makes_no_snapshot_a_dead_letter(
+    memory: Broker, topic: str, changed: Callable[[bytes], bytes]
+) -> None:
+    windows = stream("g", 4)
+    Worker(memory, topic).work(records(windows[:2]))
+    state = states(memory, topic)["detect", "g"]
+    sent = encode_state(replace(state, value=changed(state.value)))
     with Publisher(memory.settings()) as publisher:
         publisher.send(OutgoingRecord(topic, sent.value, sent.key, sent.headers))
     results = Worker(memory, topic).work(records(windows[2:], first=2))
