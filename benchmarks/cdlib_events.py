@@ -48,9 +48,9 @@ from stream_icd.events import CommunityEvents
 from stream_icd.synthetic.drift import Drift, generate_drifting_lfr
 from stream_icd.synthetic.lfr import LfrSettings
 from stream_icd.synthetic.planted_graph import PlantedGraph
-from stream_icd.tracking.planted import PLANTED, overlaid
 from stream_icd.tracking.settings import TrackSettings
 from stream_icd.tracking.track import remember, track
+from testbed.planted_events import PLANTED, overlaid
 
 THEIRS: dict[str, Callable[[Lives], Reported]] = {
     "Greene": greene,

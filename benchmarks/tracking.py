@@ -35,8 +35,8 @@ from stream_icd.synthetic.lfr import LfrSettings
 from stream_icd.synthetic.planted_graph import PlantedGraph
 from stream_icd.tracking.matching import overlaps
 from stream_icd.tracking.partition import by_name, shared_nodes
-from stream_icd.tracking.planted import PLANTED, Score, found_events, overlaid, planted_events
 from stream_icd.tracking.track import remember, track
+from testbed.planted_events import PLANTED, Score, found_events, overlaid, planted_events
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 NOISE = (0.0, 0.01, 0.02, 0.05, 0.1)

@@ -49,8 +49,8 @@ from stream_icd.snapshot import Snapshot
 from stream_icd.synthetic.drift import Drift, generate_drifting_lfr
 from stream_icd.synthetic.lfr import LfrSettings
 from stream_icd.synthetic.planted_graph import PlantedGraph
-from stream_icd.tracking.planted import PLANTED, Score, Step, score_late
 from stream_icd.tracking.track import remember, track
+from testbed.planted_events import PLANTED, Score, Step, score_late
 
 SETTLED, LATEST = 4, 3
 STREAMS = [

@@ -28,10 +28,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from benchmarks.shared.training.published import as_paper, as_scripts
 from stream_icd.graphs.labelled_graph import LabelledGraph
 from stream_icd.icd.presets import PRESETS, preset
 from stream_icd.icd.recipe import Recipe
-from stream_icd.icd.scripts import as_paper, as_scripts
 from stream_icd.registry.model import initial_model, save_model
 from stream_icd.store.store import open_store
 from stream_icd.synthetic.gn import generate_gn

@@ -29,6 +29,7 @@ from benchmarks.shared.training.literal import as_published, literal
 from benchmarks.shared.training.planned import Planned, advance
 from lab.ablated import ABLATIONS, Ablation
 from lab.ablation_page import FULL, Cell, Found, full_size_table, trained_table
+from lab.ncut_within import ncut_within
 from lab.paper.published import without_a_part
 from stream_icd.evaluation.measures import measure
 from stream_icd.graphs.labelled_graph import LabelledGraph
@@ -151,7 +152,7 @@ def quality(ablation: Ablation, model: Model, graph: LabelledGraph) -> Figures:
         "ac": 100 * measures.ac,
         "ami": 100 * measures.ami,
         "modularity": 100 * measures.modularity,
-        "ncut": measures.ncut_within,
+        "ncut": ncut_within(graph.adjacency, found),
         "rank": float(np.square(squares.sum()) / np.square(squares).sum()),
     }
 

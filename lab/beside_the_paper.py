@@ -5,7 +5,7 @@ from __future__ import annotations
 from lab.markdown import matrix
 from lab.measured import OF_ROW, PUBLISHED_AS, TITLES, Measured, scores
 from lab.paper.published import IN_PERCENT, means, printed_scores
-from stream_icd.quality.tos import Measure
+from lab.tos import Measure
 
 APART = 3.0
 """Points of difference from the published value that the page marks."""
@@ -46,7 +46,7 @@ def trade_off(found: Measured) -> list[str]:
     lines = [
         "## Trade-off scores",
         "",
-        "TOS as the paper defines it (`stream_icd.quality.tos`), the printed score in parentheses, "
+        "TOS as the paper defines it (`lab.tos`), the printed score in parentheses, "
         "and the difference. Ours are computed as if they stood in the paper's tables: the slowest "
         "method and the highest NCut are those of both together. The machines differ: one thread "
         "here, a server with 48 cores and a GPU there. Methods that the paper does not have show "

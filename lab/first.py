@@ -9,7 +9,7 @@ from functools import partial
 from lab.markdown import head, line
 from lab.measured import OF_ROW, TITLES, Measured, scores
 from lab.packages import lab_methods
-from stream_icd.quality.tos import Measure
+from lab.tos import Measure
 
 OURS = ("bp", "bp-unlabelled", "bp-alone", "icd", "icd-hops", "icd-c", "icd-gat", "icd-gin")
 

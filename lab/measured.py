@@ -10,7 +10,7 @@ import numpy as np
 
 from lab.paper.published import IN_PERCENT, means
 from lab.results import Row
-from stream_icd.quality.tos import Measure, trade_off_scores
+from lab.tos import Measure, trade_off_scores
 
 OF_ROW: dict[Measure, str] = {
     "nmi": "nmi",

@@ -72,7 +72,9 @@ class Row:
 SCHEMA = pa.schema([(one.name, TYPES[str(one.type)]) for one in fields(Row)])
 
 
-def result(outcome: Outcome, measures: Measures | None) -> dict[str, Any]:
+def result(
+    outcome: Outcome, measures: Measures | None, as_printed: float | None = None
+) -> dict[str, Any]:
     """The columns of a row that come from a run."""
     found = {} if measures is None else asdict(measures)
     return {
@@ -83,7 +85,8 @@ def result(outcome: Outcome, measures: Measures | None) -> dict[str, Any]:
         "stages": json.dumps(outcome.stages),
         "peak_bytes": outcome.peak_bytes,
         "k_found": found.pop("n_communities", None),
-        **{name: found.get(name) for name in ("modularity", "ncut", "ncut_within")},
+        **{name: found.get(name) for name in ("modularity", "ncut")},
+        "ncut_within": as_printed,
         **{name: found.get(name) for name in ("nmi", "ac", "ami", "ari")},
     }
 

@@ -20,6 +20,7 @@ from benchmarks.shared.graphs.data_sets import (
     planted_graphs,
 )
 from lab.machine import machine, versions
+from lab.ncut_within import ncut_within
 from lab.packages import PACKAGES
 from lab.results import Row, result
 from stream_icd.evaluation.limits import Limits, MethodProcess, Outcome
@@ -106,7 +107,8 @@ def _of_method(
 def _measured(graph: BenchmarkGraph, outcome: Outcome) -> Mapping[str, Any]:
     if outcome.labels is None:
         return result(outcome, None)
-    return result(outcome, measure(graph.adjacency, outcome.labels, graph.truth))
+    measures = measure(graph.adjacency, outcome.labels, graph.truth)
+    return result(outcome, measures, ncut_within(graph.adjacency, outcome.labels))
 
 
 def _history(data_set: DataSet, n_graphs: int) -> list[LabelledGraph]:

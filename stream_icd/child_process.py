@@ -48,9 +48,9 @@ def stop_child(process: subprocess.Popen[bytes], timeout_s: float) -> int:
         return process.wait()
 
 
-def tail(log: Path, length: int = 2000) -> str:
+def tail(log: Path) -> str:
     """Return the end of a log, for the message of an error about a child process."""
-    return log.read_bytes()[-length:].decode(errors="replace").strip()
+    return log.read_bytes()[-2000:].decode(errors="replace").strip()
 
 
 def _dies_with(parent: int) -> Callable[[], None] | None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from stream_icd.quality.tos import Measure, trade_off_scores
+from lab.tos import Measure, trade_off_scores
 
 HERE = Path(__file__).parent
 

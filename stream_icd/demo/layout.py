@@ -11,9 +11,7 @@ COOLED = 400
 """Steps after which discs only repel each other, until hardly any overlap."""
 
 
-def community_layout(
-    edges: NDArray[np.int64], labels: NDArray[np.int32], seed: int = 0
-) -> NDArray[np.float64]:
+def community_layout(edges: NDArray[np.int64], labels: NDArray[np.int32]) -> NDArray[np.float64]:
     """Return positions `(n, 2)`: each community is a disc; discs with many links are close.
 
     The area of a disc is proportional to its number of nodes, so the density of dots is the same
@@ -26,7 +24,7 @@ def community_layout(
     n, k = len(labels), int(labels.max()) + 1
     sizes = np.bincount(labels, minlength=k)
     radii = np.sqrt(sizes) * 1.3 + 1.0
-    centres = _place_discs(_links(edges, labels, k), radii, np.random.default_rng(seed))
+    centres = _place_discs(_links(edges, labels, k), radii, np.random.default_rng(0))
     degree = np.bincount(edges.ravel(), minlength=n)
     rank = _rank_within(labels, -degree)
     # Sunflower layout: the i-th node at radius √i, one golden angle further.

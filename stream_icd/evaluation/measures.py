@@ -12,7 +12,7 @@ from stream_icd.evaluation.method import Labels
 from stream_icd.quality.accuracy import accuracy
 from stream_icd.quality.ami import ami
 from stream_icd.quality.modularity import modularity
-from stream_icd.quality.ncut import ncut, ncut_within
+from stream_icd.quality.ncut import ncut
 from stream_icd.quality.nmi import nmi
 
 UNKNOWN = -1
@@ -25,7 +25,7 @@ class Measures:
     Attributes:
         n_communities: number of communities found.
         modularity: see `quality.modularity`.
-        ncut, ncut_within: NCut by the paper's equation, and as in its tables; see `quality.ncut`.
+        ncut: NCut by the paper's equation; see `quality.ncut`.
         nmi, ac: agreement with the true communities, as in the paper; None if none is known.
         ami, ari: the same, adjusted for chance (scikit-learn).
     """
@@ -33,7 +33,6 @@ class Measures:
     n_communities: int
     modularity: float
     ncut: float
-    ncut_within: float
     nmi: float | None = None
     ac: float | None = None
     ami: float | None = None
@@ -54,7 +53,7 @@ def measure(
     """
     known = np.zeros(len(found), bool) if truth is None else truth != UNKNOWN
     n_communities = len(np.unique(found))
-    of_graph = modularity(adjacency, found), ncut(adjacency, found), ncut_within(adjacency, found)
+    of_graph = modularity(adjacency, found), ncut(adjacency, found)
     if truth is None or not known.any():
         return Measures(n_communities, *of_graph)
     from sklearn.metrics import adjusted_rand_score  # takes long to import

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
@@ -14,7 +14,6 @@ import pyarrow.parquet as pq
 from stream_icd.errors import BadSettings, StoreUnwritable
 from stream_icd.history.archive import Selection, read_window, windows
 from stream_icd.history.nothing import nothing_selected
-from stream_icd.history.parquet import ArchivedWindow
 from stream_icd.node_ids import in_schema
 from stream_icd.spreadsheet import safe_cells
 from stream_icd.store.store import Store
@@ -42,7 +41,6 @@ def export(
     store: Store,
     selection: Selection,
     out: Path,
-    on_window: Callable[[ArchivedWindow], None] = lambda _: None,
 ) -> int:
     """Write the selected rows to `out` in time order; return the number of rows.
 
@@ -58,16 +56,14 @@ def export(
     kind = format_of(out)
     try:
         with whole_file(out) as aside, aside.open("xb") as sink:
-            tables = _tables(store, selection, on_window)
+            tables = _tables(store, selection)
             rows = _write(map(safe_cells, tables) if kind == "csv" else tables, kind, sink)
     except OSError as error:
         raise StoreUnwritable(f"cannot write {out}: {error.strerror or error}") from error
     return rows
 
 
-def _tables(
-    store: Store, selection: Selection, on_window: Callable[[ArchivedWindow], None]
-) -> Iterator[pa.Table]:
+def _tables(store: Store, selection: Selection) -> Iterator[pa.Table]:
     schema: pa.Schema | None = None
     for noted in windows(store, selection):
         found = read_window(store, noted)
@@ -80,7 +76,6 @@ def _tables(
             )
         graph = pa.repeat(pa.scalar(noted.partition.graph), rows.num_rows)
         yield rows.add_column(0, "graph", graph)
-        on_window(noted)
     if schema is None:
         raise nothing_selected(store, selection)
 

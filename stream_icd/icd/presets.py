@@ -107,8 +107,8 @@ def preset(data_set: str, variant: Variant = "ICD-M") -> Recipe:
     """The recipe for one of the paper's data sets.
 
     Widths, loss weights, learning rate and schedule are the paper's. Three settings were chosen by
-    validation: orthogonal initial weights, whether rows are normalised, and smoothing;
-    `scripts.as_paper` undoes these.
+    validation: orthogonal initial weights, whether rows are normalised, and smoothing (see
+    `scripts.OPTIONS`).
 
     Raises:
         BadSettings: no such data set.

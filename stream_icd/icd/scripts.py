@@ -3,7 +3,7 @@
 Paper: Qin, Zhang, Bai, Zhang, Yeung. Scripts: github.com/KuroginQin/ICD. Three differences need no
 option, since the values are the same. X and Z are dense there, and sparse plus rank one here.
 A⁽ᵍ⁾ = R Rᵀ is dense there, and implicit here. Heavy-edge matching there loops forever when no edges
-are left. The two forms of NCut are in `stream_icd.quality.ncut`.
+are left. Their NCut is in `lab/ncut_within.py`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from stream_icd.errors import BadSettings
 from stream_icd.icd.recipe import Recipe
 
 
@@ -72,30 +71,6 @@ OPTIONS: dict[str, Option] = {
     ),
 }
 """Every option whose value differs between the paper, the scripts and this library, by name."""
-
-
-def as_paper(recipe: Recipe) -> Recipe:
-    """The recipe with every option set as in the paper."""
-    for option in OPTIONS.values():
-        recipe = recipe.changed(**option.change_to(option.paper))
-    return recipe
-
-
-def as_scripts(recipe: Recipe, *names: str) -> Recipe:
-    """The recipe with these options set as in the authors' scripts; all options if none is named.
-
-    Raises:
-        BadSettings: no such option.
-
-    >>> from stream_icd.icd.presets import preset
-    >>> as_scripts(preset("GN-0.3"), "optimiser").optimiser.kind
-    'rmsprop'
-    """
-    for name in names or OPTIONS:
-        if name not in OPTIONS:
-            raise BadSettings(f"no option {name!r}: choose from {', '.join(OPTIONS)}")
-        recipe = recipe.changed(**OPTIONS[name].change_to(OPTIONS[name].scripts))
-    return recipe
 
 
 def deviations(recipe: Recipe) -> dict[str, str]:

@@ -26,9 +26,7 @@ def share_one_heap() -> None:
         mallopt(M_ARENA_MAX, 1)
 
 
-def freeze_what_stays(
-    on_done: Callable[[BatchDone], None] = lambda _: None,
-) -> Callable[[BatchDone], None]:
+def freeze_what_stays() -> Callable[[BatchDone], None]:
     """Return an `on_done` that, after the first batch, freezes long-lived objects (`gc.freeze`).
 
     Python collects its oldest generation only after it has grown by a quarter, which takes half an
@@ -37,13 +35,12 @@ def freeze_what_stays(
     """
     first = True
 
-    def freeze_and_pass_on(batch: BatchDone) -> None:
+    def freeze_once(_batch: BatchDone) -> None:
         nonlocal first
         if first:
             gc.collect()
             gc.freeze()
             gc.collect()  # resets the count of old objects to nearly none
         first = False
-        on_done(batch)
 
-    return freeze_and_pass_on
+    return freeze_once

@@ -25,9 +25,7 @@ Result = TypeVar("Result")
 RETRY_S = 1.0
 
 
-def open_memories(
-    kafka: KafkaSettings, group: str, topic: str = MEMORY, reader: MessageReader | None = None
-) -> Memories:
+def open_memories(kafka: KafkaSettings, group: str, topic: str = MEMORY) -> Memories:
     """Return the memories of a group of detectors.
 
     Raises:
@@ -35,7 +33,7 @@ def open_memories(
         BrokerUnavailable: no broker answers.
     """
     describe_topic(kafka, topic)
-    return Memories(MemoryTopic(kafka, group, topic, reader or MessageReader()))
+    return Memories(MemoryTopic(kafka, group, topic, MessageReader()))
 
 
 @dataclass(frozen=True, slots=True)

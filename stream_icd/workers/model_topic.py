@@ -18,7 +18,6 @@ def nudge_on_messages(
     settings: KafkaSettings,
     nudged: threading.Event,
     stop: threading.Event,
-    topic: str = MODELS,
 ) -> None:
     """Set `nudged` at each new message of the topic, until `stop`.
 
@@ -29,7 +28,7 @@ def nudge_on_messages(
     trouble = ""
     while not stop.is_set():
         try:
-            with open_reader(settings, topic, start="latest", stop=stop) as records:
+            with open_reader(settings, MODELS, start="latest", stop=stop) as records:
                 for _ in records:
                     nudged.set()
         except StreamIcdError as error:
@@ -37,7 +36,7 @@ def nudge_on_messages(
             if trouble != before:
                 structlog.get_logger().info(
                     "cannot read the topic of models; new champions are found by looking",
-                    topic=topic,
+                    topic=MODELS,
                     reason=trouble,
                 )
             stop.wait(TRY_AGAIN_S)

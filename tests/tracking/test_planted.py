@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from stream_icd.events import CommunityEvents
 from stream_icd.synthetic.drift import Drift, generate_drifting_lfr
 from stream_icd.synthetic.lfr import LfrSettings
-from stream_icd.tracking.planted import Key, Score, found_events, overlaid, planted_events
 from stream_icd.tracking.track import remember, track
+from testbed.planted_events import Key, Score, found_events, overlaid, planted_events
 from testbed.windows import window
 
 Truth = NDArray[np.int64]

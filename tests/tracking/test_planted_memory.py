@@ -13,8 +13,8 @@ from stream_icd.events import CommunityEvents
 from stream_icd.memory.detect import detect_window
 from stream_icd.synthetic.drift import Drift, generate_drifting_lfr
 from stream_icd.synthetic.lfr import LfrSettings
-from stream_icd.tracking.planted import Score, Step, score_late
 from stream_icd.tracking.track import remember, track
+from testbed.planted_events import Score, Step, score_late
 from testbed.windows import window
 
 N_NODES, SEEDS = 2000, (4, 5, 6)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from benchmarks.shared.graphs.small_sets import SmallSet
+from benchmarks.shared.training.published import as_paper, as_scripts
 from stream_icd.icd.presets import preset
 from stream_icd.icd.recipe import Recipe
-from stream_icd.icd.scripts import as_paper, as_scripts
 from stream_icd.icd.structure import Variant
 
 ROWS = 128

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import datetime
 
 import numpy as np
 
-from stream_icd.sources.generated.planted import EPOCH, Shift, planted_snapshots, shifted
+from stream_icd.sources.generated.planted import Shift, planted_snapshots, shifted
 from stream_icd.sources.source import Source
 from stream_icd.synthetic.gn import check_gn, generate_gn
 from stream_icd.synthetic.planted_graph import PlantedGraph
@@ -23,7 +22,6 @@ def independent_gn(
     shift: Shift = "none",
     p_in_after: float = 0.2,
     graph: str = "gn",
-    start: datetime = EPOCH,
 ) -> Source:
     """Generate an independent graph at each step, as the paper's test sets; same seed, same bytes.
 
@@ -44,4 +42,4 @@ def independent_gn(
 
     source = f"urn:stream_icd:gn?seed={seed}&nodes={n_nodes}&k={n_communities}&p_in={p_in:g}"
     source += f"&shift={shift}&after={p_in_after:g}" if shift != "none" else ""
-    return Source(n_snapshots, planted_snapshots(graphs(), graph, source, start))
+    return Source(n_snapshots, planted_snapshots(graphs(), graph, source))

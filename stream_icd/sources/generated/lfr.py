@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
-from datetime import datetime
 from itertools import chain
 
 import numpy as np
 
 from stream_icd.errors import BadSettings
-from stream_icd.sources.generated.planted import EPOCH, Shift, planted_snapshots, shifted
+from stream_icd.sources.generated.planted import Shift, planted_snapshots, shifted
 from stream_icd.sources.source import Source
 from stream_icd.synthetic.drift import generate_drifting_lfr
 from stream_icd.synthetic.lfr import LfrSettings, generate_lfr
@@ -42,7 +41,6 @@ def drifting_lfr(
     event_rate: float = 0.1,
     change: LawChange | None = None,
     graph: str = "lfr",
-    start: datetime = EPOCH,
 ) -> Source:
     """Generate graphs of the same nodes with changing communities; same seed, same bytes.
 
@@ -64,7 +62,7 @@ def drifting_lfr(
         after = (SECOND_LAW + seed, n_snapshots - before, change.settings)
         stream = chain(stream, generate_drifting_lfr(*after, churn, event_rate))
     graphs = (planted for planted, _ in stream)
-    return Source(n_snapshots, planted_snapshots(graphs, graph, source, start))
+    return Source(n_snapshots, planted_snapshots(graphs, graph, source))
 
 
 def independent_lfr(
@@ -76,7 +74,6 @@ def independent_lfr(
     shift: Shift = "none",
     mixing_after: float = 0.6,
     graph: str = "lfr",
-    start: datetime = EPOCH,
 ) -> Source:
     """Generate an independent graph at each step, as the paper's test sets; same seed, same bytes.
 
@@ -96,7 +93,7 @@ def independent_lfr(
     graphs = _independent(seed, n_snapshots, settings, most, shift, mixing_after)
     source = f"{_name(seed, settings)}&most={most}&shift={shift}"
     source += f"&after={mixing_after:g}" if shift != "none" else ""
-    return Source(n_snapshots, planted_snapshots(graphs, graph, source, start))
+    return Source(n_snapshots, planted_snapshots(graphs, graph, source))
 
 
 def _independent(

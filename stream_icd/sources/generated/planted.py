@@ -31,11 +31,11 @@ def shifted(shift: Shift, step: int, n_steps: int, before: float, after: float) 
 
 
 def planted_snapshots(
-    graphs: Iterator[PlantedGraph], graph: str, source: str, start: datetime = EPOCH
+    graphs: Iterator[PlantedGraph], graph: str, source: str
 ) -> Iterator[tuple[Snapshot, Labels]]:
     """Yield one snapshot per simulated minute, with every node declared."""
     for step, planted in enumerate(graphs):
-        window = Window(start + step * STEP, start + (step + 1) * STEP)
+        window = Window(EPOCH + step * STEP, EPOCH + (step + 1) * STEP)
         name = f"{graph}/{step:06d}"
         every_node = pa.array(range(planted.n_nodes))
         snapshot = snapshot_from_pairs(

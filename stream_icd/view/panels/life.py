@@ -46,6 +46,6 @@ def life(windows: Sequence[SeenWindow]) -> dict[str, Any]:
     return {"stages": STAGES, "columns": {name: [row[name] for row in rows] for name in names}}
 
 
-def finite(value: float | None, digits: int = 6) -> float | None:
+def finite(value: float | None) -> float | None:
     """Return a number that JSON can hold, rounded; None for NaN and infinities."""
-    return None if value is None or not math.isfinite(value) else round(float(value), digits)
+    return None if value is None or not math.isfinite(value) else round(float(value), 6)

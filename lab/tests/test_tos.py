@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
+from lab.tos import Measure, trade_off_scores
 from stream_icd.errors import BadSettings
-from stream_icd.quality.tos import Measure, trade_off_scores
 
 QUALITIES = np.array([0.9, 0.8, 0.5])
 SECONDS = np.array([10.0, 0.1, 1.0])

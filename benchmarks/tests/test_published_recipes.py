@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from benchmarks.shared.training.published import as_paper, as_scripts
 from stream_icd.errors import BadSettings
 from stream_icd.icd.presets import preset
-from stream_icd.icd.recipe import Recipe
-from stream_icd.icd.scripts import OPTIONS, as_paper, as_scripts, deviations
+from stream_icd.icd.scripts import OPTIONS, deviations
 
 PAPER = as_paper(preset("GN-0.3"))
 
@@ -44,6 +44,6 @@ def test_what_is_ours_is_said_to_be_ours(changes: dict[str, object]) -> None:
     assert text.endswith("ours")
 
 
-def test_an_unknown_difference_is_told_which_there_are(recipe: Recipe) -> None:
+def test_an_unknown_difference_is_told_which_there_are() -> None:
     with pytest.raises(BadSettings, match="coarsening"):
-        as_scripts(recipe, "colour")
+        as_scripts(PAPER, "colour")

@@ -1,0 +1,31 @@
+"""Recipes as the paper describes training, or as its authors' scripts do it."""
+
+from __future__ import annotations
+
+from stream_icd.errors import BadSettings
+from stream_icd.icd.recipe import Recipe
+from stream_icd.icd.scripts import OPTIONS
+
+
+def as_paper(recipe: Recipe) -> Recipe:
+    """The recipe with every option set as in the paper."""
+    for option in OPTIONS.values():
+        recipe = recipe.changed(**option.change_to(option.paper))
+    return recipe
+
+
+def as_scripts(recipe: Recipe, *names: str) -> Recipe:
+    """The recipe with these options set as in the authors' scripts; all options if none is named.
+
+    Raises:
+        BadSettings: no such option.
+
+    >>> from stream_icd.icd.presets import preset
+    >>> as_scripts(preset("GN-0.3"), "optimiser").optimiser.kind
+    'rmsprop'
+    """
+    for name in names or OPTIONS:
+        if name not in OPTIONS:
+            raise BadSettings(f"no option {name!r}: choose from {', '.join(OPTIONS)}")
+        recipe = recipe.changed(**OPTIONS[name].change_to(OPTIONS[name].scripts))
+    return recipe
