@@ -66,20 +66,42 @@ def _run(*command: str, cwd: Path, timeout: float = 240) -> str:
 
 def test_the_wheel_holds_the_packages_the_types_and_the_models(wheel: Path) -> None:
     names = set(zipfile.ZipFile(wheel).namelist())
-    assert {"stream_icd/py.typed", "producers/lfr.py", "consumers/detect.py"} <= names
+    assert {
+        f"stream_icd/{file}" for file in ("py.typed", "producers/lfr.py", "consumers/detect.py")
+    } <= names
     assert {"LICENSE", "NOTICE"} <= {Path(one).name for one in names if "/licenses/" in one}
     for model in (ROOT / "models").glob("*/recipe.toml"):
         folder = f"stream_icd/models/{model.parent.name}"
         assert {f"{folder}/{file.name}" for file in model.parent.iterdir()} <= names
     tops = {name.split("/")[0] for name in names if ".dist-info" not in name}
-    assert tops == {"stream_icd", "producers", "consumers"}
+    assert tops == {"stream_icd"}, "names at the top of site-packages are everybody's"
+    assert not [name for name in names if "__pycache__" in name]
 
 
 def test_it_is_the_wheel_that_runs(clean: Path, away: Path) -> None:
     python = str(clean / "bin" / "python")
-    show = "import stream_icd, producers; print(stream_icd.__file__, producers.__file__, sep='\\n')"
+    show = (
+        "import stream_icd; from stream_icd import producers; "
+        "print(stream_icd.__file__, producers.__file__, sep='\\n')"
+    )
     for path in _run(python, "-I", "-c", show, cwd=away).split():
         assert Path(path).is_relative_to(clean)
+
+
+def test_a_program_beside_it_keeps_its_own_consumers(clean: Path, tmp_path: Path) -> None:
+    for package in ("consumers", "producers"):
+        (tmp_path / package).mkdir()
+        (tmp_path / package / "__init__.py").write_text(f"WHOSE = 'my own {package}'\n")
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import consumers, producers\n"
+        "from importlib.metadata import entry_points\n"
+        "ours = entry_points(group='stream_icd.consumers')['detect'].load()\n"
+        "theirs = entry_points(group='stream_icd.producers')['files'].load()\n"
+        "print(consumers.WHOSE, producers.WHOSE, len(ours.registered_commands), sep=', ')\n"
+    )
+    said = _run(str(clean / "bin" / "python"), str(program), cwd=tmp_path)
+    assert said.strip() == "my own consumers, my own producers, 1"
 
 
 def test_models_are_found_beside_the_package(clean: Path, away: Path) -> None:

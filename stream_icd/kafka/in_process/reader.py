@@ -16,8 +16,9 @@ MAX_RECORDS = 500
 class MemoryReader:
     """Implements the port's Reader. Polls serve partitions with records in turn (round robin)."""
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: State, max_records: int = MAX_RECORDS) -> None:
         self._state = state
+        self._max_records = max_records
         self._partitions: list[TopicPartition] = []
         self._positions: Offsets = {}
         self._ends: Offsets = {}
@@ -37,7 +38,7 @@ class MemoryReader:
                 self._state.changed.notify_all()
 
     def poll(self, timeout_s: float, max_records: int | None = None) -> Polled:
-        most = MAX_RECORDS if max_records is None else max_records
+        most = self._max_records if max_records is None else max_records
         ends_by = time.monotonic() + timeout_s  # real time, because a caller waits
         with self._state.changed:
             while True:
