@@ -28,7 +28,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from stream_icd.bp.dynamic.persistence import broken_communities, has_broken, mixing_beyond_chance
+from stream_icd.bp.dynamic.persistence import broken_communities, has_broken
 from stream_icd.bp.dynamic.posterior import (
     NOBODY,
     Posterior,
@@ -40,6 +40,7 @@ from stream_icd.bp.dynamic.posterior import (
 )
 from stream_icd.bp.multilevel.level_graph import Labels, compact, finest_level
 from stream_icd.bp.parameters import BpParameters
+from stream_icd.bp.planted_partition.likelihood import mixing_beyond_chance
 from stream_icd.bp.planted_partition.prequential import nats_saved
 from stream_icd.graphs.n_communities import check_n_communities
 from stream_icd.graphs.weights import comparable

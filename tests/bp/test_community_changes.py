@@ -9,10 +9,11 @@ from scipy.sparse import block_diag, coo_array, csr_array
 from stream_icd.bp.description_length import agglomeration
 from stream_icd.bp.dynamic.emergence import emerged_communities
 from stream_icd.bp.dynamic.merging import merged_communities
-from stream_icd.bp.dynamic.persistence import broken_communities, has_broken, mixing_beyond_chance
+from stream_icd.bp.dynamic.persistence import broken_communities, has_broken
 from stream_icd.bp.dynamic.posterior import NOBODY, match_labels, tidy
 from stream_icd.bp.dynamic.splitting import split_communities
 from stream_icd.bp.multilevel.level_graph import LevelGraph, finest_level
+from stream_icd.bp.planted_partition.likelihood import mixing_beyond_chance
 from stream_icd.memory.ids import NO_ID, replaced_ids
 from stream_icd.quality.description_length import description_length
 from stream_icd.synthetic.lfr import generate_lfr

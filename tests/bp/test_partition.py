@@ -8,8 +8,7 @@ from scipy.sparse import csr_array
 
 from stream_icd.bp.description_length.partition import measured
 from stream_icd.bp.multilevel.level_graph import finest_level
-from stream_icd.bp.planted_partition.likelihood import modularity_of
-from stream_icd.bp.planted_partition.mixing import mixing_of
+from stream_icd.bp.planted_partition.likelihood import mixing_of, modularity_of
 from stream_icd.quality.description_length import description_length
 from stream_icd.quality.modularity import modularity
 

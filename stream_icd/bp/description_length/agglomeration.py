@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 
 from stream_icd.bp.multilevel.level_graph import Labels, LevelGraph, coarsen, compact
 from stream_icd.bp.planted_partition.likelihood import (
+    MIXING_RANGE,
     Floats,
     Groups,
     log_binomial,
     merge_gain,
 )
-from stream_icd.bp.planted_partition.mixing import MIXING_RANGE
 from stream_icd.graphs.compiled import compiled
 
 Ids = NDArray[np.int64]

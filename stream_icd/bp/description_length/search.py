@@ -21,7 +21,7 @@ from stream_icd.bp.multilevel.level_graph import Labels, LevelGraph, coarsen, co
 from stream_icd.bp.multilevel.local_moves import connected_pieces
 from stream_icd.bp.multilevel.modularity import maximise_modularity
 from stream_icd.bp.planted_partition.belief_propagation import Marginals, Model, believe
-from stream_icd.bp.planted_partition.mixing import MIXING_RANGE
+from stream_icd.bp.planted_partition.likelihood import bounded_mixing
 from stream_icd.quality.description_length import partition_code
 
 STEP = 3.0
@@ -181,7 +181,7 @@ def _believed(
     keep_all: nodes whose community lost all its nodes return to it.
     """
     k = int(start.labels.max()) + 1
-    mixing = float(np.clip(start.mixing, *MIXING_RANGE))
+    mixing = bounded_mixing(start.mixing)
     found = believe(graph, start.labels, k, Model(mixing, 1.0, k), sweeps)
     likeliest = found.communities[:, 0].copy()
     if keep_all:

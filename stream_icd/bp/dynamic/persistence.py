@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_icd.bp.multilevel.level_graph import Labels, LevelGraph
-from stream_icd.bp.planted_partition.likelihood import Groups, groups_of
+from stream_icd.bp.planted_partition.likelihood import chance_within, groups_of
 
 A_TENTH, HALF = 0.1, 0.5
 """Minimum fraction of its edges beyond chance that a graph keeps, and that a community keeps if
@@ -44,28 +44,9 @@ def _evidence(
 ) -> NDArray[np.float64]:
     """Nats for each community, (n_remembered,), that it has kept so many of its edges."""
     groups = groups_of(graph, remembered, n_remembered)
-    chance = _chance_within(graph, groups)
+    chance = chance_within(graph, groups)
     alive = chance + staying * (1 - mixing) * np.maximum(groups.volumes / 2 - chance, 0)
     known = chance > 0
     evidence: NDArray[np.float64] = chance - alive
     evidence[known] += groups.within[known] * np.log(alive[known] / chance[known])
     return evidence
-
-
-def mixing_beyond_chance(graph: LevelGraph, labels: Labels, n_communities: int) -> float:
-    """μ of a partition by the planted model: edges inside by chance count as edges between.
-
-    In 0..1; 1 for a graph without edges, or where chance puts all edges inside.
-    """
-    groups = groups_of(graph, labels, n_communities)
-    chance = _chance_within(graph, groups).sum()
-    n_edges = graph.total / 2
-    if n_edges - chance <= 1e-9 * n_edges:
-        return 1.0
-    return float(np.clip((n_edges - groups.within.sum()) / (n_edges - chance), 0.0, 1.0))
-
-
-def _chance_within(graph: LevelGraph, groups: Groups) -> NDArray[np.float64]:
-    """Weight of the edges expected by chance inside each group, (K,)."""
-    expected: NDArray[np.float64] = groups.volumes**2 / max(2 * graph.total, 1e-300)
-    return expected

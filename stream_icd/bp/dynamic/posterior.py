@@ -16,7 +16,6 @@ from scipy.sparse import csr_array
 from stream_icd.bp.description_length.exact_k import exactly, exactly_by_modularity
 from stream_icd.bp.dynamic.emergence import emerged_communities
 from stream_icd.bp.dynamic.merging import merged_communities
-from stream_icd.bp.dynamic.persistence import mixing_beyond_chance
 from stream_icd.bp.dynamic.splitting import split_communities
 from stream_icd.bp.find import found_exactly
 from stream_icd.bp.multilevel.level_graph import Labels, LevelGraph, compact, finest_level
@@ -29,7 +28,7 @@ from stream_icd.bp.planted_partition.belief_propagation import (
     certainly,
     uninformed_prior,
 )
-from stream_icd.bp.planted_partition.mixing import MIXING_RANGE
+from stream_icd.bp.planted_partition.likelihood import bounded_mixing, mixing_beyond_chance
 from stream_icd.graphs.compiled import compiled
 
 LONGEST_STAY = 0.98
@@ -123,7 +122,7 @@ def next_posterior(
         mixing = mixing_beyond_chance(graph, labels, int(labels.max()) + 1)
         again = certain_posterior(labels, mixing, known.resolution)
     communities = again.communities.copy()
-    mixing = float(np.clip(again.mixing, *MIXING_RANGE))
+    mixing = bounded_mixing(again.mixing)
     communities[:, 0] = split_communities(
         graph, again.likeliest, again.n_communities, known.resolution, mixing, rng
     )
@@ -139,7 +138,7 @@ def _by_beliefs(
 ) -> Posterior:
     """Belief propagation; nodes start in their known community, or in one that is born."""
     likeliest, k = known.likeliest, known.n_communities
-    mixing = float(np.clip(known.mixing, *MIXING_RANGE))
+    mixing = bounded_mixing(known.mixing)
     proposed = _proposed(graph, known, _are_strangers(graph, likeliest, mixing), rng)
     places = np.where(proposed >= k, proposed - k, NOBODY).astype(np.int32)
     born = emerged_communities(graph, places, int(places.max()) + 1, likeliest, mixing)
@@ -251,7 +250,7 @@ def _first_come(pairs: NDArray[np.int64], n_labels: int, n_names: int) -> Labels
 
 
 def _model(mixing: float, parameters: BpParameters, n_communities: int) -> Model:
-    return Model(float(np.clip(mixing, *MIXING_RANGE)), parameters.size_spread, n_communities)
+    return Model(bounded_mixing(mixing), parameters.size_spread, n_communities)
 
 
 def _with_idle(graph: LevelGraph, found: Posterior, known: Posterior, kept: float) -> Posterior:

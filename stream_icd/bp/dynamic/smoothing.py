@@ -21,7 +21,7 @@ from stream_icd.bp.dynamic.posterior import NOBODY, Posterior, Shares, exact_lab
 from stream_icd.bp.multilevel.level_graph import Labels, finest_level
 from stream_icd.bp.parameters import BpParameters
 from stream_icd.bp.planted_partition.belief_propagation import Model, Prior, believe, trusted
-from stream_icd.bp.planted_partition.mixing import MIXING_RANGE
+from stream_icd.bp.planted_partition.likelihood import bounded_mixing
 from stream_icd.graphs.weights import comparable
 
 Ids = NDArray[np.int64]
@@ -77,7 +77,7 @@ def smoothed_beliefs(
     prior = two_sided_prior(sizes, Prior(past, before.shares), trusted(before.stay), message)
     likeliest = prior.communities[:, 0]
     start = np.where(prior.shares[:, 0] > 0, likeliest, labels).astype(np.int32)
-    mixing = float(np.clip(mixing, *MIXING_RANGE))
+    mixing = bounded_mixing(mixing)
     model = Model(mixing, parameters.size_spread, n_communities or len(np.unique(start)))
     found = believe(
         graph, start, len(ids), model, parameters.sweeps, prior, stay=1.0, learn_stay=False

@@ -6,9 +6,11 @@ The scheme of the Leiden algorithm (Traag, Waltman and van Eck, "From Louvain to
 from __future__ import annotations
 
 import numpy as np
+from scipy.sparse import csr_array
 
-from stream_icd.bp.multilevel.level_graph import Labels, LevelGraph, coarsen, compact
+from stream_icd.bp.multilevel.level_graph import Labels, LevelGraph, coarsen, compact, finest_level
 from stream_icd.bp.multilevel.local_moves import connected_pieces, move_nodes
+from stream_icd.graphs.weights import comparable
 
 
 def maximise_modularity(
@@ -29,6 +31,21 @@ def maximise_modularity(
         if not moved:
             break
     return labels
+
+
+def estimate_n_communities(adjacency: csr_array, seed: int = 0) -> int:
+    """Estimate K as the number of communities found by maximising modularity with local moves.
+
+    The estimate is fast and needs no prior knowledge. It has modularity's resolution limit:
+    communities of far fewer than √2E edges are counted together, so the estimate is too low for a
+    graph of many small communities. If you know K, give it.
+
+    >>> triangle = np.ones((3, 3)) - np.eye(3)
+    >>> estimate_n_communities(csr_array(np.kron(np.eye(2), triangle)))
+    2
+    """
+    rng = np.random.default_rng(seed)
+    return int(maximise_modularity(finest_level(comparable(adjacency)), 1.0, rng).max()) + 1
 
 
 def _one_iteration(

@@ -35,7 +35,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_icd.bp.multilevel.level_graph import Labels, LevelGraph, members_of, reordered
-from stream_icd.bp.planted_partition.mixing import MIXING_RANGE
+from stream_icd.bp.planted_partition.likelihood import MIXING_RANGE
 from stream_icd.graphs.compiled import compiled
 
 N_KEPT = 4

@@ -13,11 +13,15 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from stream_icd.bp.multilevel.level_graph import Labels, LevelGraph
 from stream_icd.graphs.compiled import compiled
 
 Floats = NDArray[np.float64]
+
+MIXING_RANGE = (0.01, 0.99)
+"""Limits of the mixing in the likelihood, which needs a value strictly inside 0..1."""
 
 
 class Groups(NamedTuple):
@@ -48,6 +52,46 @@ def modularity_of(graph: LevelGraph, labels: Labels, resolution: float = 1.0) ->
     groups = groups_of(graph, labels, int(labels.max()) + 1)
     total = max(graph.total, 1e-300)
     return float((2 * groups.within / total - resolution * (groups.volumes / total) ** 2).sum())
+
+
+def bounded_mixing(mixing: float) -> float:
+    """The mixing within `MIXING_RANGE`."""
+    return float(np.clip(mixing, *MIXING_RANGE))
+
+
+def mixing_of(adjacency: csr_array, labels: Labels) -> float:
+    """μ of a partition, in 0..1; 0 for a graph without edges.
+
+    adjacency: (n, n) symmetric, zero diagonal; labels: (n,), any integers.
+
+    >>> path = csr_array([[0, 1, 0], [1, 0, 1], [0, 1, 0]])
+    >>> mixing_of(path, np.array([0, 0, 1]))
+    0.5
+    """
+    if not adjacency.nnz:
+        return 0.0
+    rows = np.repeat(labels, np.diff(adjacency.indptr))
+    between = rows != labels[adjacency.indices]
+    return float(adjacency.data[between].sum() / adjacency.data.sum())
+
+
+def mixing_beyond_chance(graph: LevelGraph, labels: Labels, n_communities: int) -> float:
+    """μ of a partition by the planted model: edges inside by chance count as edges between.
+
+    In 0..1; 1 for a graph without edges, or where chance puts all edges inside.
+    """
+    groups = groups_of(graph, labels, n_communities)
+    chance = chance_within(graph, groups).sum()
+    n_edges = graph.total / 2
+    if n_edges - chance <= 1e-9 * n_edges:
+        return 1.0
+    return float(np.clip((n_edges - groups.within.sum()) / (n_edges - chance), 0.0, 1.0))
+
+
+def chance_within(graph: LevelGraph, groups: Groups) -> Floats:
+    """Weight of the edges expected by chance inside each group, (K,)."""
+    expected: Floats = groups.volumes**2 / max(2 * graph.total, 1e-300)
+    return expected
 
 
 @compiled(error_model="numpy")

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from stream_icd.bp.multilevel.level_graph import Labels, LevelGraph
-from stream_icd.bp.planted_partition.likelihood import groups_of
-from stream_icd.bp.planted_partition.mixing import MIXING_RANGE
+from stream_icd.bp.planted_partition.likelihood import bounded_mixing, groups_of
 
 
 def nats_saved(
@@ -31,7 +30,7 @@ def nats_saved(
     volumes = groups_of(graph, labels, n_labels).volumes
     shares, inside = volumes / volumes.sum(), groups_of(unseen, labels, n_labels).within
     within, chance = inside.sum(), (shares**2).sum()
-    mixing = np.clip((1 - within / edges) / max(1 - chance, 1e-9), *MIXING_RANGE)
+    mixing = bounded_mixing((1 - within / edges) / max(1 - chance, 1e-9))
     lifts = np.log(mixing + (1 - mixing) / np.maximum(shares, 1e-9))
     saved = (inside * lifts).sum() + (edges - within) * np.log(mixing)
     return float(saved), edges

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from stream_icd.bp.find import find_communities
 from stream_icd.bp.parameters import BpParameters
-from stream_icd.bp.planted_partition.mixing import MIXING_RANGE, mixing_of
+from stream_icd.bp.planted_partition.likelihood import bounded_mixing, mixing_of
 from stream_icd.graphs.labelled_graph import LabelledGraph
 from stream_icd.graphs.weights import EXPONENT, comparable
 from stream_icd.quality.ami import ami
@@ -143,7 +143,7 @@ def _mean_mixing(labelled: Labelled, exponent: float) -> float:
     shares = [
         mixing_of(comparable(graph.adjacency, exponent), labels) for labels, graph in labelled
     ]
-    return float(np.clip(np.mean(shares), *MIXING_RANGE))
+    return bounded_mixing(float(np.mean(shares)))
 
 
 def _ami(

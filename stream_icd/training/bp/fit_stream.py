@@ -18,7 +18,7 @@ import numpy as np
 
 from stream_icd.bp.multilevel.modularity import maximise_modularity
 from stream_icd.bp.parameters import BpParameters
-from stream_icd.bp.planted_partition.mixing import MIXING_RANGE, mixing_of
+from stream_icd.bp.planted_partition.likelihood import bounded_mixing, mixing_of
 from stream_icd.graphs.labelled_graph import LabelledGraph
 from stream_icd.memory.detect import detect_window
 from stream_icd.memory.memory import Memory
@@ -79,7 +79,7 @@ class _Trial:
         assert self.memory is not None
         if self.parameters.mixing is None:  # each graph finds its horizon itself
             return self.parameters
-        mixing = float(np.clip(self.memory.present.known.mixing, *MIXING_RANGE))
+        mixing = bounded_mixing(self.memory.present.known.mixing)
         return replace(self.parameters, mixing=mixing, stay=self.stay)
 
 
@@ -138,7 +138,7 @@ def _choices(first: Prepared, seed: int) -> Iterator[BpParameters]:
     """All choices; the mixing of each is that of the communities that local moves start with."""
     for resolution in RESOLUTIONS:
         start = maximise_modularity(first.graph, resolution, np.random.default_rng(seed))
-        mixing = float(np.clip(mixing_of(first.comparable, start), *MIXING_RANGE))
+        mixing = bounded_mixing(mixing_of(first.comparable, start))
         for size_spread in SIZE_SPREADS:
             if size_spread is None:
                 yield BpParameters(resolution, iterations=3)

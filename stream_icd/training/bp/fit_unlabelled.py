@@ -24,7 +24,7 @@ from stream_icd.bp.multilevel.level_graph import Labels, LevelGraph, finest_leve
 from stream_icd.bp.multilevel.modularity import maximise_modularity
 from stream_icd.bp.parameters import BpParameters
 from stream_icd.bp.planted_partition.belief_propagation import Model, likeliest_communities
-from stream_icd.bp.planted_partition.mixing import MIXING_RANGE, mixing_of
+from stream_icd.bp.planted_partition.likelihood import bounded_mixing, mixing_of
 from stream_icd.graphs.weights import comparable
 from stream_icd.quality.description_length import description_length
 from stream_icd.quality.hidden_edges import HiddenEdges, hidden_edge_score, hide_edges
@@ -188,7 +188,7 @@ def _believed(adjacency: csr_array, graph: LevelGraph, start: Labels, size_sprea
 
 
 def _mixing(adjacency: csr_array, labels: Labels) -> float:
-    return float(np.clip(mixing_of(adjacency, labels), *MIXING_RANGE))
+    return bounded_mixing(mixing_of(adjacency, labels))
 
 
 def _mean(values: Sequence[float] | NDArray[np.float64]) -> float:
