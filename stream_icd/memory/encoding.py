@@ -22,7 +22,7 @@ from scipy.sparse import csr_array
 
 from stream_icd.bp.dynamic.posterior import Posterior
 from stream_icd.bp.multilevel.level_graph import Labels
-from stream_icd.bp.planted_partition.belief_propagation import N_KEPT
+from stream_icd.bp.planted_partition.sweep import N_KEPT
 from stream_icd.errors import BadMemory, BadSnapshot
 from stream_icd.memory.memory import MOST_READ_IDS, TRIALS, Hypothesis, Memory, Trial
 from stream_icd.node_ids import is_id_type

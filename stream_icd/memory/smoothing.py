@@ -18,7 +18,7 @@ from scipy.sparse import csr_array
 from stream_icd.bp.dynamic.posterior import Shares
 from stream_icd.bp.dynamic.smoothing import NO_ID, Ids, WindowBeliefs, smoothed_beliefs
 from stream_icd.bp.multilevel.level_graph import compact
-from stream_icd.bp.planted_partition.belief_propagation import N_KEPT
+from stream_icd.bp.planted_partition.sweep import N_KEPT
 from stream_icd.errors import BadInput, BadSettings
 from stream_icd.memory.detect import FORGOTTEN, Remembered, detect_remembering
 from stream_icd.memory.gaps import kept_a_window, missed_windows

@@ -17,7 +17,14 @@ import numpy as np
 
 from stream_icd.bp.description_length.exact_k import exactly, exactly_by_modularity
 from stream_icd.bp.description_length.partition import Partition, measured
-from stream_icd.bp.multilevel.level_graph import Labels, LevelGraph, coarsen, compact
+from stream_icd.bp.multilevel.level_graph import (
+    Labels,
+    LevelGraph,
+    coarsen,
+    compact,
+    members_of,
+    reordered,
+)
 from stream_icd.bp.multilevel.local_moves import connected_pieces
 from stream_icd.bp.multilevel.modularity import maximise_modularity
 from stream_icd.bp.planted_partition.belief_propagation import Marginals, Model, believe
@@ -65,7 +72,25 @@ def least_description(
     n_communities: K, if known. All candidates are brought to K communities before they are
         compared: merging cannot correct its first merges, so a coarser one can become the best.
     """
-    tried = _by_modularity(graph, start, rng)
+    labels = maximise_modularity(graph, 1.0, rng, start, ITERATIONS)
+    order, _ = members_of(labels, int(labels.max()) + 1)
+    found = _searched(reordered(graph, order), labels[order], sweeps, rng, n_communities)
+    labels[order] = found.labels
+    return found._replace(labels=compact(labels)[0])
+
+
+def _searched(
+    graph: LevelGraph,
+    first: Labels,
+    sweeps: int,
+    rng: np.random.Generator,
+    n_communities: int | None,
+) -> Partition:
+    """The search from the partition `first`; nodes of one community are next to each other.
+
+    So neighbours are near in memory, which makes all passes over a large graph faster.
+    """
+    tried = _by_modularity(graph, first, rng)
     if not len(graph.indices):
         return _exactly(graph, tried[0], n_communities, rng)
     best = _settled(graph, _by_beliefs(graph, tried, rng) + tried, sweeps)
@@ -95,11 +120,8 @@ def _best_of_exactly(
     return _exactly(graph, min(believed, key=lambda one: one.bits), n_communities, rng)
 
 
-def _by_modularity(
-    graph: LevelGraph, start: Labels | None, rng: np.random.Generator
-) -> list[Partition]:
-    """Partitions at resolutions around the best one, ascending."""
-    labels = maximise_modularity(graph, 1.0, rng, start, ITERATIONS)
+def _by_modularity(graph: LevelGraph, labels: Labels, rng: np.random.Generator) -> list[Partition]:
+    """Partitions at resolutions around the best one, ascending; `labels` is that at 1."""
     first = _candidate(graph, labels, 1.0)
     if first.bits == inf:  # a single community counts if modularity finds no other
         first = first._replace(bits=0.0)

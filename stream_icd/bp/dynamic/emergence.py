@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from stream_icd.bp.multilevel.level_graph import Labels, LevelGraph
 from stream_icd.bp.planted_partition.likelihood import (
+    Floats,
     Groups,
     groups_of,
     label_code,
@@ -35,12 +36,15 @@ def emerged_communities(
     """
     born = proposed.copy()
     n_remembered = int(remembered.max(initial=-1)) + 1
+    if not n_proposed:
+        return born
+    old = groups_of(graph, remembered, n_remembered)
     for _ in range(ROUNDS):
-        if not _sorted_out(graph, born, n_proposed, remembered, n_remembered, mixing):
+        if not _sorted_out(graph, born, n_proposed, remembered, old, mixing):
             break
     n_known = int((remembered >= 0).sum())
     price = label_code(n_remembered)
-    gains, leavers = _gains(graph, born, n_proposed, remembered, n_remembered, mixing)
+    gains, leavers = _gains(graph, born, n_proposed, remembered, old, mixing)
     costs = np.array([log_binomial(n, n_known - n) + price if n else 0.0 for n in leavers])
     refused = (born >= 0) & (remembered >= 0) & np.append(gains <= costs, False)[born]
     born[refused] = -1
@@ -49,40 +53,36 @@ def emerged_communities(
 
 @compiled()
 def _sorted_out(
-    graph: LevelGraph,
-    born: Labels,
-    n_born: int,
-    remembered: Labels,
-    n_remembered: int,
-    mixing: float,
+    graph: LevelGraph, born: Labels, n_born: int, remembered: Labels, old: Groups, mixing: float
 ) -> int:
     """Put each node where it belongs: in `born`, or in its remembered community (-1).
 
-    Returns how many nodes have moved.
+    Only nodes that a new community reaches can belong to it. Returns how many nodes have moved.
     """
-    new, old = groups_of(graph, born, n_born), groups_of(graph, remembered, n_remembered)
-    prices = _prices(born, n_born, remembered)
-    best, links = born.copy(), np.zeros(n_born)
-    for node in range(len(born)):
-        if remembered[node] >= 0:
-            best[node] = _best_place(graph, node, born, remembered, new, old, prices, links, mixing)
-    n_moved = 0
-    for node in range(len(born)):
+    n_nodes, n_known = len(born), 0
+    volumes, leavers = np.zeros(n_born), np.zeros(n_born)
+    is_reached = np.zeros(n_nodes, np.bool_)
+    for node in range(n_nodes):
+        n_known += remembered[node] >= 0
+        if born[node] < 0:
+            continue
+        volumes[born[node]] += graph.strengths[node]
+        leavers[born[node]] += remembered[node] >= 0
+        is_reached[node] = True
+        for entry in range(graph.indptr[node], graph.indptr[node + 1]):
+            is_reached[graph.indices[entry]] = True
+    # Nats to encode that one more of the known nodes leaves for each new community.
+    prices = np.log(max(n_known, 1) / np.maximum(leavers, 1))
+    best, links, n_moved = born.copy(), np.zeros(n_born), 0
+    for node in range(n_nodes):
+        if is_reached[node] and remembered[node] >= 0:
+            best[node] = _best_place(
+                graph, node, born, remembered, volumes, old, prices, links, mixing
+            )
+    for node in range(n_nodes):
         n_moved += best[node] != born[node]
         born[node] = best[node]
     return n_moved
-
-
-@compiled()
-def _prices(born: Labels, n_born: int, remembered: Labels) -> NDArray[np.float64]:
-    """Nats to encode that one more of the known nodes leaves for each new community, (n_born,)."""
-    leavers, n_known = np.zeros(n_born), 0
-    for node in range(len(born)):
-        if remembered[node] >= 0:
-            n_known += 1
-            if born[node] >= 0:
-                leavers[born[node]] += 1
-    return np.log(max(n_known, 1) / np.maximum(leavers, 1))
 
 
 @compiled()
@@ -91,7 +91,7 @@ def _best_place(
     node: int,
     born: Labels,
     remembered: Labels,
-    new: Groups,
+    volumes: Floats,
     old: Groups,
     prices: NDArray[np.float64],
     links: NDArray[np.float64],
@@ -112,7 +112,7 @@ def _best_place(
     for entry in range(graph.indptr[node], graph.indptr[node + 1]):
         community = born[graph.indices[entry]]
         if community >= 0 and links[community] > 0:
-            volume = new.volumes[community]
+            volume = volumes[community]
             if born[node] != community:
                 volume += graph.strengths[node]
             gain = (
@@ -131,11 +131,11 @@ def _gains(
     born: Labels,
     n_born: int,
     remembered: Labels,
-    n_remembered: int,
+    old: Groups,
     mixing: float,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """The gain of each community in nats, and the number of nodes that leave others for it."""
-    new, old = groups_of(graph, born, n_born), groups_of(graph, remembered, n_remembered)
+    new = groups_of(graph, born, n_born)
     gains, leavers = np.empty(n_born), np.zeros(n_born)
     for community in range(n_born):
         gains[community] = new.within[community] * log_likelihood_ratio(

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from stream_icd.bp.dynamic.posterior import NOBODY, tidy
 from stream_icd.bp.multilevel.level_graph import Labels
-from stream_icd.bp.planted_partition.belief_propagation import N_KEPT, Prior
+from stream_icd.bp.planted_partition.sweep import N_KEPT, Prior
 
 Floats = NDArray[np.float64]
 

@@ -23,16 +23,20 @@ from stream_icd.bp.multilevel.modularity import maximise_modularity
 from stream_icd.bp.parameters import BpParameters
 from stream_icd.bp.planted_partition.belief_propagation import (
     Model,
-    Prior,
     believe,
     certainly,
     uninformed_prior,
 )
 from stream_icd.bp.planted_partition.likelihood import bounded_mixing, mixing_beyond_chance
+from stream_icd.bp.planted_partition.sweep import Prior
 from stream_icd.graphs.compiled import compiled
 
 LONGEST_STAY = 0.98
 """Upper limit of η for nodes without news, so that each is forgotten eventually."""
+
+TOLERANCE = 0.01
+"""A belief that changes by less changes no other one: most of a window's beliefs are right from the
+start. Messages of fewer than one in a hundred would."""
 
 FEW = 0.5
 """A node with a smaller fraction of the expected edges in its community may found another one."""
@@ -146,7 +150,9 @@ def _by_beliefs(
     n_start = int(start.max()) + 1
     model = Model(mixing, parameters.size_spread, len(np.unique(start)))
     recalled = Prior(known.communities, known.shares)
-    found = believe(graph, start, n_start, model, parameters.sweeps, recalled, stay)
+    found = believe(
+        graph, start, n_start, model, parameters.sweeps, recalled, stay, tolerance=TOLERANCE
+    )
     labels = found.communities[:, 0].copy()
     n_found = max(n_start, k)
     into = merged_communities(graph, labels, n_found, likeliest, k, found.mixing)

@@ -35,15 +35,17 @@ class Groups(NamedTuple):
 @compiled()
 def groups_of(graph: LevelGraph, labels: Labels, n_groups: int) -> Groups:
     """The groups of these labels, 0..n_groups-1; nodes with a negative label are in no group."""
+    indptr, indices, weights, strengths, _ = graph
     within, volumes, sizes = np.zeros(n_groups), np.zeros(n_groups), np.zeros(n_groups)
     for node, label in enumerate(labels):
         if label < 0:
             continue
-        volumes[label] += graph.strengths[node]
+        inside = 0.0
+        for entry in range(indptr[node], indptr[node + 1]):
+            inside += weights[entry] * (labels[indices[entry]] == label)
+        within[label] += inside / 2
+        volumes[label] += strengths[node]
         sizes[label] += 1
-        for entry in range(graph.indptr[node], graph.indptr[node + 1]):
-            if labels[graph.indices[entry]] == label:
-                within[label] += graph.weights[entry] / 2
     return Groups(within, volumes, sizes)
 
 

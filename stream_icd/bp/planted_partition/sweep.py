@@ -1,0 +1,334 @@
+"""One sweep of belief propagation over all nodes: the compiled loop, and the arrays it works on.
+
+Two things keep a sweep short. A node is *certain* if its message to every neighbour would name one
+community alone: then no messages are computed, and neighbours read its community. And a node is
+visited again only if a neighbour's belief has changed since, by more than a tolerance (residual
+belief propagation: Elidan, McGraw and Koller, UAI 2006). The rest keeps what its last visit found.
+"""
+
+from __future__ import annotations
+
+from math import exp, log
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_icd.bp.multilevel.level_graph import LevelGraph
+from stream_icd.graphs.compiled import compiled
+
+Floats = NDArray[np.float64]
+
+N_KEPT = 4
+"""Communities kept per node. Eight took twice as long and gave no better result."""
+
+LEAST_MESSAGE = 1e-4
+"""A community is not kept if no message of the node could give it this probability: it would take
+time and change nothing."""
+
+CERTAIN = 1e-3
+"""A node is certain if no message of it could give this probability to all other communities."""
+
+MOST_EVIDENCE = 50.0
+"""Cap on the log odds of one edge, so that heavy weights do not overflow."""
+
+MOST_PULL = 600.0
+"""Cap on the absolute log of the prior's factor, so that hubs do not overflow."""
+
+MOST_TRUST = 0.9
+"""Upper limit of the weight of remembered beliefs: with a higher one, moves of nodes are detected
+windows later."""
+
+LARGE, TINY = 1e200, 1e-300
+
+
+class Prior(NamedTuple):
+    """Remembered beliefs of each node: `communities` (n, N_KEPT), unused places last and -1.
+
+    `shares` (n, N_KEPT) are their probabilities; their sum is at most 1.
+    """
+
+    communities: NDArray[np.int32]
+    shares: NDArray[np.float32]
+
+
+class Beliefs(NamedTuple):
+    """Beliefs about each node: `communities` (n, N_KEPT), most probable first, -1 for none.
+
+    `shares` (n, N_KEPT) are their probabilities. For each entry (i, k) of the adjacency,
+    `messages` (2E, N_KEPT) holds the probabilities of k's communities that k sends to i; they are
+    not used if k is `certain` (n,): then it sends 1 for its only community.
+    """
+
+    communities: NDArray[np.int32]
+    shares: NDArray[np.float32]
+    messages: NDArray[np.float32]
+    certain: NDArray[np.bool_]
+
+
+class Field(NamedTuple):
+    """State of each community during a sweep, all (K,)."""
+
+    volumes: Floats
+    sizes: Floats
+    prior: Floats
+    excess: Floats  # a_c
+    log_odds: Floats  # log(1 + a_c), for weights other than 1
+    pull: Floats  # log of the prior's factor for each unit of strength
+
+
+class Visits(NamedTuple):
+    """What the last visit of each node found, all (n,); their sums teach μ and η.
+
+    within: weight of its edges that exist because both ends share a community.
+    evidence: its part of minus the Bethe free energy but for the factor μ of each edge, in nats.
+    stayed: remembered belief that still holds.
+    is_due: whether a neighbour's belief has changed since.
+    """
+
+    within: Floats
+    evidence: Floats
+    stayed: Floats
+    is_due: NDArray[np.bool_]
+
+
+class Scratch(NamedTuple):
+    """Work arrays for one node's products over its neighbours: (K,) each but the last three.
+
+    `of_entries` (most neighbours of a node, N_KEPT) holds 1 / factor of each entry's communities;
+    `top`, `top_products` (N_KEPT,) the communities with the largest products.
+    """
+
+    products: Floats
+    inverses: Floats
+    touched: NDArray[np.int32]
+    of_entries: Floats
+    top: NDArray[np.int32]
+    top_products: Floats
+
+
+@compiled(error_model="numpy")
+def sweep(
+    graph: LevelGraph,
+    opposite: NDArray[np.int32],
+    beliefs: Beliefs,
+    field: Field,
+    visits: Visits,
+    scratch: Scratch,
+    recalled: Prior,
+    trust: float,
+    stay: float,
+    tolerance: float,
+) -> int:
+    """Update the beliefs of each node that is due, and its messages, in place.
+
+    opposite: position of entry (k, i) for each entry (i, k), (2E,).
+    trust, stay: weight of remembered beliefs in the prior, and η.
+    tolerance: change of a belief that makes neighbours due.
+
+    Returns how many nodes changed their most probable community.
+
+    Long on purpose: with helpers for its steps, which count references to each of their arrays at
+    each node, a sweep takes two to four times as long.
+    """
+    indptr, indices, weights, strengths, _ = graph
+    communities, shares, messages, certain = beliefs
+    volumes, sizes, priors, excess, log_odds, pulls = field
+    within_of, evidence_of, stayed_of, is_due = visits
+    products, inverses, touched, of_entries, top, top_products = scratch
+    remembered, remembered_shares = recalled
+    n_changed = 0
+    for node in range(len(strengths)):
+        if not is_due[node]:
+            continue
+        is_due[node] = False
+        first, end, strength = indptr[node], indptr[node + 1], strengths[node]
+        # The products of all factors, for communities of neighbours and remembered ones.
+        n_touched, touched_prior, moved, strongest = 0, 0.0, 1.0, 1.0
+        scale, log_scale = 1.0, 0.0
+        if trust > 0:
+            moved = _moved(remembered_shares, node, trust)
+            for kept in range(N_KEPT):
+                c = remembered[node, kept]
+                if c < 0:
+                    break
+                prior = moved * priors[c] + trust * remembered_shares[node, kept]
+                products[c] = max(prior * _pull(strength, pulls[c]), TINY)
+                touched[n_touched] = c
+                n_touched += 1
+                touched_prior += prior
+        for entry in range(first, end):
+            neighbour, weight, largest = indices[entry], weights[entry], 0.0
+            is_certain = certain[neighbour]
+            for kept in range(N_KEPT):
+                c = communities[neighbour, kept]
+                if c < 0:
+                    break
+                product = products[c]
+                if product == 0.0:
+                    prior = moved * priors[c]
+                    product = prior * scale * _pull(strength, pulls[c])
+                    touched[n_touched] = c
+                    n_touched += 1
+                    touched_prior += prior
+                factor = excess[c]
+                if weight != 1.0:
+                    factor = exp(min(weight * log_odds[c], MOST_EVIDENCE)) - 1.0
+                factor = 1.0 + factor * (1.0 if is_certain else messages[entry, kept])
+                of_entries[entry - first, kept] = 1.0 / factor
+                strongest = max(strongest, factor)
+                product *= factor
+                products[c] = max(product, TINY)
+                largest = max(largest, product)
+            if largest > LARGE:
+                scale /= LARGE
+                log_scale += log(LARGE)
+                for rank in range(n_touched):
+                    products[touched[rank]] = max(products[touched[rank]] / LARGE, TINY)
+        # Their sum over all K: an untouched community contributes its prior.
+        best, largest, others = touched[0], 0.0, max(1.0 - touched_prior, 0.0) * scale
+        for rank in range(n_touched):
+            product = products[touched[rank]]
+            others += min(product, largest)
+            if product > largest:
+                best, largest = touched[rank], product
+        evidence, within, log_shared, shared_edges = others + largest, 0.0, 0.0, 1.0
+        least = LEAST_MESSAGE * evidence / strongest
+        if not least < largest <= evidence < np.inf:  # or NaN: the node stays as it is
+            for rank in range(n_touched):
+                products[touched[rank]] = 0.0
+            continue
+        top[:] = -1
+        top_products[:] = 0.0
+        certain[node] = others * strongest < CERTAIN * evidence
+        if certain[node]:
+            top[0], top_products[0] = best, evidence
+            for entry in range(first, end):
+                for kept in range(N_KEPT):
+                    if communities[indices[entry], kept] == best:
+                        inverse = of_entries[entry - first, kept]
+                        within += weights[entry] * (1.0 - inverse)
+                        shared_edges *= inverse
+                if shared_edges < 1.0 / LARGE:
+                    log_shared -= log(shared_edges)
+                    shared_edges = 1.0
+            log_shared -= log(shared_edges)
+        else:
+            # The communities with the largest products, descending, padded with -1.
+            for rank in range(n_touched):
+                c = touched[rank]
+                product = products[c]
+                if not product > max(top_products[N_KEPT - 1], least):
+                    continue
+                place = N_KEPT - 1
+                while place > 0 and top_products[place - 1] < product:
+                    top[place], top_products[place] = top[place - 1], top_products[place - 1]
+                    place -= 1
+                top[place], top_products[place] = c, product
+            # Send each neighbour the node's belief divided by that neighbour's own message. The
+            # weight of an edge that exists because both ends share a community is estimated from
+            # the messages of both ends.
+            for entry in range(first, end):
+                neighbour, back, rest, shared = indices[entry], opposite[entry], evidence, 0.0
+                for kept in range(N_KEPT):
+                    c = communities[neighbour, kept]
+                    if c < 0:
+                        break
+                    inverse = of_entries[entry - first, kept]
+                    inverses[c] = inverse
+                    rest -= products[c] * (1.0 - inverse)
+                rest = max(rest, top_products[0] * inverses[top[0]])  # less only by rounding
+                per_rest = 1.0 / rest
+                for kept in range(N_KEPT):
+                    c = top[kept]
+                    if c < 0:
+                        break
+                    share, inverse = top_products[kept] * per_rest, inverses[c]
+                    messages[back, kept] = share * inverse
+                    shared += share * (1.0 - inverse)  # the factor less 1, times the message
+                within += weights[entry] * shared / (1.0 + shared)
+                shared_edges *= 1.0 + shared
+                if shared_edges > LARGE:
+                    log_shared += log(shared_edges)
+                    shared_edges = 1.0
+                for kept in range(N_KEPT):
+                    c = communities[neighbour, kept]
+                    if c < 0:
+                        break
+                    inverses[c] = 1.0
+            log_shared += log(shared_edges)
+        within_of[node] = within
+        evidence_of[node] = log(evidence) + log_scale - 0.5 * log_shared
+        # The node's belief, the volumes and sizes of the communities, and who has to know.
+        n_changed += top[0] != communities[node, 0]
+        change = 0.0
+        for kept in range(N_KEPT):
+            c, share = communities[node, kept], shares[node, kept]
+            if c >= 0:
+                volumes[c] -= strength * share
+                sizes[c] -= share
+            now, now_share = top[kept], np.float32(top_products[kept] / evidence)
+            change = max(change, abs(now_share - share) if now == c else max(now_share, share))
+            communities[node, kept], shares[node, kept] = now, now_share
+            if now >= 0:
+                volumes[now] += strength * now_share
+                sizes[now] += now_share
+        if change > tolerance:
+            for entry in range(first, end):
+                is_due[indices[entry]] = True
+        if trust > 0:
+            stayed_of[node] = _stayed(beliefs, priors, recalled, node, moved, trust, stay)
+        for rank in range(n_touched):
+            products[touched[rank]] = 0.0
+    return n_changed
+
+
+@compiled(error_model="numpy")
+def _moved(shares: NDArray[np.float32], node: int, stay: float) -> float:
+    """The probability that the node's community is independent of its remembered one."""
+    moved = 1.0
+    for kept in range(N_KEPT):
+        moved -= stay * shares[node, kept]
+    return max(moved, 0.0)
+
+
+@compiled(error_model="numpy")
+def _pull(strength: float, pull: float) -> float:
+    """The prior's factor for a node of this strength."""
+    if pull == 0.0:
+        return 1.0
+    return exp(max(min(strength * pull, MOST_PULL), -MOST_PULL))
+
+
+@compiled(error_model="numpy")
+def _stayed(
+    beliefs: Beliefs,
+    priors: Floats,
+    recalled: Prior,
+    node: int,
+    moved: float,
+    trust: float,
+    stay: float,
+) -> float:
+    """The probability that the node is in a remembered community because it stayed there.
+
+    The beliefs are those with a prior that weighs the remembered ones by `trust`, and the rest by
+    `moved`; each is corrected to a prior that weighs them by `stay`, of which `MOST_TRUST` at most:
+    with more, overconfident beliefs would confirm each other until η is 1.
+    """
+    stay = min(stay, MOST_TRUST)
+    moved_by_stay = _moved(recalled.shares, node, stay)
+    stayed, total, elsewhere = 0.0, 0.0, 1.0
+    for kept in range(N_KEPT):
+        c, share = recalled.communities[node, kept], recalled.shares[node, kept]
+        if c < 0:
+            break
+        for believed in range(N_KEPT):
+            if beliefs.communities[node, believed] == c and share > 0:
+                belief = beliefs.shares[node, believed]
+                evidence = belief / (trust * share + moved * priors[c])
+                stayed += evidence * stay * share
+                total += evidence * (stay * share + moved_by_stay * priors[c])
+                elsewhere -= belief
+    total += max(elsewhere, 0.0) * moved_by_stay / max(moved, TINY)
+    return stayed / max(total, TINY)
