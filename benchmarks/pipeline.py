@@ -55,7 +55,8 @@ from stream_icd.registry.shipped import VersionedModel, open_model
 from stream_icd.snapshot import Snapshot, Window, snapshot_from_pairs
 from stream_icd.wire.communities import decode_communities
 from stream_icd.wire.snapshots import decode_snapshot, encode_snapshot
-from stream_icd.workers.detect import Detector, DetectSettings, RecordDetection, detect_snapshot
+from stream_icd.workers.detect import Detector, RecordDetection, detect_snapshot
+from stream_icd.workers.detect_settings import DetectSettings
 from stream_icd.workers.runner import Runner
 from testbed.brokers import OPENERS
 

@@ -50,7 +50,8 @@ from stream_icd.sources.generated.lfr import drifting_lfr
 from stream_icd.synthetic.lfr import LfrSettings
 from stream_icd.wire.message import Message
 from stream_icd.wire.snapshots import encode_snapshot
-from stream_icd.workers.detect import DetectSettings, RecordDetection
+from stream_icd.workers.detect import RecordDetection
+from stream_icd.workers.detect_settings import DetectSettings
 from testbed.brokers import apache_kafka, wait_until
 
 COUNTS = (1, 2)

@@ -46,7 +46,8 @@ from stream_icd.replay.redetect import ArchivedJob, Job, Outcome, Redetection, f
 from stream_icd.store.store import Store, open_store
 from stream_icd.wire.message import Message
 from stream_icd.wire.snapshots import encode_snapshot
-from stream_icd.workers.detect import Detector, DetectSettings
+from stream_icd.workers.detect import Detector
+from stream_icd.workers.detect_settings import DetectSettings
 from stream_icd.workers.runner import Runner
 
 PAGE = Path(__file__).parents[1] / "docs" / "measured" / "replay.md"

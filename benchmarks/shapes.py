@@ -147,7 +147,8 @@ def measure(shape: str, column: str, k: str, n: int) -> dict[str, float]:
     from stream_icd.registry.shipped import open_model
     from stream_icd.snapshot import Window, snapshot_from_pairs
     from stream_icd.wire.snapshots import encode_snapshot
-    from stream_icd.workers.detect import DetectSettings, RecordDetection, warm_up
+    from stream_icd.workers.detect import RecordDetection, warm_up
+    from stream_icd.workers.detect_settings import DetectSettings
 
     configure_logging()  # to standard error
     low, high, n_nodes = SHAPES[shape](n)

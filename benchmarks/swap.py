@@ -40,7 +40,8 @@ from stream_icd.snapshot import Window, snapshot_from_pairs
 from stream_icd.store.store import Store, open_store
 from stream_icd.synthetic.lfr import generate_lfr
 from stream_icd.wire.snapshots import encode_snapshot
-from stream_icd.workers.detect import Detector, DetectSettings, RecordDetection
+from stream_icd.workers.detect import Detector, RecordDetection
+from stream_icd.workers.detect_settings import DetectSettings
 from stream_icd.workers.follow_champion import (
     ChampionFollower,
     Refusal,

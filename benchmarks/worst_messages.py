@@ -41,7 +41,8 @@ from stream_icd.wire.communities import encode_communities
 from stream_icd.wire.message import Message
 from stream_icd.wire.snapshots import encode_snapshot
 from stream_icd.workers.archive import Archiver
-from stream_icd.workers.detect import DetectSettings, RecordDetection, warm_up
+from stream_icd.workers.detect import RecordDetection, warm_up
+from stream_icd.workers.detect_settings import DetectSettings
 from stream_icd.workers.step import Step
 from stream_icd.workers.track import Tracker
 

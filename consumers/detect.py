@@ -19,6 +19,7 @@ from stream_icd.programs.options import (
     MetricsPort,
     OnlyGraph,
     RegistryUri,
+    chosen_horizon,
 )
 
 if TYPE_CHECKING:
@@ -98,8 +99,8 @@ def main(
 ) -> None:
     """Detect communities: read icd.snapshots.v1, write icd.communities.v1.
 
-    With the method bp, what the windows before showed improves the communities of the next one,
-    and communities have ids that last. The memory of each graph is published to icd.memory.v1 with
+    What the windows before showed improves the communities of the next one, and communities have
+    ids that last. The memory of each graph is published to icd.memory.v1 with
     each result, and read again after a restart. Windows of a graph are detected one after the
     other, so --processes works on several graphs at a time.
 
@@ -115,18 +116,13 @@ def main(
     """
     from stream_icd.execution.engines import IN_HAND, IN_HAND_OF_CHAINS, ProcessPool
     from stream_icd.kafka.topics import SNAPSHOTS
-    from stream_icd.memory.horizon import read_horizon
     from stream_icd.programs import WorkerOptions, run_worker
     from stream_icd.programs.model_at_work import check_model, model_at_work
-    from stream_icd.workers.detect import (
-        Detector,
-        DetectSettings,
-        RecordDetection,
-        result_version,
-    )
+    from stream_icd.workers.detect import Detector, RecordDetection
+    from stream_icd.workers.detect_settings import DetectSettings, result_version
     from stream_icd.workers.memories import open_memories
 
-    remembers = memory == "auto" and method == "bp"
+    remembers = memory == "auto"
     options = WorkerOptions(
         name="detect",
         group=group,
@@ -140,7 +136,7 @@ def main(
     )
     settings = DetectSettings(
         memory=memory,
-        horizon=read_horizon(horizon),
+        horizon=chosen_horizon(horizon, memory),
         group=options.group_of(SNAPSHOTS),
         n_communities=k,
         method=method,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal, get_args
@@ -23,6 +23,8 @@ from stream_icd.icd.encoder.registry import encoder
 from stream_icd.icd.features import model_features
 from stream_icd.icd.sparse_plus_rank_one import SparsePlusRankOne
 from stream_icd.registry.model import Model
+
+Labels = NDArray[np.int32]
 
 Method = Literal["bp", "icd"]
 
@@ -50,6 +52,7 @@ def detect(
     method: Method = "bp",
     seed: int = 0,
     threads: int = 2,
+    known: Labels | None = None,
     clock: Callable[[], float] = time.perf_counter,
 ) -> Detection:
     """Find the communities of a graph with a frozen model.
@@ -64,6 +67,8 @@ def detect(
             (`find_communities`); "icd" for the paper's method, K-means on the embedding.
         seed: seed of every random choice; the same seed gives the same result on any number of
             threads.
+        known: communities of the nodes in a similar graph, `(n,)`, negative for new nodes. Method
+            "icd" also starts K-means from them, and takes what fits the embedding better.
         clock: monotonic clock in seconds, for the stage timings.
 
     Raises:
@@ -72,15 +77,62 @@ def detect(
     check_method(method)
     check_n_communities(n_communities, adjacency.shape[0])
     if method == "icd":
-        return _detect_by_icd(adjacency, model, n_communities, seed, threads, clock)
+        return _detect_by_icd(adjacency, model, n_communities, seed, threads, known, clock)
     started = clock()
     communities = find_communities(adjacency, model.bp, n_communities, seed=seed)
     return Detection(communities, _milliseconds(started, started, started, clock()))
 
 
-def cluster_ms(milliseconds: float) -> dict[str, float]:
-    """Return the time of each of `STAGES`, if clustering took all of it."""
-    return {**dict.fromkeys(STAGES, 0.0), "cluster": milliseconds}
+def finding(
+    method: Method,
+    model: Model,
+    *,
+    seed: int = 0,
+    threads: int = 2,
+    spent: dict[str, float] | None = None,
+    clock: Callable[[], float] = time.perf_counter,
+) -> Callable[[csr_array, int | None, Labels], Labels] | None:
+    """Return how a method finds communities on a stream (`memory.detect.Find`).
+
+    None: by bp, with which memory works unless it is told otherwise.
+
+    Args:
+        spent: the milliseconds of each of `STAGES` are added to it.
+
+    Raises:
+        BadSettings: the method is unknown.
+    """
+    check_method(method)
+    if method == "bp":
+        return None
+
+    def find(adjacency: csr_array, n_communities: int | None, known: Labels) -> Labels:
+        found = detect(
+            adjacency,
+            model,
+            n_communities,
+            method=method,
+            seed=seed,
+            threads=threads,
+            known=known,
+            clock=clock,
+        )
+        if spent is not None:
+            for stage, milliseconds in found.milliseconds.items():
+                spent[stage] = spent.get(stage, 0.0) + milliseconds
+        return found.communities
+
+    return find
+
+
+def stage_ms(milliseconds: float, spent: Mapping[str, float] | None = None) -> dict[str, float]:
+    """Return the time of each of `STAGES` in all this time.
+
+    Args:
+        spent: in the other stages; clustering took the rest.
+    """
+    others = {stage: (spent or {}).get(stage, 0.0) for stage in STAGES[:-1]}
+    return {**others, STAGES[-1]: milliseconds - sum(others.values())}
 
 
 def check_method(method: str) -> None:
@@ -95,6 +147,7 @@ def _detect_by_icd(
     n_communities: int | None,
     seed: int,
     threads: int,
+    known: Labels | None,
     clock: Callable[[], float],
 ) -> Detection:
     started = clock()
@@ -109,7 +162,8 @@ def _detect_by_icd(
     found = np.zeros(0, np.int32)
     if k:
         method = model.recipe.clustering
-        found = cluster(embedding, k, method=method, seed=seed, threads=threads)
+        start = None if known is None else known[linked]
+        found = cluster(embedding, k, method=method, seed=seed, threads=threads, known=start)
     communities = _with_isolated(found, linked, n_nodes, k, n_communities)
     return Detection(communities, _milliseconds(started, described, embedded, clock()))
 

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 
 from stream_icd.bp.evidence import evidence_for
-from stream_icd.detection import Method, check_method, detect, embed
+from stream_icd.detection import Method, check_method, detect, embed, finding
 from stream_icd.errors import BadInput, BadSettings
 from stream_icd.extras import needs_extra
 from stream_icd.graphs.adjacency import as_adjacency
@@ -21,6 +21,7 @@ from stream_icd.graphs.named import as_named
 from stream_icd.icd.presets import preset
 from stream_icd.icd.recipe import Recipe
 from stream_icd.memory.detect import Remembered, detect_remembering
+from stream_icd.memory.horizon import Horizon
 from stream_icd.memory.memory import Memory
 from stream_icd.memory.next_window import next_window
 from stream_icd.registry.model import Model, initial_model, save_model
@@ -148,6 +149,7 @@ class ICD(BaseEstimator):  # type: ignore[misc]
         n_communities: int | None = None,
         *,
         nodes: ArrayLike | None = None,
+        horizon: Horizon = "auto",
     ) -> Remembered:
         """Return the communities of the next window of a graph, with what earlier ones showed.
 
@@ -162,10 +164,12 @@ class ICD(BaseEstimator):  # type: ignore[misc]
             n_communities: K, if it is known; None to determine it.
             nodes: id of each node, `(n,)`, all integers or all strings: a node has the same id in
                 all windows. None: those of the graph, as in `nodes_`.
+            horizon: how many windows to look back; auto: found while windows come, and kept in the
+                memory; off: the last window, and what is believed of it.
 
         Raises:
             BadInput: the graph or the ids cannot be used.
-            BadSettings: not fitted yet, the method is not bp, or K is not from 1 to n.
+            BadSettings: not fitted yet, K is not from 1 to n, or the horizon is none.
 
         >>> from stream_icd.synthetic.drift import generate_drifting_lfr
         >>> from stream_icd.synthetic.lfr import LfrSettings
@@ -178,8 +182,6 @@ class ICD(BaseEstimator):  # type: ignore[misc]
         >>> found.community_ids.dtype  # of each community: the same in all windows
         dtype('int64')
         """
-        if self.method != "bp":
-            raise BadSettings(f"method {self.method!r} has no memory: use bp")
         model = self._fitted()
         window = next_window(graph, memory, nodes)
         check_n_communities(n_communities, window.snapshot.n_nodes)
@@ -188,6 +190,8 @@ class ICD(BaseEstimator):  # type: ignore[misc]
             model,
             memory,
             n_communities,
+            horizon=horizon,
+            find=finding(self.method, model, seed=self.seed, threads=self.threads),
             seed=self.seed,
             adjacency=window.adjacency,
         )

@@ -24,7 +24,8 @@ from stream_icd.replay.redetect import fingerprint
 from stream_icd.snapshot import Snapshot, Window, snapshot_from_pairs
 from stream_icd.wire.message import Message
 from stream_icd.wire.snapshots import encode_snapshot
-from stream_icd.workers.detect import Detector, DetectSettings
+from stream_icd.workers.detect import Detector
+from stream_icd.workers.detect_settings import DetectSettings
 from stream_icd.workers.memories import open_memories
 from stream_icd.workers.runner import Runner
 from stream_icd.workers.streams import Stream, run_streams

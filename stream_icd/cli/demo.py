@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from stream_icd.programs.options import Horizon, chosen_horizon
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -58,6 +60,7 @@ def demo(
             "method, encoder and K-means."
         ),
     ] = "bp",
+    horizon: Horizon = "auto",
     view: Annotated[
         bool, typer.Option("--view", help="Serve the live page while the demonstration runs.")
     ] = False,
@@ -95,6 +98,7 @@ def demo(
     with needs_extra("demo", "matplotlib"):
         from stream_icd.demo.picture import Found, draw_demo
 
+    chosen_horizon(horizon, memory="auto")
     console = Console()
     folder = out.resolve()
     folder.mkdir(parents=True, exist_ok=True)
@@ -104,7 +108,7 @@ def demo(
         if view:
             console.print(f"live page: http://127.0.0.1:{port}/")
         with Progress(*columns, TimeElapsedColumn(), console=console) as progress:
-            programs = _programs(folder, data, limit, method)
+            programs = _programs(folder, data, limit, method, horizon)
             if view:
                 programs = replace(programs, view=("view", "--port", str(port)))
             run = run_demo(settings, programs, folder, progress)
@@ -120,7 +124,8 @@ def demo(
 
         found, alone = followed(results), None
         if results[-1].community_ids is not None:
-            alone = followed(list(found_alone(settings, run, partial(_model, programs.story))))
+            model = partial(_model, programs.story)
+            alone = followed(list(found_alone(settings, run, model, method)))
         last = read_snapshot(settings, found.windows[-1].snapshot_id)
         keep(settings, folder / KEPT)
     change_at = None if programs.story is None else programs.story.change_at
@@ -150,12 +155,14 @@ def demo(
         raise typer.Exit(1)
 
 
-def _programs(folder: Path, data: Path | None, limit: int | None, method: str) -> Programs:
+def _programs(
+    folder: Path, data: Path | None, limit: int | None, method: str, horizon: str
+) -> Programs:
     """The producer and the detector, and the story if there is one."""
     from stream_icd.demo.run import Programs
     from stream_icd.demo.story import LEAST_SNAPSHOTS, Story
 
-    detect = (*DETECT, "--method", method)
+    detect = (*DETECT, "--method", method, "--horizon", horizon)
     icd = method == "icd"  # the encoder is a model's own, what bp needs suits any graph
     at_most = () if limit is None else ("--limit", str(limit))
     if data is not None:

@@ -24,9 +24,10 @@ def evaluate(
     methods: Annotated[
         str,
         typer.Option(
-            help="Names, separated by commas: of bp, bp-memory, icd, leiden, plm and plp."
+            help="Names, separated by commas: of bp, bp-memory, icd, icd-memory, leiden, plm and "
+            "plp."
         ),
-    ] = "bp,bp-memory,icd,leiden,plm,plp",
+    ] = "bp,bp-memory,icd,icd-memory,leiden,plm,plp",
     graph: Annotated[
         str | None,
         typer.Option(
@@ -59,10 +60,10 @@ def evaluate(
     For each method: evidence (how well its communities predict hidden edges), modularity, NCut,
     stability from window to window, NMI where communities are known, and processor time. The page
     is written after each window, so you can watch it in a browser. What bp learned from the windows
-    before is compared with the model default, with memory. bp and icd are ours, and
-    bp-memory is bp with memory from window to window; leiden, plm (Louvain) and plp (label
-    propagation) need the extra `evaluate`. A method that is not installed, fails or exceeds a limit
-    is named in the table.
+    before is compared with the model default, with memory. bp and icd are ours;
+    bp-memory and icd-memory are the same with memory from window to window. leiden, plm (Louvain)
+    and plp (label propagation) need the extra `evaluate`. A method that is not installed, fails or
+    exceeds a limit is named in the table.
 
       stream-icd evaluate --history history/ --methods bp,leiden --windows 50
     """

@@ -10,13 +10,13 @@ from stream_icd.communities import Communities
 from stream_icd.demo.run import DemoRun
 from stream_icd.demo.timeline import communities_of
 from stream_icd.demo.truth import snapshots
-from stream_icd.detection import detect
+from stream_icd.detection import Method, detect
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.registry.model import Model
 
 
 def found_alone(
-    settings: KafkaSettings, run: DemoRun, model_of: Callable[[str], Model]
+    settings: KafkaSettings, run: DemoRun, model_of: Callable[[str], Model], method: Method = "bp"
 ) -> Iterator[Communities]:
     """Yield the result of each arrival as it would be without memory.
 
@@ -30,7 +30,9 @@ def found_alone(
     for snapshot in snapshots(settings):
         if snapshot.id in arrivals:
             before = communities_of(arrivals[snapshot.id])
-            found = detect(snapshot.adjacency(), model(before.model), snapshot.n_communities)
+            found = detect(
+                snapshot.adjacency(), model(before.model), snapshot.n_communities, method=method
+            )
             yield replace(
                 before,
                 labels=found.communities,

@@ -15,9 +15,9 @@ def linked_nodes(adjacency: csr_array) -> Nodes:
 
 
 def among(adjacency: csr_array, nodes: Nodes) -> csr_array:
-    """The subgraph of `nodes`: all nodes with edges, as `linked_nodes` returns them.
+    """The subgraph of `nodes`, ascending: all nodes with edges (`linked_nodes`), or more.
 
-    Every entry's column is a linked node, so columns are renumbered without a search.
+    Every entry's column is one of them, so columns are renumbered without a search.
     """
     n_nodes = len(nodes)
     if n_nodes == adjacency.shape[0]:

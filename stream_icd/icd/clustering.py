@@ -45,6 +45,7 @@ def cluster(
     method: Clustering = "fast",
     seed: int = 0,
     threads: int = 1,
+    known: Labels | None = None,
 ) -> Labels:
     """K-means of the rows, `(n,)` int32 in 0..K-1 (paper, algorithm 4).
 
@@ -58,14 +59,38 @@ def cluster(
     Args:
         embedding: U, `(n, d)` float32, finite.
         n_communities: K, from 1 to n.
+        known: clusters of the rows in a similar embedding, `(n,)`, negative where unknown. If there
+            are K, Lloyd's iterations also start from their centres, and the clusters with the
+            smaller distances to their centres are the result. So equal graphs have equal clusters,
+            whatever the seeds.
 
     Raises:
         BadSettings: K out of range.
     """
     check_n_communities(n_communities, len(embedding))
     if method == "scikit-learn":
-        return _scikit_learn(embedding, n_communities, seed)
-    return _fast(embedding, n_communities, np.random.default_rng(seed), threads)
+        labels = _scikit_learn(embedding, n_communities, seed)
+    else:
+        labels = _fast(embedding, n_communities, np.random.default_rng(seed), threads)
+    again = None if known is None else _again(embedding, n_communities, known, threads)
+    if again is None or _inertia(embedding, labels) < _inertia(embedding, again):
+        return labels
+    return again
+
+
+def _again(embedding: Floats32, k: int, known: Labels, threads: int) -> Labels | None:
+    """K-means from the centres of known clusters; None if they are not K, or if it is too much."""
+    rows = np.flatnonzero(known >= 0)
+    names, labels = np.unique(known[rows], return_inverse=True)
+    if len(names) != k or len(embedding) * k > FLAT:
+        return None
+    return _lloyd(embedding, _centres(embedding[rows], labels.astype(np.int32), k), threads)
+
+
+def _inertia(embedding: Floats32, labels: Labels) -> float:
+    """The sum of the squared distances of the rows to the centres of their clusters."""
+    centres = _centres(embedding, labels, int(labels.max()) + 1)
+    return float(np.square(embedding - centres[labels], dtype=np.float64).sum())
 
 
 def _scikit_learn(embedding: Floats32, k: int, seed: int) -> Labels:

@@ -60,7 +60,7 @@ def aligned(memory: Memory, nodes: pa.Array, window: csr_array) -> Aligned | Non
         changed(
             memory.hypotheses,
             lambda evidence: moved(evidence, known, n_nodes),
-            lambda one: _spread(one, known, n_nodes),
+            lambda one: spread(one, known, n_nodes),
         ),
     )
     return Aligned(both, rows, moved(window, rows, n_nodes), wider)
@@ -146,7 +146,8 @@ def changed(
     ]
 
 
-def _spread(known: Posterior, rows: Rows, n_nodes: int) -> Posterior:
+def spread(known: Posterior, rows: Rows, n_nodes: int) -> Posterior:
+    """Return what is known of some of `n_nodes` nodes, `rows`, beside others that are new."""
     communities = np.full((n_nodes, known.communities.shape[1]), NOBODY, np.int32)
     shares = np.zeros(communities.shape, np.float32)
     communities[rows], shares[rows] = known.communities, known.shares

@@ -32,7 +32,6 @@ from stream_icd.bp.dynamic.persistence import broken_communities, has_broken
 from stream_icd.bp.dynamic.posterior import (
     NOBODY,
     Posterior,
-    certain_posterior,
     initial_posterior,
     next_posterior,
     uninformed,
@@ -40,16 +39,16 @@ from stream_icd.bp.dynamic.posterior import (
 )
 from stream_icd.bp.multilevel.level_graph import Labels, compact, finest_level
 from stream_icd.bp.parameters import BpParameters
-from stream_icd.bp.planted_partition.likelihood import mixing_beyond_chance
 from stream_icd.bp.planted_partition.prequential import nats_saved
 from stream_icd.graphs.n_communities import check_n_communities
 from stream_icd.graphs.weights import comparable
 from stream_icd.memory.alignment import Aligned, Rows, aligned, faded, of_nodes, without
 from stream_icd.memory.bounds import room_for
+from stream_icd.memory.by_method import Find, found_by
 from stream_icd.memory.damage import is_damaged
 from stream_icd.memory.evidence import added, kept, unseen
 from stream_icd.memory.gaps import kept_a_window, missed_windows
-from stream_icd.memory.horizon import Horizon, first_decay, judged, with_trials
+from stream_icd.memory.horizon import Horizon, check_horizon, first_decay, judged, with_trials
 from stream_icd.memory.ids import Ids, ids_for, replaced_ids
 from stream_icd.memory.memory import MOST_COUNTED, TRIALS, Hypothesis, Memory, TrialKind
 from stream_icd.memory.strength import Moved, moved
@@ -59,9 +58,6 @@ from stream_icd.snapshot import Snapshot, Window
 
 FORGOTTEN = 0.25
 """An absent node without evidence is forgotten when its beliefs add up to less than this."""
-
-Find = Callable[[csr_array, int | None], Labels]
-"""Finds the communities of a graph, K of them if K is given, without memory."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -115,12 +111,13 @@ def detect_remembering(
         memory: None for the first window.
         n_communities: K, or None to determine it.
         horizon: how far back to look, in windows; auto: found for each graph.
-        find: finds the communities of the evidence, instead of bp.
+        find: another method, which finds the communities of the evidence instead of bp
+            (`detection.finding`). Trials of the horizon use it too, with the same K.
         adjacency: that of the snapshot, if it was computed before.
 
     Raises:
         BadInput: the graph cannot be used.
-        BadSettings: K is not from 1 to n.
+        BadSettings: K is not from 1 to n, or the horizon is none.
     """
     return detect_window(
         snapshot.adjacency() if adjacency is None else adjacency,
@@ -152,6 +149,7 @@ def detect_window(
     """`detect_remembering` for a graph in memory; `nodes` are the ids of its rows, ascending."""
     started = clock()
     check_n_communities(n_communities, adjacency.shape[0])
+    check_horizon(horizon)
     n_before = 0 if memory is None else memory.n_nodes
     step = _Step(
         adjacency, widened(nodes), window, parameters, find, n_communities, horizon, seed, n_before
@@ -279,7 +277,8 @@ def _after(step: _Step, before: Aligned) -> tuple[Memory, Rows]:
         return Hypothesis(one.decay, evidence, known)
 
     present = found(memory.present, step.n_communities)
-    trials = [replace(one, hypothesis=found(one.hypothesis, None)) for one in memory.trials]
+    k = None if step.find is None else step.n_communities
+    trials = [replace(one, hypothesis=found(one.hypothesis, k)) for one in memory.trials]
     known, before_of_nodes = present.known, memory.present.known.likeliest
     ids, next_id = ids_for(known.likeliest, before_of_nodes, memory.community_ids, memory.next_id)
     after = replace(
@@ -350,10 +349,8 @@ def _known(
     if not total.shape[0]:
         return known
     if step.find is not None:
-        labels, _ = compact(step.find(total, n_communities))
-        mixing = mixing_beyond_chance(finest_level(total), labels, int(labels.max()) + 1)
-        now = certain_posterior(labels, mixing=mixing)
-        now.shares[np.diff(total.indptr) == 0] = 0
+        kept = kept_a_window(known.stay or parameters.stay)
+        now = found_by(step.find, total, known, rows, n_communities, kept)
     else:
         level = finest_level(comparable(total, parameters.weight_exponent))
         if known.n_communities:

@@ -49,6 +49,8 @@ LONGEST_PAUSE = 2**MOST_ROUNDS
 MOST_WINDOWS = 1000
 """The longest horizon that can be given."""
 
+CHOICES = f"give auto, off, or a number of windows from 1 to {MOST_WINDOWS}"
+
 Horizon = float | Literal["auto", "off"]
 """How far back a graph looks, in windows; auto: found for each graph; off: no evidence is kept
 beyond the last window, only beliefs."""
@@ -68,14 +70,22 @@ def read_horizon(text: str) -> Horizon:
     if text == "off":
         return "off"
     try:
-        windows = float(text)
+        return check_horizon(float(text))
     except ValueError:
-        windows = 0.0
-    if not 1 <= windows <= MOST_WINDOWS:
-        raise BadSettings(
-            f"horizon is {text!r}; give auto, off, or windows from 1 to {MOST_WINDOWS}"
-        )
-    return windows
+        raise BadSettings(f"horizon {text!r}: {CHOICES}") from None
+
+
+def check_horizon(horizon: Horizon) -> Horizon:
+    """Return the horizon if it is one.
+
+    Raises:
+        BadSettings: it is not.
+    """
+    if horizon in ("auto", "off"):
+        return horizon
+    if isinstance(horizon, str) or not 1 <= horizon <= MOST_WINDOWS:
+        raise BadSettings(f"horizon {horizon!r}: {CHOICES}")
+    return horizon
 
 
 def first_decay(horizon: Horizon) -> float:

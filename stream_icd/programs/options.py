@@ -120,8 +120,8 @@ MaxDeadLetters = Annotated[
 Memory = Annotated[
     Literal["auto", "off"],
     typer.Option(
-        help="auto: detect each window with the memory of the graph's last one, with --method bp "
-        "and a model whose `stay` is above 0; off: detect each window alone."
+        help="auto: detect each window with the memory of the graph's last one (with --method bp, "
+        "if the model's `stay` is above 0); off: detect each window alone."
     ),
 ]
 
@@ -133,6 +133,24 @@ Horizon = Annotated[
         "what is believed of it; or a number of windows.",
     ),
 ]
+
+
+def chosen_horizon(text: str, memory: str) -> float | Literal["auto", "off"]:
+    """Return the horizon that an option gives.
+
+    Raises:
+        BadSettings: it is none, or there is no memory that it would be of.
+    """
+    from stream_icd.errors import BadSettings
+    from stream_icd.memory.horizon import read_horizon
+
+    horizon = read_horizon(text)
+    if memory == "off" and horizon != "auto":
+        raise BadSettings(
+            f"--horizon {text} has no effect with --memory off: leave one of them out"
+        )
+    return horizon
+
 
 Rate = Annotated[
     float | None,

@@ -28,13 +28,8 @@ from stream_icd.wire.cloudevents import EventHeaders, graph_of
 from stream_icd.wire.limits import DEFAULT_LIMITS, Limits
 from stream_icd.wire.message import Headers, Message
 from stream_icd.wire.snapshots import SNAPSHOT_TYPE, decode_snapshot, is_unordered
-from stream_icd.workers.detect import (
-    DetectSettings,
-    detected,
-    has_memory,
-    result_version,
-    warm_up,
-)
+from stream_icd.workers.detect import detected, warm_up
+from stream_icd.workers.detect_settings import DetectSettings, has_memory, result_version
 
 VARYING = ("icd_detected_at", "icd_ms_", "icd_snapshot_place")
 """Headers of a result about when, how fast and from where it was computed, not its content."""

@@ -16,7 +16,7 @@ from stream_icd.replay.pacing import Tempo, paced
 from stream_icd.replay.redetect import Job, Outcome, Redetection
 from stream_icd.replay.results import Kept, Name, Results
 from stream_icd.sources.source import Stop
-from stream_icd.workers.detect import has_memory
+from stream_icd.workers.detect_settings import has_memory
 
 
 @dataclass(slots=True)

@@ -23,13 +23,8 @@ from stream_icd.registry.shipped import VersionedModel
 from stream_icd.replay.redetect import Job, Outcome, chain_name
 from stream_icd.snapshot import Snapshot
 from stream_icd.wire.communities import encode_communities
-from stream_icd.workers.detect import (
-    DetectSettings,
-    communities_with,
-    remembered_labels,
-    result_version,
-    warm_up,
-)
+from stream_icd.workers.detect import communities_with, remembered_labels, warm_up
+from stream_icd.workers.detect_settings import DetectSettings, result_version
 
 PASSES = 2
 """Each window is detected twice: forward in time, and backward."""

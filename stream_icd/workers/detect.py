@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
 from time import perf_counter
-from typing import Literal
 
 import numpy as np
 import structlog
@@ -17,21 +16,18 @@ from scipy.sparse import csr_array
 
 from stream_icd.bp.evidence import evidence_for
 from stream_icd.communities import Communities, MemoryUse, kind_of_memory, revision_of
-from stream_icd.detection import Method, cluster_ms, detect
-from stream_icd.errors import BadInput, BadMemory, BadSettings
-from stream_icd.execution.budget import Allowance, Budget, sent_bytes
+from stream_icd.detection import detect, finding, stage_ms
+from stream_icd.errors import BadInput, BadMemory
+from stream_icd.execution.budget import Allowance, sent_bytes
 from stream_icd.execution.engines import Engine, InProcess
 from stream_icd.execution.relay import Baton, First, LocalRelay, Relay, nothing
 from stream_icd.kafka.record import OutgoingRecord, Record
-from stream_icd.kafka.topics import COMMUNITIES, MEMORY
 from stream_icd.memory.detect import Remembered
-from stream_icd.memory.horizon import Horizon
 from stream_icd.memory.restart import anew
 from stream_icd.memory.strength import Moved
 from stream_icd.messages.clock import utc_now
 from stream_icd.messages.outcome import Outcome, Processed, Refused, Stage
 from stream_icd.messages.outgoing import outgoing
-from stream_icd.messages.reader import MessageReader
 from stream_icd.printable import printable
 from stream_icd.quality.modularity import modularity
 from stream_icd.quality.ncut import ncut
@@ -40,52 +36,13 @@ from stream_icd.snapshot import Snapshot
 from stream_icd.wire.communities import encode_communities
 from stream_icd.wire.message import Message
 from stream_icd.wire.snapshots import decode_snapshot, is_unordered
+from stream_icd.workers.detect_settings import DetectSettings, has_memory, result_version
 from stream_icd.workers.fit_check import FitCheck
 from stream_icd.workers.memories import Memories
 from stream_icd.workers.record_log import about, described
 from stream_icd.workers.remembering import Remembering
 from stream_icd.workers.step import Step
 from stream_icd.workers.warm_up import first_messages
-
-
-@dataclass(frozen=True, slots=True)
-class DetectSettings:
-    """Settings of a detector worker.
-
-    Attributes:
-        topic: where communities are published.
-        memory: auto: detect each window with the memory of the graph's last one, if the method is
-            bp and the model's `stay` is above 0; off: detect each alone.
-        horizon: how far back each graph looks with memory, in windows; auto: found for each graph;
-            off: the last window and beliefs about it.
-        memory_topic: where memory is published, with the communities.
-        group: the consumer group, which the memory belongs to.
-        n_communities: K for snapshots without their own K; None: estimate it.
-        method: bp (the default), or icd, the paper's: encode, then K-means.
-        threads: cores that one snapshot may use in icd; bp uses one.
-        seed: random seed of the clustering; the same seed gives the same communities.
-        reader: how messages are read; default: from the environment.
-        budget: resource limits for each message; default: from the environment.
-    """
-
-    topic: str = COMMUNITIES
-    memory: Literal["auto", "off"] = "off"
-    horizon: Horizon = "auto"
-    memory_topic: str = MEMORY
-    group: str = ""
-    n_communities: int | None = None
-    method: Method = "bp"
-    threads: int = 2
-    seed: int = 0
-    reader: MessageReader = field(default_factory=MessageReader)
-    budget: Budget = field(default_factory=Budget)
-
-    def __post_init__(self) -> None:
-        for name in ("n_communities", "threads"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise BadSettings(f"{name}={value}; it must be at least 1")
-
 
 TOO_LARGE = "k_too_large"
 """Log event for a snapshot with fewer nodes than `--k`."""
@@ -342,16 +299,6 @@ class _FirstMemories:
         return self.memories.get(graph)
 
 
-def has_memory(model: VersionedModel, settings: DetectSettings) -> bool:
-    """Return whether windows are detected with the memory of earlier ones."""
-    return settings.memory == "auto" and settings.method == "bp" and model.model.bp.stay > 0
-
-
-def result_version(model: VersionedModel, settings: DetectSettings) -> str:
-    """Return the version that results are published under; it differs between the two methods."""
-    return f"{model.version}-icd" if settings.method == "icd" else model.version
-
-
 def detect_snapshot(
     snapshot: Snapshot,
     model: VersionedModel,
@@ -375,10 +322,18 @@ def detect_snapshot(
     k = snapshot.n_communities or settings.n_communities
     at_most = None if k is None else min(k, snapshot.n_nodes)
     if memory is not None:
-        remembered, use = memory.detect(
-            snapshot, adjacency, model.model, at_most, settings.horizon, settings.seed
+        spent: dict[str, float] = {}
+        find = finding(
+            settings.method,
+            model.model,
+            seed=settings.seed,
+            threads=settings.threads,
+            spent=spent,
         )
-        found = remembered_labels(remembered, use)
+        remembered, use = memory.detect(
+            snapshot, adjacency, model.model, at_most, settings.horizon, find, settings.seed
+        )
+        found = remembered_labels(remembered, use, spent)
     else:
         detection = detect(
             adjacency,
@@ -409,11 +364,13 @@ class Labelling:
     moved: Moved | None = None
 
 
-def remembered_labels(remembered: Remembered, use: MemoryUse) -> Labelling:
-    """Return the labels that were found with memory."""
+def remembered_labels(
+    remembered: Remembered, use: MemoryUse, spent: Mapping[str, float] | None = None
+) -> Labelling:
+    """Return the labels that were found with memory; see `stage_ms`."""
     return Labelling(
         remembered.communities,
-        cluster_ms(remembered.milliseconds),
+        stage_ms(remembered.milliseconds, spent),
         remembered.community_ids,
         remembered.replaced,
         use,

@@ -15,6 +15,7 @@ from stream_icd.execution.relay import Relay
 from stream_icd.kafka.publisher import size_as_sent
 from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.memory.bounds import cut
+from stream_icd.memory.by_method import Find
 from stream_icd.memory.detect import Remembered, detect_remembering
 from stream_icd.memory.encoding import decode_memory, encode_memory
 from stream_icd.memory.horizon import Horizon
@@ -61,6 +62,7 @@ class Remembering:
         model: Model,
         n_communities: int | None,
         horizon: Horizon,
+        find: Find | None,
         seed: int,
     ) -> tuple[Remembered, MemoryUse]:
         """Return the communities, and what memory contributed.
@@ -77,6 +79,7 @@ class Remembering:
             self.before,
             n_communities,
             horizon=horizon,
+            find=find,
             seed=seed,
             adjacency=adjacency,
         )

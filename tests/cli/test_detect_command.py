@@ -18,6 +18,21 @@ def test_threads_are_refused_where_they_would_do_nothing(threads: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        (["--horizon", "soon"], "horizon 'soon': give auto, off, or a number of windows"),
+        (["--horizon", "0.5"], "horizon 0.5: give auto"),
+        (["--horizon", "5", "--memory", "off"], "--horizon 5 has no effect with --memory off"),
+    ],
+)
+def test_a_horizon_that_is_none_is_refused_at_the_start(options: list[str], reason: str) -> None:
+    for method in ("bp", "icd"):
+        done = CliRunner().invoke(app, ["--method", method, *options])
+        assert isinstance(done.exception, BadSettings)
+        assert reason in str(done.exception)
+
+
+@pytest.mark.parametrize(
     ("model", "error", "match"),
     [
         ("nosuch", ModelNotFound, "no model 'nosuch'"),

@@ -29,7 +29,8 @@ from stream_icd.registry.shipped import VersionedModel
 from stream_icd.snapshot import Snapshot
 from stream_icd.sources.source import NeverStop
 from stream_icd.wire.limits import Limits
-from stream_icd.workers.detect import Detector, DetectSettings
+from stream_icd.workers.detect import Detector
+from stream_icd.workers.detect_settings import DetectSettings
 from stream_icd.workers.runner import Runner
 from testbed.brokers import Broker, wait_until
 

@@ -136,17 +136,18 @@ def test_a_window_without_a_result_has_empty_numbers(results: list[Result], tmp_
     assert table["modularity"].null_count == N_NEWEST
 
 
-def test_memory_keeps_communities_from_window_to_window(tmp_path: Path) -> None:
+@pytest.mark.parametrize("method", ["bp", "icd"])
+def test_memory_keeps_communities_from_window_to_window(method: str, tmp_path: Path) -> None:
     """Too few edges in a window to find its communities alone."""
     store, rng = open_store(str(tmp_path)), np.random.default_rng(3)
     for number in range(6):
         Archive(store).add("snapshots", encode_snapshot(_sparse_window(rng, number)))
     windows = open_windows(store, None, 6, 0, NOW)
-    nothing = learn(windows, ["bp", "bp-memory"], Limits())
+    nothing = learn(windows, [method, f"{method}-memory"], Limits())
     assert (nothing.names, nothing.n_windows) == ((), 0)
     assert worth(windows, nothing, Limits()) == []
     found = {one.method: one for one in summarised(evaluate(windows, nothing, Limits()))}
-    alone, with_memory = (found[name].means["stability"] for name in ("bp", "bp-memory"))
+    alone, with_memory = (found[name].means["stability"] for name in (method, f"{method}-memory"))
     assert alone is not None
     assert with_memory is not None
     assert with_memory > alone + 0.1

@@ -31,7 +31,8 @@ from stream_icd.snapshot import Snapshot, Window, snapshot_from_pairs
 from stream_icd.wire.claim import claim_on
 from stream_icd.wire.limits import DEFAULT_LIMITS, Limits
 from stream_icd.wire.snapshots import encode_snapshot
-from stream_icd.workers.detect import Detector, DetectSettings, RecordDetection
+from stream_icd.workers.detect import Detector, RecordDetection
+from stream_icd.workers.detect_settings import DetectSettings
 from stream_icd.workers.runner import Runner
 from testbed.brokers import Broker, wait_until
 

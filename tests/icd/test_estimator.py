@@ -296,6 +296,24 @@ def test_ids_of_nodes_must_be_different_and_of_one_type(nodes: list[object], rea
         ICD.load("lfr").predict_next(np.ones((3, 3)), nodes=nodes)
 
 
-def test_the_papers_method_has_no_memory() -> None:
-    with pytest.raises(BadSettings, match="has no memory: use bp"):
-        ICD.load("lfr", method="icd").predict_next(np.ones((3, 3)))
+def test_the_papers_method_sees_the_edges_of_earlier_windows(drifting: list[PlantedGraph]) -> None:
+    icd, memory, k = ICD.load("lfr", method="icd"), None, drifting[0].n_communities
+    for number, planted in enumerate(drifting):
+        found = icd.predict_next(planted, memory, k)
+        if number == 0:
+            assert nmi(found.communities, icd.predict(planted, k)) == pytest.approx(1)
+        memory = found.memory
+    assert found.communities.max() == k - 1
+    assert found.n_continued > k / 2
+    alone = icd.predict(planted, k)
+    assert nmi(planted.communities, found.communities) > nmi(planted.communities, alone) + 0.1
+
+
+def test_a_horizon_can_be_given(drifting: list[PlantedGraph]) -> None:
+    icd, memory = ICD.load("lfr", method="icd"), None
+    for planted in drifting[:3]:
+        found = icd.predict_next(planted, memory, horizon=1)
+        assert found.horizon == 1
+        memory = found.memory
+    with pytest.raises(BadSettings, match="horizon 0: give auto, off, or a number of windows"):
+        icd.predict_next(drifting[0], horizon=0)

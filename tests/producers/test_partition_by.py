@@ -20,7 +20,8 @@ from stream_icd.kafka.record import Record
 from stream_icd.kafka.topics import COMMUNITIES, LABELS, SNAPSHOTS
 from stream_icd.registry.model import initial_model
 from stream_icd.registry.shipped import VersionedModel
-from stream_icd.workers.detect import Detector, DetectSettings
+from stream_icd.workers.detect import Detector
+from stream_icd.workers.detect_settings import DetectSettings
 from stream_icd.workers.runner import Runner
 from testbed.brokers import Broker, wait_until
 

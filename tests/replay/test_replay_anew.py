@@ -29,7 +29,7 @@ from stream_icd.replay.smooth import SmoothedGraphs, Smoothing
 from stream_icd.snapshot import Snapshot
 from stream_icd.store.store import Store, open_store
 from stream_icd.workers.archive import Archiver
-from stream_icd.workers.detect import DetectSettings
+from stream_icd.workers.detect_settings import DetectSettings
 from stream_icd.workers.memory_topic import MemoryTopic
 from testbed.brokers import Broker
 from testbed.drifting import MINUTE, START, remembering_model, stream

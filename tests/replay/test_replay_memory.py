@@ -45,7 +45,8 @@ from stream_icd.wire.message import Message
 from stream_icd.wire.snapshots import encode_snapshot
 from stream_icd.wire.states import State, archived_state, encode_state
 from stream_icd.workers.archive import Archiver
-from stream_icd.workers.detect import DetectSettings, RecordDetection
+from stream_icd.workers.detect import RecordDetection
+from stream_icd.workers.detect_settings import DetectSettings
 from testbed.brokers import Broker
 from testbed.drifting import MINUTE, START, outgoing, remembering_model, stream
 from tests.workers.remembered import Found, records, said, uninterrupted

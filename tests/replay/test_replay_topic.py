@@ -41,7 +41,8 @@ from stream_icd.sources.source import NeverStop
 from stream_icd.subscribers.subscribe import subscribe
 from stream_icd.wire.message import Message
 from stream_icd.wire.snapshots import encode_snapshot
-from stream_icd.workers.detect import Detector, DetectSettings
+from stream_icd.workers.detect import Detector
+from stream_icd.workers.detect_settings import DetectSettings
 from stream_icd.workers.runner import Runner
 from testbed.brokers import Broker
 

@@ -7,6 +7,7 @@ from functools import partial
 
 from stream_icd.communities import Communities
 from stream_icd.dead_letters.letters import DeadLetterLimit
+from stream_icd.detection import Method, finding
 from stream_icd.execution.engines import Engine
 from stream_icd.kafka.delivery.batch_done import BatchDone
 from stream_icd.kafka.publisher import Publisher
@@ -15,6 +16,7 @@ from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.topics import COMMUNITIES
 from stream_icd.memory.detect import detect_remembering
 from stream_icd.memory.encoding import encode_memory
+from stream_icd.memory.horizon import Horizon
 from stream_icd.memory.memory import Memory
 from stream_icd.messages.claim_check import ClaimCheck
 from stream_icd.messages.outcome import Outcome
@@ -22,7 +24,8 @@ from stream_icd.registry.shipped import VersionedModel
 from stream_icd.snapshot import Snapshot
 from stream_icd.wire.communities import decode_communities
 from stream_icd.wire.states import State, decode_state
-from stream_icd.workers.detect import Detector, DetectSettings
+from stream_icd.workers.detect import Detector
+from stream_icd.workers.detect_settings import DetectSettings
 from stream_icd.workers.memories import Memories
 from stream_icd.workers.memory_settings import MemorySettings
 from stream_icd.workers.memory_topic import MemoryTopic
@@ -44,13 +47,20 @@ def records(snapshots: list[Snapshot], partition: int = 0, first: int = 0) -> li
 
 
 def uninterrupted(
-    snapshots: list[Snapshot], model: VersionedModel, memory: Memory | None = None
+    snapshots: list[Snapshot],
+    model: VersionedModel,
+    memory: Memory | None = None,
+    method: Method = "bp",
+    horizon: Horizon = "auto",
 ) -> tuple[list[Found], bytes]:
     """What is found in the windows of one graph, one after the other; and the memory after them."""
     found: list[Found] = []
+    find = finding(method, model.model, threads=1)
     for one in snapshots:
-        result = detect_remembering(one, model.model, memory, one.n_communities)
+        k = None if one.n_communities is None else min(one.n_communities, one.n_nodes)
+        result = detect_remembering(one, model.model, memory, k, horizon=horizon, find=find)
         use = "continued" if result.n_continued else "broken"
+        use = "damaged" if result.damaged else use
         use = "first" if memory is None else "late" if result.memory is memory else use
         found.append(
             (
@@ -96,10 +106,18 @@ class Worker:
         engine: Engine[Record, Outcome] | None = None,
         claim_check: ClaimCheck | None = None,
         results: str = COMMUNITIES,
+        method: Method = "bp",
+        horizon: Horizon = "auto",
     ) -> None:
         self.kafka, self.model = broker.settings(), model or remembering_model()
         settings = DetectSettings(
-            topic=results, memory="auto", memory_topic=topic, group=group, threads=1
+            topic=results,
+            memory="auto",
+            memory_topic=topic,
+            group=group,
+            method=method,
+            horizon=horizon,
+            threads=1,
         )
         self.memories = Memories(
             MemoryTopic(self.kafka, group, topic), MemorySettings(cache_bytes=cache_bytes)

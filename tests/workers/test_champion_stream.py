@@ -40,7 +40,8 @@ from stream_icd.registry.versions import publish, version_folder
 from stream_icd.snapshot import Snapshot
 from stream_icd.store.store import Store
 from stream_icd.subscribers.subscribe import subscribe
-from stream_icd.workers.detect import Detector, DetectSettings, RecordDetection, result_version
+from stream_icd.workers.detect import Detector, RecordDetection
+from stream_icd.workers.detect_settings import DetectSettings, result_version
 from stream_icd.workers.runner import Runner
 from testbed.brokers import Broker, wait_until
 from testbed.children import alive, children

@@ -35,7 +35,8 @@ from stream_icd.wire.arrow_stream import write_table
 from stream_icd.wire.communities import decode_communities
 from stream_icd.wire.snapshots import encode_snapshot
 from stream_icd.wire.states import State, encode_state, state_key
-from stream_icd.workers.detect import Detector, DetectSettings
+from stream_icd.workers.detect import Detector
+from stream_icd.workers.detect_settings import DetectSettings
 from stream_icd.workers.memories import Memories
 from stream_icd.workers.memory_topic import MemoryTopic
 from stream_icd.workers.runner import Runner
@@ -84,19 +85,12 @@ def test_memory_makes_other_results_and_off_makes_those_of_before(
     assert on[3].labels.tolist() != off[3].labels.tolist()
 
 
-@pytest.mark.parametrize("method", ["icd", "bp"])
-def test_icd_and_models_without_stay_remember_nothing(
-    memory: Broker, topic: str, method: str
-) -> None:
+def test_models_without_stay_remember_nothing(memory: Broker, topic: str) -> None:
     model = remembering_model(BpParameters(resolution=3.0, mixing=0.3, stay=0.0))
-    settings = DetectSettings(memory="auto", memory_topic=topic, method=method, threads=1)
+    settings = DetectSettings(memory="auto", memory_topic=topic, threads=1)
     memories = Memories(MemoryTopic(memory.settings(), "detect", topic))
-    if method == "icd":
-        model = MODEL
     runner = Runner(Detector(lambda: model, settings, memories=memories), DeadLetterLimit())
-    plain = Runner(
-        Detector(lambda: model, DetectSettings(method=method, threads=1)), DeadLetterLimit()
-    )
+    plain = Runner(Detector(lambda: model, DetectSettings(threads=1)), DeadLetterLimit())
     batch = records(stream("g", 2))
     one, other = list(runner.handle(batch)), list(plain.handle(batch))
     assert [record.value for record in one] == [record.value for record in other]

@@ -23,7 +23,8 @@ from stream_icd.registry.model import save_model
 from stream_icd.registry.shipped import open_model
 from stream_icd.subscribers.subscribe import subscribe
 from stream_icd.wire.states import state_key
-from stream_icd.workers.detect import Detector, DetectSettings
+from stream_icd.workers.detect import Detector
+from stream_icd.workers.detect_settings import DetectSettings
 from stream_icd.workers.memories import open_memories
 from stream_icd.workers.runner import Runner
 from stream_icd.workers.streams import Stream, run_streams

@@ -34,7 +34,8 @@ from stream_icd.snapshot import Snapshot
 from stream_icd.subscribers.subscribe import subscribe
 from stream_icd.wire.message import Message
 from stream_icd.wire.snapshots import encode_snapshot
-from stream_icd.workers.detect import Detector, DetectSettings, RecordDetection
+from stream_icd.workers.detect import Detector, RecordDetection
+from stream_icd.workers.detect_settings import DetectSettings
 from stream_icd.workers.runner import Runner
 from testbed.brokers import Broker, wait_until
 from testbed.children import alive, children

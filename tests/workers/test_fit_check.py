@@ -17,7 +17,8 @@ from stream_icd.registry.shipped import VersionedModel, open_model
 from stream_icd.snapshot import Snapshot, Window, snapshot_from_pairs
 from stream_icd.synthetic.gn import generate_gn
 from stream_icd.synthetic.lfr import generate_lfr
-from stream_icd.workers.detect import DetectSettings, detect_snapshot
+from stream_icd.workers.detect import detect_snapshot
+from stream_icd.workers.detect_settings import DetectSettings
 from stream_icd.workers.fit_check import FitCheck, misfit
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)

@@ -29,7 +29,8 @@ from stream_icd.messages.outcome import Outcome
 from stream_icd.registry.model import save_model
 from stream_icd.registry.shipped import VersionedModel, open_model
 from stream_icd.snapshot import Snapshot
-from stream_icd.workers.detect import DetectSettings, RecordDetection
+from stream_icd.workers.detect import RecordDetection
+from stream_icd.workers.detect_settings import DetectSettings
 from testbed.brokers import Broker
 from testbed.drifting import remembering_model, stream
 from tests.workers.remembered import Worker, records, said

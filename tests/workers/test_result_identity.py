@@ -16,7 +16,8 @@ from stream_icd.snapshot import Snapshot, snapshot_from_pairs
 from stream_icd.subscribers.mixed_models import WITHIN, MixedModels
 from stream_icd.subscribers.seen_results import Result, SeenResults, result_of
 from stream_icd.wire.communities import decode_communities
-from stream_icd.workers.detect import Detector, DetectSettings, RecordDetection
+from stream_icd.workers.detect import Detector, RecordDetection
+from stream_icd.workers.detect_settings import DetectSettings
 
 Outgoing = Callable[[Snapshot, str], OutgoingRecord]
 PLAIN = DetectSettings(threads=1)

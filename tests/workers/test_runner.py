@@ -16,7 +16,8 @@ from stream_icd.messages.outcome import Outcome, Processed, Refused
 from stream_icd.registry.shipped import VersionedModel
 from stream_icd.snapshot import Snapshot
 from stream_icd.wire.snapshots import encode_snapshot
-from stream_icd.workers.detect import Detector, DetectSettings
+from stream_icd.workers.detect import Detector
+from stream_icd.workers.detect_settings import DetectSettings
 from stream_icd.workers.per_graph import PerGraph
 from stream_icd.workers.runner import Runner
 from stream_icd.workers.step import Step

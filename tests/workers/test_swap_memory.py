@@ -18,7 +18,8 @@ from stream_icd.registry.model import pack
 from stream_icd.registry.shipped import VersionedModel
 from stream_icd.registry.versions import publish
 from stream_icd.store.store import open_store
-from stream_icd.workers.detect import Detector, DetectSettings, RecordDetection
+from stream_icd.workers.detect import Detector, RecordDetection
+from stream_icd.workers.detect_settings import DetectSettings
 from stream_icd.workers.follow_champion import ChampionFollower, start_with_champion
 from stream_icd.workers.model_swap import ModelSwap, Pool
 from stream_icd.workers.runner import Runner

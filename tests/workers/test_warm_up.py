@@ -19,7 +19,8 @@ from stream_icd.registry.shipped import open_model
 from stream_icd.snapshot import Window, snapshot_from_pairs
 from stream_icd.synthetic.lfr import generate_lfr
 from stream_icd.wire.snapshots import encode_snapshot
-from stream_icd.workers.detect import DetectSettings, RecordDetection
+from stream_icd.workers.detect import RecordDetection
+from stream_icd.workers.detect_settings import DetectSettings
 
 DAY = Window(datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 1, 2, tzinfo=UTC))
 

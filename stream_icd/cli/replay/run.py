@@ -29,11 +29,11 @@ from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.stop import Stop
 from stream_icd.kafka.topics import COMMUNITIES
 from stream_icd.log import configure_logging
-from stream_icd.memory.horizon import read_horizon
 from stream_icd.messages.outcome import Refused
 from stream_icd.messages.reader import MessageReader
 from stream_icd.messages.topic_range import TopicRange, read_range
 from stream_icd.printable import printable
+from stream_icd.programs.options import chosen_horizon
 from stream_icd.programs.producer import INTERRUPTED, progress_bar
 from stream_icd.programs.signals import stop_on_signals
 from stream_icd.registry.aliases import CHAMPION, PREVIOUS
@@ -49,7 +49,7 @@ from stream_icd.replay.results import Results, TopicResults
 from stream_icd.replay.smooth import GraphJob, SmoothedGraphs, Smoothing
 from stream_icd.store.store import Store
 from stream_icd.wire.limits import Limits
-from stream_icd.workers.detect import DetectSettings, has_memory
+from stream_icd.workers.detect_settings import DetectSettings, has_memory
 
 Jobs = Callable[[Stop | None], AbstractContextManager[Iterable[Job]]]
 """Gives the jobs anew each time: once to say what there is, once to do it, until the stop."""
@@ -80,7 +80,7 @@ class Options:
         """Settings of the detection."""
         return DetectSettings(
             memory=self.memory,
-            horizon=read_horizon(self.horizon),
+            horizon=chosen_horizon(self.horizon, self.memory),
             n_communities=self.k,
             method=self.method,
             seed=self.seed,
@@ -248,7 +248,8 @@ def check_smooth(options: Options, redetection: Redetection) -> None:
     Raises:
         BadSettings: it needs memory, one of the engines pool and serial, and no tempo.
     """
-    if not has_memory(redetection.model, redetection.settings):
+    remembers = has_memory(redetection.model, redetection.settings)
+    if options.method != "bp" or not remembers:
         raise BadSettings(
             "--smooth needs memory: --memory auto, --method bp, and a model whose stay is above 0"
         )

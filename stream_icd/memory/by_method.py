@@ -1,0 +1,80 @@
+"""The communities of the evidence by another method than bp, such as the paper's.
+
+The evidence is a graph, so any method can find its communities. A method says nothing of beliefs:
+each node is in one community for certain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from stream_icd.bp.dynamic.posterior import NOBODY, Posterior, certain_posterior, match_labels
+from stream_icd.bp.multilevel.level_graph import Labels, compact, finest_level
+from stream_icd.bp.planted_partition.likelihood import mixing_beyond_chance
+from stream_icd.graphs.linked import among
+from stream_icd.memory.alignment import Rows, spread
+
+Find = Callable[[csr_array, int | None, Labels], Labels]
+"""Finds the communities of a graph, K of them if K is given. The last argument are the communities
+known of its nodes, `(n,)`, `NOBODY` for new ones: a method may start from them."""
+
+
+def found_by(
+    find: Find,
+    total: csr_array,
+    known: Posterior,
+    rows: Rows,
+    n_communities: int | None,
+    kept: float,
+) -> Posterior:
+    """Return the communities that a method finds in the evidence.
+
+    It is asked about the nodes with edges, and about new ones. Others stay in their community, and
+    less is known of them with each window.
+
+    Args:
+        total: the evidence with the window, `(n_nodes, n_nodes)`.
+        rows: nodes of the window.
+        n_communities: K of the nodes that it is asked about, if these are as many.
+        kept: the share of what is known of nodes without edges that remains.
+    """
+    likeliest = known.likeliest
+    asked = np.diff(total.indptr) > 0
+    asked[rows] |= likeliest[rows] < 0
+    nodes = np.flatnonzero(asked)
+    graph = among(total, nodes)
+    labels = np.full(total.shape[0], NOBODY, np.int32)
+    n_found, mixing = 0, known.mixing
+    if len(nodes):
+        k = None if n_communities is None else min(n_communities, len(nodes))
+        labels[nodes], n_found = compact(find(graph, k, likeliest[nodes]))
+        mixing = mixing_beyond_chance(finest_level(graph), labels[nodes], n_found)
+    idle = np.flatnonzero(~asked & (likeliest >= 0))
+    labels[idle] = _followed(likeliest, labels, n_found)[likeliest[idle]]
+    named = np.flatnonzero(labels >= 0)
+    found = spread(certain_posterior(labels[named], mixing), named, len(labels))
+    found.shares[idle, 0] = known.shares[idle].sum(axis=1) * np.float32(kept)
+    return found
+
+
+def _followed(before: Labels, labels: Labels, n_labels: int) -> Labels:
+    """Return the label that nodes without one get from their community before, `(K before,)`.
+
+    It is the one that continues the community, or that has at least half of all its nodes. If there
+    is none, they get a label of their own, from `n_labels` on.
+    """
+    n_before = int(before.max(initial=NOBODY)) + 1
+    both = (before >= 0) & (labels >= 0)
+    pairs, counts = np.unique(
+        before[both].astype(np.int64) * n_labels + labels[both], return_counts=True
+    )
+    old, new = pairs // max(n_labels, 1), pairs % max(n_labels, 1)
+    into = n_labels + np.arange(n_before, dtype=np.int32)
+    most = 2 * counts >= np.bincount(before[before >= 0], minlength=n_before)[old]
+    into[old[most]] = new[most]
+    continued = match_labels(labels, before, n_labels, n_before)
+    into[continued[continued >= 0]] = np.flatnonzero(continued >= 0)
+    return into
