@@ -7,6 +7,8 @@ from typing import Annotated, Literal
 
 import typer
 
+from stream_icd.errors import BadSettings
+from stream_icd.programs.options import NamesFile
 from stream_icd.programs.past import First, Last, parse_time
 
 app = typer.Typer(help="Write what the live page shows to files.")
@@ -35,6 +37,7 @@ def report(
             show_default=False,
         ),
     ] = None,
+    names: NamesFile = None,
     first: First = None,
     last: Last = None,
     form: Annotated[
@@ -51,16 +54,20 @@ def report(
     The file holds the flow of communities, the map of the last window, numbers over time, events,
     and the past of every node. It needs no server and no network.
 
-      stream-icd report --history history/ --graph as733 --out report.html
+      stream-icd report --history history/ --graph as733 --names countries.csv --out report.html
 
       stream-icd report --history history/ --graph as733 --format svg --out svg/
     """
     from stream_icd.printable import say
     from stream_icd.store.store import open_store
+    from stream_icd.view.feeds.naming import naming_by
     from stream_icd.view.report.report import left_out, read_archive, write_html, write_pictures
 
     span = parse_time("--from", first), parse_time("--to", last)
-    queries, name = read_archive(open_store(history), graph, model, *span)
+    naming = naming_by(names)
+    queries, name = read_archive(open_store(history), graph, model, *span, naming)
+    if naming is not None and naming.trouble:
+        raise BadSettings(f"{names}: {naming.trouble}")
     if form == "html":
         written = [write_html(queries, name, out)]
     else:

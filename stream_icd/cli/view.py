@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from stream_icd.printable import say
-from stream_icd.programs.options import BootstrapServers, OnlyGraph, kafka_settings
+from stream_icd.programs.options import BootstrapServers, NamesFile, OnlyGraph, kafka_settings
 from stream_icd.programs.past import parse_time
 
 app = typer.Typer(help="Look at communities on a live page.")
@@ -65,6 +65,7 @@ def view(
         str, typer.Option(help="Topic of the results.")
     ] = "icd.communities.v1",
     events_topic: Annotated[str, typer.Option(help="Topic of the events.")] = "icd.events.v1",
+    names: NamesFile = None,
     bootstrap_servers: BootstrapServers = None,
 ) -> None:
     """Serve a page that shows communities as they change.
@@ -75,12 +76,13 @@ def view(
 
       stream-icd view
 
-      stream-icd view --history history/ --graph as733
+      stream-icd view --history history/ --graph as733 --names countries.csv
     """
     from stream_icd.log import configure_logging
     from stream_icd.store.store import open_store
     from stream_icd.view.data.all_series import AllSeries, Budget
     from stream_icd.view.feeds.live import Topics
+    from stream_icd.view.feeds.naming import naming_by
     from stream_icd.view.feeds.sources import archive_sources, queries_of, topic_sources
     from stream_icd.view.web.access import access_for
     from stream_icd.view.web.serve import address, listening, server_of
@@ -88,7 +90,7 @@ def view(
 
     configure_logging()
     since = parse_time("--from", first)
-    seen = AllSeries(Budget(windows, memory * 2**20))
+    seen = AllSeries(Budget(windows, memory * 2**20), naming_by(names))
     if history:
         sources = archive_sources([open_store(uri) for uri in history], seen, graph, since)
     else:

@@ -371,6 +371,7 @@ def test_all_questions_have_an_answer(page: str) -> None:
         "events": {},
         "map": {},
         "members": {"community": "0"},
+        "composition": {"community": "0"},
         "places": {},
         "nodes": {"beginning": "1"},
         "node": {"node": "1"},

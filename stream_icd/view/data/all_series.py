@@ -16,6 +16,7 @@ from stream_icd.printable import shortened
 from stream_icd.quality.nmi import nmi
 from stream_icd.tracking.partition import Partition, by_first_node, shared_nodes
 from stream_icd.view.data.members import packed, partition
+from stream_icd.view.data.naming import Naming
 from stream_icd.view.data.series import Identity, Series, SeriesName
 from stream_icd.view.data.series_index import SeriesIndex
 from stream_icd.view.data.window import SeenWindow
@@ -93,10 +94,11 @@ class Summary:
 class AllSeries:
     """All series and dead letters. Every method may be called from any thread."""
 
-    def __init__(self, budget: Budget | None = None) -> None:
+    def __init__(self, budget: Budget | None = None, naming: Naming | None = None) -> None:
         self._budget = budget or Budget()
+        self.naming = naming
         self._lock = threading.Lock()
-        self._index = SeriesIndex()
+        self._index = SeriesIndex(naming)
         self._arrived: deque[SeriesName] = deque()  # the series of each window kept, oldest first
         self._bytes = 0
         self._early_events: OrderedDict[Identity, tuple[ReadEvents, int]] = OrderedDict()

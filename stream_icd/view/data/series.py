@@ -10,8 +10,10 @@ from typing import NamedTuple
 
 from stream_icd.communities import Communities
 from stream_icd.events import CommunityEvents
+from stream_icd.tracking.confirmation import CONFIRMED, still_hold
 from stream_icd.tracking.settings import TrackSettings
 from stream_icd.tracking.track import track
+from stream_icd.view.data.naming import NOTHING, Naming
 from stream_icd.view.data.window import SeenWindow, seen_window
 
 DEFAULTS = TrackSettings()
@@ -77,6 +79,7 @@ class Series:
         numbered: the number of the next window.
         next_id: the first stable id not yet used.
         anew: whether the next window is treated as the first.
+        naming: names the communities; None without attributes.
     """
 
     name: SeriesName
@@ -88,6 +91,7 @@ class Series:
     numbered: int = 0
     next_id: int = 0
     anew: bool = False
+    naming: Naming | None = None
 
     @property
     def newest(self) -> SeenWindow | None:
@@ -135,12 +139,14 @@ class Series:
             return None
         if revised:
             self.take_newest()
-        one = seen_window(self.numbered, found, tracked, from_tracker=tracked is published, nmi=nmi)
+        is_published = tracked is published
+        one = self._seen(self.numbered, found, tracked, from_tracker=is_published, nmi=nmi)
         self.anew = False
         self.numbered += 1
         self.next_id = one.next_community
         self.windows.append(one)
         self.models[found.model] += 1
+        self._look_back()
         return one
 
     def take_newest(self) -> SeenWindow:
@@ -160,7 +166,7 @@ class Series:
     def take_tracked(self, place: int, published: CommunityEvents) -> SeenWindow:
         """Take the identities of a tracker for a window that was tracked here."""
         known = self.windows[place]
-        one = seen_window(known.number, known.result, published, from_tracker=True, nmi=known.nmi)
+        one = self._seen(known.number, known.result, published, from_tracker=True, nmi=known.nmi)
         self._replace(place, one)
         if place == len(self.windows) - 1:
             self.next_id = published.next_community
@@ -184,6 +190,35 @@ class Series:
         """Return the window with that number, or the newest one; None if it is not kept."""
         chosen = self.between(1, number)
         return chosen[0] if chosen and number in (None, chosen[0].number) else None
+
+    def _seen(
+        self,
+        number: int,
+        found: Communities,
+        tracked: CommunityEvents,
+        *,
+        from_tracker: bool,
+        nmi: float | None,
+    ) -> SeenWindow:
+        naming = self.naming
+        known = NOTHING if naming is None else naming.of(tracked.nodes, tracked.communities)
+        return seen_window(number, found, tracked, from_tracker=from_tracker, nmi=nmi, known=known)
+
+    def _look_back(self) -> None:
+        """Note which events of the windows before still hold in the newest one."""
+        newest, last = self.windows[-1].tracked(events=False), len(self.windows) - 1
+        for place in range(max(0, last - CONFIRMED), last):
+            one, steps = self.windows[place], last - place
+            if one.kinds <= {"continued"}:
+                continue
+            events = one.events
+            before = self.windows[place - 1].tracked(events=False) if place else None
+            hold = still_hold(events, before, one.tracked(events=False), newest)
+            held = tuple(
+                (steps if holds else -steps) if had in (steps - 1, steps, -steps) else had
+                for had, holds in zip(one.held, hold, strict=True)
+            )  # steps and -steps: by an older revision of the newest window
+            self.windows[place] = replace(one, held=held)
 
     def _replace(self, place: int, one: SeenWindow) -> None:
         self.version = next(self.versions)

@@ -6,6 +6,7 @@ import threading
 from collections import OrderedDict
 from itertools import count, islice
 
+from stream_icd.view.data.naming import Naming
 from stream_icd.view.data.series import End, Series, SeriesName
 
 MOST_ENDS = 5000
@@ -18,7 +19,8 @@ class SeriesIndex:
     A series without windows is forgotten, but for where its numbers and ids ended.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, naming: Naming | None = None) -> None:
+        self._naming = naming
         self._lock = threading.Lock()
         self._series: dict[SeriesName, Series] = {}
         self._of_graph: dict[str, dict[SeriesName, Series]] = {}
@@ -48,7 +50,13 @@ class SeriesIndex:
             if (found := self._series.get(name)) is not None:
                 return found
             end = self._ends.pop(name, End(0, 0))
-            made = Series(name, self._versions, numbered=end.numbered, next_id=end.next_id)
+            made = Series(
+                name,
+                self._versions,
+                numbered=end.numbered,
+                next_id=end.next_id,
+                naming=self._naming,
+            )
             self._series[name] = made
             self._of_graph.setdefault(name.graph, {})[name] = made
             return made

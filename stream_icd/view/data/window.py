@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 from stream_icd.communities import Communities
 from stream_icd.events import CommunityEvent, CommunityEvents
 from stream_icd.view.data.members import packed, unpacked
+from stream_icd.view.data.naming import NAME_BYTES, NOTHING, WindowNames
 from stream_icd.view.data.packed_events import packed_events, unpacked_events
 
 OVERHEAD = 2000
@@ -35,6 +37,9 @@ class SeenWindow:
         from_tracker: whether ids and events are those of the events topic; else the page tracked
             the communities itself.
         nmi: agreement with the known communities; None if these are unknown.
+        known: names of the communities, and their agreement with attributes.
+        held: for how many later windows each event has held, at most `CONFIRMED`; below 0: it was
+            undone in that later window.
     """
 
     number: int
@@ -50,6 +55,8 @@ class SeenWindow:
     model_before: str | None
     from_tracker: bool
     nmi: float | None = None
+    known: WindowNames = NOTHING
+    held: tuple[int, ...] = ()
 
     @property
     def n_communities(self) -> int:
@@ -66,10 +73,15 @@ class SeenWindow:
         """What happened to the communities."""
         return unpacked_events(self.happened)
 
+    def held_events(self) -> Iterator[tuple[CommunityEvent, int]]:
+        """Yield each event and for how many later windows it has held; see `held`."""
+        yield from zip(self.events, self.held, strict=True)
+
     @property
     def bytes_held(self) -> int:
         """Bytes of memory, approximately."""
-        return OVERHEAD + len(self.members) + len(self.happened) + 2 * self.ids.nbytes
+        packed_bytes = len(self.members) + len(self.happened) + 8 * len(self.held)
+        return OVERHEAD + packed_bytes + 2 * self.ids.nbytes + NAME_BYTES * len(self.known.names)
 
     def found(self) -> Communities:
         """Return the result with its nodes and communities."""
@@ -113,6 +125,7 @@ def seen_window(
     *,
     from_tracker: bool,
     nmi: float | None = None,
+    known: WindowNames = NOTHING,
 ) -> SeenWindow:
     """Return the window of a result, with the identities that were tracked in it."""
     ids, sizes = np.unique(tracked.communities, return_counts=True)
@@ -136,4 +149,6 @@ def seen_window(
         model_before=tracked.model_before,
         from_tracker=from_tracker,
         nmi=nmi,
+        known=known,
+        held=(0,) * len(tracked.events),
     )

@@ -2,7 +2,7 @@
 
 const DEFAULTS = {
   graph: "", model: "", origin: "", view: "flow", span: "", until: "", community: "", node: "",
-  kinds: "", other_graph: "", other_model: "", other_origin: "", all: "", discs: "",
+  kinds: "", sure: "", bits: "", by: "", other_graph: "", other_model: "", other_origin: "", all: "", discs: "",
 };
 
 /** The state that the address describes. */

@@ -3,13 +3,25 @@
 import { colour } from "./colours.js";
 import { community } from "./events.js";
 import { el, fill, number, shown, time } from "./dom.js";
+import { called } from "./names.js";
 
 /** Show the selection; nothing if nothing is selected. */
-export function drawDetails(into, { chosen, past, flow, onCommunity, onWindow, onClear }) {
+export function drawDetails(into, { chosen, past, flow, composition, onCommunity, onWindow, onClear }) {
   into.hidden = chosen === null && past === null;
   if (into.hidden) return;
   const close = el("button", { class: "close", type: "button", onclick: onClear, title: "clear (Esc)" }, "×");
-  fill(into, close, past === null ? null : node(past, onCommunity, onWindow), chosen === null ? null : about(chosen, flow));
+  fill(into, close, past === null ? null : node(past, onCommunity, onWindow), chosen === null ? null : about(chosen, flow), composition?.community === chosen ? parts(composition) : null);
+}
+
+/** What a community is made of: a table for each attribute. */
+function parts({ attributes }) {
+  return Object.entries(attributes).map(([attribute, values]) => el("div", { class: "composition" },
+    el("table", {},
+      el("thead", {}, el("tr", {}, el("th", {}, shown(attribute)), el("th", { class: "number" }, "members"), el("th", { class: "number" }, "in the window"))),
+      el("tbody", {}, values.map((part) => el("tr", {},
+        el("td", { class: part.names ? "over" : "" }, part.value === null ? "not known" : shown(part.value, 60)),
+        el("td", { class: "number" }, number(part.members)), el("td", { class: "number" }, number(part.total)))))),
+    el("p", { class: "note" }, "Bold: more than by chance.")));
 }
 
 function about(id, flow) {
@@ -17,10 +29,10 @@ function about(id, flow) {
   const sizes = columns.flatMap((column) => column.sizes.filter(([one]) => one === id).map(([, size]) => ({ column, size })));
   const swatch = el("span", { class: "swatch" });
   swatch.style.background = colour(id);
-  if (sizes.length === 0) return el("h2", {}, swatch, `community ${id}: not in these windows`);
+  if (sizes.length === 0) return el("h2", {}, swatch, `${called(id)}: not in these windows`);
   const [first, last] = [sizes[0], sizes.at(-1)];
   const there = last.column === columns.at(-1) ? "in the newest window" : `last seen ${time(last.column.end)}`;
-  return el("div", {}, el("h2", {}, swatch, `community ${id}`),
+  return el("div", {}, el("h2", {}, swatch, called(id)),
     el("p", { class: "note" }, `${number(last.size)} members ${there}; ${number(first.size)} at ${time(first.column.end)}. In ${sizes.length} of ${columns.length} columns.`));
 }
 

@@ -2,12 +2,15 @@
 
 import { colour } from "./colours.js";
 import { el, fill, number, shown, time } from "./dom.js";
+import { briefly, called } from "./names.js";
 
 const KINDS = ["born", "merged", "split", "died", "grown", "shrunk", "continued"];
 export const USUAL = "born,merged,split,died";
+export const CONFIRMED = 3; // windows for which a confirmed event has lasted
+const STRENGTHS = [0, 10, 50, 100];
 
 /** Draw the list into an element. */
-export function drawEvents(into, found, overview, life, { kinds, community, onKinds, onCommunity, onWindow }) {
+export function drawEvents(into, found, overview, life, { kinds, community, sure, bits, onKinds, onSure, onBits, onCommunity, onWindow }) {
   const chosen = new Set((kinds || USUAL).split(","));
   const boxes = KINDS.map((kind) => el("label", {}, el("input", {
     type: "checkbox", checked: chosen.has(kind), onchange: (event) => {
@@ -15,9 +18,13 @@ export function drawEvents(into, found, overview, life, { kinds, community, onKi
       onKinds(KINDS.filter((one) => chosen.has(one)).join(",") || USUAL);
     },
   }), ` ${kind}`));
+  const confirmed = el("label", {}, el("input", { type: "checkbox", checked: sure, onchange: (event) => onSure(event.target.checked) }), ` lasted ${CONFIRMED} windows`);
+  const strength = el("label", {}, "strength ", el("select", { onchange: (event) => onBits(event.target.value) },
+    STRENGTHS.map((least) => el("option", { value: least, selected: least === bits }, least === 0 ? "any" : `from ${least} bits`))));
   const only = community === null ? "all communities" : `community ${community}`;
   fill(into,
-    el("div", { class: "bar" }, boxes, el("span", { class: "note" }, only)),
+    el("div", { class: "bar" }, boxes, confirmed, strength, el("span", { class: "note" }, only)),
+    el("p", { class: "note", id: "hidden-events" }, found.hidden > 0 ? `${number(found.hidden)} events are hidden: they were undone, are too new to tell, or are too weak.` : ""),
     el("div", { class: "scroll" }, table(found.events, onCommunity, onWindow)),
     el("p", { class: "note" }, found.events.length === 0 ? "No such event." : found.until === null ? "" : "Older events are left out: choose fewer kinds, or one community."),
     models(life, onWindow), letters(overview), decisions(overview));
@@ -29,17 +36,25 @@ function table(events, onCommunity, onWindow) {
     el("td", { class: "kind" }, event.kind),
     el("td", {}, community(event.id, onCommunity)),
     el("td", { class: "number" }, `${number(event.size_before)} → ${number(event.size)}`),
-    el("td", {}, [...event.parents, ...event.children].slice(0, 12).map((id) => community(id, onCommunity)))));
+    el("td", {}, [...event.parents, ...event.children].slice(0, 12).map((id) => community(id, onCommunity))),
+    el("td", { class: "number" }, event.bits === null ? "–" : number(event.bits)),
+    el("td", { class: "number" }, lasted(event))));
   return el("table", { id: "event-table" },
-    el("thead", {}, el("tr", {}, ["window ends", "event", "community", "members", "from or into"].map((name) => el("th", {}, name)))),
+    el("thead", {}, el("tr", {}, ["window ends", "event", "community", "members", "from or into", "bits", "lasted"].map((name) => el("th", {}, name)))),
     el("tbody", {}, rows));
+}
+
+/** For how many windows an event has lasted. */
+function lasted({ lasted: windows, undone }) {
+  return undone ? `${windows}, undone` : windows < CONFIRMED ? `${windows} so far` : `${windows}+`;
 }
 
 /** A button for a community. */
 export function community(id, onCommunity) {
   const swatch = el("span", { class: "swatch" });
   swatch.style.background = colour(id);
-  return el("button", { type: "button", onclick: () => onCommunity(id) }, swatch, String(id));
+  const name = briefly(id);
+  return el("button", { type: "button", class: "community", title: called(id), onclick: () => onCommunity(id) }, swatch, name === null ? String(id) : `${shown(name, 30)} · ${id}`);
 }
 
 function letters(overview) {

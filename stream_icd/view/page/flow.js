@@ -1,18 +1,21 @@
 // The flow of communities: a column for each window, a band for each community, and between columns
 // the nodes that move. Each community is one shape, so that thousands of bands stay fluent.
 
-import { colour } from "./colours.js";
+import { colour, keepApart } from "./colours.js";
 import { el, fill, number, shown, svg, time } from "./dom.js";
+import { briefly, called } from "./names.js";
 
 const MARKS = { born: "+", merged: "▸", split: "◂", died: "×" };
 const OTHERS = -1;
 const LEFT = 8, TOP = 20, BOTTOM = 42, GAP = 3;
 const LEAST_MOVE = 0.4; // pixels
+const LETTER = 6.6; // pixels of a letter of the labels, at most on average
+const STACKED = 1e6; // bands that lie on each other weigh more than any nodes that move
 
 /** Where everything is drawn; pure. */
 export function layout(flow, width, height) {
   const columns = flow.columns;
-  const right = Math.min(190, width * 0.26);
+  const right = Object.keys(flow.names ?? {}).length > 0 ? Math.min(250, width * 0.34) : Math.min(190, width * 0.26);
   const step = columns.length > 1 ? (width - LEFT - right) / (columns.length - 1 + 0.2) : 0;
   const bar = Math.min(22, Math.max(2, step * 0.2));
   const stacks = columns.map((column) => [...(column.others > 0 ? [[OTHERS, column.others]] : []), ...column.sizes]);
@@ -73,8 +76,17 @@ function ribbon(x0, y0, x1, y1, h) {
 
 const round = (value) => Math.round(value * 10) / 10;
 
+/** The pairs of communities whose shapes touch, `[id, id, weight]`; pure. */
+export function touching(drawn, moves) {
+  const stacked = drawn.places.flatMap((places) => {
+    const ids = [...places.keys()];
+    return ids.slice(1).map((id, at) => [ids[at], id, STACKED]);
+  });
+  return [...stacked, ...moves.flat()];
+}
+
 /** Draw the flow into an element. */
-export function drawFlow(into, flow, { chosen, of, path, here, onCommunity, onWindow }) {
+export function drawFlow(into, flow, { chosen, of, path, here, sure, onCommunity, onWindow }) {
   const width = Math.max(280, into.clientWidth);
   const height = Math.max(320, Math.min(620, window.innerHeight - 300));
   if (flow.columns.length === 0) {
@@ -82,6 +94,7 @@ export function drawFlow(into, flow, { chosen, of, path, here, onCommunity, onWi
     return;
   }
   const drawn = layout(flow, width, height);
+  keepApart(touching(drawn, flow.moves));
   const { bands, away } = shapes(drawn, flow.moves);
   const following = chosen !== null && bands.has(chosen);
   const parts = [...bands].map(([id, d]) => shape("band", id, d, chosen, onCommunity));
@@ -90,16 +103,16 @@ export function drawFlow(into, flow, { chosen, of, path, here, onCommunity, onWi
     class: following ? "flow following" : "flow", viewBox: `0 0 ${width} ${height}`, height,
     role: "img", "aria-label": description(flow), tabindex: 0,
     "data-columns": flow.columns.length, "data-newest": flow.columns.at(-1).number,
-  }, hereBand(drawn, here), moving, parts, gaps(drawn), swaps(drawn), marks(drawn), nodePath(drawn, path), labels(drawn, chosen, onCommunity), axis(drawn));
+  }, hereBand(drawn, here), moving, parts, gaps(drawn), swaps(drawn), marks(drawn, sure), nodePath(drawn, path), labels(drawn, chosen, onCommunity), axis(drawn));
   picture.addEventListener("dblclick", (event) => onWindow(columnAt(drawn, picture, event).number));
-  fill(into, picture, legend(flow, of));
+  fill(into, picture, legend(flow, of, sure));
 }
 
 function shape(kind, id, d, chosen, onCommunity) {
   return svg("path", {
     class: id === chosen ? `${kind} chosen` : kind, d, fill: colour(id), "data-id": id,
     onclick: id === OTHERS ? () => {} : () => onCommunity(id),
-  }, svg("title", {}, id === OTHERS ? "all other communities" : `community ${id}${kind === "move" ? ": nodes that leave" : ""}`));
+  }, svg("title", {}, id === OTHERS ? "all other communities" : `${called(id)}${kind === "move" ? ": nodes that leave" : ""}`));
 }
 
 function description(flow) {
@@ -145,9 +158,9 @@ function swaps(drawn) {
   });
 }
 
-function marks(drawn) {
+function marks(drawn, sure) {
   if (drawn.step < 9) return [];
-  return drawn.columns.flatMap((column, at) => column.marks.flatMap((mark) => {
+  return drawn.columns.flatMap((column, at) => column.marks.filter(sure).flatMap((mark) => {
     const place = drawn.places[at].get(mark.id) ?? (at > 0 ? drawn.places[at - 1].get(mark.id) : undefined);
     if (place === undefined || (at === 0 && mark.kind === "born")) return [];
     const x = (drawn.places[at].has(mark.id) ? drawn.x(at) : drawn.x(at - 1)) + drawn.bar / 2;
@@ -173,30 +186,45 @@ function labels(drawn, chosen, onCommunity) {
     const at = Math.min(y + h / 2 + 4, last - 14);
     if (at < 12) return [];
     last = at;
-    const text = id === OTHERS ? `others (${number(size)})` : `${drawn.right < 130 ? "" : "community "}${id} (${number(size)})`;
-    return [svg("text", { class: "label", x, y: at, "font-weight": id === chosen ? 700 : 400, onclick: id === OTHERS ? () => {} : () => onCommunity(id) }, text)];
+    const text = id === OTHERS ? `others (${number(size)})` : label(id, size, Math.floor((drawn.right - 12) / LETTER));
+    return [svg("text", { class: "label", x, y: at, "font-weight": id === chosen ? 700 : 400, onclick: id === OTHERS ? () => {} : () => onCommunity(id) }, svg("title", {}, `${called(id)}, ${number(size)} members`), text)];
   });
 }
 
+/** A community in at most so many letters. */
+function label(id, size, most) {
+  const members = ` (${number(size)})`;
+  const name = briefly(id);
+  if (name === null) return `${most < 18 ? "" : "community "}${id}${members}`;
+  const room = Math.max(6, most - members.length);
+  return `${shown(name.length > room ? name.replace(/^(mostly|partly) /, "") : name, room)}${members}`;
+}
+
+/** Times below the columns: the last one, the first, and between them as many as have room. */
 function axis(drawn) {
-  const every = Math.max(1, Math.ceil(150 / Math.max(1, drawn.step)));
   const last = drawn.columns.length - 1;
-  return drawn.columns.flatMap((column, at) => {
-    const crowded = (at > 0 && at * drawn.step < 210) || (last - at) * drawn.step < 150; // the first begins at its column
-    if (at !== last && (at % every !== 0 || crowded)) return [];
-    const anchor = at === 0 ? "start" : "middle";
-    return [svg("text", { x: drawn.x(at), y: drawn.height - BOTTOM + 20, "text-anchor": anchor }, time(column.end))];
-  });
+  const chosen = new Map();
+  for (const at of [last, 0, ...Array.from({ length: Math.max(0, last - 1) }, (_, before) => before + 1)]) {
+    const text = time(drawn.columns[at].end);
+    const wide = text.length * LETTER;
+    const left = Math.min(Math.max(drawn.x(at) - wide / 2, 0), drawn.width - wide);
+    const overlaps = [...chosen.values()].some((one) => left < one.left + one.wide + 14 && one.left < left + wide + 14);
+    if (!overlaps) chosen.set(at, { text, left, wide });
+  }
+  return [...chosen.values()].sort((one, other) => one.left - other.left)
+    .map(({ text, left, wide }) => svg("text", { x: left + wide / 2, y: drawn.height - BOTTOM + 20, "text-anchor": "middle" }, text));
 }
 
-function legend(flow, of) {
+function legend(flow, of, sure) {
   const first = flow.columns[0].number, last = flow.columns.at(-1).number;
   const shownOnes = last - first + 1;
   const windows = shownOnes < of ? `${number(shownOnes)} of ${number(of)} windows: choose more above. ` : `All ${number(of)} windows. `;
   const swapped = flow.columns.some((column, at) => at > 0 && column.model !== flow.columns[at - 1].model);
   const kinds = `+ born, ▸ merged, ◂ split, × died; ${swapped ? "dashed, with a name: another model; " : ""}dashed: windows are missing. `;
+  const unsure = flow.columns.flatMap((column) => column.marks).filter((mark) => !sure(mark)).length;
   const sampled = flow.columns.some((column, at) => at > 0 && column.number - flow.columns[at - 1].number > 1);
   return el("p", { class: "note" }, windows, kinds,
     `Height: number of nodes. Click a community to follow it; double-click a window to open it. `,
+    unsure > 0 ? `${number(unsure)} marks are hidden: the events did not last, or are too weak (choose in Events). ` : "",
     sampled ? "Not every window has a column: births and mergers in between are in Events." : "");
 }

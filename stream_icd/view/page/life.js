@@ -55,6 +55,7 @@ function options(life, happened, narrow) {
       name: "quality", series: [
         line("modularity", lines("modularity"), LINES.blue, 1),
         line("NMI with the truth", lines("nmi"), LINES.orange, 1),
+        ...Object.keys(columns.ami?.at(-1) ?? {}).map((name, at) => line(`AMI with ${shown(name, 20)}`, points(columns, columns.ami.map((one) => one[name] ?? null)), [LINES.green, LINES.pink, LINES.sky][at % 3], 1)),
       ], most: 1,
     },
     { name: "bits saved an edge (evidence)", series: [line("bits saved an edge", lines("bits_saved"), LINES.pink, 2)], least: 0 },

@@ -2,14 +2,15 @@
 
 import { read, write } from "./address.js";
 import { chartsLoaded, loadCharts } from "./charts.js";
-import { chooseTheme, theme } from "./colours.js";
+import { chooseTheme, colourBy, forgetColours, theme } from "./colours.js";
 import { drawCompare, modelsOf } from "./compare.js";
 import { drawDetails } from "./details.js";
 import { duration, el, fill, number, shown, time } from "./dom.js";
-import { drawEvents } from "./events.js";
+import { CONFIRMED, drawEvents } from "./events.js";
 import { drawFlow } from "./flow.js";
 import { delay, drawLife, grow } from "./life.js";
 import { drawMap } from "./map.js";
+import { forgetNames, learn } from "./names.js";
 import { ask, kept, listen } from "./source.js";
 
 const VIEWS = ["flow", "map", "life", "events", "compare"];
@@ -20,7 +21,7 @@ const SOON_MS = 120, OVERVIEW_MS = 4000, MAP_MS = 1500;
 
 const at = (id) => document.getElementById(id);
 const state = read();
-const known = { overview: null, flow: null, life: null, events: null, map: null, opened: null, places: null, past: null, compare: null };
+const known = { overview: null, flow: null, life: null, events: null, map: null, opened: null, places: null, past: null, compare: null, composition: null };
 const open = new Set(); // communities that are open on the map
 let news = null;
 let asked = new AbortController();
@@ -42,7 +43,9 @@ async function start() {
   asked.abort();
   asked = new AbortController();
   open.clear();
-  Object.assign(known, { flow: null, life: null, events: null, map: null, opened: null, places: null, past: null, compare: null });
+  Object.assign(known, { flow: null, life: null, events: null, map: null, opened: null, places: null, past: null, compare: null, composition: null });
+  forgetNames();
+  forgetColours();
   await overview();
   const one = current();
   if (one === null) {
@@ -64,6 +67,10 @@ const placed = () => Boolean(known.map?.placed) && state.discs === "";
 const chosenCommunity = () => (/^\d+$/.test(state.community) ? Number(state.community) : null);
 const here = () => (/^\d+$/.test(state.until) ? Number(state.until) : null);
 const archived = () => known.overview?.archive === true;
+const least = () => (/^\d{1,6}$/.test(state.bits) ? Number(state.bits) : 0);
+const lasting = () => (state.sure === "all" ? 0 : CONFIRMED);
+const sure = (one) => one.lasted >= lasting() && (least() === 0 || one.bits >= least());
+const chosenEvents = () => ({ kinds: state.kinds, community: state.community, lasting: lasting(), least_bits: least() });
 const span = () => state.span || (archived() ? String(MOST_KEPT) : "60"); // nothing is newest in the past
 const columnsFor = () => Math.max(8, Math.min(120, Math.floor((at("flow").clientWidth || innerWidth) / 13)));
 
@@ -80,9 +87,10 @@ function refresh() {
   question("life", { ...series(), last: MOST_KEPT, until: state.until }, "life");
   if (needsFlow()) question("flow", { ...series(), last: span(), until: state.until, columns: columnsFor(), follow: state.community }, "flow");
   if (state.view === "map") askMap();
-  if (state.view === "events") question("events", { ...series(), kinds: state.kinds, community: state.community, until: state.until }, "events");
+  if (state.view === "events") question("events", { ...series(), ...chosenEvents(), until: state.until }, "events");
   if (state.view === "compare" && state.other_graph) question("compare", { ...series(), ...other(), last: Math.min(300, span()), until: state.until }, "compare");
   if (state.node) question("node", { ...series(), node: state.node, until: state.until }, "past"); else known.past = null;
+  if (state.community && known.overview?.attributes?.length) question("composition", { ...series(), number: state.until, community: state.community }, "composition"); else known.composition = null;
   draw();
 }
 
@@ -105,6 +113,7 @@ async function question(name, parameters, into) {
   try {
     const found = await ask(name, parameters, signal);
     if (!signal.aborted) {
+      learn(found?.names);
       known[into] = into === "opened" ? { ...found, everything: state.all !== "" } : found;
       trouble(name, "");
       draw();
@@ -127,7 +136,7 @@ function arrived(row) {
     drawNumbers();
     draw();
     if (needsFlow()) question("flow", { ...series(), last: span(), columns: columnsFor(), follow: state.community }, "flow");
-    if (state.view === "events") question("events", { ...series(), kinds: state.kinds, community: state.community }, "events");
+    if (state.view === "events") question("events", { ...series(), ...chosenEvents() }, "events");
   });
   if (state.view === "map") later("map", MAP_MS, askMap);
   if (state.node) later("node", MAP_MS, () => question("node", { ...series(), node: state.node }, "past"));
@@ -181,6 +190,9 @@ function choices() {
   const several = new Set(models.map((each) => each.origin)).size > 1;
   select(at("model"), models.map((each) => ({ value: `${each.model}\n${each.origin}`, text: shown(several ? `${modelsOf(each)} · ${each.origin}` : modelsOf(each), 60) })), one && `${one.model}\n${one.origin}`);
   at("span").value = span();
+  const attributes = known.overview?.attributes ?? [];
+  at("by-label").hidden = attributes.length === 0;
+  select(at("by"), [{ value: "", text: "community" }, ...attributes.map((name) => ({ value: name, text: shown(name, 40) }))], state.by);
   leftOut(one);
 }
 
@@ -240,13 +252,14 @@ function draw() {
 /** Draw the view that is shown, from what is known. */
 function drawNow() {
   const community = chosenCommunity();
+  colourBy(state.by);
   drawNumbers();
   if (WITH_CHARTS.includes(state.view) && !chartsLoaded()) {
     loadCharts().then(draw, (error) => trouble("charts", error.message));
     return;
   }
   if (state.view === "flow" && known.flow) {
-    drawFlow(at("flow"), known.flow, { chosen: community, of: current()?.windows ?? 0, path: known.past?.spans, here: here(), onCommunity: follow, onWindow: openWindow });
+    drawFlow(at("flow"), known.flow, { chosen: community, of: current()?.windows ?? 0, path: known.past?.spans, here: here(), sure, onCommunity: follow, onWindow: openWindow });
   }
   if (state.view === "life" && known.life) drawLife(at("life"), known.life, { overview: known.overview, graph: state.graph, onWindow: openWindow });
   if (state.view === "map" && known.map && (known.places || !placed())) {
@@ -256,7 +269,9 @@ function drawNow() {
     });
   }
   if (state.view === "events" && known.events) {
-    drawEvents(at("events"), known.events, known.overview, known.life, { kinds: state.kinds, community, onKinds: (kinds) => change({ kinds }), onCommunity: follow, onWindow: openWindow });
+    drawEvents(at("events"), known.events, known.overview, known.life, {
+      kinds: state.kinds, community, sure: lasting() > 0, bits: least(), onKinds: (kinds) => change({ kinds }),
+      onSure: (only) => change({ sure: only ? "" : "all" }), onBits: (bits) => change({ bits: bits === "0" ? "" : bits }), onCommunity: follow, onWindow: openWindow });
   }
   if (state.view === "compare") {
     const others = (known.overview?.series ?? []).filter((one) => !(one.graph === state.graph && one.model === state.model && one.origin === state.origin));
@@ -265,7 +280,7 @@ function drawNow() {
       onWindow: openWindow,
     });
   }
-  drawDetails(at("details"), { chosen: community, past: known.past, flow: known.flow, onCommunity: follow, onWindow: openWindow, onClear: clear });
+  drawDetails(at("details"), { chosen: community, past: known.past, flow: known.flow, composition: known.composition, onCommunity: follow, onWindow: openWindow, onClear: clear });
 }
 
 function follow(id) {
@@ -353,6 +368,7 @@ function wire() {
     change({ model, origin, until: "", community: "" });
   });
   at("span").addEventListener("change", (event) => change({ span: event.target.value }));
+  at("by").addEventListener("change", (event) => change({ by: event.target.value }));
   at("search").addEventListener("submit", (event) => { event.preventDefault(); change({ node: at("node").value.trim() }); });
   at("node").addEventListener("input", () => later("suggest", 150, suggest));
   at("node").value = state.node;

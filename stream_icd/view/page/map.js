@@ -4,6 +4,7 @@
 import { base, chart, plain } from "./charts.js";
 import { colour, css } from "./colours.js";
 import { el, fill, number, shown } from "./dom.js";
+import { briefly, called } from "./names.js";
 import { drawPlaces, placesNote } from "./places.js";
 
 /** Draw the map into an element. `opened` are members of communities, or null; so are `places`. */
@@ -73,7 +74,7 @@ function discs(map, chosen, opened) {
   return {
     type: "custom", coordinateSystem: "cartesian2d", z: 2,
     data: map.communities.map((one) => ({ id: one.id, value: [one.x, one.y, one.r], size: one.size, inside: one.inside })),
-    tooltip: { formatter: ({ data }) => `community ${data.id}\n${number(data.size)} members` },
+    tooltip: { formatter: ({ data }) => `${plain(called(data.id))}\n${number(data.size)} members` },
     renderItem: (parameters, api) => {
       const one = map.communities[parameters.dataIndex];
       const [x, y] = api.coord([one.x, one.y]);
@@ -83,7 +84,7 @@ function discs(map, chosen, opened) {
         type: "group",
         children: [
           { type: "circle", shape: { cx: x, cy: y, r: Math.max(r, 1) }, style: { fill: colour(one.id), opacity: open ? 0.12 : chosen === null || chosen === one.id ? 0.85 : 0.35, stroke: chosen === one.id ? css("--ink") : null, lineWidth: 2 } },
-          ...(r > 14 && !open ? [{ type: "text", silent: true, style: { x, y, text: String(one.id), align: "center", verticalAlign: "middle", fill: css("--paper"), font: "12px system-ui" } }] : []),
+          ...(r > 14 && !open ? [{ type: "text", silent: true, style: { x, y, text: title(one.id, r), align: "center", verticalAlign: "middle", fill: css("--paper"), font: "12px system-ui" } }] : []),
         ],
       };
     },
@@ -112,8 +113,14 @@ function inside(map, opened, chosen, node) {
       itemStyle: { color: colour(ids[at]), opacity: chosen === null || chosen === ids[at] ? 1 : 0.3, borderColor: css("--ink"), borderWidth: name === node ? 2 : 0 },
       symbolSize: name === node ? 14 : undefined,
     })),
-    tooltip: { formatter: ({ data }) => `${plain(shown(data.name, 60))}\ncommunity ${data.id}` },
+    tooltip: { formatter: ({ data }) => `${plain(shown(data.name, 60))}\n${plain(called(data.id))}` },
   }];
+}
+
+/** What stands in a disc: the values that name the community, if they have room; else its id. */
+function title(id, r) {
+  const text = plain(briefly(id)?.replace(/^(mostly|partly) /, "") ?? "");
+  return text !== "" && text.length * 6 < 2 * r ? text : String(id);
 }
 
 const counts = (map) => `${number(map.nodes)} nodes, ${number(map.edges)} edges, ${number(map.communities.length)} communities.`;

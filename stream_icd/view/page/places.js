@@ -3,6 +3,7 @@
 import { axisStyle, base, chart, plain } from "./charts.js";
 import { colour, css } from "./colours.js";
 import { number, shown } from "./dom.js";
+import { called } from "./names.js";
 
 const LEFT = 56, RIGHT = 12, TOP = 8, BOTTOM = 28;
 
@@ -52,7 +53,7 @@ function scatters(places, chosen, node) {
 function series(data, color, symbolSize, opacity, z) {
   return {
     type: "scatter", data, z, symbolSize, itemStyle: { color, opacity },
-    tooltip: { formatter: ({ data: one }) => `${plain(shown(one.name, 60))}\ncommunity ${one.id}\n${one.value.join(", ")}` },
+    tooltip: { formatter: ({ data: one }) => `${plain(shown(one.name, 60))}\n${plain(called(one.id))}\n${one.value.join(", ")}` },
   };
 }
 

@@ -18,6 +18,7 @@ function recalled(question, parameters) {
   if (question === "members") return opened(parameters.community);
   if (question === "node" || question === "nodes") return searched(question, parameters);
   if (question === "events") return chosen(parameters);
+  if (question === "composition") return kept.composition[parameters.community] ?? null;
   const found = kept[question];
   if (found === undefined || found === null) throw new Error("the report does not hold this");
   return found;
@@ -59,9 +60,10 @@ function chosen(parameters) {
   const kinds = new Set((parameters.kinds || "born,merged,split,died").split(","));
   const id = parameters.community === "" ? null : Number(parameters.community);
   const concerns = (event) => id === null || event.id === id || event.parents.includes(id) || event.children.includes(id);
-  const events = kept.events.events.filter((event) => kinds.has(event.kind) && concerns(event));
+  const wanted = kept.events.events.filter((event) => kinds.has(event.kind) && concerns(event));
+  const events = wanted.filter((event) => event.lasted >= parameters.lasting && (!parameters.least_bits || event.bits >= parameters.least_bits));
   const most = 1000;
-  return { events: events.slice(0, most), until: events.length > most ? events[most].number : kept.events.until };
+  return { ...kept.events, events: events.slice(0, most), hidden: wanted.length - events.length, until: events.length > most ? events[most].number : kept.events.until };
 }
 
 /** Listen for new windows of a series; `close()` ends it. The browser itself connects again. */

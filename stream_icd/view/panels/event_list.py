@@ -14,34 +14,60 @@ def event_list(
     kinds: frozenset[str],
     community: int | None,
     limit: int,
+    lasting: int = 0,
+    least_bits: float = 0,
 ) -> dict[str, Any]:
     """Return at most `limit` events of these kinds, newest window first.
 
     Args:
         community: only events that this community takes part in.
+        lasting: only events that have held for so many later windows.
+        least_bits: only events of at least this strength; 0: also those without a strength.
 
     Returns:
-        `events`, and `until`: the number of the oldest window that was looked through, or None if
-        all of them were.
+        `events`; `hidden`: how many events do not last, or are not strong enough; and `until`: the
+        number of the oldest window that was looked through, or None if all of them were.
     """
     rows: list[dict[str, Any]] = []
+    hidden = 0
     for one in reversed(windows):
         if rows and len(rows) >= limit:
-            return {"events": rows[:limit], "until": one.number}
+            return {"events": rows[:limit], "hidden": hidden, "until": one.number}
         if kinds & one.kinds:
-            rows += [_row(one, event) for event in _chosen(one, kinds, community)]
-    return {"events": rows[:limit], "until": None}
+            found = [_row(one, *pair) for pair in _chosen(one, kinds, community)]
+            shown = [row for row in found if is_sure(row, lasting, least_bits)]
+            hidden += len(found) - len(shown)
+            rows += shown
+    return {"events": rows[:limit], "hidden": hidden, "until": None}
+
+
+def of_events(found: dict[str, Any]) -> set[int]:
+    """Return the communities that take part in the events of an answer."""
+    rows = found["events"]
+    return {one for row in rows for one in (row["id"], *row["parents"], *row["children"])}
+
+
+def certainty(event: CommunityEvent, held: int) -> dict[str, Any]:
+    """Return how real an event is: strength, windows for which it lasted, and whether it ended."""
+    lasted = held if held >= 0 else -held - 1
+    return {"bits": event.bits, "lasted": lasted, "undone": held < 0}
+
+
+def is_sure(row: dict[str, Any], lasting: int, least_bits: float) -> bool:
+    """Whether an event, described by `certainty`, has lasted and is strong enough."""
+    strong = not least_bits or (row["bits"] is not None and row["bits"] >= least_bits)
+    return strong and row["lasted"] >= lasting
 
 
 def _chosen(
     one: SeenWindow, kinds: frozenset[str], community: int | None
-) -> Iterator[CommunityEvent]:
-    for event in one.events:
+) -> Iterator[tuple[CommunityEvent, int]]:
+    for event, held in one.held_events():
         if event.kind in kinds and (community is None or event.concerns(community)):
-            yield event
+            yield event, held
 
 
-def _row(one: SeenWindow, event: CommunityEvent) -> dict[str, Any]:
+def _row(one: SeenWindow, event: CommunityEvent, held: int) -> dict[str, Any]:
     return {
         "number": one.number,
         "snapshot": one.result.snapshot_id,
@@ -54,4 +80,5 @@ def _row(one: SeenWindow, event: CommunityEvent) -> dict[str, Any]:
         "parents": list(event.parents),
         "children": list(event.children),
         "away": event.away,
+        **certainty(event, held),
     }

@@ -14,6 +14,7 @@ from stream_icd.tracking.partition import shared_nodes
 from stream_icd.view.data.for_pairs import for_pairs
 from stream_icd.view.data.members import partition
 from stream_icd.view.data.window import SeenWindow
+from stream_icd.view.panels.event_list import certainty
 
 OTHERS = -1
 """Stands for all communities that have no band of their own."""
@@ -108,8 +109,13 @@ def marks(one: SeenWindow, shown: Sequence[int]) -> list[dict[str, Any]]:
         return []
     wanted = set(shown)
     return [
-        {"kind": event.kind, "id": event.community, "of": [*event.parents, *event.children]}
-        for event in one.events
+        {
+            "kind": event.kind,
+            "id": event.community,
+            "of": [*event.parents, *event.children],
+            **certainty(event, held),
+        }
+        for event, held in one.held_events()
         if event.kind in MARKED and event.community in wanted
     ]
 

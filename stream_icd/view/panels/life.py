@@ -32,6 +32,7 @@ def life_row(one: SeenWindow) -> dict[str, Any]:
         "evidence": result.evidence,
         "bits_saved": finite(result.bits_saved),
         "nmi": finite(one.nmi),
+        "ami": {name: finite(value) for name, value in one.known.agreement.items()},
         "missed": one.missed,
         "revision": result.revision,
         "ms": [finite(result.milliseconds.get(stage)) for stage in STAGES],

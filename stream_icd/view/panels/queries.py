@@ -10,6 +10,7 @@ from typing import Any
 from stream_icd.errors import BadSettings, StreamIcdError
 from stream_icd.events import KINDS
 from stream_icd.printable import shortened
+from stream_icd.tracking.confirmation import CONFIRMED
 from stream_icd.view.data.all_series import AllSeries, Summary
 from stream_icd.view.data.series import SeriesName
 from stream_icd.view.data.snapshots import KeptSnapshots
@@ -17,9 +18,10 @@ from stream_icd.view.data.window import SeenWindow
 from stream_icd.view.panels.community_map import opened as opened_map
 from stream_icd.view.panels.community_map import quotient
 from stream_icd.view.panels.comparison import comparison
-from stream_icd.view.panels.event_list import event_list
+from stream_icd.view.panels.event_list import event_list, of_events
 from stream_icd.view.panels.flow import flow, spread
 from stream_icd.view.panels.life import life
+from stream_icd.view.panels.names import composition, names_in
 from stream_icd.view.panels.nodes import names_like, node_past
 from stream_icd.view.panels.places import Frame, frame_of, n_placed, places
 
@@ -39,6 +41,7 @@ SEARCHED_WINDOWS = 3000
 KEPT_CENTRES = 5000
 KEPT_MAPS = 100
 MOST_MODELS = 8
+MOST_BITS = 10**6
 
 
 class BadQuestion(BadSettings):
@@ -82,6 +85,7 @@ class Queries:
         """All series in short, dead letters, decisions about models, and what is wrong."""
         summaries = self.seen.summaries(MOST_LISTED)
         count, letters = self.seen.dead_letters()
+        naming = self.seen.naming
         return {
             "archive": self.archive,
             "caught_up": self.caught_up(),
@@ -110,10 +114,16 @@ class Queries:
                 }
                 for one in reversed(self.seen.announcements()[-100:])
             ],
-            "troubles": dict(self.troubles()),
+            "troubles": self._troubles(),
+            "attributes": [] if naming is None else [one.name for one in naming.attributes.columns],
             "lag": self.lag(),
             "bytes_held": self.seen.bytes_held,
         }
+
+    def _troubles(self) -> dict[str, str]:
+        naming = self.seen.naming
+        of_names = {"the table of names": naming.trouble} if naming and naming.trouble else {}
+        return {**self.troubles(), **of_names}
 
     def flow(self, asked: Parameters) -> Answer:
         """Bands and streams of `last` windows up to number `until`."""
@@ -121,7 +131,8 @@ class Queries:
         bands = whole(asked, "bands", 20, 1, MOST_BANDS)
         columns = whole(asked, "columns", MOST_COLUMNS, 2, MOST_COLUMNS)
         followed = ids(asked, "follow", MOST_BANDS)
-        return flow(spread(windows, columns), bands, followed)
+        found = flow(spread(windows, columns), bands, followed)
+        return {**found, "names": names_in(windows, found["shown"], self.seen.naming)}
 
     def life(self, asked: Parameters) -> Answer:
         """The numbers of `last` windows."""
@@ -135,12 +146,24 @@ class Queries:
         community = ids(asked, "community", 1)
         windows = self._windows(asked, MOST_WINDOWS, MOST_WINDOWS)
         limit = whole(asked, "limit", 200, 1, MOST_ROWS)
-        return event_list(windows, kinds, community[0] if community else None, limit)
+        lasting = whole(asked, "lasting", 0, 0, CONFIRMED)
+        least_bits = whole(asked, "least_bits", 0, 0, MOST_BITS)
+        chosen = community[0] if community else None
+        found = event_list(windows, kinds, chosen, limit, lasting, least_bits)
+        return {**found, "names": names_in(windows, of_events(found), self.seen.naming)}
 
     def map(self, asked: Parameters) -> Answer:
         """The communities of a window as discs, and the links between them."""
         name = self.name(asked)
         return self._map(name, self._window(name, asked))
+
+    def composition(self, asked: Parameters) -> Answer:
+        """What a community of a window is made of."""
+        name = self.name(asked)
+        community = ids(asked, "community", 1)
+        if not community:
+            raise BadQuestion("community: give the id of a community")
+        return composition(self._window(name, asked), community[0], self.seen.naming)
 
     def members(self, asked: Parameters) -> Answer:
         """Members and edges of some communities, or of all with `community=all`."""
@@ -208,7 +231,8 @@ class Queries:
         if len(before) > KEPT_CENTRES:
             before.clear()
         before |= {disc["id"]: (disc["x"], disc["y"]) for disc in drawn["communities"]}
-        return {**drawn, "placed": n_placed(snapshot), "trouble": trouble}
+        names = names_in([one], one.ids.tolist(), self.seen.naming)
+        return {**drawn, "names": names, "placed": n_placed(snapshot), "trouble": trouble}
 
     def name(self, asked: Parameters) -> SeriesName:
         """Return the series that is asked for: the first one that fits what is given.

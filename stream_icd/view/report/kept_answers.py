@@ -14,9 +14,10 @@ from stream_icd.view.data.members import unpacked
 from stream_icd.view.data.series import SeriesName
 from stream_icd.view.data.window import SeenWindow
 from stream_icd.view.panels.community_map import opened
-from stream_icd.view.panels.event_list import event_list
+from stream_icd.view.panels.event_list import event_list, of_events
 from stream_icd.view.panels.flow import flow, spread
 from stream_icd.view.panels.life import life
+from stream_icd.view.panels.names import composition, names_in
 from stream_icd.view.panels.queries import MOST_COLUMNS, MOST_WINDOWS, NothingSeen, Queries
 
 BANDS = 30
@@ -45,11 +46,16 @@ def kept_answers(queries: Queries, name: SeriesName, left_out: Sequence[str] = (
     overview = queries.overview(asked)
     mine = [one for one in overview["series"] if asked.items() <= one.items()]
     drawn = queries.map(asked)
+    bands = flow(spread(windows, MOST_COLUMNS), BANDS)
+    happened = event_list(windows, frozenset(KINDS) - {"continued"}, None, MOST_EVENTS)
+    named = {*bands["shown"], *of_events(happened)}
+    names = names_in(windows, named, queries.seen.naming)
     return {
         "overview": {**overview, "series": mine, "left_out": list(left_out)},
-        "flow": flow(spread(windows, MOST_COLUMNS), BANDS),
+        "flow": {**bands, "names": names},
         "life": life(windows),
-        "events": event_list(windows, frozenset(KINDS) - {"continued"}, None, MOST_EVENTS),
+        "events": {**happened, "names": names},
+        "composition": _compositions(queries, windows[-1]),
         "map": drawn,
         "places": queries.places(asked) if drawn["placed"] else None,
         "members": _members(queries, name, windows[-1]),
@@ -93,6 +99,13 @@ def node_spans(windows: Sequence[SeenWindow]) -> Spans | None:
         if (last_seen := of_node[-1][2]) is not None and last_seen < newest:
             of_node.append([None, last_seen + 1, newest])
     return spans
+
+
+def _compositions(queries: Queries, one: SeenWindow) -> Answers:
+    """Return what the largest communities of the newest window are made of, by id."""
+    largest = one.ids[np.argsort(-one.sizes, kind="stable")[:BANDS]].tolist()
+    naming = queries.seen.naming
+    return {str(at): composition(one, at, naming) for at in largest} if naming else {}
 
 
 def _members(queries: Queries, name: SeriesName, one: SeenWindow) -> Answers | None:

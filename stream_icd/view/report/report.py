@@ -14,6 +14,7 @@ from stream_icd.printable import printable, shortened
 from stream_icd.store.store import Store
 from stream_icd.store.whole_file import whole_file
 from stream_icd.view.data.all_series import AllSeries, Budget
+from stream_icd.view.data.naming import Naming
 from stream_icd.view.data.series import SeriesName
 from stream_icd.view.data.snapshots import ArchivedSnapshots, KeptSnapshots
 from stream_icd.view.feeds.archived import Archived
@@ -29,17 +30,19 @@ def read_archive(
     model: str | None = None,
     first: datetime | None = None,
     last: datetime | None = None,
+    naming: Naming | None = None,
 ) -> tuple[Queries, SeriesName]:
     """Return what an archive holds, and the series to report.
 
     Args:
         model: only results of this model, given with its version or without.
+        naming: names communities.
 
     Raises:
         BadSettings: nothing was selected, or several graphs are there and none is chosen.
         HistoryDamaged, StoreUnreachable: the archive cannot be read.
     """
-    seen = AllSeries(Budget(windows=MOST_WINDOWS))
+    seen = AllSeries(Budget(windows=MOST_WINDOWS), naming)
     (origin,) = names_of([store])
     archived = Archived(store, origin, graph, first, last, model)
     archived.read(seen, lambda _: None, lambda: False)

@@ -28,6 +28,7 @@ Key = tuple[str, tuple[tuple[str, str], ...], tuple[int, ...]]
 SERIES = frozenset(SeriesName._fields)
 SPAN = SERIES | {"last", "until"}
 WINDOW = SERIES | {"number"}
+EVENTS = {"kinds", "community", "limit", "lasting", "least_bits"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +46,9 @@ def questions_of(queries: Queries) -> dict[str, Question]:
         "overview": Question(queries.overview, frozenset()),
         "flow": Question(queries.flow, SPAN | {"bands", "columns", "follow"}),
         "life": Question(queries.life, SPAN),
-        "events": Question(queries.events, SPAN | {"kinds", "community", "limit"}),
+        "events": Question(queries.events, SPAN | EVENTS),
         "map": Question(queries.map, WINDOW),
+        "composition": Question(queries.composition, WINDOW | {"community"}),
         "members": Question(queries.members, WINDOW | {"community"}),
         "places": Question(queries.places, WINDOW),
         "nodes": Question(queries.nodes, WINDOW | {"beginning"}),
