@@ -12,7 +12,7 @@ COPY producers producers
 COPY consumers consumers
 COPY models models
 RUN --mount=type=cache,target=/root/.cache/pip \
-    /opt/stream-icd/bin/pip install --constraint constraints.txt '.[s3,view]'
+    /opt/stream-icd/bin/pip install --constraint constraints.txt '.[otel,s3,view]'
 
 FROM python:${PYTHON}-slim
 RUN useradd --create-home --uid 10001 icd

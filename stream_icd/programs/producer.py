@@ -26,6 +26,7 @@ from rich.text import Text
 from stream_icd.errors import BadRow, ContentChanged, NoGoodRows
 from stream_icd.kafka.port.topic import TopicSpec
 from stream_icd.kafka.publisher import Publisher
+from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.somebody import check_that_somebody_listens
 from stream_icd.kafka.topics import DEFAULT_TOPICS, LABELS, SNAPSHOTS, create_topics
@@ -36,9 +37,11 @@ from stream_icd.messages.publish import Pace, Published, publish_source
 from stream_icd.messages.sent_before import SentBefore, read_sent_before
 from stream_icd.programs.options import chosen_settings
 from stream_icd.programs.signals import stop_on_signals
+from stream_icd.programs.traces import traces_of
 from stream_icd.snapshot import Snapshot
 from stream_icd.sources.source import Source, stop_at_bad_row
 from stream_icd.suggest import listed
+from stream_icd.tracing.spans import Tracing
 
 SHOWN_BAD_ROWS = 5
 INTERRUPTED = 130
@@ -148,7 +151,11 @@ def run_producer(open_source: Callable[[ProducerRun], Source], options: SendOpti
     limit, topic = options.limit, options.topic
     total = source.total if limit is None else min(limit, source.total or limit)
     sent_before, changed = run.sent_before, Changed(run.sent_before)
-    with Publisher(run.settings) as publisher, progress_bar() as progress:
+    with (
+        Publisher(run.settings) as publisher,
+        progress_bar() as progress,
+        traces_of("produce") as tracing,
+    ):
         task = progress.add_task("sent", total=total)
 
         def on_already(snapshot: Snapshot) -> None:
@@ -165,7 +172,7 @@ def run_producer(open_source: Callable[[ProducerRun], Source], options: SendOpti
             snapshots_topic=topic,
             labels_topic=LABELS if topic == SNAPSHOTS else None,
             partition_of=partitioning(run.settings, options.partition_by, topic),
-            claim_check=ClaimCheck(run.settings),
+            claim_check=_traced(ClaimCheck(run.settings), tracing),
             on_sent=lambda _: progress.advance(task),
             on_already=on_already,
         )
@@ -175,6 +182,15 @@ def run_producer(open_source: Callable[[ProducerRun], Source], options: SendOpti
     _refuse_nothing_but_bad_rows(sent, run)
     changed.refuse(topic)
     return sent
+
+
+def _traced(
+    claim_check: ClaimCheck, tracing: Tracing | None
+) -> Callable[[OutgoingRecord], OutgoingRecord]:
+    """The claim check of records, which have the context of a span where there are traces."""
+    if tracing is None:
+        return claim_check
+    return lambda record: claim_check(tracing.created(record))
 
 
 class Changed:

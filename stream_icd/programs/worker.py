@@ -21,6 +21,8 @@ from stream_icd.programs.heap import freeze_what_stays, share_one_heap
 from stream_icd.programs.options import kafka_settings
 from stream_icd.programs.served_metrics import shown_on
 from stream_icd.programs.signals import stop_on_signals
+from stream_icd.programs.traces import traces_of
+from stream_icd.tracing.spans import Tracing
 from stream_icd.workers.runner import Runner
 from stream_icd.workers.step import Step
 from stream_icd.workers.streams import Stream, run_streams
@@ -82,6 +84,7 @@ class WorkerRun:
         until_the_end: closes what is entered here when the worker ends.
         stop: set by the first signal.
         claim_check: makes records fit their topics.
+        tracing: makes spans; None: none.
     """
 
     settings: KafkaSettings
@@ -89,6 +92,7 @@ class WorkerRun:
     until_the_end: ExitStack
     stop: Event
     claim_check: ClaimCheck
+    tracing: Tracing | None = None
 
 
 def run_worker(
@@ -116,7 +120,8 @@ def run_worker(
         shown = shown_on(options.metrics_port, options.metrics_host, settings)
         metrics = until_the_end.enter_context(shown)
         claim_check = ClaimCheck(settings, pause=partial(time.sleep, LIMIT_EVERY_S))
-        run = WorkerRun(settings, metrics, until_the_end, stop, claim_check)
+        tracing = until_the_end.enter_context(traces_of(options.name))
+        run = WorkerRun(settings, metrics, until_the_end, stop, claim_check, tracing)
         steps = open_steps(run)
         streams = _streams(run, steps, options)
         context = {name: text for step in steps.values() for name, text in step.context.items()}
@@ -141,6 +146,7 @@ def _streams(run: WorkerRun, steps: Mapping[str, Step], options: WorkerOptions) 
                 DeadLetterLimit(options.max_dead_letters),
                 graph=options.graph,
                 claim_check=run.claim_check,
+                tracing=run.tracing,
             ),
             run.metrics.watch(topic, options.graph, step.stages),
             freeze_what_stays(),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Generator, Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from datetime import datetime
 from threading import Event
@@ -23,6 +23,7 @@ from stream_icd.subscribers.mixed_models import MixedModels
 from stream_icd.subscribers.read_options import ReadOptions
 from stream_icd.subscribers.seen_results import SeenResults, Superseded, result_of
 from stream_icd.subscribers.subscription import Subscription
+from stream_icd.tracing.spans import tracing_if_on
 from stream_icd.tracking.ahead import too_far_ahead
 from stream_icd.tracking.gaps import Gap, missed_windows
 
@@ -85,7 +86,7 @@ class _Following:
 
     def results(self, decode: Decode[Published], stop: Stop) -> Iterator[Published]:
         """Yield each result once; report gaps."""
-        options, seen = self.options, SeenResults()
+        options, seen, tracing = self.options, SeenResults(), tracing_if_on()
         superseded = self._superseded(stop)
         with self._open(stop) as records:
             for record in filter(options.want, records):
@@ -94,7 +95,8 @@ class _Following:
                     seen.forget(record.key)
                     continue
                 try:
-                    found = options.reader.decoded(record, decode)
+                    with nullcontext() if tracing is None else tracing.receiving(record):
+                        found = options.reader.decoded(record, decode)
                 except BadInput as error:
                     options.on_bad(record, error)
                     continue

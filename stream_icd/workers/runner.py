@@ -14,8 +14,10 @@ from stream_icd.kafka.delivery.batch_done import BatchDone
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.messages.claim_check import ClaimCheck
 from stream_icd.messages.outcome import Outcome, Refused
+from stream_icd.tracing.spans import Tracing
 from stream_icd.workers.record_log import about
 from stream_icd.workers.step import Step
+from stream_icd.workers.traced import TracedWork
 
 
 class Runner:
@@ -28,6 +30,7 @@ class Runner:
         dead_letters: stops the worker if too many records are bad.
         graph: process only this graph's records; None for all.
         claim_check: stores values too large for the topic; None: publish records unchanged.
+        tracing: makes spans; None: none.
     """
 
     def __init__(
@@ -37,6 +40,7 @@ class Runner:
         *,
         graph: str | None = None,
         claim_check: ClaimCheck | None = None,
+        tracing: Tracing | None = None,
     ) -> None:
         self.step = step
         self._dead_letters = dead_letters
@@ -44,6 +48,7 @@ class Runner:
         self._key = None if graph is None else graph.encode()
         self._n_skipped, self._log_skipped_at = 0, 1
         self._claim_check = claim_check
+        self._traced = None if tracing is None else TracedWork(tracing, step.stages[-1])
 
     def handle(self, records: Sequence[Record]) -> Iterator[OutgoingRecord]:
         """Yield the results and dead letters of the records, in the same order.
@@ -53,7 +58,10 @@ class Runner:
             RecordTooLarge: a dead letter is too large for its topic.
         """
         self.step.begin(records)
-        for record, outcome in self.step.work(self._ours(records)):
+        work = self.step.work(self._ours(records))
+        if self._traced is not None:
+            work = self._traced.outcomes(work, self.step.context)
+        for record, outcome in work:
             yield from self._published(record, outcome)
 
     def give_up(self, record: Record, how: str) -> Iterator[OutgoingRecord]:
@@ -83,10 +91,14 @@ class Runner:
     def assigned(self, partitions: Collection[int]) -> None:
         """See `Step.assigned`."""
         self.step.assigned(partitions)
+        if self._traced is not None:
+            self._traced.assigned(partitions)
 
     def done(self, batch: BatchDone) -> None:
         """The results of the batch are published, and its offsets are committed."""
         self.step.done(batch)
+        if self._traced is not None:
+            self._traced.published(batch)
 
     def _ours(self, records: Sequence[Record]) -> list[Record]:
         ours = [record for record in records if self._is_ours(record)]

@@ -32,6 +32,7 @@ from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import DEFAULT_TOPICS
 from stream_icd.lineage import Figure, Gate
 from stream_icd.snapshot import Window, snapshot_from_pairs
+from stream_icd.tracing.headers import context_of, with_context
 from stream_icd.wire.announcements import encode_announcement
 from stream_icd.wire.arrow_stream import write_table
 from stream_icd.wire.claim import claim_on
@@ -250,8 +251,26 @@ def test_a_claim_has_the_headers_that_are_documented_and_any_message_may_have_on
         with pytest.raises(jsonschema.ValidationError):
             draft.validate({name: text for name, text in headers.items() if name != left_out})
     for name in MESSAGES:
-        (trait,) = CONTRACT["components"]["messages"][name]["traits"]
-        assert resolved(trait)["headers"] == schema
+        assert schema in headers_of_traits(name)
+
+
+def headers_of_traits(message: str) -> list[dict[str, Any]]:
+    traits = CONTRACT["components"]["messages"][message]["traits"]
+    return [resolved(trait)["headers"] for trait in traits]
+
+
+def test_a_trace_has_the_headers_that_are_documented_and_any_message_may_have_one() -> None:
+    context = {"traceparent": f"00-{1:032x}-{2:016x}-01", "tracestate": "vendor=1"}
+    headers = texts(with_context((), context))
+    schema = resolved(CONTRACT["components"]["schemas"]["traceHeaders"])
+    jsonschema.Draft7Validator(schema).validate(headers)
+    assert set(headers) == set(schema["properties"])
+    assert set(headers) == set(rows_under("its content, its revision or its result.\n"))
+    assert context_of(tuple(with_context((), context))) == context
+    for name, (message, decode, *_) in MESSAGES.items():
+        assert schema in headers_of_traits(name)
+        traced = with_context(message.headers, context)
+        decode(message.key, message.value, traced)  # no reader minds
 
 
 def test_announcements_have_the_headers_and_fields_that_are_documented() -> None:

@@ -173,6 +173,7 @@ def subscribe(
     from stream_icd.cli.subscribe.emptiness import Emptiness
     from stream_icd.kafka.somebody import check_that_somebody_listens
     from stream_icd.kafka.topics import COMMUNITIES, EVENTS
+    from stream_icd.programs.traces import traces_of
     from stream_icd.subscribers import subscribe as following
 
     is_filtered = bool(event) or any(one is not None for one in (community, least_bits, confirmed))
@@ -231,7 +232,8 @@ def subscribe(
     try:
         if until == "forever" and topic == EVENTS:
             nothing_there.warn()
-        writers[format](nothing_there.counted(found), shape)
+        with traces_of("subscribe"):
+            writers[format](nothing_there.counted(found), shape)
         if until == "end":
             nothing_there.refuse()
     except (KeyboardInterrupt, BrokenPipeError):

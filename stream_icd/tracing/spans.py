@@ -1,0 +1,175 @@
+"""The spans of this project, by OpenTelemetry's conventions for messages.
+
+OpenTelemetry is imported when the first `Tracing` is made, and only then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from stream_icd.extras import needs_extra
+from stream_icd.kafka.record import OutgoingRecord, Record
+from stream_icd.tracing.headers import context_of, with_context
+from stream_icd.tracing.settings import TraceSettings
+from stream_icd.version import __version__
+
+if TYPE_CHECKING:
+    from opentelemetry.trace import Span, SpanContext, TracerProvider
+
+MS = 10**6
+"""Nanoseconds in a millisecond."""
+
+
+@dataclass(frozen=True, slots=True)
+class Took:
+    """When something began and ended, in nanoseconds since 1970."""
+
+    started: int
+    ended: int
+
+
+class Tracing:
+    """Makes the spans of one program.
+
+    Args:
+        provider: where they go; None: where the program sends all its spans.
+
+    Raises:
+        MissingExtra: OpenTelemetry is not installed; the message says how.
+    """
+
+    def __init__(self, provider: TracerProvider | None = None) -> None:
+        with needs_extra("otel", "opentelemetry"):
+            from opentelemetry import trace
+            from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
+        self._api = trace
+        self._tracer = trace.get_tracer("stream_icd", __version__, provider)
+        self._propagator = TraceContextTextMapPropagator()
+
+    def created(self, record: OutgoingRecord) -> OutgoingRecord:
+        """Return a record of a producer with the context of a span that says that it was made."""
+        span = self._tracer.start_span(
+            f"create {record.topic}",
+            kind=self._api.SpanKind.PRODUCER,
+            attributes=_of_message("create", record.topic, record.key, dict(record.headers)),
+        )
+        span.end()
+        return self.sent_by(span, record)
+
+    def processed(
+        self,
+        operation: str,
+        record: Record,
+        took: Took,
+        links: Sequence[SpanContext] = (),
+        stages: Mapping[str, float] | None = None,
+        attributes: Mapping[str, Any] | None = None,
+        error: Exception | None = None,
+    ) -> Span:
+        """Return the span of a processed record, a child of the span that made its message.
+
+        Args:
+            operation: what was done, such as `detect`.
+            links: spans whose results were used, too.
+            stages: milliseconds of its stages, one after the other; each is a span of its own.
+            error: why there is no result.
+        """
+        span = self._of_record(operation, record, took, links, attributes)
+        started = took.started
+        context = self._api.set_span_in_context(span)
+        for stage, milliseconds in (stages or {}).items():
+            child = self._tracer.start_span(stage, context, start_time=started)
+            started += round(MS * milliseconds)
+            child.end(started)
+        if error is not None:
+            span.record_exception(error, timestamp=took.ended)
+            span.set_status(self._api.StatusCode.ERROR, str(error))
+            span.set_attribute("error.type", type(error).__name__)
+        span.end(took.ended)
+        return span
+
+    def published(self, took: Took, links: Sequence[SpanContext]) -> None:
+        """Make the span of a batch that was published and committed, with links to its records."""
+        batch: dict[str, Any] = {
+            "messaging.system": "kafka",
+            "messaging.batch.message_count": len(links),
+        }
+        span = self._tracer.start_span(
+            "publish",
+            kind=self._api.SpanKind.CLIENT,
+            links=[self._api.Link(one) for one in links],
+            attributes=batch,
+            start_time=took.started,
+        )
+        span.end(took.ended)
+
+    @contextmanager
+    def receiving(self, record: Record) -> Iterator[None]:
+        """Make the span of a result while a subscriber reads it."""
+        context = self._propagator.extract(context_of(record.headers))
+        attributes = _of_record("receive", record)
+        kind = self._api.SpanKind.CONSUMER
+        with self._tracer.start_as_current_span(
+            f"receive {record.topic}", context, kind=kind, attributes=attributes
+        ):
+            yield
+
+    def sent_by(self, span: Span, record: OutgoingRecord) -> OutgoingRecord:
+        """Return the record with the context of the span that made it."""
+        fields: dict[str, str] = {}
+        self._propagator.inject(fields, self._api.set_span_in_context(span))
+        return replace(record, headers=with_context(record.headers, fields))
+
+    def _of_record(
+        self,
+        operation: str,
+        record: Record,
+        took: Took,
+        links: Sequence[SpanContext],
+        attributes: Mapping[str, Any] | None,
+    ) -> Span:
+        return self._tracer.start_span(
+            f"{operation} {record.topic}",
+            self._propagator.extract(context_of(record.headers)),
+            kind=self._api.SpanKind.CONSUMER,
+            attributes={**_of_record(operation, record), **(attributes or {})},
+            links=[self._api.Link(one) for one in links],
+            start_time=took.started,
+        )
+
+
+def tracing_if_on() -> Tracing | None:
+    """Return what makes spans, if `STREAM_ICD_TRACES` is on.
+
+    Raises:
+        BadSettings: the setting is wrong.
+        MissingExtra: it is on, and OpenTelemetry is not installed.
+    """
+    return Tracing() if TraceSettings().traces == "on" else None
+
+
+def _of_record(operation: str, record: Record) -> dict[str, Any]:
+    return {
+        **_of_message(operation, record.topic, record.key, dict(record.headers)),
+        "messaging.destination.partition.id": str(record.partition),
+        "messaging.kafka.offset": record.offset,
+    }
+
+
+def _of_message(
+    operation: str, topic: str, key: bytes | None, headers: Mapping[str, bytes]
+) -> dict[str, Any]:
+    snapshot = headers.get("icd_snapshot_id") or headers.get("ce_id")
+    kind = operation if operation in ("create", "receive") else "process"
+    said = {"stream_icd.graph": key, "stream_icd.snapshot": snapshot}
+    return {
+        "messaging.system": "kafka",
+        "messaging.operation.name": operation,
+        "messaging.operation.type": kind,
+        "messaging.destination.name": topic,
+        **{name: value.decode(errors="replace") for name, value in said.items() if value},
+    }

@@ -1,0 +1,127 @@
+"""Traces of a worker: a span for each record and its stages, and one for each published batch."""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from stream_icd.kafka.delivery.batch_done import BatchDone
+from stream_icd.kafka.record import Record
+from stream_icd.messages.outcome import Outcome, Processed, Refused
+from stream_icd.tracing.spans import MS, Took, Tracing
+
+if TYPE_CHECKING:
+    from opentelemetry.trace import SpanContext
+
+MOST_GRAPHS = 10_000
+"""The last windows of so many graphs are known, for links."""
+
+USING_MEMORY = frozenset((b"continued", b"broken", b"damaged", b"late"))
+"""What `icd_memory` says of a window that was detected with the memory of the one before."""
+
+
+@dataclass(slots=True)
+class TracedWork:
+    """The spans of one step.
+
+    A window whose result depends on the state after an earlier one has a link to the span of that
+    one. What the worker did before it was started again has no link.
+
+    Attributes:
+        operation: what the step does, such as `detect`.
+        now: nanoseconds since 1970.
+    """
+
+    tracing: Tracing
+    operation: str
+    now: Callable[[], int] = time.time_ns
+    _last: OrderedDict[bytes | None, SpanContext] = field(default_factory=OrderedDict)
+    _unpublished: dict[tuple[int, int], SpanContext] = field(default_factory=dict)
+
+    def outcomes(
+        self, work: Iterator[tuple[Record, Outcome]], context: Mapping[str, str]
+    ) -> Iterator[tuple[Record, Outcome]]:
+        """Yield each record and its outcome, whose messages have the context of its span.
+
+        Args:
+            context: fields of the worker's log, such as its model.
+        """
+        started = self.now()
+        for record, outcome in work:
+            yield record, self._traced(record, outcome, Took(started, self.now()), context)
+            started = self.now()
+
+    def assigned(self, partitions: Collection[int]) -> None:
+        """Forget batches of these partitions: they were not committed, or were others' work."""
+        for place in [one for one in self._unpublished if one[0] in partitions]:
+            del self._unpublished[place]
+
+    def published(self, batch: BatchDone) -> None:
+        """Make the span of a batch that was published and committed."""
+        places = [(record.partition, record.offset) for record in batch.records]
+        links = [self._unpublished.pop(one) for one in places if one in self._unpublished]
+        if links:
+            ended = self.now()
+            self.tracing.published(Took(ended - round(1e9 * batch.publish_seconds), ended), links)
+
+    def _traced(
+        self, record: Record, outcome: Outcome, took: Took, context: Mapping[str, str]
+    ) -> Outcome:
+        facts = {f"stream_icd.{name}": value for name, value in context.items()}
+        before = self._last.get(record.key) if _uses_state(outcome) else None
+        stages = _stages(outcome)
+        span = self.tracing.processed(
+            self.operation,
+            record,
+            _took(outcome, stages, took),
+            links=[] if before is None else [before],
+            stages=stages,
+            attributes={**facts, "stream_icd.outcome": _said(outcome)},
+            error=outcome.error if isinstance(outcome, Refused) else None,
+        )
+        self._unpublished[record.partition, record.offset] = span.get_span_context()
+        if isinstance(outcome, Refused):
+            return outcome
+        if outcome.state is not None or outcome.event == "tracked":
+            self._last[record.key] = span.get_span_context()
+            self._last.move_to_end(record.key)
+            if len(self._last) > MOST_GRAPHS:
+                self._last.popitem(last=False)
+        sent = tuple(self.tracing.sent_by(span, one) for one in outcome.outgoing)
+        return replace(outcome, outgoing=sent)
+
+
+def _said(outcome: Outcome) -> str:
+    return f"refused: {outcome.stage}" if isinstance(outcome, Refused) else outcome.event
+
+
+def _uses_state(outcome: Outcome) -> bool:
+    """Whether the state after an earlier window was used."""
+    if isinstance(outcome, Refused):
+        return False
+    memory = [dict(one.headers).get("icd_memory") for one in outcome.outgoing]
+    return outcome.event == "tracked" or not USING_MEMORY.isdisjoint(memory)
+
+
+def _stages(outcome: Outcome) -> dict[str, float]:
+    """Milliseconds of each stage of a detection, in any process."""
+    said = outcome.facts.get("ms") if isinstance(outcome, Processed) else None
+    if not isinstance(said, Mapping):
+        return {}
+    order = ("decode", "features", "encode", "cluster")
+    return {stage: said[stage] for stage in order if said.get(stage)}
+
+
+def _took(outcome: Outcome, stages: Mapping[str, float], took: Took) -> Took:
+    """When a record was worked on: detection in another process ended before its turn came."""
+    if not stages or isinstance(outcome, Refused) or not outcome.outgoing:
+        return took
+    detected_at = dict(outcome.outgoing[0].headers).get("icd_detected_at")
+    if detected_at is None:
+        return took
+    ended = round(1e9 * datetime.fromisoformat(detected_at.decode()).timestamp())
+    return Took(ended - round(MS * sum(stages.values())), ended)
