@@ -1,11 +1,12 @@
 """What the worst known messages cost each worker.
 
     python -m benchmarks.worst_messages
-    python -m benchmarks.worst_messages --only "many new nodes"
+    python -m benchmarks.worst_messages --only "new nodes"
 
 Each case is a process of its own, warm before it starts. It prints the message's size, the
 processor time and the growth of the process's memory for that message alone, and the size of the
-state that a detector publishes with the result. docs/security.md quotes the table.
+state that a detector publishes with the result, and how many nodes it holds. docs/security.md
+quotes the table. The file also runs in the versions from before these faults were mended.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from time import process_time
@@ -27,6 +30,7 @@ from numpy.typing import NDArray
 from rich.console import Console
 
 from stream_icd.communities import STAGES, Communities
+from stream_icd.errors import BadInput
 from stream_icd.execution.relay import LocalRelay
 from stream_icd.history.archive import Archive
 from stream_icd.kafka.in_process.broker import memory_broker
@@ -34,9 +38,11 @@ from stream_icd.kafka.record import Record
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import create_topics
 from stream_icd.log import configure_logging
+from stream_icd.memory.encoding import decode_memory
 from stream_icd.registry.shipped import open_model
 from stream_icd.snapshot import Window, snapshot_from_pairs
 from stream_icd.store.store import open_store
+from stream_icd.wire.arrow_stream import write_table
 from stream_icd.wire.communities import encode_communities
 from stream_icd.wire.message import Message
 from stream_icd.wire.snapshots import encode_snapshot
@@ -99,7 +105,7 @@ def star(number: int) -> Record:
 
 
 def new_nodes(number: int, count: int = 200_000) -> Record:
-    """An ordinary window, and nodes that were never seen before: old ones are remembered long."""
+    """An ordinary window, and nodes that were never seen before, without edges."""
     return small(number, count)
 
 
@@ -113,13 +119,32 @@ def detected(
     settings = DetectSettings(memory="auto", method=method)  # type: ignore[arg-type]
     detect, relay = RecordDetection(open_model(model), settings), LocalRelay()
     warm_up(detect.model, settings)
+    relays = (relay,) if method == "bp" else ()
     number = 0
     for record in before:
-        detect(record, relay if method == "bp" else None)
+        detect(record, *relays)
         number += 1
     record = last(number)
-    costs = measured(lambda: detect(record, relay if method == "bp" else None), record)
-    return {**costs, "state": len(relay.baton or b"")}
+    costs = measured(lambda: detect(record, *relays), record)
+    remembered = decode_memory(relay.baton).n_nodes if relay.baton else 0
+    return {**costs, "state": len(relay.baton or b""), "nodes": remembered}
+
+
+def far_community() -> Costs:
+    """The costs of reading a state in which a node has a community far above all others."""
+    relay = LocalRelay()
+    RecordDetection(open_model("default"), DetectSettings(memory="auto"))(small(0), relay)
+    table = pa.ipc.open_stream(relay.baton).read_all()
+    at = next(at for at, name in enumerate(table.column_names) if name.endswith("community_0"))
+    field, labels = table.schema.field(at), table.column(at).to_numpy().copy()
+    labels[-1] = np.iinfo(labels.dtype).max
+    state = write_table(table.set_column(at, field, pa.array(labels, field.type)))
+    return measured(lambda: _refused(state), replace(small(0), value=state))
+
+
+def _refused(state: bytes) -> None:
+    with suppress(BadInput):
+        decode_memory(state)
 
 
 def handled(step: Step, records: list[Record]) -> Costs:
@@ -135,7 +160,10 @@ def measured(work: Callable[[], object], record: Record) -> Costs:
     """Processor time and growth of memory of some work on a record."""
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     started = process_time()
-    work()
+    try:
+        work()
+    except MemoryError as error:  # as in the versions before
+        sys.stderr.write(f"{error}\n")
     seconds = process_time() - started
     grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
     return {"bytes": len(record.value or b""), "seconds": seconds, "mebibytes": grown}
@@ -173,8 +201,8 @@ def archived() -> Costs:
         return handled(Archiver(Archive(open_store(folder)), "snapshots"), [small(0), one_edge(1)])
 
 
-def poisoned() -> Iterator[Record]:
-    return (new_nodes(number) for number in range(12))
+def poisoned(n_windows: int, count: int = 200_000) -> Iterator[Record]:
+    return (new_nodes(number, count) for number in range(n_windows))
 
 
 def after_a_large_one(n_small: int) -> Iterator[Record]:
@@ -188,12 +216,16 @@ CASES: dict[str, Callable[[], Costs]] = {
         one_edge, iter(()), method="icd"
     ),
     "detect --model lfr: a star of 100,000 nodes": lambda: detected(star, iter([star(0)]), "lfr"),
-    "detect: 12th window of 200,000 new nodes": lambda: detected(new_nodes, poisoned()),
-    "detect: an ordinary window after 12 of these": lambda: detected(small, poisoned()),
+    "detect: the 47th window with 200,000 new nodes": lambda: detected(new_nodes, poisoned(46)),
+    "detect: an ordinary window after these 47": lambda: detected(small, poisoned(47)),
+    "detect: an ordinary window after 10 with 1.2 million new nodes each": lambda: detected(
+        small, poisoned(10, 1_200_000)
+    ),
     "detect: an ordinary window after one of a million nodes": lambda: detected(
         small, after_a_large_one(0)
     ),
     "detect: the 10th ordinary window after it": lambda: detected(small, after_a_large_one(9)),
+    "detect: a state with a community 2^31 - 1": far_community,
     "track: a million nodes, each its own community": tracked,
     "archive: one edge among a million nodes": archived,
 }
@@ -210,7 +242,7 @@ def main() -> None:
         sys.stdout.write(json.dumps(CASES[options.one]()))
         return
     console = Console(soft_wrap=True)
-    console.print("worker and message | bytes | seconds | growth, MiB | state, bytes")
+    console.print("worker and message | bytes | seconds | growth, MiB | state, bytes | its nodes")
     for name in CASES:
         if options.only in name:
             console.print(_row(name), markup=False)
@@ -221,7 +253,7 @@ def _row(name: str) -> str:
     folder = Path(__file__).parents[1]
     run = subprocess.run(command, capture_output=True, check=True, cwd=folder)
     costs = json.loads(run.stdout)
-    state = f"{costs['state']:,}" if "state" in costs else ""
+    state = f"{costs['state']:,} | {costs['nodes']:,}" if "state" in costs else " | "
     return (
         f"{name} | {costs['bytes']:,} | {costs['seconds']:.1f} | {costs['mebibytes']:.0f} | {state}"
     )

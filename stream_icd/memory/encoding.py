@@ -44,6 +44,10 @@ WEIGHTS = pa.list_(pa.field("element", pa.uint16()))  # named as in the archive'
 CERTAIN = 255
 """The share that is 1; shares are multiples of its inverse."""
 
+WIDER = 10
+"""How many times the compression ratio of other tables that of a memory may have: a row has ten
+times the bytes of a row of edges, and most of them are zeros where nodes have no edges."""
+
 HYPOTHESES = ("present", *TRIALS)
 PARTS = tuple(f"{part}_{rank}" for part in ("community", "share") for rank in range(N_KEPT))
 EDGES = ("neighbours", "weights")
@@ -116,7 +120,9 @@ def decode_memory(value: bytes, limits: Limits = DEFAULT_LIMITS) -> Memory:
                 f"the memory has format {rest['format']!r:.80} and this version reads {FORMAT}; "
                 "if it is a later one, upgrade stream-icd"
             )
-        table = read_table(value, COLUMNS, limits, BadMemory)
+        most = WIDER * limits.decoded_ratio
+        wider = limits.model_copy(update={"decoded_ratio": most})
+        table = read_table(value, COLUMNS, wider, BadMemory)
         nodes = table["node"].combine_chunks()
         if not is_id_type(nodes.type) or nodes.null_count:
             raise BadMemory(f"node has type {nodes.type}; ids are integers or strings, none null")
@@ -141,6 +147,16 @@ def decode_memory(value: bytes, limits: Limits = DEFAULT_LIMITS) -> Memory:
             untried=tuple(rest["untried"]),
             **counts,
         ).checked()
+
+
+def is_of_this_version(value: bytes) -> bool:
+    """Return whether bytes are a memory that this version would write; the table is not read.
+
+    Raises:
+        BadMemory: they are not a memory.
+    """
+    with refusing(BadMemory, "the memory cannot be read"):
+        return bool(_metadata(pa.ipc.open_stream(value).schema)["format"] == FORMAT)
 
 
 def next_id_of(value: bytes) -> int | None:

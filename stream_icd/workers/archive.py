@@ -10,6 +10,7 @@ from stream_icd.history.archive import Archive
 from stream_icd.history.layout import Kind
 from stream_icd.kafka.record import Record
 from stream_icd.kafka.topics import COMMUNITIES, LABELS, MEMORY, SNAPSHOTS
+from stream_icd.memory.encoding import decode_memory, is_of_this_version
 from stream_icd.messages.outcome import Outcome, Processed, Refused
 from stream_icd.messages.reader import MessageReader
 from stream_icd.wire.communities import (
@@ -18,9 +19,10 @@ from stream_icd.wire.communities import (
     encode_communities,
     encode_labels,
 )
-from stream_icd.wire.message import Message
+from stream_icd.wire.limits import DEFAULT_LIMITS, Limits
+from stream_icd.wire.message import Headers, Message
 from stream_icd.wire.snapshots import decode_snapshot, encode_snapshot
-from stream_icd.wire.states import archived_state, decode_state
+from stream_icd.wire.states import State, archived_state, decode_state
 from stream_icd.workers.step import Step
 
 TOPICS: dict[Kind, str] = {
@@ -33,11 +35,22 @@ TOPICS: dict[Kind, str] = {
 
 CONTENT = "icd_content"
 
+
+def _whole_state(
+    key: bytes | None, value: bytes | None, headers: Headers, limits: Limits = DEFAULT_LIMITS
+) -> State:
+    """Decode a state, and what it holds: other tables may be unfit for Parquet, or too large."""
+    state = decode_state(key, value, headers, limits)
+    if is_of_this_version(state.value):
+        decode_memory(state.value, limits)
+    return state
+
+
 _CODECS: dict[Kind, tuple[Callable[..., Any], Callable[[Any], Message]]] = {
     "snapshots": (decode_snapshot, encode_snapshot),
     "labels": (decode_labels, encode_labels),
     "communities": (decode_communities, encode_communities),
-    "memory": (decode_state, archived_state),
+    "memory": (_whole_state, archived_state),
 }
 
 
@@ -68,8 +81,10 @@ class Archiver(Step):
         if self._kind == "memory" and record.value is None:  # a graph that starts anew
             return Processed("nothing to archive", {"kind": self._kind})
         try:
-            received = record.timestamp_ms, record.offset
-            new = self._archive.add(self._kind, self._checked(record), received)
+            received, message = (record.timestamp_ms, record.offset), self._checked(record)
+            if self._kind == "memory" and not is_of_this_version(message.value):
+                return Processed("not archived: of another version", {"kind": self._kind})
+            new = self._archive.add(self._kind, message, received)
         except BadInput as error:
             return Refused("archive", error)
         return Processed("archived" if new else "archived before", {"kind": self._kind})

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_array, triu
 
-from stream_icd.bp.dynamic.posterior import Posterior, certain_posterior
+from stream_icd.bp.dynamic.posterior import Posterior, certain_posterior, uninformed
 from stream_icd.errors import BadMemory
 from stream_icd.memory.bounds import cut
 from stream_icd.memory.encoding import METADATA, decode_memory, encode_memory, next_id_of
@@ -106,6 +106,16 @@ def test_nodes_that_are_alone_take_hardly_more_than_their_ids() -> None:
     value = encode_memory(memory)
     assert decode_memory(value).community_ids.tolist() == ids.tolist()
     assert len(value) < len(write_table(pa.table({"node": nodes}))) + 10_000
+
+
+def test_a_memory_of_many_nodes_without_edges_can_be_read() -> None:
+    n_nodes = 300_000
+    nobody = Hypothesis(0.5, csr_array((n_nodes, n_nodes)), uninformed(n_nodes))
+    seen, no_ids = np.zeros(n_nodes, np.bool_), np.empty(0, np.int64)
+    memory = Memory(WINDOW, pa.array(range(n_nodes)), seen, nobody, no_ids, 9)
+    value = encode_memory(memory)
+    assert len(value) < 2 * n_nodes
+    assert decode_memory(value).n_nodes == n_nodes
 
 
 @pytest.mark.parametrize(

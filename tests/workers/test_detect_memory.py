@@ -361,8 +361,8 @@ def with_facts(value: bytes, **facts: object) -> bytes:
 
 
 def of_long_names(value: bytes) -> bytes:
-    """A state of a megabyte that is a table of more than a hundred."""
-    names = pa.array([f"{'x' * 800}{number:06}" for number in range(100_000)])
+    """A state of 30 kB that is a table of 75 MB."""
+    names = pa.array([f"{'x' * 50_000}{number:06}" for number in range(1500)])
     nobody = Hypothesis(0.5, csr_array((len(names),) * 2), uninformed(len(names)))
     memory = replace(decode_memory(value), nodes=names, seen=np.ones(len(names), np.bool_),
                      present=nobody, community_ids=np.empty(0, np.int64), trials=())  # fmt: skip

@@ -1,0 +1,87 @@
+"""An archive keeps states that detectors wrote, and no state that anybody else wrote stops it."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from stream_icd.errors import BadMemory, LimitExceeded
+from stream_icd.execution.relay import LocalRelay
+from stream_icd.history.archive import Archive
+from stream_icd.kafka.record import Record
+from stream_icd.memory.encoding import METADATA
+from stream_icd.messages.outcome import Outcome, Processed, Refused
+from stream_icd.store.store import Store
+from stream_icd.wire.arrow_stream import write_table
+from stream_icd.workers.archive import Archiver
+from stream_icd.workers.detect import DetectSettings, RecordDetection
+from testbed.drifting import remembering_model, stream
+from tests.workers.remembered import records
+
+
+def state() -> Record:
+    """The state after a window, as it is in the memory topic."""
+    work = RecordDetection(remembering_model(), DetectSettings(memory="auto", threads=1))
+    outcome = work(records(stream("g", 1))[0], LocalRelay())
+    assert isinstance(outcome, Processed)
+    assert outcome.state is not None
+    one = outcome.state
+    return Record("memory", 0, 0, 1000, one.key, one.value, one.headers)
+
+
+def archived(store: Store, value: bytes | None) -> Outcome:
+    one = state()
+    record = Record("memory", 0, 0, 1000, one.key, value, one.headers)
+    return Archiver(Archive(store), "memory").process(record)
+
+
+def as_state(table: pa.Table, format_: int = 2) -> bytes:
+    said = {METADATA: json.dumps({"format": format_})}
+    return write_table(table.replace_schema_metadata(said))
+
+
+def test_a_state_is_archived(disk: Store) -> None:
+    assert archived(disk, state().value) == Processed("archived", {"kind": "memory"})
+
+
+def union() -> pa.Table:
+    kinds, places = pa.array([0], pa.int8()), pa.array([0], pa.int32())
+    return pa.table({"node": pa.UnionArray.from_dense(kinds, places, [pa.array([1])])})
+
+
+TWICE = pa.table([pa.array([1]), pa.array([2])], names=["node", "node"])
+
+
+@pytest.mark.parametrize(
+    "value",
+    [b"no Arrow", write_table(union()), as_state(union()), write_table(TWICE), as_state(TWICE),
+     as_state(pa.table({"node": [1], "snapshot_id": ["g/0"]}))],
+    ids=["no table", "a union", "a union that says it is one", "a column twice",
+         "a column twice that says it is one", "a column of the archive"],
+)  # fmt: skip
+def test_what_no_detector_wrote_is_a_dead_letter(disk: Store, value: bytes) -> None:
+    outcome = archived(disk, value)
+    assert isinstance(outcome, Refused)
+    assert isinstance(outcome.error, BadMemory)
+    assert not disk.folders("memory")
+
+
+def test_a_state_that_is_a_large_table_is_never_decompressed(disk: Store) -> None:
+    whole = pa.ipc.open_stream(state().value).read_all()
+    zeros = pa.array(np.zeros(20_000_000, np.int64))
+    columns = {name: pa.nulls(len(zeros), whole[name].type) for name in whole.column_names}
+    bomb = write_table(pa.table(columns | {"node": zeros}, metadata=whole.schema.metadata))
+    allocated = pa.total_allocated_bytes()
+    outcome = archived(disk, bomb)
+    assert isinstance(outcome, Refused)
+    assert isinstance(outcome.error, LimitExceeded)
+    assert pa.total_allocated_bytes() <= allocated + 1_000_000
+
+
+def test_a_state_of_another_version_is_left_out(disk: Store) -> None:
+    for format_ in (1, 3):
+        outcome = archived(disk, as_state(pa.table({"node": [1]}), format_))
+        assert outcome == Processed("not archived: of another version", {"kind": "memory"})
