@@ -46,6 +46,7 @@ class BuiltIn(LazyGroup):
         "subscribe.command",
         "view",
         "report",
+        "explain",
         "broker",
         "topics",
         "train",

@@ -372,6 +372,7 @@ def test_all_questions_have_an_answer(page: str) -> None:
         "map": {},
         "members": {"community": "0"},
         "composition": {"community": "0"},
+        "explain": {"node": "1"},
         "places": {},
         "nodes": {"beginning": "1"},
         "node": {"node": "1"},

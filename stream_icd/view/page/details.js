@@ -6,11 +6,24 @@ import { el, fill, number, shown, time } from "./dom.js";
 import { called } from "./names.js";
 
 /** Show the selection; nothing if nothing is selected. */
-export function drawDetails(into, { chosen, past, flow, composition, onCommunity, onWindow, onClear }) {
+export function drawDetails(into, { chosen, past, flow, composition, explained, onCommunity, onWindow, onClear }) {
   into.hidden = chosen === null && past === null;
   if (into.hidden) return;
   const close = el("button", { class: "close", type: "button", onclick: onClear, title: "clear (Esc)" }, "×");
-  fill(into, close, past === null ? null : node(past, onCommunity, onWindow), chosen === null ? null : about(chosen, flow), composition?.community === chosen ? parts(composition) : null);
+  fill(into, close, past === null ? null : node(past, onCommunity, onWindow), explained?.node === past?.node ? why(explained, onCommunity) : null, chosen === null ? null : about(chosen, flow), composition?.community === chosen ? parts(composition) : null);
+}
+
+/** Why a node is where it is: words first, then the edges that say most. */
+function why(found, onCommunity) {
+  if (!found) return null;
+  const rows = found.edges.map((edge) => el("tr", {},
+    el("td", {}, shown(edge.to, 40)), el("td", {}, community(edge.community, onCommunity)),
+    el("td", { class: "number" }, number(edge.weight, 2)), el("td", { class: "number" }, number(edge.bits, 1))));
+  return el("div", { class: "composition", id: "why" },
+    el("p", {}, found.sentences.join(" ")),
+    rows.length === 0 ? null : el("div", { class: "scroll" }, el("table", {},
+      el("thead", {}, el("tr", {}, ["edge to", "speaks for", "weight", "bits"].map((name) => el("th", {}, name)))),
+      el("tbody", {}, rows))));
 }
 
 /** What a community is made of: a table for each attribute. */

@@ -21,7 +21,7 @@ const SOON_MS = 120, OVERVIEW_MS = 4000, MAP_MS = 1500;
 
 const at = (id) => document.getElementById(id);
 const state = read();
-const known = { overview: null, flow: null, life: null, events: null, map: null, opened: null, places: null, past: null, compare: null, composition: null };
+const known = { overview: null, flow: null, life: null, events: null, map: null, opened: null, places: null, past: null, compare: null, composition: null, explain: null };
 const open = new Set(); // communities that are open on the map
 let news = null;
 let asked = new AbortController();
@@ -43,7 +43,7 @@ async function start() {
   asked.abort();
   asked = new AbortController();
   open.clear();
-  Object.assign(known, { flow: null, life: null, events: null, map: null, opened: null, places: null, past: null, compare: null, composition: null });
+  Object.assign(known, { flow: null, life: null, events: null, map: null, opened: null, places: null, past: null, compare: null, composition: null, explain: null });
   forgetNames();
   forgetColours();
   await overview();
@@ -90,6 +90,7 @@ function refresh() {
   if (state.view === "events") question("events", { ...series(), ...chosenEvents(), until: state.until }, "events");
   if (state.view === "compare" && state.other_graph) question("compare", { ...series(), ...other(), last: Math.min(300, span()), until: state.until }, "compare");
   if (state.node) question("node", { ...series(), node: state.node, until: state.until }, "past"); else known.past = null;
+  if (state.node && kept === null) question("explain", { ...series(), number: state.until, node: state.node }, "explain"); else known.explain = null;
   if (state.community && known.overview?.attributes?.length) question("composition", { ...series(), number: state.until, community: state.community }, "composition"); else known.composition = null;
   draw();
 }
@@ -280,7 +281,7 @@ function drawNow() {
       onWindow: openWindow,
     });
   }
-  drawDetails(at("details"), { chosen: community, past: known.past, flow: known.flow, composition: known.composition, onCommunity: follow, onWindow: openWindow, onClear: clear });
+  drawDetails(at("details"), { chosen: community, past: known.past, flow: known.flow, composition: known.composition, explained: known.explain, onCommunity: follow, onWindow: openWindow, onClear: clear });
 }
 
 function follow(id) {

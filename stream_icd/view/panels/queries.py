@@ -19,6 +19,7 @@ from stream_icd.view.panels.community_map import opened as opened_map
 from stream_icd.view.panels.community_map import quotient
 from stream_icd.view.panels.comparison import comparison
 from stream_icd.view.panels.event_list import event_list, of_events
+from stream_icd.view.panels.explanation import LOOKED_BACK, as_answer, explained
 from stream_icd.view.panels.flow import flow, spread
 from stream_icd.view.panels.life import life
 from stream_icd.view.panels.names import composition, names_in
@@ -195,6 +196,15 @@ class Queries:
         """Where a node was."""
         windows = self._windows(asked, SEARCHED_WINDOWS, SEARCHED_WINDOWS)
         return node_past(windows, text(asked, "node"))
+
+    def explain(self, asked: Parameters) -> Answer:
+        """What happened around a node."""
+        name = self.name(asked)
+        windows = self.seen.windows(name, LOOKED_BACK, number(asked, "number"))
+        if not windows:
+            raise NothingSeen("this window is no longer in memory, or was never seen")
+        node = text(asked, "node")
+        return as_answer(*explained(windows, node, lambda one: self.snapshots.read(name, one)))
 
     def compare(self, asked: Parameters) -> Answer:
         """Two series side by side."""

@@ -61,6 +61,7 @@ def kept_answers(queries: Queries, name: SeriesName, left_out: Sequence[str] = (
         "members": _members(queries, name, windows[-1]),
         "nodes": node_spans(windows),
         "compare": None,
+        "explain": None,
     }
 
 

@@ -52,6 +52,7 @@ def questions_of(queries: Queries) -> dict[str, Question]:
         "members": Question(queries.members, WINDOW | {"community"}),
         "places": Question(queries.places, WINDOW),
         "nodes": Question(queries.nodes, WINDOW | {"beginning"}),
+        "explain": Question(queries.explain, WINDOW | {"node"}),
         "node": Question(queries.node, SPAN | {"node"}),
         "compare": Question(queries.compare, SPAN | others),
     }

@@ -1,0 +1,244 @@
+"""What happened around a node: where it was and is, and which edges say so."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_icd.errors import BadSettings
+from stream_icd.events import CommunityEvents
+from stream_icd.node_ids import places
+from stream_icd.printable import printable, shortened
+from stream_icd.snapshot import Snapshot
+
+MOST_CHOICES = 5
+MOST_EDGES = 20
+MOST_COMPANIONS = 10
+LEAST_SAID = 0.001
+"""Less probable communities stand among the numbers only."""
+FAINTEST = 0.05
+"""Windows with less weight than this are not asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A community in which the node might be.
+
+    Attributes:
+        community: stable id.
+        probability: given where all other nodes are.
+        edges: weight of the node's edges to it; an edge of the newest window has weight 1.
+    """
+
+    community: int
+    probability: float
+    edges: float
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """An edge of the node.
+
+    Attributes:
+        to: the other node.
+        community: that of the other node, for which the edge speaks.
+        weight: as in `Choice.edges`.
+        bits: by how many bits it speaks for that community.
+    """
+
+    to: str
+    community: int
+    weight: float
+    bits: float
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """What happened around a node in a window.
+
+    Attributes:
+        node: as the caller gave it.
+        at: start of the window.
+        now: stable id of its community; None if it is not in the window.
+        before, left: its last other community, and the end of the last window in which it was
+            there; None if there is none.
+        choices: the most probable communities, best first.
+        edges: those that say most, most bits first.
+        companions: nodes that were in `before` then and are in `now`; and how many there are.
+        reach: start of the oldest window whose edges count.
+        horizon: how many windows the edges are worth.
+    """
+
+    node: str
+    at: datetime
+    now: int | None
+    before: int | None
+    left: datetime | None
+    choices: tuple[Choice, ...]
+    edges: tuple[Edge, ...]
+    companions: tuple[str, ...]
+    n_companions: int
+    reach: datetime
+    horizon: float
+
+    def sentences(self, names: Mapping[int, str] | None = None) -> Iterator[str]:
+        """Yield what happened, in words; `names`: of communities, by id."""
+        node, at = printable(shortened(self.node)), f"{self.at:%Y-%m-%d %H:%M}"
+
+        def called(community: int) -> str:
+            name = (names or {}).get(community)
+            return f"community {community}" + ("" if name is None else f" ({name})")
+
+        if self.now is None:
+            yield f"Node {node} is not in the window of {at}."
+            return
+        yield f"Node {node} is in {called(self.now)} in the window of {at}."
+        if self.before is None or self.left is None:
+            yield "It was in no other community in the windows before that are known."
+        else:
+            yield f"It was in {called(self.before)} until {self.left:%Y-%m-%d %H:%M}."
+            others = "nobody else" if not self.n_companions else f"{self.n_companions:,} others"
+            yield f"With it moved {others}."
+        if not self.edges:
+            yield "It has no edges to nodes of this window: nothing speaks for any community."
+            return
+        likely = [one for one in self.choices if one.probability >= LEAST_SAID]
+        probabilities = [f"{called(one.community)}: {one.probability:.3f}" for one in likely]
+        yield f"Probability, given where all others are: {'; '.join(probabilities)}."
+        strongest = self.edges[0]
+        yield (
+            f"The edge that says most is to {printable(shortened(strongest.to))}: "
+            f"{strongest.bits:.1f} bits for {called(strongest.community)}."
+        )
+        yield (
+            f"The evidence reaches back to {self.reach:%Y-%m-%d %H:%M}; it is worth "
+            f"{self.horizon:.3g} {'window' if self.horizon == 1 else 'windows'}."
+        )
+
+
+def window_weights(horizon: float, most: int) -> list[float]:
+    """Return how much the edges of each window count, the newest first: λ^age, λ = 1 − 1 / horizon.
+
+    >>> [round(weight, 2) for weight in window_weights(2, 12)]
+    [1.0, 0.5, 0.25, 0.12, 0.06]
+    """
+    decay = 1 - 1 / horizon
+    weights = [decay**age for age in range(most)]
+    return [weight for weight in weights if weight >= FAINTEST]
+
+
+def explain(
+    node: str,
+    windows: Sequence[CommunityEvents],
+    snapshots: Sequence[Snapshot],
+    horizon: float = 1.0,
+) -> Explanation:
+    """Explain the community of a node in the newest of some windows.
+
+    The probability of a community is that of the planted partition model which bp uses, given the
+    communities of all other nodes: an edge to community c speaks for it with
+    log2(1 + (1 − μ)/μ · 2E / vol_c) bits, and before any edge its probability is its share of the
+    nodes. Edges are those of the newest windows, older ones with less weight (`window_weights`).
+
+    Args:
+        node: id, also of an integer as text.
+        windows: tracked windows, oldest first; the last one is explained.
+        snapshots: the graphs of the newest windows, newest first, as many as `window_weights` has.
+        horizon: how many windows the evidence was worth.
+
+    Raises:
+        BadSettings: there is no window, or no graph.
+    """
+    if not windows or not snapshots:
+        raise BadSettings("give at least one window, and its graph")
+    newest = windows[-1]
+    now = newest.community_of(node)
+    before = next((one for one in reversed(windows[:-1]) if _elsewhere(one, node, now)), None)
+    choices, edges = _evidence(node, newest, snapshots, horizon)
+    companions = _companions(node, before, newest)
+    return Explanation(
+        node=node,
+        at=newest.window.start,
+        now=now,
+        before=None if before is None else before.community_of(node),
+        left=None if before is None else before.window.end,
+        choices=choices,
+        edges=edges,
+        companions=companions[:MOST_COMPANIONS],
+        n_companions=len(companions),
+        reach=snapshots[-1].window.start,
+        horizon=horizon,
+    )
+
+
+def _elsewhere(window: CommunityEvents, node: str, now: int | None) -> bool:
+    community = window.community_of(node)
+    return community is not None and community != now
+
+
+def _evidence(
+    node: str, newest: CommunityEvents, snapshots: Sequence[Snapshot], horizon: float
+) -> tuple[tuple[Choice, ...], tuple[Edge, ...]]:
+    ids, labels = np.unique(newest.communities, return_inverse=True)
+    me = _place_of(node, newest)
+    volume, within = np.zeros(len(ids)), 0.0
+    mine: NDArray[np.float64] = np.zeros(len(labels))
+    weights = window_weights(horizon, len(snapshots))
+    for weight, snapshot in zip(weights, snapshots, strict=False):
+        ends = places(snapshot.nodes, newest.nodes)[snapshot.edges]
+        ends = ends[:, (ends >= 0).all(axis=0)]
+        volume += weight * np.bincount(labels[ends.ravel()], minlength=len(ids))
+        within += weight * float((labels[ends[0]] == labels[ends[1]]).sum())
+        for one, other in ((0, 1), (1, 0)):
+            mine += weight * np.bincount(ends[other][ends[one] == me], minlength=len(labels))
+    n_edges = volume.sum() / 2
+    if me < 0 or not mine.any():
+        return (), ()
+    mixing = (n_edges - within + 0.5) / (n_edges + 1)
+    rates = np.log2(1 + (1 - mixing) / mixing * 2 * n_edges / np.maximum(volume, 1e-300))
+    to = np.bincount(labels, mine, minlength=len(ids))
+    sizes = np.bincount(np.delete(labels, me), minlength=len(ids))
+    bits = to * rates + np.log2(np.maximum(sizes, 0.5))
+    shares = np.exp2(bits - bits.max())
+    shares /= shares.sum()
+    best = np.argsort(-shares, kind="stable")[:MOST_CHOICES].tolist()
+    choices = tuple(Choice(int(ids[at]), float(shares[at]), float(to[at])) for at in best)
+    gains = mine * rates[labels]
+    strongest = np.argsort(-gains, kind="stable")[: min(MOST_EDGES, int((mine > 0).sum()))].tolist()
+    names = newest.nodes.take(strongest).to_pylist()
+    edges = tuple(
+        Edge(str(name), int(ids[labels[at]]), float(mine[at]), float(gains[at]))
+        for name, at in zip(names, strongest, strict=True)
+    )
+    return choices, edges
+
+
+def _companions(
+    node: str, before: CommunityEvents | None, newest: CommunityEvents
+) -> tuple[str, ...]:
+    """Return the nodes that were with the node before and are with it now."""
+    now = newest.community_of(node)
+    if before is None or now is None:
+        return ()
+    then = before.members_of(before.community_of(node))
+    together = then.filter(np.isin(_ids_of(then, newest), [now]))
+    return tuple(str(one) for one in together.to_pylist() if str(one) != node)
+
+
+def _ids_of(nodes: object, window: CommunityEvents) -> NDArray[np.int64]:
+    ids: NDArray[np.int64] = np.append(window.communities, -1)[places(nodes, window.nodes)]
+    return ids
+
+
+def _place_of(node: str, window: CommunityEvents) -> int:
+    """Return the position of a node in the window; -1 if it is not there."""
+    community = window.community_of(node)
+    if community is None:
+        return -1
+    members = np.flatnonzero(window.communities == community)
+    names = [str(one) for one in window.nodes.take(members).to_pylist()]
+    return int(members[names.index(node)])

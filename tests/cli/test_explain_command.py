@@ -1,0 +1,44 @@
+"""`stream-icd explain`: words first, numbers after."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from stream_icd.history.archive import Archive
+from stream_icd.store.store import open_store
+from stream_icd.wire.communities import encode_communities
+from stream_icd.wire.snapshots import encode_snapshot
+from tests.run_here import run_here
+from tests.tracking.test_explain import AFTER, BEFORE, graph
+from tests.workers.tracked import window
+
+
+@pytest.fixture
+def history(tmp_path: Path) -> str:
+    archive = Archive(open_store(str(tmp_path / "history")))
+    for hour, labels in enumerate((BEFORE, AFTER)):
+        archive.add("snapshots", encode_snapshot(graph(hour, labels)), (hour, 0))
+        archive.add("communities", encode_communities(window("g", hour, labels)), (hour, 1))
+    return str(tmp_path / "history")
+
+
+def test_a_move_is_told_in_words_and_then_in_numbers(history: str, tmp_path: Path) -> None:
+    classes = tmp_path / "classes.csv"
+    rows = [f"{node},{'PC' if node < 7 else 'MP'}" for node in range(20)]
+    classes.write_text("\n".join(["node,class", *rows, ""]))
+    done = run_here("explain", "--history", history, "--node", "9", "--names", str(classes))
+    lines = done.stdout.splitlines()
+    assert lines[0].startswith("Node 9 is in community 1 (MP, 13 of 13) in the window of 2020")
+    assert lines[1] == "It was in community 0 (PC, 7 of 7) until 2020-01-01 01:00."
+    assert "moved with it: 7, 8" in lines
+    assert "edge to community" in " ".join(done.stdout.split())
+
+
+def test_another_time_is_another_window(history: str) -> None:
+    done = run_here("explain", "--history", history, "--node", "9", "--at", "2020-01-01T00:30:00Z")
+    assert "Node 9 is in community 0" in done.stdout
+    early = run_here("explain", "--history", history, "--node", "9", "--at", "2019-01-01")
+    assert early.returncode != 0
+    assert "the first window begins at 2020" in early.stderr
