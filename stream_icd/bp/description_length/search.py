@@ -27,7 +27,7 @@ from stream_icd.bp.multilevel.level_graph import (
 )
 from stream_icd.bp.multilevel.local_moves import connected_pieces
 from stream_icd.bp.multilevel.modularity import maximise_modularity
-from stream_icd.bp.planted_partition.belief_propagation import Marginals, Model, believe
+from stream_icd.bp.planted_partition.belief_propagation import SETTLED, Marginals, Model, believe
 from stream_icd.bp.planted_partition.likelihood import bounded_mixing
 from stream_icd.quality.description_length import partition_code
 
@@ -38,7 +38,7 @@ COARSER = 2.0
 """Factor between two resolutions, downwards."""
 
 LEAST_RESOLUTION = 1 / 4
-"""Minimum resolution; below, communities are found in few graphs other than trees."""
+"""Minimum resolution: below it, trees seem to have communities of nearly all nodes."""
 
 ITERATIONS = 2
 """Iterations of local moves at the first resolution; all others start from it."""
@@ -50,12 +50,9 @@ NEAR = 0.01
 """Bits per edge. The search goes on while it gains more, and early beliefs are nearer to the best
 ones if more sweeps can make them the best."""
 
-EQUAL = 0.003
-"""Bits per edge: candidates that differ by less are equally good."""
-
-UNSETTLED, UNSTABLE = 0.005, 0.3
-"""Fraction of nodes that still move in the last sweep: above the first, beliefs get more sweeps.
-Above the second, they have no description: they swing between several states."""
+UNSTABLE = 0.3
+"""Beliefs have no description if the last sweep still moves more than this fraction of the nodes:
+they swing between several states."""
 
 
 def least_description(
@@ -152,16 +149,12 @@ def _by_beliefs(
 
 
 def _settled(graph: LevelGraph, candidates: list[Partition], sweeps: int) -> Partition:
-    """The best one, after more sweeps for those beliefs near it that have not settled.
-
-    Of those as good, the finest: in few bits, small communities are rather joined than divided.
-    """
+    """The best one, after more sweeps for those beliefs near it that have not settled."""
     while True:
         best = min(candidates, key=lambda one: one.bits)
-        near = [one.unsettled > UNSETTLED and one.bits < best.bits + NEAR for one in candidates]
+        near = [one.unsettled > SETTLED and one.bits < best.bits + NEAR for one in candidates]
         if not any(near):
-            as_good = [one for one in candidates if one.bits < best.bits + EQUAL]
-            return max(as_good, key=lambda one: one.resolution)
+            return best
         candidates = [
             _believed(graph, one, sweeps)._replace(unsettled=0.0) if is_near else one
             for one, is_near in zip(candidates, near, strict=True)
