@@ -29,6 +29,7 @@ class VersionQuality:
     Attributes:
         churn: fraction of the common nodes of two consecutive windows that change community, with
             communities matched optimally; NaN if there is only one window.
+        horizon, predicted_bits: of the windows that say them; NaN if none does.
     """
 
     version: Version
@@ -37,6 +38,8 @@ class VersionQuality:
     modularity: float
     ncut: float
     churn: float
+    horizon: float
+    predicted_bits: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +108,16 @@ def _quality(version: Version, found: list[Communities]) -> VersionQuality:
         communities=float(np.mean([one.n_communities for one in found])),
         modularity=float(np.mean([one.modularity for one in found])),
         ncut=float(np.mean([one.ncut for one in found])),
-        churn=float(np.mean(moved)) if moved else float("nan"),
+        churn=_mean(moved),
+        horizon=_mean([one.horizon for one in found if one.horizon is not None]),
+        predicted_bits=_mean(
+            [one.predicted_bits for one in found if one.predicted_bits is not None]
+        ),
     )
+
+
+def _mean(values: list[float]) -> float:
+    return float(np.mean(values)) if values else float("nan")
 
 
 def _agreement(

@@ -119,7 +119,7 @@ def test_the_archive_is_listed_whatever_its_graphs_are_called(tmp_path: Path) ->
 def test_versions_are_compared_whatever_they_are_called() -> None:
     version = (FORGED, FORGED, "before")
     comparison = Comparison(
-        qualities=[VersionQuality(version, 1, 1.0, 0.5, 0.5, 0.0)],
+        qualities=[VersionQuality(version, 1, 1.0, 0.5, 0.5, 0.0, 2.0, 0.25)],
         agreements=[Agreement(version, version, 1, 1, 1.0, 1.0, FORGED)],
     )
     assert drawn(qualities_table(comparison)).count(ESCAPED) == 2

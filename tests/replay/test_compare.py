@@ -64,6 +64,15 @@ def test_the_window_where_they_differ_most_is_named(found: Make) -> None:
     assert agreement.same == 2
 
 
+def test_the_mean_horizon_and_bits_are_of_windows_that_say_them(found: Make) -> None:
+    first = replace(found(0, (0, 1)), horizon=1.0)
+    told = [first, replace(found(1, (0, 1)), horizon=4.0, predicted_bits=0.5)]
+    (with_memory,) = compare([], told).qualities
+    assert (with_memory.horizon, with_memory.predicted_bits) == (2.5, 0.5)
+    (alone,) = compare([], [found(i, (0, 1)) for i in range(2)]).qualities
+    assert np.isnan([alone.horizon, alone.predicted_bits]).all()
+
+
 def test_churn_is_the_share_of_nodes_that_moved(found: Make) -> None:
     earlier, later = found(0, (0, 1)), found(1, (1, 0))
     assert earlier.nodes.equals(later.nodes)

@@ -10,6 +10,7 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -179,6 +180,28 @@ def test_all_windows_are_shown_across_models_and_the_changes_are_marked(opened: 
         tab.locator("body").press("3")
         plot = tab.wait_for_selector("#life .plot[data-windows='80']")
         assert plot.get_attribute("data-marks") == "retrained@2"
+
+
+@pytest.mark.parametrize("width", [360, 1280])
+def test_the_life_shows_how_far_back_each_window_looks(opened: Opened, width: int) -> None:
+    alone, everything = seen(3), AllSeries()
+    for hour, labels in enumerate(drifting(3)):
+        told = replace(window(hour, labels), horizon=hour + 1.5, predicted_bits=hour / 4 - 0.25)
+        everything.add(renamed(told, "g"), ORIGIN)
+    size = {"width": width, "height": 700}
+    with page_of(everything) as (_, address):
+        tab = opened(address, "?view=life", viewport=size)
+        plot = tab.wait_for_selector("#life .plot[data-windows='3']")
+        lines = plot.get_attribute("data-lines").split(", ")
+        assert {"horizon", "predicted on new edges"} <= set(lines)
+        assert number(tab, "horizon") == "3.5 windows"
+        assert "Horizon: how many windows" in tab.locator("#life .note").inner_text()
+        assert tab.evaluate("document.documentElement.scrollWidth") <= width
+    with page_of(alone) as (_, address):
+        tab = opened(address, "?view=life", viewport=size)
+        plot = tab.wait_for_selector("#life .plot[data-windows='3']")
+        assert "horizon" not in plot.get_attribute("data-lines")
+        assert tab.locator("[data-number=horizon]").count() == 0
 
 
 def test_on_a_phone_no_word_is_broken_and_no_two_times_overlap(opened: Opened) -> None:

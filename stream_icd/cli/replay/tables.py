@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import timedelta
+from math import isnan
 
 from rich.table import Table
 from rich.text import Text
@@ -32,7 +33,8 @@ def plan_lines(plan: Plan, version: str, where: str, tempo: Tempo) -> Iterator[s
 def qualities_table(found: Comparison) -> Table:
     """A line a version."""
     table = Table("graph", "model", "when", title="quality, means over the windows", box=None)
-    for name in ("windows", "communities", "modularity", "NCut", "churn"):
+    numbers = "windows", "communities", "modularity", "NCut", "churn", "horizon", "predicted"
+    for name in numbers:
         table.add_column(name, justify="right")
     for one in found.qualities:
         table.add_row(
@@ -42,6 +44,8 @@ def qualities_table(found: Comparison) -> Table:
             f"{one.modularity:.4f}",
             f"{one.ncut:.3f}",
             f"{one.churn:.4f}",
+            "-" if isnan(one.horizon) else f"{one.horizon:.1f}",
+            "-" if isnan(one.predicted_bits) else f"{one.predicted_bits:.3f}",
         )
     return table
 

@@ -25,6 +25,11 @@ export function delay(seconds) {
   return seconds > PAST_S || seconds < 0 ? null : seconds;
 }
 
+/** Whether a window was detected with memory of earlier ones. */
+function remembers(columns) {
+  return columns.horizon.some((one) => one !== null);
+}
+
 /** Draw the life into an element. */
 export function drawLife(into, life, { overview, graph, onWindow }) {
   const columns = life.columns;
@@ -43,39 +48,46 @@ export function drawLife(into, life, { overview, graph, onWindow }) {
   into.querySelector(".note").textContent = notes(columns, life.stages);
   const happened = marks(columns, overview, graph);
   plot.dataset.marks = happened.map(([, { short }]) => short.join(", ")).join("; ");
-  chart(plot).setOption(options(life, happened, plot.clientWidth < 640), true);
+  const drawn = options(life, happened, plot.clientWidth < 640);
+  const told = ({ data }) => data.some(([, value]) => value !== null);
+  plot.dataset.lines = drawn.series.filter(told).map(({ name }) => name).join(", ");
+  chart(plot).setOption(drawn, true);
 }
 
 function options(life, happened, narrow) {
   const columns = life.columns;
   const lines = (name, scale = 1) => points(columns, columns[name], scale);
+  const named = (name, column, colour) => line(name, lines(column), colour);
+  const evidence = { name: "bits an edge", series: [named("saved (evidence)", "bits_saved", LINES.pink)], least: 0 };
   const panels = [
-    { name: "communities (K)", series: [line("communities", lines("k"), LINES.green, 0)], least: 0 },
+    { name: "communities (K)", series: [named("communities", "k", LINES.green)], least: 0 },
     {
       name: "quality", series: [
-        line("modularity", lines("modularity"), LINES.blue, 1),
-        line("NMI with the truth", lines("nmi"), LINES.orange, 1),
-        ...Object.keys(columns.ami?.at(-1) ?? {}).map((name, at) => line(`AMI with ${shown(name, 20)}`, points(columns, columns.ami.map((one) => one[name] ?? null)), [LINES.green, LINES.pink, LINES.sky][at % 3], 1)),
+        named("modularity", "modularity", LINES.blue),
+        named("NMI with the truth", "nmi", LINES.orange),
+        ...Object.keys(columns.ami?.at(-1) ?? {}).map((name, at) => line(`AMI with ${shown(name, 20)}`, points(columns, columns.ami.map((one) => one[name] ?? null)), [LINES.green, LINES.pink, LINES.sky][at % 3])),
       ], most: 1,
     },
-    { name: "bits saved an edge (evidence)", series: [line("bits saved an edge", lines("bits_saved"), LINES.pink, 2)], least: 0 },
-    { name: "milliseconds by stage", series: life.stages.map((stage, at) => area(stage, points(columns, columns.ms.map((ms) => ms[at])), STAGES[at], 3)).filter((one) => one.data.some(([, ms]) => ms > 0)), least: 0 },
-    {
-      name: "nodes and edges", series: [
-        line("nodes", lines("nodes"), LINES.sky, 4), line("edges", lines("edges"), LINES.orange, 4),
-      ], least: 0,
-    },
+    evidence,
+    { name: "milliseconds by stage", series: life.stages.map((stage, at) => area(stage, points(columns, columns.ms.map((ms) => ms[at])), STAGES[at])).filter((one) => one.data.some(([, ms]) => ms > 0)), least: 0 },
+    { name: "nodes and edges", series: [named("nodes", "nodes", LINES.sky), named("edges", "edges", LINES.orange)], least: 0 },
   ];
+  if (remembers(columns)) {
+    evidence.least = undefined; // communities may predict worse than none
+    evidence.name = "bits an edge: saved (pink), predicted (green)";
+    evidence.series.push(named("predicted on new edges", "predicted_bits", LINES.green));
+    panels.splice(3, 0, { name: "horizon, windows", series: [named("horizon", "horizon", LINES.blue)], least: 0 });
+  }
   const delays = columns.delay_s.map(delay);
   if (delays.some((one) => one !== null)) {
-    panels.splice(4, 0, { name: "seconds from the window's end to its result", series: [line("delay", points(columns, delays), LINES.blue, 4)], least: 0 });
-    for (const one of panels[5].series) one.xAxisIndex = one.yAxisIndex = 5;
+    panels.splice(-1, 0, { name: "seconds from the window's end to its result", series: [line("delay", points(columns, delays), LINES.blue)], least: 0 });
   }
+  panels.forEach(({ series }, at) => { for (const one of series) one.xAxisIndex = one.yAxisIndex = at; });
   const every = (100 - FIRST - 1) / panels.length;
   const common = axisStyle();
   for (const one of panels.flatMap((panel) => panel.series)) one.endLabel.show = !narrow && one.data.length > 0;
   panels.forEach(({ series }, at) => { if (series.length > 0) series[0].markLine = markLines(columns, happened, at === 0); });
-  panels[2].series[0].markArea = unsure(columns);
+  evidence.series[0].markArea = unsure(columns);
   return {
     ...base(),
     axisPointer: { link: [{ xAxisIndex: "all" }] },
@@ -97,12 +109,12 @@ function points(columns, values, scale = 1) {
   });
 }
 
-function line(name, data, colour, at) {
-  return { name, type: "line", data, xAxisIndex: at, yAxisIndex: at, color: colour, showSymbol: data.length < 2, symbolSize: 5, lineStyle: { width: 1.5 }, endLabel: { formatter: () => name, color: css("--quiet"), distance: 6 }, labelLayout: { moveOverlap: "shiftY" } };
+function line(name, data, colour) {
+  return { name, type: "line", data, color: colour, showSymbol: data.length < 2, symbolSize: 5, lineStyle: { width: 1.5 }, endLabel: { formatter: () => name, color: css("--quiet"), distance: 6 }, labelLayout: { moveOverlap: "shiftY" } };
 }
 
-function area(name, data, colour, at) {
-  return { ...line(name, data, colour, at), stack: "stages", areaStyle: { opacity: 0.6 }, lineStyle: { width: 0.5 } };
+function area(name, data, colour) {
+  return { ...line(name, data, colour), stack: "stages", areaStyle: { opacity: 0.6 }, lineStyle: { width: 0.5 } };
 }
 
 function markLines(columns, happened, named) {
@@ -133,6 +145,7 @@ function tip(columns, happened, hovered) {
     `communities ${number(columns.k[at])}${columns.k_given[at] === null ? "" : " (given)"}, nodes ${number(columns.nodes[at])}, edges ${number(columns.edges[at])}`,
     `modularity ${number(columns.modularity[at], 4)}, NMI ${number(columns.nmi[at], 4)}`,
     `evidence ${columns.evidence[at] ?? "–"}, ${number(columns.bits_saved[at], 4)} bits an edge`,
+    ...(columns.horizon[at] === null ? [] : [`horizon ${number(columns.horizon[at], 1)} windows, predicted ${number(columns.predicted_bits[at], 4)} bits an edge`]),
     `${number(columns.ms[at].reduce((sum, ms) => sum + (ms ?? 0), 0), 1)} ms; result ${delay(columns.delay_s[at]) === null ? "of past data" : `${duration(columns.delay_s[at])} after the window's end`}`,
     plain(shown(columns.model[at], 40)),
     ...happened.filter(([place]) => place === at).flatMap(([, { long }]) => long.slice(-8)).map(plain),
@@ -144,6 +157,7 @@ function notes(columns, stages) {
   const missing = columns.missed.reduce((sum, missed) => sum + missed, 0);
   const known = columns.nmi.filter((one) => one !== null).length;
   const used = stages.filter((_, at) => columns.ms.some((ms) => ms[at] > 0));
+  const back = remembers(columns) ? "Horizon: how many windows the evidence is worth; predicted: bits that the communities before saved on new edges. " : "";
   return `${columns.number.length} windows; evidence for communities: ${count("strong")} strong, ${count("weak")} weak, ${count("none")} none (shaded). `
-    + `${missing} missing windows (breaks in the lines). Known communities: ${known} windows. Dashed: another version of the model, a decision about models, or dead letters; hover for the reasons. Stages, from below: ${used.join(", ")}. Scroll to zoom.`;
+    + `${back}${missing} missing windows (breaks in the lines). Known communities: ${known} windows. Dashed: another version of the model, a decision about models, or dead letters; hover for the reasons. Stages, from below: ${used.join(", ")}. Scroll to zoom.`;
 }

@@ -234,6 +234,7 @@ function drawNumbers() {
     [here() === null ? "newest window" : "window", time(columns.end[last]), "end"], ["communities", number(columns.k[last]), "k"],
     ["nodes", number(columns.nodes[last]), "nodes"], ["edges", number(columns.edges[last]), "edges"],
     ["modularity", number(columns.modularity[last], 3), "modularity"], ["evidence", columns.evidence[last] ?? "–", "evidence"],
+    ...(columns.horizon[last] === null ? [] : [["horizon", `${number(columns.horizon[last], 1)} windows`, "horizon"]]),
     ...(columns.nmi[last] === null ? [] : [["NMI", number(columns.nmi[last], 3), "nmi"]]),
     ["detected in", `${number(ms, ms < 10 ? 1 : 0)} ms`, "ms"],
     ...(archived() ? [] : [

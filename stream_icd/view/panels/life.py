@@ -31,6 +31,8 @@ def life_row(one: SeenWindow) -> dict[str, Any]:
         "modularity": finite(result.modularity),
         "evidence": result.evidence,
         "bits_saved": finite(result.bits_saved),
+        "horizon": finite(result.horizon),
+        "predicted_bits": finite(result.predicted_bits),
         "nmi": finite(one.nmi),
         "ami": {name: finite(value) for name, value in one.known.agreement.items()},
         "missed": one.missed,
