@@ -45,7 +45,7 @@ from benchmarks.tracking import snapshots
 from benchmarks.tracking_memory import days_alone, days_with_memory, followed
 from stream_icd.communities import Communities
 from stream_icd.detection import Method as Detector
-from stream_icd.detection import detect
+from stream_icd.detection import detect, finding
 from stream_icd.memory.detect import detect_remembering
 from stream_icd.registry.model import Model
 from stream_icd.registry.shipped import open_model
@@ -99,6 +99,9 @@ def _methods(model: Model) -> Iterator[tuple[str, Method]]:
         yield f"{name}, alone", Method(decayed(find, 0), n_seeds=1)
         for decay in ICD_DECAYS:
             yield f"{name}, λ {decay}", Method(decayed(find, decay), n_seeds=1)
+        detector = partial(detect_remembering, find=finding("icd", model, threads=1))
+        ours = remembering(detector, model, k_given=given)
+        yield f"{name}, horizon found", Method(ours, n_seeds=1)
     louvain = at_once(smoothed_louvain)
     yield "smoothed Louvain", Method(louvain, n_seeds=1, needs="tnetwork")
     leiden = at_once(partial(multilayer_leiden, weight=1.0, seed=0))

@@ -30,14 +30,15 @@ LEAST_WEIGHT = 0.001
 """Edges of the decayed sum that weigh less are dropped."""
 
 
-def remembering(detect: Remember, model: Model) -> Follow:
+def remembering(detect: Remember, model: Model, *, k_given: bool = False) -> Follow:
     """Follow with a detector that hands its memory on from window to window."""
 
     def follow(windows: Sequence[KnownWindow]) -> list[Found]:
         memory, found = None, []
         for window in windows:
             started = time.process_time()
-            result = detect(window.snapshot, model, memory)
+            k = window.n_classes if k_given else None
+            result = detect(window.snapshot, model, memory, k)
             spent = time.process_time() - started
             memory = result.memory
             found.append(
