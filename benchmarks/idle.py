@@ -1,4 +1,4 @@
-"""Processor time of workers that wait for records, on Apache Kafka and on the embedded broker.
+"""Processor time of workers and of the live page that wait for records, on two brokers.
 
     python -m benchmarks.idle
     python -m benchmarks.idle --seconds 300
@@ -24,7 +24,12 @@ from testbed import brokers
 
 TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
 NAMES = {"kafka": "Apache Kafka", "embedded": "embedded broker"}
-WORKERS = ("detect", "track", "archive")
+WORKERS = {
+    "consume detect": ("consume", "detect"),
+    "consume track": ("consume", "track"),
+    "consume archive": ("consume", "archive", "{folder}/history"),
+    "view": ("view", "--port", "0"),
+}
 
 
 def processes(pid: int) -> list[int]:
@@ -46,9 +51,9 @@ def measure(name: str, folder: Path, settle_s: float, seconds: float) -> dict[st
         create_topics(broker.settings())
         environment = os.environ | {"STREAM_ICD_BOOTSTRAP_SERVERS": broker.bootstrap_servers}
         running: dict[str, subprocess.Popen[bytes]] = {}
-        for worker in WORKERS:
-            arguments = [worker, *([str(folder / "history")] if worker == "archive" else [])]
-            command = (sys.executable, "-m", "stream_icd.cli", "consume", *arguments)
+        for worker, arguments in WORKERS.items():
+            given = [one.format(folder=folder) for one in arguments]
+            command = (sys.executable, "-m", "stream_icd.cli", *given)
             running[worker] = start_child(command, folder / f"{worker}.log", env=environment)
         try:
             time.sleep(settle_s)
@@ -78,8 +83,8 @@ def main() -> None:
             found = measure(name, Path(folder), options.settle, options.seconds)
         rows.append(" | ".join([NAMES[name], *(f"{found[worker]:.2f} %" for worker in WORKERS)]))
         print(rows[-1], flush=True)
-    heading = " | ".join(["broker", *(f"`consume {worker}`" for worker in WORKERS)])
-    table = [heading, "--- | --- | --- | ---", *rows, ""]
+    heading = " | ".join(["broker", *(f"`{worker}`" for worker in WORKERS)])
+    table = [heading, " | ".join(["---"] * (1 + len(WORKERS))), *rows, ""]
     write_section("operating.md", "idle.py", "\n".join(table))
 
 

@@ -77,13 +77,18 @@ def _record(topic: str, number: int, message: Message) -> Record:
     return Record(topic, 0, number, 0, message.key, message.value, message.headers)
 
 
-def small(number: int, alone: int = 0) -> Record:
-    """An ordinary window: 1,000 nodes in communities that stay, and nodes never seen before."""
+def small(number: int, n_new: int = 0) -> Record:
+    """An ordinary window: 1,000 nodes in communities that stay.
+
+    And nodes never seen before, each with an edge within its community of 20.
+    """
     rng = np.random.default_rng(number)
     src, dst = rng.integers(0, 1000, (2, 20_000))
     near = (src // 20 == dst // 20) | (rng.random(20_000) < 0.05)
-    ids = 1000 + alone * number + np.arange(alone)
-    return snapshot(number, src[near], dst[near], ids)
+    new = 1000 + n_new * number + np.arange(n_new)
+    friends = new - new % 20 + rng.integers(0, 20, n_new)
+    src, dst = (np.concatenate(ends) for ends in ((src[near], new), (dst[near], friends)))
+    return snapshot(number, src, dst, np.empty(0, np.int64))
 
 
 def few_edges(number: int) -> Record:
@@ -105,7 +110,7 @@ def star(number: int) -> Record:
 
 
 def new_nodes(number: int, count: int = 200_000) -> Record:
-    """An ordinary window, and nodes that were never seen before, without edges."""
+    """An ordinary window, and nodes that were never seen before."""
     return small(number, count)
 
 
