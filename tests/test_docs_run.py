@@ -65,7 +65,7 @@ NOT_RUN = {
     r"s3://": "needs an object store; tests/history and tests/replay have one",
     r"/var/spool": "a folder of the reader's",
     r"topics skip|--from 0:120": "needs a group, and offsets, of the reader's",
-    r"^(kafka-acls\.sh|find|jq) ": "not our programs",
+    r"^(docker|find|helm|jq|kafka-acls\.sh|kubectl) ": "not our programs",
 }
 """Patterns of lines that are only parsed (tests/test_docs.py), and why."""
 

@@ -24,6 +24,7 @@ from stream_icd.metrics.probe import PORT
 from stream_icd.metrics.server import serving
 from stream_icd.registry.shipped import shipped_models
 from stream_icd.settings import ENV_PREFIX
+from stream_icd.view.web.server import HEALTH
 from tests.command_lines import arguments_of, complaint
 
 ROOT = Path(__file__).parents[2]
@@ -148,7 +149,9 @@ def test_health_is_asked_of_the_port_on_which_it_is_told() -> None:
     metrics = Metrics(Health(3600, 3600))
     metrics.watch("t").polled(generation=1, silence_s=0)
     checks = {
-        name: one["healthcheck"]["test"] for name, one in OURS.items() if "healthcheck" in one
+        name: one["healthcheck"]["test"]
+        for name, one in OURS.items()
+        if "healthcheck" in one and "--metrics-port" in one["command"]
     }
     assert "detector" in checks
     for name, (kind, *check) in checks.items():
@@ -162,6 +165,12 @@ def test_health_is_asked_of_the_port_on_which_it_is_told() -> None:
             metrics.watch("t")  # not a member yet
             failed = subprocess.run(command, check=False, timeout=60, stderr=subprocess.DEVNULL)
             assert failed.returncode == 1
+
+
+def test_the_page_is_asked_on_its_own_port_for_what_it_answers() -> None:
+    check = OURS["view"]["healthcheck"]["test"][-1]
+    (port,) = {one.split(":")[-1] for one in OURS["view"]["ports"]}
+    assert f"127.0.0.1:{port}{HEALTH}" in check
 
 
 def test_every_service_has_a_limit_of_memory_and_the_detector_that_of_the_documents() -> None:

@@ -23,6 +23,7 @@ import yaml
 from stream_icd.cli.environment import variables
 from stream_icd.execution.budget import Budget
 from stream_icd.registry.shipped import shipped_models
+from stream_icd.view.web.server import HEALTH
 from tests.command_lines import complaint
 
 ROOT = Path(__file__).parents[2]
@@ -184,6 +185,12 @@ def test_workers_are_probed_where_they_serve_health(
             for probe, path in (("liveness", "/healthz"), ("readiness", "/readyz")):
                 assert container[f"{probe}Probe"]["httpGet"] == {"path": path, "port": "metrics"}
     assert probed == (1 if case == "smallest-values" else 3)
+
+
+def test_the_page_is_probed_for_what_it_answers(objects: dict[str, list[dict[str, Any]]]) -> None:
+    (page,) = pods(objects["default"])["icd-stream-icd-view"]["containers"]
+    for probe in ("livenessProbe", "readinessProbe"):
+        assert page[probe]["httpGet"] == {"path": HEALTH, "port": "http"}
 
 
 @pytest.mark.parametrize(

@@ -128,6 +128,14 @@ def test_other_machines_need_the_token() -> None:
         assert not later.cookies
 
 
+def test_anybody_may_ask_whether_the_server_answers_and_learns_nothing_else() -> None:
+    access = access_for("0.0.0.0", None)
+    with page_of(seen(2), access) as (_, address):
+        for asked in ({}, {"token": access.token}):
+            answer = get(address, "/healthz", asked, headers={"Host": "10.0.0.7:8321"})
+            assert (answer.status, answer.body, answer.cookies) == (200, b"ok\n", [])
+
+
 def test_the_token_of_a_loopback_page_is_asked_for_if_one_was_given() -> None:
     assert access_for("127.0.0.1", "secret") == Access(None, "secret")
     assert [is_loopback(one) for one in ("127.0.0.1", "::1", "localhost", "0.0.0.0", "x")] == [

@@ -24,6 +24,8 @@ from stream_icd.view.web.page_files import page_files
 MOST_QUERY = 8192
 """Bytes of a query string."""
 PING_S = 15
+HEALTH = "/healthz"
+"""Tells anybody, without a token and under any name, that the server answers: for probes."""
 STATUS = {
     Action.RETRY: 503,
     Action.SLOW_DOWN: 503,
@@ -153,30 +155,33 @@ def guarded(app: Asgi, access: Access) -> Asgi:
         given = {name: value.decode("latin-1") for name, value in scope["headers"]}
         shown = _shown_tokens(scope["query_string"], given.get(b"cookie", ""))
         site, mode = (given.get(name, "") for name in (b"sec-fetch-site", b"sec-fetch-mode"))
-        added = [*always, (b"set-cookie", keep)] if access.token and shown[0] else always
+        accepted = access.token and shown[0] and scope["path"] != HEALTH
+        added = [*always, (b"set-cookie", keep)] if accepted else always
 
         async def send_safely(message: Any) -> None:
             if message["type"] == "http.response.start":
                 message["headers"] = [*message.get("headers", []), *added]
             await send(message)
 
-        if not access.allows_host(given.get(b"host", "")):
-            await _refuse(send_safely, 421, "this server does not answer to that name")
+        if scope["path"] == HEALTH:
+            await _plain(send_safely, 200, "ok")
+        elif not access.allows_host(given.get(b"host", "")):
+            await _plain(send_safely, 421, "this server does not answer to that name")
         elif not asked_by_this_page(site, mode, scope["path"]):
-            await _refuse(send_safely, 403, "this server does not answer to pages of other sites")
+            await _plain(send_safely, 403, "this server does not answer to pages of other sites")
         elif not access.allows(shown):
             added = always
-            await _refuse(send_safely, 403, "open the address with the token that was printed")
+            await _plain(send_safely, 403, "open the address with the token that was printed")
         else:
             await app(scope, receive, send_safely)
 
     return guard
 
 
-async def _refuse(send: Any, status: int, why: str) -> None:
+async def _plain(send: Any, status: int, text: str) -> None:
     head = [(b"content-type", b"text/plain; charset=utf-8")]
     await send({"type": "http.response.start", "status": status, "headers": head})
-    await send({"type": "http.response.body", "body": f"{why}\n".encode()})
+    await send({"type": "http.response.body", "body": f"{text}\n".encode()})
 
 
 def _shown_tokens(query: bytes, cookies: str) -> tuple[str, ...]:

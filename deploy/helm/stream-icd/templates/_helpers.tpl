@@ -90,7 +90,7 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
 {{- end }}
 
 {{/* A container of ours; arguments: dict "root" "name" "args" and, where given, "resources",
-     "metrics" (true: serves metrics and health), "listens" (a port that it listens on), "env" and
+     "metrics" (true: serves metrics and health), "answers" (a port with /healthz), "env" and
      "ports". */}}
 {{- define "stream-icd.container" -}}
 - name: {{ .name }}
@@ -124,13 +124,15 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
     periodSeconds: 2
     failureThreshold: 60
   {{- end }}
-  {{- with .listens }}
+  {{- with .answers }}
   livenessProbe:
-    tcpSocket: { port: {{ . }} }
+    httpGet: { path: /healthz, port: {{ . }} }
     periodSeconds: 20
+    timeoutSeconds: 10
   readinessProbe:
-    tcpSocket: { port: {{ . }} }
+    httpGet: { path: /healthz, port: {{ . }} }
     periodSeconds: 5
+    timeoutSeconds: 5
   {{- end }}
   {{- with .resources }}
   resources: {{ toYaml . | nindent 4 }}
