@@ -124,11 +124,8 @@ def faded(memory: Memory, kept: float) -> Memory:
 
 def with_hypotheses(memory: Memory, nodes: pa.Array, hypotheses: Sequence[Hypothesis]) -> Memory:
     """Return the memory with other hypotheses, the present one first, about these nodes."""
-    trials = [
-        replace(trial, hypothesis=one)
-        for trial, one in zip(memory.trials, hypotheses[1:], strict=True)
-    ]
-    return replace(memory, nodes=nodes, present=hypotheses[0], trials=tuple(trials))
+    trial = memory.trial and replace(memory.trial, hypothesis=hypotheses[1])
+    return replace(memory, nodes=nodes, present=hypotheses[0], trial=trial)
 
 
 def changed(
@@ -136,13 +133,9 @@ def changed(
     of_evidence: Callable[[csr_array], csr_array],
     of_known: Callable[[Posterior], Posterior],
 ) -> list[Hypothesis]:
-    """Return each hypothesis changed; equal evidence stays one object."""
-    done: dict[int, csr_array] = {}
-    for one in hypotheses:
-        if id(one.evidence) not in done:
-            done[id(one.evidence)] = of_evidence(one.evidence)
+    """Return each hypothesis changed."""
     return [
-        Hypothesis(one.decay, done[id(one.evidence)], of_known(one.known)) for one in hypotheses
+        Hypothesis(one.decay, of_evidence(one.evidence), of_known(one.known)) for one in hypotheses
     ]
 
 

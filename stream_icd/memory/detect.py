@@ -28,6 +28,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from stream_icd.bp.description_length.partition import measured
+from stream_icd.bp.description_length.search import NEAR
 from stream_icd.bp.dynamic.persistence import broken_communities, has_broken
 from stream_icd.bp.dynamic.posterior import (
     NOBODY,
@@ -48,9 +50,17 @@ from stream_icd.memory.by_method import Find, found_by
 from stream_icd.memory.damage import is_damaged
 from stream_icd.memory.evidence import added, kept, unseen
 from stream_icd.memory.gaps import kept_a_window, missed_windows
-from stream_icd.memory.horizon import Horizon, check_horizon, first_decay, judged, with_trials
+from stream_icd.memory.horizon import (
+    MOST_ROUNDS,
+    Horizon,
+    check_horizon,
+    first_decay,
+    judged,
+    pause,
+    with_trial,
+)
 from stream_icd.memory.ids import Ids, ids_for, replaced_ids
-from stream_icd.memory.memory import MOST_COUNTED, TRIALS, Hypothesis, Memory, TrialKind
+from stream_icd.memory.memory import MOST_COUNTED, Hypothesis, Memory
 from stream_icd.memory.strength import Moved, moved
 from stream_icd.node_ids import places, widened
 from stream_icd.registry.model import Model
@@ -203,12 +213,6 @@ class _Step:
     seed: int
     n_before: int
 
-    @property
-    def kinds(self) -> tuple[TrialKind, ...]:
-        """The trials that make sense."""
-        kinds: tuple[TrialKind, ...] = TRIALS if self.horizon == "auto" else ("anew",)
-        return kinds if self.find is None else tuple(one for one in kinds if one != "anew")
-
 
 def _begun(step: _Step, memory: Memory | None) -> Aligned:
     """Return the window of a graph of which nothing is known, except which ids are used up."""
@@ -244,11 +248,11 @@ def _known_before(step: _Step, memory: Memory | None) -> Aligned | None:
 def _undecayed(before: Aligned) -> Aligned:
     """Return the window and its past, of which nothing fades and nothing is tried."""
     present = replace(before.memory.present, decay=1.0)
-    return replace(before, memory=replace(before.memory, present=present, trials=()))
+    return replace(before, memory=replace(before.memory, present=present, trial=None))
 
 
 def _compared(step: _Step, before: Aligned) -> tuple[Aligned, float | None]:
-    """Return the memory with the trials that are due, and the bits that were saved."""
+    """Return the memory with the trial that is due, and the bits that were saved."""
     memory = before.memory
     new = finest_level(unseen(before.window, memory.present.evidence))
     window = finest_level(before.window)
@@ -257,28 +261,23 @@ def _compared(step: _Step, before: Aligned) -> tuple[Aligned, float | None]:
         return nats_saved(window, one.known.likeliest, new)
 
     nats, weight = saved(memory.present)
-    ahead = {one.kind: saved(one.hypothesis)[0] - nats for one in memory.trials}
-    memory = with_trials(judged(memory, ahead, step.horizon), step.kinds)
+    ahead = 0.0 if memory.trial is None else saved(memory.trial.hypothesis)[0] - nats
+    memory = judged(memory, ahead, step.horizon)
+    if step.horizon == "auto":
+        memory = with_trial(memory)
     return replace(before, memory=memory), nats / weight / log(2) if weight else None
 
 
 def _after(step: _Step, before: Aligned) -> tuple[Memory, Rows]:
     """Return the memory after a window, and which of its nodes are those of the window."""
-    memory = before.memory
-    sums: dict[tuple[int, float], tuple[csr_array, csr_array]] = {}
-
-    def found(one: Hypothesis, n_communities: int | None) -> Hypothesis:
-        which = id(one.evidence), one.decay
-        if which not in sums:
-            total = added(one.evidence, one.decay, before.window)
-            sums[which] = total, kept(total, before.window)
-        total, evidence = sums[which]
-        known = _known(step, total, one.known, before.rows, n_communities)
-        return Hypothesis(one.decay, evidence, known)
-
-    present = found(memory.present, step.n_communities)
-    k = None if step.find is None else step.n_communities
-    trials = [replace(one, hypothesis=found(one.hypothesis, k)) for one in memory.trials]
+    memory, trial = before.memory, before.memory.trial
+    searches = step.find is None and memory.n_windows > 0 and not memory.search_wait
+    present, better = _found(step, before, memory.present, step.n_communities, searches)
+    if trial is not None:
+        k = None if step.find is None else step.n_communities
+        tried, _ = _found(step, before, trial.hypothesis, k, searches)
+        trial = replace(trial, hypothesis=tried)
+    n_vain = 0 if better else min(memory.n_vain_searches + searches, MOST_ROUNDS)
     known, before_of_nodes = present.known, memory.present.known.likeliest
     ids, next_id = ids_for(known.likeliest, before_of_nodes, memory.community_ids, memory.next_id)
     after = replace(
@@ -290,10 +289,33 @@ def _after(step: _Step, before: Aligned) -> tuple[Memory, Rows]:
         community_ids=ids,
         next_id=next_id,
         n_windows=min(memory.n_windows + 1, MOST_COUNTED),
-        trials=tuple(trials),
+        trial=trial,
+        n_vain_searches=n_vain,
+        search_wait=pause(n_vain) if searches and n_vain else max(memory.search_wait - 1, 0),
     )
     stays = _stays(after, before.rows, room_for(len(step.nodes), step.n_before))
     return of_nodes(after, stays), np.searchsorted(stays, before.rows)
+
+
+def _found(
+    step: _Step, before: Aligned, one: Hypothesis, n_communities: int | None, searches: bool
+) -> tuple[Hypothesis, bool]:
+    """Return the hypothesis after a window, and whether a search found better communities.
+
+    Communities that start from the last ones can be far from the best. A search finds them without
+    the past, and takes these if they describe the evidence in fewer bits. With the evidence of a
+    single window, beliefs about the past say more than its bits.
+    """
+    total = added(one.evidence, one.decay, before.window)
+    known, better = _known(step, total, one.known, before.rows, n_communities), False
+    if searches and one.decay and total.nnz:
+        anew = _known(step, total, uninformed(total.shape[0]), before.rows, n_communities)
+        level = finest_level(comparable(total, step.parameters.weight_exponent))
+        bits, bits_anew = (measured(level, found.likeliest).bits for found in (known, anew))
+        if better := bits_anew < bits - NEAR:
+            anew.shares[np.diff(total.indptr) == 0] = 0  # of these, nothing is known any more
+            known = anew._replace(stay=known.stay)
+    return Hypothesis(one.decay, kept(total, before.window), known), better
 
 
 def _with_stay(present: Hypothesis, ids: Ids, ids_before: Ids, before: Labels) -> Hypothesis:

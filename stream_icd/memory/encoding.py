@@ -10,9 +10,8 @@ as differences.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import datetime
-from math import isfinite
 from typing import Any, TypeVar
 
 import numpy as np
@@ -24,7 +23,7 @@ from stream_icd.bp.dynamic.posterior import Posterior
 from stream_icd.bp.multilevel.level_graph import Labels
 from stream_icd.bp.planted_partition.sweep import N_KEPT
 from stream_icd.errors import BadMemory, BadSnapshot
-from stream_icd.memory.memory import MOST_READ_IDS, TRIALS, Hypothesis, Memory, Trial
+from stream_icd.memory.memory import COUNTS, MOST_READ_IDS, Hypothesis, Memory, Trial
 from stream_icd.node_ids import is_id_type
 from stream_icd.snapshot import Window
 from stream_icd.wire.arrow_stream import read_table, write_table
@@ -33,7 +32,7 @@ from stream_icd.wire.limits import DEFAULT_LIMITS, Limits
 
 Value = TypeVar("Value", int, float, bool)
 
-FORMAT = 2
+FORMAT = 3
 METADATA = b"stream_icd.memory"
 
 FIRST = -2
@@ -48,7 +47,7 @@ WIDER = 10
 """How many times the compression ratio of other tables that of a memory may have: a row has ten
 times the bytes of a row of edges, and most of them are zeros where nodes have no edges."""
 
-HYPOTHESES = ("present", *TRIALS)
+HYPOTHESES = ("present", "trial")
 PARTS = tuple(f"{part}_{rank}" for part in ("community", "share") for rank in range(N_KEPT))
 EDGES = ("neighbours", "weights")
 KINDS = dict.fromkeys(PARTS[:N_KEPT], pa.int32()) | dict.fromkeys(PARTS[N_KEPT:], pa.uint8())
@@ -57,13 +56,11 @@ OF_HYPOTHESES = {
     for name in HYPOTHESES
     for part, kind in (KINDS | dict(zip(EDGES, (GAPS, WEIGHTS), strict=True))).items()
 }
-"""Columns of the hypotheses; null for trials that there are not, and where evidence is shared."""
+"""Columns of the hypotheses; those of a trial are null if there is none."""
 
 COLUMNS = dict.fromkeys(("node", "seen", "community_id", *OF_HYPOTHESES), True)
 FACTS = {"mixing": float, "stay": float, "believed": bool, "resolution": float}
 """What the metadata says of each hypothesis, besides its evidence."""
-
-COUNTS = ("next_id", "n_windows", "n_rounds", "wait")
 
 
 def encode_memory(memory: Memory) -> bytes:
@@ -76,28 +73,23 @@ def encode_memory(memory: Memory) -> bytes:
         "community_id": pa.array(ids),
     }
     facts: dict[str, Any] = {}
-    written: dict[int, str] = {}
-    names = ("present", *(one.kind for one in memory.trials))
-    for name, one in zip(names, memory.hypotheses, strict=True):
+    for name, one in zip(HYPOTHESES, memory.hypotheses, strict=False):
         shares = np.rint(one.known.shares * CERTAIN).astype(np.uint8)
         communities = _with_firsts(one.known.communities)
         for rank in range(N_KEPT):
             columns[f"{name}_community_{rank}"] = pa.array(communities[:, rank].copy())
             columns[f"{name}_share_{rank}"] = pa.array(shares[:, rank].copy())
-        of = written.setdefault(id(one.evidence), name)
-        if of == name:
-            columns |= dict(
-                zip((f"{name}_{edge}" for edge in EDGES), _edges(one.evidence), strict=True)
-            )
+        edges = (f"{name}_{edge}" for edge in EDGES)
+        columns |= dict(zip(edges, _edges(one.evidence), strict=True))
         known = {fact: kind(getattr(one.known, fact)) for fact, kind in FACTS.items()}
-        facts[name] = {"decay": float(one.decay), "evidence_of": of, **known}
+        facts[name] = {"decay": float(one.decay), **known}
     rest = {
         "format": FORMAT,
         "window_start": memory.window.start.isoformat(),
         "window_end": memory.window.end.isoformat(),
-        **{count: int(getattr(memory, count)) for count in COUNTS},
-        "untried": memory.untried,
-        "trials": [[one.kind, float(one.nats), int(one.windows)] for one in memory.trials],
+        **{count: int(getattr(memory, count)) for count in ("next_id", *COUNTS)},
+        "leads": [float(one) for one in memory.leads],
+        "trial_windows": 0 if memory.trial is None else int(memory.trial.windows),
         "hypotheses": facts,
     }
     absent = {name: kind for name, kind in OF_HYPOTHESES.items() if name not in columns}
@@ -126,25 +118,24 @@ def decode_memory(value: bytes, limits: Limits = DEFAULT_LIMITS) -> Memory:
         nodes = table["node"].combine_chunks()
         if not is_id_type(nodes.type) or nodes.null_count:
             raise BadMemory(f"node has type {nodes.type}; ids are integers or strings, none null")
-        counts = {name: _typed(rest, name, int) for name in COUNTS}
+        counts = {name: _typed(rest, name, int) for name in ("next_id", *COUNTS)}
         if counts["next_id"] > MOST_READ_IDS:
             raise BadMemory(f"next_id must be at most {MOST_READ_IDS}, not {counts['next_id']}")
         read: dict[str, Hypothesis] = {}
         for name, facts in rest["hypotheses"].items():
-            of = facts["evidence_of"]
-            evidence = _evidence(table, name) if of == name else read[of].evidence
             decay = _typed(facts, "decay", float)
-            read[name] = Hypothesis(decay, evidence, _known(table, name, facts))
+            read[name] = Hypothesis(decay, _evidence(table, name), _known(table, name, facts))
         ids = np.cumsum(_column(table, "community_id", pa.int64()))
-        trials = [Trial(kind, read[kind], *_judged(one)) for kind, *one in rest["trials"]]
+        windows = _typed(rest, "trial_windows", int)
+        trial = Trial(read["trial"], windows) if "trial" in read else None
         return Memory(
             window=_window(rest),
             nodes=nodes,
             seen=_column(table, "seen", pa.uint8()) > 0,
             present=read["present"],
             community_ids=ids[: read["present"].known.n_communities],
-            trials=tuple(trials),
-            untried=tuple(rest["untried"]),
+            trial=trial,
+            leads=tuple(map(float, rest["leads"])),
             **counts,
         ).checked()
 
@@ -193,13 +184,6 @@ def _typed(facts: Mapping[str, Any], name: str, kind: type[Value]) -> Value:
     if type(value) is not kind:
         raise BadMemory(f"{name} must be {kind.__name__}, not {value!r:.80}")
     return value
-
-
-def _judged(one: Sequence[Any]) -> tuple[float, int]:
-    nats, windows = one
-    if type(nats) is not float or type(windows) is not int or not (isfinite(nats) and windows >= 0):
-        raise BadMemory(f"a trial says {one!r:.80}; it must say finite nats, and windows")
-    return nats, windows
 
 
 def _known(table: pa.Table, name: str, facts: Mapping[str, Any]) -> Posterior:

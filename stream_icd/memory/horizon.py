@@ -1,50 +1,42 @@
-"""Which horizon a graph has: hypotheses are compared by the edges that they have not seen.
+"""How far back a graph looks: two hypotheses at a time are compared by edges that both are to see.
 
 The communities of each hypothesis predict the edges of the next window that are new
 (`prequential`). The nats that they save are a predictive code for the stream (Dawid,
 "Statistical theory: the prequential approach", 1984), so the difference between two hypotheses is
-evidence for one of them. A trial replaces the present hypothesis when it has saved `DECIDED` nats
-more, and ends when it has saved `LOST` nats less. After `LONGEST_TRIAL` windows, the one that is
-ahead stays.
+evidence for one of them.
 
-A graph begins with `FIRST_DECAY`, and tries all kinds of trials at once in its first windows. Later
-there is one trial at a time, and after each round without success a longer pause.
+Beside the present hypothesis there is at most one trial, of the next longer or the next shorter
+horizon. The differences between two horizons add up over all their comparisons, within bounds of
+`DECIDED` nats (cumulative sums: Page, Biometrika 41, 1954): a few noisy windows do not outweigh
+many, and evidence of long ago does not hold up a change. The trial becomes the present hypothesis
+as soon as the sum favours it, and ends when the sum is at its bound against it. After each round of
+trials without success, the pause doubles.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from bisect import bisect_right
 from dataclasses import replace
 from typing import Literal
 
-from stream_icd.bp.dynamic.posterior import uninformed
 from stream_icd.errors import BadSettings
 from stream_icd.memory.ids import ids_for
-from stream_icd.memory.memory import TRIALS, Hypothesis, Memory, Trial, TrialKind
-
-DECAYS = (0.0, 0.5, 0.8, 0.95)
-"""The values of λ that are tried: horizons of 1, 2, 5 and 20 windows."""
+from stream_icd.memory.memory import DECAYS, Hypothesis, Memory, Trial
 
 FIRST_DECAY = 0.5
 
 DECIDED = 10.0
-"""Nats by which one hypothesis must be ahead of another."""
-
-LOST = 30.0
-"""Nats by which a trial must be behind to end early: one with a longer horizon needs some windows
-before it is better."""
+"""Nats by which one horizon must be ahead of another to end their comparison. Half or twice as many
+change little: docs/measured/real_streams.md."""
 
 LONGEST_TRIAL = 8
-"""After this many windows, the hypothesis that is ahead wins."""
+"""A trial ends after this many windows, also if it is undecided."""
 
-YOUNG = 8
-"""Windows in which a new graph runs all kinds of trials at once."""
+MOST_ROUNDS = 5
+"""Rounds without success that are counted, of trials and of searches: pauses double with each."""
 
-MOST_ROUNDS = 4
-"""Rounds without success that are counted: pauses double with each."""
-
-LONGEST_PAUSE = 2**MOST_ROUNDS
-"""Maximum number of windows between two rounds of trials."""
+LONGEST_PAUSE = 2 ** (MOST_ROUNDS - 1)
+"""Maximum number of windows between two rounds of trials, and between two searches."""
 
 MOST_WINDOWS = 1000
 """The longest horizon that can be given."""
@@ -99,54 +91,61 @@ def first_decay(horizon: Horizon) -> float:
     return 0.0 if horizon == "off" else 1 - 1 / float(horizon)
 
 
-def judged(memory: Memory, ahead: Mapping[TrialKind, float], horizon: Horizon) -> Memory:
-    """Return the memory after its trials were compared with the present hypothesis.
+def judged(memory: Memory, ahead: float, horizon: Horizon) -> Memory:
+    """Return the memory after its trial was compared with the present hypothesis.
 
     Args:
-        ahead: nats that each trial has saved more on the new edges of a window.
+        ahead: nats that the trial has saved more on the new edges of a window.
         horizon: unless it is auto, no other horizon is tried.
     """
-    decay = memory.present.decay if horizon == "auto" else first_decay(horizon)
-    if decay != memory.present.decay:
-        memory = _begun(memory, replace(memory.present, decay=decay))
-    trials = [
-        replace(one, nats=one.nats + ahead[one.kind], windows=one.windows + 1)
-        for one in memory.trials
-    ]
-    best = max(trials, key=lambda one: one.nats, default=None)
-    if best is not None and best.nats > (DECIDED if best.windows < LONGEST_TRIAL else 0):
-        return _begun(memory, best.hypothesis)
-    left = [one for one in trials if one.nats >= -LOST and one.windows < LONGEST_TRIAL]
-    return replace(memory, trials=tuple(left))
+    present, trial = memory.present, memory.trial
+    decay = present.decay if horizon == "auto" else first_decay(horizon)
+    if decay != present.decay:
+        return _begun(memory, replace(present, decay=decay))
+    if trial is None:
+        return memory
+    towards = 1 if trial.hypothesis.decay > present.decay else -1
+    shorter = min(trial.hypothesis.decay, present.decay)
+    gap = min(bisect_right(DECAYS, shorter), len(memory.leads)) - 1
+    lead = min(max(memory.leads[gap] + towards * ahead, -DECIDED), DECIDED)
+    leads = (*memory.leads[:gap], lead, *memory.leads[gap + 1 :])
+    memory, lead = replace(memory, leads=leads), towards * lead
+    if lead > 0:
+        return _begun(memory, trial.hypothesis)
+    trial = replace(trial, windows=trial.windows + 1)
+    if lead <= -DECIDED or trial.windows >= LONGEST_TRIAL:
+        n_neighbours = len(_neighbours(present.decay))
+        n_failed = memory.n_failed + 1
+        if n_failed > n_neighbours * MOST_ROUNDS:
+            n_failed -= n_neighbours
+        rounds, others = divmod(n_failed, n_neighbours)
+        wait = 0 if others else pause(rounds)
+        return replace(memory, trial=None, n_failed=n_failed, wait=wait)
+    return replace(memory, trial=trial)
 
 
-def with_trials(memory: Memory, kinds: tuple[TrialKind, ...]) -> Memory:
-    """Return the memory with the trials that are due.
-
-    Args:
-        kinds: those that make sense for the method.
-    """
-    possible = [one for one in kinds if _decay(memory.present.decay, one) is not None]
-    untried = tuple(one for one in memory.untried if one in possible)
-    if not memory.trials and not untried:
-        n_rounds = min(memory.n_rounds + 1, MOST_ROUNDS)
-        untried = tuple(possible)
-        memory = replace(memory, n_rounds=n_rounds, wait=2**n_rounds)
-    memory = replace(memory, untried=untried)
+def with_trial(memory: Memory) -> Memory:
+    """Return the memory with the trial that is due."""
+    if memory.trial is not None:
+        return memory
     if memory.wait:
         return replace(memory, wait=memory.wait - 1)
-    n_due = len(untried) if memory.n_windows <= YOUNG else int(not memory.trials)
-    due = untried[:n_due]
-    begun = [Trial(one, _tried(memory.present, one)) for one in due]
-    return replace(
-        memory,
-        trials=(*memory.trials, *begun),
-        untried=tuple(one for one in untried if one not in due),
-    )
+    decays = _neighbours(memory.present.decay)
+    decay = decays[memory.n_failed % len(decays)]
+    return replace(memory, trial=Trial(replace(memory.present, decay=decay)))
+
+
+def pause(n_failed: int) -> int:
+    """Return how many windows to wait after so many failures one after the other.
+
+    >>> [pause(one) for one in (1, 2, 3, 10)]
+    [1, 2, 4, 16]
+    """
+    return 1 << (min(n_failed, MOST_ROUNDS) - 1)
 
 
 def _begun(memory: Memory, present: Hypothesis) -> Memory:
-    """Return the memory with another present hypothesis, and everything to be tried again."""
+    """Return the memory with another present hypothesis, of which nothing has been tried."""
     labels, before = present.known.likeliest, memory.present.known.likeliest
     ids, next_id = ids_for(labels, before, memory.community_ids, memory.next_id)
     return replace(
@@ -154,25 +153,15 @@ def _begun(memory: Memory, present: Hypothesis) -> Memory:
         present=present,
         community_ids=ids,
         next_id=next_id,
-        trials=(),
-        untried=TRIALS,
-        n_rounds=0,
+        trial=None,
+        n_failed=0,
         wait=0,
+        n_vain_searches=0,
+        search_wait=0,
     )
 
 
-def _tried(present: Hypothesis, kind: TrialKind) -> Hypothesis:
-    decay = _decay(present.decay, kind)
-    assert decay is not None
-    if kind == "anew":
-        return replace(present, known=uninformed(len(present.known.shares)))
-    return replace(present, decay=decay)
-
-
-def _decay(present: float, kind: TrialKind) -> float | None:
-    """Return λ of a trial; None if there is no such value."""
-    if kind == "anew":
-        return present
-    if kind == "longer":
-        return min((one for one in DECAYS if one > present), default=None)
-    return max((one for one in DECAYS if one < present), default=None)
+def _neighbours(decay: float) -> list[float]:
+    """Return the next longer and the next shorter of the values of λ, those there are."""
+    longer = [one for one in DECAYS if one > decay][:1]
+    return longer + [one for one in DECAYS if one < decay][-1:]

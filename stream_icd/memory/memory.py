@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, get_args
+from math import isfinite
 
 import numpy as np
 import pyarrow as pa
@@ -22,16 +22,19 @@ MOST_READ_IDS = MOST_IDS - 2**28
 """The same in bytes from outside, so that memory can continue from any that are accepted: one
 window adds fewer ids. No stream reaches it."""
 
+COUNTS = ("n_windows", "n_failed", "wait", "n_vain_searches", "search_wait")
+
 MOST_COUNTED = 2**31
 """Maximum of the counts of windows and rounds; windows beyond it are not counted."""
 
 ROUNDING = 1e-3
 """By how much shares of a node may exceed 1 in total: they are rounded."""
 
-TrialKind = Literal["longer", "shorter", "anew"]
-"""What a trial does differently: a longer horizon, a shorter one, or communities found anew."""
+DECAYS = (0.0, 0.5, 0.95)
+"""The values of λ that are tried: horizons of 1, 2 and 20 windows."""
 
-TRIALS: tuple[TrialKind, ...] = get_args(TrialKind)
+EVEN = (0.0,) * (len(DECAYS) - 1)
+"""No horizon is ahead of the next shorter one."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,13 +58,10 @@ class Trial:
     """Another hypothesis, which each window compares with the present one.
 
     Attributes:
-        nats: how many more it has saved on new edges than the present one, since it began.
         windows: how many windows have compared them.
     """
 
-    kind: TrialKind
     hypothesis: Hypothesis
-    nats: float = 0.0
     windows: int = 0
 
 
@@ -80,10 +80,12 @@ class Memory:
         community_ids: the stable id of each of its communities, `(K,)` int64.
         next_id: the first id not yet used, at most `MOST_IDS`.
         n_windows: windows since the graph began, or began anew.
-        trials: at most one of each kind.
-        untried: kinds that are still to be tried in this round.
-        n_rounds: rounds without success.
+        trial: another horizon that is tried.
+        leads: by how many nats each of `DECAYS` but the first is ahead of the one before it.
+        n_failed: trials since the present horizon was chosen.
         wait: windows until the next trial.
+        n_vain_searches: searches for better communities since one was found.
+        search_wait: windows until the next search.
     """
 
     window: Window
@@ -93,10 +95,12 @@ class Memory:
     community_ids: NDArray[np.int64]
     next_id: int
     n_windows: int = 1
-    trials: tuple[Trial, ...] = ()
-    untried: tuple[TrialKind, ...] = TRIALS
-    n_rounds: int = 0
+    trial: Trial | None = None
+    leads: tuple[float, ...] = EVEN
+    n_failed: int = 0
     wait: int = 0
+    n_vain_searches: int = 0
+    search_wait: int = 0
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "nodes", widened(self.nodes))
@@ -116,11 +120,12 @@ class Memory:
         for one in self.hypotheses:
             _check(one, self.n_nodes)
         self._check_ids()
-        kinds_of = {"trials": [one.kind for one in self.trials], "untried": list(self.untried)}
-        for name, kinds in kinds_of.items():
-            if len(set(kinds)) < len(kinds) or not set(kinds) <= set(TRIALS):
-                raise BadMemory(f"{name} must be different ones of {TRIALS}, not {kinds}")
-        for name, least in (("n_windows", int(self.n_nodes > 0)), ("n_rounds", 0), ("wait", 0)):
+        if len(self.leads) != len(EVEN) or not all(map(isfinite, self.leads)):
+            raise BadMemory(f"leads must be {len(EVEN)} finite numbers, not {self.leads}")
+        if self.trial is not None and not 0 <= self.trial.windows <= MOST_COUNTED:
+            raise BadMemory(f"a trial has {self.trial.windows} windows")
+        for name in COUNTS:
+            least = int(name == "n_windows" and self.n_nodes > 0)
             if not least <= (count := getattr(self, name)) <= MOST_COUNTED:
                 raise BadMemory(f"{name} must be in {least}..{MOST_COUNTED}, not {count}")
         return self
@@ -146,8 +151,8 @@ class Memory:
 
     @property
     def hypotheses(self) -> tuple[Hypothesis, ...]:
-        """The present one, then those of the trials."""
-        return self.present, *(one.hypothesis for one in self.trials)
+        """The present one, then that of the trial."""
+        return (self.present,) if self.trial is None else (self.present, self.trial.hypothesis)
 
     @property
     def horizon(self) -> float:

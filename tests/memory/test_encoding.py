@@ -20,7 +20,7 @@ from stream_icd.errors import BadMemory
 from stream_icd.memory.bounds import cut
 from stream_icd.memory.encoding import METADATA, decode_memory, encode_memory, next_id_of
 from stream_icd.memory.evidence import rounded
-from stream_icd.memory.memory import MOST_IDS, MOST_READ_IDS, TRIALS, Hypothesis, Memory, Trial
+from stream_icd.memory.memory import COUNTS, MOST_IDS, MOST_READ_IDS, Hypothesis, Memory, Trial
 from stream_icd.memory.restart import FAR_IDS, anew, is_forgotten
 from stream_icd.snapshot import Window
 from stream_icd.wire.arrow_stream import read_table, write_table
@@ -47,17 +47,14 @@ def hypothesis_of(n_nodes: int, rng: np.random.Generator, decay: float = 0.5) ->
     return Hypothesis(decay, evidence, known)
 
 
-def memory_of(nodes: pa.Array, seed: int = 0, n_trials: int = 0, **values: Any) -> Memory:
+def memory_of(nodes: pa.Array, seed: int = 0, *, tried: bool = False, **values: Any) -> Memory:
     rng = np.random.default_rng(seed)
     present = hypothesis_of(len(nodes), rng)
-    others = [hypothesis_of(len(nodes), rng, 0.8) for _ in range(n_trials)]
-    if n_trials == 3:  # found anew: in the same evidence
-        others[2] = replace(others[2], evidence=present.evidence)
-    trials = [Trial(kind, one, seed / 7, seed) for kind, one in zip(TRIALS, others, strict=False)]
+    trial = Trial(hypothesis_of(len(nodes), rng, 0.8), seed) if tried else None
     ids = np.arange(present.known.n_communities)[::-1] * 2
-    rest = {"next_id": 9, "n_windows": seed + 1, "untried": TRIALS[n_trials:], "wait": 2, **values}
+    rest = {"next_id": 9, "n_windows": seed + 1, "leads": (seed / 7, -0.1), "wait": 2, **values}
     seen = rng.random(len(nodes)) < 0.7
-    return Memory(WINDOW, nodes, seen, present, ids, trials=tuple(trials), **rest)
+    return Memory(WINDOW, nodes, seen, present, ids, trial=trial, **rest)
 
 
 @settings(max_examples=30)
@@ -67,13 +64,13 @@ def memory_of(nodes: pa.Array, seed: int = 0, n_trials: int = 0, **values: Any) 
 )
 def test_a_memory_comes_back_bit_by_bit(ids: set[int] | set[str], seed: int) -> None:
     kind = pa.string() if any(isinstance(one, str) for one in ids) else pa.int64()
-    memory = memory_of(pa.array(sorted(ids), kind), seed, seed % 4)
+    memory = memory_of(pa.array(sorted(ids), kind), seed, tried=seed % 2 == 1, n_failed=seed)
     value = encode_memory(memory)
     back = decode_memory(value)
     assert back.nodes.equals(memory.nodes)
     assert back.seen.tolist() == memory.seen.tolist()
     assert back.community_ids.tolist() == memory.community_ids.tolist()
-    for name in ("window", "next_id", "n_windows", "untried", "n_rounds", "wait", "horizon"):
+    for name in ("window", "next_id", "leads", "horizon", *COUNTS):
         assert getattr(back, name) == getattr(memory, name), name
     for one, other in zip(back.hypotheses, memory.hypotheses, strict=True):
         assert one.decay == other.decay
@@ -83,18 +80,10 @@ def test_a_memory_comes_back_bit_by_bit(ids: set[int] | set[str], seed: int) -> 
         assert one.evidence.indices.tolist() == other.evidence.indices.tolist()
         assert one.evidence.indptr.tolist() == other.evidence.indptr.tolist()
         assert one.evidence.data.tobytes() == other.evidence.data.tobytes()
-    assert [(one.kind, one.nats, one.windows) for one in back.trials] == [
-        (one.kind, one.nats, one.windows) for one in memory.trials
+    assert [one and one.windows for one in (back.trial, memory.trial)] == 2 * [
+        seed if seed % 2 else None
     ]
     assert encode_memory(back) == value
-
-
-def test_equal_evidence_is_written_once() -> None:
-    nodes = pa.array(range(200))
-    two = memory_of(nodes, n_trials=2)
-    same = replace(two.trials[1].hypothesis, evidence=two.present.evidence)
-    once = replace(two, trials=(two.trials[0], replace(two.trials[1], hypothesis=same)))
-    assert len(encode_memory(once)) < 0.8 * len(encode_memory(two))
 
 
 def test_nodes_that_are_alone_take_hardly_more_than_their_ids() -> None:
@@ -129,7 +118,7 @@ def test_other_bytes_are_refused(value: bytes) -> None:
 
 
 def test_truncated_and_altered_bytes_are_refused_or_whole() -> None:
-    value = encode_memory(memory_of(pa.array(range(50)), n_trials=1))
+    value = encode_memory(memory_of(pa.array(range(50)), tried=True))
     for end in range(0, len(value) - 8, 97):
         with pytest.raises(BadMemory):
             decode_memory(value[:end])
@@ -137,9 +126,9 @@ def test_truncated_and_altered_bytes_are_refused_or_whole() -> None:
 
 def test_the_memory_of_a_later_version_is_refused() -> None:
     value = encode_memory(memory_of(pa.array([1, 2])))
-    assert value.count(b'"format": 2') == 1
+    assert value.count(b'"format": 3') == 1
     with pytest.raises(BadMemory, match="upgrade"):
-        decode_memory(value.replace(b'"format": 2', b'"format": 3'))
+        decode_memory(value.replace(b'"format": 3', b'"format": 4'))
 
 
 def test_the_memory_of_the_version_before_starts_the_graph_anew_with_its_ids_used_up() -> None:
@@ -149,9 +138,9 @@ def test_the_memory_of_the_version_before_starts_the_graph_anew_with_its_ids_use
         | {f"belief_{rank}": np.array([1, 0], np.float32) for rank in range(4)}
         | {"rival": np.array([-1, -1], np.int32)}
     )
-    rest = {"format": 1, "next_id": 4, "mixing": 0.1, "stay": 0.5, "believed": True, "pull": 0.0}
+    rest = {"format": 2, "next_id": 4, "mixing": 0.1, "stay": 0.5, "believed": True, "pull": 0.0}
     value = write_table(old.replace_schema_metadata({METADATA: json.dumps(rest).encode()}))
-    with pytest.raises(BadMemory, match="format 1"):
+    with pytest.raises(BadMemory, match="format 2"):
         decode_memory(value)
     assert next_id_of(value) == 4
     memory = decode_memory(anew(value))
@@ -166,9 +155,10 @@ def test_the_memory_of_the_version_before_starts_the_graph_anew_with_its_ids_use
         ({"next_id": 3}, "community ids"),
         ({"next_id": MOST_IDS + 1}, "next_id"),
         ({"next_id": 2**63}, "next_id"),
-        ({"n_rounds": -1}, "n_rounds"),
-        ({"untried": ("anew", "anew")}, "untried"),
-        ({"untried": ("sooner",)}, "untried"),
+        ({"n_failed": -1}, "n_failed"),
+        ({"search_wait": 2**32}, "search_wait"),
+        ({"leads": (0.0,)}, "leads"),
+        ({"leads": (0.0, float("nan"))}, "leads"),
     ],
 )
 def test_values_out_of_range_are_refused(values: dict[str, Any], match: str) -> None:
@@ -249,11 +239,12 @@ def test_nodes_that_do_not_ascend_are_refused(nodes: list[int] | list[str]) -> N
     ("said", "instead"),
     [
         ('"next_id": 9', '"next_id": "9"'),
-        ('"format": 2', '"format": 0'),
+        ('"format": 3', '"format": 0'),
         ('"mixing": 0.30000000000000004', '"mixing": true'),
         ('"decay": 0.5', '"decay": 1'),
         ('"n_windows": 1', '"n_windows": -1'),
-        ('"evidence_of": "present"', '"evidence_of": "longer"'),
+        ('"trial_windows": 0', '"trial_windows": 0.5'),
+        ('"leads": [0.0, -0.1]', '"leads": ["far", 0]'),
     ],
 )
 def test_metadata_of_another_type_is_refused(said: str, instead: str) -> None:
@@ -278,7 +269,7 @@ def test_the_next_id_is_known_though_the_table_is_damaged() -> None:
 
 
 def test_less_is_remembered_the_nodes_that_were_away_longest_go_first() -> None:
-    memory = memory_of(pa.array(range(40)), n_trials=1)
+    memory = memory_of(pa.array(range(40)), tried=True)
     kept = cut(memory, 10)
     shares = memory.present.known.shares.sum(axis=1)
     weights = dict(zip(memory.nodes.to_pylist(), shares, strict=True))

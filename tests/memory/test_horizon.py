@@ -15,87 +15,102 @@ from stream_icd.memory.horizon import (
     DECIDED,
     LONGEST_PAUSE,
     LONGEST_TRIAL,
-    LOST,
-    YOUNG,
     judged,
     read_horizon,
-    with_trials,
+    with_trial,
 )
-from stream_icd.memory.memory import TRIALS, Hypothesis, Memory, TrialKind
+from stream_icd.memory.memory import Hypothesis, Memory
 from testbed.windows import window
 
 LABELS = np.array([0, 0, 1, 1], np.int32)
 
 
-def memory(decay: float = 0.5, n_windows: int = 1) -> Memory:
+def memory(decay: float = 0.5) -> Memory:
     present = Hypothesis(decay, csr_array((4, 4)), certain_posterior(LABELS, 0.1))
     at = window(0, LABELS.tolist()).window
     seen = np.ones(4, np.bool_)
-    return Memory(at, pa.array(range(4)), seen, present, np.array([7, 8]), 9, n_windows)
+    return Memory(at, pa.array(range(4)), seen, present, np.array([7, 8]), 9)
 
 
-def ahead(one: Memory, **nats: float) -> dict[TrialKind, float]:
-    return {trial.kind: nats.get(trial.kind, 0.0) for trial in one.trials}
+def tried(one: Memory) -> float | None:
+    return None if one.trial is None else one.trial.hypothesis.decay
 
 
-def test_a_young_graph_tries_everything_at_once_and_a_later_one_one_by_one() -> None:
-    young = with_trials(memory(), TRIALS)
-    assert [one.kind for one in young.trials] == list(TRIALS)
-    decays = [one.hypothesis.decay for one in young.trials]
-    assert decays == [0.8, 0.0, 0.5]
-    assert young.trials[2].hypothesis.known.n_communities == 0
-    old = with_trials(memory(n_windows=YOUNG + 1), TRIALS)
-    assert [one.kind for one in old.trials] == ["longer"]
-    assert with_trials(old, TRIALS).trials == old.trials
+def failed(one: Memory) -> Memory:
+    """After the trial lost by as much as decides."""
+    return judged(one, -2 * DECIDED, "auto")
 
 
-def test_there_is_nothing_shorter_than_one_window_and_nothing_longer_than_twenty() -> None:
-    assert [one.kind for one in with_trials(memory(0.0), TRIALS).trials] == ["longer", "anew"]
-    assert [one.kind for one in with_trials(memory(0.95), TRIALS).trials] == ["shorter", "anew"]
+def test_a_longer_horizon_is_tried_first_then_a_shorter_one() -> None:
+    first = with_trial(memory())
+    assert tried(first) == 0.95
+    assert with_trial(first) is first
+    assert tried(with_trial(failed(first))) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("present", "neighbour"), [(0.0, 0.5), (0.95, 0.5), (0.75, 0.95), (0.99, 0.95)]
+)
+def test_neighbours_are_tried_also_of_a_horizon_that_was_given(
+    present: float, neighbour: float
+) -> None:
+    one = with_trial(memory(present))
+    assert tried(one) == neighbour
+    assert judged(one, 1.0, "auto").present.decay == neighbour
 
 
 def test_a_trial_that_is_ahead_wins_and_communities_keep_their_ids() -> None:
-    tried = with_trials(memory(), TRIALS)
-    same = judged(tried, ahead(tried, longer=DECIDED), "auto")
+    same = judged(with_trial(memory()), 0.0, "auto")
     assert same.present.decay == 0.5
-    won = judged(same, ahead(same, longer=0.1), "auto")
-    assert won.present.decay == 0.8
+    won = judged(same, 0.1, "auto")
+    assert won.present.decay == 0.95
     assert won.community_ids.tolist() == [7, 8]
-    assert (won.trials, won.untried, won.n_rounds) == ((), TRIALS, 0)
+    assert (won.trial, won.n_failed, won.leads) == (None, 0, (0.0, 0.1))
 
 
-def test_a_trial_ends_when_it_is_far_behind_or_after_some_windows() -> None:
-    tried = with_trials(memory(), TRIALS)
-    left = judged(tried, ahead(tried, longer=-LOST - 1, shorter=-LOST + 1), "auto")
-    assert [one.kind for one in left.trials] == ["shorter", "anew"]
+def test_what_was_compared_before_counts_up_to_a_bound() -> None:
+    lost = failed(with_trial(memory()))
+    assert lost.leads == (0.0, -DECIDED)
+    again = with_trial(replace(lost, n_failed=2, wait=0))
+    assert tried(again) == 0.95
+    again = judged(again, DECIDED - 1, "auto")
+    assert (again.present.decay, again.leads) == (0.5, (0.0, -1.0))
+    assert judged(again, 2.0, "auto").present.decay == 0.95
+
+
+def test_a_shorter_horizon_wins_by_the_same_sum() -> None:
+    ahead = replace(memory(0.95), leads=(0.0, 4.0))
+    still = judged(with_trial(ahead), 3.0, "auto")
+    assert (still.present.decay, still.leads) == (0.95, (0.0, 1.0))
+    assert judged(still, 1.5, "auto").present.decay == 0.5
+
+
+def test_an_undecided_trial_ends_after_some_windows() -> None:
+    one = with_trial(memory())
     for _ in range(LONGEST_TRIAL - 1):
-        left = judged(left, ahead(left), "auto")
-    assert not left.trials
+        one = judged(one, 0.0, "auto")
+        assert tried(one) == 0.95
+    assert tried(judged(one, 0.0, "auto")) is None
 
 
 def test_pauses_between_rounds_without_success_grow_up_to_a_limit() -> None:
-    one, pauses = memory(n_windows=100), []
-    for _ in range(6):
+    one, pauses = memory(), []
+    for _ in range(7):
         waited = 0
-        while not (one := with_trials(one, TRIALS)).trials:
+        while (one := with_trial(one)).trial is None:
             waited += 1
         pauses.append(waited)
-        for kind in TRIALS:
-            assert [trial.kind for trial in one.trials] == [kind]
-            one = judged(one, {kind: -LOST - 1}, "auto")
-            if kind != TRIALS[-1]:
-                one = with_trials(one, TRIALS)
-    assert pauses == [0, 2, 4, 8, 16, 16]
+        second = with_trial(failed(one))
+        assert (tried(one), tried(second)) == (0.95, 0.0)
+        one = failed(second)
+    assert pauses == [0, 1, 2, 4, 8, 16, 16]
     assert max(pauses) == LONGEST_PAUSE
 
 
 def test_a_given_horizon_replaces_the_one_that_was_found() -> None:
-    tried = with_trials(memory(), TRIALS)
-    fixed = judged(tried, ahead(tried, longer=100.0), 4.0)
-    assert fixed.present.decay == 0.75
-    assert not fixed.trials
-    again = replace(fixed, n_windows=50)
-    assert judged(again, {}, "auto").present.decay == 0.75
+    fixed = judged(with_trial(memory()), 100.0, 4.0)
+    assert (fixed.present.decay, fixed.trial) == (0.75, None)
+    assert judged(fixed, 0.0, "auto").present.decay == 0.75
 
 
 @pytest.mark.parametrize("text", ["", "never", "0", "0.5", "-1", "nan", "1e9"])

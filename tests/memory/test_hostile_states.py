@@ -18,8 +18,8 @@ from stream_icd.communities import STAGES, Communities
 from stream_icd.errors import BadMemory
 from stream_icd.memory.detect import Remembered, detect_remembering
 from stream_icd.memory.encoding import METADATA, decode_memory, encode_memory
-from stream_icd.memory.horizon import LONGEST_PAUSE, MOST_ROUNDS, with_trials
-from stream_icd.memory.memory import MOST_COUNTED, TRIALS, Memory
+from stream_icd.memory.horizon import LONGEST_PAUSE, judged
+from stream_icd.memory.memory import COUNTS, MOST_COUNTED, Memory, Trial
 from stream_icd.wire.arrow_stream import write_table
 from stream_icd.wire.communities import decode_communities, encode_communities
 from testbed.drifting import START, remembering_model, stream
@@ -38,12 +38,12 @@ BITS = {"not a number": 0x7FC0, "infinite": 0x7F80, "negative": 0xBF80, "zero": 
 
 @cache
 def memory() -> Memory:
-    """The memory of a graph while all trials run."""
+    """The memory of a graph while a trial runs."""
     last: Memory | None = None
     for window in BEFORE:
         last = detect_remembering(window, MODEL, last).memory
     assert last is not None
-    assert len(last.trials) == len(TRIALS)
+    assert last.trial is not None
     return last
 
 
@@ -113,7 +113,7 @@ def test_metadata_of_any_value_is_refused_or_used(path: tuple[Any, ...]) -> None
 
 
 @pytest.mark.parametrize("weight", BITS)
-@pytest.mark.parametrize("name", ["present", "longer", "shorter"])
+@pytest.mark.parametrize("name", ["present", "trial"])
 def test_weights_of_edges_are_positive_and_finite(name: str, weight: str) -> None:
     whole = table()
     field = whole.schema.field(f"{name}_weights")
@@ -137,14 +137,17 @@ def test_ids_near_the_largest_are_refused_or_continued() -> None:
 
 
 def test_counts_at_their_maximum_stay_there() -> None:
-    most = replace(memory(), n_windows=MOST_COUNTED, n_rounds=MOST_COUNTED, trials=(), untried=())
+    trial = Trial(memory().hypotheses[1], MOST_COUNTED)
+    most = replace(memory(), trial=trial, **dict.fromkeys(COUNTS, MOST_COUNTED))
     tracemalloc.start()
     try:
-        due = with_trials(most, TRIALS)
+        ended = judged(most, -100.0, "auto")
         assert tracemalloc.get_traced_memory()[1] < 1e6
     finally:
         tracemalloc.stop()
-    assert (due.n_rounds, due.wait) == (MOST_ROUNDS, LONGEST_PAUSE - 1)
+    assert ended.trial is None
+    assert ended.n_failed <= MOST_COUNTED
+    assert ended.wait in (0, LONGEST_PAUSE)
     found = detect_remembering(NEXT, MODEL, decode_memory(encode_memory(most)))
     assert found.memory.n_windows == MOST_COUNTED
     assert is_whole(found)

@@ -13,6 +13,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy.sparse import block_diag, csr_array
 
+from stream_icd.bp.dynamic.posterior import certain_posterior
 from stream_icd.bp.find import find_communities
 from stream_icd.bp.parameters import BpParameters
 from stream_icd.errors import BadSettings
@@ -289,7 +290,7 @@ def test_a_horizon_is_as_given_or_found() -> None:
     for horizon, expected in (("off", 1.0), (2.0, 1.875), (20.0, 3.709875)):
         *_, last = found(graphs, BELIEFS, horizon)
         assert last.horizon == pytest.approx(expected)
-    first, *_, last = found(graphs, BELIEFS, "auto")
+    first, *_, last = found(drifting(3, 6, mixing=0.3, churn=0.2), BELIEFS, "auto")
     assert first.horizon == last.horizon == 1.0  # a fifth of the nodes moves in each window
     assert first.predicted_bits is None
     assert last.predicted_bits is not None
@@ -304,3 +305,20 @@ def test_where_a_window_shows_little_several_together_show_more() -> None:
     assert last.horizon > 1.5
     truth = graphs[-1].communities
     assert nmi(truth, last.communities) > nmi(truth, believed.communities) + 0.2
+
+
+def test_a_search_frees_communities_that_are_far_from_the_best() -> None:
+    graph = cliques(8, 8, 8, 8)
+    memory = then(None, graph, MODULARITY, horizon=20).memory
+    pieces = certain_posterior(np.repeat(np.arange(16, dtype=np.int32), 2), 0.9, resolution=40.0)
+    stuck = replace(memory.present, known=pieces)
+    memory = replace(memory, present=stuck, community_ids=np.arange(16), next_id=16)
+    freed = then(memory, graph, MODULARITY, horizon=20)
+    assert len(freed.community_ids) == 4
+    assert (freed.memory.n_vain_searches, freed.memory.search_wait) == (0, 0)
+    waits = [then(replace(memory, search_wait=2), graph, MODULARITY, horizon=20).memory]
+    assert (len(waits[0].community_ids), waits[0].search_wait) == (16, 1)
+    in_vain = freed.memory
+    for pause in (1, 0, 2):
+        in_vain = then(in_vain, graph, MODULARITY, horizon=20).memory
+        assert in_vain.search_wait == pause

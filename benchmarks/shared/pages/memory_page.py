@@ -267,13 +267,19 @@ does:
 
 In both cases, a community splits if that describes the evidence in fewer bits.
 
-The horizon is found while the stream runs. *Trials* go beside the present choice: a longer horizon,
-a shorter one (of 1, 2, 5 and 20 windows), and communities found anew. The communities of each
-predict the edges of the next window that are new to the evidence; the bits that they save are a
-predictive code (Dawid, "Statistical theory: the prequential approach", Journal of the Royal
-Statistical Society A 147, 1984). A trial that is 10 nats ahead replaces the present choice, and so
-does one that is ahead after eight windows. A graph runs all trials in its first windows, later one
-at a time, with longer and longer pauses.
+Communities that start from the last ones can be far from the best. So from time to time a *search*
+finds communities in the evidence without the past, and these are taken if they describe it in fewer
+bits by .01 an edge. After a search in vain, the next comes one window later, then two, four, up to
+16. With a horizon of one window there are none: beliefs know more than the bits of one window.
+
+The horizon is found while the stream runs. Beside the present one there is at most one *trial*, of
+the next longer or shorter horizon (of 1, 2 and 20 windows). The communities of both predict the
+edges of the next window that are new to the evidence; the bits that they save are a predictive code
+(Dawid, "Statistical theory: the prequential approach", Journal of the Royal Statistical Society A
+147, 1984). The differences between two horizons add up, within bounds of 10 nats (cumulative sums:
+Page, "Continuous inspection schemes", Biometrika 41, 1954). A trial that is ahead replaces the
+present horizon; one that is 10 nats behind ends. Between rounds of trials without success, pauses
+grow up to 16 windows.
 
 If the edges of a window between the members of communities are nearer to chance than to a tenth of
 what they were, over all communities together, the graph has broken with its past, and the window is
