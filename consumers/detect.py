@@ -161,7 +161,7 @@ def main(
                 lambda opened: result_version(opened, settings),
             )
         )
-        room = partial(run.claim_check.room, settings.memory_topic)
+        room = partial(run.room, settings.memory_topic)
         return {SNAPSHOTS: Detector(swap.model, settings, swap, memories, room)}
 
     run_worker(detector, options)

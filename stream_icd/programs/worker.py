@@ -22,6 +22,7 @@ from stream_icd.programs.options import kafka_settings
 from stream_icd.programs.served_metrics import shown_on
 from stream_icd.programs.signals import stop_on_signals
 from stream_icd.programs.traces import traces_of
+from stream_icd.tracing.headers import MOST_BYTES
 from stream_icd.tracing.spans import Tracing
 from stream_icd.workers.runner import Runner
 from stream_icd.workers.step import Step
@@ -93,6 +94,11 @@ class WorkerRun:
     stop: Event
     claim_check: ClaimCheck
     tracing: Tracing | None = None
+
+    def room(self, topic: str) -> float:
+        """Return the maximum size of a record for a topic, without the context of its trace."""
+        taken = 0 if self.tracing is None else MOST_BYTES
+        return self.claim_check.room(topic) - taken
 
 
 def run_worker(

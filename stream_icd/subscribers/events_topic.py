@@ -11,10 +11,11 @@ import structlog
 from stream_icd.errors import BadInput, OffsetGone
 from stream_icd.events import CommunityEvents
 from stream_icd.kafka.reader import open_reader
-from stream_icd.kafka.record import OutgoingRecord, Record
+from stream_icd.kafka.record import Headers, OutgoingRecord, Record
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.messages.reader import MessageReader
 from stream_icd.subscribers.seen_results import SeenResults, result_of
+from stream_icd.tracing.headers import context_of
 from stream_icd.wire.events import decode_events, is_late
 
 
@@ -58,6 +59,7 @@ class EventsTopic:
         self._reader = reader
         self._positions: dict[int, int] = {}
         self._first_ids: dict[bytes | None, int] = {}
+        self._headers: dict[bytes | None, Headers] = {}
 
     def news(self, seen: SeenResults) -> Iterator[CommunityEvents | Forgotten]:
         """Yield the last tracked windows of each graph with new events, in order; update `seen`.
@@ -74,6 +76,9 @@ class EventsTopic:
             latest = self._read(seen)
         for records in latest.values():
             for record in records:
+                self._headers.pop(record.key, None)
+                if context_of(record.headers):
+                    self._headers[record.key] = record.headers
                 if record.value is None:
                     yield Forgotten((record.key or b"").decode(), self._first_ids[record.key])
                     continue
@@ -82,6 +87,10 @@ class EventsTopic:
                 except BadInput as error:
                     log = structlog.get_logger()
                     log.warning("not an events message", place=record.place, reason=str(error))
+
+    def headers(self, key: bytes | None) -> Headers:
+        """Return the headers of a graph's last events that were read, if they have a trace."""
+        return self._headers.get(key, ())
 
     def _read(self, seen: SeenResults) -> dict[bytes | None, deque[Record]]:
         latest: dict[bytes | None, deque[Record]] = {}

@@ -12,6 +12,9 @@ from stream_icd.kafka.record import Headers
 
 FIELDS = ("traceparent", "tracestate")
 
+MOST_BYTES = 1024
+"""What the trace context of a message takes: W3C Trace Context wants 512 bytes of it kept."""
+
 
 def context_of(headers: Headers) -> dict[str, str]:
     """Return the fields of the trace context in the headers; empty if there is none.

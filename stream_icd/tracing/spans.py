@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from stream_icd.extras import needs_extra
-from stream_icd.kafka.record import OutgoingRecord, Record
+from stream_icd.kafka.record import Headers, OutgoingRecord, Record
 from stream_icd.tracing.headers import context_of, with_context
 from stream_icd.tracing.settings import TraceSettings
 from stream_icd.version import __version__
@@ -117,6 +117,12 @@ class Tracing:
             f"receive {record.topic}", context, kind=kind, attributes=attributes
         ):
             yield
+
+    def maker_of(self, headers: Headers) -> SpanContext | None:
+        """Return the span that made a message; None if its headers do not say it."""
+        context = self._propagator.extract(context_of(headers))
+        found = self._api.get_current_span(context).get_span_context()
+        return found if found.is_valid else None
 
     def sent_by(self, span: Span, record: OutgoingRecord) -> OutgoingRecord:
         """Return the record with the context of the span that made it."""

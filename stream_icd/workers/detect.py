@@ -21,7 +21,7 @@ from stream_icd.errors import BadInput, BadMemory
 from stream_icd.execution.budget import Allowance, sent_bytes
 from stream_icd.execution.engines import Engine, InProcess
 from stream_icd.execution.relay import Baton, First, LocalRelay, Relay, nothing
-from stream_icd.kafka.record import OutgoingRecord, Record
+from stream_icd.kafka.record import Headers, OutgoingRecord, Record
 from stream_icd.memory.detect import Remembered
 from stream_icd.memory.restart import anew
 from stream_icd.memory.strength import Moved
@@ -267,6 +267,11 @@ class Detector(Step):
         if self._memories is None:
             return nothing
         return _FirstMemories(self._memories, self._room())
+
+    def state_headers(self, record: Record) -> Headers:
+        """Return the headers of the message that the graph's memory was read from."""
+        graph = (record.key or b"").decode(errors="replace")
+        return () if self._memories is None else self._memories.headers(graph)
 
     def remember(self, record: Record, state: OutgoingRecord) -> None:
         """Keep the memory that is published with the record's outcome."""

@@ -13,10 +13,11 @@ from typing import TypeVar
 import structlog
 
 from stream_icd.errors import BrokerUnavailable, StoreUnreachable
-from stream_icd.kafka.record import Record
+from stream_icd.kafka.record import Headers, Record
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import MEMORY, describe_topic
 from stream_icd.messages.reader import MessageReader
+from stream_icd.tracing.headers import context_of
 from stream_icd.workers.memory_settings import MemorySettings
 from stream_icd.workers.memory_topic import MemoryTopic, place_in
 
@@ -66,6 +67,7 @@ class Memories:
         self._pause = pause
         self._kept: OrderedDict[str, _Kept] = OrderedDict()  # the longest unused first
         self._unread: set[str] = set()  # graphs with a state in the topic, but not in RAM
+        self._headers: dict[str, Headers] = {}  # of states that were read, with a trace context
         self._new: set[int] = set()  # partitions whose states must be read
         self._batch = 0
         self.n_restored = 0
@@ -105,6 +107,10 @@ class Memories:
         kept = self._kept.get(graph)
         return None if kept is None else kept.value
 
+    def headers(self, graph: str) -> Headers:
+        """Return the headers of the state that the memory of a graph was last read from."""
+        return self._headers.get(graph, ())
+
     def put(self, graph: str, partition: int, value: bytes) -> None:
         """Set the memory of a graph after a window in this partition."""
         self._kept[graph] = _Kept(value, partition, self._batch)
@@ -122,6 +128,9 @@ class Memories:
         for graph, record in found.items():
             value = self._insist(partial(self._topic.value, record, max(first.values())))
             self._kept[graph] = _Kept(value, place_in(record.headers).partition, batch=0)
+            self._headers.pop(graph, None)
+            if context_of(record.headers):
+                self._headers[graph] = record.headers
             self.n_restored += 1
         structlog.get_logger().info("memory restored", graphs=len(found), bytes=self.n_bytes)
 

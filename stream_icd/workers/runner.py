@@ -48,7 +48,7 @@ class Runner:
         self._key = None if graph is None else graph.encode()
         self._n_skipped, self._log_skipped_at = 0, 1
         self._claim_check = claim_check
-        self._traced = None if tracing is None else TracedWork(tracing, step.stages[-1])
+        self._traced = None if tracing is None else TracedWork(tracing, step)
 
     def handle(self, records: Sequence[Record]) -> Iterator[OutgoingRecord]:
         """Yield the results and dead letters of the records, in the same order.
@@ -60,7 +60,7 @@ class Runner:
         self.step.begin(records)
         work = self.step.work(self._ours(records))
         if self._traced is not None:
-            work = self._traced.outcomes(work, self.step.context)
+            work = self._traced.outcomes(work)
         for record, outcome in work:
             yield from self._published(record, outcome)
 

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from stream_icd.kafka.delivery.batch_done import BatchDone
-from stream_icd.kafka.record import OutgoingRecord, Record
+from stream_icd.kafka.record import Headers, OutgoingRecord, Record
 from stream_icd.messages.outcome import Outcome, Stage
 from stream_icd.workers.record_log import about
 
@@ -69,6 +69,13 @@ class Step(ABC):
             with about(record, **self.context):
                 outcome = self.process(record)
             yield record, outcome
+
+    def state_headers(self, record: Record) -> Headers:  # noqa: ARG002
+        """Return the headers of the message that the state before this record was read from.
+
+        A trace has a link to what made this message. Empty if the state was not read.
+        """
+        return ()
 
     def forget(self, record: Record) -> None:  # noqa: B027
         """Undo the last processed record: it becomes a dead letter, its result is too large.

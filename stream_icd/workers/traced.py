@@ -13,6 +13,7 @@ from stream_icd.kafka.delivery.batch_done import BatchDone
 from stream_icd.kafka.record import Record
 from stream_icd.messages.outcome import Outcome, Processed, Refused
 from stream_icd.tracing.spans import MS, Took, Tracing
+from stream_icd.workers.step import Step
 
 if TYPE_CHECKING:
     from opentelemetry.trace import SpanContext
@@ -29,36 +30,32 @@ class TracedWork:
     """The spans of one step.
 
     A window whose result depends on the state after an earlier one has a link to the span of that
-    one. What the worker did before it was started again has no link.
+    one, which another worker may have made.
 
     Attributes:
-        operation: what the step does, such as `detect`.
+        step: its last stage names the operation, such as `detect`.
         now: nanoseconds since 1970.
     """
 
     tracing: Tracing
-    operation: str
+    step: Step
     now: Callable[[], int] = time.time_ns
-    _last: OrderedDict[bytes | None, SpanContext] = field(default_factory=OrderedDict)
+    _last: OrderedDict[bytes | None, _Last] = field(default_factory=OrderedDict)
     _unpublished: dict[tuple[int, int], SpanContext] = field(default_factory=dict)
 
-    def outcomes(
-        self, work: Iterator[tuple[Record, Outcome]], context: Mapping[str, str]
-    ) -> Iterator[tuple[Record, Outcome]]:
-        """Yield each record and its outcome, whose messages have the context of its span.
-
-        Args:
-            context: fields of the worker's log, such as its model.
-        """
+    def outcomes(self, work: Iterator[tuple[Record, Outcome]]) -> Iterator[tuple[Record, Outcome]]:
+        """Yield each record and its outcome, whose messages have the context of its span."""
         started = self.now()
         for record, outcome in work:
-            yield record, self._traced(record, outcome, Took(started, self.now()), context)
+            yield record, self._traced(record, outcome, Took(started, self.now()))
             started = self.now()
 
     def assigned(self, partitions: Collection[int]) -> None:
-        """Forget batches of these partitions: they were not committed, or were others' work."""
+        """Forget what was done in these partitions: it was not committed, or others went on."""
         for place in [one for one in self._unpublished if one[0] in partitions]:
             del self._unpublished[place]
+        for graph in [key for key, last in self._last.items() if last.partition in partitions]:
+            del self._last[graph]
 
     def published(self, batch: BatchDone) -> None:
         """Make the span of a batch that was published and committed."""
@@ -68,14 +65,12 @@ class TracedWork:
             ended = self.now()
             self.tracing.published(Took(ended - round(1e9 * batch.publish_seconds), ended), links)
 
-    def _traced(
-        self, record: Record, outcome: Outcome, took: Took, context: Mapping[str, str]
-    ) -> Outcome:
-        facts = {f"stream_icd.{name}": value for name, value in context.items()}
-        before = self._last.get(record.key) if _uses_state(outcome) else None
+    def _traced(self, record: Record, outcome: Outcome, took: Took) -> Outcome:
+        facts = {f"stream_icd.{name}": value for name, value in self.step.context.items()}
+        before = self._before(record) if _uses_state(outcome) else None
         stages = _stages(outcome)
         span = self.tracing.processed(
-            self.operation,
+            self.step.stages[-1],
             record,
             _took(outcome, stages, took),
             links=[] if before is None else [before],
@@ -86,13 +81,32 @@ class TracedWork:
         self._unpublished[record.partition, record.offset] = span.get_span_context()
         if isinstance(outcome, Refused):
             return outcome
-        if outcome.state is not None or outcome.event == "tracked":
-            self._last[record.key] = span.get_span_context()
-            self._last.move_to_end(record.key)
-            if len(self._last) > MOST_GRAPHS:
-                self._last.popitem(last=False)
+        state = None if outcome.state is None else self.tracing.sent_by(span, outcome.state)
+        if state is not None or outcome.event == "tracked":
+            self._keep(record, span.get_span_context())
         sent = tuple(self.tracing.sent_by(span, one) for one in outcome.outgoing)
-        return replace(outcome, outgoing=sent)
+        return replace(outcome, outgoing=sent, state=state)
+
+    def _before(self, record: Record) -> SpanContext | None:
+        """The span that made the state before a record, here or in another worker."""
+        last = self._last.get(record.key)
+        if last is not None:
+            return last.context
+        return self.tracing.maker_of(self.step.state_headers(record))
+
+    def _keep(self, record: Record, context: SpanContext) -> None:
+        self._last[record.key] = _Last(context, record.partition)
+        self._last.move_to_end(record.key)
+        if len(self._last) > MOST_GRAPHS:
+            self._last.popitem(last=False)
+
+
+@dataclass(frozen=True, slots=True)
+class _Last:
+    """The span of a graph's last window, and the partition that the window came from."""
+
+    context: SpanContext
+    partition: int
 
 
 def _said(outcome: Outcome) -> str:

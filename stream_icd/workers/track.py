@@ -12,7 +12,7 @@ from stream_icd.communities import Communities
 from stream_icd.errors import BadInput, LimitExceeded
 from stream_icd.events import CommunityEvents
 from stream_icd.kafka.delivery.batch_done import BatchDone
-from stream_icd.kafka.record import Record
+from stream_icd.kafka.record import Headers, Record
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import EVENTS
 from stream_icd.messages.clock import utc_now
@@ -98,6 +98,10 @@ class Tracker(Step):
         if not self._seen_in_batch.is_new(result_of(record)):
             return Processed("tracked before")
         return self._tracked(found)
+
+    def state_headers(self, record: Record) -> Headers:
+        """Return the headers of the events that the graph's last window was read from."""
+        return self._memory.headers(record.key)
 
     def forget(self, record: Record) -> None:
         """Undo the tracking of the last window."""

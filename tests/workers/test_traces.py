@@ -6,6 +6,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from itertools import pairwise
 from pathlib import Path
@@ -130,21 +131,23 @@ def test_a_snapshot_is_one_trace_from_its_producer_to_its_subscribers(
     tmp_path: Path,
 ) -> None:
     tracing, settings = Tracing(), broker.settings()
-    with Publisher(settings) as publisher:
-        for i in range(N_WINDOWS):
-            publisher.send(tracing.created(outgoing(snapshot(i), names["snapshots"])))
-    tracker = Tracker(settings, topic=names["events"])
-    archiver = Archiver(Archive(open_store(str(tmp_path))), "communities")
-    with (
-        at_work(broker, names["snapshots"], detector(broker, names, tracing)),
-        at_work(broker, names["found"], Runner(tracker, DeadLetterLimit(), tracing=tracing)),
-        at_work(broker, names["found"], Runner(archiver, DeadLetterLimit(), tracing=tracing)),
-    ):
-        past = {"start": "beginning", "limit": N_WINDOWS, "settings": settings}
-        assert len(list(subscribe(topic=names["found"], **past))) == N_WINDOWS
-        assert len(list(subscribe_events(topic=names["events"], **past))) == N_WINDOWS
-        archived = f"archive {names['found']}"
-        wait_until(lambda: len(named(spans, archived)) >= N_WINDOWS, 30)
+    for first in range(0, N_WINDOWS, 2):  # each time with new workers
+        with Publisher(settings) as publisher:
+            for i in (first, first + 1):
+                publisher.send(tracing.created(outgoing(snapshot(i), names["snapshots"])))
+        tracker = Tracker(settings, topic=names["events"])
+        archiver = Archiver(Archive(open_store(str(tmp_path))), "communities")
+        with (
+            at_work(broker, names["snapshots"], detector(broker, names, tracing)),
+            at_work(broker, names["found"], Runner(tracker, DeadLetterLimit(), tracing=tracing)),
+            at_work(broker, names["found"], Runner(archiver, DeadLetterLimit(), tracing=tracing)),
+        ):
+            for kind in ("track", "archive"):
+                done = partial(named, spans, f"{kind} {names['found']}")
+                wait_until(lambda done=done, n=first + 2: len(done()) >= n, 60)
+    past = {"start": "beginning", "limit": N_WINDOWS, "settings": settings}
+    assert len(list(subscribe(topic=names["found"], **past))) == N_WINDOWS
+    assert len(list(subscribe_events(topic=names["events"], **past))) == N_WINDOWS
 
     operations = {
         "create": "snapshots", "detect": "snapshots", "track": "found", "archive": "found"
