@@ -48,7 +48,7 @@ STEPS = {
         JUDGED,
     ),
     "evidence": Step((1, 3), "A ← λ A + B", "evidence.added"),
-    "born": Step((1, 4), "strangers propose communities", "emergence.emerged_communities"),
+    "born": Step((1, 4), "strangers propose communities", "posterior.next_posterior"),
     "believed": Step(
         (1, 5), "beliefs, with the prior (8);\nμ and η are learned", "belief_propagation.believe"
     ),

@@ -22,7 +22,6 @@ from numpy.typing import NDArray
 from scipy.sparse import block_diag, csr_array
 
 import stream_icd
-from stream_icd.bp.dynamic.emergence import emerged_communities
 from stream_icd.bp.evidence import evidence_for
 from stream_icd.bp.find import find_communities
 from stream_icd.bp.multilevel.level_graph import finest_level
@@ -106,20 +105,6 @@ def check_beliefs(adjacency: csr_array, start: NDArray[np.int32]) -> None:
             assert set(labels) <= set(range(k)), labels
 
 
-def check_births() -> None:
-    """Two remembered halves; the middle of both leaves them for one new community."""
-    thirds = np.arange(N) // (N // 3)
-    same = (thirds[:, None] == thirds) & ~np.eye(N, dtype=bool)
-    born = emerged_communities(
-        finest_level(csr_array(same.astype(float))),
-        np.where(thirds == 1, 0, -1).astype(np.int32),
-        1,
-        (np.arange(N) // (N // 2)).astype(np.int32),
-        0.1,
-    )
-    assert set(born[thirds != 1].tolist()) == {-1}
-
-
 def main() -> None:
     """Check all graphs while taking note of what was called."""
     called: set[str] = set()
@@ -127,7 +112,6 @@ def main() -> None:
     for adjacency in graphs():
         check(adjacency)
         check_beliefs(adjacency, (np.arange(adjacency.shape[0]) % 5).astype(np.int32))
-    check_births()
     sys.setprofile(None)
     sys.stdout.write(json.dumps(sorted(kernels() - called)))
 

@@ -7,14 +7,21 @@ import pytest
 from scipy.sparse import block_diag, coo_array, csr_array
 
 from stream_icd.bp.description_length import agglomeration
-from stream_icd.bp.dynamic.emergence import emerged_communities
 from stream_icd.bp.dynamic.merging import merged_communities
 from stream_icd.bp.dynamic.persistence import broken_communities, has_broken
-from stream_icd.bp.dynamic.posterior import NOBODY, match_labels, tidy
+from stream_icd.bp.dynamic.posterior import (
+    NOBODY,
+    certain_posterior,
+    match_labels,
+    next_posterior,
+    tidy,
+)
 from stream_icd.bp.dynamic.splitting import split_communities
 from stream_icd.bp.multilevel.level_graph import LevelGraph, finest_level
+from stream_icd.bp.parameters import BpParameters
 from stream_icd.bp.planted_partition.likelihood import mixing_beyond_chance
 from stream_icd.memory.ids import NO_ID, replaced_ids
+from stream_icd.quality.ami import ami
 from stream_icd.quality.description_length import description_length
 from stream_icd.synthetic.lfr import generate_lfr
 
@@ -100,39 +107,16 @@ def test_what_is_left_of_a_community_merges_although_it_has_hardly_an_edge_of_it
     assert into[1] == into[0] != into[2]
 
 
-def test_a_birth_takes_in_nodes_that_were_not_proposed_and_leaves_out_strangers() -> None:
-    remembered = labels_of(40, 40)
+def test_nodes_that_leave_others_for_each_other_form_a_community() -> None:
     founders = np.array([*range(8), *range(40, 48)])
     adjacency = cliques(40, 40).tolil()
     adjacency[founders, :] = adjacency[:, founders] = 0
     adjacency[np.ix_(founders, founders)] = 1 - np.eye(16)
-    proposed = np.full(80, -1, np.int32)
-    proposed[founders[:-3]] = 0  # three are missing, and two are wrong
-    proposed[[20, 60]] = 0
-    born = emerged_communities(finest_level(csr_array(adjacency)), proposed, 1, remembered, 0.2)
-    assert np.array_equal(np.flatnonzero(born == 0), founders)
-
-
-def test_a_birth_needs_more_evidence_than_a_few_edges() -> None:
-    remembered = labels_of(30, 30)
-    founders = np.array([0, 1, 2, 3, 30, 31, 32, 33])
-    proposed = np.full(60, -1, np.int32)
-    proposed[founders] = 0
-    adjacency = cliques(30, 30).tolil()
-    assert (
-        emerged_communities(finest_level(csr_array(adjacency)), proposed, 1, remembered, 0.2) < 0
-    ).all()
-    adjacency[founders, :] = adjacency[:, founders] = 0
-    adjacency[np.ix_(founders, founders)] = 1 - np.eye(8)
-    born = emerged_communities(finest_level(csr_array(adjacency)), proposed, 1, remembered, 0.2)
-    assert np.array_equal(np.flatnonzero(born == 0), founders)
-
-
-def test_nodes_never_seen_before_are_born_without_evidence() -> None:
-    remembered = np.array([0] * 5 + [NOBODY] * 2, np.int32)
-    proposed = np.array([-1] * 5 + [0] * 2, np.int32)
-    born = emerged_communities(graph_of(5, 2), proposed, 1, remembered, 0.3)
-    assert born.tolist() == proposed.tolist()
+    known = certain_posterior(labels_of(40, 40), 0.2)._replace(believed=True)
+    found = next_posterior(finest_level(csr_array(adjacency)), BpParameters(), known, seed=0)
+    expected = np.repeat([0, 1], 40)
+    expected[founders] = 2
+    assert ami(expected, found.likeliest) == pytest.approx(1)
 
 
 def test_a_graph_continues_while_its_edges_are_more_than_chance() -> None:
@@ -165,17 +149,6 @@ def test_names_go_to_those_who_hold_most_nodes_of_a_name() -> None:
     labels = np.array([0, 0, 0, 1, 1, 2, 2], np.int32)
     names = np.array([4, 4, 1, 4, 1, NOBODY, NOBODY], np.int32)
     assert match_labels(labels, names, 3, 5).tolist() == [4, 1, NOBODY]
-
-
-def test_one_edge_between_two_strays_is_no_community() -> None:
-    adjacency = cliques(30, 30).tolil()
-    strays = [0, 30]
-    adjacency[strays, :] = adjacency[:, strays] = 0
-    adjacency[0, 30] = adjacency[30, 0] = 1
-    proposed = np.full(60, -1, np.int32)
-    proposed[strays] = 0
-    graph = finest_level(csr_array(adjacency))
-    assert (emerged_communities(graph, proposed, 1, labels_of(30, 30), 0.5) < 0).all()
 
 
 def test_a_name_needs_half_of_its_nodes_or_half_of_the_label() -> None:

@@ -261,8 +261,8 @@ does:
   community, otherwise any, in proportion to their sizes (dynamic stochastic block model:
   Ghasemian, Zhang, Clauset, Moore and Peel, Physical Review X 6, 031005). Each window estimates η
   and μ by expectation maximisation. The prior uses η³, at most 0.9: beliefs are overconfident.
-- Nodes with few edges in their community propose new communities. One is accepted if it explains
-  more than it costs to list the nodes that leave others for it.
+- New nodes, and those with few edges in their community, form communities among themselves, with
+  which belief propagation starts.
 - Two communities merge if there are as many edges between them as within.
 
 In both cases, a community splits if that describes the evidence in fewer bits.

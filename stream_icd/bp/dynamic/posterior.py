@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from stream_icd.bp.description_length.exact_k import exactly, exactly_by_modularity
-from stream_icd.bp.dynamic.emergence import emerged_communities
 from stream_icd.bp.dynamic.merging import merged_communities
 from stream_icd.bp.dynamic.splitting import split_communities
 from stream_icd.bp.find import found_exactly
@@ -140,13 +139,10 @@ def _by_beliefs(
     stay: float,
     rng: np.random.Generator,
 ) -> Posterior:
-    """Belief propagation; nodes start in their known community, or in one that is born."""
+    """Belief propagation; nodes start in their known community, or in one that strangers form."""
     likeliest, k = known.likeliest, known.n_communities
     mixing = bounded_mixing(known.mixing)
-    proposed = _proposed(graph, known, _are_strangers(graph, likeliest, mixing), rng)
-    places = np.where(proposed >= k, proposed - k, NOBODY).astype(np.int32)
-    born = emerged_communities(graph, places, int(places.max()) + 1, likeliest, mixing)
-    start = np.where(born >= 0, k + born, likeliest).astype(np.int32)
+    start = _proposed(graph, known, _are_strangers(graph, likeliest, mixing), rng)
     n_start = int(start.max()) + 1
     model = Model(mixing, parameters.size_spread, len(np.unique(start)))
     recalled = Prior(known.communities, known.shares)

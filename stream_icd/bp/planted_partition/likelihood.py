@@ -8,7 +8,7 @@ With m_c edges inside each, communities raise the log likelihood by
 
 from __future__ import annotations
 
-from math import lgamma, log, log1p
+from math import lgamma, log1p
 from typing import NamedTuple
 
 import numpy as np
@@ -124,9 +124,3 @@ def merge_gain(
 def log_binomial(n_of_one: float, n_of_other: float) -> float:
     """Nats to encode which nodes are in one part and which in the other."""
     return lgamma(n_of_one + n_of_other + 1) - lgamma(n_of_one + 1) - lgamma(n_of_other + 1)
-
-
-@compiled()
-def label_code(n_groups: int) -> float:
-    """Nats to name one of n_groups communities."""
-    return log(max(n_groups, 2))
