@@ -12,8 +12,8 @@ PINNED := $(VENV)/pyvenv.cfg pyproject.toml constraints.txt
 help: ## List these commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-7s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: $(VENV)/.demo ## Producer, detector, retrainer and subscriber on one machine (1 GB); DATA=as733.parquet for real graphs, VIEW=1 for a live page
-	$(BIN)/stream-icd demo $(if $(DATA),--data '$(DATA)') $(if $(VIEW),--view)
+demo: $(VENV)/.demo ## Producer, detector, retrainer and subscriber on one machine (1 GB); DATA=as733.parquet for real graphs, NAMES=countries.csv to name communities, VIEW=1 for a live page
+	$(BIN)/stream-icd demo $(if $(DATA),--data '$(DATA)') $(if $(NAMES),--names '$(NAMES)') $(if $(VIEW),--view)
 
 # Four processes whose threads spin for each other's cores take five times as long.
 test: export OMP_NUM_THREADS ?= 1

@@ -157,7 +157,9 @@ day | event | community (members) | with | bits
 
 Known from elsewhere: the record of 1999-08-29 lacks at least half of the systems, so that the
 events of the day after it belong to the record, not to the Internet. For the other days we know
-of no report.
+of no report. A strength says that the edges of that day prefer the new communities, not that
+the network changed on that day: with the model `default`, as in `make demo`, most of the strongest
+events fall on other days.
 """
 
 

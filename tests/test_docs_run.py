@@ -60,6 +60,7 @@ NOT_RUN = {
     r"stream-icd (re)?train .*--encoder": "takes minutes; tests/training, tests/retraining",
     r"stream-icd view": "serves until it is stopped; tests/view",
     r"stream-icd consume": "runs until it is stopped; the fixture `system` runs one of each",
+    r"--graph contacts": "test_the_tutorial_runs, when its stream is detected",
     r"stream-icd data fetch": "needs a network; tests/sources/test_download.py",
     r"--mlflow": "needs the extra mlflow; tests/registry/test_export.py",
     r"s3://": "needs an object store; tests/history and tests/replay have one",
@@ -183,8 +184,23 @@ def write_inputs(folder: Path) -> None:
     (folder / "graphs").mkdir()
     (folder / "graphs" / "2026-01-31.csv").write_text("src,dst\n1,2\n2,3\n")
     (folder / "labels.csv").write_text("snapshot,node,community\n1999-04-02,690,red\n")
+    write_contacts(folder)
     (folder / "countries.csv").write_text("node,country\n690,US\n701,US\n")
     (folder / "teams.csv").write_text("node,community\n1,red\n2,red\n3,blue\n")
+
+
+def write_contacts(folder: Path) -> None:
+    """Three days of contacts in three classes of eight."""
+    rows = [
+        f"{one},{other},{86400 * day + one}\n"
+        for day in range(3)
+        for first in (1164, 1172, 1180)
+        for one in range(first, first + 8)
+        for other in (*range(one + 1, first + 8), *([first + 8] * (one == first < 1180)))
+    ]
+    (folder / "contacts.csv").write_text("src,dst,t\n" + "".join(rows))
+    classes = [f"{one},{'PC' if one < 1172 else 'MP'}\n" for one in range(1164, 1188)]
+    (folder / "people.csv").write_text("node,class\n" + "".join(classes))
 
 
 def write_fixes(folder: Path) -> None:
@@ -256,6 +272,23 @@ def test_commands_shown_run(document: Path, system: Path, monkeypatch: pytest.Mo
         tokens = shlex.split(line)
         if ">" in tokens:
             (system / tokens[tokens.index(">") + 1]).write_bytes(output)
+
+
+def test_the_tutorial_runs(system: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(system)
+    store = open_store(str(system / "history"))
+    lines = [line for line in lines_of(ROOT / "docs" / "tutorial.md") if "--graph contacts" in line]
+    send, *look = [(arguments_of(line) or []) for line in lines]
+    run(send)
+    days = {"communities": 3, "snapshots": 3}
+    for kind, n in days.items():
+        chosen = Selection(kind, "contacts")
+        brokers.wait_until(lambda: sum(1 for _ in windows(store, chosen)) == n, timeout_s=120)  # noqa: B023
+    said = [run(arguments) for arguments in look]
+    assert [arguments[0] for arguments in look] == ["subscribe", "subscribe", "explain", "report"]
+    assert b"PC, 8 of 8" in said[0]
+    assert said[2].startswith(b"Node 1170 is in community")
+    assert (system / "contacts.html").stat().st_size > 100_000
 
 
 def test_every_reason_not_to_run_a_line_is_needed() -> None:

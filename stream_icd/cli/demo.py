@@ -10,14 +10,18 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from stream_icd.programs.options import Horizon, chosen_horizon
+from stream_icd.programs.options import Horizon, NamesFile, chosen_horizon
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from rich.console import Console
+
     from stream_icd.communities import Communities
     from stream_icd.demo.run import Programs
     from stream_icd.demo.story import Story
+    from stream_icd.events import CommunityEvents
+    from stream_icd.names.attributes import Attributes
     from stream_icd.registry.model import Model
 
 app = typer.Typer(help="Run the whole system on this machine.")
@@ -61,6 +65,7 @@ def demo(
         ),
     ] = "bp",
     horizon: Horizon = "auto",
+    names: NamesFile = None,
     view: Annotated[
         bool, typer.Option("--view", help="Serve the live page while the demonstration runs.")
     ] = False,
@@ -82,6 +87,11 @@ def demo(
     than 100 snapshots do not change.
 
       stream-icd demo --data as-733.tar.gz --limit 120
+
+    With --names, communities are named by attributes of their nodes; a second picture shows them,
+    with the strongest mergers and splits that lasted.
+
+      stream-icd demo --data as-733.tar.gz --names countries.csv
     """
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -99,6 +109,7 @@ def demo(
         from stream_icd.demo.picture import Found, draw_demo
 
     chosen_horizon(horizon, memory="auto")
+    attributes = None if names is None else _attributes(names)
     console = Console()
     folder = out.resolve()
     folder.mkdir(parents=True, exist_ok=True)
@@ -110,7 +121,7 @@ def demo(
         with Progress(*columns, TimeElapsedColumn(), console=console) as progress:
             programs = _programs(folder, data, limit, method, horizon)
             if view:
-                programs = replace(programs, view=("view", "--port", str(port)))
+                programs = replace(programs, view=("view", "--port", str(port), *by_names(names)))
             run = run_demo(settings, programs, folder, progress)
         if not run.arrivals:
             console.print(f"[red]none of {run.sent} snapshots arrived; see {folder}[/red]")
@@ -148,11 +159,37 @@ def demo(
         )
     tell_received(console, run)
     console.print(f"picture: {folder / 'demo.png'}", soft_wrap=True)
-    look = shlex.join(("stream-icd", "view", "--history", str(folder / KEPT)))
+    if attributes is not None:
+        _tell_story(console, found.windows, attributes, folder / "story.png")
+    look = shlex.join(("stream-icd", "view", "--history", str(folder / KEPT), *by_names(names)))
     console.print(f"look at it on a page: {look}", soft_wrap=True, markup=False)
     if run.lost:
         console.print(f"[red]lost: {run.lost}; see the logs in {folder}[/red]")
         raise typer.Exit(1)
+
+
+def by_names(names: Path | None) -> tuple[str, ...]:
+    """Return the option that hands the table of attributes on."""
+    return () if names is None else ("--names", str(names.resolve()))
+
+
+def _attributes(names: Path) -> Attributes:
+    from stream_icd.sources.labels.attribute_table import read_attributes
+
+    return read_attributes(names)
+
+
+def _tell_story(
+    console: Console, windows: Sequence[CommunityEvents], attributes: Attributes, path: Path
+) -> None:
+    """Print the strongest events that lasted, and draw them with the communities by name."""
+    from stream_icd.demo.named import draw_story, strongest_events
+
+    events = strongest_events(windows, attributes)
+    draw_story(windows, attributes, events, path)
+    for event in events:
+        console.print(str(event), soft_wrap=True, markup=False, highlight=False)
+    console.print(f"picture of communities by name: {path}", soft_wrap=True)
 
 
 def _programs(

@@ -46,12 +46,18 @@ def _changed(windows: Sequence[CommunityEvents]) -> set[int]:
 
 
 def draw_bands(
-    axes: Any, windows: Sequence[CommunityEvents], colours: Colours, *, others: bool = True
+    axes: Any,
+    windows: Sequence[CommunityEvents],
+    colours: Colours,
+    *,
+    others: bool = True,
+    names: Mapping[int, str] | None = None,
 ) -> None:
     """Draw a column for each window and a band for each community that has a colour.
 
     Args:
         others: whether to draw the other communities too, together, in grey.
+        names: of communities, by id, which stand beside the last column.
     """
     columns = [heights(one, list(colours), others=others) for one in windows]
     total = max(sum(column.values()) for column in columns)
@@ -62,7 +68,7 @@ def draw_bands(
     for x, (before, after) in enumerate(pairwise(windows)):
         flow(axes, x, moves(before, after, list(colours)), bottoms[x], bottoms[x + 1], colours)
     top = 1.02 * max(map(_top, bottoms, columns))
-    label(axes, len(windows), columns[-1], bottoms[-1], top)
+    label(axes, len(windows), columns[-1], bottoms[-1], top, names or {})
     axes.set_xlim(-0.5, len(windows) - 0.5)
     axes.set_ylim(0, top)
 
@@ -125,12 +131,19 @@ def flow(
 
 
 def label(
-    axes: Any, n_windows: int, column: Mapping[int, int], bottom: Mapping[int, float], top: float
+    axes: Any,
+    n_windows: int,
+    column: Mapping[int, int],
+    bottom: Mapping[int, float],
+    top: float,
+    names: Mapping[int, str],
 ) -> None:
     """Draw the names of the communities beside the last column, without overlaps."""
     lowest = 0.0
     for community, size in column.items():
-        text = "all others" if community == OTHERS else f"community {community}"
+        text = names.get(community, f"community {community}")
+        text = "all others" if community == OTHERS else text
         height = max(bottom[community] + size / 2, lowest)
         lowest = height + LINE * top
-        axes.text(n_windows - 0.8, height, text, va="center", color=INK, fontsize=10, clip_on=False)
+        axes.text(n_windows - 0.8, height, text, va="center", color=INK, fontsize=10, clip_on=False,
+                  parse_math=False)  # fmt: skip

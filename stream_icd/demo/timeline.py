@@ -30,7 +30,7 @@ def communities_of(arrival: Arrival) -> Communities:
     """Return the result that the subscriber printed."""
     result = arrival.result
     start, end = (datetime.fromisoformat(result[f"window_{side}"]) for side in ("start", "end"))
-    ids, replaced = result["community_ids"], result["replaced"]
+    ids, replaced, moved = (result[name] for name in ("community_ids", "replaced", "moved"))
     return Communities(
         graph=result["graph"],
         snapshot_id=result["snapshot_id"],
@@ -45,4 +45,6 @@ def communities_of(arrival: Arrival) -> Communities:
         detected_at=datetime.fromisoformat(result["detected_at"]),
         community_ids=None if ids is None else np.asarray(ids, np.int64),
         replaced=None if ids is None else np.asarray(replaced, np.int64).reshape(-1, 2),
+        moved=None if moved is None else np.asarray(moved, np.int64).reshape(-1, 2),
+        moved_bits=None if moved is None else np.asarray(result["moved_bits"], np.float64),
     )

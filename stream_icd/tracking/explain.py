@@ -95,6 +95,8 @@ class Explanation:
 
         if self.now is None:
             yield f"Node {node} is not in the window of {at}."
+            if self.before is not None and self.left is not None:
+                yield f"It was in {called(self.before)} until {self.left:%Y-%m-%d %H:%M}."
             return
         yield f"Node {node} is in {called(self.now)} in the window of {at}."
         if self.before is None or self.left is None:

@@ -70,6 +70,8 @@ def _communities_document(one: Communities) -> dict[str, Any]:
         "communities": one.labels.tolist(),
         "community_ids": None if one.community_ids is None else one.community_ids.tolist(),
         "replaced": None if one.replaced is None else one.replaced.tolist(),
+        "moved": None if one.moved is None else one.moved.tolist(),
+        "moved_bits": None if one.moved_bits is None else one.moved_bits.tolist(),
         "memory": one.memory,
         "horizon": one.horizon,
         "predicted_bits": one.predicted_bits,
