@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from stream_icd.distinct import n_distinct
 from stream_icd.errors import BadCommunities
 from stream_icd.node_ids import widened
 from stream_icd.snapshot import Window
@@ -212,10 +213,10 @@ def _check_ids(
         raise BadCommunities(f"{snapshot_id!r}: give community_ids and replaced both, or neither")
     if ids is None or replaced is None:
         return
-    if ids.shape != (n_communities,) or ids.min(initial=0) < 0 or len(np.unique(ids)) < len(ids):
+    if ids.shape != (n_communities,) or ids.min(initial=0) < 0 or n_distinct(ids) < len(ids):
         raise BadCommunities(
             f"{snapshot_id!r}: {n_communities} communities need one stable id each, all different "
-            f"and at least 0; there are {len(np.unique(ids))} different ones from "
+            f"and at least 0; there are {n_distinct(ids)} different ones from "
             f"{ids.min(initial=0)}, in an array of shape {ids.shape}"
         )
     if replaced.ndim != 2 or replaced.shape[1] != 2:

@@ -42,6 +42,7 @@ from stream_icd.bp.dynamic.posterior import (
 from stream_icd.bp.multilevel.level_graph import Labels, compact, finest_level
 from stream_icd.bp.parameters import BpParameters
 from stream_icd.bp.planted_partition.prequential import nats_saved
+from stream_icd.distinct import n_distinct
 from stream_icd.graphs.n_communities import check_n_communities
 from stream_icd.graphs.weights import comparable
 from stream_icd.memory.alignment import Aligned, Rows, aligned, faded, of_nodes, without
@@ -379,6 +380,6 @@ def _known(
             now = next_posterior(level, parameters, known, step.seed)
         else:
             now = initial_posterior(level, parameters, n_communities, step.seed)
-    if n_communities is not None and len(np.unique(now.likeliest[rows])) != n_communities:
+    if n_communities is not None and n_distinct(now.likeliest[rows]) != n_communities:
         now = with_exactly(comparable(total), now, rows, n_communities, step.seed)
     return now._replace(shares=(np.floor(now.shares * 255) / 255).astype(np.float32))

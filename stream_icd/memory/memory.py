@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from stream_icd.bp.dynamic.posterior import NOBODY, Posterior
+from stream_icd.distinct import n_distinct
 from stream_icd.errors import BadMemory
 from stream_icd.node_ids import widened
 from stream_icd.snapshot import Window
@@ -134,7 +135,7 @@ class Memory:
         ids = self.community_ids
         if not 0 <= self.next_id <= MOST_IDS:
             raise BadMemory(f"next_id must be in 0..{MOST_IDS}, not {self.next_id}")
-        if ids.shape != (self.present.known.n_communities,) or len(np.unique(ids)) < len(ids):
+        if ids.shape != (self.present.known.n_communities,) or n_distinct(ids) < len(ids):
             raise BadMemory(
                 f"{self.present.known.n_communities} communities need one id each, all different"
             )

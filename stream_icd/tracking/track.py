@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from stream_icd.communities import Communities
+from stream_icd.distinct import n_distinct
 from stream_icd.events import CommunityEvent, CommunityEvents
 from stream_icd.tracking.claims import claims, first_claims
 from stream_icd.tracking.gaps import missed_windows
@@ -99,7 +100,7 @@ def _first_id(revised: CommunityEvents) -> int:
     If that was not the first window of its graph, the windows before it are forgotten, and their
     ids are not reused.
     """
-    if revised.next_community == len(np.unique(revised.communities)):
+    if revised.next_community == n_distinct(revised.communities):
         return 0
     return revised.next_community
 

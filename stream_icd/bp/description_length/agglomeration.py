@@ -22,6 +22,7 @@ from stream_icd.bp.planted_partition.likelihood import (
     log_binomial,
     merge_gain,
 )
+from stream_icd.distinct import n_distinct
 from stream_icd.graphs.compiled import compiled
 
 Ids = NDArray[np.int64]
@@ -56,7 +57,7 @@ def agglomerate(
     mixing: μ of the model; None: that of the partition before each round.
     """
     linked = (np.diff(graph.indptr) > 0).astype(np.float64)
-    n_parents = 0 if parents is None else len(np.unique(parents))
+    n_parents = 0 if parents is None else n_distinct(parents)
 
     def unions(coarse: LevelGraph, of_communities: Labels, groups: Labels) -> Unions:
         if not len(coarse.indices) and parents is None:

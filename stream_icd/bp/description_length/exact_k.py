@@ -9,6 +9,7 @@ from stream_icd.bp.multilevel.level_graph import Labels, LevelGraph, compact, wi
 from stream_icd.bp.multilevel.local_moves import move_nodes
 from stream_icd.bp.multilevel.modularity import maximise_modularity
 from stream_icd.bp.planted_partition.likelihood import modularity_of
+from stream_icd.distinct import n_distinct
 
 FINEST = 2.0**12
 """Maximum resolution, in multiples of the initial one; beyond it, cut into single nodes."""
@@ -45,7 +46,7 @@ def exactly_by_modularity(
     resolution are changed too, and the partition of higher modularity is the result.
     """
     starts = [(labels, resolution)]
-    if len(np.unique(labels)) > n_communities:
+    if n_distinct(labels) > n_communities:
         fewer = maximise_modularity(graph, resolution / 2, rng, compact(labels)[0])
         starts.append((fewer, resolution / 2))
     exact = [exactly(graph, start, n_communities, gamma, rng) for start, gamma in starts]

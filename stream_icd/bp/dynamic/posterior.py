@@ -28,6 +28,7 @@ from stream_icd.bp.planted_partition.belief_propagation import (
 )
 from stream_icd.bp.planted_partition.likelihood import bounded_mixing, mixing_beyond_chance
 from stream_icd.bp.planted_partition.sweep import Prior
+from stream_icd.distinct import n_distinct
 from stream_icd.graphs.compiled import compiled
 
 LONGEST_STAY = 0.98
@@ -144,7 +145,7 @@ def _by_beliefs(
     mixing = bounded_mixing(known.mixing)
     start = _proposed(graph, known, _are_strangers(graph, likeliest, mixing), rng)
     n_start = int(start.max()) + 1
-    model = Model(mixing, parameters.size_spread, len(np.unique(start)))
+    model = Model(mixing, parameters.size_spread, n_distinct(start))
     recalled = Prior(known.communities, known.shares)
     found = believe(
         graph, start, n_start, model, parameters.sweeps, recalled, stay, tolerance=TOLERANCE

@@ -23,6 +23,7 @@ from stream_icd.bp.parameters import BpParameters
 from stream_icd.bp.planted_partition.belief_propagation import Model, believe, trusted
 from stream_icd.bp.planted_partition.likelihood import bounded_mixing
 from stream_icd.bp.planted_partition.sweep import Prior
+from stream_icd.distinct import n_distinct
 from stream_icd.graphs.weights import comparable
 
 Ids = NDArray[np.int64]
@@ -79,7 +80,7 @@ def smoothed_beliefs(
     likeliest = prior.communities[:, 0]
     start = np.where(prior.shares[:, 0] > 0, likeliest, labels).astype(np.int32)
     mixing = bounded_mixing(mixing)
-    model = Model(mixing, parameters.size_spread, n_communities or len(np.unique(start)))
+    model = Model(mixing, parameters.size_spread, n_communities or n_distinct(start))
     found = believe(
         graph, start, len(ids), model, parameters.sweeps, prior, stay=1.0, learn_stay=False
     )
