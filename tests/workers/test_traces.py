@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -10,7 +11,7 @@ from functools import partial
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from itertools import pairwise
 from pathlib import Path
-from subprocess import run
+from subprocess import CompletedProcess, run
 from typing import Any
 
 import pytest
@@ -275,25 +276,30 @@ class _Collector(BaseHTTPRequestHandler):
         """Do not log requests."""
 
 
-@pytest.mark.brokers("embedded")
-def test_a_program_sends_its_spans_to_a_collector(broker: Broker, tmp_path: Path) -> None:
-    collector = HTTPServer(("127.0.0.1", 0), _Collector)
-    collector.received = []  # type: ignore[attr-defined]
-    threading.Thread(target=collector.serve_forever, daemon=True).start()
+def produced(broker: Broker, graph: str, collector: str) -> CompletedProcess[str]:
+    """Send two snapshots with traces on."""
     program = "from stream_icd.cli.main import main; main()"
-    done = run(
-        [sys.executable, "-c", program, "produce", "gn", "--limit", "2", "--graph", tmp_path.name],
+    return run(
+        [sys.executable, "-c", program, "produce", "gn", "--limit", "2", "--graph", graph],
         env={
             "PYTHONPATH": str(Path(__file__).parents[2]),
             "STREAM_ICD_BOOTSTRAP_SERVERS": broker.bootstrap_servers,
             "STREAM_ICD_TRACES": "on",
-            "OTEL_EXPORTER_OTLP_ENDPOINT": f"http://127.0.0.1:{collector.server_port}",
-            "OTEL_EXPORTER_OTLP_COMPRESSION": "none",
+            "OTEL_EXPORTER_OTLP_ENDPOINT": collector,
+            "OTEL_EXPORTER_OTLP_TIMEOUT": "2",
         },
         capture_output=True,
         text=True,
         timeout=120,
     )
+
+
+@pytest.mark.brokers("embedded")
+def test_a_program_sends_its_spans_to_a_collector(broker: Broker, topic_name: str) -> None:
+    collector = HTTPServer(("127.0.0.1", 0), _Collector)
+    collector.received = []  # type: ignore[attr-defined]
+    threading.Thread(target=collector.serve_forever, daemon=True).start()
+    done = produced(broker, topic_name, f"http://127.0.0.1:{collector.server_port}")
     collector.shutdown()
     collector.server_close()
     assert done.returncode == 0, done.stderr
@@ -302,3 +308,18 @@ def test_a_program_sends_its_spans_to_a_collector(broker: Broker, tmp_path: Path
     sent = b"".join(bodies)
     assert sent.count(b"create icd.snapshots.v1") == 2
     assert b"stream-icd-produce" in sent
+
+
+@pytest.mark.brokers("embedded")
+def test_without_a_collector_spans_are_lost_and_nothing_else(
+    broker: Broker, topic_name: str
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        free = server.getsockname()[1]
+    done = produced(broker, topic_name, f"http://127.0.0.1:{free}")
+    assert done.returncode == 0, done.stderr
+    assert "Failed to export" in done.stderr
+    with open_reader(
+        broker.settings(), "icd.snapshots.v1", start="beginning", until="end"
+    ) as records:
+        assert len([one for one in records if one.key == topic_name.encode()]) == 2
