@@ -6,11 +6,11 @@ The communities of each hypothesis predict the edges of the next window that are
 evidence for one of them.
 
 Beside the present hypothesis there is at most one trial, of the next longer or the next shorter
-horizon. The differences between two horizons add up over all their comparisons, within bounds of
-`DECIDED` nats (cumulative sums: Page, Biometrika 41, 1954): a few noisy windows do not outweigh
-many, and evidence of long ago does not hold up a change. The trial becomes the present hypothesis
-as soon as the sum favours it, and ends when the sum is at its bound against it. After each round of
-trials without success, the pause doubles.
+horizon. The differences between two horizons add up over all their comparisons, each counting less
+with the next one (forgetting: Raftery, Kárný and Ettler, Technometrics 52, 2010): a noisy window
+does not outweigh many, and evidence of long ago does not hold up a change. The trial becomes the
+present hypothesis as soon as the sum favours it, and ends when it is `DECIDED` nats behind. After
+each round of trials without success, the pause doubles.
 """
 
 from __future__ import annotations
@@ -26,8 +26,10 @@ from stream_icd.memory.memory import DECAYS, Hypothesis, Memory, Trial
 FIRST_DECAY = 0.5
 
 DECIDED = 10.0
-"""Nats by which one horizon must be ahead of another to end their comparison. Half or twice as many
-change little: docs/measured/real_streams.md."""
+"""Nats by which a trial must be behind to end."""
+
+FADING = 0.9
+"""What a comparison still counts at the next one of the same two horizons."""
 
 LONGEST_TRIAL = 8
 """A trial ends after this many windows, also if it is undecided."""
@@ -107,7 +109,7 @@ def judged(memory: Memory, ahead: float, horizon: Horizon) -> Memory:
     towards = 1 if trial.hypothesis.decay > present.decay else -1
     shorter = min(trial.hypothesis.decay, present.decay)
     gap = min(bisect_right(DECAYS, shorter), len(memory.leads)) - 1
-    lead = min(max(memory.leads[gap] + towards * ahead, -DECIDED), DECIDED)
+    lead = FADING * memory.leads[gap] + towards * ahead
     leads = (*memory.leads[:gap], lead, *memory.leads[gap + 1 :])
     memory, lead = replace(memory, leads=leads), towards * lead
     if lead > 0:

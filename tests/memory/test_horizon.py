@@ -13,6 +13,7 @@ from stream_icd.bp.dynamic.posterior import certain_posterior
 from stream_icd.errors import BadSettings
 from stream_icd.memory.horizon import (
     DECIDED,
+    FADING,
     LONGEST_PAUSE,
     LONGEST_TRIAL,
     judged,
@@ -68,21 +69,21 @@ def test_a_trial_that_is_ahead_wins_and_communities_keep_their_ids() -> None:
     assert (won.trial, won.n_failed, won.leads) == (None, 0, (0.0, 0.1))
 
 
-def test_what_was_compared_before_counts_up_to_a_bound() -> None:
+def test_what_was_compared_before_counts_less_with_each_comparison() -> None:
     lost = failed(with_trial(memory()))
-    assert lost.leads == (0.0, -DECIDED)
+    assert lost.leads == (0.0, -2 * DECIDED)
     again = with_trial(replace(lost, n_failed=2, wait=0))
     assert tried(again) == 0.95
-    again = judged(again, DECIDED - 1, "auto")
-    assert (again.present.decay, again.leads) == (0.5, (0.0, -1.0))
-    assert judged(again, 2.0, "auto").present.decay == 0.95
+    again = judged(again, 2 * FADING * DECIDED, "auto")
+    assert (again.present.decay, again.leads) == (0.5, (0.0, 0.0))
+    assert judged(again, 0.1, "auto").present.decay == 0.95
 
 
 def test_a_shorter_horizon_wins_by_the_same_sum() -> None:
     ahead = replace(memory(0.95), leads=(0.0, 4.0))
     still = judged(with_trial(ahead), 3.0, "auto")
-    assert (still.present.decay, still.leads) == (0.95, (0.0, 1.0))
-    assert judged(still, 1.5, "auto").present.decay == 0.5
+    assert (still.present.decay, still.leads) == (0.95, (0.0, FADING * 4 - 3))
+    assert judged(still, 0.6, "auto").present.decay == 0.5
 
 
 def test_an_undecided_trial_ends_after_some_windows() -> None:

@@ -276,10 +276,10 @@ The horizon is found while the stream runs. Beside the present one there is at m
 the next longer or shorter horizon (of 1, 2 and 20 windows). The communities of both predict the
 edges of the next window that are new to the evidence; the bits that they save are a predictive code
 (Dawid, "Statistical theory: the prequential approach", Journal of the Royal Statistical Society A
-147, 1984). The differences between two horizons add up, within bounds of 10 nats (cumulative sums:
-Page, "Continuous inspection schemes", Biometrika 41, 1954). A trial that is ahead replaces the
-present horizon; one that is 10 nats behind ends. Between rounds of trials without success, pauses
-grow up to 16 windows.
+147, 1984). The differences between two horizons add up, each counting .9 times as much after the
+next comparison (forgetting: Raftery, Kárný and Ettler, Technometrics 52, 2010). A trial that is
+ahead replaces the present horizon; one that is 10 nats behind ends. Between rounds without
+success, pauses grow up to 16 windows.
 
 If the edges of a window between the members of communities are nearer to chance than to a tenth of
 what they were, over all communities together, the graph has broken with its past, and the window is
