@@ -18,7 +18,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from rich.console import Console
 from rich.progress import Progress
+from typer.testing import CliRunner
 
+from stream_icd.cli.demo import app
 from stream_icd.communities import STAGES
 from stream_icd.datasets.as_topology import read_as_topology
 from stream_icd.demo.alluvial import COLOURS
@@ -31,6 +33,7 @@ from stream_icd.demo.story import Story
 from stream_icd.demo.summary import model_changes, story_table, tell_received
 from stream_icd.demo.timeline import communities_of, tracked
 from stream_icd.demo.truth import agreement, known_communities
+from stream_icd.errors import BadSettings
 from stream_icd.kafka.embedded import embedded_broker
 from stream_icd.snapshot import Snapshot, snapshot_from_pairs
 from testbed.windows import follow, window
@@ -75,6 +78,13 @@ def test_the_detector_changes_to_the_model_that_is_learned_after_the_law_changed
     figure = demo_figure(run, last_of(run), found, found, story.change_at)
     _, *marks = [text.get_text().strip() for text in axes_titled(figure, "NMI").texts]
     assert marks == ["the law changes", results[-1].model]
+
+
+def test_a_horizon_that_is_none_is_refused_before_anything_starts(tmp_path: Path) -> None:
+    done = CliRunner().invoke(app, ["--horizon", "0", "--out", str(tmp_path / "out")])
+    assert isinstance(done.exception, BadSettings)
+    assert "horizon 0.0: give auto, off" in str(done.exception)
+    assert not (tmp_path / "out").exists()
 
 
 def test_ctrl_c_stops_everything_that_was_started(tmp_path: Path) -> None:

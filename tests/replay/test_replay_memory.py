@@ -18,6 +18,7 @@ from stream_icd.cli.replay.run import (
     past_of_archive,
     past_of_topic,
 )
+from stream_icd.detection import Method
 from stream_icd.errors import BadSettings
 from stream_icd.execution.engines import Engine, InProcess, ProcessPool
 from stream_icd.execution.relay import Relay
@@ -321,6 +322,16 @@ def test_what_cannot_be_smoothed_is_refused(
     check_smooth(plain, redetection)
     with pytest.raises(BadSettings, match=reason):
         check_smooth(options, asked)
+
+
+@pytest.mark.parametrize("method", ["bp", "icd"])
+def test_a_horizon_without_memory_is_refused(method: Method) -> None:
+    plain = Options("default", None, method, None, 0, "pool", None, None, Tempo(), "auto", "5")
+    assert plain.detect_settings().horizon == 5
+    with pytest.raises(BadSettings, match="--horizon 5 has no effect with --memory off"):
+        replace(plain, memory="off").detect_settings()
+    with pytest.raises(BadSettings, match="horizon 'long': give auto, off"):
+        replace(plain, horizon="long").detect_settings()
 
 
 def test_a_part_of_a_topic_needs_the_windows_before_it(
