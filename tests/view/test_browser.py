@@ -11,14 +11,18 @@ import shutil
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
 from stream_icd.announcement import Announcement
+from stream_icd.names.attributes import attributes_of
 from stream_icd.view.data.all_series import AllSeries, Budget, DeadLetter
+from stream_icd.view.data.naming import Naming
 from stream_icd.view.report.report import write_html
 from stream_icd.view.web.access import access_for
 from stream_icd.view.web.serve import serving
@@ -370,3 +374,43 @@ def test_a_report_opens_without_a_network(chromium: Any, tmp_path: Path) -> None
     tab.wait_for_selector("#past tbody tr")
     context.close()
     assert complaints == []
+
+
+def test_bands_that_touch_have_different_colours_which_stay(opened: Opened) -> None:
+    """Communities 0 and 9 would have one colour by their ids; in the second window they touch."""
+    everything = AllSeries()
+    first = np.repeat(np.arange(10), 6)
+    everything.add(window(0, first), ORIGIN)
+    left = np.flatnonzero(np.isin(first, (0, 9)))
+    everything.add(window(1, np.repeat([0, 1], 6), left), ORIGIN)
+    with page_of(everything) as (_, address):
+        tab = opened(address)
+        tab.wait_for_selector("svg.flow .band")
+        colours = tab.evaluate(
+            "Object.fromEntries([...document.querySelectorAll('svg.flow .band')]"
+            ".map((band) => [band.dataset.id, band.getAttribute('fill')]))"
+        )
+        ids = sorted(colours, key=int)
+        assert ids == [str(one) for one in range(10)]
+        assert all(colours[one] != colours[other] for one, other in pairwise(ids))
+        assert colours["0"] != colours["9"]
+        tab.locator("svg.flow .label").first.click()
+        again = tab.locator("svg.flow .band[data-id='9']").get_attribute("fill")
+        assert again == colours["9"]
+
+
+def test_names_colour_communities_and_a_node_is_explained_in_words(opened: Opened) -> None:
+    classes = attributes_of(pa.array(range(60)), {"class": ["PC"] * 30 + ["MP"] * 30})
+    everything = AllSeries(naming=Naming(classes))
+    for hour in range(3):
+        everything.add(window(hour, np.repeat([0, 1], 30)), ORIGIN)
+    with page_of(everything) as (_, address):
+        tab = opened(address, "?community=1&node=45")
+        tab.wait_for_selector("#why p")
+        assert tab.locator("#why p").inner_text().startswith("Node 45 is in community 1 (MP, 30 of")
+        assert "MP (30)" in " ".join(tab.locator("svg.flow .label").all_text_contents())
+        assert tab.locator(".composition td.over").first.inner_text() == "MP"
+        tab.select_option("#by", "class")
+        tab.wait_for_function("location.search.includes('by=class')")
+        fills = {band.get_attribute("fill") for band in tab.locator("svg.flow .band").all()}
+        assert len(fills) == 2

@@ -20,7 +20,7 @@ function why(found, onCommunity) {
     el("td", {}, shown(edge.to, 40)), el("td", {}, community(edge.community, onCommunity)),
     el("td", { class: "number" }, number(edge.weight, 2)), el("td", { class: "number" }, number(edge.bits, 1))));
   return el("div", { class: "composition", id: "why" },
-    el("p", {}, found.sentences.join(" ")),
+    el("p", {}, found.sentences.join(" ").replace(/(\d)-(?=\d)/g, "$1\u2011")), // dates stay in one line
     rows.length === 0 ? null : el("div", { class: "scroll" }, el("table", {},
       el("thead", {}, el("tr", {}, ["edge to", "speaks for", "weight", "bits"].map((name) => el("th", {}, name)))),
       el("tbody", {}, rows))));
@@ -53,7 +53,7 @@ function node(past, onCommunity, onWindow) {
   if (past.spans.length === 0) return el("h2", {}, `node ${shown(past.node)}: not in these ${past.of} windows`);
   const rows = past.spans.slice(-100).reverse().map((span) => el("tr", {},
     el("td", {}, el("button", { type: "button", onclick: () => onWindow(span.from) }, time(span.start))),
-    el("td", {}, time(span.end)),
+    el("td", { class: "kind" }, time(span.end)),
     el("td", {}, span.id === null ? "missing" : community(span.id, onCommunity)),
     el("td", { class: "number" }, number(span.to - span.from + 1))));
   const changes = past.spans.length - 1;
