@@ -27,7 +27,7 @@ from benchmarks.shared.graphs.data_sets import (
 )
 from benchmarks.shared.pages.sections import write_section
 from benchmarks.shared.peers.igraph_peers import build_graph, louvain_count
-from stream_icd.detection import detect
+from stream_icd.detection.detect import detect
 from stream_icd.icd.encoder.hops import START
 from stream_icd.icd.recipe import EncoderSettings, Recipe
 from stream_icd.quality.modularity import modularity

@@ -45,6 +45,7 @@ from stream_icd.messages.claim_settings import ClaimSettings
 from stream_icd.messages.claims import as_claim
 from stream_icd.messages.outgoing import outgoing
 from stream_icd.messages.reader import MessageReader
+from stream_icd.messages.record_log import described
 from stream_icd.messages.sent_before import SentBefore
 from stream_icd.registry.shipped import open_model
 from stream_icd.snapshot import Snapshot, Window, snapshot_from_pairs
@@ -57,7 +58,6 @@ from stream_icd.wire.message import Message
 from stream_icd.wire.snapshots import COLUMNS as EDGE_COLUMNS
 from stream_icd.wire.snapshots import decode_snapshot, encode_snapshot
 from stream_icd.wire.states import State, decode_state, encode_state
-from stream_icd.workers.record_log import described
 
 LIMITS = Limits(decoded_bytes=16 << 20, rows=1_000_000)
 MOST_ALLOCATED = 8 * LIMITS.decoded_bytes

@@ -27,8 +27,8 @@ from benchmarks.shared.graphs.data_sets import BenchmarkGraph, DataSet, data_set
 from benchmarks.shared.methods.methods import METHODS, STRONGEST_PEER, Labels, Method
 from benchmarks.shared.pages.sections import read_section, write_section
 from benchmarks.shared.peers.igraph_peers import build_graph, louvain_count
-from stream_icd.detection import Method as DetectionMethod
-from stream_icd.detection import detect
+from stream_icd.detection.detect import Method as DetectionMethod
+from stream_icd.detection.detect import detect
 from stream_icd.icd.presets import preset
 from stream_icd.icd.recipe import EncoderSettings
 from stream_icd.registry.model import Model, initial_model

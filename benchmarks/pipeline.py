@@ -40,6 +40,9 @@ import structlog
 
 from stream_icd.datasets.as_topology import read_as_topology
 from stream_icd.dead_letters.letters import DeadLetterLimit
+from stream_icd.detection.record import RecordDetection
+from stream_icd.detection.settings import DetectSettings
+from stream_icd.detection.snapshot import detect_snapshot
 from stream_icd.execution.engines import Engine, InProcess, PoolAtWork, ProcessPool
 from stream_icd.kafka.consumer import run_consumer
 from stream_icd.kafka.delivery.batch_done import BatchDone
@@ -55,8 +58,7 @@ from stream_icd.registry.shipped import VersionedModel, open_model
 from stream_icd.snapshot import Snapshot, Window, snapshot_from_pairs
 from stream_icd.wire.communities import decode_communities
 from stream_icd.wire.snapshots import decode_snapshot, encode_snapshot
-from stream_icd.workers.detect import Detector, RecordDetection, detect_snapshot
-from stream_icd.workers.detect_settings import DetectSettings
+from stream_icd.workers.detect import Detector
 from stream_icd.workers.runner import Runner
 from testbed.brokers import OPENERS
 

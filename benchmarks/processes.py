@@ -37,6 +37,8 @@ from benchmarks.shared.pages.sections import write_section
 from benchmarks.shared.streams.schedule import Parts, makespan
 from stream_icd.child_process import start_child, stop_child, tail
 from stream_icd.datasets.as_topology import read_as_topology
+from stream_icd.detection.record import RecordDetection
+from stream_icd.detection.settings import DetectSettings
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import Record
@@ -50,8 +52,6 @@ from stream_icd.sources.generated.lfr import drifting_lfr
 from stream_icd.synthetic.lfr import LfrSettings
 from stream_icd.wire.message import Message
 from stream_icd.wire.snapshots import encode_snapshot
-from stream_icd.workers.detect import RecordDetection
-from stream_icd.workers.detect_settings import DetectSettings
 from testbed.brokers import apache_kafka, wait_until
 
 COUNTS = (1, 2)

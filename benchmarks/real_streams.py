@@ -44,8 +44,8 @@ from benchmarks.shared.streams.stream_scores import scores_of
 from benchmarks.tracking import snapshots
 from benchmarks.tracking_memory import days_alone, days_with_memory, followed
 from stream_icd.communities import Communities
-from stream_icd.detection import Method as Detector
-from stream_icd.detection import detect, finding
+from stream_icd.detection.detect import Method as Detector
+from stream_icd.detection.detect import detect, finding
 from stream_icd.memory.detect import detect_remembering
 from stream_icd.registry.model import Model
 from stream_icd.registry.shipped import open_model

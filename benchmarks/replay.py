@@ -29,6 +29,7 @@ import structlog
 
 from stream_icd.datasets.as_topology import read_as_topology
 from stream_icd.dead_letters.letters import DeadLetterLimit
+from stream_icd.detection.settings import DetectSettings
 from stream_icd.execution.engines import Engine, InProcess, ProcessPool
 from stream_icd.history.archive import Archive, Selection, windows
 from stream_icd.kafka.consumer import run_consumer
@@ -47,7 +48,6 @@ from stream_icd.store.store import Store, open_store
 from stream_icd.wire.message import Message
 from stream_icd.wire.snapshots import encode_snapshot
 from stream_icd.workers.detect import Detector
-from stream_icd.workers.detect_settings import DetectSettings
 from stream_icd.workers.runner import Runner
 
 PAGE = Path(__file__).parents[1] / "docs" / "measured" / "replay.md"

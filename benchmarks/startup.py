@@ -30,7 +30,7 @@ PATIENCE_S = 60
 
 FIRST_ANSWER = """
 import numpy as np
-from stream_icd.detection import detect
+from stream_icd.detection.detect import detect
 from stream_icd.registry.shipped import open_model
 from stream_icd.synthetic.lfr import generate_lfr
 graph = generate_lfr(np.random.default_rng(0))

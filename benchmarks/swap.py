@@ -29,6 +29,8 @@ import numpy as np
 import psutil
 
 from benchmarks.shared.pages.sections import write_section
+from stream_icd.detection.record import RecordDetection
+from stream_icd.detection.settings import DetectSettings
 from stream_icd.execution.engines import PoolAtWork, ProcessPool
 from stream_icd.kafka.record import Record
 from stream_icd.lineage import DataRange, Gate, Lineage
@@ -40,8 +42,7 @@ from stream_icd.snapshot import Window, snapshot_from_pairs
 from stream_icd.store.store import Store, open_store
 from stream_icd.synthetic.lfr import generate_lfr
 from stream_icd.wire.snapshots import encode_snapshot
-from stream_icd.workers.detect import Detector, RecordDetection
-from stream_icd.workers.detect_settings import DetectSettings
+from stream_icd.workers.detect import Detector
 from stream_icd.workers.follow_champion import (
     ChampionFollower,
     Refusal,

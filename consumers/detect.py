@@ -114,12 +114,13 @@ def main(
 
       stream-icd consume detect --model champion --registry s3://bucket/models
     """
+    from stream_icd.detection.record import RecordDetection
+    from stream_icd.detection.settings import DetectSettings, result_version
     from stream_icd.execution.engines import IN_HAND, IN_HAND_OF_CHAINS, ProcessPool
     from stream_icd.kafka.topics import SNAPSHOTS
     from stream_icd.programs import WorkerOptions, run_worker
     from stream_icd.programs.model_at_work import check_model, model_at_work
-    from stream_icd.workers.detect import Detector, RecordDetection
-    from stream_icd.workers.detect_settings import DetectSettings, result_version
+    from stream_icd.workers.detect import Detector
     from stream_icd.workers.memories import open_memories
 
     remembers = memory == "auto"

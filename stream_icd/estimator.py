@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 
 from stream_icd.bp.evidence import evidence_for
-from stream_icd.detection import Method, check_method, detect, embed, finding
+from stream_icd.detection.detect import Method, check_method, detect, embed, finding
 from stream_icd.errors import BadInput, BadSettings
 from stream_icd.extras import needs_extra
 from stream_icd.graphs.adjacency import as_adjacency

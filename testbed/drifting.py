@@ -10,6 +10,7 @@ import numpy as np
 
 from stream_icd.bp.parameters import BpParameters
 from stream_icd.dead_letters.letters import DeadLetterLimit
+from stream_icd.detection.settings import DetectSettings
 from stream_icd.icd.recipe import Recipe
 from stream_icd.kafka.delivery.batch_done import BatchDone
 from stream_icd.kafka.in_process.broker import memory_broker
@@ -25,7 +26,6 @@ from stream_icd.snapshot import Snapshot, Window, snapshot_from_pairs
 from stream_icd.wire.message import Message
 from stream_icd.wire.snapshots import encode_snapshot
 from stream_icd.workers.detect import Detector
-from stream_icd.workers.detect_settings import DetectSettings
 from stream_icd.workers.memories import open_memories
 from stream_icd.workers.runner import Runner
 from stream_icd.workers.streams import Stream, run_streams

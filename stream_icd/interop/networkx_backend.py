@@ -18,7 +18,7 @@ from scipy.sparse import coo_array, csr_array
 
 from stream_icd.bp.multilevel.level_graph import Labels, finest_level
 from stream_icd.bp.multilevel.modularity import maximise_modularity
-from stream_icd.detection import detect
+from stream_icd.detection.detect import detect
 from stream_icd.graphs.adjacency import as_adjacency
 from stream_icd.registry.shipped import open_model
 

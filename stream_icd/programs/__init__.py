@@ -16,9 +16,10 @@ if TYPE_CHECKING:
     from stream_icd.programs.producer import ProducerRun, SendOptions, run_producer
     from stream_icd.programs.worker import WorkerOptions, WorkerRun, run_worker
     from stream_icd.sources.source import Source
-    from stream_icd.workers.step import Step
+    from stream_icd.workers.step import BatchStep, Step
 
 __all__ = [
+    "BatchStep",
     "MessageReader",
     "Outcome",
     "Processed",
@@ -34,6 +35,7 @@ __all__ = [
 ]
 
 _MODULES = {
+    "BatchStep": "stream_icd.workers.step",
     "MessageReader": "stream_icd.messages.reader",
     "Outcome": "stream_icd.messages.outcome",
     "Processed": "stream_icd.messages.outcome",

@@ -25,7 +25,7 @@ from stream_icd.programs.traces import traces_of
 from stream_icd.tracing.headers import MOST_BYTES
 from stream_icd.tracing.spans import Tracing
 from stream_icd.workers.runner import Runner
-from stream_icd.workers.step import Step
+from stream_icd.workers.step import BatchStep
 from stream_icd.workers.streams import Stream, run_streams
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ class WorkerRun:
 
 
 def run_worker(
-    open_steps: Callable[[WorkerRun], Mapping[str, Step]],
+    open_steps: Callable[[WorkerRun], Mapping[str, BatchStep]],
     options: WorkerOptions,
     **said: object,
 ) -> None:
@@ -142,7 +142,9 @@ def run_worker(
         )
 
 
-def _streams(run: WorkerRun, steps: Mapping[str, Step], options: WorkerOptions) -> list[Stream]:
+def _streams(
+    run: WorkerRun, steps: Mapping[str, BatchStep], options: WorkerOptions
+) -> list[Stream]:
     return [
         Stream(
             topic,

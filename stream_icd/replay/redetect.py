@@ -10,6 +10,8 @@ from functools import lru_cache
 from typing import Protocol
 
 from stream_icd.communities import MemoryKind, revision_of
+from stream_icd.detection.record import detected, warm_up
+from stream_icd.detection.settings import DetectSettings, has_memory, result_version
 from stream_icd.errors import BadInput, BadSnapshot
 from stream_icd.execution.budget import Allowance, sent_bytes
 from stream_icd.execution.relay import Relay
@@ -28,8 +30,6 @@ from stream_icd.wire.cloudevents import EventHeaders, graph_of
 from stream_icd.wire.limits import DEFAULT_LIMITS, Limits
 from stream_icd.wire.message import Headers, Message
 from stream_icd.wire.snapshots import SNAPSHOT_TYPE, decode_snapshot, is_unordered
-from stream_icd.workers.detect import detected, warm_up
-from stream_icd.workers.detect_settings import DetectSettings, has_memory, result_version
 
 VARYING = ("icd_detected_at", "icd_ms_", "icd_snapshot_place")
 """Headers of a result about when, how fast and from where it was computed, not its content."""

@@ -9,6 +9,7 @@ from datetime import datetime
 
 import structlog
 
+from stream_icd.detection.settings import has_memory
 from stream_icd.execution.engines import Engine
 from stream_icd.execution.relay import First, nothing
 from stream_icd.messages.outcome import Refused
@@ -16,7 +17,6 @@ from stream_icd.replay.pacing import Tempo, paced
 from stream_icd.replay.redetect import Job, Outcome, Redetection
 from stream_icd.replay.results import Kept, Name, Results
 from stream_icd.sources.source import Stop
-from stream_icd.workers.detect_settings import has_memory
 
 
 @dataclass(slots=True)

@@ -9,6 +9,9 @@ from time import perf_counter
 
 import structlog
 
+from stream_icd.detection.record import warm_up
+from stream_icd.detection.settings import DetectSettings, result_version
+from stream_icd.detection.snapshot import communities_with, remembered_labels
 from stream_icd.errors import BadInput, BadMemory
 from stream_icd.execution.budget import Allowance
 from stream_icd.execution.engines import Engine
@@ -23,8 +26,6 @@ from stream_icd.registry.shipped import VersionedModel
 from stream_icd.replay.redetect import Job, Outcome, chain_name
 from stream_icd.snapshot import Snapshot
 from stream_icd.wire.communities import encode_communities
-from stream_icd.workers.detect import communities_with, remembered_labels, warm_up
-from stream_icd.workers.detect_settings import DetectSettings, result_version
 
 PASSES = 2
 """Each window is detected twice: forward in time, and backward."""

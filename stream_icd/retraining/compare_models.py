@@ -12,7 +12,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from stream_icd.detection import Method, detect
+from stream_icd.detection.detect import Method, detect
 from stream_icd.graphs.weights import comparable
 from stream_icd.quality.hidden_edges import hidden_edge_score, hide_edges
 from stream_icd.quality.nmi import nmi

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from stream_icd.detection import Method
+from stream_icd.detection.detect import Method
 from stream_icd.errors import BadInput, HistoryDamaged
 from stream_icd.history.parquet import ArchivedWindow
 from stream_icd.icd.recipe import Recipe

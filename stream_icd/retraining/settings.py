@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import timedelta
 
-from stream_icd.detection import Method
+from stream_icd.detection.detect import Method
 from stream_icd.errors import BadSettings
 from stream_icd.icd.recipe import Recipe
 from stream_icd.retraining.accumulated import MOST_WINDOWS

@@ -9,7 +9,7 @@ from statistics import median
 from typing import Literal
 
 from stream_icd.bp.parameters import BpParameters
-from stream_icd.detection import Method, detect
+from stream_icd.detection.detect import Method, detect
 from stream_icd.errors import BadSettings
 from stream_icd.extras import needs_extra
 from stream_icd.graphs.labelled_graph import LabelledGraph

@@ -14,9 +14,9 @@ from stream_icd.kafka.delivery.batch_done import BatchDone
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.messages.claim_check import ClaimCheck
 from stream_icd.messages.outcome import Outcome, Refused
+from stream_icd.messages.record_log import about
 from stream_icd.tracing.spans import Tracing
-from stream_icd.workers.record_log import about
-from stream_icd.workers.step import Step
+from stream_icd.workers.step import BatchStep
 from stream_icd.workers.traced import TracedWork
 
 
@@ -35,7 +35,7 @@ class Runner:
 
     def __init__(
         self,
-        step: Step,
+        step: BatchStep,
         dead_letters: DeadLetterLimit,
         *,
         graph: str | None = None,

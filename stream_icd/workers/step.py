@@ -8,11 +8,13 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from stream_icd.kafka.delivery.batch_done import BatchDone
 from stream_icd.kafka.record import Headers, OutgoingRecord, Record
 from stream_icd.messages.outcome import Outcome, Stage
-from stream_icd.workers.record_log import about
+from stream_icd.messages.record_log import about
 
 
-class Step(ABC):
-    """What a worker does to the records of one topic. Subclass it and write `process`.
+class BatchStep(ABC):
+    """What a worker does to the records of one topic, a batch at a time.
+
+    Most workers process one record after the other: see `Step`.
 
     The runner (`stream_icd.workers.runner`) does the rest: it filters by graph, adds the record to
     each log line, publishes dead letters for bad records, and counts.
@@ -26,7 +28,7 @@ class Step(ABC):
 
     Attributes:
         ahead: whether the next batch may begin before the `done` of this one.
-        stages: the stages in which `process` refuses records; their dead letters are counted from
+        stages: the stages in which records are refused; their dead letters are counted from
             the start, since an alert sees only a count that changes.
     """
 
@@ -53,22 +55,12 @@ class Step(ABC):
         """
 
     @abstractmethod
-    def process(self, record: Record) -> Outcome:
-        """Return the outcome of one record.
-
-        Return `Refused` for bad input. Any exception ends the worker: nothing of the batch is
-        published, and its records are delivered again.
-        """
-
     def work(self, records: Sequence[Record]) -> Iterator[tuple[Record, Outcome]]:
         """Yield each record and its outcome, in the same order.
 
-        Override this to process several records in parallel.
+        An outcome is `Refused` for bad input. Any exception ends the worker: nothing of the batch
+        is published, and its records are delivered again.
         """
-        for record in records:
-            with about(record, **self.context):
-                outcome = self.process(record)
-            yield record, outcome
 
     def state_headers(self, record: Record) -> Headers:  # noqa: ARG002
         """Return the headers of the message that the state before this record was read from.
@@ -88,3 +80,22 @@ class Step(ABC):
 
     def done(self, batch: BatchDone) -> None:  # noqa: B027
         """Called when the batch's results are published and its offsets are committed."""
+
+
+class Step(BatchStep):
+    """What a worker does to each record of one topic. Subclass it and write `process`."""
+
+    @abstractmethod
+    def process(self, record: Record) -> Outcome:
+        """Return the outcome of one record.
+
+        Return `Refused` for bad input. Any exception ends the worker: nothing of the batch is
+        published, and its records are delivered again.
+        """
+
+    def work(self, records: Sequence[Record]) -> Iterator[tuple[Record, Outcome]]:
+        """See `BatchStep.work`."""
+        for record in records:
+            with about(record, **self.context):
+                outcome = self.process(record)
+            yield record, outcome

@@ -6,6 +6,8 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+import structlog
+
 from stream_icd.kafka.consumer import run_consumer
 from stream_icd.kafka.delivery.batch_done import BatchDone
 from stream_icd.kafka.delivery.delivery import Delivery
@@ -46,7 +48,7 @@ def run_streams(
 ) -> None:
     """Run each stream until `stop`: a single one in this thread, several in one thread each.
 
-    If one of several fails, all stop, and its error is raised.
+    If one of several fails, all stop, and its error is raised; those of others are logged.
 
     Raises:
         BadSettings: a group already reads another graph.
@@ -94,5 +96,9 @@ def _run_side_by_side(
         thread.start()
     for thread in threads:
         thread.join()
+    for further in errors[1:]:
+        structlog.get_logger().error(
+            "another stream failed, too", error=f"{type(further).__name__}: {further}"
+        )
     if errors:
         raise errors[0]

@@ -60,7 +60,7 @@ def inject(fault: Fault) -> None:
 
 
 def take_long(fault: Fault) -> None:
-    import stream_icd.workers.detect as pipeline
+    import stream_icd.detection.record as pipeline
 
     real, sign = pipeline.detect_snapshot, Path(fault.sign)
 
@@ -109,9 +109,9 @@ def turn_the_clock_back() -> None:
             return datetime.fromtimestamp(backwards(), UTC).astimezone(tz)
 
     time.time = backwards
-    import stream_icd.workers.detect as pipeline
+    import stream_icd.messages.clock as clock
 
-    pipeline.datetime = Backwards  # type: ignore[misc]
+    clock.datetime = Backwards  # type: ignore[misc]
 
 
 if __name__ in ("__main__", "__mp_main__"):

@@ -34,6 +34,7 @@ from stream_icd.history.archive import Archive, Selection
 from stream_icd.history.export import export
 from stream_icd.kafka.delivery.batch_done import BatchDone
 from stream_icd.kafka.record import Record
+from stream_icd.messages.record_log import described
 from stream_icd.metrics.health import Health
 from stream_icd.metrics.metrics import MOST_GRAPHS, Metrics
 from stream_icd.printable import printable, say, shortened
@@ -45,7 +46,6 @@ from stream_icd.store.store import open_store
 from stream_icd.suggest import did_you_mean, listed
 from stream_icd.tracking.gaps import Gap
 from stream_icd.wire.communities import encode_communities
-from stream_icd.workers.record_log import described
 
 DAY = Window(datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 1, 2, tzinfo=UTC))
 FORGED = "g\r\n\x1b[2J\u202eas733 0 lost\x07[/red]"

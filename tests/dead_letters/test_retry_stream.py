@@ -15,6 +15,7 @@ from stream_icd.dead_letters.choice import Choice
 from stream_icd.dead_letters.contents import verdict
 from stream_icd.dead_letters.letters import DeadLetterLimit, dead_letter, split_headers
 from stream_icd.dead_letters.retry import Retry, open_retry_sink, plan_retry, retry
+from stream_icd.detection.settings import DetectSettings
 from stream_icd.errors import LimitExceeded
 from stream_icd.kafka.consumer import run_consumer
 from stream_icd.kafka.publisher import Publisher
@@ -30,7 +31,6 @@ from stream_icd.snapshot import Snapshot
 from stream_icd.sources.source import NeverStop
 from stream_icd.wire.limits import Limits
 from stream_icd.workers.detect import Detector
-from stream_icd.workers.detect_settings import DetectSettings
 from stream_icd.workers.runner import Runner
 from testbed.brokers import Broker, wait_until
 

@@ -15,6 +15,8 @@ import numpy as np
 import pytest
 
 from stream_icd.dead_letters.letters import DeadLetterLimit, split_headers
+from stream_icd.detection.record import RecordDetection
+from stream_icd.detection.settings import DetectSettings
 from stream_icd.errors import BadSettings, OverBudget
 from stream_icd.execution.budget import Budget, sent_bytes
 from stream_icd.execution.engines import PoolAtWork, ProcessPool
@@ -31,8 +33,7 @@ from stream_icd.snapshot import Snapshot, Window, snapshot_from_pairs
 from stream_icd.wire.claim import claim_on
 from stream_icd.wire.limits import DEFAULT_LIMITS, Limits
 from stream_icd.wire.snapshots import encode_snapshot
-from stream_icd.workers.detect import Detector, RecordDetection
-from stream_icd.workers.detect_settings import DetectSettings
+from stream_icd.workers.detect import Detector
 from stream_icd.workers.runner import Runner
 from testbed.brokers import Broker, wait_until
 

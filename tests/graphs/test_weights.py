@@ -13,7 +13,7 @@ from scipy.sparse import coo_array, csr_array
 
 from stream_icd.bp.multilevel.modularity import estimate_n_communities
 from stream_icd.bp.parameters import BpParameters
-from stream_icd.detection import Method, detect, embed
+from stream_icd.detection.detect import Method, detect, embed
 from stream_icd.errors import BadInput
 from stream_icd.graphs.weights import comparable
 from stream_icd.icd.recipe import Recipe

@@ -9,7 +9,7 @@ import pytest
 
 from stream_icd.bp.multilevel.modularity import estimate_n_communities
 from stream_icd.bp.parameters import BpParameters
-from stream_icd.detection import Method, detect, embed
+from stream_icd.detection.detect import Method, detect, embed
 from stream_icd.errors import BadSettings
 from stream_icd.graphs.adjacency import as_adjacency
 from stream_icd.graphs.labelled_graph import LabelledGraph

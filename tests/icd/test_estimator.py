@@ -13,7 +13,7 @@ from sklearn.base import clone
 
 from stream_icd.bp.evidence import evidence_for
 from stream_icd.bp.parameters import BpParameters
-from stream_icd.detection import Method
+from stream_icd.detection.detect import Method
 from stream_icd.errors import BadInput, BadSettings, ModelNotFound
 from stream_icd.estimator import ICD
 from stream_icd.graphs.labelled_graph import LabelledGraph

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from stream_icd import detection
-from stream_icd.detection import detect, embed
+from stream_icd.detection.detect import detect, embed
 from stream_icd.errors import BadSettings
 from stream_icd.graphs.adjacency import as_adjacency
 from stream_icd.graphs.labelled_graph import LabelledGraph

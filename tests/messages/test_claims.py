@@ -16,6 +16,8 @@ import pytest
 
 from stream_icd.communities import Labels
 from stream_icd.dead_letters.letters import DeadLetterLimit
+from stream_icd.detection.record import RecordDetection
+from stream_icd.detection.settings import DetectSettings
 from stream_icd.errors import (
     BadClaim,
     BadSettings,
@@ -49,8 +51,7 @@ from stream_icd.wire.claim import claim_on
 from stream_icd.wire.communities import decode_labels
 from stream_icd.wire.limits import Limits
 from stream_icd.workers.archive import Archiver
-from stream_icd.workers.detect import Detector, RecordDetection
-from stream_icd.workers.detect_settings import DetectSettings
+from stream_icd.workers.detect import Detector
 from stream_icd.workers.runner import Runner
 from stream_icd.workers.track import Tracker
 from testbed.brokers import Broker, wait_until

@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 from stream_icd.cli.main import app
 from stream_icd.dead_letters.letters import DeadLetterLimit
+from stream_icd.detection.settings import DetectSettings
 from stream_icd.icd.recipe import Recipe
 from stream_icd.kafka.consumer import run_consumer
 from stream_icd.kafka.reader import open_reader
@@ -21,7 +22,6 @@ from stream_icd.kafka.topics import COMMUNITIES, LABELS, SNAPSHOTS
 from stream_icd.registry.model import initial_model
 from stream_icd.registry.shipped import VersionedModel
 from stream_icd.workers.detect import Detector
-from stream_icd.workers.detect_settings import DetectSettings
 from stream_icd.workers.runner import Runner
 from testbed.brokers import Broker, wait_until
 

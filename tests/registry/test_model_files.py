@@ -15,7 +15,7 @@ import pytest
 from safetensors.numpy import save
 
 from stream_icd.bp.parameters import BpParameters
-from stream_icd.detection import detect
+from stream_icd.detection.detect import detect
 from stream_icd.errors import (
     BadSettings,
     ModelDamaged,
@@ -250,7 +250,7 @@ def test_loading_and_detecting_never_imports_torch_or_sklearn(saved: Path) -> No
 import sys
 import tomllib
 import numpy as np
-from stream_icd.detection import detect
+from stream_icd.detection.detect import detect
 from stream_icd.graphs.adjacency import as_adjacency
 from stream_icd.registry.model import load_model
 ring = np.arange(12)

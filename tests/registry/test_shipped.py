@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from stream_icd.detection import detect
+from stream_icd.detection.detect import detect
 from stream_icd.errors import BadSettings, ModelNotFound
 from stream_icd.quality.nmi import nmi
 from stream_icd.registry.model import load_model, models_in, save_model

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from stream_icd.detection.settings import DetectSettings
 from stream_icd.history.archive import Archive
 from stream_icd.icd.recipe import Recipe
 from stream_icd.registry.model import initial_model, save_model
@@ -17,7 +18,6 @@ from stream_icd.replay.redetect import Redetection
 from stream_icd.snapshot import Snapshot, Window, snapshot_from_pairs
 from stream_icd.store.store import Store, open_store
 from stream_icd.wire.snapshots import encode_snapshot
-from stream_icd.workers.detect_settings import DetectSettings
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 RECIPE = Recipe(name="test", encoder={"widths": (32, 16, 8)}, discriminator_widths=(8, 1))

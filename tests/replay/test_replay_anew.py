@@ -9,6 +9,7 @@ import pytest
 
 from stream_icd.cli.history.tables import graphs_table
 from stream_icd.cli.replay.run import past_of_archive
+from stream_icd.detection.settings import DetectSettings
 from stream_icd.execution.engines import Engine, InProcess
 from stream_icd.history.archive import Archive, Selection
 from stream_icd.history.compact import compact
@@ -29,7 +30,6 @@ from stream_icd.replay.smooth import SmoothedGraphs, Smoothing
 from stream_icd.snapshot import Snapshot
 from stream_icd.store.store import Store, open_store
 from stream_icd.workers.archive import Archiver
-from stream_icd.workers.detect_settings import DetectSettings
 from stream_icd.workers.memory_topic import MemoryTopic
 from testbed.brokers import Broker
 from testbed.drifting import MINUTE, START, remembering_model, stream

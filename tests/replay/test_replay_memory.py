@@ -18,7 +18,9 @@ from stream_icd.cli.replay.run import (
     past_of_archive,
     past_of_topic,
 )
-from stream_icd.detection import Method
+from stream_icd.detection.detect import Method
+from stream_icd.detection.record import RecordDetection
+from stream_icd.detection.settings import DetectSettings
 from stream_icd.errors import BadSettings
 from stream_icd.execution.engines import Engine, InProcess, ProcessPool
 from stream_icd.execution.relay import Relay
@@ -46,8 +48,6 @@ from stream_icd.wire.message import Message
 from stream_icd.wire.snapshots import encode_snapshot
 from stream_icd.wire.states import State, archived_state, encode_state
 from stream_icd.workers.archive import Archiver
-from stream_icd.workers.detect import RecordDetection
-from stream_icd.workers.detect_settings import DetectSettings
 from testbed.brokers import Broker
 from testbed.drifting import MINUTE, START, outgoing, remembering_model, stream
 from tests.workers.remembered import Found, records, said, uninterrupted

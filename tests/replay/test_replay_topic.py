@@ -22,6 +22,7 @@ from stream_icd.cli.replay.run import (
     topic_jobs,
 )
 from stream_icd.dead_letters.letters import DeadLetterLimit
+from stream_icd.detection.settings import DetectSettings
 from stream_icd.errors import BadSettings
 from stream_icd.execution.engines import InProcess
 from stream_icd.kafka.consumer import run_consumer
@@ -42,7 +43,6 @@ from stream_icd.subscribers.subscribe import subscribe
 from stream_icd.wire.message import Message
 from stream_icd.wire.snapshots import encode_snapshot
 from stream_icd.workers.detect import Detector
-from stream_icd.workers.detect_settings import DetectSettings
 from stream_icd.workers.runner import Runner
 from testbed.brokers import Broker
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from stream_icd.bp.parameters import BpParameters
-from stream_icd.detection import detect
+from stream_icd.detection.detect import detect
 from stream_icd.errors import BadSettings
 from stream_icd.graphs.labelled_graph import LabelledGraph
 from stream_icd.icd.presets import default_recipe

@@ -7,7 +7,8 @@ from functools import partial
 
 from stream_icd.communities import Communities
 from stream_icd.dead_letters.letters import DeadLetterLimit
-from stream_icd.detection import Method, finding
+from stream_icd.detection.detect import Method, finding
+from stream_icd.detection.settings import DetectSettings
 from stream_icd.execution.engines import Engine
 from stream_icd.kafka.delivery.batch_done import BatchDone
 from stream_icd.kafka.publisher import Publisher
@@ -25,7 +26,6 @@ from stream_icd.snapshot import Snapshot
 from stream_icd.wire.communities import decode_communities
 from stream_icd.wire.states import State, decode_state
 from stream_icd.workers.detect import Detector
-from stream_icd.workers.detect_settings import DetectSettings
 from stream_icd.workers.memories import Memories
 from stream_icd.workers.memory_settings import MemorySettings
 from stream_icd.workers.memory_topic import MemoryTopic

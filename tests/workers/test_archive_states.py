@@ -8,6 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from stream_icd.detection.record import RecordDetection
+from stream_icd.detection.settings import DetectSettings
 from stream_icd.errors import BadMemory, LimitExceeded
 from stream_icd.execution.relay import LocalRelay
 from stream_icd.history.archive import Archive
@@ -17,7 +19,6 @@ from stream_icd.messages.outcome import Outcome, Processed, Refused
 from stream_icd.store.store import Store
 from stream_icd.wire.arrow_stream import write_table
 from stream_icd.workers.archive import Archiver
-from stream_icd.workers.detect import DetectSettings, RecordDetection
 from testbed.drifting import remembering_model, stream
 from tests.workers.remembered import records
 

@@ -21,6 +21,8 @@ from stream_icd.bp.parameters import BpParameters
 from stream_icd.child_process import start_child
 from stream_icd.communities import Communities
 from stream_icd.dead_letters.letters import DeadLetterLimit
+from stream_icd.detection.record import RecordDetection
+from stream_icd.detection.settings import DetectSettings, result_version
 from stream_icd.execution.engines import ProcessPool
 from stream_icd.kafka.consumer import run_consumer
 from stream_icd.kafka.delivery.batch_done import BatchDone
@@ -40,8 +42,7 @@ from stream_icd.registry.versions import publish, version_folder
 from stream_icd.snapshot import Snapshot
 from stream_icd.store.store import Store
 from stream_icd.subscribers.subscribe import subscribe
-from stream_icd.workers.detect import Detector, RecordDetection
-from stream_icd.workers.detect_settings import DetectSettings, result_version
+from stream_icd.workers.detect import Detector
 from stream_icd.workers.runner import Runner
 from testbed.brokers import Broker, wait_until
 from testbed.children import alive, children

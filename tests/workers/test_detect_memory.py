@@ -20,6 +20,7 @@ from stream_icd.bp.dynamic.posterior import uninformed
 from stream_icd.bp.parameters import BpParameters
 from stream_icd.communities import Communities
 from stream_icd.dead_letters.letters import DeadLetterLimit
+from stream_icd.detection.settings import DetectSettings
 from stream_icd.errors import BadSettings
 from stream_icd.kafka.port.topic import TopicSpec
 from stream_icd.kafka.publisher import Publisher
@@ -36,7 +37,6 @@ from stream_icd.wire.communities import decode_communities
 from stream_icd.wire.snapshots import encode_snapshot
 from stream_icd.wire.states import State, encode_state, state_key
 from stream_icd.workers.detect import Detector
-from stream_icd.workers.detect_settings import DetectSettings
 from stream_icd.workers.memories import Memories
 from stream_icd.workers.memory_topic import MemoryTopic
 from stream_icd.workers.runner import Runner

@@ -14,7 +14,8 @@ import pytest
 
 from stream_icd.child_process import start_child
 from stream_icd.dead_letters.letters import DeadLetterLimit
-from stream_icd.detection import Method
+from stream_icd.detection.detect import Method
+from stream_icd.detection.settings import DetectSettings
 from stream_icd.kafka.port.topic import TopicSpec
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
@@ -26,7 +27,6 @@ from stream_icd.registry.shipped import open_model
 from stream_icd.subscribers.subscribe import subscribe
 from stream_icd.wire.states import state_key
 from stream_icd.workers.detect import Detector
-from stream_icd.workers.detect_settings import DetectSettings
 from stream_icd.workers.memories import open_memories
 from stream_icd.workers.runner import Runner
 from stream_icd.workers.streams import Stream, run_streams

@@ -19,6 +19,8 @@ import pytest
 
 from stream_icd.child_process import start_child
 from stream_icd.dead_letters.letters import DeadLetterLimit
+from stream_icd.detection.record import RecordDetection
+from stream_icd.detection.settings import DetectSettings
 from stream_icd.errors import WorkersLost
 from stream_icd.execution.engines import Engine, ProcessPool
 from stream_icd.kafka.consumer import run_consumer
@@ -34,8 +36,7 @@ from stream_icd.snapshot import Snapshot
 from stream_icd.subscribers.subscribe import subscribe
 from stream_icd.wire.message import Message
 from stream_icd.wire.snapshots import encode_snapshot
-from stream_icd.workers.detect import Detector, RecordDetection
-from stream_icd.workers.detect_settings import DetectSettings
+from stream_icd.workers.detect import Detector
 from stream_icd.workers.runner import Runner
 from testbed.brokers import Broker, wait_until
 from testbed.children import alive, children

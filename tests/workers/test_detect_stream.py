@@ -11,6 +11,7 @@ import pytest
 
 from stream_icd.communities import Communities
 from stream_icd.dead_letters.letters import DeadLetterLimit
+from stream_icd.detection.settings import DetectSettings
 from stream_icd.errors import TooManyDeadLetters
 from stream_icd.kafka.consumer import run_consumer
 from stream_icd.kafka.publisher import Publisher
@@ -20,7 +21,6 @@ from stream_icd.registry.shipped import VersionedModel
 from stream_icd.snapshot import Snapshot
 from stream_icd.subscribers.subscribe import subscribe
 from stream_icd.workers.detect import Detector
-from stream_icd.workers.detect_settings import DetectSettings
 from stream_icd.workers.runner import Runner
 from testbed.brokers import Broker, wait_until
 

@@ -13,13 +13,13 @@ from structlog.testing import capture_logs
 
 from stream_icd.bp.find import find_communities
 from stream_icd.bp.parameters import BpParameters
+from stream_icd.detection.fit_check import FitCheck, misfit
+from stream_icd.detection.settings import DetectSettings
+from stream_icd.detection.snapshot import detect_snapshot
 from stream_icd.registry.shipped import VersionedModel, open_model
 from stream_icd.snapshot import Snapshot, Window, snapshot_from_pairs
 from stream_icd.synthetic.gn import generate_gn
 from stream_icd.synthetic.lfr import generate_lfr
-from stream_icd.workers.detect import detect_snapshot
-from stream_icd.workers.detect_settings import DetectSettings
-from stream_icd.workers.fit_check import FitCheck, misfit
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 

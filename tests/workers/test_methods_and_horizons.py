@@ -13,7 +13,9 @@ import numpy as np
 import pytest
 
 from stream_icd.communities import Communities
-from stream_icd.detection import Method
+from stream_icd.detection.detect import Method
+from stream_icd.detection.record import RecordDetection
+from stream_icd.detection.settings import DetectSettings
 from stream_icd.execution.engines import InProcess, ProcessPool
 from stream_icd.history.archive import Archive, Selection, read_message, windows
 from stream_icd.kafka.port.topic import TopicSpec
@@ -29,8 +31,6 @@ from stream_icd.snapshot import Snapshot, snapshot_from_pairs
 from stream_icd.store.store import open_store
 from stream_icd.wire.communities import decode_communities
 from stream_icd.wire.snapshots import encode_snapshot
-from stream_icd.workers.detect import RecordDetection
-from stream_icd.workers.detect_settings import DetectSettings
 from testbed.brokers import Broker
 from testbed.drifting import remembering_model, stream
 from tests.workers.remembered import Found, Worker, records, said, states, uninterrupted

@@ -15,6 +15,8 @@ import pytest
 import structlog
 
 from stream_icd.communities import Communities
+from stream_icd.detection.record import RecordDetection
+from stream_icd.detection.settings import DetectSettings
 from stream_icd.errors import BadMemory, RecordTooLarge
 from stream_icd.execution.budget import Budget
 from stream_icd.execution.engines import Engine, InProcess, ProcessPool
@@ -29,8 +31,6 @@ from stream_icd.messages.outcome import Outcome
 from stream_icd.registry.model import save_model
 from stream_icd.registry.shipped import VersionedModel, open_model
 from stream_icd.snapshot import Snapshot
-from stream_icd.workers.detect import RecordDetection
-from stream_icd.workers.detect_settings import DetectSettings
 from testbed.brokers import Broker
 from testbed.drifting import remembering_model, stream
 from tests.workers.remembered import Worker, records, said

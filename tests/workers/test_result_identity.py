@@ -9,6 +9,8 @@ from dataclasses import replace
 import pytest
 import structlog
 
+from stream_icd.detection.record import RecordDetection
+from stream_icd.detection.settings import DetectSettings
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.messages.outcome import Processed
 from stream_icd.registry.shipped import VersionedModel
@@ -16,8 +18,7 @@ from stream_icd.snapshot import Snapshot, snapshot_from_pairs
 from stream_icd.subscribers.mixed_models import WITHIN, MixedModels
 from stream_icd.subscribers.seen_results import Result, SeenResults, result_of
 from stream_icd.wire.communities import decode_communities
-from stream_icd.workers.detect import Detector, RecordDetection
-from stream_icd.workers.detect_settings import DetectSettings
+from stream_icd.workers.detect import Detector
 
 Outgoing = Callable[[Snapshot, str], OutgoingRecord]
 PLAIN = DetectSettings(threads=1)

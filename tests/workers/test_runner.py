@@ -9,6 +9,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from stream_icd.dead_letters.letters import DeadLetterLimit
+from stream_icd.detection.settings import DetectSettings
 from stream_icd.errors import BadInput, RecordTooLarge, TooManyDeadLetters
 from stream_icd.kafka.delivery.batch_done import BatchDone
 from stream_icd.kafka.record import OutgoingRecord, Record
@@ -17,7 +18,6 @@ from stream_icd.registry.shipped import VersionedModel
 from stream_icd.snapshot import Snapshot
 from stream_icd.wire.snapshots import encode_snapshot
 from stream_icd.workers.detect import Detector
-from stream_icd.workers.detect_settings import DetectSettings
 from stream_icd.workers.per_graph import PerGraph
 from stream_icd.workers.runner import Runner
 from stream_icd.workers.step import Step

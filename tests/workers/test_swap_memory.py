@@ -8,6 +8,8 @@ from datetime import UTC, datetime
 
 from stream_icd.bp.parameters import BpParameters
 from stream_icd.dead_letters.letters import DeadLetterLimit
+from stream_icd.detection.record import RecordDetection
+from stream_icd.detection.settings import DetectSettings
 from stream_icd.execution.engines import ProcessPool
 from stream_icd.kafka.port.topic import TopicSpec
 from stream_icd.kafka.topics import create_topics
@@ -18,8 +20,7 @@ from stream_icd.registry.model import pack
 from stream_icd.registry.shipped import VersionedModel
 from stream_icd.registry.versions import publish
 from stream_icd.store.store import open_store
-from stream_icd.workers.detect import Detector, RecordDetection
-from stream_icd.workers.detect_settings import DetectSettings
+from stream_icd.workers.detect import Detector
 from stream_icd.workers.follow_champion import ChampionFollower, start_with_champion
 from stream_icd.workers.model_swap import ModelSwap, Pool
 from stream_icd.workers.runner import Runner

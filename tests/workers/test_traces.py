@@ -21,6 +21,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from stream_icd.dead_letters.letters import DeadLetterLimit
+from stream_icd.detection.settings import DetectSettings
 from stream_icd.history.archive import Archive
 from stream_icd.kafka.consumer import run_consumer
 from stream_icd.kafka.port.topic import TopicSpec
@@ -33,7 +34,7 @@ from stream_icd.store.store import open_store
 from stream_icd.subscribers.subscribe import subscribe, subscribe_events
 from stream_icd.tracing.spans import Tracing
 from stream_icd.workers.archive import Archiver
-from stream_icd.workers.detect import Detector, DetectSettings
+from stream_icd.workers.detect import Detector
 from stream_icd.workers.memories import Memories
 from stream_icd.workers.memory_topic import MemoryTopic
 from stream_icd.workers.runner import Runner

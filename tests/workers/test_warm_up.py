@@ -11,7 +11,9 @@ import numpy as np
 import pytest
 from numba.core.dispatcher import Dispatcher
 
-from stream_icd.detection import Method
+from stream_icd.detection.detect import Method
+from stream_icd.detection.record import RecordDetection
+from stream_icd.detection.settings import DetectSettings
 from stream_icd.execution.engines import ProcessPool
 from stream_icd.kafka.record import Record
 from stream_icd.messages.outcome import Outcome, Processed
@@ -19,8 +21,6 @@ from stream_icd.registry.shipped import open_model
 from stream_icd.snapshot import Window, snapshot_from_pairs
 from stream_icd.synthetic.lfr import generate_lfr
 from stream_icd.wire.snapshots import encode_snapshot
-from stream_icd.workers.detect import RecordDetection
-from stream_icd.workers.detect_settings import DetectSettings
 
 DAY = Window(datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 1, 2, tzinfo=UTC))
 

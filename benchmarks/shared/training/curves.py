@@ -14,7 +14,7 @@ from safetensors.torch import load_file, save_file
 
 from benchmarks.shared.graphs.small_sets import SmallSet
 from benchmarks.shared.kept import Figures
-from stream_icd.detection import detect
+from stream_icd.detection.detect import detect
 from stream_icd.graphs.labelled_graph import LabelledGraph
 from stream_icd.icd.clustering import cluster
 from stream_icd.icd.encoder.contract import Weights

@@ -17,7 +17,8 @@ from rich.console import Console
 from stream_icd.cli.replay.tables import agreements_table, plan_lines, qualities_table
 from stream_icd.cli.wide_console import wide_console
 from stream_icd.communities import Communities
-from stream_icd.detection import Method
+from stream_icd.detection.detect import Method
+from stream_icd.detection.settings import DetectSettings, has_memory
 from stream_icd.errors import BadInput, BadSettings, ModelNotFound, StreamIcdError
 from stream_icd.execution.engines import Engine, InProcess, ProcessPool
 from stream_icd.execution.relay import First
@@ -49,7 +50,6 @@ from stream_icd.replay.results import Results, TopicResults
 from stream_icd.replay.smooth import GraphJob, SmoothedGraphs, Smoothing
 from stream_icd.store.store import Store
 from stream_icd.wire.limits import Limits
-from stream_icd.workers.detect_settings import DetectSettings, has_memory
 
 Jobs = Callable[[Stop | None], AbstractContextManager[Iterable[Job]]]
 """Gives the jobs anew each time: once to say what there is, once to do it, until the stop."""

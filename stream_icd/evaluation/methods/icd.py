@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stream_icd.detection import detect
+from stream_icd.detection.detect import detect
 from stream_icd.evaluation.method import Labels, Method, Task, cpu_clock
 from stream_icd.registry.model import Model
 from stream_icd.registry.shipped import open_model

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stream_icd.detection import finding
+from stream_icd.detection.detect import finding
 from stream_icd.evaluation.method import Labels, Method, Remembering, Task, cpu_clock
 from stream_icd.evaluation.methods import icd
 from stream_icd.memory.detect import detect_window

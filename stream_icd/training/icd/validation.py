@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from stream_icd.detection import detect
+from stream_icd.detection.detect import detect
 from stream_icd.graphs.labelled_graph import LabelledGraph
 from stream_icd.quality.modularity import modularity
 from stream_icd.quality.nmi import nmi

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-from stream_icd.detection import Method
+from stream_icd.detection.detect import Method
 from stream_icd.errors import BadSettings
 from stream_icd.execution.budget import Budget
 from stream_icd.kafka.topics import COMMUNITIES, MEMORY

@@ -1,0 +1,182 @@
+"""The outcome of one record of the snapshots topic."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from functools import partial
+from time import perf_counter
+
+from stream_icd.detection.fit_check import FitCheck
+from stream_icd.detection.remembering import Remembering
+from stream_icd.detection.settings import DetectSettings, has_memory, result_version
+from stream_icd.detection.snapshot import detect_snapshot
+from stream_icd.detection.warm_up import first_messages
+from stream_icd.errors import BadInput, BadMemory
+from stream_icd.execution.budget import Allowance, sent_bytes
+from stream_icd.execution.relay import LocalRelay, Relay
+from stream_icd.kafka.record import OutgoingRecord, Record
+from stream_icd.memory.restart import anew
+from stream_icd.messages.clock import utc_now
+from stream_icd.messages.outcome import Outcome, Processed, Refused, Stage
+from stream_icd.messages.outgoing import outgoing
+from stream_icd.messages.record_log import about, described
+from stream_icd.printable import printable
+from stream_icd.registry.shipped import VersionedModel
+from stream_icd.snapshot import Snapshot
+from stream_icd.wire.communities import encode_communities
+from stream_icd.wire.message import Message
+from stream_icd.wire.snapshots import decode_snapshot, is_unordered
+
+TOO_LARGE = "k_too_large"
+"""Log event for a snapshot with fewer nodes than `--k`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Detected:
+    """The communities of a snapshot, ready to be published.
+
+    Attributes:
+        message: the communities.
+        n_communities: number of communities.
+        milliseconds: duration of each stage.
+        k_too_large: the requested number of communities, if the snapshot has fewer nodes.
+        state: the memory after the snapshot; None if it changed nothing.
+    """
+
+    message: Message
+    n_communities: int
+    milliseconds: dict[str, float]
+    k_too_large: int | None = None
+    state: OutgoingRecord | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RecordDetection:
+    """Processes one record of the snapshots topic, in any process.
+
+    The same model, settings and record give the same communities in any process.
+    """
+
+    model: VersionedModel
+    settings: DetectSettings
+    clock: Callable[[], datetime] = utc_now
+    fit_check: FitCheck = field(default_factory=FitCheck, compare=False)
+
+    @property
+    def version(self) -> str:
+        """The model version that results are published under."""
+        return result_version(self.model, self.settings)
+
+    def __call__(self, record: Record, relay: Relay | None = None) -> Outcome:
+        """Return the outcome of the record; log lines meanwhile name the record."""
+        with about(record, model=self.version):
+            return self.outcome(record, relay)
+
+    def chain(self, record: Record) -> str | None:
+        """Return the graph, whose windows need each other's memory; None without memory."""
+        if not has_memory(self.model, self.settings) or is_unordered(record.headers):
+            return None
+        return (record.key or b"").decode(errors="replace")
+
+    def outcome(self, record: Record, relay: Relay | None = None) -> Outcome:
+        """Return the communities of the record's snapshot, or why there are none.
+
+        Args:
+            relay: gives the memory before the snapshot; None: detect without memory.
+        """
+        found = detected(
+            lambda: _decoded(record, self.settings),
+            self.model,
+            self.settings,
+            self.clock,
+            place=f"{record.partition}@{record.offset}",
+            fit_check=self.fit_check,
+            relay=relay,
+        )
+        if isinstance(found, Refused):
+            return found
+        facts: dict[str, object] = {"communities": found.n_communities, "ms": found.milliseconds}
+        if found.k_too_large is not None:
+            facts[TOO_LARGE] = found.k_too_large
+        published = outgoing(self.settings.topic, found.message)
+        return Processed("detected", facts, (published,), found.state)
+
+    def name(self, record: Record) -> str:
+        """Return the record's name for error messages."""
+        return printable(", ".join(f"{name} {value}" for name, value in described(record).items()))
+
+    def allowance(self, record: Record) -> Allowance:
+        """Return the resource limits for the record."""
+        return self.settings.budget.allowance(sent_bytes(record, self.settings.reader.limits))
+
+    def instead(self, baton: bytes) -> bytes:
+        """Return the memory of a graph that starts anew, since this one cannot be used."""
+        return anew(baton)
+
+    def warm_up(self) -> None:
+        """See `warm_up`."""
+        warm_up(self.model, self.settings)
+
+
+def _decoded(record: Record, settings: DetectSettings) -> Snapshot:
+    return settings.reader.decoded(record, decode_snapshot)
+
+
+def detected(
+    snapshot: Callable[[], Snapshot],
+    model: VersionedModel,
+    settings: DetectSettings,
+    clock: Callable[[], datetime] = utc_now,
+    place: str = "",
+    fit_check: FitCheck | None = None,
+    relay: Relay | None = None,
+) -> Detected | Refused:
+    """Fetch a snapshot (timed as decoding) and find its communities.
+
+    Args:
+        place: `PARTITION@OFFSET` of the snapshot, if it was read from a topic.
+        fit_check: warns if the model does not fit the graph; None: no check.
+        relay: gives the memory before the snapshot; None: detect without memory.
+
+    Raises:
+        BadMemory: the memory before the snapshot cannot be read, or detection fails with it.
+    """
+    memory = None if relay is None else Remembering(relay, clock, settings.reader.limits)
+    stage: Stage = "decode"
+    try:
+        started = perf_counter()
+        fetched = snapshot()
+        seconds = perf_counter() - started
+        stage = "detect"
+        found = detect_snapshot(fetched, model, settings, clock, fit_check, memory)
+        times = {**found.milliseconds, "decode": found.milliseconds["decode"] + 1000 * seconds}
+        found = replace(found, milliseconds=times, snapshot_place=place)
+        message, state = encode_communities(found), None
+        if memory is not None:
+            state = memory.hand_on(settings.memory_topic, settings.group, found)
+    except BadMemory:
+        raise
+    except Exception as error:
+        if memory is not None and memory.is_used:
+            raise BadMemory(f"detection with it fails: {type(error).__name__}: {error}") from error
+        if isinstance(error, BadInput):
+            return Refused(stage, error)
+        raise
+    too_large = found.k_given if (found.k_given or 0) > found.n_nodes else None
+    return Detected(message, found.n_communities, times, too_large, state)
+
+
+def warm_up(model: VersionedModel, settings: DetectSettings) -> None:
+    """Detect small snapshots, so that all code compiled at first use is compiled now."""
+    relay = LocalRelay() if has_memory(model, settings) else None
+    for message in first_messages():
+        outcome = detected(
+            partial(decode_snapshot, message.key, message.value, message.headers),
+            model,
+            replace(settings, n_communities=None),
+            relay=relay,
+        )
+        if isinstance(outcome, Refused):
+            raise outcome.error
