@@ -30,9 +30,9 @@ from benchmarks.shared.peers.igraph_peers import build_graph, louvain_count
 from stream_icd.detection.detect import detect
 from stream_icd.icd.encoder.hops import START
 from stream_icd.icd.recipe import EncoderSettings, Recipe
+from stream_icd.model import Model, initial_model
 from stream_icd.quality.modularity import modularity
 from stream_icd.quality.nmi import nmi
-from stream_icd.registry.model import Model, initial_model
 
 VALIDATION_SEED = 5000
 

@@ -31,7 +31,7 @@ from stream_icd.detection.detect import Method as DetectionMethod
 from stream_icd.detection.detect import detect
 from stream_icd.icd.presets import preset
 from stream_icd.icd.recipe import EncoderSettings
-from stream_icd.registry.model import Model, initial_model
+from stream_icd.model import Model, initial_model
 from stream_icd.registry.shipped import open_model
 
 

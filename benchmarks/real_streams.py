@@ -47,7 +47,7 @@ from stream_icd.communities import Communities
 from stream_icd.detection.detect import Method as Detector
 from stream_icd.detection.detect import detect, finding
 from stream_icd.memory.detect import detect_remembering
-from stream_icd.registry.model import Model
+from stream_icd.model import Model
 from stream_icd.registry.shipped import open_model
 
 HERE = Path(__file__).parent

@@ -51,7 +51,7 @@ from benchmarks.shared.streams.retraining_laws import (
 from stream_icd.bp.parameters import BpParameters
 from stream_icd.datasets.as_topology import read_as_topology
 from stream_icd.icd.presets import default_recipe
-from stream_icd.registry.model import Model, initial_model
+from stream_icd.model import Model, initial_model
 from stream_icd.registry.shipped import open_model
 from stream_icd.retraining.choose_windows import Sizes
 from stream_icd.retraining.settings import Retraining, Triggers

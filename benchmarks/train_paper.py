@@ -32,7 +32,8 @@ from benchmarks.shared.training.published import as_paper, as_scripts
 from stream_icd.graphs.labelled_graph import LabelledGraph
 from stream_icd.icd.presets import PRESETS, preset
 from stream_icd.icd.recipe import Recipe
-from stream_icd.registry.model import initial_model, save_model
+from stream_icd.model import initial_model
+from stream_icd.registry.model import save_model
 from stream_icd.store.store import open_store
 from stream_icd.synthetic.gn import generate_gn
 from stream_icd.synthetic.lfr import generate_lfr

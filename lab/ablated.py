@@ -17,7 +17,7 @@ from stream_icd.icd.encoder.registry import encoder
 from stream_icd.icd.features import model_features
 from stream_icd.icd.recipe import Recipe
 from stream_icd.icd.sparse_plus_rank_one import SparsePlusRankOne
-from stream_icd.registry.model import Model
+from stream_icd.model import Model
 from stream_icd.training.icd.label_induced import LabelInducedNeighbourhood
 from stream_icd.training.icd.training_graph import TrainingGraph
 

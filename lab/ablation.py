@@ -35,7 +35,7 @@ from stream_icd.evaluation.measures import measure
 from stream_icd.graphs.labelled_graph import LabelledGraph
 from stream_icd.icd.clustering import cluster
 from stream_icd.icd.structure import Variant
-from stream_icd.registry.model import Model, initial_model
+from stream_icd.model import Model, initial_model
 
 VARIANTS: tuple[Variant, ...] = get_args(Variant)
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_icd.evaluation.method import Labels, Task
+from stream_icd.arrays import Labels
+from stream_icd.evaluation.method import Task
 
 DIMENSION = 256
 """Width of all embeddings: the paper's for LFR, Taxi, AS and Enron (512 for GN, 100 for Reddit)."""

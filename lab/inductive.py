@@ -30,7 +30,8 @@ from lab.neural import (
     torch_alone,
     train,
 )
-from stream_icd.evaluation.method import Labels, Method, Task
+from stream_icd.arrays import Labels
+from stream_icd.evaluation.method import Method, Task
 from stream_icd.graphs.labelled_graph import LabelledGraph
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import COMMUNITIES, MEMORY, SNAPSHOTS, create_topics
-from stream_icd.registry.model import Model, initial_model
+from stream_icd.model import Model, initial_model
 from stream_icd.registry.shipped import VersionedModel
 from stream_icd.replay.redetect import fingerprint
 from stream_icd.snapshot import Snapshot, Window, snapshot_from_pairs

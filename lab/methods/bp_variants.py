@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from stream_icd.arrays import Labels
 from stream_icd.bp.parameters import BpParameters
-from stream_icd.evaluation.method import Labels, Method, Task
+from stream_icd.evaluation.method import Method, Task
 from stream_icd.evaluation.methods import bp
 from stream_icd.graphs.labelled_graph import LabelledGraph
 

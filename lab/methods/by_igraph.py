@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from stream_icd.evaluation.method import CONVERT, Labels, Method, Task, UseOfK, module
+from stream_icd.arrays import Labels
+from stream_icd.evaluation.method import CONVERT, Method, Task, UseOfK, module
 
 Run = Callable[[Any, int | None, int], Labels]
 """Labels from an igraph graph with `weight`, K and a seed."""

@@ -17,7 +17,8 @@ from lab.neural import (
     torch_alone,
     train,
 )
-from stream_icd.evaluation.method import Labels, Method, Task
+from stream_icd.arrays import Labels
+from stream_icd.evaluation.method import Method, Task
 
 if TYPE_CHECKING:
     from torch import Tensor

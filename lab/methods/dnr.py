@@ -12,7 +12,8 @@ from sklearn.preprocessing import normalize
 
 from lab.clustering import clustered, dimension
 from lab.neural import Weights, first_weights, needs_torch, torch_alone, train
-from stream_icd.evaluation.method import Labels, Method, Task
+from stream_icd.arrays import Labels
+from stream_icd.evaluation.method import Method, Task
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -9,7 +9,8 @@ from numba import njit
 from numpy.typing import NDArray
 from scipy.sparse import coo_array, csr_array
 
-from stream_icd.evaluation.method import Labels, Method, Task, module
+from stream_icd.arrays import Labels
+from stream_icd.evaluation.method import Method, Task, module
 
 LEAST_SHRINKAGE = 0.95
 """Coarsening ends when a level has more nodes than this share of the level before."""

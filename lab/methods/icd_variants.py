@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache
 
-from stream_icd.evaluation.method import Labels, Method, Task, module, nothing
+from stream_icd.arrays import Labels
+from stream_icd.evaluation.method import Method, Task, module, nothing
 from stream_icd.evaluation.methods.icd import by_icd
 from stream_icd.icd.structure import Variant
-from stream_icd.registry.model import Model, initial_model
+from stream_icd.model import Model, initial_model
 from stream_icd.registry.shipped import open_model
 
 

@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array, diags_array
 from sklearn.preprocessing import normalize
 
-from stream_icd.evaluation.method import Labels, Method, Task
+from stream_icd.arrays import Labels
+from stream_icd.evaluation.method import Method, Task
 
 LAYERS, WIDTH = 10, 64
 """Steps of the filter, and random signals (the authors' settings for 5,000 nodes)."""

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_array, csr_array
 
 from lab.clustering import RESTARTS
-from stream_icd.evaluation.method import Labels, Method, Task
+from stream_icd.arrays import Labels
+from stream_icd.evaluation.method import Method, Task
 
 CARDINALITY = 8
 """Communities of a node at most: the paper's."""

@@ -7,7 +7,8 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array, diags_array
 
 from lab.clustering import clustered, dimension
-from stream_icd.evaluation.method import Labels, Method, Task
+from stream_icd.arrays import Labels
+from stream_icd.evaluation.method import Method, Task
 
 ETA, ALPHA, BETA, LAMBDA = 5.0, 0.5, 0.5, 1e9
 """η of second-order proximity; α of the communities' part; β of modularity; λ of HᵀH = I."""

@@ -6,7 +6,8 @@ import numpy as np
 from scipy.sparse import triu
 
 from benchmarks.shared.peers import graph_tool_peer
-from stream_icd.evaluation.method import Labels, Method, Task
+from stream_icd.arrays import Labels
+from stream_icd.evaluation.method import Method, Task
 
 MODEL: graph_tool_peer.Model = "given-k"
 

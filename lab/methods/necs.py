@@ -8,7 +8,8 @@ from scipy.sparse import csr_array, diags_array
 from sklearn.preprocessing import normalize
 
 from lab.clustering import clustered, dimension
-from stream_icd.evaluation.method import Labels, Method, Task
+from stream_icd.arrays import Labels
+from stream_icd.evaluation.method import Method, Task
 
 ORDER, DECAY = 3, 0.1
 """P = A + w A² + w² A³, with w the decay."""

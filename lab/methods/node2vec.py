@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from lab.clustering import clustered, dimension
 from lab.walks import random_walks
-from stream_icd.evaluation.method import Labels, Method, Task, module
+from stream_icd.arrays import Labels
+from stream_icd.evaluation.method import Method, Task, module
 
 WALKS, LENGTH, WINDOW = 10, 80, 10
 """Walks from each node, nodes of a walk, and nodes on each side that are its context: the paper's

@@ -12,7 +12,8 @@ from sklearn.preprocessing import normalize
 from sklearn.utils.extmath import randomized_svd
 
 from lab.clustering import clustered, dimension
-from stream_icd.evaluation.method import Labels, Method, Task
+from stream_icd.arrays import Labels
+from stream_icd.evaluation.method import Method, Task
 
 RESTART, STEPS, EPOCHS, RIDGE = 0.15, 20, 10, 10.0
 """α, ℓ₁, ℓ₂ and λ: the paper's (section 5.1)."""

@@ -23,7 +23,8 @@ from lab.neural import (
     torch_alone,
     train,
 )
-from stream_icd.evaluation.method import CONVERT, Labels, Method, Task, module
+from stream_icd.arrays import Labels
+from stream_icd.evaluation.method import CONVERT, Method, Task, module
 from stream_icd.graphs.labelled_graph import LabelledGraph
 from stream_icd.synthetic.lfr import generate_lfr
 

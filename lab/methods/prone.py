@@ -10,7 +10,8 @@ from sklearn.preprocessing import normalize
 from sklearn.utils.extmath import randomized_svd
 
 from lab.clustering import clustered, dimension
-from stream_icd.evaluation.method import Labels, Method, Task
+from stream_icd.arrays import Labels
+from stream_icd.evaluation.method import Method, Task
 
 NEGATIVE_EXPONENT = 0.75
 ORDER, MU, THETA = 10, 0.2, 0.5

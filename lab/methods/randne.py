@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from lab.clustering import clustered, dimension
-from stream_icd.evaluation.method import Labels, Method, Task
+from stream_icd.arrays import Labels
+from stream_icd.evaluation.method import Method, Task
 
 WEIGHTS = (1.0, 1e2, 1e4, 1e5)
 """a₀..a₃ of the powers of A, as in the authors' published example."""

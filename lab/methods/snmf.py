@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from stream_icd.evaluation.method import Labels, Method, Task
+from stream_icd.arrays import Labels
+from stream_icd.evaluation.method import Method, Task
 
 MAX_ITERATIONS = 500
 TOLERANCE = 1e-5

@@ -6,7 +6,8 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from lab.clustering import RESTARTS
-from stream_icd.evaluation.method import Labels, Method, Task
+from stream_icd.arrays import Labels
+from stream_icd.evaluation.method import Method, Task
 
 
 def find(task: Task) -> Labels:

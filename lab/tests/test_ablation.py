@@ -21,7 +21,7 @@ from stream_icd.graphs.labelled_graph import LabelledGraph
 from stream_icd.icd.encoder.registry import encoder
 from stream_icd.icd.features import model_features
 from stream_icd.icd.recipe import Recipe
-from stream_icd.registry.model import Model, initial_model
+from stream_icd.model import Model, initial_model
 from stream_icd.synthetic.gn import generate_gn
 from stream_icd.training.icd.training_graph import TrainingGraph, prepare
 

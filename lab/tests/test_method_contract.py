@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from lab.packages import PACKAGES
+from stream_icd.arrays import Labels
 from stream_icd.evaluation.discover import methods_in
 from stream_icd.evaluation.limits import Finding, Learning, Outcome, Runner
-from stream_icd.evaluation.method import Labels, Method
+from stream_icd.evaluation.method import Method
 from stream_icd.graphs.labelled_graph import LabelledGraph
 from stream_icd.quality.nmi import nmi
 from stream_icd.synthetic.gn import generate_gn

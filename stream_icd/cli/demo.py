@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from stream_icd.demo.run import Programs
     from stream_icd.demo.story import Story
     from stream_icd.events import CommunityEvents
+    from stream_icd.model import Model
     from stream_icd.names.attributes import Attributes
-    from stream_icd.registry.model import Model
 
 app = typer.Typer(help="Run the whole system on this machine.")
 

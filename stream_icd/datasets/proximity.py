@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 
+from stream_icd.arrays import Floats
 from stream_icd.errors import LimitExceeded
 
 EARTH_RADIUS_M = 6_371_008.8
@@ -13,7 +14,6 @@ EARTH_RADIUS_M = 6_371_008.8
 
 MAX_PAIRS = 50_000_000
 
-Floats = NDArray[np.float64]
 Pairs = NDArray[np.int64]
 
 

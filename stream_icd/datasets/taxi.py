@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from stream_icd.arrays import Floats
 from stream_icd.coordinates import DEGREES
 from stream_icd.datasets.proximity import nearest_pairs, on_unit_sphere, pairs_within
 from stream_icd.errors import BadSettings, BadSnapshot
@@ -23,7 +24,7 @@ from stream_icd.snapshot import Snapshot, Window, snapshot_from_pairs
 from stream_icd.sources.durations import snapshot_id
 from stream_icd.sources.source import Count, NeverStop, Source, Stop, count_nothing
 from stream_icd.sources.tables.timed_rows import Columns
-from stream_icd.sources.tables.values import Floats, IdKind, Mask, TimeUnit
+from stream_icd.sources.tables.values import IdKind, Mask, TimeUnit
 from stream_icd.sources.windows import Hopping, OnLate, Quiet, TimedRows, cut_windows
 
 

@@ -12,7 +12,7 @@ from stream_icd.demo.timeline import communities_of
 from stream_icd.demo.truth import snapshots
 from stream_icd.detection.detect import Method, detect
 from stream_icd.kafka.settings import KafkaSettings
-from stream_icd.registry.model import Model
+from stream_icd.model import Model
 
 
 def found_alone(

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from stream_icd.arrays import Labels
 from stream_icd.bp.find import find_communities
 from stream_icd.bp.multilevel.modularity import estimate_n_communities
 from stream_icd.errors import BadSettings
@@ -22,9 +23,7 @@ from stream_icd.icd.clustering import cluster
 from stream_icd.icd.encoder.registry import encoder
 from stream_icd.icd.features import model_features
 from stream_icd.icd.sparse_plus_rank_one import SparsePlusRankOne
-from stream_icd.registry.model import Model
-
-Labels = NDArray[np.int32]
+from stream_icd.model import Model
 
 Method = Literal["bp", "icd"]
 

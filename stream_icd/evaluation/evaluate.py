@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from stream_icd.arrays import Labels
 from stream_icd.evaluation.discover import OWN
 from stream_icd.evaluation.learned import Learned
 from stream_icd.evaluation.limits import Limits, MethodProcess, Outcome, Status
 from stream_icd.evaluation.measures import Measures, measure
-from stream_icd.evaluation.method import Labels
 from stream_icd.evaluation.windows import Windows
 from stream_icd.graphs.labelled_graph import Moment
 from stream_icd.graphs.weights import comparable

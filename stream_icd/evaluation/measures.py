@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from stream_icd.evaluation.method import Labels
+from stream_icd.arrays import Labels
 from stream_icd.quality.accuracy import accuracy
 from stream_icd.quality.ami import ami
 from stream_icd.quality.modularity import modularity

@@ -15,13 +15,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from stream_icd.arrays import Labels
 from stream_icd.graphs.labelled_graph import LabelledGraph, Moment
-
-Labels = NDArray[np.int32]
 
 UseOfK = Literal["needed", "optional", "ignored"]
 """What a method does with K: it cannot run without, it uses K if given, it always finds its own."""

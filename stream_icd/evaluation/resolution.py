@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stream_icd.evaluation.method import Labels
+from stream_icd.arrays import Labels
 
 MAX_TRIALS = 20
 """Resolutions tried at most before the closest number of communities is taken."""

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from stream_icd.arrays import Floats
 from stream_icd.errors import BadInput
-
-Floats = NDArray[np.float64]
 
 EXPONENT = 0.5
 """Default exponent of the weights, if none was learned: the square root, as for counts."""

@@ -6,11 +6,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from stream_icd.arrays import Labels
 from stream_icd.graphs.n_communities import check_n_communities
 from stream_icd.icd.recipe import Clustering
 from stream_icd.icd.row_blocks import Floats32, for_blocks, product, single_threaded_blas
-
-Labels = NDArray[np.int32]
 
 SEED_DIMENSIONS = 128
 """Number of principal components in which the fast method chooses its seeds. With 64, it misses

@@ -63,8 +63,8 @@ from stream_icd.memory.horizon import (
 from stream_icd.memory.ids import Ids, ids_for, replaced_ids
 from stream_icd.memory.memory import MOST_COUNTED, Hypothesis, Memory
 from stream_icd.memory.strength import Moved, moved
+from stream_icd.model import Model
 from stream_icd.node_ids import places, widened
-from stream_icd.registry.model import Model
 from stream_icd.snapshot import Snapshot, Window
 
 FORGOTTEN = 0.25

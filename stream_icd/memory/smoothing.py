@@ -24,8 +24,8 @@ from stream_icd.memory.detect import FORGOTTEN, Remembered, detect_remembering
 from stream_icd.memory.gaps import kept_a_window, missed_windows
 from stream_icd.memory.horizon import Horizon
 from stream_icd.memory.memory import Memory
+from stream_icd.model import Model
 from stream_icd.node_ids import common_type, places
-from stream_icd.registry.model import Model
 from stream_icd.snapshot import Snapshot
 
 

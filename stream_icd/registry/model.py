@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import tomllib
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from math import prod
 from typing import Any
 
@@ -29,6 +29,7 @@ from stream_icd.icd.encoder.registry import encoder
 from stream_icd.icd.recipe import Recipe
 from stream_icd.icd.scripts import deviations
 from stream_icd.icd.seeded_weights import can_be_made_again, digest, initial_weights
+from stream_icd.model import Model
 from stream_icd.store.store import Store, open_store
 
 STORED, SEEDED = 1, 2
@@ -44,26 +45,6 @@ MOST_MAGNITUDE = 1e6
 
 WEIGHTS_FILE = "model.safetensors"
 RECIPE_FILE = "recipe.toml"
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Model:
-    """A frozen model for detection: its recipe and the trained parameters.
-
-    Attributes:
-        recipe: how it was trained.
-        weights: the encoder's parameters, float32, by name.
-        bp: the learned parameters of the method bp, or its defaults.
-    """
-
-    recipe: Recipe
-    weights: Weights
-    bp: BpParameters = field(default_factory=BpParameters)
-
-
-def initial_model(recipe: Recipe) -> Model:
-    """The untrained model: the control for every trained one."""
-    return Model(recipe, initial_weights(recipe))
 
 
 def save_model(model: Model, folder: str | os.PathLike[str]) -> None:

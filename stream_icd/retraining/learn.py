@@ -8,7 +8,7 @@ from typing import Literal
 
 from stream_icd.icd.presets import default_recipe
 from stream_icd.icd.recipe import Recipe
-from stream_icd.registry.model import Model, initial_model
+from stream_icd.model import Model, initial_model
 from stream_icd.retraining.learn_encoder import trained_encoder
 from stream_icd.retraining.lesson import Lesson
 from stream_icd.store.store import Store

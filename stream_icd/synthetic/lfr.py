@@ -11,8 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from stream_icd.arrays import Labels
 from stream_icd.errors import BadSettings
-from stream_icd.synthetic.planted_graph import Labels, PlantedGraph, shuffle_nodes
+from stream_icd.synthetic.planted_graph import PlantedGraph, shuffle_nodes
 from stream_icd.synthetic.wiring import Degrees, split_degrees, wire_edges
 
 # Maximum draws of community sizes to find room for the largest hubs (small graphs only).

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from stream_icd.arrays import Labels
+
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
 Edges = NDArray[np.int64]
-Labels = NDArray[np.int32]
 
 
 @dataclass(frozen=True, eq=False)

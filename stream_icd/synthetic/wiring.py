@@ -11,7 +11,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_icd.synthetic.planted_graph import Edges, Labels
+from stream_icd.arrays import Labels
+from stream_icd.synthetic.planted_graph import Edges
 
 Degrees = NDArray[np.int64]
 

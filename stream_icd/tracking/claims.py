@@ -10,14 +10,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
+from stream_icd.arrays import Ids
 from stream_icd.communities import Communities
 from stream_icd.events import CommunityEvents
 from stream_icd.tracking.matching import NOBODY, Overlaps
 from stream_icd.tracking.partition import Partition
-
-Ids = NDArray[np.int64]
 
 
 def claims(

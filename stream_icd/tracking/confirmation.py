@@ -9,10 +9,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from stream_icd.arrays import Ids
 from stream_icd.events import CommunityEvent, CommunityEvents
 from stream_icd.node_ids import places
-
-Ids = NDArray[np.int64]
 
 ABSENT = -1
 CONFIRMED = 3

@@ -13,12 +13,12 @@ from itertools import chain
 import numpy as np
 from numpy.typing import NDArray
 
+from stream_icd.arrays import Ids
 from stream_icd.events import CommunityEvents
 from stream_icd.tracking.identities import Front, History, Identities
 from stream_icd.tracking.matching import Overlaps
 from stream_icd.tracking.settings import TrackSettings
 
-Ids = NDArray[np.int64]
 Relatives = Mapping[int, tuple[int, ...]]
 
 LOOK_BACK = 4

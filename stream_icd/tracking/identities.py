@@ -8,9 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from stream_icd.arrays import Ids
 from stream_icd.events import CommunityEvents
 from stream_icd.snapshot import Window
-from stream_icd.tracking.claims import Ids, holders
+from stream_icd.tracking.claims import holders
 from stream_icd.tracking.gaps import missed_windows
 from stream_icd.tracking.matching import NOBODY, Overlaps, match, no_overlaps, overlaps
 from stream_icd.tracking.partition import Partition, by_name

@@ -9,7 +9,8 @@ from pathlib import Path
 
 from stream_icd.icd.recipe import Recipe
 from stream_icd.kafka.settings import KafkaSettings
-from stream_icd.registry.model import initial_model, save_model
+from stream_icd.model import initial_model
+from stream_icd.registry.model import save_model
 from testbed.brokers import QUICK, Broker, KafkaNode, apache_kafka, free_ports
 from testbed.faults.proxy import HOST, Proxy
 

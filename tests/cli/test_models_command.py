@@ -10,8 +10,9 @@ from typer.testing import CliRunner
 from stream_icd.cli.main import app
 from stream_icd.errors import ModelDamaged, ModelNotFound
 from stream_icd.icd.recipe import Recipe
+from stream_icd.model import initial_model
 from stream_icd.registry.about import UNSAID, About, read_about, write_about
-from stream_icd.registry.model import initial_model, save_model
+from stream_icd.registry.model import save_model
 from stream_icd.registry.shipped import models_folder, open_model, shipped_models
 from stream_icd.store.store import open_store
 

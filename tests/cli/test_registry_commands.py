@@ -20,8 +20,9 @@ from stream_icd.icd.recipe import Recipe
 from stream_icd.kafka.topics import create_topics
 from stream_icd.lineage import DataRange, Figure, Gate, Lineage
 from stream_icd.messages.announce import announcements
+from stream_icd.model import Model, initial_model
 from stream_icd.registry.aliases import champion, history
-from stream_icd.registry.model import Model, initial_model, pack
+from stream_icd.registry.model import pack
 from stream_icd.registry.shipped import open_model
 from stream_icd.registry.versions import publish, version_folder, versions
 from stream_icd.store.store import Store

@@ -17,8 +17,8 @@ from stream_icd.icd import clustering, coarsening
 from stream_icd.icd.clustering import cluster
 from stream_icd.icd.coarsening import supernodes
 from stream_icd.icd.recipe import Recipe
+from stream_icd.model import Model, initial_model
 from stream_icd.quality.nmi import nmi
-from stream_icd.registry.model import Model, initial_model
 
 PAIR = np.array([[1], [3]])
 

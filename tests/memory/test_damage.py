@@ -13,7 +13,7 @@ from stream_icd.bp.parameters import BpParameters
 from stream_icd.icd.presets import preset
 from stream_icd.memory.detect import Remembered, detect_remembering
 from stream_icd.memory.smoothing import detect_smoothed
-from stream_icd.registry.model import Model
+from stream_icd.model import Model
 from stream_icd.registry.shipped import open_model
 from stream_icd.snapshot import Snapshot, Window, snapshot_from_pairs
 from stream_icd.sources.generated.planted import planted_snapshots

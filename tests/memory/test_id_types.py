@@ -17,8 +17,8 @@ from stream_icd.icd.presets import preset
 from stream_icd.memory.detect import Remembered, detect_remembering
 from stream_icd.memory.encoding import decode_memory, encode_memory
 from stream_icd.memory.smoothing import detect_smoothed
+from stream_icd.model import Model
 from stream_icd.node_ids import in_schema, places
-from stream_icd.registry.model import Model
 from stream_icd.replay.compare import churn
 from stream_icd.retraining.lesson import lesson
 from stream_icd.snapshot import Snapshot, Window, snapshot_from_pairs

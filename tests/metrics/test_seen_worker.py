@@ -21,7 +21,8 @@ from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.topics import COMMUNITIES, SNAPSHOTS, create_topics
 from stream_icd.messages.outgoing import outgoing
-from stream_icd.registry.model import initial_model, save_model
+from stream_icd.model import initial_model
+from stream_icd.registry.model import save_model
 from stream_icd.registry.shipped import open_model
 from stream_icd.sources.generated.lfr import independent_lfr
 from stream_icd.synthetic.lfr import LfrSettings

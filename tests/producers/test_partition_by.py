@@ -19,7 +19,7 @@ from stream_icd.kafka.consumer import run_consumer
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import Record
 from stream_icd.kafka.topics import COMMUNITIES, LABELS, SNAPSHOTS
-from stream_icd.registry.model import initial_model
+from stream_icd.model import initial_model
 from stream_icd.registry.shipped import VersionedModel
 from stream_icd.workers.detect import Detector
 from stream_icd.workers.runner import Runner

@@ -30,10 +30,11 @@ from stream_icd.errors import (
 )
 from stream_icd.icd.recipe import Recipe
 from stream_icd.lineage import Lineage
+from stream_icd.model import Model, initial_model
 from stream_icd.registry import aliases
 from stream_icd.registry.aliases import Aliases, current, history, promote, roll_back
 from stream_icd.registry.find import find_model
-from stream_icd.registry.model import Model, PackedModel, initial_model, pack
+from stream_icd.registry.model import PackedModel, pack
 from stream_icd.registry.versions import publish, version_folder, versions
 from stream_icd.store.store import Store, open_store
 

@@ -26,14 +26,8 @@ from stream_icd.errors import (
 )
 from stream_icd.graphs.adjacency import as_adjacency
 from stream_icd.icd.recipe import Recipe
-from stream_icd.registry.model import (
-    RECIPE_FILE,
-    WEIGHTS_FILE,
-    Model,
-    initial_model,
-    load_model,
-    save_model,
-)
+from stream_icd.model import Model, initial_model
+from stream_icd.registry.model import RECIPE_FILE, WEIGHTS_FILE, load_model, save_model
 
 BP = BpParameters(resolution=2.5, mixing=0.3)
 

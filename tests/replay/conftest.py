@@ -12,7 +12,8 @@ import pytest
 from stream_icd.detection.settings import DetectSettings
 from stream_icd.history.archive import Archive
 from stream_icd.icd.recipe import Recipe
-from stream_icd.registry.model import initial_model, save_model
+from stream_icd.model import initial_model
+from stream_icd.registry.model import save_model
 from stream_icd.registry.shipped import open_model
 from stream_icd.replay.redetect import Redetection
 from stream_icd.snapshot import Snapshot, Window, snapshot_from_pairs

@@ -14,8 +14,9 @@ from stream_icd.communities import Labels
 from stream_icd.errors import BadSettings
 from stream_icd.icd.presets import default_recipe
 from stream_icd.icd.recipe import Recipe
+from stream_icd.model import Model, initial_model
 from stream_icd.quality.nmi import nmi
-from stream_icd.registry.model import Model, initial_model, pack
+from stream_icd.registry.model import pack
 from stream_icd.retraining.compare_models import compare_models
 from stream_icd.retraining.learn import EncoderTraining, learn
 from stream_icd.retraining.learn_encoder import trained_encoder

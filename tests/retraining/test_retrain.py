@@ -19,8 +19,9 @@ from stream_icd.history.compact import compact
 from stream_icd.icd.presets import default_recipe
 from stream_icd.icd.recipe import Recipe
 from stream_icd.lineage import Lineage
+from stream_icd.model import Model, initial_model
 from stream_icd.registry.aliases import champion, current, history, promote, roll_back
-from stream_icd.registry.model import Model, PackedModel, initial_model, pack
+from stream_icd.registry.model import PackedModel, pack
 from stream_icd.registry.versions import (
     open_version,
     publish,

@@ -14,7 +14,7 @@ from stream_icd.graphs.labelled_graph import LabelledGraph
 from stream_icd.icd.encoder.contract import Weights
 from stream_icd.icd.encoder.registry import ENCODERS
 from stream_icd.icd.recipe import Recipe
-from stream_icd.registry.model import Model, initial_model
+from stream_icd.model import Model, initial_model
 from stream_icd.store.store import Store, open_store
 from stream_icd.training.icd.adversaries import Adversaries
 from stream_icd.training.icd.checkpoint import CHECKPOINT_FILE

@@ -34,10 +34,11 @@ from stream_icd.messages.announce import announcements
 from stream_icd.messages.claim_check import ClaimCheck
 from stream_icd.metrics.health import Health
 from stream_icd.metrics.metrics import Metrics
+from stream_icd.model import Model, initial_model
 from stream_icd.programs.model_at_work import model_at_work
 from stream_icd.programs.worker import WorkerRun
 from stream_icd.registry.aliases import champion, current, promote, roll_back
-from stream_icd.registry.model import Model, initial_model, pack
+from stream_icd.registry.model import pack
 from stream_icd.registry.versions import publish, version_folder
 from stream_icd.snapshot import Snapshot
 from stream_icd.store.store import Store

@@ -22,8 +22,9 @@ from stream_icd.errors import (
 )
 from stream_icd.icd.recipe import Recipe
 from stream_icd.lineage import Lineage
+from stream_icd.model import Model, initial_model
 from stream_icd.registry.aliases import champion, current, promote, roll_back
-from stream_icd.registry.model import Model, initial_model, pack
+from stream_icd.registry.model import pack
 from stream_icd.registry.shipped import VersionedModel
 from stream_icd.registry.versions import publish, version_folder
 from stream_icd.store.store import Store, open_store

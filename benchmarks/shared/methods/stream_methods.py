@@ -13,7 +13,7 @@ from scipy.sparse import coo_array, csr_array
 
 from benchmarks.shared.streams.known_streams import KnownWindow
 from benchmarks.shared.streams.stream_scores import Found
-from stream_icd.registry.model import Model
+from stream_icd.model import Model
 from stream_icd.snapshot import Snapshot
 
 Labels = NDArray[np.int32]

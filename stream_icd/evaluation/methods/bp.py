@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from stream_icd.arrays import Labels
 from stream_icd.bp.find import find_communities
 from stream_icd.bp.parameters import BpParameters
-from stream_icd.evaluation.method import Labels, Method, Task
+from stream_icd.evaluation.method import Method, Task
 from stream_icd.graphs.labelled_graph import LabelledGraph
 from stream_icd.registry.shipped import open_model
 from stream_icd.training.bp.fit import fit_parameters

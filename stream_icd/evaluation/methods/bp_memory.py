@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from stream_icd.evaluation.method import Labels, Method, Remembering, Task
+from stream_icd.arrays import Labels
+from stream_icd.evaluation.method import Method, Remembering, Task
 from stream_icd.evaluation.methods import bp
 from stream_icd.memory.detect import detect_window
 from stream_icd.registry.shipped import open_model

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from stream_icd.arrays import Labels
 from stream_icd.detection.detect import detect
-from stream_icd.evaluation.method import Labels, Method, Task, cpu_clock
-from stream_icd.registry.model import Model
+from stream_icd.evaluation.method import Method, Task, cpu_clock
+from stream_icd.model import Model
 from stream_icd.registry.shipped import open_model
 
 

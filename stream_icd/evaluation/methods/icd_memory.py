@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from stream_icd.arrays import Labels
 from stream_icd.detection.detect import finding
-from stream_icd.evaluation.method import Labels, Method, Remembering, Task, cpu_clock
+from stream_icd.evaluation.method import Method, Remembering, Task, cpu_clock
 from stream_icd.evaluation.methods import icd
 from stream_icd.memory.detect import detect_window
 from stream_icd.registry.shipped import open_model

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from stream_icd.evaluation.method import Labels, Method, Task, module
+from stream_icd.arrays import Labels
+from stream_icd.evaluation.method import Method, Task, module
 from stream_icd.evaluation.resolution import search_resolution
 
 ITERATIONS = 10

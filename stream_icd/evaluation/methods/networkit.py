@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array, triu
 
-from stream_icd.evaluation.method import CONVERT, Labels, Method, Task, module
+from stream_icd.arrays import Labels
+from stream_icd.evaluation.method import CONVERT, Method, Task, module
 
 
 def graph_of(adjacency: csr_array) -> Any:

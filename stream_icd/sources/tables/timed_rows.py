@@ -10,12 +10,12 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 import numpy as np
 import pyarrow as pa
 
+from stream_icd.arrays import Floats
 from stream_icd.errors import BadRow, BadSettings
 from stream_icd.sources.source import OnBadRow
 from stream_icd.sources.tables.column_checks import time_column
 from stream_icd.sources.tables.tables import RawRows, columns_of
 from stream_icd.sources.tables.values import (
-    Floats,
     IdKind,
     Mask,
     TimeUnit,

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from stream_icd.arrays import Floats
 from stream_icd.node_ids import is_id_type
 from stream_icd.sources.durations import EPOCH, MICROSECOND
 from stream_icd.sources.tables.tables import UNREADABLE
@@ -19,7 +20,6 @@ from stream_icd.sources.tables.tables import UNREADABLE
 TimeUnit = Literal["s", "ms", "us", "ns"]
 IdKind = Literal["auto", "integer", "string"]
 Mask = NDArray[np.bool_]
-Floats = NDArray[np.float64]
 
 PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 INTEGER = r"^(0|-?[1-9][0-9]{0,17})$"

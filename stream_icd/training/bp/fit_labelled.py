@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from stream_icd.arrays import Floats
 from stream_icd.bp.find import find_communities
 from stream_icd.bp.parameters import BpParameters
 from stream_icd.bp.planted_partition.likelihood import bounded_mixing, mixing_of
@@ -17,7 +18,6 @@ from stream_icd.quality.ami import ami
 from stream_icd.training.bp.fitted import Fit, Progress, Tried, no_progress
 from stream_icd.training.bp.in_threads import in_threads
 
-Floats = NDArray[np.float64]
 Labelled = Sequence[tuple[NDArray[np.int32], LabelledGraph]]
 
 RESOLUTIONS = tuple(2.0 ** (half_octave / 2) for half_octave in range(-2, 11))

@@ -10,7 +10,7 @@ from torch import Tensor
 from stream_icd.icd.encoder.contract import Weights
 from stream_icd.icd.encoder.registry import encoder
 from stream_icd.icd.recipe import OptimiserSettings, Recipe
-from stream_icd.registry.model import initial_model
+from stream_icd.model import initial_model
 from stream_icd.training.icd.discriminator import discriminate, initial_discriminator
 from stream_icd.training.icd.losses import adversarial_loss, discriminator_loss
 from stream_icd.training.icd.training_graph import TrainingGraph

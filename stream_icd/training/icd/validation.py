@@ -8,9 +8,9 @@ import numpy as np
 
 from stream_icd.detection.detect import detect
 from stream_icd.graphs.labelled_graph import LabelledGraph
+from stream_icd.model import Model
 from stream_icd.quality.modularity import modularity
 from stream_icd.quality.nmi import nmi
-from stream_icd.registry.model import Model
 
 
 def validate(model: Model, graphs: Sequence[LabelledGraph], threads: int = 2) -> float:

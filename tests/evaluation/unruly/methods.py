@@ -8,7 +8,8 @@ import time
 
 import numpy as np
 
-from stream_icd.evaluation.method import Labels, Method, Task, module
+from stream_icd.arrays import Labels
+from stream_icd.evaluation.method import Method, Task, module
 
 
 def halves(task: Task) -> Labels:
