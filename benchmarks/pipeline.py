@@ -46,6 +46,7 @@ from stream_icd.detection.snapshot import detect_snapshot
 from stream_icd.execution.engines import Engine, InProcess, PoolAtWork, ProcessPool
 from stream_icd.kafka.consumer import run_consumer
 from stream_icd.kafka.delivery.batch_done import BatchDone
+from stream_icd.kafka.delivery.handler import Handler
 from stream_icd.kafka.port.topic import TopicSpec
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
@@ -238,11 +239,9 @@ def turn(bench: Bench, settings: KafkaSettings, number: int) -> Turn:
             settings,
             SNAPSHOTS,
             f"turn-{number}",
-            runner.handle,
+            Handler(runner.handle, done=on_done, ahead=True),
             stop,
             max_records=BATCH,
-            on_done=on_done,
-            ahead=True,
         )
     (skipped, began, cpu_began, before), (_, ended, cpu_ended, after) = marks[0], marks[-1]
     per_snapshot = 1000 / (count - skipped)

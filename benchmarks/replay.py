@@ -35,6 +35,7 @@ from stream_icd.history.archive import Archive, Selection, windows
 from stream_icd.kafka.consumer import run_consumer
 from stream_icd.kafka.delivery.batch_done import BatchDone
 from stream_icd.kafka.delivery.delivery import Delivery
+from stream_icd.kafka.delivery.handler import Handler
 from stream_icd.kafka.embedded import embedded_broker
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
@@ -132,10 +133,9 @@ def detect_all(settings: KafkaSettings, redetection: Redetection, count: int) ->
         settings,
         SNAPSHOTS,
         "benchmark",
-        runner.handle,
+        Handler(runner.handle, done=on_done),
         stop,
         delivery=Delivery.AT_LEAST_ONCE,
-        on_done=on_done,
     )
 
 

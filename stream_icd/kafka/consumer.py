@@ -8,17 +8,16 @@ the batch is not committed, and the partitions that are still ours are read agai
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
 
 from stream_icd.kafka.capabilities import joining_quickly
 from stream_icd.kafka.clock import Clock
 from stream_icd.kafka.connect import connect
 from stream_icd.kafka.delivery.attempts import Attempts
-from stream_icd.kafka.delivery.batch_delivery import BatchDelivery, Learn
-from stream_icd.kafka.delivery.batch_done import BatchDone
-from stream_icd.kafka.delivery.batch_flow import BatchFlow, Handle, OnAssigned
-from stream_icd.kafka.delivery.crashed_records import CrashedRecords, GiveUp
+from stream_icd.kafka.delivery.batch_delivery import BatchDelivery
+from stream_icd.kafka.delivery.batch_flow import BatchFlow
+from stream_icd.kafka.delivery.crashed_records import CrashedRecords
 from stream_icd.kafka.delivery.delivery import Delivery, resolve
+from stream_icd.kafka.delivery.handler import Handler
 from stream_icd.kafka.group.held_offsets import HeldOffsets
 from stream_icd.kafka.group.membership import GiveBack, Membership
 from stream_icd.kafka.group.periodic_checks import PeriodicChecks
@@ -33,46 +32,25 @@ def run_consumer(
     settings: KafkaSettings,
     topic: str,
     group: str,
-    handle: Handle,
+    handler: Handler,
     stop: Stop,
     *,
     delivery: Delivery = Delivery.AUTO,
     max_records: int = 16,
-    on_assigned: OnAssigned = lambda _: None,
-    on_done: Callable[[BatchDone], None] = lambda _: None,
     watcher: Watcher | None = None,
-    ahead: bool = False,
-    give_up: GiveUp | None = None,
-    learn: Learn | None = None,
     clock: Clock = Clock(),
 ) -> Delivery:
     """Consume `topic` in `group` until `stop`, and return the delivery guarantee that was used.
 
-    `handle` gets up to `max_records` records, in offset order within each partition, and returns
-    the records to publish. It runs in its own thread, one batch at a time. If it raises, nothing
-    of its batch is published or committed, and the error is raised here. So it should dead-letter
-    bad records (publish them to the dead-letter topic) rather than raise.
+    `handler.handle` gets up to `max_records` records, in offset order within each partition. If it
+    raises, the error is raised here.
 
     A partition without a committed offset is read from its beginning. After `stop` is set, the
     batch in hand is finished, or given back if it takes longer than `shutdown_timeout_s`; then
     the member leaves the group.
 
     Args:
-        on_assigned: called in the thread of `handle`, before the first records of partitions that
-            were assigned to us, or that are read again because a batch could not be committed:
-            what `handle` knows of these partitions may be wrong.
-        on_done: called after each commit; from then on, the state that `handle` keeps is valid.
         watcher: gets the events of the loop; does not affect it.
-        ahead: let `handle` begin the next batch while the results of one are published, for work
-            that does not depend on the batch before. The next batch is dropped if the one before
-            cannot be committed, or if `stop` is set.
-        give_up: gets a record that crashed three workers in a row and how it did, and returns what
-            to publish for it. A crash is a `kill -9` of the process, or an error from `handle`
-            that the record may have caused. Crashes are remembered across restarts in the topic
-            `icd.workers.v1`. None: nothing is remembered, and such a record is retried forever.
-        learn: called with a result that its topic does not accept. Nothing of its batch is
-            committed, and `handle` gets the batch again; it must not return a result of that size
-            again. None: such a result stops the worker.
         clock: the source of time for checks, waits and timeouts.
 
     Raises:
@@ -80,7 +58,7 @@ def run_consumer(
         OffsetGone: retention removed what the group would have read next.
         MessageTooLarge: the next record is larger than the largest accepted fetch response (100 MB
             and `max_message_bytes`).
-        RecordTooLarge: a result is larger than its topic accepts, and `learn` is None.
+        RecordTooLarge: a result is larger than its topic accepts, and `handler.learn` is None.
         OffsetHeld: the broker withholds the group's position for longer than a transaction lasts.
         RecordUndecodable: the next records cannot be decoded; all records before are done.
         ClientStuck: the client has not returned for `max_poll_interval_s`.
@@ -95,26 +73,21 @@ def run_consumer(
     settings = joining_quickly(settings)
     consumer = connect(settings).member(group, max_records, stop)
     watcher = watcher or Watcher()
-
-    def done(batch: BatchDone) -> None:
-        on_done(batch)
-        watcher.done(batch)
-
     try:
         member = Membership(settings, topic, group, consumer, stop, watcher, clock)
-        attempts = Attempts(settings, topic, group, max_records * (2 if ahead else 1))
+        attempts = Attempts(settings, topic, group, max_records * (2 if handler.ahead else 1))
         held = HeldOffsets(settings, group, clock.now)
         checks = PeriodicChecks(settings, topic, member, held, clock)
         flow = BatchFlow(
             member,
-            BatchDelivery(settings, group, kept, member, held, learn, checks.look_at_topic, clock),
-            CrashedRecords(member, attempts, give_up),
+            BatchDelivery(
+                settings, group, kept, member, held, handler.learn, checks.look_at_topic, clock
+            ),
+            CrashedRecords(member, attempts, handler.give_up),
             held,
             checks,
-            handle,
-            on_assigned,
-            done,
-            ahead,
+            handler,
+            watcher,
             Worker(f"{group}-worker"),
             clock,
         )

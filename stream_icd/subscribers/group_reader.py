@@ -74,6 +74,7 @@ class _Reading:
         # Readers without a group do not need this import.
         from stream_icd.kafka.consumer import run_consumer
         from stream_icd.kafka.delivery.delivery import Delivery
+        from stream_icd.kafka.delivery.handler import Handler
 
         outcome: BaseException | None = None
         try:
@@ -81,7 +82,7 @@ class _Reading:
                 self._settings,
                 self._topic,
                 self._group,
-                self._offer,
+                Handler(self._offer),
                 self,
                 delivery=Delivery.AT_LEAST_ONCE,
                 max_records=1,

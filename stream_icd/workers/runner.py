@@ -11,6 +11,7 @@ from stream_icd.dead_letters.letters import DeadLetterLimit, dead_letter, was_se
 from stream_icd.errors import CrashedWorker, LimitExceeded, RecordTooLarge
 from stream_icd.kafka.delivery.attempts import GIVEN_UP_AFTER
 from stream_icd.kafka.delivery.batch_done import BatchDone
+from stream_icd.kafka.delivery.handler import Handler
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.messages.claim_check import ClaimCheck
 from stream_icd.messages.outcome import Outcome, Refused
@@ -23,7 +24,7 @@ from stream_icd.workers.traced import TracedWork
 class Runner:
     """Runs a step on the records of one topic.
 
-    Pass `handle`, `give_up`, `learn`, `assigned` and `done` to one `run_consumer`.
+    Pass its `handler` to one `run_consumer`.
 
     Args:
         step: processes each record.
@@ -49,6 +50,13 @@ class Runner:
         self._n_skipped, self._log_skipped_at = 0, 1
         self._claim_check = claim_check
         self._traced = None if tracing is None else TracedWork(tracing, step)
+
+    @property
+    def handler(self) -> Handler:
+        """All that a consumer calls."""
+        return Handler(
+            self.handle, self.assigned, self.done, self.give_up, self.learn, self.step.ahead
+        )
 
     def handle(self, records: Sequence[Record]) -> Iterator[OutgoingRecord]:
         """Yield the results and dead letters of the records, in the same order.

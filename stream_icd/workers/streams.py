@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import structlog
 
 from stream_icd.kafka.consumer import run_consumer
 from stream_icd.kafka.delivery.batch_done import BatchDone
 from stream_icd.kafka.delivery.delivery import Delivery
+from stream_icd.kafka.delivery.handler import Handler
 from stream_icd.kafka.group.group_filter import keep_to_filter
 from stream_icd.kafka.group.watcher import Watcher
 from stream_icd.kafka.settings import KafkaSettings
@@ -32,10 +33,15 @@ class Stream:
     watcher: Watcher | None = None
     on_done: Callable[[BatchDone], None] = lambda _: None
 
-    def done(self, batch: BatchDone) -> None:
-        """Called when the batch's results are published and its offsets are committed."""
-        self.runner.done(batch)
-        self.on_done(batch)
+    @property
+    def handler(self) -> Handler:
+        """The runner's, with `on_done` after its own."""
+
+        def done(batch: BatchDone) -> None:
+            self.runner.done(batch)
+            self.on_done(batch)
+
+        return replace(self.runner.handler, done=done)
 
 
 def run_streams(
@@ -61,16 +67,11 @@ def run_streams(
             settings,
             stream.topic,
             stream.group,
-            stream.runner.handle,
+            stream.handler,
             stop,
             delivery=delivery,
             max_records=max_records,
-            on_assigned=stream.runner.assigned,
-            on_done=stream.done,
             watcher=stream.watcher,
-            ahead=stream.runner.step.ahead,
-            give_up=stream.runner.give_up,
-            learn=stream.runner.learn,
         )
 
     if len(streams) == 1:

@@ -22,6 +22,7 @@ from stream_icd.execution.budget import Budget, sent_bytes
 from stream_icd.execution.engines import PoolAtWork, ProcessPool
 from stream_icd.execution.usage import Usage
 from stream_icd.kafka.consumer import run_consumer
+from stream_icd.kafka.delivery.handler import Handler
 from stream_icd.kafka.port.topic import dead_letter_topic
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
@@ -246,7 +247,7 @@ def detecting(
     def run() -> None:
         with ProcessPool(work, str(model_folder), 1).opened() as engine:
             handle = runner_of(work, engine).handle
-            run_consumer(broker.settings(), topics[0], topics[0], handle, stop, ahead=True)
+            run_consumer(broker.settings(), topics[0], topics[0], Handler(handle, ahead=True), stop)
 
     thread = threading.Thread(target=run)
     thread.start()

@@ -13,6 +13,7 @@ from typing import Self
 from stream_icd.kafka.consumer import run_consumer
 from stream_icd.kafka.delivery.batch_done import BatchDone
 from stream_icd.kafka.delivery.delivery import Delivery
+from stream_icd.kafka.delivery.handler import Handler
 from stream_icd.kafka.group.watcher import Watcher
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import Until, open_reader
@@ -82,12 +83,12 @@ class Echo:
         self._seconds = seconds
         self._meanwhile = meanwhile
         self._target = target
-        self._arguments = (settings, source, group, self._handle, self.stop)
+        handler = Handler(self._handle, done=self.done.append, ahead=ahead)
+        self._arguments = (settings, source, group, handler, self.stop)
         self._options = {
             "delivery": delivery,
             "max_records": max_records,
             "watcher": watcher,
-            "ahead": ahead,
         }
         self._thread = threading.Thread(target=self._run, daemon=True)
 
@@ -117,7 +118,7 @@ class Echo:
 
     def _run(self) -> None:
         try:
-            run_consumer(*self._arguments, **self._options, on_done=self.done.append)  # type: ignore[arg-type]
+            run_consumer(*self._arguments, **self._options)  # type: ignore[arg-type]
         except BaseException as error:
             self.error = error
 
@@ -149,7 +150,7 @@ def main(servers: str, source: str, target: str, group: str, session_s: str) -> 
         settings,
         source,
         group,
-        lambda records: echoed(records, target),
+        Handler(lambda records: echoed(records, target)),
         threading.Event(),
         delivery=Delivery.AT_LEAST_ONCE,
         max_records=4,

@@ -11,6 +11,7 @@ from stream_icd.errors import BrokerUnavailable, DeliveryFailed
 from stream_icd.kafka.clock import Clock
 from stream_icd.kafka.consumer import run_consumer
 from stream_icd.kafka.delivery.delivery import AtLeastOnce, Delivery, ExactlyOnce
+from stream_icd.kafka.delivery.handler import Handler
 from stream_icd.kafka.record import OutgoingRecord, Record
 from testbed.brokers import Broker
 from tests.kafka.echo import echoed, publish, values
@@ -57,10 +58,9 @@ def copy(broker: Broker, make_topic: Callable[..., str]) -> Callable[[Delivery],
             broker.settings(),
             source,
             source,
-            handle,
+            Handler(handle, done=lambda _: stop.set()),
             stop,
             delivery=delivery,
-            on_done=lambda _: stop.set(),
             clock=Clock(sleep=slept.append),
         )
         assert values(broker.settings(), target) == [0, 1, 2]

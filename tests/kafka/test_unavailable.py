@@ -16,6 +16,7 @@ from stream_icd.errors import Action, BrokerUnavailable
 from stream_icd.kafka.capabilities import probe
 from stream_icd.kafka.client.quiet import quiet_while_connecting
 from stream_icd.kafka.consumer import run_consumer
+from stream_icd.kafka.delivery.handler import Handler
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.settings import KafkaSettings
@@ -29,7 +30,7 @@ CALLS: dict[str, Callable[[KafkaSettings], object]] = {
     "Publisher": Publisher,
     "open_reader": lambda settings: open_reader(settings, "t").__enter__(),
     "run_consumer": lambda settings: run_consumer(
-        settings, "t", "g", lambda _: [], threading.Event()
+        settings, "t", "g", Handler(lambda _: []), threading.Event()
     ),
 }
 

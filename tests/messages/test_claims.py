@@ -31,6 +31,7 @@ from stream_icd.errors import (
 from stream_icd.execution.engines import ProcessPool
 from stream_icd.history.archive import Archive, Selection, read_message, read_snapshot, windows
 from stream_icd.kafka.consumer import run_consumer
+from stream_icd.kafka.delivery.handler import Handler
 from stream_icd.kafka.port.topic import DEAD_LETTER_ROOM, TopicSpec
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.record import OutgoingRecord, Record
@@ -123,7 +124,7 @@ def detecting(
 
     def work() -> None:
         try:
-            run_consumer(settings, topics[0], topics[0], handle, stop)
+            run_consumer(settings, topics[0], topics[0], Handler(handle), stop)
         except BaseException as error:
             errors.append(error)
 

@@ -26,6 +26,7 @@ from stream_icd.detection.settings import DetectSettings
 from stream_icd.errors import BadSettings
 from stream_icd.execution.engines import InProcess
 from stream_icd.kafka.consumer import run_consumer
+from stream_icd.kafka.delivery.handler import Handler
 from stream_icd.kafka.port.topic import TopicSpec
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
@@ -114,7 +115,7 @@ def streamed(broker: Broker, topic: str, out: str, redetection: Redetection) -> 
 
     too_long = threading.Timer(200, stop.set)
     too_long.start()
-    run_consumer(broker.settings(), topic, topic, handle, stop, on_done=count)
+    run_consumer(broker.settings(), topic, topic, Handler(handle, done=count), stop)
     too_long.cancel()
     assert done[0] >= 7
 

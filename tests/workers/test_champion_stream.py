@@ -26,6 +26,7 @@ from stream_icd.detection.settings import DetectSettings, result_version
 from stream_icd.execution.engines import ProcessPool
 from stream_icd.kafka.consumer import run_consumer
 from stream_icd.kafka.delivery.batch_done import BatchDone
+from stream_icd.kafka.delivery.handler import Handler
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.topics import COMMUNITIES, MODELS, SNAPSHOTS, create_topics
@@ -120,7 +121,9 @@ class Bench:
                 try:
                     group = topic = self.topics[0]
                     handle, done = runner.handle, self._done
-                    run_consumer(settings, topic, group, handle, stop, max_records=8, on_done=done)
+                    run_consumer(
+                        settings, topic, group, Handler(handle, done=done), stop, max_records=8
+                    )
                 except BaseException as error:
                     errors.append(error)
 

@@ -24,6 +24,7 @@ from stream_icd.detection.settings import DetectSettings
 from stream_icd.errors import WorkersLost
 from stream_icd.execution.engines import Engine, ProcessPool
 from stream_icd.kafka.consumer import run_consumer
+from stream_icd.kafka.delivery.handler import Handler
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import OutgoingRecord, Record
@@ -200,7 +201,7 @@ def test_a_stop_does_not_wait_for_busy_processes(
     def work() -> None:
         with ProcessPool(Stuck(model, settings), str(model_folder), 2).opened() as engine:
             runner = Runner(Detector(lambda: model, settings, engine), DeadLetterLimit())
-            run_consumer(kafka, topics[0], topics[0], runner.handle, stop)
+            run_consumer(kafka, topics[0], topics[0], Handler(runner.handle), stop)
 
     thread = threading.Thread(target=work)
     thread.start()

@@ -14,6 +14,7 @@ from stream_icd.dead_letters.letters import DeadLetterLimit
 from stream_icd.detection.settings import DetectSettings
 from stream_icd.errors import TooManyDeadLetters
 from stream_icd.kafka.consumer import run_consumer
+from stream_icd.kafka.delivery.handler import Handler
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import OutgoingRecord
@@ -39,7 +40,7 @@ def detecting(
 
     def work() -> None:
         try:
-            run_consumer(broker.settings(), topics[0], topics[0], runner.handle, stop)
+            run_consumer(broker.settings(), topics[0], topics[0], Handler(runner.handle), stop)
         except BaseException as error:
             errors.append(error)
 

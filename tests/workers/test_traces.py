@@ -24,6 +24,7 @@ from stream_icd.dead_letters.letters import DeadLetterLimit
 from stream_icd.detection.settings import DetectSettings
 from stream_icd.history.archive import Archive
 from stream_icd.kafka.consumer import run_consumer
+from stream_icd.kafka.delivery.handler import Handler
 from stream_icd.kafka.port.topic import TopicSpec
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
@@ -88,10 +89,15 @@ def at_work(broker: Broker, topic: str, runner: Runner) -> Iterator[None]:
 
     def work() -> None:
         try:
+            handler = Handler(runner.handle, assigned=runner.assigned, done=runner.done)
             run_consumer(
-                broker.settings(), topic, f"{topic}-{type(runner.step).__name__}", runner.handle,
-                stop, on_assigned=runner.assigned, on_done=runner.done, max_records=2,
-            )  # fmt: skip
+                broker.settings(),
+                topic,
+                f"{topic}-{type(runner.step).__name__}",
+                handler,
+                stop,
+                max_records=2,
+            )
         except BaseException as error:
             errors.append(error)
 

@@ -16,6 +16,7 @@ from stream_icd.dead_letters.letters import DeadLetterLimit
 from stream_icd.errors import RecordTooLarge, TopicMissing
 from stream_icd.kafka.consumer import run_consumer
 from stream_icd.kafka.delivery.batch_done import BatchDone
+from stream_icd.kafka.delivery.handler import Handler
 from stream_icd.kafka.port.topic import TopicSpec
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.topics import create_topics
@@ -68,10 +69,8 @@ def tracking(broker: Broker, topics: Topics) -> Iterator[None]:
 
     def work() -> None:
         try:
-            run_consumer(
-                broker.settings(), topics[0], topics[0], worker.handle, stop,
-                max_records=4, on_done=worker.done,
-            )  # fmt: skip
+            handler = Handler(worker.handle, done=worker.done)
+            run_consumer(broker.settings(), topics[0], topics[0], handler, stop, max_records=4)
         except BaseException as error:
             errors.append(error)
 

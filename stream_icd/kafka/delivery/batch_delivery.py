@@ -16,6 +16,7 @@ from stream_icd.kafka.delivery.delivery import (
     is_fenced,
     open_sink,
 )
+from stream_icd.kafka.delivery.handler import Learn
 from stream_icd.kafka.group.groups import members_of
 from stream_icd.kafka.group.held_offsets import HeldOffsets
 from stream_icd.kafka.group.membership import Membership
@@ -27,8 +28,6 @@ from stream_icd.kafka.settings import KafkaSettings
 
 log = logging.getLogger(__name__)
 
-Learn = Callable[[RecordTooLarge], object]
-
 PUBLISH_ATTEMPTS = 5
 
 
@@ -37,7 +36,7 @@ class BatchDelivery:
 
     Args:
         held: records which positions are available and which are not.
-        learn: as for `run_consumer`.
+        learn: see `Handler`.
         look_at_topic: called after each failure; raises an error if the topic is gone.
     """
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
 
@@ -15,18 +15,17 @@ from stream_icd.kafka.delivery.batch import Batch
 from stream_icd.kafka.delivery.batch_delivery import BatchDelivery
 from stream_icd.kafka.delivery.batch_done import BatchDone
 from stream_icd.kafka.delivery.crashed_records import CrashedRecords
+from stream_icd.kafka.delivery.handler import Handler
 from stream_icd.kafka.group.assignments import Assignment
 from stream_icd.kafka.group.held_offsets import HeldOffsets
 from stream_icd.kafka.group.membership import BUSY_POLL_S, Membership
 from stream_icd.kafka.group.periodic_checks import PeriodicChecks
+from stream_icd.kafka.group.watcher import Watcher
 from stream_icd.kafka.group.worker import Worker
-from stream_icd.kafka.record import OutgoingRecord, Record
+from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.stop import Stop
 
 log = logging.getLogger(__name__)
-
-Handle = Callable[[Sequence[Record]], Iterable[OutgoingRecord]]
-OnAssigned = Callable[[Collection[int]], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +41,7 @@ class BatchFlow:
     """The flow of records through one member: poll, handle, deliver.
 
     Args:
-        handle: returns the records to publish; called by `worker`, one batch at a time.
-        on_assigned: called by `worker`; see `run_consumer`.
-        on_done: called after each commit.
-        ahead: begin the next batch while the results of one are published.
+        handler: called by `worker`; see `Handler`.
     """
 
     def __init__(
@@ -55,10 +51,8 @@ class BatchFlow:
         crashed: CrashedRecords,
         held: HeldOffsets,
         checks: PeriodicChecks,
-        handle: Handle,
-        on_assigned: OnAssigned,
-        on_done: Callable[[BatchDone], None],
-        ahead: bool,
+        handler: Handler,
+        watcher: Watcher,
         worker: Worker,
         clock: Clock,
     ) -> None:
@@ -67,11 +61,9 @@ class BatchFlow:
         self._crashed = crashed
         self._held = held
         self._checks = checks
-        self._handle = handle
-        self._on_assigned = on_assigned
+        self._handler = handler
+        self._watcher = watcher
         self._announced: Assignment = {}
-        self._on_done = on_done
-        self._ahead = ahead
         self._clock = clock
         self._worker = worker
 
@@ -111,8 +103,8 @@ class BatchFlow:
 
         def work() -> tuple[OutgoingRecord, ...]:
             if new:
-                self._on_assigned(new)
-            return tuple(self._handle(batch.records) if given_up is None else given_up())
+                self._handler.assigned(new)
+            return tuple(self._handler.handle(batch.records) if given_up is None else given_up())
 
         return work
 
@@ -120,11 +112,15 @@ class BatchFlow:
         """Wait for a batch and deliver it; return the next one if it was begun meanwhile."""
         batch, outgoing = begun.batch, self._result(begun.work)
         handled = self._clock.now()
-        following = self._begin_ahead() if self._ahead and not self._crashed.come_alone() else None
+        following = (
+            self._begin_ahead() if self._handler.ahead and not self._crashed.come_alone() else None
+        )
         if self._delivery.deliver(batch, outgoing):
             published = self._clock.now() - handled
             self._crashed.done(batch.first)
-            self._on_done(BatchDone(batch.records, outgoing, handled - begun.since, published))
+            finished = BatchDone(batch.records, outgoing, handled - begun.since, published)
+            self._handler.done(finished)
+            self._watcher.done(finished)
         else:
             log.warning("%d records of the current batch were not committed", len(batch.records))
             if following is not None:  # it follows the batch that is read again

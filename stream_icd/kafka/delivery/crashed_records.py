@@ -9,14 +9,13 @@ from functools import partial
 
 from stream_icd.kafka.delivery.attempts import Attempts, blames_record
 from stream_icd.kafka.delivery.batch import Batch
+from stream_icd.kafka.delivery.handler import GiveUp
 from stream_icd.kafka.group.assignments import Assignment
 from stream_icd.kafka.group.membership import Membership
 from stream_icd.kafka.port.partition import TopicPartition
-from stream_icd.kafka.record import OutgoingRecord, Record
+from stream_icd.kafka.record import OutgoingRecord
 
 log = logging.getLogger(__name__)
-
-GiveUp = Callable[[Record, str], Iterable[OutgoingRecord]]
 
 NOTE_TIMEOUT_S = 5.0
 
@@ -25,8 +24,7 @@ class CrashedRecords:
     """How a worker treats records that crashed another one; `Attempts` remembers them.
 
     Args:
-        give_up: gets a record that crashed three workers in a row and how it did, and returns what
-            to publish for it. None: nothing is remembered, and such a record is retried forever.
+        give_up: see `Handler`.
     """
 
     def __init__(self, member: Membership, attempts: Attempts, give_up: GiveUp | None) -> None:

@@ -1,0 +1,47 @@
+"""What a consumer does with its records."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
+
+from stream_icd.errors import RecordTooLarge
+from stream_icd.kafka.delivery.batch_done import BatchDone
+from stream_icd.kafka.record import OutgoingRecord, Record
+
+Handle = Callable[[Sequence[Record]], Iterable[OutgoingRecord]]
+GiveUp = Callable[[Record, str], Iterable[OutgoingRecord]]
+Learn = Callable[[RecordTooLarge], object]
+
+
+@dataclass(frozen=True, slots=True)
+class Handler:
+    """What is called with the records of a consumer, in a thread of its own, one batch at a time.
+
+    Attributes:
+        handle: gets the records of a batch, and returns the records to publish. If it raises,
+            nothing of its batch is published or committed, and the consumer ends with the error. So
+            it should dead-letter bad records (publish them to the dead-letter topic) rather than
+            raise.
+        assigned: called before the first records of partitions that were assigned to us, or that
+            are read again because a batch could not be committed: what `handle` knows of these
+            partitions may be wrong.
+        done: called after each commit; from then on, the state that `handle` keeps is valid.
+        give_up: gets a record that crashed three workers in a row and how it did, and returns what
+            to publish for it. A crash is a `kill -9` of the process, or an error from `handle`
+            that the record may have caused. Crashes are remembered across restarts in the topic
+            `icd.workers.v1`. None: nothing is remembered, and such a record is retried forever.
+        learn: called with a result that its topic does not accept. Nothing of its batch is
+            committed, and `handle` gets the batch again; it must not return a result of that size
+            again. None: such a result stops the worker.
+        ahead: `handle` may begin the next batch while the results of one are published, since its
+            work does not depend on the batch before. The next batch is dropped if the one before
+            cannot be committed, or if the consumer is to stop.
+    """
+
+    handle: Handle
+    assigned: Callable[[Collection[int]], None] = lambda _: None
+    done: Callable[[BatchDone], None] = lambda _: None
+    give_up: GiveUp | None = None
+    learn: Learn | None = None
+    ahead: bool = False
