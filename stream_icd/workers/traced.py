@@ -13,7 +13,7 @@ from stream_icd.kafka.delivery.batch_done import BatchDone
 from stream_icd.kafka.record import Record
 from stream_icd.messages.outcome import Outcome, Processed, Refused
 from stream_icd.tracing.spans import MS, Took, Tracing
-from stream_icd.workers.step import Step
+from stream_icd.workers.step import BatchStep
 
 if TYPE_CHECKING:
     from opentelemetry.trace import SpanContext
@@ -38,7 +38,7 @@ class TracedWork:
     """
 
     tracing: Tracing
-    step: Step
+    step: BatchStep
     now: Callable[[], int] = time.time_ns
     _last: OrderedDict[bytes | None, _Last] = field(default_factory=OrderedDict)
     _unpublished: dict[tuple[int, int], SpanContext] = field(default_factory=dict)
