@@ -54,7 +54,9 @@ def report(
     The file holds the flow of communities, the map of the last window, numbers over time, events,
     and the past of every node. It needs no server and no network.
 
-      stream-icd report --history history/ --graph as733 --names countries.csv --out report.html
+      stream-icd report --history history/ --graph as733 --out report.html
+
+      stream-icd report --history history/ --names countries.csv
 
       stream-icd report --history history/ --graph as733 --format svg --out svg/
     """
