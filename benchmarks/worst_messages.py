@@ -221,8 +221,8 @@ CASES: dict[str, Callable[[], Costs]] = {
         one_edge, iter(()), method="icd"
     ),
     "detect --model lfr: a star of 100,000 nodes": lambda: detected(star, iter([star(0)]), "lfr"),
-    "detect: the 47th window with 200,000 new nodes": lambda: detected(new_nodes, poisoned(46)),
-    "detect: an ordinary window after these 47": lambda: detected(small, poisoned(47)),
+    "detect: the 24th window with 200,000 new nodes": lambda: detected(new_nodes, poisoned(23)),
+    "detect: an ordinary window after these 24": lambda: detected(small, poisoned(24)),
     "detect: an ordinary window after 10 with 1.2 million new nodes each": lambda: detected(
         small, poisoned(10, 1_200_000)
     ),
