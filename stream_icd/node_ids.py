@@ -134,6 +134,11 @@ def places(ids: pa.Array, among: pa.Array) -> NDArray[np.int64]:
 
 
 def _found(ids: pa.Array, among: pa.Array) -> NDArray[np.int64]:
+    if pa.types.is_integer(ids.type) and not (ids.null_count or among.null_count):
+        wanted, known = ids.to_numpy(), among.to_numpy()
+        if len(known) and (known[1:] > known[:-1]).all():  # as in windows and memories
+            place = np.searchsorted(known, wanted)
+            return np.where(known[place.clip(max=len(known) - 1)] == wanted, place, -1)
     import pyarrow.compute as pc  # a tenth of a subscriber's start
 
     found = pc.index_in(ids, value_set=among)

@@ -39,7 +39,7 @@ from stream_icd.bp.dynamic.posterior import (
     uninformed,
     with_exactly,
 )
-from stream_icd.bp.multilevel.level_graph import Labels, compact, finest_level
+from stream_icd.bp.multilevel.level_graph import Labels, LevelGraph, compact, finest_level
 from stream_icd.bp.parameters import BpParameters
 from stream_icd.bp.planted_partition.prequential import nats_saved
 from stream_icd.distinct import n_distinct
@@ -308,10 +308,11 @@ def _found(
     single window, beliefs about the past say more than its bits.
     """
     total = added(one.evidence, one.decay, before.window)
-    known, better = _known(step, total, one.known, before.rows, n_communities), False
+    level = finest_level(comparable(total, step.parameters.weight_exponent))
+    known, better = _known(step, total, level, one.known, before.rows, n_communities), False
     if searches and one.decay and total.nnz:
-        anew = _known(step, total, uninformed(total.shape[0]), before.rows, n_communities)
-        level = finest_level(comparable(total, step.parameters.weight_exponent))
+        nothing = uninformed(total.shape[0])
+        anew = _known(step, total, level, nothing, before.rows, n_communities)
         bits, bits_anew = (measured(level, found.likeliest).bits for found in (known, anew))
         if better := bits_anew < bits - NEAR:
             anew.shares[np.diff(total.indptr) == 0] = 0  # of these, nothing is known any more
@@ -365,21 +366,27 @@ def _ids_before(step: _Step, last: Memory) -> Ids:
 
 
 def _known(
-    step: _Step, total: csr_array, known: Posterior, rows: Rows, n_communities: int | None
+    step: _Step,
+    total: csr_array,
+    level: LevelGraph,
+    known: Posterior,
+    rows: Rows,
+    n_communities: int | None,
 ) -> Posterior:
-    """Return the communities of the evidence, exactly K of them in the window if K is given."""
+    """Return the communities of the evidence, exactly K of them in the window if K is given.
+
+    level: the evidence with weights that are comparable.
+    """
     parameters = step.parameters
     if not total.shape[0]:
         return known
     if step.find is not None:
         kept = kept_a_window(known.stay or parameters.stay)
         now = found_by(step.find, total, known, rows, n_communities, kept)
+    elif known.n_communities:
+        now = next_posterior(level, parameters, known, step.seed)
     else:
-        level = finest_level(comparable(total, parameters.weight_exponent))
-        if known.n_communities:
-            now = next_posterior(level, parameters, known, step.seed)
-        else:
-            now = initial_posterior(level, parameters, n_communities, step.seed)
+        now = initial_posterior(level, parameters, n_communities, step.seed)
     if n_communities is not None and n_distinct(now.likeliest[rows]) != n_communities:
         now = with_exactly(comparable(total), now, rows, n_communities, step.seed)
     return now._replace(shares=(np.floor(now.shares * 255) / 255).astype(np.float32))

@@ -10,7 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from stream_icd.graphs.compiled import compiled
 from stream_icd.graphs.weights import HEAVIEST as HEAVIEST_MULTIPLE
+
+Rows = NDArray[np.int32]
 
 LEAST_WEIGHT = 0.01
 """An edge of the evidence is dropped below this fraction of the median weight in the window."""
@@ -48,15 +51,17 @@ def _bounded(evidence: csr_array, decay: float, window: csr_array) -> csr_array:
 
 def kept(total: csr_array, window: csr_array) -> csr_array:
     """Return what is kept of the evidence: heavy enough edges, with rounded weights."""
-    weights = rounded(total.data)
-    least = LEAST_WEIGHT * float(np.median(window.data)) if window.nnz else 0.0
+    weights, least = rounded(total.data), 0.0
+    if window.nnz and weights.min() < LEAST_WEIGHT * float(window.data.max()):
+        least = LEAST_WEIGHT * float(np.median(window.data))
     most = 2 * MOST_EDGES * total.shape[0]
     if len(weights) > most:
         least = max(least, float(np.partition(weights, -most)[-most]) * (1 + 2**-8))
-    weights[weights < least] = 0.0
-    evidence = csr_array((weights, total.indices.copy(), total.indptr.copy()), shape=total.shape)
-    evidence.eliminate_zeros()
-    return evidence
+    heavy = (weights >= least) & (weights > 0)  # rounding may make one 0
+    if heavy.all():
+        return csr_array((weights, total.indices, total.indptr), shape=total.shape)
+    indptr = np.append(0, np.cumsum(heavy))[total.indptr].astype(total.indptr.dtype)
+    return csr_array((weights[heavy], total.indices[heavy], indptr), shape=total.shape)
 
 
 def rounded(weights: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -67,16 +72,29 @@ def rounded(weights: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def unseen(window: csr_array, evidence: csr_array) -> csr_array:
-    """Return the edges of a window that the evidence lacks, with weights of 1."""
-    entries = window.tocoo()
-    n_nodes = window.shape[0]
-    known = evidence.tocoo()
-    new = ~np.isin(
-        entries.row.astype(np.int64) * n_nodes + entries.col,
-        known.row.astype(np.int64) * n_nodes + known.col,
-        assume_unique=True,
-    )
-    return csr_array((np.ones(new.sum()), (entries.row[new], entries.col[new])), shape=window.shape)
+    """Return the edges of a window that the evidence lacks, with weights of 1.
+
+    The rows of both are sorted.
+    """
+    indptr, indices = _only_in(window.indptr, window.indices, evidence.indptr, evidence.indices)
+    return csr_array((np.ones(len(indices)), indices, indptr), shape=window.shape)
+
+
+@compiled()
+def _only_in(indptr: Rows, indices: Rows, other_indptr: Rows, others: Rows) -> tuple[Rows, Rows]:
+    """The entries of a matrix that another one lacks, row by row."""
+    kept_indptr, kept_indices, n_kept = np.zeros_like(indptr), np.empty_like(indices), 0
+    for row in range(len(indptr) - 1):
+        other = other_indptr[row]
+        for entry in range(indptr[row], indptr[row + 1]):
+            column = indices[entry]
+            while other < other_indptr[row + 1] and others[other] < column:
+                other += 1
+            if other == other_indptr[row + 1] or others[other] != column:
+                kept_indices[n_kept] = column
+                n_kept += 1
+        kept_indptr[row + 1] = n_kept
+    return kept_indptr, kept_indices[:n_kept].copy()
 
 
 def moved(graph: csr_array, rows: NDArray[np.int64], n_nodes: int) -> csr_array:

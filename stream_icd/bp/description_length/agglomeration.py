@@ -48,15 +48,20 @@ class Unions(NamedTuple):
 
 
 def agglomerate(
-    graph: LevelGraph, labels: Labels, parents: Labels | None = None, mixing: float | None = None
+    graph: LevelGraph,
+    labels: Labels,
+    parents: Labels | None = None,
+    mixing: float | None = None,
+    n_linked: Floats | None = None,
 ) -> Labels:
     """Unite communities while that shortens the description: labels (n,), 0..K-1.
 
     labels: (n,), 0..K-1, none empty.
     parents: (n,) unite only communities of the same parent, also such as are not linked.
     mixing: μ of the model; None: that of the partition before each round.
+    n_linked: (n,) nodes with edges that each node stands for; None: itself.
     """
-    linked = (np.diff(graph.indptr) > 0).astype(np.float64)
+    linked = np.diff(graph.indptr) > 0 if n_linked is None else n_linked
     n_parents = 0 if parents is None else n_distinct(parents)
 
     def unions(coarse: LevelGraph, of_communities: Labels, groups: Labels) -> Unions:

@@ -17,7 +17,13 @@ from stream_icd.bp.description_length.exact_k import exactly, exactly_by_modular
 from stream_icd.bp.dynamic.merging import merged_communities
 from stream_icd.bp.dynamic.splitting import split_communities
 from stream_icd.bp.find import found_exactly
-from stream_icd.bp.multilevel.level_graph import Labels, LevelGraph, compact, finest_level
+from stream_icd.bp.multilevel.level_graph import (
+    Labels,
+    LevelGraph,
+    compact,
+    finest_level,
+    induced,
+)
 from stream_icd.bp.multilevel.modularity import maximise_modularity
 from stream_icd.bp.parameters import BpParameters
 from stream_icd.bp.planted_partition.belief_propagation import (
@@ -160,11 +166,22 @@ def _by_beliefs(
 
 def _are_strangers(graph: LevelGraph, likeliest: Labels, mixing: float) -> NDArray[np.bool_]:
     """Which nodes are new, or have few of the edges that a member of their community has."""
-    rows = np.repeat(np.arange(graph.n_nodes), np.diff(graph.indptr))
-    inside = graph.weights * (likeliest[rows] == likeliest[graph.indices])
-    own = np.bincount(rows, inside, graph.n_nodes)
+    own = _links_inside(graph, likeliest)
     strangers: NDArray[np.bool_] = own < FEW * (1 - mixing) * graph.strengths
     return strangers | (likeliest < 0)
+
+
+@compiled()
+def _links_inside(graph: LevelGraph, labels: Labels) -> NDArray[np.float64]:
+    """The weight of each node's edges to nodes of its own label, (n,)."""
+    indptr, indices, weights, _, _ = graph
+    links = np.empty(len(labels))
+    for node, label in enumerate(labels):
+        inside = 0.0
+        for entry in range(indptr[node], indptr[node + 1]):
+            inside += weights[entry] * (labels[indices[entry]] == label)
+        links[node] = inside
+    return links
 
 
 def _proposed(
@@ -174,10 +191,7 @@ def _proposed(
     labels, rows = known.likeliest, np.flatnonzero(strangers)
     if not len(rows):
         return labels
-    entries = csr_array((graph.weights, graph.indices, graph.indptr), shape=(graph.n_nodes,) * 2)
-    among = csr_array(entries[rows][:, rows])
-    among.sort_indices()
-    own = finest_level(among)._replace(strengths=graph.strengths[rows], total=graph.total)
+    own = induced(graph, rows)
     labels[rows] = known.n_communities + maximise_modularity(own, known.resolution, rng)
     return labels
 

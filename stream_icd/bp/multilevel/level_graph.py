@@ -87,6 +87,26 @@ def within_groups(graph: LevelGraph, labels: Labels) -> LevelGraph:
 
 
 @compiled()
+def induced(graph: LevelGraph, rows: NDArray[np.int64]) -> LevelGraph:
+    """The nodes `rows`, ascending, with their own edges among each other, and their strengths."""
+    place = np.full(len(graph.strengths), -1, np.int32)
+    n_entries = 0
+    for new, row in enumerate(rows):
+        place[row] = new
+        n_entries += graph.indptr[row + 1] - graph.indptr[row]
+    indptr = np.zeros(len(rows) + 1, np.int32)
+    indices, weights, end = np.empty(n_entries, np.int32), np.empty(n_entries), 0
+    for new, row in enumerate(rows):
+        for entry in range(graph.indptr[row], graph.indptr[row + 1]):
+            column = place[graph.indices[entry]]
+            if column >= 0:
+                indices[end], weights[end] = column, graph.weights[entry]
+                end += 1
+        indptr[new + 1] = end
+    return LevelGraph(indptr, indices[:end], weights[:end], graph.strengths[rows], graph.total)
+
+
+@compiled()
 def compact(labels: Labels) -> tuple[Labels, int]:
     """Renumber labels to 0..K-1 in order of first appearance; returns them and K."""
     new_label = np.full(labels.max() + 1 if len(labels) else 0, -1, np.int32)

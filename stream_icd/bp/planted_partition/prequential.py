@@ -27,7 +27,8 @@ def nats_saved(
     edges = float(groups_of(unseen, labelled, 1).within[0])
     if not edges:
         return 0.0, 0.0
-    volumes = groups_of(graph, labels, n_labels).volumes
+    known = labels >= 0
+    volumes = np.bincount(labels[known], graph.strengths[known], n_labels)
     shares, inside = volumes / volumes.sum(), groups_of(unseen, labels, n_labels).within
     within, chance = inside.sum(), (shares**2).sum()
     mixing = bounded_mixing((1 - within / edges) / max(1 - chance, 1e-9))
