@@ -31,7 +31,7 @@ class Step(NamedTuple):
 
 STEPS = {
     "state": Step(
-        (0, 0), "state of the graph:\nevidence A, beliefs, ids, trials", "memory.Memory", KNOWN
+        (0, 0), "state of the graph:\nevidence A, beliefs, ids, trial", "memory.Memory", KNOWN
     ),
     "window": Step((1, 0), "window: edges B", "detect.detect_window", KNOWN),
     "aligned": Step((1, 1), "the nodes of both", "alignment.aligned"),
@@ -43,7 +43,7 @@ STEPS = {
     ),
     "judged": Step(
         (1, 2),
-        "bits saved on the new edges\nchoose among the trials",
+        "bits saved on the new edges\nchoose the horizon",
         "prequential.nats_saved\nhorizon.judged",
         JUDGED,
     ),

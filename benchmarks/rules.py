@@ -1,0 +1,113 @@
+"""What each rule of detection with memory brings: what leaving it out costs.
+
+    python -m benchmarks.rules --data FOLDER [--seeds 2]
+
+FOLDER holds labelled/. A rule is left out by putting something in its place that does nothing.
+Only streams and seeds for choosing are used. Writes a section of docs/method.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from benchmarks.shared.pages.rule_table import compare_rules, cost_table
+from benchmarks.shared.pages.sections import write_section
+from benchmarks.tracking_memory import SETTLED, Stream, summed, tracked, with_memory
+from stream_icd.memory.detect import Remembered, detect_remembering
+from testbed.planted_events import score_late
+
+POSTERIOR, DETECT = "stream_icd.bp.dynamic.posterior", "stream_icd.memory.detect"
+
+RULES: dict[str, dict[str, Any]] = {
+    "merging": {
+        f"{POSTERIOR}.merged_communities": lambda _graph, _labels, n, *_: np.arange(
+            n, dtype=np.int32
+        )
+    },
+    "splitting": {f"{POSTERIOR}.split_communities": lambda _graph, labels, *_: labels},
+    "births of known nodes": {
+        f"{POSTERIOR}._are_strangers": lambda _graph, likeliest, _: likeliest < 0
+    },
+    "a graph breaks": {f"{DETECT}.has_broken": lambda *_: False},
+    "a community breaks": {
+        f"{DETECT}.broken_communities": lambda _graph, _labels, n, _: np.zeros(n, bool)
+    },
+    "fading over gaps": {f"{DETECT}.missed_windows": lambda *_: 0},
+    "searches": {f"{DETECT}.NEAR": float("inf")},
+}
+"""What stands in for each rule, by what it replaces."""
+
+STREAMS = ("high school 2012, days", "LFR μ .6, 1,000 nodes", "LFR μ .6, complete")
+
+EVENTS = (Stream(0.3, 2000), Stream(0.5, 2000))
+"""Streams with planted births, deaths, mergers and splits; seeds from 0 on are for choosing."""
+
+HEAD = """What leaving out a rule costs, in AMI from the second quarter of the windows on (mean of
+{seeds} seeds where the stream is drawn, ± standard deviation of the difference):
+
+"""
+
+EVENTS_HEAD = """
+F1 of planted births, deaths, mergers and splits, by the mixing of the graphs (2,000 nodes, {seeds}
+streams each):
+
+| left out | {mixings} |
+|---|{bars}
+"""
+
+
+def main() -> None:
+    """Measure all, and write the section."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--data", type=Path, required=True, help="folder of the real data")
+    parser.add_argument("--seeds", type=int, default=2)
+    options = parser.parse_args()
+    rules = {"nothing": detect_remembering, **{name: _without(name) for name in RULES}}
+    with threadpool_limits(1):
+        events = EVENTS_HEAD.format(
+            seeds=options.seeds,
+            mixings=" | ".join(f"μ {one.mixing}" for one in EVENTS),
+            bars="---|" * len(EVENTS),
+        )
+        for name in rules:
+            f1 = [f"{_events_f1(name, one, options.seeds):.3f}" for one in EVENTS]
+            events += f"| {name} | {' | '.join(f1)} |\n"
+            print(name, *f1, flush=True)
+        found = compare_rules(rules, options.data, options.seeds, STREAMS)
+    table = HEAD.format(seeds=options.seeds) + cost_table(found)
+    write_section("method.md", "rules.py", table + events)
+
+
+@contextmanager
+def left_out(name: str) -> Iterator[None]:
+    """Detection without a rule, while the context lasts."""
+    with ExitStack() as stack:
+        for target, stand_in in RULES.get(name, {}).items():
+            stack.enter_context(patch(target, stand_in))
+        yield
+
+
+def _without(name: str) -> Callable[..., Remembered]:
+    def detect(*given: Any, **options: Any) -> Remembered:
+        with left_out(name):
+            return detect_remembering(*given, **options)
+
+    return detect
+
+
+def _events_f1(name: str, stream: Stream, n_seeds: int) -> float:
+    with left_out(name):
+        steps = [tracked(with_memory(stream, seed)) for seed in range(n_seeds)]
+    return summed([score_late(one, SETTLED, 1) for one in steps]).f1()
+
+
+if __name__ == "__main__":
+    main()
