@@ -86,14 +86,15 @@ class _Groups(NamedTuple):
 def _groups(adjacency: csr_array, here: Ids, before: Ids, ids: Ids) -> _Groups:
     has_edges = np.diff(adjacency.indptr) > 0
     changed = np.flatnonzero(has_edges & (before != NOBODY) & (before != ids[here]))
-    moves = before[changed] * len(ids) + here[changed]
+    old_ids, old = np.unique(before[changed], return_inverse=True)  # ids may be large
+    moves = old * len(ids) + here[changed]
     keys, group, sizes = np.unique(moves, return_inverse=True, return_counts=True)
     told = sizes >= FEWEST
     number = np.where(told, np.cumsum(told) - 1, NOBODY)
     of_node = np.full(len(here), NOBODY)
     of_node[changed] = number[group]
     left, now = np.divmod(keys[told], max(len(ids), 1))
-    return _Groups(of_node, left, now, places(pa.array(left), pa.array(ids)))
+    return _Groups(of_node, old_ids[left], now, places(pa.array(old_ids[left]), pa.array(ids)))
 
 
 def _moves(adjacency: csr_array, here: Ids, groups: _Groups) -> tuple[Sums, Sums, Sums, Ids, Ids]:

@@ -72,6 +72,15 @@ def test_bits_are_those_of_describing_the_window_with_the_change_undone(weighted
     assert told[-1, 20] == pytest.approx(expected, abs=2e-3)
 
 
+def test_ids_may_be_as_large_as_they_get() -> None:
+    graph = planted(np.random.default_rng(2), np.repeat([0, 1], 20), 0.5, 0.02)
+    before = np.repeat([10**15 - 3, 10**15 - 2], 20)
+    ids = np.arange(10**15 - 50_000, 10**15 - 30_000)
+    labels = np.repeat([7, 19_999], 20)
+    found = moved(graph, labels.astype(np.int32), ids, before, 10**15)
+    assert found.pairs.tolist() == [[10**15 - 3, ids[7]], [10**15 - 2, ids[19_999]]]
+
+
 def test_true_changes_save_bits_and_wrong_ones_cost_them() -> None:
     rng = np.random.default_rng(5)
     before = np.repeat([0, 1], 40)
