@@ -272,6 +272,7 @@ def result_arrival(at: int, start: datetime, nodes: np.ndarray, labels: np.ndarr
         "communities": labels.tolist(),
         "community_ids": None,
         "replaced": None,
+        "moved": None,
     }
     return Arrival(result, start + timedelta(seconds=1))
 
