@@ -21,6 +21,9 @@ STAGES = ("decode", "features", "encode", "cluster")
 ENCODER_STAGES = ("features", "encode")
 """Those that take no time at all without an encoder: method bp has none."""
 
+MOST_BITS = 1e100
+"""Bits of nodes that moved are below: those of an event are a sum of them, which must be finite."""
+
 EvidenceStrength = Literal["none", "weak", "strong"]
 """How strong the evidence is that a graph has communities at all (docs/evidence.md)."""
 
@@ -241,5 +244,7 @@ def _check_moved(
             "(m, 2) and (m,)"
         )
     before, now = moved.T
-    if before.min(initial=0) < -1 or now.min(initial=0) < 0 or not np.isfinite(bits).all():
-        raise BadCommunities(f"{snapshot_id!r}: moved needs ids from 0, and bits that are finite")
+    if before.min(initial=0) < -1 or now.min(initial=0) < 0 or not (np.abs(bits) < MOST_BITS).all():
+        raise BadCommunities(
+            f"{snapshot_id!r}: moved needs ids from 0, and bits between ±{MOST_BITS}"
+        )

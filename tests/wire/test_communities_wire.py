@@ -223,3 +223,11 @@ def test_a_snapshot_is_not_mistaken_for_communities() -> None:
     message = encode_labels(Labels("g", "g/0", DAY, pa.array([5]), np.array([0], np.int32)))
     with pytest.raises(BadCommunities, match="ce_type is .stream_icd"):
         decode_communities(message.key, message.value, message.headers)
+
+
+@pytest.mark.parametrize("bits", [np.nan, np.inf, 1e308, -1e308])
+def test_bits_that_may_add_up_to_infinity_are_refused(bits: float) -> None:
+    pairs = np.array([[0, 1], [2, 1]])
+    with pytest.raises(BadCommunities, match="bits between"):
+        replace(communities([0, 1]), moved=pairs, moved_bits=np.array([bits, bits]))
+    assert replace(communities([0, 1]), moved=pairs, moved_bits=np.array([-3.5, 1e90]))
