@@ -37,8 +37,8 @@ def remembering(detect: Remember, model: Model, *, k_given: bool = False) -> Fol
         memory, found = None, []
         for window in windows:
             started = time.process_time()
-            k = window.n_classes if k_given else None
-            result = detect(window.snapshot, model, memory, k)
+            k = (window.n_classes,) if k_given else ()
+            result = detect(window.snapshot, model, memory, *k)
             spent = time.process_time() - started
             memory = result.memory
             found.append(

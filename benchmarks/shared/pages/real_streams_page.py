@@ -250,8 +250,8 @@ DETAILS = """
 AMI, the mean AMI of the last three windows, NMI and churn in percent; medians of the communities
 found, of the classes, and of the milliseconds of processor time for a window, on one thread. Churn
 is the share of the nodes of two consecutive windows whose community has another id; of methods
-without ids, under the best renaming. *icd* is the paper's method: alone, on the
-decayed sum with a fixed λ, and as a detector has it, with the horizon found."""
+without ids, under the best renaming. *icd* is the paper's method: alone, on the decayed sum with a
+fixed λ, and as a detector has it, with the horizon found."""
 
 TABLE = """
 ### {name}, {purpose}
