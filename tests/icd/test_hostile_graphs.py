@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from stream_icd import detection
 from stream_icd.detection.detect import detect, embed
 from stream_icd.errors import BadSettings
 from stream_icd.graphs.adjacency import as_adjacency
@@ -69,7 +68,7 @@ def test_isolated_nodes_cost_no_clustering(model: Model, monkeypatch: pytest.Mon
         clustered.append((len(embedding), k))
         return cluster(embedding, k, **options)
 
-    monkeypatch.setattr(detection, "cluster", counted)
+    monkeypatch.setattr("stream_icd.detection.detect.cluster", counted)
     assert len(set(found(model, PAIR, 30_000, None))) == 29_999
     assert clustered == [(2, 1)]
 

@@ -14,7 +14,7 @@ from stream_icd.errors import BadMemory, LimitExceeded
 from stream_icd.execution.relay import LocalRelay
 from stream_icd.history.archive import Archive
 from stream_icd.kafka.record import Record
-from stream_icd.memory.encoding import METADATA
+from stream_icd.memory.encoding import FORMAT, METADATA
 from stream_icd.messages.outcome import Outcome, Processed, Refused
 from stream_icd.store.store import Store
 from stream_icd.wire.arrow_stream import write_table
@@ -39,7 +39,7 @@ def archived(store: Store, value: bytes | None) -> Outcome:
     return Archiver(Archive(store), "memory").process(record)
 
 
-def as_state(table: pa.Table, format_: int = 2) -> bytes:
+def as_state(table: pa.Table, format_: int = FORMAT) -> bytes:
     said = {METADATA: json.dumps({"format": format_})}
     return write_table(table.replace_schema_metadata(said))
 
@@ -83,6 +83,6 @@ def test_a_state_that_is_a_large_table_is_never_decompressed(disk: Store) -> Non
 
 
 def test_a_state_of_another_version_is_left_out(disk: Store) -> None:
-    for format_ in (1, 3):
+    for format_ in (FORMAT - 1, FORMAT + 1):
         outcome = archived(disk, as_state(pa.table({"node": [1]}), format_))
         assert outcome == Processed("not archived: of another version", {"kind": "memory"})
