@@ -258,11 +258,12 @@ def one_at_a_time(bench: Bench, settings: KafkaSettings, count: int) -> Latency:
     """From sending a snapshot until a reader of committed records has decoded its communities."""
     stop = threading.Event()
     with bench.detector(ONE_COMMUNITIES) as runner:
-        worker = threading.Thread(
-            target=run_consumer,
-            args=(settings, ONE_SNAPSHOTS, "one-at-a-time", runner.handle, stop),
-            kwargs={"max_records": 1, "ahead": True},
-        )
+        handler = Handler(runner.handle, ahead=True)
+
+        def work() -> None:
+            run_consumer(settings, ONE_SNAPSHOTS, "one-at-a-time", handler, stop, max_records=1)
+
+        worker = threading.Thread(target=work)
         worker.start()
         try:
             return latency(bench, settings, count)

@@ -18,6 +18,7 @@ from stream_icd.dead_letters.retry import Retry, open_retry_sink, plan_retry, re
 from stream_icd.detection.settings import DetectSettings
 from stream_icd.errors import LimitExceeded
 from stream_icd.kafka.consumer import run_consumer
+from stream_icd.kafka.delivery.handler import Handler
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import OutgoingRecord, Record
@@ -49,8 +50,12 @@ def detecting(
     settings = DetectSettings(topic=topics[1], threads=1, reader=MessageReader(limits=limits))
     runner = Runner(Detector(lambda: model, settings), DeadLetterLimit())
     stop = threading.Event()
-    arguments = (broker.settings(), topics[0], f"{topics[0]}-{group}", runner.handle, stop)
-    thread = threading.Thread(target=run_consumer, args=arguments)
+
+    def work() -> None:
+        own_group = f"{topics[0]}-{group}"
+        run_consumer(broker.settings(), topics[0], own_group, Handler(runner.handle), stop)
+
+    thread = threading.Thread(target=work)
     thread.start()
     try:
         yield

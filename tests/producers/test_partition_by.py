@@ -16,6 +16,7 @@ from stream_icd.dead_letters.letters import DeadLetterLimit
 from stream_icd.detection.settings import DetectSettings
 from stream_icd.icd.recipe import Recipe
 from stream_icd.kafka.consumer import run_consumer
+from stream_icd.kafka.delivery.handler import Handler
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import Record
 from stream_icd.kafka.topics import COMMUNITIES, LABELS, SNAPSHOTS
@@ -59,8 +60,11 @@ def detector(broker: Broker, graph: str) -> Iterator[None]:
     model = VersionedModel("test@0", initial_model(RECIPE))
     runner = Runner(Detector(lambda: model, settings), DeadLetterLimit(), graph=graph)
     stop = threading.Event()
-    arguments = (broker.settings(), SNAPSHOTS, graph, runner.handle, stop)
-    thread = threading.Thread(target=run_consumer, args=arguments)
+
+    def work() -> None:
+        run_consumer(broker.settings(), SNAPSHOTS, graph, Handler(runner.handle), stop)
+
+    thread = threading.Thread(target=work)
     thread.start()
     try:
         yield

@@ -21,11 +21,10 @@ def test_a_topic_that_is_missing_is_logged_once_and_noticed_when_it_is_there(
     broker: Broker, topic_name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(model_topic, "TRY_AGAIN_S", 0.05)
+    monkeypatch.setattr(model_topic, "MODELS", topic_name)
     nudged, stop, settings = threading.Event(), threading.Event(), broker.settings()
     with capture_logs() as logs:
-        thread = threading.Thread(
-            target=nudge_on_messages, args=(settings, nudged, stop, topic_name)
-        )
+        thread = threading.Thread(target=lambda: nudge_on_messages(settings, nudged, stop))
         thread.start()
         wait_until(lambda: logs)
         create_topics(settings, [TopicSpec(topic_name)])
