@@ -9,8 +9,8 @@ Beside the present hypothesis there is at most one trial, of the next longer or 
 horizon. The differences between two horizons add up over all their comparisons, each counting less
 with the next one (forgetting: Raftery, Kárný and Ettler, Technometrics 52, 2010): a noisy window
 does not outweigh many, and evidence of long ago does not hold up a change. The trial becomes the
-present hypothesis when it is `DECIDED` nats ahead, and ends when it is as many behind (a sequential
-probability ratio test: Wald, 1945). After each round of trials without success, the pause doubles.
+present hypothesis as soon as the sum favours it, and ends when it is `DECIDED` nats behind. After
+each round of trials without success, the pause doubles.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from stream_icd.memory.memory import DECAYS, Hypothesis, Memory, Trial
 FIRST_DECAY = 0.5
 
 DECIDED = 10.0
-"""Nats by which a trial must be ahead to be taken, or behind to end."""
+"""Nats by which a trial must be behind to end."""
 
 FADING = 0.9
 """What a comparison still counts at the next one of the same two horizons."""
@@ -112,7 +112,7 @@ def judged(memory: Memory, ahead: float, horizon: Horizon) -> Memory:
     lead = FADING * memory.leads[gap] + towards * ahead
     leads = (*memory.leads[:gap], lead, *memory.leads[gap + 1 :])
     memory, lead = replace(memory, leads=leads), towards * lead
-    if lead >= DECIDED:
+    if lead > 0:
         return _begun(memory, trial.hypothesis)
     trial = replace(trial, windows=trial.windows + 1)
     if lead <= -DECIDED or trial.windows >= LONGEST_TRIAL:

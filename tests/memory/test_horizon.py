@@ -57,16 +57,16 @@ def test_neighbours_are_tried_also_of_a_horizon_that_was_given(
 ) -> None:
     one = with_trial(memory(present))
     assert tried(one) == neighbour
-    assert judged(one, DECIDED, "auto").present.decay == neighbour
+    assert judged(one, 1.0, "auto").present.decay == neighbour
 
 
 def test_a_trial_that_is_ahead_wins_and_communities_keep_their_ids() -> None:
-    undecided = judged(with_trial(memory()), 5.0, "auto")
-    assert undecided.present.decay == 0.5
-    won = judged(undecided, DECIDED - FADING * 5 + 1, "auto")
+    same = judged(with_trial(memory()), 0.0, "auto")
+    assert same.present.decay == 0.5
+    won = judged(same, 0.1, "auto")
     assert won.present.decay == 0.95
     assert won.community_ids.tolist() == [7, 8]
-    assert (won.trial, won.n_failed, won.leads) == (None, 0, (0.0, DECIDED + 1))
+    assert (won.trial, won.n_failed, won.leads) == (None, 0, (0.0, 0.1))
 
 
 def test_what_was_compared_before_counts_less_with_each_comparison() -> None:
@@ -76,15 +76,14 @@ def test_what_was_compared_before_counts_less_with_each_comparison() -> None:
     assert tried(again) == 0.95
     again = judged(again, 2 * FADING * DECIDED, "auto")
     assert (again.present.decay, again.leads) == (0.5, (0.0, 0.0))
-    assert judged(again, DECIDED, "auto").present.decay == 0.95
+    assert judged(again, 0.1, "auto").present.decay == 0.95
 
 
 def test_a_shorter_horizon_wins_by_the_same_sum() -> None:
     ahead = replace(memory(0.95), leads=(0.0, 4.0))
     still = judged(with_trial(ahead), 3.0, "auto")
     assert (still.present.decay, still.leads) == (0.95, (0.0, FADING * 4 - 3))
-    assert judged(still, DECIDED, "auto").present.decay == 0.95
-    assert judged(still, DECIDED + 0.6, "auto").present.decay == 0.5
+    assert judged(still, 0.6, "auto").present.decay == 0.5
 
 
 def test_an_undecided_trial_ends_after_some_windows() -> None:

@@ -278,7 +278,7 @@ edges of the next window that are new to the evidence; the bits that they save a
 (Dawid, "Statistical theory: the prequential approach", Journal of the Royal Statistical Society A
 147, 1984). The differences between two horizons add up, each counting .9 times as much after the
 next comparison (forgetting: Raftery, Kárný and Ettler, Technometrics 52, 2010). A trial that is
-10 nats ahead replaces the present horizon; one that is as many behind ends. Between rounds without
+ahead replaces the present horizon; one that is 10 nats behind ends. Between rounds without
 success, pauses grow up to 16 windows.
 
 If the edges of a window between the members of communities are nearer to chance than to a tenth of
