@@ -7,10 +7,10 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --co
 PINNED := $(VENV)/pyvenv.cfg pyproject.toml constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint docs bench clean
+.PHONY: help demo test lint docs bench bench-all dist clean
 
 help: ## List these commands
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-7s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: $(VENV)/.demo ## Producer, detector, retrainer and subscriber on one machine (1 GB); DATA=as733.parquet for real graphs, NAMES=countries.csv to name communities, VIEW=1 for a live page
 	$(BIN)/stream-icd demo $(if $(DATA),--data '$(DATA)') $(if $(NAMES),--names '$(NAMES)') $(if $(VIEW),--view)
@@ -34,8 +34,18 @@ docs: $(VENV)/.dev ## The documentation site, in build/docs (8 GB, as for test);
 	@echo "open build/docs/index.html"
 
 bench: $(VENV)/.bench ## Start-up times (docs/measured/startup.md) and a fuzz run of the decoders (1.2 GB)
-	$(BIN)/python benchmarks/startup.py
+	$(BIN)/python -m benchmarks.startup
 	$(BIN)/python -m benchmarks.fuzz_wire
+
+bench-all: $(VENV)/.bench ## All pages about speed and size, two hours on a quiet machine; DATA=folder of as733.parquet (docs/measured)
+	$(BIN)/python -m benchmarks.all --data '$(DATA)' $(if $(QUIX),--quix-python '$(QUIX)')
+
+dist: $(VENV)/.dev ## Wheel and sdist, in dist/, checked as an index checks them (8 GB, as for test)
+	rm -rf dist
+	$(BIN)/python -m hatchling build
+	$(PYTHON) -m venv build/twine
+	build/twine/bin/python -m pip install --quiet --disable-pip-version-check twine
+	build/twine/bin/twine check --strict dist/*
 
 clean: ## Remove .venv and everything that was built
 	rm -rf $(VENV) build dist docs/commands .pytest_cache .hypothesis .mypy_cache .ruff_cache .import_linter_cache

@@ -1,24 +1,21 @@
 """`stream-icd consume detect`: find the communities of each snapshot that arrives."""
 
-from __future__ import annotations
-
+import os
+from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from stream_icd.errors import BadSettings
+from stream_icd.programs.command import Declared
 from stream_icd.programs.options import (
-    BootstrapServers,
     Delivery,
-    Group,
     Horizon,
-    MaxDeadLetters,
+    MemberOptions,
     Memory,
-    MetricsHost,
-    MetricsPort,
-    OnlyGraph,
+    Method,
     RegistryUri,
+    Seed,
     chosen_horizon,
 )
 
@@ -29,74 +26,9 @@ if TYPE_CHECKING:
 app = typer.Typer()
 
 
-@app.command("detect")
-def main(
-    model: Annotated[
-        str,
-        typer.Option(
-            help="Name of a shipped model, the folder of one (a path, or a URI such as "
-            "s3://bucket/mine), or with a registry: a version, or champion. With champion, the "
-            "detector starts with the newest champion and changes to each later one between two "
-            "batches, without a restart."
-        ),
-    ] = "default",
-    registry: RegistryUri = None,
-    graph: OnlyGraph = None,
-    k: Annotated[
-        int | None,
-        typer.Option(
-            "--k",
-            min=1,
-            help="Number of communities for snapshots that do not state it, at most the number of "
-            "nodes. Default: determine it for each snapshot.",
-            show_default=False,
-        ),
-    ] = None,
-    method: Annotated[
-        Literal["bp", "icd"],
-        typer.Option(
-            help="bp: local moves and belief propagation, better and faster; icd: the paper's "
-            "method, encoder and K-means."
-        ),
-    ] = "bp",
-    memory: Memory = "auto",
-    horizon: Horizon = "auto",
-    group: Group = None,
-    delivery: Delivery = "auto",
-    batch: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            help="Maximum number of snapshots published together. Default: 8 per process; with "
-            "memory and several processes, 32 per process, so that several graphs are among them.",
-            show_default=False,
-        ),
-    ] = None,
-    max_dead_letters: MaxDeadLetters = 0.5,
-    processes: Annotated[
-        int,
-        typer.Option(
-            min=1,
-            help="Number of worker processes; each works on one snapshot at a time. Use one per "
-            "core. Results keep their order. With memory, they work on different graphs.",
-        ),
-    ] = 1,
-    threads: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            help="Cores per snapshot, with --method icd only. Default: 2, or 1 with several "
-            "processes. (The method bp uses one core per snapshot: give --processes.)",
-            show_default=False,
-        ),
-    ] = None,
-    seed: Annotated[
-        int, typer.Option(min=0, help="Random seed; the same seed gives the same communities.")
-    ] = 0,
-    metrics_port: MetricsPort = None,
-    metrics_host: MetricsHost = "127.0.0.1",
-    bootstrap_servers: BootstrapServers = None,
-) -> None:
+@app.command("detect", cls=Declared)
+@dataclass(frozen=True, kw_only=True)
+class Detect(MemberOptions):
     """Detect communities: read icd.snapshots.v1, write icd.communities.v1.
 
     What the windows before showed improves the communities of the next one, and communities have
@@ -114,65 +46,107 @@ def main(
 
       stream-icd consume detect --model champion --registry s3://bucket/models
     """
-    from stream_icd.detection.record import RecordDetection
-    from stream_icd.detection.settings import DetectSettings, result_version
-    from stream_icd.execution.engines import IN_HAND, IN_HAND_OF_CHAINS, ProcessPool
-    from stream_icd.kafka.topics import SNAPSHOTS
-    from stream_icd.programs import WorkerOptions, run_worker
-    from stream_icd.programs.model_at_work import check_model, model_at_work
-    from stream_icd.workers.detect import Detector
-    from stream_icd.workers.memories import open_memories
 
-    remembers = memory == "auto"
-    options = WorkerOptions(
-        name="detect",
-        group=group,
-        graph=graph,
-        delivery=delivery,
-        batch=batch or processes * (IN_HAND_OF_CHAINS if remembers and processes > 1 else IN_HAND),
-        max_dead_letters=max_dead_letters,
-        metrics_port=metrics_port,
-        metrics_host=metrics_host,
-        bootstrap_servers=bootstrap_servers,
-    )
-    settings = DetectSettings(
-        memory=memory,
-        horizon=chosen_horizon(horizon, memory),
-        group=options.group_of(SNAPSHOTS),
-        n_communities=k,
-        method=method,
-        threads=_threads(method, threads, processes),
-        seed=seed,
-    )
-    check_model(model, registry)
+    model: Annotated[
+        str,
+        typer.Option(
+            help="Name of a shipped model, the folder of one (a path, or a URI such as "
+            "s3://bucket/mine), or with a registry: a version, or champion. With champion, the "
+            "detector starts with the newest champion and changes to each later one between two "
+            "batches, without a restart."
+        ),
+    ] = "default"
+    registry: RegistryUri = None
+    k: Annotated[
+        int | None,
+        typer.Option(
+            "--k",
+            min=1,
+            help="Number of communities for snapshots that do not state it, at most the number of "
+            "nodes. Default: determine it for each snapshot.",
+            show_default=False,
+        ),
+    ] = None
+    method: Method = "bp"
+    memory: Memory = "auto"
+    horizon: Horizon = "auto"
+    delivery: Delivery = "auto"
+    batch: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Maximum number of snapshots published together. Default: 8 per process; with "
+            "memory and several processes, 32 per process, so that several graphs are among them.",
+            show_default=False,
+        ),
+    ] = None
+    processes: Annotated[
+        int,
+        typer.Option(
+            min=1,
+            help="Number of worker processes; each works on one snapshot at a time. Use one per "
+            "core. Results keep their order. With memory, they work on different graphs.",
+        ),
+    ] = 1
+    threads: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Cores per snapshot. The method bp uses one below 50,000 nodes. Default: the "
+            "machine's cores divided by --processes, at most 4.",
+            show_default=False,
+        ),
+    ] = None
+    seed: Seed = 0
 
-    def detector(run: WorkerRun) -> dict[str, Detector]:
-        memories = None
-        if remembers:
-            memories = open_memories(run.settings, settings.group)
-            run.metrics.memory(lambda: memories.n_bytes, lambda: memories.n_restored)
-        swap = run.until_the_end.enter_context(
-            model_at_work(
-                run,
-                model,
-                registry,
-                lambda opened, place: ProcessPool(
-                    RecordDetection(opened, settings), place, processes, give_up=True
-                ).opened(),
-                lambda opened: result_version(opened, settings),
+    def run(self) -> None:
+        """Detect until a signal."""
+        from stream_icd.detection.record import RecordDetection
+        from stream_icd.detection.settings import DetectSettings, result_version
+        from stream_icd.execution.engines import IN_HAND, IN_HAND_OF_CHAINS, ProcessPool
+        from stream_icd.kafka.topics import SNAPSHOTS
+        from stream_icd.programs import run_worker
+        from stream_icd.programs.model_at_work import check_model, model_at_work
+        from stream_icd.workers.detect import Detector
+        from stream_icd.workers.memories import open_memories
+
+        remembers = self.memory == "auto"
+        in_hand = IN_HAND_OF_CHAINS if remembers and self.processes > 1 else IN_HAND
+        batch = self.batch or self.processes * in_hand
+        options = self.worker("detect", delivery=self.delivery, batch=batch)
+        settings = DetectSettings(
+            memory=self.memory,
+            horizon=chosen_horizon(self.horizon, self.memory),
+            group=options.group_of(SNAPSHOTS),
+            n_communities=self.k,
+            method=self.method,
+            threads=threads_for(self.threads, self.processes),
+            seed=self.seed,
+        )
+        check_model(self.model, self.registry)
+
+        def detector(run: "WorkerRun") -> "dict[str, Detector]":
+            memories = None
+            if remembers:
+                memories = open_memories(run.settings, settings.group)
+                run.metrics.memory(lambda: memories.n_bytes, lambda: memories.n_restored)
+            swap = run.until_the_end.enter_context(
+                model_at_work(
+                    run,
+                    self.model,
+                    self.registry,
+                    lambda opened, place: ProcessPool(
+                        RecordDetection(opened, settings), place, self.processes, give_up=True
+                    ).opened(),
+                    lambda opened: result_version(opened, settings),
+                )
             )
-        )
-        room = partial(run.room, settings.memory_topic)
-        return {SNAPSHOTS: Detector(swap.model, settings, swap, memories, room)}
+            room = partial(run.room, settings.memory_topic)
+            return {SNAPSHOTS: Detector(swap.model, settings, swap, memories, room)}
 
-    run_worker(detector, options)
+        run_worker(detector, options)
 
 
-def _threads(method: str, threads: int | None, processes: int) -> int:
-    """Cores of one snapshot; an option that would do nothing is refused."""
-    if threads is not None and method == "bp":
-        raise BadSettings(
-            f"--threads {threads} has no effect: the method bp uses one core per snapshot; give "
-            f"--processes instead, or --method icd"
-        )
-    return threads or (2 if processes == 1 else 1)
+def threads_for(asked: int | None, processes: int) -> int:
+    """Cores of one snapshot: together, the processes use no more than there are."""
+    return asked or max(1, min((os.cpu_count() or 1) // processes, 4))

@@ -2,9 +2,4 @@
 
 from __future__ import annotations
 
-import typer
-
-from stream_icd.retraining.command import retrain_command
-
-app = typer.Typer()
-app.command("retrain")(retrain_command)
+from stream_icd.retraining.command import app as app

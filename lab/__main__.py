@@ -25,7 +25,7 @@ from lab.picture import draw
 from lab.results import Row, read_rows, write_csv, write_rows
 from lab.run import Plan, cells, small_data_sets
 from stream_icd.evaluation.discover import chosen
-from stream_icd.evaluation.limits import Limits
+from stream_icd.execution.usage import Allowance
 
 HERE = Path(__file__).parent
 PAGE = HERE.parent / "docs" / "measured" / "lab.md"
@@ -86,7 +86,7 @@ def _plan(options: argparse.Namespace) -> Plan:
         methods=list(chosen(options.methods or list(methods), methods)),
         graphs=1 if options.quick else options.graphs,
         training=1 if options.quick else options.training,
-        limits=Limits(options.seconds, int(options.memory * 1e9)),
+        limits=Allowance(options.seconds, int(options.memory * 1e9)),
         one_process=options.quick,
     )
 

@@ -18,8 +18,7 @@ from stream_icd.icd.features import model_features
 from stream_icd.icd.recipe import Recipe
 from stream_icd.icd.sparse_plus_rank_one import SparsePlusRankOne
 from stream_icd.model import Model
-from stream_icd.training.icd.label_induced import LabelInducedNeighbourhood
-from stream_icd.training.icd.training_graph import TrainingGraph
+from stream_icd.training.icd.training_graph import LabelInducedNeighbourhood, TrainingGraph
 
 
 def constant_features(adjacency: csr_array, recipe: Recipe) -> SparsePlusRankOne:

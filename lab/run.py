@@ -23,8 +23,9 @@ from lab.machine import machine, versions
 from lab.ncut_within import ncut_within
 from lab.packages import PACKAGES
 from lab.results import Row, result
-from stream_icd.evaluation.limits import Limits, MethodProcess, Outcome
+from stream_icd.evaluation.limits import MethodProcess, Outcome
 from stream_icd.evaluation.measures import measure
+from stream_icd.execution.usage import Allowance
 from stream_icd.graphs.labelled_graph import LabelledGraph
 from stream_icd.synthetic.gn import generate_gn
 from stream_icd.synthetic.lfr import generate_lfr
@@ -46,7 +47,7 @@ class Plan:
     methods: Sequence[str]
     graphs: int
     training: int
-    limits: Limits
+    limits: Allowance
     seed: int = 0
     one_process: bool = False
 

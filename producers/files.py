@@ -1,56 +1,23 @@
 """`stream-icd produce files`: a folder into which somebody puts edge lists."""
 
-from __future__ import annotations
-
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from stream_icd.programs.options import (
-    Again,
-    BootstrapServers,
-    Correct,
-    GraphName,
-    Ids,
-    Limit,
-    PartitionBy,
-    Rate,
-    Strict,
-)
+from stream_icd.programs.command import Declared, ReadingProducer
+from stream_icd.programs.options import GraphName, Ids, Window
+
+if TYPE_CHECKING:
+    from stream_icd.programs import ProducerRun, Source
 
 app = typer.Typer()
 
 
-@app.command("files")
-def main(
-    folder: Annotated[
-        Path, typer.Argument(help="Folder of edge lists: CSV, Parquet, Arrow or GraphML.")
-    ],
-    watch: Annotated[
-        bool, typer.Option("--watch", help="Keep running and send new and changed files.")
-    ] = False,
-    every: Annotated[
-        str, typer.Option(help="Polling interval; files that still grow are read later.")
-    ] = "2s",
-    window: Annotated[
-        str | None,
-        typer.Option(
-            help="Window length, such as 2h, 1d or month. Default: a window lasts until the next "
-            "file.",
-            show_default=False,
-        ),
-    ] = None,
-    ids: Ids = "auto",
-    graph: GraphName = "files",
-    rate: Rate = None,
-    limit: Limit = None,
-    strict: Strict = False,
-    again: Again = False,
-    correct: Correct = False,
-    partition_by: PartitionBy = "graph",
-    bootstrap_servers: BootstrapServers = None,
-) -> None:
+@app.command("files", cls=Declared)
+@dataclass(frozen=True, kw_only=True)
+class Files(ReadingProducer):
     """Send the edge lists in a folder: one snapshot per file, in order of file names.
 
     CSV, TSV and text files have the columns src, dst and optionally weight (without such a header,
@@ -65,31 +32,43 @@ def main(
 
       stream-icd produce files /var/spool/graphs --watch --every 10s
     """
-    from stream_icd.programs import SendOptions, run_producer
-    from stream_icd.sources.durations import parse_duration
-    from stream_icd.sources.edges.edge_files import watch_edge_files
-    from stream_icd.sources.spacing import parse_window
 
-    window_of = None if window is None else parse_window(window)
-    every_s = parse_duration(every).total_seconds()
-    run_producer(
-        lambda run: watch_edge_files(
-            folder,
-            graph=graph,
-            id_kind=ids,
-            every_s=every_s if watch else None,
-            window=window_of,
+    path: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FOLDER", help="Folder of edge lists: CSV, Parquet, Arrow or GraphML."
+        ),
+    ]
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Keep running and send new and changed files.")
+    ] = False
+    every: Annotated[
+        str, typer.Option(help="Polling interval; files that still grow are read later.")
+    ] = "2s"
+    window: Window = None
+    ids: Ids = "auto"
+    graph: GraphName = "files"
+
+    def open(self, run: "ProducerRun") -> "Source":
+        """Open the snapshots of the files."""
+        from stream_icd.sources.durations import parse_duration
+        from stream_icd.sources.edges.edge_files import watch_edge_files
+        from stream_icd.sources.spacing import parse_window
+
+        every_s = parse_duration(self.every).total_seconds()
+        return watch_edge_files(
+            self.path,
+            graph=self.graph,
+            id_kind=self.ids,
+            every_s=every_s if self.watch else None,
+            window=None if self.window is None else parse_window(self.window),
             on_bad_row=run.bad_rows,
             count=run.count,
             stop=run.stop,
-        ),
-        SendOptions(
-            bootstrap_servers=bootstrap_servers,
-            rate=rate,
-            limit=limit,
-            strict=strict,
-            again=again,
-            correct=correct or watch,
-            partition_by=partition_by,
-        ),
-    )
+        )
+
+    def run(self) -> None:
+        """Send the snapshots; those of files that change while they are watched, too."""
+        from stream_icd.programs import run_producer
+
+        run_producer(self.open, replace(self, correct=self.correct or self.watch))

@@ -1,92 +1,25 @@
 """`stream-icd produce lfr`: simulated graphs with known communities that drift."""
 
-from __future__ import annotations
-
 import re
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from stream_icd.errors import BadSettings
-from stream_icd.programs.options import (
-    Again,
-    BootstrapServers,
-    Correct,
-    GraphName,
-    PartitionBy,
-    Rate,
-)
+from stream_icd.programs.command import Declared, Producer
+from stream_icd.programs.options import GraphName, Seed
 
 if TYPE_CHECKING:
+    from stream_icd.programs import ProducerRun, Source
     from stream_icd.synthetic.lfr import LfrSettings
 
 app = typer.Typer()
 
 
-@app.command("lfr")
-def main(
-    limit: Annotated[int, typer.Option(min=1, help="Number of snapshots.")] = 100,
-    nodes: Annotated[int, typer.Option(min=20, help="Nodes per snapshot.")] = 5000,
-    most_nodes: Annotated[
-        int | None,
-        typer.Option(
-            min=20,
-            help="Draw the number of nodes from --nodes to this (not with --drift communities).",
-            show_default=False,
-        ),
-    ] = None,
-    mixing: Annotated[
-        float,
-        typer.Option(min=0, max=1, help="Fraction of a node's edges that leave its community (μ)."),
-    ] = 0.3,
-    sizes: Annotated[
-        str, typer.Option(help="Smallest and largest number of nodes of a community.")
-    ] = "10-200",
-    drift: Annotated[
-        Literal["communities", "none", "sudden", "gradual"],
-        typer.Option(
-            help="communities: the same nodes, whose communities change. Otherwise the graphs are "
-            "independent, and the mixing stays, jumps halfway, or moves evenly to --mixing-after."
-        ),
-    ] = "communities",
-    mixing_after: Annotated[
-        float,
-        typer.Option(
-            min=0, max=1, help="Final mixing, with --drift sudden or gradual or with --change-at."
-        ),
-    ] = 0.6,
-    change_at: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            help="With --drift communities: after this number of snapshots, the mixing is "
-            "--mixing-after, the sizes are --sizes-after, and all communities are new. Default: "
-            "never.",
-            show_default=False,
-        ),
-    ] = None,
-    sizes_after: Annotated[
-        str | None,
-        typer.Option(help="Sizes after --change-at. Default: --sizes.", show_default=False),
-    ] = None,
-    churn: Annotated[
-        float,
-        typer.Option(min=0, max=1, help="Fraction of nodes that may change community per step."),
-    ] = 0.02,
-    event_rate: Annotated[
-        float,
-        typer.Option(min=0, max=1, help="Probability of a merge, split, birth or death per step."),
-    ] = 0.1,
-    seed: Annotated[
-        int, typer.Option(min=0, help="Random seed; the same seed gives the same bytes.")
-    ] = 0,
-    graph: GraphName = "lfr",
-    rate: Rate = None,
-    again: Again = False,
-    correct: Correct = False,
-    partition_by: PartitionBy = "graph",
-    bootstrap_servers: BootstrapServers = None,
-) -> None:
+@app.command("lfr", cls=Declared)
+@dataclass(frozen=True, kw_only=True)
+class Lfr(Producer):
     """Send LFR benchmark graphs (Lancichinetti et al. 2008) with drifting communities.
 
     Each snapshot states its K, and its true communities go to icd.labels.v1. Mixing 0.3 is easy to
@@ -106,68 +39,111 @@ def main(
 
       stream-icd produce lfr --sizes 5-50 --change-at 40 --sizes-after 10-200
     """
-    from stream_icd.programs import ProducerRun, SendOptions, run_producer
-    from stream_icd.sources.generated.lfr import LawChange, drifting_lfr, independent_lfr
-    from stream_icd.sources.source import Source
 
-    settings = _settings("--sizes", sizes, nodes, mixing)
-    change = None
-    if change_at is not None:
-        later = _settings("--sizes-after", sizes_after or sizes, nodes, mixing_after)
-        change = LawChange(change_at, later)
-    if change is not None and drift != "communities":
-        raise BadSettings("--change-at needs --drift communities")
-    if drift == "communities" and most_nodes is not None:
-        raise BadSettings(
-            "--most-nodes needs --drift none, sudden or gradual: with --drift "
-            "communities, all snapshots have the same nodes"
-        )
-
-    def open_source(_run: ProducerRun) -> Source:
-        if drift == "communities":
-            return drifting_lfr(
-                seed,
-                limit,
-                settings,
-                churn=churn,
-                event_rate=event_rate,
-                change=change,
-                graph=graph,
-            )
-        return independent_lfr(
-            seed,
-            limit,
-            settings,
-            most_nodes=most_nodes,
-            shift=drift,
-            mixing_after=mixing_after,
-            graph=graph,
-        )
-
-    run_producer(
-        open_source,
-        SendOptions(
-            bootstrap_servers=bootstrap_servers,
-            rate=rate,
-            again=again,
-            correct=correct,
-            partition_by=partition_by,
+    limit: Annotated[int, typer.Option(min=1, help="Number of snapshots.")] = 100
+    nodes: Annotated[int, typer.Option(min=20, help="Nodes per snapshot.")] = 5000
+    most_nodes: Annotated[
+        int | None,
+        typer.Option(
+            min=20,
+            help="Draw the number of nodes from --nodes to this (not with --drift communities).",
+            show_default=False,
         ),
-    )
+    ] = None
+    mixing: Annotated[
+        float,
+        typer.Option(min=0, max=1, help="Fraction of a node's edges that leave its community (μ)."),
+    ] = 0.3
+    sizes: Annotated[
+        str, typer.Option(help="Smallest and largest number of nodes of a community.")
+    ] = "10-200"
+    drift: Annotated[
+        Literal["communities", "none", "sudden", "gradual"],
+        typer.Option(
+            help="communities: the same nodes, whose communities change. Otherwise the graphs are "
+            "independent, and the mixing stays, jumps halfway, or moves evenly to --mixing-after."
+        ),
+    ] = "communities"
+    mixing_after: Annotated[
+        float,
+        typer.Option(
+            min=0, max=1, help="Final mixing, with --drift sudden or gradual or with --change-at."
+        ),
+    ] = 0.6
+    change_at: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="With --drift communities: after this number of snapshots, the mixing is "
+            "--mixing-after, the sizes are --sizes-after, and all communities are new. Default: "
+            "never.",
+            show_default=False,
+        ),
+    ] = None
+    sizes_after: Annotated[
+        str | None,
+        typer.Option(help="Sizes after --change-at. Default: --sizes.", show_default=False),
+    ] = None
+    churn: Annotated[
+        float,
+        typer.Option(min=0, max=1, help="Fraction of nodes that may change community per step."),
+    ] = 0.02
+    event_rate: Annotated[
+        float,
+        typer.Option(min=0, max=1, help="Probability of a merge, split, birth or death per step."),
+    ] = 0.1
+    seed: Seed = 0
+    graph: GraphName = "lfr"
 
+    def open(self, _run: "ProducerRun") -> "Source":
+        """Generate the graphs."""
+        from stream_icd.sources.generated.lfr import LawChange, drifting_lfr, independent_lfr
 
-def _settings(option: str, sizes: str, nodes: int, mixing: float) -> LfrSettings:
-    """Settings with these community sizes; the largest degree fits into the largest community."""
-    from stream_icd.synthetic.lfr import LfrSettings
+        settings = self._settings("--sizes", self.sizes, self.mixing)
+        change = None
+        if self.change_at is not None:
+            sizes = self.sizes_after or self.sizes
+            later = self._settings("--sizes-after", sizes, self.mixing_after)
+            change = LawChange(self.change_at, later)
+        if self.drift != "communities":
+            if change is not None:
+                raise BadSettings("--change-at needs --drift communities")
+            return independent_lfr(
+                self.seed,
+                self.limit,
+                settings,
+                most_nodes=self.most_nodes,
+                shift=self.drift,
+                mixing_after=self.mixing_after,
+                graph=self.graph,
+            )
+        if self.most_nodes is not None:
+            raise BadSettings(
+                "--most-nodes needs --drift none, sudden or gradual: with --drift "
+                "communities, all snapshots have the same nodes"
+            )
+        return drifting_lfr(
+            self.seed,
+            self.limit,
+            settings,
+            churn=self.churn,
+            event_rate=self.event_rate,
+            change=change,
+            graph=self.graph,
+        )
 
-    found = re.fullmatch(r"(\d{1,9})-(\d{1,9})", sizes)
-    if found is None:
-        raise BadSettings(f"{option} {sizes!r}: give two numbers, such as 10-200")
-    least, most = int(found[1]), int(found[2])
-    return LfrSettings(
-        n_nodes=nodes,
-        mixing=mixing,
-        min_community=least,
-        max_community=most,
-        max_degree=min(LfrSettings.max_degree, most),
-    )
+    def _settings(self, option: str, sizes: str, mixing: float) -> "LfrSettings":
+        """Settings with these community sizes; the largest degree fits the largest community."""
+        from stream_icd.synthetic.lfr import LfrSettings
+
+        found = re.fullmatch(r"(\d{1,9})-(\d{1,9})", sizes)
+        if found is None:
+            raise BadSettings(f"{option} {sizes!r}: give two numbers, such as 10-200")
+        least, most = int(found[1]), int(found[2])
+        return LfrSettings(
+            n_nodes=self.nodes,
+            mixing=mixing,
+            min_community=least,
+            max_community=most,
+            max_degree=min(LfrSettings.max_degree, most),
+        )

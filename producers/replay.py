@@ -1,52 +1,23 @@
 """`stream-icd produce replay`: archived snapshots as a live stream."""
 
-from __future__ import annotations
-
-from typing import Annotated
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from stream_icd.programs.options import (
-    Again,
-    BootstrapServers,
-    Correct,
-    Limit,
-    PartitionBy,
-    checked_graph,
-)
-from stream_icd.programs.past import Fastest, First, Graph, Last, Rate, Speed
+from stream_icd.programs.command import Declared, Producer
+from stream_icd.programs.options import checked_graph
+from stream_icd.programs.past import PastOptions, TempoOptions
+
+if TYPE_CHECKING:
+    from stream_icd.programs import ProducerRun, Source
 
 app = typer.Typer()
 
 
-@app.command("replay")
-def main(
-    uri: Annotated[
-        str, typer.Argument(help="The archive: a folder, or a URI such as s3://bucket/history.")
-    ],
-    first: First = None,
-    last: Last = None,
-    graph: Graph = None,
-    as_graph: Annotated[
-        str | None,
-        typer.Option(
-            help="Send the graph under this name, ids too.",
-            callback=checked_graph,
-            show_default=False,
-        ),
-    ] = None,
-    topic: Annotated[
-        str, typer.Option(help="Topic for the snapshots; created if it does not exist.")
-    ] = "icd.snapshots.v1",
-    speed: Speed = None,
-    rate: Rate = None,
-    fastest: Fastest = False,
-    limit: Limit = None,
-    again: Again = False,
-    correct: Correct = False,
-    partition_by: PartitionBy = "graph",
-    bootstrap_servers: BootstrapServers = None,
-) -> None:
+@app.command("replay", cls=Declared)
+@dataclass(frozen=True, kw_only=True)
+class Replay(Producer, TempoOptions, PastOptions):
     """Send archived snapshots and their labels again, byte for byte.
 
     With --speed 10x, an hour between two windows takes six minutes. Of a snapshot that was
@@ -59,37 +30,47 @@ def main(
 
       stream-icd produce replay history/ --graph as733 --as-graph test
     """
-    import time
 
-    from stream_icd.history.archive import Selection
-    from stream_icd.programs import SendOptions, run_producer
-    from stream_icd.programs.past import parse_time
-    from stream_icd.replay.archived_source import archived_source
-    from stream_icd.replay.paced_source import paced_source
-    from stream_icd.replay.pacing import parse_tempo
-    from stream_icd.store.store import open_store
+    path: Annotated[
+        str,
+        typer.Argument(
+            metavar="URI", help="The archive: a folder, or a URI such as s3://bucket/history."
+        ),
+    ]
+    as_graph: Annotated[
+        str | None,
+        typer.Option(
+            help="Send the graph under this name, ids too.",
+            callback=checked_graph,
+            show_default=False,
+        ),
+    ] = None
+    topic: Annotated[
+        str, typer.Option(help="Topic for the snapshots; created if it does not exist.")
+    ] = "icd.snapshots.v1"
 
-    tempo = parse_tempo(speed, rate, fastest=fastest)
-    selection = Selection(
-        graph=graph, start=parse_time("--from", first), end=parse_time("--to", last)
-    )
-    store = open_store(uri)
-    run_producer(
-        lambda run: paced_source(
-            archived_source(store, selection, as_graph),
-            tempo,
+    def open(self, run: "ProducerRun") -> "Source":
+        """Open the archived snapshots, each at its time."""
+        import time
+
+        from stream_icd.replay.archived_source import archived_source
+        from stream_icd.replay.pacing import paced_source
+        from stream_icd.store.store import open_store
+
+        return paced_source(
+            archived_source(open_store(self.path), self.selection(), self.as_graph),
+            self.tempo(),
             time.monotonic,
             run.stop.wait,
             run.sent_before,
-        ),
-        SendOptions(
-            bootstrap_servers=bootstrap_servers,
-            limit=limit,
-            again=again,
-            correct=correct,
-            partition_by=partition_by,
-            topic=topic,
-            way_out="--as-graph NAME sends them as another graph, --topic NAME to another topic, "
-            "--again once more",
-        ),
-    )
+        )
+
+    def run(self) -> None:
+        """Send the snapshots to the topic."""
+        from stream_icd.programs import run_producer
+
+        way_out = (
+            "--as-graph NAME sends them as another graph, --topic NAME to another topic, --again "
+            "once more"
+        )
+        run_producer(self.open, self, self.topic, way_out)

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from stream_icd.distinct import n_distinct
+from stream_icd.arrays import n_distinct
 from stream_icd.errors import BadCommunities
 from stream_icd.node_ids import widened
 from stream_icd.snapshot import Window

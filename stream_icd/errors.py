@@ -7,6 +7,7 @@ StreamIcdError
 │   ├── BadEvents                          an events message breaks the wire contract
 │   ├── BadMemory                          a detector's memory cannot be read
 │   ├── BadAnnouncement                    an announcement of a model breaks the wire contract
+│   ├── BadAttributes                      the attributes of a node break the wire contract
 │   ├── BadClaim                           the headers of a claim break the wire contract
 │   │   ├── ClaimRefused                   the object is outside the reader's claim store
 │   │   ├── ClaimedObjectMissing           the object does not exist (any more)
@@ -98,6 +99,10 @@ class BadEvents(BadInput):
 
 class BadAnnouncement(BadInput):
     """An announcement about a model breaks its contract (docs/wire.md)."""
+
+
+class BadAttributes(BadInput):
+    """The attributes of a node break their contract (docs/wire.md)."""
 
 
 class BadMemory(BadInput):

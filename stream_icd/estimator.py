@@ -47,7 +47,7 @@ class ICD(BaseEstimator):  # type: ignore[misc]
             stays untrained, so `embed` returns an orthogonal projection of the features.
         recipe: how to train, or the name of one of the paper's data sets (`PRESETS`).
         seed: seed of every random choice; replaces that of the recipe.
-        threads: number of cores to use.
+        threads: number of cores to use. One graph below 50,000 nodes takes one core with bp.
         device: device to train the encoder on, "cpu" or "cuda".
 
     Attributes:
@@ -194,6 +194,7 @@ class ICD(BaseEstimator):  # type: ignore[misc]
             horizon=horizon,
             find=finding(self.method, model, seed=self.seed, threads=self.threads),
             seed=self.seed,
+            threads=self.threads,
             adjacency=window.adjacency,
         )
         return window.in_given_order(found)

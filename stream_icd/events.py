@@ -39,6 +39,8 @@ class CommunityEvent:
             a birth without parents: if the community were one with that it is linked to most; for
             growth, shrinkage and deaths: if the nodes that came, or left, were where they were.
             None if that is not known, or fewer than three nodes changed together.
+        name: what its members have in common, such as `mostly RU, UA`; None if the tracker names
+            no communities, or this one has no name.
     """
 
     kind: Kind
@@ -51,6 +53,7 @@ class CommunityEvent:
     children: tuple[int, ...] = ()
     away: int = 0
     bits: float | None = None
+    name: str | None = None
 
     def concerns(self, community: int) -> bool:
         """Whether that community is affected or took part."""

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
 
+SHORT = 1 << 16
+"""Length of a range of ids for which a table takes no longer than hashing, however few ids."""
+
 LEAST_WEIGHT, MOST_WEIGHT = 1e-150, 1e150
 """Least weight of one edge, and most weight of all edges together. Modularity and the planted
 model multiply and divide by sums of weights: within these bounds the results are finite."""
@@ -273,7 +276,7 @@ def _positions(
 
 
 def _span(ends: tuple[pa.Array, pa.Array]) -> range | None:
-    """Return the range from the smallest to the largest id, if not much longer than the ids."""
+    """Return the range from the smallest to the largest id, if a table of it is cheap."""
     import pyarrow.compute as pc  # a tenth of a subscriber's start, which does not use it
 
     if not pa.types.is_integer(ends[0].type):
@@ -283,7 +286,7 @@ def _span(ends: tuple[pa.Array, pa.Array]) -> range | None:
         return None
     span = range(min(one["min"] for one in found), max(one["max"] for one in found) + 1)
     n_ids = sum(map(len, ends))
-    return span if span.stop - span.start < 4 * n_ids and span.stop < 1 << 63 else None
+    return span if span.stop - span.start < 4 * n_ids + SHORT and span.stop < 1 << 63 else None
 
 
 def _ranked_in(
@@ -294,9 +297,10 @@ def _ranked_in(
     present = np.zeros(span.stop - span.start, np.bool_)
     for ids in columns:
         present[ids - span.start] = True
-    rank = np.cumsum(present, dtype=_index_type(len(present)))
-    rank -= 1
-    nodes = np.flatnonzero(present) + span.start
+    nodes = np.flatnonzero(present)
+    rank = np.empty(len(present), _index_type(len(present)))
+    rank[nodes] = np.arange(len(nodes))
+    nodes += span.start
     return pa.array(nodes).cast(ends[0].type), [rank[ids - span.start] for ids in columns]
 
 

@@ -1,4 +1,4 @@
-"""Parse times as people write them."""
+"""Times: now, and as people write them."""
 
 from __future__ import annotations
 
@@ -16,3 +16,8 @@ def parse_utc(text: str) -> datetime:
     """
     time = datetime.fromisoformat(text)
     return time if time.tzinfo else time.replace(tzinfo=UTC)
+
+
+def utc_now() -> datetime:
+    """Return the current time, UTC."""
+    return datetime.now(UTC)

@@ -12,7 +12,7 @@ from stream_icd.bp.parameters import BpParameters
 from stream_icd.dead_letters.letters import DeadLetterLimit
 from stream_icd.detection.settings import DetectSettings
 from stream_icd.icd.recipe import Recipe
-from stream_icd.kafka.delivery.batch_done import BatchDone
+from stream_icd.kafka.delivery.handler import BatchDone
 from stream_icd.kafka.in_process.broker import memory_broker
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader

@@ -13,6 +13,7 @@ from stream_icd.bp.multilevel.modularity import maximise_modularity
 from stream_icd.bp.parameters import BpParameters
 from stream_icd.bp.planted_partition.belief_propagation import Model, likeliest_communities
 from stream_icd.errors import BadSettings
+from stream_icd.graphs.in_threads import threads_for
 from stream_icd.graphs.n_communities import check_n_communities
 from stream_icd.graphs.weights import comparable
 
@@ -23,6 +24,7 @@ def find_communities(
     n_communities: int | None = None,
     start: Labels | None = None,
     seed: int = 0,
+    threads: int = 1,
 ) -> Labels:
     """The communities of a graph: labels (n,) int32, 0..K-1, none empty.
 
@@ -30,7 +32,8 @@ def find_communities(
                    not matter; see `comparable`.
     n_communities: K, 1..n: return exactly K communities. None: as many as are found.
     start:         (n,) the initial partition, such as one of an embedding; None: single nodes.
-    seed:          equal seeds give equal results.
+    seed:          equal seeds give equal results, on any number of threads.
+    threads:       how many work on a graph of at least 50,000 nodes.
 
     Raises `BadSettings` for a K outside 1..n or a start of another length, and `BadInput` for a
     weight that is not positive and finite.
@@ -49,7 +52,8 @@ def find_communities(
     if n_nodes == 0:
         return np.empty(0, np.int32)
     graph = finest_level(comparable(adjacency, parameters.weight_exponent))
-    return communities_of(graph, parameters, n_communities, start, np.random.default_rng(seed))
+    rng = np.random.default_rng(seed)
+    return found_exactly(graph, parameters, n_communities, start, rng, threads).labels
 
 
 def communities_of(
@@ -69,19 +73,21 @@ def found_exactly(
     n_communities: int | None,
     start: Labels | None,
     rng: np.random.Generator,
+    threads: int = 1,
 ) -> Partition:
     """Find communities, exactly K of them if K is given."""
+    threads = threads_for(graph.n_nodes, threads)
     if start is not None:
         start, _ = compact(np.unique(start, return_inverse=True)[1].astype(np.int32))
     if parameters.search:
-        return least_description(graph, start, parameters.sweeps, rng, n_communities)
+        return least_description(graph, start, parameters.sweeps, rng, n_communities, threads)
     resolution = parameters.resolution
-    labels = maximise_modularity(graph, resolution, rng, start, parameters.iterations)
+    labels = maximise_modularity(graph, resolution, rng, start, parameters.iterations, threads)
     believed = parameters.mixing is not None
     if parameters.mixing is not None:
         k = int(labels.max()) + 1
         model = Model(parameters.mixing, parameters.size_spread, n_communities or k)
-        labels = likeliest_communities(graph, labels, k, model, parameters.sweeps)
+        labels = likeliest_communities(graph, labels, k, model, parameters.sweeps, threads)
     if n_communities is not None:
         make_exact = exactly if believed else exactly_by_modularity
         labels = make_exact(graph, labels, n_communities, resolution, rng)

@@ -98,8 +98,7 @@ def demo(
 
     from stream_icd.demo.alone import found_alone
     from stream_icd.demo.complete import complete_places
-    from stream_icd.demo.kept import keep
-    from stream_icd.demo.run import demo_broker, run_demo
+    from stream_icd.demo.run import demo_broker, keep, run_demo
     from stream_icd.demo.summary import stages_table, story_table, tell_received, totals_table
     from stream_icd.demo.timeline import communities_of, tracked
     from stream_icd.demo.truth import agreement, known_communities, read_snapshot
@@ -174,8 +173,12 @@ def by_names(names: Path | None) -> tuple[str, ...]:
 
 
 def _attributes(names: Path) -> Attributes:
+    from stream_icd.errors import BadSettings
+    from stream_icd.programs.names import TOPIC
     from stream_icd.sources.labels.attribute_table import read_attributes
 
+    if names == TOPIC:
+        raise BadSettings("--names topic: the demonstration has a broker of its own; give a file")
     return read_attributes(names)
 
 

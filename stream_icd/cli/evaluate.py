@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from stream_icd.programs.command import Declared
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,45 +19,9 @@ if TYPE_CHECKING:
 app = typer.Typer(help="Compare methods on archived windows.")
 
 
-@app.command()
-def evaluate(
-    history: Annotated[
-        str, typer.Option(help="The archive: a folder, or a URI such as s3://bucket/history.")
-    ],
-    methods: Annotated[
-        str,
-        typer.Option(
-            help="Names, separated by commas: of bp, bp-memory, icd, icd-memory, leiden, plm and "
-            "plp."
-        ),
-    ] = "bp,bp-memory,icd,icd-memory,leiden,plm,plp",
-    graph: Annotated[
-        str | None,
-        typer.Option(
-            help="Graph to use. Default: the only one in the archive.", show_default=False
-        ),
-    ] = None,
-    windows: Annotated[int, typer.Option(min=1, help="Newest windows to evaluate.")] = 50,
-    learn: Annotated[
-        int,
-        typer.Option(
-            min=0, help="Windows just before them that bp and bp-memory learn from, at most."
-        ),
-    ] = 10,
-    out: Annotated[Path, typer.Option(help="HTML page to write.")] = Path("evaluation.html"),
-    csv: Annotated[
-        Path | None,
-        typer.Option(help="CSV file to write: a row for each method and window."),
-    ] = None,
-    picture: Annotated[
-        Path | None, typer.Option(help="File for the picture alone: .png, .svg or .pdf.")
-    ] = None,
-    seconds: Annotated[
-        float, typer.Option(help="Limit of processor time, for each method and window.")
-    ] = 600,
-    memory_gb: Annotated[float, typer.Option(help="Limit of memory, for each method.")] = 8,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of every random choice.")] = 0,
-) -> None:
+@app.command("evaluate", cls=Declared)
+@dataclass(frozen=True, kw_only=True)
+class Evaluate:
     """Compare methods on the newest windows of an archive, with or without known communities.
 
     For each method: evidence (how well its communities predict hidden edges), modularity, NCut,
@@ -67,70 +34,113 @@ def evaluate(
 
       stream-icd evaluate --history history/ --methods bp,leiden --windows 50
     """
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        SpinnerColumn,
-        TextColumn,
-        TimeElapsedColumn,
-    )
-    from rich.table import Table
 
-    from stream_icd.cli.wide_console import wide_console
-    from stream_icd.evaluation.discover import OWN, chosen, methods_in
-    from stream_icd.evaluation.evaluate import Result, summarised
-    from stream_icd.evaluation.evaluate import evaluate as results_of
-    from stream_icd.evaluation.learned import learn as learn_before
-    from stream_icd.evaluation.learned import learners, worth
-    from stream_icd.evaluation.limits import Limits
-    from stream_icd.evaluation.rows import write_rows
-    from stream_icd.evaluation.windows import open_windows
-    from stream_icd.extras import needs_extra
-    from stream_icd.printable import printable, say
-    from stream_icd.store.store import open_store
-    from stream_icd.training.yardstick import verdict
+    history: Annotated[
+        str, typer.Option(help="The archive: a folder, or a URI such as s3://bucket/history.")
+    ]
+    methods: Annotated[
+        str,
+        typer.Option(
+            help="Names, separated by commas: of bp, bp-memory, icd, icd-memory, leiden, plm and "
+            "plp."
+        ),
+    ] = "bp,bp-memory,icd,icd-memory,leiden,plm,plp"
+    graph: Annotated[
+        str | None,
+        typer.Option(
+            help="Graph to use. Default: the only one in the archive.", show_default=False
+        ),
+    ] = None
+    windows: Annotated[int, typer.Option(min=1, help="Newest windows to evaluate.")] = 50
+    learn: Annotated[
+        int,
+        typer.Option(
+            min=0, help="Windows just before them that bp and bp-memory learn from, at most."
+        ),
+    ] = 10
+    out: Annotated[Path, typer.Option(help="HTML page to write.")] = Path("evaluation.html")
+    csv: Annotated[
+        Path | None,
+        typer.Option(help="CSV file to write: a row for each method and window."),
+    ] = None
+    picture: Annotated[
+        Path | None, typer.Option(help="File for the picture alone: .png, .svg or .pdf.")
+    ] = None
+    seconds: Annotated[
+        float, typer.Option(help="Limit of processor time, for each method and window.")
+    ] = 600
+    memory_gb: Annotated[float, typer.Option(help="Limit of memory, for each method.")] = 8
+    seed: Annotated[int, typer.Option(min=0, help="Seed of every random choice.")] = 0
 
-    with needs_extra("evaluate", "matplotlib"):
-        from stream_icd.evaluation.page import COLUMNS, cells, write_page
-        from stream_icd.evaluation.picture import check_format, write_picture
+    def run(self) -> None:
+        """Compare the methods."""
+        from rich.progress import (
+            BarColumn,
+            MofNCompleteColumn,
+            Progress,
+            SpinnerColumn,
+            TextColumn,
+            TimeElapsedColumn,
+        )
+        from rich.table import Table
 
-    if picture is not None:
-        check_format(picture)
-    names = [name.strip() for name in methods.split(",") if name.strip()]
-    names = list(chosen(names, methods_in(OWN)))
-    limits = Limits(seconds, int(memory_gb * 1e9))
-    found = open_windows(open_store(history), graph, windows, learn, datetime.now(UTC))
-    console, results = wide_console(), list[Result]()
-    notes = [_learning(found, learners(names), learn)]
-    say(*notes)
-    columns = SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()
-    hidden = not console.is_terminal
-    with Progress(*columns, TimeElapsedColumn(), console=console, disable=hidden) as progress:
-        task = progress.add_task("learn", total=None)
-        learned = learn_before(found, names, limits, seed)
-        progress.update(task, description="compare what was learned with default")
-        if learned.names:
-            said = verdict(worth(found, learned, limits, seed)) or "not compared: over the limits"
-            notes.append(f"What {' and '.join(learned.names)} learned: {said}.")
-        progress.update(task, description="windows x methods", total=len(found) * len(names))
-        for result in results_of(found, learned, limits, seed):
-            results.append(result)
-            progress.advance(task)
-            if len(results) % len(names) == 0:
-                write_page(out, found.graph, results, len(found), notes)
+        from stream_icd.cli.wide_console import wide_console
+        from stream_icd.evaluation.discover import OWN, chosen, methods_in
+        from stream_icd.evaluation.evaluate import Result, summarised, write_rows
+        from stream_icd.evaluation.evaluate import evaluate as results_of
+        from stream_icd.evaluation.learned import learn as learn_before
+        from stream_icd.evaluation.learned import learners, worth
+        from stream_icd.evaluation.windows import open_windows
+        from stream_icd.execution.usage import Allowance
+        from stream_icd.extras import needs_extra
+        from stream_icd.printable import printable, say
+        from stream_icd.store.store import open_store
+        from stream_icd.training.yardstick import verdict
 
-    table = Table("method", *(name for name, _, _ in COLUMNS), "windows", "", box=None)
-    for one in summarised(results):
-        table.add_row(one.method, *cells(one), str(one.windows), printable(one.detail))
-    console.print(table)
-    say(*notes[1:])
-    if csv is not None:
-        write_rows(csv, results)
-    if picture is not None:
-        write_picture(picture, results)
-    for path in filter(None, (out, csv, picture)):
-        say(f"written: {path}")
+        with needs_extra("evaluate", "matplotlib"):
+            from stream_icd.evaluation.page import COLUMNS, cells, write_page
+            from stream_icd.evaluation.picture import check_format, write_picture
+
+        if self.picture is not None:
+            check_format(self.picture)
+        names = [name.strip() for name in self.methods.split(",") if name.strip()]
+        names = list(chosen(names, methods_in(OWN)))
+        limits = Allowance(self.seconds, int(self.memory_gb * 1e9))
+        found = open_windows(
+            open_store(self.history), self.graph, self.windows, self.learn, datetime.now(UTC)
+        )
+        console, results = wide_console(), list[Result]()
+        notes = [_learning(found, learners(names), self.learn)]
+        say(*notes)
+        columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn())
+        counts = (MofNCompleteColumn(), TimeElapsedColumn())
+        hidden = not console.is_terminal
+        with Progress(*columns, *counts, console=console, disable=hidden) as progress:
+            task = progress.add_task("learn", total=None)
+            learned = learn_before(found, names, limits, self.seed)
+            progress.update(task, description="compare what was learned with default")
+            if learned.names:
+                compared = verdict(worth(found, learned, limits, self.seed))
+                said = compared or "not compared: over the limits"
+                notes.append(f"What {' and '.join(learned.names)} learned: {said}.")
+            progress.update(task, description="windows x methods", total=len(found) * len(names))
+            for result in results_of(found, learned, limits, self.seed):
+                results.append(result)
+                progress.advance(task)
+                if len(results) % len(names) == 0:
+                    write_page(self.out, found.graph, results, len(found), notes)
+
+        table = Table("method", *(name for name, _, _ in COLUMNS), "windows", "", box=None)
+        for one in summarised(results):
+            table.add_row(one.method, *cells(one), str(one.windows), printable(one.detail))
+        console.print(table)
+        say(*notes[1:])
+        if self.csv is not None:
+            write_rows(self.csv, results)
+        if self.picture is not None:
+            write_picture(self.picture, results)
+        for path in filter(None, (self.out, self.csv, self.picture)):
+            say(f"written: {path}")
 
 
 def _learning(found: Windows, learners: Sequence[str], learn: int) -> str:

@@ -1,34 +1,50 @@
-"""`stream-icd explain`: what happened around a node."""
+"""`stream-icd explain`: what happened around a node, or what holds a community together."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from stream_icd.cli.report import ArchivedGraph
 from stream_icd.errors import BadSettings
 from stream_icd.printable import printable, say, shortened
-from stream_icd.programs.options import NamesFile
+from stream_icd.programs.command import Declared
 from stream_icd.programs.past import parse_time
 
 if TYPE_CHECKING:
     from stream_icd.snapshot import Snapshot
     from stream_icd.tracking.explain import Explanation
+    from stream_icd.tracking.explain_community import CommunityExplanation
     from stream_icd.view.data.window import SeenWindow
 
-app = typer.Typer(help="Explain what happened around a node.")
+app = typer.Typer(help="Explain a node's community, or a community.")
 
 
-@app.command()
-def explain(
-    history: Annotated[
-        str, typer.Option(help="The archive: a folder, or a URI such as s3://bucket/history.")
-    ],
-    node: Annotated[str, typer.Option(help="The node, such as 701.")],
-    graph: Annotated[
-        str | None,
-        typer.Option(help="Its graph. Default: the only one in the archive.", show_default=False),
-    ] = None,
+@app.command("explain", cls=Declared)
+@dataclass(frozen=True, kw_only=True)
+class Explain(ArchivedGraph):
+    """Explain the community of a node, or a community: where it was and is, which edges say so.
+
+    In words first: how probable the community of a node is, what moved with it, and how far back
+    the evidence reaches. Then the numbers, with the edges that say most, in bits.
+
+      stream-icd explain --history history/ --node 701 --at 1999-03-02
+
+    Of a community: who is in it, where they were before and are after, and the edges that tell it
+    from the nearest other community:
+
+      stream-icd explain --history history/ --community 12 --at 1999-03-02
+    """
+
+    node: Annotated[
+        str | None, typer.Option(help="Explain this node, such as 701.", show_default=False)
+    ] = None
+    community: Annotated[
+        int | None,
+        typer.Option(min=0, help="Explain the community with this stable id.", show_default=False),
+    ] = None
     at: Annotated[
         str | None,
         typer.Option(
@@ -36,41 +52,66 @@ def explain(
             "it. Default: the newest window.",
             show_default=False,
         ),
-    ] = None,
-    model: Annotated[
-        str | None,
-        typer.Option(help="Only results of this model, such as gn or gn@2.", show_default=False),
-    ] = None,
-    names: NamesFile = None,
-) -> None:
-    """Explain the community of a node: where it was and is, and which edges say so.
+    ] = None
 
-    In words first: how probable its community is, what moved with it, and how far back the evidence
-    reaches. Then the numbers, with the edges that say most, in bits.
+    def run(self) -> None:
+        """Print what happened."""
+        if (self.node is None) == (self.community is None):
+            raise BadSettings("give --node or --community, one of them")
+        from stream_icd.view.panels.explanation import explained, explained_community
+        from stream_icd.view.panels.queries import MOST_WINDOWS
 
-      stream-icd explain --history history/ --graph as733 --node 701 --at 1999-03-02
-    """
-    from stream_icd.store.store import open_store
-    from stream_icd.view.feeds.naming import naming_by
-    from stream_icd.view.panels.explanation import explained
-    from stream_icd.view.panels.queries import MOST_WINDOWS
-    from stream_icd.view.report.report import read_archive
+        until = parse_time("--at", self.at)
+        queries, name = self.read()
+        windows = queries.seen.windows(name, MOST_WINDOWS)
+        kept = [one for one in windows if until is None or one.result.window.start <= until]
+        if not kept:
+            raise BadSettings(
+                f"--at {self.at}: the first window begins at {windows[0].result.window.start}"
+            )
 
-    until = parse_time("--at", at)
-    queries, name = read_archive(open_store(history), graph, model, naming=naming_by(names))
-    windows = queries.seen.windows(name, MOST_WINDOWS)
-    kept = [one for one in windows if until is None or one.result.window.start <= until]
-    if not kept:
-        raise BadSettings(f"--at {at}: the first window begins at {windows[0].result.window.start}")
+        def read(one: SeenWindow) -> Snapshot:
+            return queries.snapshots.read(name, one)
 
-    def read(one: SeenWindow) -> Snapshot:
-        return queries.snapshots.read(name, one)
+        if self.community is not None:
+            after = windows[len(kept)] if len(kept) < len(windows) else None
+            about, called = explained_community(kept, self.community, read, after)
+            say(*about.sentences({one: str(name) for one, name in called.items()}))
+            _say_numbers_of_community(about)
+        elif self.node is not None:
+            found, called = explained(kept, self.node, read)
+            say(*found.sentences({one: str(name) for one, name in called.items()}))
+            _say_numbers(found)
 
-    found, called = explained(kept, node, read)
-    words = {community: str(one) for community, one in called.items()}
-    for sentence in found.sentences(words):
-        say(sentence)
-    _say_numbers(found)
+
+def _say_numbers_of_community(found: CommunityExplanation) -> None:
+    for title, where in (("before", found.before), ("after", found.after)):
+        if where:
+            say("", f"{'community ' + title:>16} {'members':>8}")
+        for one in where or ():
+            say(f"{'-' if one.community is None else one.community:>16} {one.members:>8,}")
+    if found.apart is not None:
+        apart = found.apart
+        cost = apart.bits - apart.inside - apart.inside_nearest - apart.across
+        say("", f"bits for two communities rather than one with community {apart.nearest}:")
+        for bits, what in (
+            (apart.inside, "edges inside"),
+            (apart.inside_nearest, f"edges inside community {apart.nearest}"),
+            (apart.across, "edges between the two"),
+            (cost, "to say which nodes are in which"),
+            (apart.bits, "together"),
+        ):
+            say(f"{bits:>12,.1f}  {what}")
+    if found.members:
+        say("", f"{'member':>20} {'inside':>8} {'across':>8}")
+    for member in found.members:
+        name = printable(shortened(member.node, 20))
+        say(f"{name:>20} {member.inside:>8.2f} {member.across:>8.2f}")
+    if found.links:
+        say("", f"{'edge':>20} {'and':>20} {'weight':>7} {'bits':>7}")
+    for link in found.links:
+        ends = [printable(shortened(one, 20)) for one in (link.one, link.other)]
+        say(f"{ends[0]:>20} {ends[1]:>20} {link.weight:>7.2f} {link.bits:>7.2f}")
 
 
 def _say_numbers(found: Explanation) -> None:

@@ -51,6 +51,7 @@ class BuiltIn(LazyGroup):
         "topics",
         "train",
         "label",
+        "attributes",
         "retrain",
         "evaluate",
         "models.command",

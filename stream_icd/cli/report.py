@@ -1,54 +1,62 @@
 """`stream-icd report`: what the page shows, as a file to keep."""
 
-from __future__ import annotations
-
+from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from stream_icd.errors import BadSettings
+from stream_icd.programs.command import Declared
 from stream_icd.programs.options import NamesFile
 from stream_icd.programs.past import First, Last, parse_time
+
+if TYPE_CHECKING:
+    from stream_icd.view.data.series import SeriesName
+    from stream_icd.view.panels.queries import Queries
 
 app = typer.Typer(help="Write what the live page shows to files.")
 
 
-@app.command()
-def report(
+@dataclass(frozen=True, kw_only=True)
+class ArchivedGraph:
+    """The options for one graph of an archive."""
+
     history: Annotated[
         str, typer.Option(help="The archive: a folder, or a URI such as s3://bucket/history.")
-    ],
-    out: Annotated[
-        Path,
-        typer.Option(help="File to write; with --format png or svg, the folder for the pictures."),
-    ] = Path("report.html"),
+    ]
     graph: Annotated[
         str | None,
-        typer.Option(
-            help="Graph to show. Default: the only one in the archive.", show_default=False
-        ),
-    ] = None,
+        typer.Option(help="The graph. Default: the only one in the archive.", show_default=False),
+    ] = None
     model: Annotated[
         str | None,
         typer.Option(
-            help="Show results of this model only, such as gn or gn@2. Default: of all models, one "
+            help="Only results of this model, such as gn or gn@2. Default: of all models, one "
             "after the other.",
             show_default=False,
         ),
-    ] = None,
-    names: NamesFile = None,
-    first: First = None,
-    last: Last = None,
-    form: Annotated[
-        Literal["html", "png", "svg"],
-        typer.Option(
-            "--format",
-            help="html: the page as one file, which opens without a network; png, svg: the "
-            "pictures flow, map and life.",
-        ),
-    ] = "html",
-) -> None:
+    ] = None
+    names: NamesFile = None
+
+    def read(
+        self, start: datetime | None = None, end: datetime | None = None
+    ) -> "tuple[Queries, SeriesName]":
+        """Return what can be asked of the graph, and its name; see `read_archive`."""
+        from stream_icd.programs.names import naming_by
+        from stream_icd.programs.options import kafka_settings
+        from stream_icd.store.store import open_store
+        from stream_icd.view.report.report import read_archive
+
+        store = open_store(self.history)
+        with naming_by(self.names, lambda: kafka_settings(None), self.graph) as naming:
+            return read_archive(store, self.graph, self.model, start, end, naming)
+
+
+@app.command("report", cls=Declared)
+@dataclass(frozen=True, kw_only=True)
+class Report(ArchivedGraph):
     """Write the communities of an archived graph to one file that opens anywhere.
 
     The file holds the flow of communities, the map of the last window, numbers over time, events,
@@ -60,21 +68,36 @@ def report(
 
       stream-icd report --history history/ --graph as733 --format svg --out svg/
     """
-    from stream_icd.printable import say
-    from stream_icd.store.store import open_store
-    from stream_icd.view.feeds.naming import naming_by
-    from stream_icd.view.report.report import left_out, read_archive, write_html, write_pictures
 
-    span = parse_time("--from", first), parse_time("--to", last)
-    naming = naming_by(names)
-    queries, name = read_archive(open_store(history), graph, model, *span, naming)
-    if naming is not None and naming.trouble:
-        raise BadSettings(f"{names}: {naming.trouble}")
-    if form == "html":
-        written = [write_html(queries, name, out)]
-    else:
-        written = write_pictures(queries, name, out, form)
-    for path in written:
-        say(f"written: {path}")
-    for sentence in left_out(queries, name):
-        say(sentence)
+    out: Annotated[
+        Path,
+        typer.Option(help="File to write; with --format png or svg, the folder for the pictures."),
+    ] = Path("report.html")
+    first: First = None
+    last: Last = None
+    form: Annotated[
+        Literal["html", "png", "svg"],
+        typer.Option(
+            "--format",
+            help="html: the page as one file, which opens without a network; png, svg: the "
+            "pictures flow, map and life.",
+        ),
+    ] = "html"
+
+    def run(self) -> None:
+        """Write the files."""
+        from stream_icd.printable import say
+        from stream_icd.view.report.report import left_out, write_html, write_pictures
+
+        queries, name = self.read(parse_time("--from", self.first), parse_time("--to", self.last))
+        naming = queries.seen.naming
+        if naming is not None and naming.trouble:
+            raise BadSettings(f"{self.names}: {naming.trouble}")
+        if self.form == "html":
+            written = [write_html(queries, name, self.out)]
+        else:
+            written = write_pictures(queries, name, self.out, self.form)
+        for path in written:
+            say(f"written: {path}")
+        for sentence in left_out(queries, name):
+            say(sentence)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from stream_icd.errors import BadSettings, SourceNotFound
 from stream_icd.printable import say
+from stream_icd.programs.command import Declared
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -18,65 +20,9 @@ if TYPE_CHECKING:
 app = typer.Typer(help="Train a model on past graphs.")
 
 
-@app.command()
-def train(
-    recipe: Annotated[
-        str | None,
-        typer.Argument(
-            help="Recipe of a model to make again: the path or URI of its recipe.toml. Default: "
-            "train a new model.",
-            show_default=False,
-        ),
-    ] = None,
-    out: Annotated[
-        str,
-        typer.Option(help="New folder for the model: a path, or a URI such as s3://bucket/mine."),
-    ] = "model",
-    data: Annotated[
-        str | None,
-        typer.Option(
-            help="The graphs: a folder of edge lists, an archive, or a source such as "
-            "events:path=mails.csv,window=1d or as:path=as-733.tar.gz. labels=FILE adds known "
-            "communities. A wrong value lists all forms. Default: the data of the recipe.",
-            show_default=False,
-        ),
-    ] = None,
-    encoder: Annotated[
-        str | None,
-        typer.Option(
-            help="Also train the paper's encoder, with the paper's settings for this data set: "
-            "GN-0.3, GN-0.4, 'L(f,0.3)', 'L(f,0.6)', 'L(n,0.3)', 'L(n,0.6)', Taxi, Reddit, AS or "
-            "Enron. Only the method icd uses it. Takes minutes to hours; needs the extra train.",
-            show_default=False,
-        ),
-    ] = None,
-    every_kind: Annotated[
-        bool,
-        typer.Option(
-            "--every-kind",
-            help="Learn for graphs of every kind, from a mixture of kinds in --data: each graph "
-            "then decides the size of its communities. Default: learn what suits one kind best.",
-        ),
-    ] = False,
-    variant: Annotated[
-        Literal["ICD-M", "ICD-C"],
-        typer.Option(
-            help="Input of the encoder: modularity matrix (ICD-M) or normalised adjacency (ICD-C)."
-        ),
-    ] = "ICD-M",
-    epochs: Annotated[
-        int | None,
-        typer.Option(min=1, help="Epochs of the encoder's training. Default: the paper's 100."),
-    ] = None,
-    samples: Annotated[
-        int | None,
-        typer.Option(min=1, help="Graphs per epoch. Default: the paper's number."),
-    ] = None,
-    device: Annotated[
-        Literal["cpu", "cuda"], typer.Option(help="Device to train the encoder on.")
-    ] = "cpu",
-    threads: Annotated[int, typer.Option(min=1, help="Cores to use.")] = 2,
-) -> None:
+@app.command("train", cls=Declared)
+@dataclass(frozen=True, kw_only=True)
+class Train:
     """Train a model on past graphs, and test it on graphs that were not used for training.
 
     Training for the default method takes seconds, with labels or without. The folder --out gets
@@ -95,44 +41,106 @@ def train(
 
       stream-icd train --encoder 'L(f,0.6)' --data lfr:mixing=0.6 --out my-encoder
     """
-    from rich.console import Console
 
-    from stream_icd.registry.model import RECIPE_FILE
-    from stream_icd.store.store import open_store
-    from stream_icd.training.card import card, write_model
-    from stream_icd.training.data import training_graphs
-    from stream_icd.training.icd.epochs import Epoch
-    from stream_icd.training.train_model import train_model
+    recipe: Annotated[
+        str | None,
+        typer.Argument(
+            help="Recipe of a model to make again: the path or URI of its recipe.toml. Default: "
+            "train a new model.",
+            show_default=False,
+        ),
+    ] = None
+    out: Annotated[
+        str,
+        typer.Option(help="New folder for the model: a path, or a URI such as s3://bucket/mine."),
+    ] = "model"
+    data: Annotated[
+        str | None,
+        typer.Option(
+            help="The graphs: a folder of edge lists, an archive, or a source such as "
+            "events:path=mails.csv,window=1d or as:path=as-733.tar.gz. labels=FILE adds known "
+            "communities. A wrong value lists all forms. Default: the data of the recipe.",
+            show_default=False,
+        ),
+    ] = None
+    encoder: Annotated[
+        str | None,
+        typer.Option(
+            help="Also train the paper's encoder, with the paper's settings for this data set: "
+            "GN-0.3, GN-0.4, 'L(f,0.3)', 'L(f,0.6)', 'L(n,0.3)', 'L(n,0.6)', Taxi, Reddit, AS or "
+            "Enron. Only the method icd uses it. Takes minutes to hours; needs the extra train.",
+            show_default=False,
+        ),
+    ] = None
+    every_kind: Annotated[
+        bool,
+        typer.Option(
+            "--every-kind",
+            help="Learn for graphs of every kind, from a mixture of kinds in --data: each graph "
+            "then decides the size of its communities. Default: learn what suits one kind best.",
+        ),
+    ] = False
+    variant: Annotated[
+        Literal["ICD-M", "ICD-C"],
+        typer.Option(
+            help="Input of the encoder: modularity matrix (ICD-M) or normalised adjacency (ICD-C)."
+        ),
+    ] = "ICD-M"
+    epochs: Annotated[
+        int | None,
+        typer.Option(min=1, help="Epochs of the encoder's training. Default: the paper's 100."),
+    ] = None
+    samples: Annotated[
+        int | None,
+        typer.Option(min=1, help="Graphs per epoch. Default: the paper's number."),
+    ] = None
+    device: Annotated[
+        Literal["cpu", "cuda"], typer.Option(help="Device to train the encoder on.")
+    ] = "cpu"
+    threads: Annotated[int, typer.Option(min=1, help="Cores to use.")] = 2
 
-    console = Console()
-    folder = open_store(out)
-    if folder.exists(RECIPE_FILE):
-        raise BadSettings(f"{folder.place} already holds a model; give --out a new folder")
-    chosen = _recipe(recipe, encoder, variant, folder.name)
-    chosen = _scheduled(chosen, epochs, samples)
-    chosen = chosen.changed(data=data or chosen.data, every_kind=every_kind or chosen.every_kind)
-    if not chosen.data:
-        raise BadSettings("no graphs to train on: give --data, such as --data graphs/")
-    console.print(f"reading {chosen.data}", markup=False)
-    graphs = training_graphs(chosen.data)
+    def run(self) -> None:
+        """Train the model, and write it."""
+        from rich.console import Console
 
-    def show_epoch(epoch: Epoch) -> None:
-        losses = ", ".join(f"{name} {value:.4g}" for name, value in epoch.losses.items())
-        console.print(f"epoch {epoch.number}: validation {epoch.validation:.4f}  {losses}")
+        from stream_icd.programs.training_data import training_graphs
+        from stream_icd.registry.model import RECIPE_FILE
+        from stream_icd.store.store import open_store
+        from stream_icd.training.card import card, write_model
+        from stream_icd.training.icd.epochs import Epoch
+        from stream_icd.training.train_model import train_model
 
-    with _Stages(console) as stages:
-        trained = train_model(
-            graphs,
-            chosen,
-            checkpoints=folder.above().below(f"{folder.name}.checkpoints"),
-            device=device,
-            threads=threads,
-            on_epoch=show_epoch,
-            on_step=stages.show,
+        console = Console()
+        folder = open_store(self.out)
+        if folder.exists(RECIPE_FILE):
+            raise BadSettings(f"{folder.place} already holds a model; give --out a new folder")
+        chosen = _recipe(self.recipe, self.encoder, self.variant, folder.name)
+        chosen = _scheduled(chosen, self.epochs, self.samples)
+        chosen = chosen.changed(
+            data=self.data or chosen.data, every_kind=self.every_kind or chosen.every_kind
         )
-    write_model(trained, out)
-    say(*card(trained).split("\n"))
-    console.print(f"use it: stream-icd consume detect --model {out}", soft_wrap=True)
+        if not chosen.data:
+            raise BadSettings("no graphs to train on: give --data, such as --data graphs/")
+        console.print(f"reading {chosen.data}", markup=False)
+        graphs = training_graphs(chosen.data)
+
+        def show_epoch(epoch: Epoch) -> None:
+            losses = ", ".join(f"{name} {value:.4g}" for name, value in epoch.losses.items())
+            console.print(f"epoch {epoch.number}: validation {epoch.validation:.4f}  {losses}")
+
+        with _Stages(console) as stages:
+            trained = train_model(
+                graphs,
+                chosen,
+                checkpoints=folder.above().below(f"{folder.name}.checkpoints"),
+                device=self.device,
+                threads=self.threads,
+                on_epoch=show_epoch,
+                on_step=stages.show,
+            )
+        write_model(trained, self.out)
+        say(*card(trained).split("\n"))
+        console.print(f"use it: stream-icd consume detect --model {self.out}", soft_wrap=True)
 
 
 class _Stages:

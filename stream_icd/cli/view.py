@@ -2,72 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from stream_icd.printable import say
+from stream_icd.programs.command import Declared
 from stream_icd.programs.options import BootstrapServers, NamesFile, OnlyGraph, kafka_settings
 from stream_icd.programs.past import parse_time
+
+if TYPE_CHECKING:
+    from stream_icd.kafka.settings import KafkaSettings
 
 app = typer.Typer(help="Look at communities on a live page.")
 
 
-@app.command()
-def view(
-    history: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Show this archive instead of the topics: a folder or a URI. Give several to "
-            "compare them.",
-            show_default=False,
-        ),
-    ] = None,
-    graph: OnlyGraph = None,
-    first: Annotated[
-        str | None,
-        typer.Option(
-            "--from",
-            help="Read results from this time on, such as 2026-01-31. Of an archive: windows that "
-            "begin then or later. Default: all that memory holds.",
-            show_default=False,
-        ),
-    ] = None,
-    host: Annotated[
-        str,
-        typer.Option(
-            help="Address to serve the page on. Other machines need 0.0.0.0, and a token."
-        ),
-    ] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port of the page.")] = 8321,
-    token: Annotated[
-        str | None,
-        typer.Option(
-            help="Token that browsers must show. Default: none on 127.0.0.1, otherwise a new one.",
-            show_default=False,
-        ),
-    ] = None,
-    no_token: Annotated[
-        bool,
-        typer.Option(
-            "--no-token",
-            help="Ask for no token, whatever the address: for a container whose port only this "
-            "machine reaches.",
-        ),
-    ] = False,
-    windows: Annotated[
-        int, typer.Option(min=2, help="Windows to keep in memory, of all graphs together.")
-    ] = 6000,
-    memory: Annotated[
-        int, typer.Option(min=16, help="Memory for these windows, in MiB; the oldest go first.")
-    ] = 512,
-    communities_topic: Annotated[
-        str, typer.Option(help="Topic of the results.")
-    ] = "icd.communities.v1",
-    events_topic: Annotated[str, typer.Option(help="Topic of the events.")] = "icd.events.v1",
-    names: NamesFile = None,
-    bootstrap_servers: BootstrapServers = None,
-) -> None:
+@app.command("view", cls=Declared)
+@dataclass(frozen=True, kw_only=True)
+class ViewPage:
     """Serve a page that shows communities as they change.
 
     Prints the address of the page. It shows the flow of communities, a map of the newest window,
@@ -78,28 +31,90 @@ def view(
 
       stream-icd view --history history/ --graph as733 --names countries.csv
     """
-    from stream_icd.log import configure_logging
-    from stream_icd.store.store import open_store
-    from stream_icd.view.data.all_series import AllSeries, Budget
-    from stream_icd.view.feeds.live import Topics
-    from stream_icd.view.feeds.naming import naming_by
-    from stream_icd.view.feeds.sources import archive_sources, queries_of, topic_sources
-    from stream_icd.view.web.access import access_for
-    from stream_icd.view.web.serve import address, listening, server_of
-    from stream_icd.view.web.server import View
 
-    configure_logging()
-    since = parse_time("--from", first)
-    seen = AllSeries(Budget(windows, memory * 2**20), naming_by(names))
-    if history:
-        sources = archive_sources([open_store(uri) for uri in history], seen, graph, since)
-    else:
-        topics = Topics(communities_topic, events_topic)
-        sources = topic_sources(kafka_settings(bootstrap_servers), topics, seen, graph, since)
-    access = access_for(host, token, no_token=no_token)
-    page = View(queries_of(seen, sources), access)
-    server = server_of(page)
-    with listening(host, port) as socket, sources.reading(page.publish):
-        shown = "" if access.token is None else f"?token={access.token}"
-        say(f"open {address(socket)}{shown}   (Ctrl-C ends it)")
-        server.run(sockets=[socket])
+    history: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Show this archive instead of the topics: a folder or a URI. Give several to "
+            "compare them.",
+            show_default=False,
+        ),
+    ] = None
+    graph: OnlyGraph = None
+    first: Annotated[
+        str | None,
+        typer.Option(
+            "--from",
+            help="Read results from this time on, such as 2026-01-31. Of an archive: windows that "
+            "begin then or later. Default: all that memory holds.",
+            show_default=False,
+        ),
+    ] = None
+    host: Annotated[
+        str,
+        typer.Option(
+            help="Address to serve the page on. Other machines need 0.0.0.0, and a token."
+        ),
+    ] = "127.0.0.1"
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port of the page.")] = 8321
+    token: Annotated[
+        str | None,
+        typer.Option(
+            help="Token that browsers must show. Default: none on 127.0.0.1, otherwise a new one.",
+            show_default=False,
+        ),
+    ] = None
+    no_token: Annotated[
+        bool,
+        typer.Option(
+            "--no-token",
+            help="Ask for no token, whatever the address: for a container whose port only this "
+            "machine reaches.",
+        ),
+    ] = False
+    windows: Annotated[
+        int, typer.Option(min=2, help="Windows to keep in memory, of all graphs together.")
+    ] = 6000
+    memory: Annotated[
+        int, typer.Option(min=16, help="Memory for these windows, in MiB; the oldest go first.")
+    ] = 512
+    communities_topic: Annotated[str, typer.Option(help="Topic of the results.")] = (
+        "icd.communities.v1"
+    )
+    events_topic: Annotated[str, typer.Option(help="Topic of the events.")] = "icd.events.v1"
+    names: NamesFile = None
+    bootstrap_servers: BootstrapServers = None
+
+    def run(self) -> None:
+        """Serve the page until a signal."""
+        from stream_icd.log import configure_logging
+        from stream_icd.programs.names import naming_by
+        from stream_icd.store.store import open_store
+        from stream_icd.view.data.all_series import AllSeries, Budget
+        from stream_icd.view.feeds.live import Topics
+        from stream_icd.view.feeds.sources import archive_sources, queries_of, topic_sources
+        from stream_icd.view.web.access import access_for
+        from stream_icd.view.web.serve import address, listening, server_of
+        from stream_icd.view.web.server import View
+
+        configure_logging()
+        since = parse_time("--from", self.first)
+        access = access_for(self.host, self.token, no_token=self.no_token)
+
+        def kafka() -> KafkaSettings:
+            return kafka_settings(self.bootstrap_servers)
+
+        with naming_by(self.names, kafka, self.graph) as naming:
+            seen = AllSeries(Budget(self.windows, self.memory * 2**20), naming)
+            if self.history:
+                stores = [open_store(uri) for uri in self.history]
+                sources = archive_sources(stores, seen, self.graph, since)
+            else:
+                topics = Topics(self.communities_topic, self.events_topic)
+                sources = topic_sources(kafka(), topics, seen, self.graph, since)
+            page = View(queries_of(seen, sources), access)
+            server = server_of(page)
+            with listening(self.host, self.port) as socket, sources.reading(page.publish):
+                shown = "" if access.token is None else f"?token={access.token}"
+                say(f"open {address(socket)}{shown}   (Ctrl-C ends it)")
+                server.run(sockets=[socket])

@@ -6,26 +6,79 @@ paper, which joins a taxi with its 50 nearest.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 from hashlib import blake2b
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
+from scipy.spatial import cKDTree
 
 from stream_icd.arrays import Floats
 from stream_icd.coordinates import DEGREES
-from stream_icd.datasets.proximity import nearest_pairs, on_unit_sphere, pairs_within
-from stream_icd.errors import BadSettings, BadSnapshot
+from stream_icd.errors import BadSettings, BadSnapshot, LimitExceeded
 from stream_icd.snapshot import Snapshot, Window, snapshot_from_pairs
 from stream_icd.sources.durations import snapshot_id
-from stream_icd.sources.source import Count, NeverStop, Source, Stop, count_nothing
-from stream_icd.sources.tables.timed_rows import Columns
-from stream_icd.sources.tables.values import IdKind, Mask, TimeUnit
-from stream_icd.sources.windows import Hopping, OnLate, Quiet, TimedRows, cut_windows
+from stream_icd.sources.tables.timed_rows import Number
+from stream_icd.sources.windows import Hopping
+
+EARTH_RADIUS_M = 6_371_008.8
+"""Mean radius of the Earth (IUGG), metres."""
+
+MAX_PAIRS = 50_000_000
+
+Pairs = NDArray[np.int64]
+
+
+def on_unit_sphere(latitude: Floats, longitude: Floats) -> Floats:
+    """Convert degrees to points (n, 3) on the unit sphere.
+
+    Straight-line distances increase with great-circle distances, also across the date line and at
+    the poles, so an index of these points is valid for the sphere.
+    """
+    phi, theta = np.radians(latitude), np.radians(longitude)
+    return np.stack([np.cos(phi) * np.cos(theta), np.cos(phi) * np.sin(theta), np.sin(phi)], axis=1)
+
+
+def nearest_pairs(points: Floats, k: int) -> Pairs:
+    """Return pairs (2, E) where either is among the other's `k` nearest; each once, low < high."""
+    n = len(points)
+    k = min(k, n - 1)
+    if k < 1:
+        return np.empty((2, 0), np.int64)
+    _, found = cKDTree(points).query(points, k + 1)  # (n, k + 1), itself among them
+    itself = found == np.arange(n)[:, None]
+    # If more than k others have the same position, a point may not be among its own nearest.
+    itself[~itself.any(axis=1), -1] = True
+    others = found[~itself].reshape(n, k)
+    return _each_once(np.repeat(np.arange(n), k), others.ravel(), n)
+
+
+def pairs_within(points: Floats, radius_m: float) -> Pairs:
+    """Return pairs (2, E) at most `radius_m` apart along the surface; each once, low < high.
+
+    Raises:
+        LimitExceeded: there would be more than `MAX_PAIRS`.
+    """
+    tree = cKDTree(points)
+    angle = min(radius_m / EARTH_RADIUS_M, np.pi)
+    chord = 2 * np.sin(angle / 2)
+    n_pairs = (int(tree.count_neighbors(tree, chord)) - len(points)) // 2
+    if n_pairs > MAX_PAIRS:
+        raise LimitExceeded(
+            f"{n_pairs} pairs lie within {radius_m:g} m; the limit is {MAX_PAIRS}: lower --radius"
+        )
+    pairs = tree.query_pairs(chord, output_type="ndarray")
+    return _each_once(pairs[:, 0], pairs[:, 1], len(points))
+
+
+def _each_once(one: Pairs, other: Pairs, n: int) -> Pairs:
+    # Sort, because numpy.unique hashes and takes ten times as long on these keys.
+    keys = np.sort(np.minimum(one, other) * n + np.maximum(one, other))
+    first = np.diff(keys, prepend=-1) > 0
+    return np.stack(np.divmod(keys[first], n))
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,70 +134,20 @@ class TaxiSettings:
         """Windows of length `stale` that end at ticks."""
         return Hopping(self.stale, self.tick, align=-self.stale)
 
+    def snapshot(self, window: Window, rows: pa.Table) -> Snapshot | None:
+        """Return the graph at a tick (`taxi_snapshot`), or None if no two taxis are close."""
+        try:
+            return taxi_snapshot(window, rows, self)
+        except BadSnapshot:  # fixes are already checked
+            return None
 
-def taxi_columns(
-    time: str,
-    taxi: str,
-    lat: str,
-    lon: str,
-    *,
-    time_unit: TimeUnit = "s",
-    zone: str = "UTC",
-    ids: IdKind = "auto",
-) -> Columns:
-    """Return the columns of a table of fixes, given their names; degrees are checked.
 
-    Raises:
-        BadSettings: the time zone is unknown.
-    """
-    degrees: dict[str, tuple[str, Callable[[Floats], Mask]]] = {
+def degrees(lat: str, lon: str) -> dict[str, Number]:
+    """Return what a table of fixes has besides ids, given the names of its columns; checked."""
+    return {
         "lat": (lat, lambda given: abs(given) <= 90),
         "lon": (lon, lambda given: abs(given) <= 180),
     }
-    return Columns(time, {"taxi": taxi}, degrees, time_unit, zone, ids)
-
-
-def taxi_snapshots(
-    arrivals: Iterable[TimedRows | Quiet],
-    settings: TaxiSettings,
-    *,
-    n_streams: int = 1,
-    after: datetime | None = None,
-    on_late: OnLate,
-    count: Count = count_nothing,
-    stop: Stop = NeverStop(),
-) -> Source:
-    """Yield a snapshot for each tick at which two taxis were active, in order.
-
-    Args:
-        arrivals: rows with `taxi`, `lat` and `lon` (degrees).
-        after: skip ticks up to and including this time: they were already made.
-        count: called with `small_windows`, ticks without an edge.
-    """
-    windows = cut_windows(
-        arrivals,
-        settings.rule,
-        lateness=settings.lateness,
-        n_streams=n_streams,
-        on_late=on_late,
-        stop=stop,
-    )
-    return Source(None, _snapshots(windows, settings, after, count))
-
-
-def _snapshots(
-    windows: Iterator[tuple[Window, pa.Table]],
-    settings: TaxiSettings,
-    after: datetime | None,
-    count: Count,
-) -> Iterator[tuple[Snapshot, None]]:
-    for window, fixes in windows:
-        if after is not None and window.end <= after:
-            continue
-        try:
-            yield taxi_snapshot(window, fixes, settings), None
-        except BadSnapshot:  # fixes are already checked: no two taxis are close
-            count("small_windows", 1)
 
 
 def taxi_snapshot(window: Window, fixes: pa.Table, settings: TaxiSettings) -> Snapshot:

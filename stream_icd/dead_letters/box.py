@@ -14,10 +14,10 @@ from datetime import UTC, datetime
 from typing import Literal
 
 from stream_icd.dead_letters.letters import ATTEMPT, ORIGIN, count_of, split_headers
+from stream_icd.kafka.clock import Stop
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import Headers, OutgoingRecord, Record
 from stream_icd.kafka.settings import KafkaSettings
-from stream_icd.kafka.stop import Stop
 
 RETRIED = "icd_dlq_retried"
 RETRIED_AT = "icd_dlq_retried_at"

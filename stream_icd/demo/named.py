@@ -107,11 +107,13 @@ def draw_story(
     order = {one.snapshot_id: at for at, one in enumerate(windows)}
     places_of_events = [float(np.interp(order[one.window.snapshot_id], places, across))
                         for one in events]  # fmt: skip
+    rows = 0
     for number, at in enumerate(places_of_events, start=1):
         above.axvline(at, color=INK, linewidth=0.8, linestyle=":")
-        crowded = any(0 <= at - other < 0.4 for other in places_of_events[: number - 1])
+        crowded = sum(0 <= at - other < 0.4 for other in places_of_events[: number - 1])
+        rows = max(rows, crowded)
         above.annotate(
-            str(number), (at, 1), (0, 14 if crowded else 2), above.get_xaxis_transform(),
+            str(number), (at, 1), (0, 2 + 12 * crowded), above.get_xaxis_transform(),
             "offset points", ha="center", color=INK,
         )  # fmt: skip
     last = windows[-1].window
@@ -119,7 +121,7 @@ def draw_story(
         f"{windows[-1].graph}: communities by {' and '.join(c.name for c in attributes.columns)}, "
         f"{windows[0].window.start:%Y-%m-%d} to {last.start:%Y-%m-%d}, and "
         f"{len(events)} events that lasted",
-        loc="left", color=INK, fontsize=15, pad=32, parse_math=False,
+        loc="left", color=INK, fontsize=15, pad=20 + 12 * rows, parse_math=False,
     )  # fmt: skip
     below.axis("off")
     for line, text in enumerate(_numbered(events)):
@@ -136,7 +138,8 @@ def _numbered(events: Sequence[NamedEvent]) -> Iterator[str]:
 def _largest(columns: Sequence[CommunityEvents], names: Names) -> list[int]:
     """Return the communities with a name and the most members, as many as there are colours."""
     ids, counts = np.unique(
-        np.concatenate([one.communities for one in columns]), return_counts=True
+        np.concatenate([one.communities for one in columns]),
+        return_counts=True,
     )
     ranked = [one for one in ids[np.argsort(-counts, kind="stable")].tolist() if one in names]
     return sorted(ranked[: len(COLOURS)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -18,7 +19,6 @@ from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
 from stream_icd.demo.alluvial import GREY, colours_of, draw_bands
-from stream_icd.demo.lasting import happened
 from stream_icd.demo.layout import community_layout
 from stream_icd.demo.run import DemoRun
 from stream_icd.demo.summary import evidence_in_words, model_changes
@@ -272,3 +272,44 @@ def _finish(axes: Axes) -> None:
     axes.margins(x=0)
     axes.tick_params(labelsize=TEXT)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+
+
+LASTING = 5
+"""Number of snapshots in which a community is seen, from which on it lasts."""
+
+KINDS = ("born", "merged", "split", "died")
+
+
+@dataclass(frozen=True, slots=True)
+class Happened:
+    """Events of a stream after its first snapshot.
+
+    Attributes:
+        lasting: number of events by kind in which all communities last.
+        others: number of events in which one does not.
+    """
+
+    lasting: Counter[str]
+    others: int
+
+    def in_words(self) -> tuple[str, str]:
+        """Return two lines: what happened, and how much is left out."""
+        counts = ", ".join(f"{self.lasting[kind]:,} {kind}" for kind in KINDS)
+        return (
+            f"all snapshots: {counts}",
+            f"of communities seen in {LASTING} or more; {self.others:,} other events",
+        )
+
+
+def happened(windows: Sequence[CommunityEvents]) -> Happened:
+    """Count births, mergers, splits and deaths of the communities that last, and all others."""
+    seen: Counter[int] = Counter()
+    for one in windows:
+        seen.update(np.unique(one.communities).tolist())
+    events = [event for one in windows[1:] for event in one.events if event.kind in KINDS]
+    lasting = [
+        event
+        for event in events
+        if all(seen[c] >= LASTING for c in (event.community, *event.parents, *event.children))
+    ]
+    return Happened(Counter(event.kind for event in lasting), len(events) - len(lasting))

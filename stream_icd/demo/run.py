@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import queue
+import shutil
 import subprocess
 import sys
 import threading
@@ -19,12 +20,15 @@ from typing import IO, Any
 from rich.progress import Progress
 
 from stream_icd.child_process import start_child, stop_child, tail
-from stream_icd.demo.logs import count_events, read_log
-from stream_icd.demo.story import Story
+from stream_icd.demo.story import Story, count_events, read_log
 from stream_icd.errors import StreamIcdError
+from stream_icd.history.archive import Archive
 from stream_icd.kafka.embedded import embedded_broker
+from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import create_topics
+from stream_icd.store.store import open_store
+from stream_icd.workers.archive import TOPICS, Archiver
 
 START_S = 600.0
 """Time that the detector may take to start: the first time, it compiles its code for half a minute,
@@ -261,3 +265,14 @@ def _check(children: dict[str, Child], folder: Path, *, may_end: bool = False) -
                 f"{name} ended with status {status}; the end of {folder / name}.log:\n"
                 f"{tail(folder / f'{name}.log')}"
             )
+
+
+def keep(settings: KafkaSettings, folder: Path) -> None:
+    """Archive all topics of the broker in a folder; what was there before is removed."""
+    shutil.rmtree(folder, ignore_errors=True)
+    archive = Archive(open_store(str(folder)))
+    for kind, topic in TOPICS.items():
+        archiver = Archiver(archive, kind)
+        with open_reader(settings, topic, start="beginning", until="end") as records:
+            for record in records:
+                archiver.process(record)

@@ -10,12 +10,12 @@ of the stream lasts a minute, and learning takes seconds: on a real stream, no w
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-
-from stream_icd.demo.logs import count_events, read_log
+from typing import Any
 
 HISTORY, REGISTRY = "retraining-history", "demo-registry"
 """Folders of the retrainer's archive and of the registry, in that of the results."""
@@ -101,3 +101,16 @@ class Story:
         for entry in read_log(self.folder / "retrain.log"):
             if entry.get("event") in ("promoted", "kept", "confirmed", "rolled back", "failed"):
                 yield f"{entry['event']}: {entry['reason']}"
+
+
+def read_log(path: Path) -> list[dict[str, Any]]:
+    """Return the JSON events of a program's log; skip other lines. A missing log is empty."""
+    if not path.exists():
+        return []
+    lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+    return [json.loads(line) for line in lines if line.startswith("{") and line.endswith("}")]
+
+
+def count_events(path: Path, event: str) -> int:
+    """Return how often a log has an event."""
+    return sum(entry.get("event") == event for entry in read_log(path))

@@ -68,6 +68,7 @@ def detect(
             threads.
         known: communities of the nodes in a similar graph, `(n,)`, negative for new nodes. Method
             "icd" also starts K-means from them, and takes what fits the embedding better.
+        threads: cores to use; bp uses one below 50,000 nodes.
         clock: monotonic clock in seconds, for the stage timings.
 
     Raises:
@@ -78,7 +79,7 @@ def detect(
     if method == "icd":
         return _detect_by_icd(adjacency, model, n_communities, seed, threads, known, clock)
     started = clock()
-    communities = find_communities(adjacency, model.bp, n_communities, seed=seed)
+    communities = find_communities(adjacency, model.bp, n_communities, seed=seed, threads=threads)
     return Detection(communities, _milliseconds(started, started, started, clock()))
 
 

@@ -4,30 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import partial
+from itertools import combinations
 from time import perf_counter
 
 from stream_icd.detection.fit_check import FitCheck
+from stream_icd.detection.recent import RecentMemories
 from stream_icd.detection.remembering import Remembering
 from stream_icd.detection.settings import DetectSettings, has_memory, result_version
 from stream_icd.detection.snapshot import detect_snapshot
-from stream_icd.detection.warm_up import first_messages
 from stream_icd.errors import BadInput, BadMemory
-from stream_icd.execution.budget import Allowance, sent_bytes
+from stream_icd.execution.budget import MessageAllowance, sent_bytes
 from stream_icd.execution.relay import LocalRelay, Relay
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.memory.restart import anew
-from stream_icd.messages.clock import utc_now
 from stream_icd.messages.outcome import Outcome, Processed, Refused, Stage
 from stream_icd.messages.outgoing import outgoing
 from stream_icd.messages.record_log import about, described
 from stream_icd.printable import printable
 from stream_icd.registry.shipped import VersionedModel
-from stream_icd.snapshot import Snapshot
+from stream_icd.snapshot import Snapshot, Window, snapshot_from_pairs
+from stream_icd.times import utc_now
 from stream_icd.wire.communities import encode_communities
 from stream_icd.wire.message import Message
-from stream_icd.wire.snapshots import decode_snapshot, is_unordered
+from stream_icd.wire.snapshots import decode_snapshot, encode_snapshot, is_unordered
 
 TOO_LARGE = "k_too_large"
 """Log event for a snapshot with fewer nodes than `--k`."""
@@ -63,6 +64,7 @@ class RecordDetection:
     settings: DetectSettings
     clock: Callable[[], datetime] = utc_now
     fit_check: FitCheck = field(default_factory=FitCheck, compare=False)
+    recent: RecentMemories = field(default_factory=RecentMemories, compare=False)
 
     @property
     def version(self) -> str:
@@ -94,6 +96,7 @@ class RecordDetection:
             place=f"{record.partition}@{record.offset}",
             fit_check=self.fit_check,
             relay=relay,
+            recent=self.recent,
         )
         if isinstance(found, Refused):
             return found
@@ -107,7 +110,7 @@ class RecordDetection:
         """Return the record's name for error messages."""
         return printable(", ".join(f"{name} {value}" for name, value in described(record).items()))
 
-    def allowance(self, record: Record) -> Allowance:
+    def allowance(self, record: Record) -> MessageAllowance:
         """Return the resource limits for the record."""
         return self.settings.budget.allowance(sent_bytes(record, self.settings.reader.limits))
 
@@ -132,6 +135,7 @@ def detected(
     place: str = "",
     fit_check: FitCheck | None = None,
     relay: Relay | None = None,
+    recent: RecentMemories | None = None,
 ) -> Detected | Refused:
     """Fetch a snapshot (timed as decoding) and find its communities.
 
@@ -139,11 +143,15 @@ def detected(
         place: `PARTITION@OFFSET` of the snapshot, if it was read from a topic.
         fit_check: warns if the model does not fit the graph; None: no check.
         relay: gives the memory before the snapshot; None: detect without memory.
+        recent: memories that need not be decoded; None: decode what the relay gives.
 
     Raises:
         BadMemory: the memory before the snapshot cannot be read, or detection fails with it.
     """
-    memory = None if relay is None else Remembering(relay, clock, settings.reader.limits)
+    memory = None
+    if relay is not None:
+        recent = recent or RecentMemories(most_kept=0)
+        memory = Remembering(relay, clock, settings.reader.limits, recent)
     stage: Stage = "decode"
     try:
         started = perf_counter()
@@ -180,3 +188,39 @@ def warm_up(model: VersionedModel, settings: DetectSettings) -> None:
         )
         if isinstance(outcome, Refused):
             raise outcome.error
+
+
+_DAY = Window(datetime(2000, 1, 1, tzinfo=UTC), datetime(2000, 1, 2, tzinfo=UTC))
+
+
+N_CLIQUES, SIZE = 20, 10
+
+
+def first_messages() -> list[Message]:
+    """Return small snapshots of each kind: weighted or not, with K estimated or given.
+
+    A K below or above the number of cliques makes detection merge or split communities. The ring
+    is so small that its communities are compared with those of random graphs (`bp.evidence`).
+    """
+    few, many = N_CLIQUES // 2, 2 * N_CLIQUES
+    kinds = ((weighted, k) for weighted in (False, True) for k in (None, few, many))
+    cliques = [_ring_of_cliques(weighted=weighted, k=k) for weighted, k in kinds]
+    return [encode_snapshot(one) for one in (*cliques, _ring())]
+
+
+def _ring_of_cliques(*, weighted: bool, k: int | None) -> Snapshot:
+    """Return a graph with communities on more than one scale, so that each loop runs."""
+    starts = range(0, N_CLIQUES * SIZE, SIZE)
+    inside = [(start + a, start + b) for start in starts for a, b in combinations(range(SIZE), 2)]
+    between = [(start, (start + SIZE + 1) % (N_CLIQUES * SIZE)) for start in starts]
+    src, dst = zip(*inside, *between, strict=True)
+    weights = [1.0] * len(src) if weighted else None
+    return snapshot_from_pairs(
+        src, dst, graph="warm-up", id="warm-up", window=_DAY, weights=weights, n_communities=k
+    )
+
+
+def _ring() -> Snapshot:
+    src = range(N_CLIQUES)
+    dst = [*src[1:], 0]
+    return snapshot_from_pairs(src, dst, graph="warm-up", id="warm-up", window=_DAY)

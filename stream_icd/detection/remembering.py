@@ -10,6 +10,7 @@ import structlog
 from scipy.sparse import csr_array
 
 from stream_icd.communities import Communities, MemoryUse
+from stream_icd.detection.recent import RecentMemories
 from stream_icd.errors import BadMemory, LimitExceeded
 from stream_icd.execution.relay import Relay
 from stream_icd.kafka.publisher import size_as_sent
@@ -24,7 +25,7 @@ from stream_icd.memory.restart import is_forgotten
 from stream_icd.messages.outgoing import outgoing
 from stream_icd.model import Model
 from stream_icd.snapshot import Snapshot
-from stream_icd.tracking.ahead import too_far_ahead
+from stream_icd.tracking.settings import too_far_ahead
 from stream_icd.wire.limits import Limits
 from stream_icd.wire.states import State, encode_state
 
@@ -40,6 +41,7 @@ class Remembering:
         relay: gives the memory before the snapshot, and gets the memory after it.
         clock: a window too far ahead of it is not remembered.
         limits: for reading the memory.
+        recent: memories that need not be decoded.
         before: what is remembered of earlier windows.
         after: the memory after the snapshot; None if it changes nothing.
     """
@@ -47,6 +49,7 @@ class Remembering:
     relay: Relay
     clock: Callable[[], datetime]
     limits: Limits
+    recent: RecentMemories
     before: Memory | None = None
     after: Memory | None = None
 
@@ -64,6 +67,7 @@ class Remembering:
         horizon: Horizon,
         find: Find | None,
         seed: int,
+        threads: int,
     ) -> tuple[Remembered, MemoryUse]:
         """Return the communities, and what memory contributed.
 
@@ -72,7 +76,7 @@ class Remembering:
         """
         encoded = self.relay.take()
         if encoded is not None:
-            self.before = self._read(encoded)
+            self.before = self._read(snapshot.graph, encoded)
         found = detect_remembering(
             snapshot,
             model,
@@ -81,6 +85,7 @@ class Remembering:
             horizon=horizon,
             find=find,
             seed=seed,
+            threads=threads,
             adjacency=adjacency,
         )
         if found.memory is self.before or too_far_ahead(snapshot.window, self.clock()):
@@ -117,20 +122,27 @@ class Remembering:
             record = _message(topic, group, found, self.after)
         if size > self.relay.most_bytes:
             return None
-        self.relay.pass_on(record.value or b"")
+        encoded = record.value or b""
+        self.recent.put(found.graph, encoded, self.after)
+        self.relay.pass_on(encoded)
         return record
 
-    def _read(self, encoded: bytes) -> Memory:
-        try:
-            memory = decode_memory(encoded, self.limits)
-        except LimitExceeded as error:  # which says nothing of the snapshot
-            raise BadMemory(str(error)) from error
+    def _read(self, graph: str, encoded: bytes) -> Memory:
+        memory = self.recent.get(graph, encoded)
+        if memory is None:
+            memory = self._decoded(encoded)
         if too_far_ahead(memory.window, self.clock()):
             raise BadMemory(
                 f"the last window ends at {memory.window.end}, too far in the future: all windows "
                 "would be late"
             )
         return memory
+
+    def _decoded(self, encoded: bytes) -> Memory:
+        try:
+            return decode_memory(encoded, self.limits)
+        except LimitExceeded as error:  # which says nothing of the snapshot
+            raise BadMemory(str(error)) from error
 
 
 def _message(topic: str, group: str, found: Communities, memory: Memory) -> OutgoingRecord:

@@ -28,7 +28,7 @@ class DetectSettings:
         group: the consumer group, which the memory belongs to.
         n_communities: K for snapshots without their own K; None: estimate it.
         method: bp (the default), or icd, the paper's: encode, then K-means.
-        threads: cores that one snapshot may use in icd; bp uses one.
+        threads: cores that one snapshot may use; bp uses one below 50,000 nodes.
         seed: random seed of the clustering; the same seed gives the same communities.
         reader: how messages are read; default: from the environment.
         budget: resource limits for each message; default: from the environment.

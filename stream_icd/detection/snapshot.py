@@ -19,11 +19,12 @@ from stream_icd.detection.remembering import Remembering
 from stream_icd.detection.settings import DetectSettings, result_version
 from stream_icd.memory.detect import Remembered
 from stream_icd.memory.strength import Moved
-from stream_icd.messages.clock import utc_now
-from stream_icd.quality.modularity import modularity
-from stream_icd.quality.ncut import ncut
+from stream_icd.quality.community_weights import community_weights
+from stream_icd.quality.modularity import modularity_by
+from stream_icd.quality.ncut import ncut_by
 from stream_icd.registry.shipped import VersionedModel
 from stream_icd.snapshot import Snapshot
+from stream_icd.times import utc_now
 
 
 def detect_snapshot(
@@ -58,7 +59,14 @@ def detect_snapshot(
             spent=spent,
         )
         remembered, use = memory.detect(
-            snapshot, adjacency, model.model, at_most, settings.horizon, find, settings.seed
+            snapshot,
+            adjacency,
+            model.model,
+            at_most,
+            settings.horizon,
+            find,
+            settings.seed,
+            settings.threads,
         )
         found = remembered_labels(remembered, use, spent)
     else:
@@ -118,6 +126,7 @@ def communities_with(
     """Return the communities with these labels, and their quality."""
     k = snapshot.n_communities or settings.n_communities
     evidence = evidence_for(adjacency, found.labels, settings.seed)
+    weights = community_weights(adjacency, found.labels)
     return Communities(
         graph=snapshot.graph,
         snapshot_id=snapshot.id,
@@ -126,8 +135,8 @@ def communities_with(
         labels=found.labels,
         n_edges=snapshot.n_edges,
         model=result_version(model, settings),
-        modularity=modularity(adjacency, found.labels),
-        ncut=ncut(adjacency, found.labels),
+        modularity=modularity_by(weights),
+        ncut=ncut_by(weights),
         milliseconds=found.milliseconds,
         detected_at=clock(),
         revision=revision_of(

@@ -3,25 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, fields
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.csv
 
 from stream_icd.arrays import Labels
 from stream_icd.evaluation.discover import OWN
 from stream_icd.evaluation.learned import Learned
-from stream_icd.evaluation.limits import Limits, MethodProcess, Outcome, Status
+from stream_icd.evaluation.limits import MethodProcess, Outcome, Status
 from stream_icd.evaluation.measures import Measures, measure
 from stream_icd.evaluation.windows import Windows
+from stream_icd.execution.usage import Allowance
 from stream_icd.graphs.labelled_graph import Moment
 from stream_icd.graphs.weights import comparable
 from stream_icd.quality.hidden_edges import hidden_edge_score, hide_edges
 from stream_icd.replay.compare import churn
 from stream_icd.retraining.lesson import Lesson
 from stream_icd.snapshot import Snapshot
+from stream_icd.spreadsheet import safe_cells
+from stream_icd.store.whole_file import whole_file
 
 SPLITS = 2
 """Number of tenths of the edges to hide, one after the other."""
@@ -55,7 +60,7 @@ class Result:
 def evaluate(
     windows: Windows,
     learned: Learned,
-    limits: Limits,
+    limits: Allowance,
     seed: int = 0,
     packages: Sequence[str] = (OWN,),
 ) -> Iterator[Result]:
@@ -87,7 +92,7 @@ class _Run:
     """One method, in a process of its own, from window to window."""
 
     def __init__(
-        self, name: str, learned: Outcome, limits: Limits, packages: Sequence[str], seed: int
+        self, name: str, learned: Outcome, limits: Allowance, packages: Sequence[str], seed: int
     ) -> None:
         self.name, self._learned, self._seed = name, learned, seed
         self._process = MethodProcess(packages, limits)
@@ -189,3 +194,26 @@ def _summary(method: str, results: Sequence[Result]) -> Summary:
         detail=next((one.detail for one in results if one.detail), ""),
         means=means,
     )
+
+
+TEXTS = ("method", "snapshot", "status", "detail")
+NUMBERS = ("seconds", "evidence", "stability", *(one.name for one in fields(Measures)))
+"""Columns; the numbers of a window without a result are empty fields."""
+
+
+def write_rows(path: Path, results: Sequence[Result]) -> None:
+    """Write the file as a whole."""
+    columns = {
+        name: pa.array([getattr(one, name) for one in results], pa.string()) for name in TEXTS
+    }
+    rows = [_numbers(one) for one in results]
+    columns |= {name: pa.array([row.get(name) for row in rows], pa.float64()) for name in NUMBERS}
+    with whole_file(path) as aside:
+        pyarrow.csv.write_csv(safe_cells(pa.table(columns)), aside)
+
+
+def _numbers(result: Result) -> dict[str, float | None]:
+    if result.measures is None:
+        return {}
+    own = {name: getattr(result, name) for name in ("seconds", "evidence", "stability")}
+    return own | asdict(result.measures)

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from stream_icd.bp.parameters import BpParameters
 from stream_icd.errors import OverBudget
 from stream_icd.evaluation.discover import OWN, methods_in
-from stream_icd.evaluation.limits import Limits, MethodProcess, Outcome
+from stream_icd.evaluation.limits import MethodProcess, Outcome
 from stream_icd.evaluation.windows import Windows
+from stream_icd.execution.usage import Allowance
 from stream_icd.execution.worker_process import WorkerProcess
 from stream_icd.registry.shipped import open_model
 from stream_icd.training.comparison import Comparison
@@ -41,7 +42,7 @@ def learners(names: Sequence[str], packages: Sequence[str] = (OWN,)) -> list[str
 def learn(
     windows: Windows,
     names: Sequence[str],
-    limits: Limits,
+    limits: Allowance,
     seed: int = 0,
     packages: Sequence[str] = (OWN,),
 ) -> Learned:
@@ -59,7 +60,7 @@ def learn(
     return Learned(of_method, known, len(past) if known else 0)
 
 
-def worth(windows: Windows, learned: Learned, limits: Limits, seed: int = 0) -> list[Comparison]:
+def worth(windows: Windows, learned: Learned, limits: Allowance, seed: int = 0) -> list[Comparison]:
     """Compare what bp learned with the model `default`, with memory, on the evaluated windows.
 
     Empty if bp learned nothing, or if the comparison exceeds the limits.

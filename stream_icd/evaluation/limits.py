@@ -19,7 +19,7 @@ from stream_icd.arrays import Labels
 from stream_icd.errors import BadSettings, OverBudget
 from stream_icd.evaluation.discover import methods_in
 from stream_icd.evaluation.method import CONVERT, Method, Remembering, Task, cpu_clock
-from stream_icd.execution.usage import Usage
+from stream_icd.execution.usage import Allowance
 from stream_icd.execution.worker_process import WorkerProcess
 from stream_icd.graphs.labelled_graph import LabelledGraph, Moment
 from stream_icd.quality.labels import compact
@@ -32,39 +32,6 @@ it exceeded its time or memory."""
 REPEATED_BELOW = 2.0
 """Seconds below which a run on the largest graph so far is repeated, and the second counts: it may
 need code that smaller ones did not compile."""
-
-CLOCK_FACTOR = 10
-"""Limit of wall-clock time, as a multiple of the processor time: the machine may be busy."""
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """Limits for one run of a method.
-
-    Attributes:
-        seconds: processor time of all threads.
-        memory_bytes: growth of the process's memory.
-
-    Raises:
-        BadSettings: a limit is not positive.
-    """
-
-    seconds: float = 600.0
-    memory_bytes: int = 8 << 30
-
-    def __post_init__(self) -> None:
-        if not (self.seconds > 0 and self.memory_bytes > 0):
-            raise BadSettings(f"{self}: both limits must be above 0")
-
-    def check(self, used: Usage) -> None:
-        """Raise OverBudget if a limit is exceeded."""
-        for taken, limit, unit in (
-            (used.cpu_seconds, self.seconds, "s of processor time"),
-            (used.clock_seconds, CLOCK_FACTOR * self.seconds, "s by the clock"),
-            (used.memory_bytes / 1e6, self.memory_bytes / 1e6, "MB of memory"),
-        ):
-            if taken > limit:
-                raise OverBudget(f"took more than {limit:.0f} {unit}")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -106,7 +73,7 @@ class MethodProcess:
         limits: for each run.
     """
 
-    def __init__(self, packages: Sequence[str], limits: Limits) -> None:
+    def __init__(self, packages: Sequence[str], limits: Allowance) -> None:
         self._methods = methods_in(*packages)
         self._open = partial(Runner, tuple(packages))
         self._limits = limits

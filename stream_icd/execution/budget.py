@@ -9,16 +9,13 @@ from pydantic import Field
 from pydantic_settings import SettingsConfigDict
 
 from stream_icd.errors import BadClaim, OverBudget
-from stream_icd.execution.usage import Usage
+from stream_icd.execution.usage import Allowance, Usage
 from stream_icd.kafka.record import Record
 from stream_icd.settings import ENV_PREFIX, Settings
 from stream_icd.wire.claim import read_claim
 from stream_icd.wire.limits import Limits
 
 MB = 10**6
-
-CLOCK_FACTOR = 10
-"""Wall-clock limit, as a multiple of the processor time: a job may wait on a busy machine."""
 
 _TIME = f"{ENV_PREFIX}BUDGET_SECONDS, {ENV_PREFIX}BUDGET_SECONDS_PER_MB"
 _MEMORY = f"{ENV_PREFIX}BUDGET_MEMORY_BYTES, {ENV_PREFIX}BUDGET_MEMORY_PER_BYTE"
@@ -53,35 +50,31 @@ class Budget(Settings):
     memory_bytes: int = Field(default=2 << 30, ge=1)
     memory_per_byte: int = Field(default=100, ge=0)
 
-    def allowance(self, sent_bytes: int) -> Allowance:
+    def allowance(self, sent_bytes: int) -> MessageAllowance:
         """Return the limits for a message of this size."""
-        return Allowance(
-            sent_bytes,
+        return MessageAllowance(
             self.seconds + self.seconds_per_mb * sent_bytes / MB,
             self.memory_bytes + self.memory_per_byte * sent_bytes,
+            sent_bytes,
             self,
         )
 
 
 @dataclass(frozen=True, slots=True)
-class Allowance:
-    """Resource limits for one message.
+class MessageAllowance(Allowance):
+    """Limits for one message.
 
     Attributes:
         sent_bytes: size of the message.
-        seconds: processor time.
-        memory_bytes: growth of resident memory.
         budget: what the limits are made of.
         state_bytes: size of what is remembered of the graph.
     """
 
     sent_bytes: int
-    seconds: float
-    memory_bytes: int
     budget: Budget
     state_bytes: int = 0
 
-    def with_state(self, n_bytes: int) -> Allowance:
+    def with_state(self, n_bytes: int) -> MessageAllowance:
         """Return the limits if the graph's memory, of this size, is read too."""
         return replace(
             self,
@@ -90,28 +83,20 @@ class Allowance:
             state_bytes=n_bytes,
         )
 
-    @property
-    def clock_seconds(self) -> float:
-        """Wall-clock limit in seconds."""
-        return CLOCK_FACTOR * self.seconds
-
     def check(self, used: Usage) -> None:
         """Compare the limits with the resources used.
 
         Raises:
             OverBudget: a limit is exceeded; the text names value, limit, settings and remedy.
         """
-        for taken, limit, unit, settings in (
-            (used.cpu_seconds, self.seconds, "s of processor time", _TIME),
-            (used.clock_seconds, self.clock_seconds, "s by the clock", _TIME),
-            (used.memory_bytes / MB, self.memory_bytes / MB, "MB of memory", _MEMORY),
-        ):
-            if taken > limit:
-                with_state = f" and a memory of {self.state_bytes}" if self.state_bytes else ""
-                raise OverBudget(
-                    f"took {taken:.1f} {unit}; the limit for a message of {self.sent_bytes} bytes"
-                    f"{with_state} is {limit:.1f} ({settings}). {_WAY_OUT}"
-                )
+        if (excess := self.excess(used)) is not None:
+            taken, limit, unit = excess
+            settings = _MEMORY if "memory" in unit else _TIME
+            with_state = f" and a memory of {self.state_bytes}" if self.state_bytes else ""
+            raise OverBudget(
+                f"took {taken:.1f} {unit}; the limit for a message of {self.sent_bytes} bytes"
+                f"{with_state} is {limit:.1f} ({settings}). {_WAY_OUT}"
+            )
 
 
 def sent_bytes(record: Record, limits: Limits) -> int:

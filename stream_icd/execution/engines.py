@@ -19,10 +19,11 @@ import structlog
 from threadpoolctl import threadpool_limits
 
 from stream_icd.errors import BadMemory, CrashedWorker, ModelDamaged, OverBudget, Overloaded
-from stream_icd.execution.budget import Allowance
+from stream_icd.execution.budget import MessageAllowance
 from stream_icd.execution.processes import InHand, Processes
 from stream_icd.execution.relay import Chains, First, LocalRelay, Relay, nothing
-from stream_icd.kafka.stop import Stop
+from stream_icd.execution.without_pandas import without_pandas
+from stream_icd.kafka.clock import Stop
 from stream_icd.messages.outcome import Refused
 from stream_icd.registry.shipped import VersionedModel, open_model
 
@@ -87,7 +88,7 @@ class Work(Protocol[J, O]):
         """Return the job's name for error messages."""
         ...
 
-    def allowance(self, job: J, /) -> Allowance:
+    def allowance(self, job: J, /) -> MessageAllowance:
         """Return the resource limits for the job."""
         ...
 
@@ -242,6 +243,7 @@ class Opening:
     settings: Settings
 
     def __call__(self) -> Any:
+        without_pandas()
         threadpool_limits(self.settings.threads)
         model = open_model(self.model_name)
         if model.version != self.version:

@@ -19,9 +19,9 @@ from typing import Generic, Protocol, Self, TypeVar
 import structlog
 
 from stream_icd.errors import BadMemory, OverBudget, Overloaded, WorkersLost
-from stream_icd.execution.budget import Allowance
+from stream_icd.execution.budget import MessageAllowance
 from stream_icd.execution.relay import Link
-from stream_icd.execution.usage import Usage
+from stream_icd.execution.usage import Allowance, Usage
 from stream_icd.execution.waiting import Waiting, next_job
 from stream_icd.execution.worker_process import WorkerProcess
 
@@ -39,7 +39,7 @@ class Task(Protocol[Job]):  # type: ignore[misc]
         """Return the job's name for error messages."""
         ...
 
-    def allowance(self, job: Job, /) -> Allowance:
+    def allowance(self, job: Job, /) -> MessageAllowance:
         """Return the resource limits for the job."""
         ...
 
@@ -72,7 +72,7 @@ class InHand:
 class _Limits:
     """The limits of a job, which grow with what it takes from the job before it."""
 
-    allowance: Allowance
+    allowance: MessageAllowance
     link: Link | None
 
     def check(self, used: Usage) -> None:
@@ -259,7 +259,9 @@ class Processes(Generic[Job, Result]):
         )
 
     @contextmanager
-    def _noted(self, process: WorkerProcess, job: Job, allowance: Allowance) -> Iterator[None]:
+    def _noted(
+        self, process: WorkerProcess, job: Job, allowance: MessageAllowance
+    ) -> Iterator[None]:
         with self._lock:
             self._at[process] = job, allowance, time.monotonic()
         try:

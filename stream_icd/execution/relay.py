@@ -81,9 +81,14 @@ class Link:
         """Whether the job can run without waiting."""
         return self.before.done()
 
+    @property
+    def offered(self) -> Baton:
+        """What the job before handed on, or `instead`; waits for it if necessary."""
+        return self.before.result() if self.instead is None else self.instead
+
     def take(self) -> Baton:
-        """Return what the job before handed on, or `instead`; wait for it if necessary."""
-        self.took = self.before.result() if self.instead is None else self.instead
+        """Return what is `offered`, and note that it was taken."""
+        self.took = self.offered
         return self.took
 
     def pass_on(self, baton: Baton) -> None:

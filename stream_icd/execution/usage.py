@@ -1,4 +1,4 @@
-"""Resources that a process uses, measured from outside."""
+"""Resources that a process uses, measured from outside, and limits on them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,11 @@ import time
 from dataclasses import dataclass
 
 import psutil
+
+from stream_icd.errors import BadSettings, OverBudget
+
+CLOCK_FACTOR = 10
+"""Wall-clock limit, as a multiple of the processor time: a job may wait on a busy machine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +26,52 @@ class Usage:
     clock_seconds: float
     cpu_seconds: float
     memory_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Allowance:
+    """Limits for one job.
+
+    Attributes:
+        seconds: processor time of all threads.
+        memory_bytes: growth of the process's resident memory.
+
+    Raises:
+        BadSettings: a limit is not positive.
+    """
+
+    seconds: float
+    memory_bytes: int
+
+    def __post_init__(self) -> None:
+        if not (self.seconds > 0 and self.memory_bytes > 0):
+            raise BadSettings(f"{self}: both limits must be above 0")
+
+    @property
+    def clock_seconds(self) -> float:
+        """Wall-clock limit in seconds."""
+        return CLOCK_FACTOR * self.seconds
+
+    def excess(self, used: Usage) -> tuple[float, float, str] | None:
+        """Return the first limit that is exceeded: what was taken, the limit, the unit."""
+        for taken, limit, unit in (
+            (used.cpu_seconds, self.seconds, "s of processor time"),
+            (used.clock_seconds, self.clock_seconds, "s by the clock"),
+            (used.memory_bytes / 1e6, self.memory_bytes / 1e6, "MB of memory"),
+        ):
+            if taken > limit:
+                return taken, limit, unit
+        return None
+
+    def check(self, used: Usage) -> None:
+        """Compare the limits with the resources used.
+
+        Raises:
+            OverBudget: a limit is exceeded.
+        """
+        if (excess := self.excess(used)) is not None:
+            _, limit, unit = excess
+            raise OverBudget(f"took more than {limit:.4g} {unit}")
 
 
 class Meter:

@@ -10,6 +10,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from typing import Any, Protocol
@@ -19,9 +20,9 @@ from stream_icd.execution.relay import Baton, Link
 from stream_icd.execution.usage import Meter, Usage
 from stream_icd.log import configure_logging
 
-DONE, TAKE, PASS = range(3)
-"""What a process says of its job: here is the result; give me what the job before handed on; hand
-this on."""
+DONE, TAKE, TOOK = range(3)
+"""What a process says of its job: here are the result and what to hand on; give me what the job
+before handed on; I have taken what was sent with the job."""
 
 LOOK_EVERY_S = 0.05
 """Interval between checks of the process's resource usage against its job's limits."""
@@ -92,23 +93,22 @@ class WorkerProcess:
         if not opened[0]:
             return opened
         self._meter.reset()
-        self._line.send((job, None if link is None else link.most_bytes))
-        after: Baton = None
+        self._line.send((job, _Sent.of(link)))
         while True:
             while not self._line.poll(LOOK_EVERY_S):
                 allowance.check(self._meter.read())
             said, what = self._line.recv()
-            if link is None or said == DONE:
-                answer: tuple[bool, Any] = what
-                if link is not None and after is not None and answer[0]:
-                    link.pass_on(after)
+            if said == DONE:
+                answer: tuple[bool, Any] = what[0]
+                if link is not None and what[1] is not None and answer[0]:
+                    link.pass_on(what[1])
                 return answer
-            if said == PASS:
-                after = what
-            else:
-                since = time.monotonic()
-                self._line.send(link.take())
-                self._meter.skip_clock(time.monotonic() - since)
+            assert link is not None, "only a job of a chain takes something"
+            since = time.monotonic()
+            taken = link.take()
+            if said == TAKE:
+                self._line.send(taken)
+            self._meter.skip_clock(time.monotonic() - since)
 
     def end(self) -> int | None:
         """Kill the process if it is still running; return its exit status."""
@@ -131,20 +131,43 @@ def _deaf_from_the_start() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
+@dataclass(frozen=True, slots=True)
+class _Sent:
+    """What is sent with a job of a chain: what it takes, if that is known already.
+
+    Otherwise it asks for it when it needs it.
+    """
+
+    most_bytes: float
+    is_ready: bool
+    baton: Baton
+
+    @staticmethod
+    def of(link: Link | None) -> _Sent | None:
+        if link is None:
+            return None
+        return _Sent(link.most_bytes, link.is_ready, link.offered if link.is_ready else None)
+
+
 class _PipeRelay:
     """The relay of a job in a worker process."""
 
-    def __init__(self, line: Connection, most_bytes: float) -> None:
+    def __init__(self, line: Connection, sent: _Sent) -> None:
         self._line = line
-        self.most_bytes = most_bytes
+        self._sent = sent
+        self.most_bytes = sent.most_bytes
+        self.after: Baton = None
 
     def take(self) -> Baton:
+        if self._sent.is_ready:
+            self._line.send((TOOK, None))
+            return self._sent.baton
         self._line.send((TAKE, None))
         baton: Baton = self._line.recv()
         return baton
 
     def pass_on(self, baton: bytes) -> None:
-        self._line.send((PASS, baton))
+        self.after = baton
 
 
 def _serve(line: Connection, opening: Callable[[], Callable[[Any], Any]]) -> None:
@@ -155,9 +178,12 @@ def _serve(line: Connection, opening: Callable[[], Callable[[Any], Any]]) -> Non
     with suppress(EOFError, BrokenPipeError):  # the parent has ended
         line.send((opened, None if opened else work))
         while opened:
-            job, most_bytes = line.recv()
-            relays = () if most_bytes is None else (_PipeRelay(line, most_bytes),)
-            line.send((DONE, _attempted(work, job, *relays)))
+            job, sent = line.recv()
+            if sent is None:
+                line.send((DONE, (_attempted(work, job), None)))
+            else:
+                relay = _PipeRelay(line, sent)
+                line.send((DONE, (_attempted(work, job, relay), relay.after)))
 
 
 def _attempted(work: Callable[..., Any], *arguments: Any) -> tuple[bool, Any]:

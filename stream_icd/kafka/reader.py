@@ -17,6 +17,7 @@ from stream_icd.errors import (
     StreamIcdError,
 )
 from stream_icd.kafka.capabilities import recognise
+from stream_icd.kafka.clock import Stop
 from stream_icd.kafka.connect import connect
 from stream_icd.kafka.group.held_records import HeldRecords
 from stream_icd.kafka.pace import BUSY_S, Pace
@@ -24,7 +25,6 @@ from stream_icd.kafka.port.partition import Offsets, TopicPartition
 from stream_icd.kafka.port.reader import Polled, Reader
 from stream_icd.kafka.record import Record
 from stream_icd.kafka.settings import KafkaSettings
-from stream_icd.kafka.stop import Stop
 from stream_icd.kafka.topics import describe_topic
 
 Start = Literal["beginning", "latest"] | datetime | Mapping[int, int]

@@ -15,6 +15,7 @@ COMMUNITIES = "icd.communities.v1"
 LABELS = "icd.labels.v1"
 EVENTS = "icd.events.v1"
 MODELS = "icd.models.v1"
+ATTRIBUTES = "icd.attributes.v1"
 WORKERS = "icd.workers.v1"
 MEMORY = "icd.memory.v1"
 
@@ -24,6 +25,7 @@ DEFAULT_TOPICS: tuple[TopicSpec, ...] = (
     *TopicSpec(LABELS, partitions=6, retention_ms=30 * DAY_MS).with_dead_letters(),
     *TopicSpec(EVENTS, partitions=6, retention_ms=30 * DAY_MS).with_dead_letters(),
     TopicSpec(MODELS, retention_ms=365 * DAY_MS),
+    TopicSpec(ATTRIBUTES, cleanup_policy="compact"),
     TopicSpec(WORKERS, cleanup_policy="compact"),
     *TopicSpec(
         MEMORY,

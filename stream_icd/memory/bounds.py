@@ -2,6 +2,10 @@
 
 What is remembered is read with each window, so its size decides what the window costs. Without a
 bound, a few windows of many new nodes would make all small windows after them expensive.
+
+A source can lose most nodes for many windows, and the communities of the others must not lose their
+ids meanwhile. So nodes that come again and again earn *credit*, and small windows spend it: each
+node that is remembered beyond the bound costs one. Nodes that are seen once earn nothing.
 """
 
 from __future__ import annotations
@@ -9,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 
 from stream_icd.memory.alignment import of_nodes
-from stream_icd.memory.memory import Memory
+from stream_icd.memory.memory import MOST_COUNTED, Memory
 
 MOST_PER_NODE = 4
 """Nodes remembered for each node of the last window, at most."""
@@ -22,15 +26,37 @@ LESS_A_WINDOW = 2
 """After a much larger window, what is remembered shrinks by this factor a window at most. So that
 window costs the later ones no more than itself again, in all."""
 
+LONGEST_RUN = 32
+"""For how many small windows credit lasts, at most. After as many, a graph has shrunk for good."""
 
-def room_for(n_nodes: int, n_before: int) -> int:
+
+def room_for(n_nodes: int, n_before: int, credit: int) -> int:
     """Return how many nodes may be remembered after a window.
 
     Args:
         n_nodes: nodes of the window.
         n_before: nodes remembered before it.
+        credit: see `Memory.credit`.
     """
-    return max(MOST_PER_NODE * n_nodes, n_before // LESS_A_WINDOW, ALWAYS)
+    return max(MOST_PER_NODE * n_nodes, ALWAYS, n_before // LESS_A_WINDOW, min(n_before, credit))
+
+
+def cost(n_nodes: int, n_remembered: int) -> int:
+    """Return how much credit it takes to remember so many nodes beside a window of `n_nodes`."""
+    return max(n_remembered - max(MOST_PER_NODE * n_nodes, ALWAYS), 0)
+
+
+def credit_after(credit: int, n_again: int, n_nodes: int, n_remembered: int) -> int:
+    """Return the credit after a window.
+
+    Args:
+        credit: that before it.
+        n_again: nodes that have edges in the window and had some in the one before.
+        n_nodes: nodes of the window.
+        n_remembered: nodes remembered after it.
+    """
+    left = max(credit - cost(n_nodes, n_remembered), 0)
+    return min(left + n_again, LONGEST_RUN * n_remembered, MOST_COUNTED)
 
 
 def cut(memory: Memory, most_nodes: int) -> Memory:

@@ -4,8 +4,12 @@ If a source loses nodes for one window, the communities of the others say little
 are missing. Most would seem to have ended or to be parts of others. So such a window is detected
 with the memory there is, which stays as it is.
 
+If the windows after it lack them too, their nodes are followed with the evidence from before, which
+stays as it is: the communities of a tenth of the nodes alone would be others (of the Internet, they
+are). Once the nodes come back, all are known as they were.
+
 A graph that breaks with its past has other nodes, or other edges among them. One that shrinks for
-good is small in the next window, too, which is then taken as it is.
+good is small in each later window, too.
 """
 
 from __future__ import annotations
@@ -13,6 +17,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
+from stream_icd.memory.bounds import LONGEST_RUN, cost
 from stream_icd.memory.gaps import missed_windows
 from stream_icd.memory.memory import Memory
 from stream_icd.node_ids import places
@@ -25,11 +30,18 @@ LEAST_KNOWN = 0.9
 """Of its nodes, at least this fraction were in the one before."""
 
 
-def is_damaged(memory: Memory | None, nodes: pa.Array, window: Window) -> bool:
-    """Return whether a window lacks most of the last one's nodes, and has few others."""
-    if memory is None or not memory.n_nodes or missed_windows(memory.window, window):
+def lacks_most(memory: Memory | None, nodes: pa.Array) -> bool:
+    """Return whether a window lacks most of the last whole one's nodes, and has few others."""
+    if memory is None or not memory.n_nodes or memory.n_lacking >= LONGEST_RUN:
         return False
     if len(nodes) > MOST_LEFT * np.count_nonzero(memory.seen):
         return False
+    if memory.credit < cost(len(nodes), memory.n_nodes):
+        return False
     at = places(nodes, memory.nodes)
     return bool(np.count_nonzero(memory.seen[at[at >= 0]]) >= LEAST_KNOWN * len(nodes))
+
+
+def is_first(memory: Memory, window: Window) -> bool:
+    """Return whether a window that lacks most nodes is the first one, right after a whole one."""
+    return not memory.n_lacking and not missed_windows(memory.window, window)

@@ -11,7 +11,8 @@ The rules for each case:
 - *K given*: exactly K communities result; ids go to those that hold most of the nodes.
 - *A window that is not after the last one*: detected with the present memory, which stays
   unchanged.
-- *A window that lacks most of the last one's nodes* (`damage`): the same, and no id ends.
+- *A window that lacks most of the last one's nodes* (`damage`): the same, and no id ends. More such
+  windows in a row are remembered, but the evidence stays as it is.
 - *A different model*: continues with the memory, which does not depend on the model.
 - *Node ids of a different type*: these are different nodes; the graph starts again.
 """
@@ -28,6 +29,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from stream_icd.arrays import n_distinct
 from stream_icd.bp.description_length.partition import measured
 from stream_icd.bp.description_length.search import NEAR
 from stream_icd.bp.dynamic.persistence import broken_communities, has_broken
@@ -42,13 +44,12 @@ from stream_icd.bp.dynamic.posterior import (
 from stream_icd.bp.multilevel.level_graph import Labels, LevelGraph, compact, finest_level
 from stream_icd.bp.parameters import BpParameters
 from stream_icd.bp.planted_partition.prequential import nats_saved
-from stream_icd.distinct import n_distinct
 from stream_icd.graphs.n_communities import check_n_communities
 from stream_icd.graphs.weights import comparable
 from stream_icd.memory.alignment import Aligned, Rows, aligned, faded, of_nodes, without
-from stream_icd.memory.bounds import room_for
+from stream_icd.memory.bounds import cost, credit_after, room_for
 from stream_icd.memory.by_method import Find, found_by
-from stream_icd.memory.damage import is_damaged
+from stream_icd.memory.damage import is_first, lacks_most
 from stream_icd.memory.evidence import added, kept, unseen
 from stream_icd.memory.gaps import kept_a_window, missed_windows
 from stream_icd.memory.horizon import (
@@ -86,7 +87,9 @@ class Remembered:
         predicted_bits: bits per edge that the communities known before saved on the edges of this
             window that are new; None if there are none.
         damaged: whether the window lacks most of its nodes, and is not remembered (`damage`).
-        moved: which nodes changed community together, and how strongly the edges confirm it.
+        moved: which nodes changed community together, and how strongly the edges confirm it. None
+            without memory, in a damaged window, and where a search or another horizon corrects
+            what was known: there the network need not have changed.
     """
 
     communities: NDArray[np.int32]
@@ -110,6 +113,7 @@ def detect_remembering(
     horizon: Horizon = "auto",
     find: Find | None = None,
     seed: int = 0,
+    threads: int = 1,
     adjacency: csr_array | None = None,
     clock: Callable[[], float] = time.perf_counter,
 ) -> Remembered:
@@ -124,6 +128,7 @@ def detect_remembering(
         horizon: how far back to look, in windows; auto: found for each graph.
         find: another method, which finds the communities of the evidence instead of bp
             (`detection.finding`). Trials of the horizon use it too, with the same K.
+        threads: how many work on a large graph; the result is the same.
         adjacency: that of the snapshot, if it was computed before.
 
     Raises:
@@ -140,6 +145,7 @@ def detect_remembering(
         horizon=horizon,
         find=find,
         seed=seed,
+        threads=threads,
         clock=clock,
     )
 
@@ -155,6 +161,7 @@ def detect_window(
     horizon: Horizon = "auto",
     find: Find | None = None,
     seed: int = 0,
+    threads: int = 1,
     clock: Callable[[], float] = time.perf_counter,
 ) -> Remembered:
     """`detect_remembering` for a graph in memory; `nodes` are the ids of its rows, ascending."""
@@ -163,27 +170,39 @@ def detect_window(
     check_horizon(horizon)
     n_before = 0 if memory is None else memory.n_nodes
     step = _Step(
-        adjacency, widened(nodes), window, parameters, find, n_communities, horizon, seed, n_before
+        adjacency,
+        widened(nodes),
+        window,
+        parameters,
+        find,
+        n_communities,
+        horizon,
+        seed,
+        threads,
+        n_before,
     )
     before, bits = _known_before(step, memory), None
     n_known = 0 if before is None else before.memory.next_id
-    damaged = is_damaged(memory, step.nodes, window)
-    if before is None:
+    damaged = False
+    if before is None or memory is None:
         before = _begun(step, memory)
-    elif damaged:
-        before = _undecayed(before)
+    elif lacks_most(memory, step.nodes):
+        step, damaged = replace(step, lacking=True), is_first(memory, window)
     else:
         before, bits = _compared(step, before)
-    after, rows = _after(step, before)
+    after, rows, found_anew = _after(step, before)
     known = after.present.known
     labels, k = compact(known.likeliest[rows])
     ids = np.empty(k, np.int64)
     ids[labels] = after.community_ids[known.communities[rows, 0]]
     replaced, remembered, changes = _replaced(step, memory, after, rows), after, None
-    if memory is not None and n_known:
+    same_view = memory is not None and before.memory.present.decay == memory.present.decay
+    if memory is not None and n_known and same_view and not found_anew:
         changes = moved(adjacency, labels, ids, _ids_before(step, memory), n_known)
     if memory is not None and damaged:
-        replaced, remembered, changes = replaced[:0], replace(memory, next_id=after.next_id), None
+        credit = memory.credit - cost(len(nodes), memory.n_nodes)
+        remembered = replace(memory, next_id=after.next_id, n_lacking=1, credit=credit)
+        replaced, changes = replaced[:0], None
     if memory is not None and window.end <= memory.window.end:
         remembered, changes = memory, None
     return Remembered(
@@ -202,7 +221,12 @@ def detect_window(
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """A window, and how it is detected; see `detect_window`."""
+    """A window, and how it is detected; see `detect_window`.
+
+    Attributes:
+        n_before: nodes remembered before it.
+        lacking: whether it lacks most nodes of the graph (`damage`).
+    """
 
     adjacency: csr_array
     nodes: pa.Array
@@ -212,7 +236,9 @@ class _Step:
     n_communities: int | None
     horizon: Horizon
     seed: int
+    threads: int
     n_before: int
+    lacking: bool = False
 
 
 def _begun(step: _Step, memory: Memory | None) -> Aligned:
@@ -246,12 +272,6 @@ def _known_before(step: _Step, memory: Memory | None) -> Aligned | None:
     return replace(before, memory=faded(before.memory, fading))
 
 
-def _undecayed(before: Aligned) -> Aligned:
-    """Return the window and its past, of which nothing fades and nothing is tried."""
-    present = replace(before.memory.present, decay=1.0)
-    return replace(before, memory=replace(before.memory, present=present, trial=None))
-
-
 def _compared(step: _Step, before: Aligned) -> tuple[Aligned, float | None]:
     """Return the memory with the trial that is due, and the bits that were saved."""
     memory = before.memory
@@ -269,10 +289,12 @@ def _compared(step: _Step, before: Aligned) -> tuple[Aligned, float | None]:
     return replace(before, memory=memory), nats / weight / log(2) if weight else None
 
 
-def _after(step: _Step, before: Aligned) -> tuple[Memory, Rows]:
-    """Return the memory after a window, and which of its nodes are those of the window."""
+def _after(step: _Step, before: Aligned) -> tuple[Memory, Rows, bool]:
+    """Return the memory after a window, which of its nodes are those of the window, and whether a
+    search found better communities."""
     memory, trial = before.memory, before.memory.trial
-    searches = step.find is None and memory.n_windows > 0 and not memory.search_wait
+    may_search = step.find is None and memory.n_windows > 0 and not step.lacking
+    searches = may_search and not memory.search_wait
     present, better = _found(step, before, memory.present, step.n_communities, searches)
     if trial is not None:
         k = None if step.find is None else step.n_communities
@@ -281,11 +303,13 @@ def _after(step: _Step, before: Aligned) -> tuple[Memory, Rows]:
     n_vain = 0 if better else min(memory.n_vain_searches + searches, MOST_ROUNDS)
     known, before_of_nodes = present.known, memory.present.known.likeliest
     ids, next_id = ids_for(known.likeliest, before_of_nodes, memory.community_ids, memory.next_id)
+    seen = np.diff(before.window.indptr) > 0
     after = replace(
         memory,
         window=step.window,
         nodes=before.nodes,
-        seen=np.diff(before.window.indptr) > 0,
+        seen=memory.seen if step.lacking else seen,
+        n_lacking=memory.n_lacking + 1 if step.lacking else 0,
         present=_with_stay(present, ids, memory.community_ids, before_of_nodes),
         community_ids=ids,
         next_id=next_id,
@@ -294,8 +318,11 @@ def _after(step: _Step, before: Aligned) -> tuple[Memory, Rows]:
         n_vain_searches=n_vain,
         search_wait=pause(n_vain) if searches and n_vain else max(memory.search_wait - 1, 0),
     )
-    stays = _stays(after, before.rows, room_for(len(step.nodes), step.n_before))
-    return of_nodes(after, stays), np.searchsorted(stays, before.rows)
+    n_nodes, n_again = len(step.nodes), int((memory.seen & seen).sum()) if memory.n_windows else 0
+    stays = _stays(after, before.rows, room_for(n_nodes, step.n_before, memory.credit))
+    credit = credit_after(memory.credit, n_again, n_nodes, len(stays))
+    after = of_nodes(replace(after, credit=credit), stays)
+    return after, np.searchsorted(stays, before.rows), better
 
 
 def _found(
@@ -307,7 +334,7 @@ def _found(
     the past, and takes these if they describe the evidence in fewer bits. With the evidence of a
     single window, beliefs about the past say more than its bits.
     """
-    total = added(one.evidence, one.decay, before.window)
+    total = added(one.evidence, 1.0 if step.lacking else one.decay, before.window)
     level = finest_level(comparable(total, step.parameters.weight_exponent))
     known, better = _known(step, total, level, one.known, before.rows, n_communities), False
     if searches and one.decay and total.nnz:
@@ -317,7 +344,8 @@ def _found(
         if better := bits_anew < bits - NEAR:
             anew.shares[np.diff(total.indptr) == 0] = 0  # of these, nothing is known any more
             known = anew._replace(stay=known.stay)
-    return Hypothesis(one.decay, kept(total, before.window), known), better
+    evidence = one.evidence if step.lacking else kept(total, before.window)
+    return Hypothesis(one.decay, evidence, known), better
 
 
 def _with_stay(present: Hypothesis, ids: Ids, ids_before: Ids, before: Labels) -> Hypothesis:
@@ -384,9 +412,9 @@ def _known(
         kept = kept_a_window(known.stay or parameters.stay)
         now = found_by(step.find, total, known, rows, n_communities, kept)
     elif known.n_communities:
-        now = next_posterior(level, parameters, known, step.seed)
+        now = next_posterior(level, parameters, known, step.seed, step.threads)
     else:
-        now = initial_posterior(level, parameters, n_communities, step.seed)
+        now = initial_posterior(level, parameters, n_communities, step.seed, step.threads)
     if n_communities is not None and n_distinct(now.likeliest[rows]) != n_communities:
         now = with_exactly(comparable(total), now, rows, n_communities, step.seed)
     return now._replace(shares=(np.floor(now.shares * 255) / 255).astype(np.float32))

@@ -19,10 +19,12 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from stream_icd.bp.dynamic.posterior import Posterior
+from stream_icd.arrays import Floats
+from stream_icd.bp.dynamic.posterior import NOBODY, Posterior
 from stream_icd.bp.multilevel.level_graph import Labels
 from stream_icd.bp.planted_partition.sweep import N_KEPT
 from stream_icd.errors import BadMemory, BadSnapshot
+from stream_icd.graphs.compiled import compiled
 from stream_icd.memory.memory import COUNTS, MOST_READ_IDS, Hypothesis, Memory, Trial
 from stream_icd.node_ids import is_id_type
 from stream_icd.snapshot import Window
@@ -31,8 +33,9 @@ from stream_icd.wire.boundary import refusing
 from stream_icd.wire.limits import DEFAULT_LIMITS, Limits
 
 Value = TypeVar("Value", int, float, bool)
+Rows = NDArray[np.int32] | NDArray[np.int64]
 
-FORMAT = 3
+FORMAT = 4
 METADATA = b"stream_icd.memory"
 
 FIRST = -2
@@ -88,8 +91,8 @@ def encode_memory(memory: Memory) -> bytes:
         "window_start": memory.window.start.isoformat(),
         "window_end": memory.window.end.isoformat(),
         **{count: int(getattr(memory, count)) for count in ("next_id", *COUNTS)},
-        "leads": [float(one) for one in memory.leads],
         "trial_windows": 0 if memory.trial is None else int(memory.trial.windows),
+        "trial_ahead": 0.0 if memory.trial is None else float(memory.trial.ahead),
         "hypotheses": facts,
     }
     absent = {name: kind for name, kind in OF_HYPOTHESES.items() if name not in columns}
@@ -126,8 +129,8 @@ def decode_memory(value: bytes, limits: Limits = DEFAULT_LIMITS) -> Memory:
             decay = _typed(facts, "decay", float)
             read[name] = Hypothesis(decay, _evidence(table, name), _known(table, name, facts))
         ids = np.cumsum(_column(table, "community_id", pa.int64()))
-        windows = _typed(rest, "trial_windows", int)
-        trial = Trial(read["trial"], windows) if "trial" in read else None
+        compared = _typed(rest, "trial_windows", int), _typed(rest, "trial_ahead", float)
+        trial = Trial(read["trial"], *compared) if "trial" in read else None
         return Memory(
             window=_window(rest),
             nodes=nodes,
@@ -135,7 +138,6 @@ def decode_memory(value: bytes, limits: Limits = DEFAULT_LIMITS) -> Memory:
             present=read["present"],
             community_ids=ids[: read["present"].known.n_communities],
             trial=trial,
-            leads=tuple(map(float, rest["leads"])),
             **counts,
         ).checked()
 
@@ -203,10 +205,9 @@ def _known(table: pa.Table, name: str, facts: Mapping[str, Any]) -> Posterior:
 
 def _with_firsts(communities: Labels) -> Labels:
     """Return the communities with `FIRST` for each one's first member, `(n_nodes, N_KEPT)`."""
-    labels = communities[:, 0]
-    firsts = np.unique(labels, return_index=True)[1]
+    highest = np.maximum.accumulate(communities[:, 0])
     written = communities.copy()
-    written[firsts[labels[firsts] >= 0], 0] = FIRST
+    written[np.diff(highest, prepend=NOBODY) > 0, 0] = FIRST
     return written
 
 
@@ -219,19 +220,31 @@ def _without_firsts(written: Labels) -> Labels:
 
 def _edges(evidence: csr_array) -> tuple[pa.Array, pa.Array]:
     """Return each node's edges to later nodes: gaps and weights."""
-    n_nodes = evidence.shape[0]
-    rows = np.repeat(np.arange(n_nodes, dtype=np.int64), np.diff(evidence.indptr))
-    later = rows < evidence.indices
-    rows, columns = rows[later], evidence.indices[later].astype(np.int64)
-    offsets = np.searchsorted(rows, np.arange(n_nodes + 1)).astype(np.int32)
-    gaps = np.diff(columns, prepend=0)
-    first = offsets[:-1][np.diff(offsets) > 0]
-    gaps[first] = columns[first] - rows[first]
-    bits = evidence.data[later].astype(np.float32).view(np.uint32) >> np.uint32(16)
+    offsets, gaps, weights = _later(evidence.indptr, evidence.indices, evidence.data)
+    bits = (weights.view(np.uint32) >> np.uint32(16)).astype(np.uint16)
     return (
-        pa.ListArray.from_arrays(offsets, gaps.astype(np.uint32), type=GAPS),
-        pa.ListArray.from_arrays(offsets, bits.astype(np.uint16), type=WEIGHTS),
+        pa.ListArray.from_arrays(offsets, gaps, type=GAPS),
+        pa.ListArray.from_arrays(offsets, bits, type=WEIGHTS),
     )
+
+
+@compiled()
+def _later(
+    indptr: Rows, indices: Rows, weights: Floats
+) -> tuple[NDArray[np.int32], NDArray[np.uint32], NDArray[np.float32]]:
+    """The entries above the diagonal: where rows begin, gaps between columns, and weights."""
+    offsets = np.zeros(len(indptr), np.int32)
+    gaps, kept = np.empty(len(indices), np.uint32), np.empty(len(indices), np.float32)
+    n_kept = 0
+    for row in range(len(indptr) - 1):
+        last = row
+        for entry in range(indptr[row], indptr[row + 1]):
+            column = indices[entry]
+            if column > row:
+                gaps[n_kept], kept[n_kept] = column - last, weights[entry]
+                last, n_kept = column, n_kept + 1
+        offsets[row + 1] = n_kept
+    return offsets, gaps[:n_kept], kept[:n_kept]
 
 
 def _evidence(table: pa.Table, name: str) -> csr_array:
@@ -250,11 +263,15 @@ def _evidence(table: pa.Table, name: str) -> csr_array:
         raise BadMemory(f"{name}: edges go to later nodes, with positive and finite weights")
     rows = np.repeat(np.arange(n_nodes), counts)
     sums = np.cumsum(steps)
-    starts = np.cumsum(counts) - counts  # (n_nodes,) the first edge of each row
-    columns = rows + sums - np.append(0, sums)[np.repeat(starts, counts)]
+    ends = np.cumsum(counts)
+    columns = rows + sums - np.append(0, sums)[np.repeat(ends - counts, counts)]
     if len(columns) and columns.max() >= n_nodes:
         raise BadMemory(f"{name}: an edge names a node that is not one of the {n_nodes} nodes")
-    later = csr_array((weights.astype(np.float64), (rows, columns)), shape=(n_nodes, n_nodes))
+    # All of an evidence's indices have 32 bits: it has at most 64 edges a node.
+    starts = np.append(0, ends).astype(np.int32)
+    later = csr_array(
+        (weights.astype(np.float64), columns.astype(np.int32), starts), (n_nodes, n_nodes)
+    )
     return csr_array(later + later.T)
 
 

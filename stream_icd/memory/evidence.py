@@ -104,4 +104,5 @@ def moved(graph: csr_array, rows: NDArray[np.int64], n_nodes: int) -> csr_array:
     indptr = np.zeros(n_nodes + 1, graph.indptr.dtype)
     indptr[rows + 1] = np.diff(graph.indptr)
     indices = rows.astype(graph.indices.dtype)[graph.indices]
-    return csr_array((graph.data, indices, np.cumsum(indptr)), shape=(n_nodes, n_nodes))
+    indptr = np.cumsum(indptr, dtype=indptr.dtype)
+    return csr_array((graph.data, indices, indptr), shape=(n_nodes, n_nodes))

@@ -5,17 +5,16 @@ The communities of each hypothesis predict the edges of the next window that are
 "Statistical theory: the prequential approach", 1984), so the difference between two hypotheses is
 evidence for one of them.
 
-Beside the present hypothesis there is at most one trial, of the next longer or the next shorter
-horizon. The differences between two horizons add up over all their comparisons, each counting less
-with the next one (forgetting: Raftery, Kárný and Ettler, Technometrics 52, 2010): a noisy window
-does not outweigh many, and evidence of long ago does not hold up a change. The trial becomes the
-present hypothesis as soon as the sum favours it, and ends when it is `DECIDED` nats behind. After
-each round of trials without success, the pause doubles.
+Beside the present hypothesis there is at most one trial, of another horizon. It begins with what
+the present one knows. The difference between the two in each window, the logarithm of a Bayes
+factor, is added up: the trial becomes the present hypothesis when it is `DECIDED` nats ahead, and
+ends when it is as many behind (Wald, "Sequential tests of statistical hypotheses", 1945), or after
+`LONGEST_TRIAL` windows. Shorter horizons come first: they leave behind a past that misleads. After
+each round of trials without success but the first, the pause doubles.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from dataclasses import replace
 from typing import Literal
 
@@ -25,20 +24,17 @@ from stream_icd.memory.memory import DECAYS, Hypothesis, Memory, Trial
 
 FIRST_DECAY = 0.5
 
-DECIDED = 10.0
-"""Nats by which a trial must be behind to end."""
+DECIDED = 20.0
+"""Nats by which a trial must be ahead to be taken, or behind to end."""
 
-FADING = 0.9
-"""What a comparison still counts at the next one of the same two horizons."""
-
-LONGEST_TRIAL = 8
-"""A trial ends after this many windows, also if it is undecided."""
+LONGEST_TRIAL = 16
+"""An undecided trial ends after this many windows."""
 
 MOST_ROUNDS = 5
 """Rounds without success that are counted, of trials and of searches: pauses double with each."""
 
-LONGEST_PAUSE = 2 ** (MOST_ROUNDS - 1)
-"""Maximum number of windows between two rounds of trials, and between two searches."""
+LONGEST_PAUSE = 2 ** (MOST_ROUNDS - 2)
+"""Maximum number of windows between two rounds of trials."""
 
 MOST_WINDOWS = 1000
 """The longest horizon that can be given."""
@@ -106,24 +102,17 @@ def judged(memory: Memory, ahead: float, horizon: Horizon) -> Memory:
         return _begun(memory, replace(present, decay=decay))
     if trial is None:
         return memory
-    towards = 1 if trial.hypothesis.decay > present.decay else -1
-    shorter = min(trial.hypothesis.decay, present.decay)
-    gap = min(bisect_right(DECAYS, shorter), len(memory.leads)) - 1
-    lead = FADING * memory.leads[gap] + towards * ahead
-    leads = (*memory.leads[:gap], lead, *memory.leads[gap + 1 :])
-    memory, lead = replace(memory, leads=leads), towards * lead
-    if lead > 0:
+    trial = replace(trial, windows=trial.windows + 1, ahead=trial.ahead + ahead)
+    if trial.ahead >= DECIDED:
         return _begun(memory, trial.hypothesis)
-    trial = replace(trial, windows=trial.windows + 1)
-    if lead <= -DECIDED or trial.windows >= LONGEST_TRIAL:
-        n_neighbours = len(_neighbours(present.decay))
-        n_failed = memory.n_failed + 1
-        if n_failed > n_neighbours * MOST_ROUNDS:
-            n_failed -= n_neighbours
-        rounds, others = divmod(n_failed, n_neighbours)
-        wait = 0 if others else pause(rounds)
-        return replace(memory, trial=None, n_failed=n_failed, wait=wait)
-    return replace(memory, trial=trial)
+    if trial.ahead > -DECIDED and trial.windows < LONGEST_TRIAL:
+        return replace(memory, trial=trial)
+    n_others = len(_others(present.decay))
+    n_failed = memory.n_failed + 1
+    if n_failed > n_others * MOST_ROUNDS:
+        n_failed -= n_others
+    rounds, in_round = divmod(n_failed, n_others)
+    return replace(memory, trial=None, n_failed=n_failed, wait=0 if in_round else pause(rounds - 1))
 
 
 def with_trial(memory: Memory) -> Memory:
@@ -132,18 +121,18 @@ def with_trial(memory: Memory) -> Memory:
         return memory
     if memory.wait:
         return replace(memory, wait=memory.wait - 1)
-    decays = _neighbours(memory.present.decay)
-    decay = decays[memory.n_failed % len(decays)]
+    others = _others(memory.present.decay)
+    decay = others[memory.n_failed % len(others)]
     return replace(memory, trial=Trial(replace(memory.present, decay=decay)))
 
 
 def pause(n_failed: int) -> int:
     """Return how many windows to wait after so many failures one after the other.
 
-    >>> [pause(one) for one in (1, 2, 3, 10)]
-    [1, 2, 4, 16]
+    >>> [pause(one) for one in (0, 1, 2, 3, 10)]
+    [0, 1, 2, 4, 16]
     """
-    return 1 << (min(n_failed, MOST_ROUNDS) - 1)
+    return (1 << min(n_failed, MOST_ROUNDS)) >> 1
 
 
 def _begun(memory: Memory, present: Hypothesis) -> Memory:
@@ -163,7 +152,6 @@ def _begun(memory: Memory, present: Hypothesis) -> Memory:
     )
 
 
-def _neighbours(decay: float) -> list[float]:
-    """Return the next longer and the next shorter of the values of λ, those there are."""
-    longer = [one for one in DECAYS if one > decay][:1]
-    return longer + [one for one in DECAYS if one < decay][-1:]
+def _others(decay: float) -> list[float]:
+    """Return the values of λ that can be tried, the shortest horizon first."""
+    return [one for one in DECAYS if one != decay]

@@ -10,8 +10,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from stream_icd.arrays import n_distinct
 from stream_icd.bp.dynamic.posterior import NOBODY, Posterior
-from stream_icd.distinct import n_distinct
 from stream_icd.errors import BadMemory
 from stream_icd.node_ids import widened
 from stream_icd.snapshot import Window
@@ -23,7 +23,7 @@ MOST_READ_IDS = MOST_IDS - 2**28
 """The same in bytes from outside, so that memory can continue from any that are accepted: one
 window adds fewer ids. No stream reaches it."""
 
-COUNTS = ("n_windows", "n_failed", "wait", "n_vain_searches", "search_wait")
+COUNTS = ("n_windows", "n_lacking", "credit", "n_failed", "wait", "n_vain_searches", "search_wait")
 
 MOST_COUNTED = 2**31
 """Maximum of the counts of windows and rounds; windows beyond it are not counted."""
@@ -33,9 +33,6 @@ ROUNDING = 1e-3
 
 DECAYS = (0.0, 0.5, 0.95)
 """The values of λ that are tried: horizons of 1, 2 and 20 windows."""
-
-EVEN = (0.0,) * (len(DECAYS) - 1)
-"""No horizon is ahead of the next shorter one."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -60,10 +57,12 @@ class Trial:
 
     Attributes:
         windows: how many windows have compared them.
+        ahead: nats that it has saved more than the present one in these.
     """
 
     hypothesis: Hypothesis
     windows: int = 0
+    ahead: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -76,13 +75,15 @@ class Memory:
         window: the last window.
         nodes: the source's own ids (`node_ids.widened`), `(n_nodes,)`, ascending: of that window,
             and of earlier ones that are not yet forgotten.
-        seen: the nodes that have edges in that window, `(n_nodes,)`.
+        seen: the nodes that have edges in the last window that does not lack most of those before
+            (`damage`), `(n_nodes,)`.
+        n_lacking: windows since then.
         present: what results come from.
         community_ids: the stable id of each of its communities, `(K,)` int64.
         next_id: the first id not yet used, at most `MOST_IDS`.
         n_windows: windows since the graph began, or began anew.
+        credit: how many nodes may be remembered for a window beyond their bound (`bounds`).
         trial: another horizon that is tried.
-        leads: by how many nats each of `DECAYS` but the first is ahead of the one before it.
         n_failed: trials since the present horizon was chosen.
         wait: windows until the next trial.
         n_vain_searches: searches for better communities since one was found.
@@ -96,8 +97,9 @@ class Memory:
     community_ids: NDArray[np.int64]
     next_id: int
     n_windows: int = 1
+    n_lacking: int = 0
+    credit: int = 0
     trial: Trial | None = None
-    leads: tuple[float, ...] = EVEN
     n_failed: int = 0
     wait: int = 0
     n_vain_searches: int = 0
@@ -121,10 +123,11 @@ class Memory:
         for one in self.hypotheses:
             _check(one, self.n_nodes)
         self._check_ids()
-        if len(self.leads) != len(EVEN) or not all(map(isfinite, self.leads)):
-            raise BadMemory(f"leads must be {len(EVEN)} finite numbers, not {self.leads}")
-        if self.trial is not None and not 0 <= self.trial.windows <= MOST_COUNTED:
-            raise BadMemory(f"a trial has {self.trial.windows} windows")
+        if self.trial is not None:
+            if not 0 <= self.trial.windows <= MOST_COUNTED:
+                raise BadMemory(f"a trial has {self.trial.windows} windows")
+            if not isfinite(self.trial.ahead):
+                raise BadMemory(f"a trial is {self.trial.ahead} nats ahead")
         for name in COUNTS:
             least = int(name == "n_windows" and self.n_nodes > 0)
             if not least <= (count := getattr(self, name)) <= MOST_COUNTED:

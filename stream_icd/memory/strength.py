@@ -16,6 +16,7 @@ from scipy.sparse import csr_array
 from scipy.special import gammaln
 
 from stream_icd.node_ids import places
+from stream_icd.quality.description_length import code_of_sizes
 
 Ids = NDArray[np.int64]
 Sums = NDArray[np.float64]
@@ -53,13 +54,13 @@ def moved(adjacency: csr_array, labels: Labels, ids: Ids, ids_before: Ids, next_
         ids_before: id of each node's community in the last window, `(n,)`; -1 if it had none.
         next_id: the first id that was not used before.
     """
-    if not adjacency.nnz:
-        return Moved(np.empty((0, 2), np.int64), np.empty(0))
     here = labels.astype(np.int64)
+    groups, new = _groups(adjacency, here, ids_before, ids), np.flatnonzero(ids >= next_id)
+    if not (adjacency.nnz and (len(groups.now) or len(new))):  # as in most windows
+        return Moved(np.empty((0, 2), np.int64), np.empty(0))
     window = _described(adjacency, here, len(ids))
-    groups = _groups(adjacency, here, ids_before, ids)
     stayed = window.lost_without_move(*_moves(adjacency, here, groups))
-    new = np.flatnonzero((ids >= next_id) & (window.sums[0] > 0))
+    new = new[window.sums[0][new] > 0]
     united = window.lost_in_union(*_neighbours(adjacency, here, new))
     left = np.concatenate([groups.before, np.full(len(new), NOBODY)])
     pairs = np.stack([left, ids[np.concatenate([groups.now, new])]])
@@ -167,7 +168,8 @@ class _Described:
         k = (self.sums[0] > 0).sum()
         k_instead = k + sum(one[0] > 0 for one in instead) - sum(one[0] > 0 for one in now)
         nats = sum(map(self._nats, instead)) - sum(map(self._nats, now))
-        nats += self._compositions(k_instead) - self._compositions(k)
+        n_nodes = self.sums[0].sum()
+        nats += code_of_sizes(n_nodes, k_instead) - code_of_sizes(n_nodes, k)
         bits: Sums = np.asarray(nats / np.log(2), np.float64)
         return bits
 
@@ -183,20 +185,16 @@ class _Described:
         nats: Sums = -gammaln(sizes + 1) - saved
         return nats
 
-    def _compositions(self, k: NDArray[np.integer]) -> Sums:
-        n_nodes = self.sums[0].sum()
-        nats: Sums = gammaln(n_nodes) - gammaln(k) - gammaln(n_nodes - k + 1)
-        return nats
-
 
 def _described(adjacency: csr_array, here: Ids, k: int) -> _Described:
-    sources = np.repeat(here, np.diff(adjacency.indptr))
-    inside = sources == here[adjacency.indices]
+    degrees = np.diff(adjacency.indptr)
+    sources = np.repeat(here, degrees)
+    within = adjacency.data * (sources == here[adjacency.indices])
     sums = np.stack(
         [
-            np.bincount(here[np.diff(adjacency.indptr) > 0], minlength=k).astype(np.float64),
+            np.bincount(here[degrees > 0], minlength=k).astype(np.float64),
             np.bincount(sources, adjacency.data, k),
-            np.bincount(sources[inside], adjacency.data[inside], k),
+            np.bincount(sources, within, k),
         ]
     )
     return _Described(sums, adjacency.nnz / 2)

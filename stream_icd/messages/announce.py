@@ -9,10 +9,11 @@ from stream_icd.announcement import Announcement
 from stream_icd.errors import BadInput
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
-from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import MODELS
+from stream_icd.messages.outgoing import outgoing
 from stream_icd.printable import printable
+from stream_icd.tracing.spans import tracing_if_on
 from stream_icd.wire.announcements import decode_announcement, encode_announcement
 
 # The standard library's: without a configuration it writes warnings to standard error, where they
@@ -27,9 +28,9 @@ def announce(settings: KafkaSettings, announcement: Announcement, topic: str = M
         TopicMissing: run `stream-icd topics create`.
         BrokerError: the broker does not answer, or refuses.
     """
-    message = encode_announcement(announcement)
+    record, tracing = outgoing(topic, encode_announcement(announcement)), tracing_if_on()
     with Publisher(settings) as publisher:
-        publisher.send(OutgoingRecord(topic, message.value, message.key, message.headers))
+        publisher.send(record if tracing is None else tracing.sent_now(record))
 
 
 def announcements(settings: KafkaSettings, topic: str = MODELS) -> Iterator[Announcement]:

@@ -15,9 +15,9 @@ from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import Record
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import SNAPSHOTS
-from stream_icd.messages.clock import utc_now
 from stream_icd.snapshot import Snapshot
-from stream_icd.tracking.ahead import too_far_ahead
+from stream_icd.times import utc_now
+from stream_icd.tracking.settings import too_far_ahead
 from stream_icd.wire.cloudevents import EventHeaders, graph_of
 from stream_icd.wire.limits import Limits
 from stream_icd.wire.snapshots import SNAPSHOT_TYPE

@@ -55,7 +55,9 @@ class Attributes:
             BadSettings: the ids are of another kind, so that no node can ever be found.
         """
         if is_text(nodes.type) != is_text(self.nodes.type):
-            ours, theirs = ("text" if is_text(one.type) else "integers" for one in (self, nodes))
+            ours, theirs = (
+                "text" if is_text(one.type) else "integers" for one in (self.nodes, nodes)
+            )
             raise BadSettings(
                 f"the table of attributes names nodes by {ours}, the graph by {theirs}: no node "
                 "can be found. Give the column node the type of the graph's ids"
@@ -66,10 +68,28 @@ class Attributes:
             for one in self.columns
         )
 
+    def rows(self) -> dict[str, dict[str, str]]:
+        """Return the known values of each node, by its id as text."""
+        found: dict[str, dict[str, str]] = {str(node): {} for node in self.nodes.to_pylist()}
+        for one in self.columns:
+            for row, code in zip(found.values(), one.codes.tolist(), strict=True):
+                if code != UNKNOWN:
+                    row[one.name] = one.values[code]
+        return found
+
     @property
-    def type(self) -> pa.DataType:
-        """The type of the ids."""
-        return self.nodes.type
+    def names(self) -> tuple[str, ...]:
+        """The names of the attributes."""
+        return tuple(one.name for one in self.columns)
+
+    @property
+    def trouble(self) -> str:
+        """A fixed table lacks nothing: see `LiveAttributes.trouble`."""
+        return ""
+
+    def of_graph(self, graph: str, kind: pa.DataType) -> Attributes:  # noqa: ARG002
+        """Return the attributes of any graph: see `LiveAttributes.of_graph`."""
+        return self
 
     def _places(self, nodes: pa.Array) -> NDArray[np.int64]:
         """Return the position of each node, -1 if absent."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import groupby
+from operator import itemgetter
 
 import numpy as np
 import pyarrow as pa
@@ -87,6 +89,15 @@ class Compared:
         pairs: NDArray[np.int64] = np.arange(first, last)
         return pairs[np.argsort(-found.members[pairs], kind="stable")]
 
+    def naming(self) -> Iterator[tuple[int, list[int]]]:
+        """Yield each community with over-represented values, and these as `of` orders them."""
+        pairs = np.flatnonzero(self.chosen)
+        pairs = pairs[np.lexsort((-self.counts.members[pairs], self.counts.community[pairs]))]
+        communities = self.counts.community[pairs].tolist()
+        rows = zip(communities, pairs.tolist(), strict=True)
+        for community, group in groupby(rows, itemgetter(0)):
+            yield community, [pair for _, pair in group]
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NamedWindow:
@@ -110,8 +121,7 @@ class NamedWindow:
         sizes = np.bincount(self.labels, minlength=len(self.ids))
         best: dict[int, tuple[float, Name]] = {}
         for one in self.compared:
-            for at in np.unique(one.counts.community[one.chosen]).tolist():
-                pairs = [pair for pair in one.of(at).tolist() if one.chosen[pair]]
+            for at, pairs in one.naming():
                 clearest = float(one.z[pairs].max())
                 if at not in best or clearest > best[at][0]:
                     best[at] = clearest, _name(one, pairs, at, int(sizes[at]))

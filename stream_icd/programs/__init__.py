@@ -13,17 +13,22 @@ from stream_icd.lazy_import import lazy_imports
 if TYPE_CHECKING:
     from stream_icd.messages.outcome import Outcome, Processed, Refused
     from stream_icd.messages.reader import MessageReader
-    from stream_icd.programs.producer import ProducerRun, SendOptions, run_producer
+    from stream_icd.programs.command import Declared, Producer, ReadingProducer
+    from stream_icd.programs.options import SendOptions
+    from stream_icd.programs.producer import ProducerRun, run_producer
     from stream_icd.programs.worker import WorkerOptions, WorkerRun, run_worker
     from stream_icd.sources.source import Source
     from stream_icd.workers.step import BatchStep, Step
 
 __all__ = [
     "BatchStep",
+    "Declared",
     "MessageReader",
     "Outcome",
     "Processed",
+    "Producer",
     "ProducerRun",
+    "ReadingProducer",
     "Refused",
     "SendOptions",
     "Source",
@@ -36,12 +41,15 @@ __all__ = [
 
 _MODULES = {
     "BatchStep": "stream_icd.workers.step",
+    "Declared": "stream_icd.programs.command",
     "MessageReader": "stream_icd.messages.reader",
     "Outcome": "stream_icd.messages.outcome",
     "Processed": "stream_icd.messages.outcome",
+    "Producer": "stream_icd.programs.command",
     "ProducerRun": "stream_icd.programs.producer",
+    "ReadingProducer": "stream_icd.programs.command",
     "Refused": "stream_icd.messages.outcome",
-    "SendOptions": "stream_icd.programs.producer",
+    "SendOptions": "stream_icd.programs.options",
     "Source": "stream_icd.sources.source",
     "Step": "stream_icd.workers.step",
     "WorkerOptions": "stream_icd.programs.worker",

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from stream_icd.kafka.delivery.batch_done import BatchDone
+    from stream_icd.kafka.delivery.handler import BatchDone
 
 M_ARENA_MAX = -8  # of malloc.h
 

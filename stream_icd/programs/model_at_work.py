@@ -10,7 +10,10 @@ from functools import partial
 
 import structlog
 
-from stream_icd.errors import BrokerError
+from stream_icd.errors import BrokerError, StreamIcdError
+from stream_icd.kafka.reader import open_reader
+from stream_icd.kafka.settings import KafkaSettings
+from stream_icd.kafka.topics import MODELS
 from stream_icd.messages.announce import announce
 from stream_icd.programs.worker import WorkerRun
 from stream_icd.registry import announced
@@ -25,7 +28,6 @@ from stream_icd.workers.follow_champion import (
     start_with_champion,
 )
 from stream_icd.workers.model_swap import ModelSwap, OpenPool, Pool
-from stream_icd.workers.model_topic import nudge_on_messages
 
 JOIN_S = 5.0
 """How long a background thread may take to end before it dies with the process."""
@@ -137,3 +139,34 @@ def _following(run: WorkerRun, follower: ChampionFollower, every_s: float) -> It
         nudged.set()
         for thread in threads:
             thread.join(JOIN_S)
+
+
+TRY_AGAIN_S = 30.0
+
+
+def nudge_on_messages(
+    settings: KafkaSettings,
+    nudged: threading.Event,
+    stop: threading.Event,
+) -> None:
+    """Set `nudged` at each new message of the topic, until `stop`.
+
+    What a message says does not matter: the registry holds the truth. If the topic cannot be read,
+    this is logged once, and tried again every 30 s; meanwhile, changes are noticed at the next
+    regular look.
+    """
+    trouble = ""
+    while not stop.is_set():
+        try:
+            with open_reader(settings, MODELS, start="latest", stop=stop) as records:
+                for _ in records:
+                    nudged.set()
+        except StreamIcdError as error:
+            before, trouble = trouble, f"{type(error).__name__}: {error}"
+            if trouble != before:
+                structlog.get_logger().info(
+                    "cannot read the topic of models; new champions are found by looking",
+                    topic=MODELS,
+                    reason=trouble,
+                )
+            stop.wait(TRY_AGAIN_S)

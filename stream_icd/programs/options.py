@@ -1,14 +1,20 @@
-"""Options that several commands share."""
+"""Options that several commands share.
 
-from __future__ import annotations
+Annotations stay objects here, since typer reads those of a dataclass's fields.
+"""
 
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from stream_icd.errors import BadSettings
+from stream_icd.replay.pacing import parse_rate
+
 if TYPE_CHECKING:
     from stream_icd.kafka.settings import KafkaSettings
+    from stream_icd.programs.worker import WorkerOptions
 
 BootstrapServers = Annotated[
     str | None,
@@ -22,7 +28,7 @@ BootstrapServers = Annotated[
 ]
 
 
-def kafka_settings(bootstrap_servers: str | None) -> KafkaSettings:
+def kafka_settings(bootstrap_servers: str | None) -> "KafkaSettings":
     """Return settings of a broker that is there; see `chosen_settings`.
 
     Raises:
@@ -36,7 +42,7 @@ def kafka_settings(bootstrap_servers: str | None) -> KafkaSettings:
     return settings
 
 
-def chosen_settings(bootstrap_servers: str | None) -> KafkaSettings:
+def chosen_settings(bootstrap_servers: str | None) -> "KafkaSettings":
     """Return settings from the environment and the configuration file, with this address if given.
 
     Raises:
@@ -59,24 +65,6 @@ RegistryUri = Annotated[
     ),
 ]
 
-MetricsPort = Annotated[
-    int | None,
-    typer.Option(
-        min=0,
-        max=65535,
-        help="Serve Prometheus metrics, /healthz and /readyz on this port, such as 9464. "
-        "Default: do not serve them.",
-        show_default=False,
-    ),
-]
-
-MetricsHost = Annotated[
-    str,
-    typer.Option(
-        help="Address to serve metrics on. 0.0.0.0 serves other machines too, without a password."
-    ),
-]
-
 OnlyGraph = Annotated[
     str | None,
     typer.Option("--graph", help="Only this graph. Default: all graphs.", show_default=False),
@@ -86,18 +74,10 @@ NamesFile = Annotated[
     Path | None,
     typer.Option(
         "--names",
-        metavar="FILE",
+        metavar="FILE|topic",
         help="Name communities by this table of attributes of nodes: CSV or Parquet, with the "
-        "column node and one for each attribute, such as country.",
-        show_default=False,
-    ),
-]
-
-Group = Annotated[
-    str | None,
-    typer.Option(
-        help="Consumer group; its members share the work. Default: stream-icd-NAME, where NAME is "
-        "that of this command, or stream-icd-NAME-GRAPH with --graph. archive appends the topic.",
+        "column node and one for each attribute, such as country. topic: by icd.attributes.v1, "
+        "where attributes may change.",
         show_default=False,
     ),
 ]
@@ -109,11 +89,11 @@ Delivery = Annotated[
     ),
 ]
 
-MaxDeadLetters = Annotated[
-    float,
+Method = Annotated[
+    Literal["bp", "icd"],
     typer.Option(
-        help="Stop if more than this fraction of the last 50 records became dead letters; "
-        "1: never stop."
+        help="bp: local moves and belief propagation, better and faster; icd: the paper's "
+        "method, encoder and K-means."
     ),
 ]
 
@@ -141,7 +121,6 @@ def chosen_horizon(text: str, memory: str) -> float | Literal["auto", "off"]:
     Raises:
         BadSettings: it is none, or there is no memory that it would be of.
     """
-    from stream_icd.errors import BadSettings
     from stream_icd.memory.horizon import read_horizon
 
     horizon = read_horizon(text)
@@ -155,41 +134,124 @@ def chosen_horizon(text: str, memory: str) -> float | Literal["auto", "off"]:
 Rate = Annotated[
     float | None,
     typer.Option(
-        help="Maximum rate, in snapshots per second. Default: unlimited.", show_default=False
+        parser=parse_rate,
+        metavar="RATE",
+        help="Maximum rate, in snapshots per second, such as 2 or 50/s. Default: unlimited.",
+        show_default=False,
     ),
 ]
 
-Limit = Annotated[
-    int | None, typer.Option(min=1, help="Stop after this number of snapshots.", show_default=False)
-]
 
-Strict = Annotated[
-    bool, typer.Option("--strict", help="Stop at the first bad row instead of counting bad rows.")
-]
+@dataclass(frozen=True, kw_only=True)
+class Sending:
+    """The options of all producers; `SendOptions` are those of producers that read rows.
 
-Again = Annotated[
-    bool,
+    Attributes:
+        rate: maximum snapshots per second; None: unlimited.
+        limit: stop after this number of snapshots; None: no limit.
+        again: also send snapshots that are already in the topic.
+        correct: also send snapshots that are in the topic with other content.
+        partition_by: what selects the partition; by snapshot, the order of a graph is lost.
+        bootstrap_servers: Kafka; by default from the environment.
+    """
+
+    rate: Rate = None
+    limit: Annotated[
+        int | None,
+        typer.Option(min=1, help="Stop after this number of snapshots.", show_default=False),
+    ] = None
+    again: Annotated[
+        bool,
+        typer.Option(
+            "--again", help="Also send snapshots that the topic already holds. Default: skip them."
+        ),
+    ] = False
+    correct: Annotated[
+        bool,
+        typer.Option(
+            "--correct", help="Send corrections: snapshots that the topic holds with other content."
+        ),
+    ] = False
+    partition_by: Annotated[
+        Literal["graph", "snapshot"],
+        typer.Option(
+            help="How partitions are chosen. graph: all snapshots of a graph go to one partition, "
+            "in order. snapshot: they are spread over all partitions for more detectors, without "
+            "order."
+        ),
+    ] = "graph"
+    bootstrap_servers: BootstrapServers = None
+
+    @property
+    def strict(self) -> bool:
+        """Whether to stop at the first bad row."""
+        return False
+
+
+@dataclass(frozen=True, kw_only=True)
+class SendOptions(Sending):
+    """The options of producers that read rows, some of which may be bad.
+
+    Attributes:
+        strict: stop at the first bad row.
+    """
+
+    strict: Annotated[
+        bool,
+        typer.Option("--strict", help="Stop at the first bad row instead of counting bad rows."),
+    ] = False
+
+
+MetricsPort = Annotated[
+    int | None,
     typer.Option(
-        "--again",
-        help="Also send snapshots that the topic already holds. Default: skip them.",
+        min=0,
+        max=65535,
+        help="Serve Prometheus metrics, /healthz and /readyz on this port, such as 9464. "
+        "Default: do not serve them.",
+        show_default=False,
     ),
 ]
 
-Correct = Annotated[
-    bool,
+MetricsHost = Annotated[
+    str,
     typer.Option(
-        "--correct",
-        help="Send corrections: snapshots that the topic holds with other content.",
+        help="Address to serve metrics on. 0.0.0.0 serves other machines too, without a password."
     ),
 ]
 
-PartitionBy = Annotated[
-    Literal["graph", "snapshot"],
-    typer.Option(
-        help="How partitions are chosen. graph: all snapshots of a graph go to one partition, in "
-        "order. snapshot: they are spread over all partitions for more detectors, without order."
-    ),
-]
+
+@dataclass(frozen=True, kw_only=True)
+class MemberOptions:
+    """The options of programs that are members of a consumer group."""
+
+    graph: OnlyGraph = None
+    group: Annotated[
+        str | None,
+        typer.Option(
+            help="Consumer group; its members share the work. Default: stream-icd-NAME, where NAME "
+            "is that of this command, or stream-icd-NAME-GRAPH with --graph. archive appends the "
+            "topic.",
+            show_default=False,
+        ),
+    ] = None
+    max_dead_letters: Annotated[
+        float,
+        typer.Option(
+            help="Stop if more than this fraction of the last 50 records became dead letters; "
+            "1: never stop."
+        ),
+    ] = 0.5
+    metrics_port: MetricsPort = None
+    metrics_host: MetricsHost = "127.0.0.1"
+    bootstrap_servers: BootstrapServers = None
+
+    def worker(self, name: str, **more: Any) -> "WorkerOptions":
+        """Return the options of the worker of this name, and more of them."""
+        from stream_icd.programs.worker import WorkerOptions
+
+        shared = {field.name: getattr(self, field.name) for field in fields(MemberOptions)}
+        return WorkerOptions(name, **shared, **more)
 
 
 def checked_graph(name: str | None) -> str | None:
@@ -198,7 +260,7 @@ def checked_graph(name: str | None) -> str | None:
     Raises:
         BadSettings: no graph may have this name.
     """
-    from stream_icd.errors import BadInput, BadSettings
+    from stream_icd.errors import BadInput
     from stream_icd.graph_name import check_graph_name
 
     try:
@@ -213,29 +275,13 @@ GraphName = Annotated[
     str, typer.Option(help="Name of the graph, the key of its messages.", callback=checked_graph)
 ]
 
-Late = Annotated[
-    Path | None,
+Window = Annotated[
+    str | None,
     typer.Option(
-        "--late-rows",
-        metavar="FILE",
-        help="Write rows that arrive after their window has closed to this file, as JSON lines. "
-        "Default: GRAPH.late.jsonl.",
+        help="Window length, such as 2h, 1d or month; files of the same window become one "
+        "snapshot. Default: a window lasts until the next file.",
         show_default=False,
     ),
-]
-
-Lateness = Annotated[
-    str,
-    typer.Option(
-        help="Keep windows open for rows that arrive this long after their end, such as 30s."
-    ),
-]
-
-Zone = Annotated[str, typer.Option(help="Time zone of times without one, such as Asia/Shanghai.")]
-
-Unit = Annotated[
-    Literal["s", "ms", "us", "ns"],
-    typer.Option("--time-unit", help="Unit of numeric times, counted from 1970 UTC."),
 ]
 
 Ids = Annotated[
@@ -245,39 +291,90 @@ Ids = Annotated[
     ),
 ]
 
-Topic = Annotated[
-    str | None,
-    typer.Option(
-        help="Read rows from this Kafka topic, one JSON object per record, instead of a file.",
-        show_default=False,
-    ),
+Seed = Annotated[
+    int,
+    typer.Option(min=0, help="Random seed; the same seed gives the same bytes."),
 ]
 
-Until = Annotated[
-    Literal["forever", "end"],
-    typer.Option(help="With --topic: follow it forever, or stop at its current end."),
-]
 
-QuietAfter = Annotated[
-    str | None,
-    typer.Option(
-        help="With --topic: stop waiting for partitions without records for this long, such as "
-        "30s. Default: windows wait for all partitions.",
-        show_default=False,
-    ),
-]
+@dataclass(frozen=True, kw_only=True)
+class RowOptions:
+    """The options of producers that make windows of timed rows.
 
-TimeColumn = Annotated[
-    str | None,
-    typer.Option(
-        "--time",
-        help="Time column. Default: t, or the only one called time, timestamp, ts or datetime.",
-        show_default=False,
-    ),
-]
-Sort = Annotated[
-    bool,
-    typer.Option(
-        "--sort", help="Sort the rows of files by time first; reads all of them into memory."
-    ),
-]
+    Raises:
+        BadSettings: neither a path nor a topic is given, or both are.
+    """
+
+    path: Annotated[
+        Path | None,
+        typer.Argument(
+            help="CSV, JSON lines or Parquet file (also .gz), or a folder of such files."
+        ),
+    ] = None
+    topic: Annotated[
+        str | None,
+        typer.Option(
+            help="Read rows from this Kafka topic, one JSON object per record, instead of a file.",
+            show_default=False,
+        ),
+    ] = None
+    until: Annotated[
+        Literal["forever", "end"],
+        typer.Option(help="With --topic: follow it forever, or stop at its current end."),
+    ] = "forever"
+    quiet_after: Annotated[
+        str | None,
+        typer.Option(
+            help="With --topic: stop waiting for partitions without records for this long, such as "
+            "30s. Default: windows wait for all partitions.",
+            show_default=False,
+        ),
+    ] = None
+    columns: Annotated[
+        str | None,
+        typer.Option(
+            help="Column names of files without a header line, such as src,dst,t.",
+            show_default=False,
+        ),
+    ] = None
+    time: Annotated[
+        str | None,
+        typer.Option(
+            help="Time column. Default: t, or the only one called time, timestamp, ts or datetime.",
+            show_default=False,
+        ),
+    ] = None
+    time_unit: Annotated[
+        Literal["s", "ms", "us", "ns"],
+        typer.Option(help="Unit of numeric times, counted from 1970 UTC."),
+    ] = "s"
+    zone: Annotated[
+        str, typer.Option(help="Time zone of times without one, such as Asia/Shanghai.")
+    ] = "UTC"
+    ids: Ids = "auto"
+    sort: Annotated[
+        bool,
+        typer.Option(
+            "--sort", help="Sort the rows of files by time first; reads all of them into memory."
+        ),
+    ] = False
+    lateness: Annotated[
+        str,
+        typer.Option(
+            help="Keep windows open for rows that arrive this long after their end, such as 30s."
+        ),
+    ] = "0s"
+    late_rows: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Write rows that arrive after their window has closed to this file, as JSON "
+            "lines. Default: GRAPH.late.jsonl.",
+            show_default=False,
+        ),
+    ] = None
+    graph: GraphName = "rows"
+
+    def __post_init__(self) -> None:
+        if (self.path is None) == (self.topic is None):
+            raise BadSettings("give either a path to read from, or a topic with --topic")

@@ -1,14 +1,19 @@
 """Options that commands for archived snapshots share."""
 
-from __future__ import annotations
-
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from stream_icd.errors import BadSettings
+from stream_icd.programs.options import Rate
 from stream_icd.times import parse_utc
+
+if TYPE_CHECKING:
+    from stream_icd.history.archive import Selection
+    from stream_icd.history.layout import Kind
+    from stream_icd.replay.pacing import Tempo
 
 First = Annotated[
     str | None,
@@ -26,21 +31,50 @@ Graph = Annotated[
     str | None, typer.Option(help="Only this graph. Default: all graphs.", show_default=False)
 ]
 
-Speed = Annotated[
-    str | None,
-    typer.Option(help="Replay at this multiple of real time, such as 10x.", show_default=False),
-]
 
-Rate = Annotated[
-    str | None,
-    typer.Option(
-        help="Replay at this rate, such as 50/s (windows per second).", show_default=False
-    ),
-]
+@dataclass(frozen=True, kw_only=True)
+class PastOptions:
+    """Which windows of an archive."""
 
-Fastest = Annotated[
-    bool, typer.Option("--as-fast-as-possible", help="Do not wait between windows (the default).")
-]
+    first: First = None
+    last: Last = None
+    graph: Graph = None
+
+    def selection(self, kind: "Kind" = "snapshots", model: str | None = None) -> "Selection":
+        """Return what the options select.
+
+        Raises:
+            BadSettings: a time is none.
+        """
+        from stream_icd.history.archive import Selection
+
+        start, end = parse_time("--from", self.first), parse_time("--to", self.last)
+        return Selection(kind, self.graph, model, start, end)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TempoOptions:
+    """How fast the past passes."""
+
+    speed: Annotated[
+        str | None,
+        typer.Option(help="Replay at this multiple of real time, such as 10x.", show_default=False),
+    ] = None
+    rate: Rate = None
+    fastest: Annotated[
+        bool,
+        typer.Option("--as-fast-as-possible", help="Do not wait between windows (the default)."),
+    ] = False
+
+    def tempo(self) -> "Tempo":
+        """Return the tempo of the options.
+
+        Raises:
+            BadSettings: they exclude each other.
+        """
+        from stream_icd.replay.pacing import parse_tempo
+
+        return parse_tempo(self.speed, self.rate, fastest=self.fastest)
 
 
 def parse_time(option: str, text: str | None) -> datetime | None:
@@ -48,7 +82,6 @@ def parse_time(option: str, text: str | None) -> datetime | None:
 
     Raises:
         BadSettings: the text is neither.
-        BadSettings: it is neither.
     """
     if text is None:
         return None

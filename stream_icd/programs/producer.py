@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from threading import Event
 
 import structlog
@@ -32,47 +33,20 @@ from stream_icd.kafka.somebody import check_that_somebody_listens
 from stream_icd.kafka.topics import DEFAULT_TOPICS, LABELS, SNAPSHOTS, create_topics
 from stream_icd.log import configure_logging
 from stream_icd.messages.claim_check import ClaimCheck
-from stream_icd.messages.partitioning import PartitionBy, partitioning
-from stream_icd.messages.publish import Pace, Published, publish_source
+from stream_icd.messages.publish import Pace, Published, partitioning, publish_source
 from stream_icd.messages.sent_before import SentBefore, read_sent_before
-from stream_icd.programs.options import chosen_settings
+from stream_icd.programs.options import Sending, chosen_settings
 from stream_icd.programs.signals import stop_on_signals
 from stream_icd.programs.traces import traces_of
 from stream_icd.snapshot import Snapshot
 from stream_icd.sources.source import Source, stop_at_bad_row
+from stream_icd.sources.windows import LateRows, OnLate
 from stream_icd.suggest import listed
 from stream_icd.tracing.spans import Tracing
 
 SHOWN_BAD_ROWS = 5
 INTERRUPTED = 130
 """Exit status after a requested stop, as shells use for Ctrl-C."""
-
-
-@dataclass(frozen=True, slots=True)
-class SendOptions:
-    """The options that all producer programs share.
-
-    Attributes:
-        bootstrap_servers: Kafka; by default from the environment.
-        rate: maximum snapshots per second; None: unlimited.
-        limit: stop after this number of snapshots; None: no limit.
-        strict: stop at the first bad row.
-        again: also send snapshots that are already in the topic.
-        correct: also send snapshots that are in the topic with other content.
-        partition_by: what selects the partition; by snapshot, the order of a graph is lost.
-        topic: topic of the snapshots; labels are sent only with those of the live topic.
-        way_out: what to do if the topic already holds everything.
-    """
-
-    bootstrap_servers: str | None = None
-    rate: float | None = None
-    limit: int | None = None
-    strict: bool = False
-    again: bool = False
-    correct: bool = False
-    partition_by: PartitionBy = "graph"
-    topic: str = SNAPSHOTS
-    way_out: str = "--again sends them once more"
 
 
 class BadRows:
@@ -104,37 +78,51 @@ class ProducerRun:
     Attributes:
         settings: connection to Kafka.
         options: what to send, and how.
+        topic: where snapshots go.
         bad_rows: called with each row that cannot be read.
         stop: set when a stop is requested.
         left_out: counts of data left out on purpose, by kind.
     """
 
     settings: KafkaSettings
-    options: SendOptions
+    options: Sending
     bad_rows: BadRows
     stop: Event
+    topic: str = SNAPSHOTS
     left_out: Counter[str] = field(default_factory=Counter)
 
     @cached_property
     def sent_before(self) -> SentBefore:
         """The snapshots already in the topic, which are not sent again; read once."""
         check_that_somebody_listens(self.settings)
-        topic = self.options.topic
-        own = [] if topic == SNAPSHOTS else TopicSpec(topic).with_dead_letters()
+        own = [] if self.topic == SNAPSHOTS else TopicSpec(self.topic).with_dead_letters()
         create_topics(self.settings, [*DEFAULT_TOPICS, *own])
         if self.options.again:
             return SentBefore()
-        return read_sent_before(self.settings, topic, correct=self.options.correct)
+        return read_sent_before(self.settings, self.topic, correct=self.options.correct)
 
     def count(self, what: str, how_many: int) -> None:
         """Count data that was left out; the summary shows it."""
         self.left_out[what] += how_many
 
+    def on_late(self, path: Path) -> OnLate:
+        """Count rows that are too late for their windows, and write them to this file."""
+        return LateRows(path, self.count)
 
-def run_producer(open_source: Callable[[ProducerRun], Source], options: SendOptions) -> Published:
+
+def run_producer(
+    open_source: Callable[[ProducerRun], Source],
+    options: Sending,
+    topic: str = SNAPSHOTS,
+    way_out: str = "--again sends them once more",
+) -> Published:
     """Send a source's snapshots that are not in the topic, and report what was sent.
 
     Ctrl-C or SIGTERM ends it between two snapshots; all sent snapshots are acknowledged.
+
+    Args:
+        topic: topic of the snapshots; labels are sent only with those of the live topic.
+        way_out: what to do if the topic already holds everything.
 
     Raises:
         ContentChanged: the topic holds some of the snapshots with other content; raised after all
@@ -146,9 +134,8 @@ def run_producer(open_source: Callable[[ProducerRun], Source], options: SendOpti
     stop = stop_on_signals()
     pace = Pace(options.rate, time.monotonic, stop.wait)
     settings = chosen_settings(options.bootstrap_servers)
-    run = ProducerRun(settings, options, BadRows(strict=options.strict), stop)
-    source = open_source(run)
-    limit, topic = options.limit, options.topic
+    run = ProducerRun(settings, options, BadRows(strict=options.strict), stop, topic)
+    source, limit = open_source(run), options.limit
     total = source.total if limit is None else min(limit, source.total or limit)
     sent_before, changed = run.sent_before, Changed(run.sent_before)
     with (
@@ -160,7 +147,7 @@ def run_producer(open_source: Callable[[ProducerRun], Source], options: SendOpti
 
         def on_already(snapshot: Snapshot) -> None:
             changed.look_at(snapshot)
-            progress.advance(task, 1 if limit is None else 0)
+            progress.advance(task, 1 if limit is None or total == source.total else 0)
 
         sent = publish_source(
             source,
@@ -176,7 +163,7 @@ def run_producer(open_source: Callable[[ProducerRun], Source], options: SendOpti
             on_sent=lambda _: progress.advance(task),
             on_already=on_already,
         )
-    _sum_up(sent, run)
+    _sum_up(sent, run, way_out)
     if stop.is_set():
         raise typer.Exit(INTERRUPTED)
     _refuse_nothing_but_bad_rows(sent, run)
@@ -233,7 +220,7 @@ def _refuse_nothing_but_bad_rows(sent: Published, run: ProducerRun) -> None:
         )
 
 
-def _sum_up(sent: Published, run: ProducerRun) -> None:
+def _sum_up(sent: Published, run: ProducerRun, way_out: str) -> None:
     structlog.get_logger().info(
         "stopped" if run.stop.is_set() else "finished",
         snapshots=sent.snapshots,
@@ -249,9 +236,9 @@ def _sum_up(sent: Published, run: ProducerRun) -> None:
         which = "some" if sent.snapshots else "nothing was sent: all"
         structlog.get_logger().log(
             logging.INFO if sent.snapshots else logging.WARNING,
-            f"{which} of these snapshots are in the topic already ({run.options.way_out})",
+            f"{which} of these snapshots are in the topic already ({way_out})",
             already_sent=sent.already_sent,
-            topic=run.options.topic,
+            topic=run.topic,
         )
 
 

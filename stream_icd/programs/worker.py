@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from threading import Event
@@ -19,7 +19,6 @@ from stream_icd.log import configure_logging
 from stream_icd.messages.claim_check import ClaimCheck
 from stream_icd.programs.heap import freeze_what_stays, share_one_heap
 from stream_icd.programs.options import kafka_settings
-from stream_icd.programs.served_metrics import shown_on
 from stream_icd.programs.signals import stop_on_signals
 from stream_icd.programs.traces import traces_of
 from stream_icd.tracing.headers import MOST_BYTES
@@ -29,7 +28,9 @@ from stream_icd.workers.step import BatchStep
 from stream_icd.workers.streams import Stream, run_streams
 
 if TYPE_CHECKING:
+    from stream_icd.kafka.settings import KafkaSettings
     from stream_icd.metrics.metrics import Metrics
+
 
 LIMIT_EVERY_S = 1.0
 """Interval between requests for a topic's limit, while the broker is unavailable."""
@@ -161,3 +162,25 @@ def _streams(
         )
         for topic, step in steps.items()
     ]
+
+
+@contextmanager
+def shown_on(port: int | None, host: str, settings: KafkaSettings) -> Iterator[Metrics]:
+    """Serve this worker's metrics on the port, if one is given, for the duration of the block.
+
+    Raises:
+        BadSettings: the port cannot be served.
+    """
+    from stream_icd.kafka.pace import IDLE_S
+    from stream_icd.metrics.health import Health
+    from stream_icd.metrics.metrics import Metrics
+    from stream_icd.metrics.server import serving
+
+    # An idle worker hears from the broker only once every two polls or so.
+    silence_s = max(settings.session_timeout_s, 3 * IDLE_S)
+    metrics = Metrics(Health(settings.max_poll_interval_s, silence_s))
+    if port is None:
+        yield metrics
+        return
+    with serving(metrics, port, host):
+        yield metrics

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 from scipy.special import gammaln, xlogy
 
@@ -82,5 +82,10 @@ def partition_code(sizes: NDArray[np.int64] | NDArray[np.float64]) -> float:
     """Nats to encode which of N nodes are in which of K communities; sizes (K,) are positive."""
     n_nodes, k = sizes.sum(), len(sizes)
     places = gammaln(n_nodes + 1) - gammaln(sizes + 1).sum()
-    compositions = gammaln(n_nodes) - gammaln(k) - gammaln(n_nodes - k + 1)  # C(N − 1, K − 1)
-    return float(places + compositions + np.log(n_nodes))
+    return float(places + code_of_sizes(n_nodes, k) + np.log(n_nodes))
+
+
+def code_of_sizes(n_nodes: float, k: ArrayLike) -> NDArray[np.float64]:
+    """Nats to encode the sizes of K communities of N nodes, for each K: log C(N − 1, K − 1)."""
+    nats: NDArray[np.float64] = gammaln(n_nodes) - gammaln(k) - gammaln(n_nodes - np.asarray(k) + 1)
+    return nats

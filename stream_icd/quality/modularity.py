@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from scipy.sparse import csr_array
 
-from stream_icd.quality.community_weights import community_weights
+from stream_icd.quality.community_weights import CommunityWeights, community_weights
 from stream_icd.quality.labels import Communities
 
 
@@ -19,7 +19,12 @@ def modularity(adjacency: csr_array, communities: Communities, resolution: float
 
     Raises `BadSettings` where the two do not fit each other.
     """
-    volume, within = community_weights(adjacency, communities)
+    return modularity_by(community_weights(adjacency, communities), resolution)
+
+
+def modularity_by(weights: CommunityWeights, resolution: float = 1.0) -> float:
+    """Return Q of communities with these weights; see `modularity`."""
+    volume, within = weights
     total = volume.sum()
     if total == 0:
         return 0.0

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from scipy.sparse import csr_array
 
-from stream_icd.quality.community_weights import community_weights
+from stream_icd.quality.community_weights import CommunityWeights, community_weights
 from stream_icd.quality.labels import Communities
 
 
@@ -22,6 +22,11 @@ def ncut(adjacency: csr_array, communities: Communities) -> float:
 
     Raises `BadSettings` where the two do not fit each other.
     """
-    volume, within = community_weights(adjacency, communities)
+    return ncut_by(community_weights(adjacency, communities))
+
+
+def ncut_by(weights: CommunityWeights) -> float:
+    """Return the normalised cut of communities with these weights; see `ncut`."""
+    volume, within = weights
     connected = volume > 0
     return float(0.5 * (1 - within[connected] / volume[connected]).sum())

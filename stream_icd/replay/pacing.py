@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from stream_icd.errors import BadSettings
+
+if TYPE_CHECKING:
+    from stream_icd.snapshot import Snapshot
+    from stream_icd.sources.source import Source
 
 Item = TypeVar("Item")
 
@@ -44,20 +48,29 @@ class Tempo:
         return 0.0 if self.rate is None else index / self.rate
 
 
-def parse_tempo(speed: str | None, rate: str | None, *, fastest: bool = False) -> Tempo:
-    """Parse the options for the tempo: `--speed 10x`, `--rate 50/s`, or the fastest.
+def parse_tempo(speed: str | None, rate: float | None, *, fastest: bool = False) -> Tempo:
+    """Return the tempo of the options: `--speed 10x`, `--rate 50/s`, or the fastest.
 
     Raises:
         BadSettings: the options are none of these, or more than one.
 
-    >>> parse_tempo("10x", None), parse_tempo(None, "50/s")
+    >>> parse_tempo("10x", None), parse_tempo(None, parse_rate("50/s"))
     (Tempo(speed=10.0, rate=None), Tempo(speed=None, rate=50.0))
     """
     if fastest and (speed or rate):
         raise BadSettings(
             "--as-fast-as-possible excludes --speed and --rate: leave it out, or leave them out"
         )
-    return Tempo(_number("--speed", speed, "x"), _number("--rate", rate, "/s"))
+    return Tempo(None if speed is None else _number("--speed", speed, "x"), rate)
+
+
+def parse_rate(text: str) -> float:
+    """Parse a rate: `50`, or `50/s`.
+
+    Raises:
+        BadSettings: it is none.
+    """
+    return _number("--rate", text, "/s")
 
 
 def paced(
@@ -84,9 +97,35 @@ def paced(
         yield item
 
 
-def _number(option: str, text: str | None, unit: str) -> float | None:
-    if text is None:
-        return None
+def _number(option: str, text: str, unit: str) -> float:
     if not re.fullmatch(rf"[0-9]+(\.[0-9]+)?({unit})?", text):
         raise BadSettings(f"{option} {text!r}: give a number such as 10{unit}")
     return float(text.removesuffix(unit))
+
+
+def paced_source(
+    source: Source,
+    tempo: Tempo,
+    monotonic: Callable[[], float],
+    sleep: Callable[[float], object],
+    already: Container[Snapshot] = (),
+) -> Source:
+    """Return the same snapshots and labels, none before its due time.
+
+    Args:
+        tempo: determines when each is due, by the end of its window.
+        already: snapshots that were already sent; they are not delayed.
+    """
+    from stream_icd.sources.source import Source  # options of commands load this module
+
+    return Source(
+        source.total,
+        paced(
+            source.snapshots,
+            lambda one: one[0].window.end,
+            tempo,
+            monotonic,
+            sleep,
+            at_once=lambda one: one[0] in already,
+        ),
+    )

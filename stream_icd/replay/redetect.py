@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import hashlib
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import lru_cache
 from typing import Protocol
 
 from stream_icd.communities import MemoryKind, revision_of
+from stream_icd.detection.recent import RecentMemories
 from stream_icd.detection.record import detected, warm_up
 from stream_icd.detection.settings import DetectSettings, has_memory, result_version
 from stream_icd.errors import BadInput, BadSnapshot
-from stream_icd.execution.budget import Allowance, sent_bytes
+from stream_icd.execution.budget import MessageAllowance, sent_bytes
 from stream_icd.execution.relay import Relay
 from stream_icd.history.archive import read_snapshot
 from stream_icd.history.parquet import ArchivedWindow
@@ -180,11 +181,13 @@ class Redetection:
 
     Attributes:
         smooth: results are made by `Smoothing`, from all windows of a graph.
+        recent: memories that need not be decoded.
     """
 
     model: VersionedModel
     settings: DetectSettings
     smooth: bool = False
+    recent: RecentMemories = field(default_factory=RecentMemories, compare=False)
 
     @property
     def version(self) -> str:
@@ -218,14 +221,14 @@ class Redetection:
         Args:
             relay: gives the memory before the snapshot; None: detect without memory.
         """
-        outcome = detected(job.snapshot, self.model, self.settings, relay=relay)
+        outcome = detected(job.snapshot, self.model, self.settings, relay=relay, recent=self.recent)
         return outcome if isinstance(outcome, Refused) else outcome.message
 
     def name(self, job: Job) -> str:
         """Return the job's name for error messages."""
         return printable(f"graph {job.graph}, snapshot {job.snapshot_id}")
 
-    def allowance(self, job: Job) -> Allowance:
+    def allowance(self, job: Job) -> MessageAllowance:
         """Return the resource limits for the job."""
         return self.settings.budget.allowance(job.sent_bytes)
 

@@ -13,7 +13,7 @@ from stream_icd.detection.record import warm_up
 from stream_icd.detection.settings import DetectSettings, result_version
 from stream_icd.detection.snapshot import communities_with, remembered_labels
 from stream_icd.errors import BadInput, BadMemory
-from stream_icd.execution.budget import Allowance
+from stream_icd.execution.budget import MessageAllowance
 from stream_icd.execution.engines import Engine
 from stream_icd.execution.relay import First, Relay, nothing
 from stream_icd.memory.encoding import decode_memory
@@ -101,7 +101,7 @@ class Smoothing:
         """Return the graph's name for error messages."""
         return printable(f"graph {graph.jobs[0].graph}, {len(graph.jobs)} windows")
 
-    def allowance(self, graph: GraphJob) -> Allowance:
+    def allowance(self, graph: GraphJob) -> MessageAllowance:
         """Return the resource limits for the graph: those of its windows together."""
         budget, sent = self.settings.budget, graph.sent_bytes
         seconds = sum(budget.allowance(job.sent_bytes).seconds for job in graph.jobs)

@@ -11,7 +11,7 @@ from stream_icd.history.archive import Selection, newest, partitions, read_parti
 from stream_icd.history.layout import Partition
 from stream_icd.history.parquet import ArchivedWindow
 from stream_icd.store.store import Store
-from stream_icd.tracking.ahead import too_far_ahead
+from stream_icd.tracking.settings import too_far_ahead
 
 MOST_WINDOWS = 1000
 """Default number of windows to look at: it bounds time and memory, however long the archive is."""

@@ -1,125 +1,30 @@
 """The program `stream-icd retrain` and `stream-icd consume retrain`: its options and wiring."""
 
-from __future__ import annotations
-
-from typing import Annotated
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from stream_icd.errors import BadSettings
 from stream_icd.printable import say
-from stream_icd.programs.options import BootstrapServers, RegistryUri
+from stream_icd.programs.command import Declared
+from stream_icd.programs.options import BootstrapServers, MetricsHost, MetricsPort, RegistryUri
+
+if TYPE_CHECKING:
+    from stream_icd.retraining.settings import Retraining
+
+GRACE_S = 60.0
+"""A step is ended at its limit; it exceeds the limit by this only if ending it fails."""
 
 FAILED = 75
 """Exit status if learning failed: try again, as EX_TEMPFAIL of sysexits.h."""
 
+app = typer.Typer(help="Learn a new model from the archive, and promote it if it is better.")
 
-def retrain_command(
-    archive: Annotated[
-        str, typer.Argument(help="The archive: a folder, or a URI such as s3://bucket/history.")
-    ],
-    registry: RegistryUri = None,
-    once: Annotated[bool, typer.Option("--once", help="Make one round and end, for cron.")] = False,
-    now: Annotated[
-        bool,
-        typer.Option(
-            "--now",
-            help="Learn now, whatever the triggers say. Only with --once.",
-            show_default=False,
-        ),
-    ] = False,
-    every_windows: Annotated[
-        int | None,
-        typer.Option(
-            min=1, help="Trigger: learn every so many windows. Default: off.", show_default=False
-        ),
-    ] = None,
-    every: Annotated[
-        str | None,
-        typer.Option(
-            help="Trigger: learn once in this time, such as 1d. Default: off.", show_default=False
-        ),
-    ] = None,
-    drift: Annotated[
-        bool,
-        typer.Option(
-            "--drift/--no-drift",
-            help="Trigger: learn when the evidence drifts, or the NMI of labelled windows.",
-        ),
-    ] = True,
-    graph: Annotated[
-        str | None,
-        typer.Option(help="Learn from this graph only. Default: all graphs.", show_default=False),
-    ] = None,
-    name: Annotated[str, typer.Option(help="Name of the models that are learned.")] = "retrained",
-    first: Annotated[
-        str,
-        typer.Option(help="First champion of an empty registry: a shipped model, or a folder."),
-    ] = "default",
-    encoder: Annotated[
-        str | None,
-        typer.Option(
-            help="Also train the paper's encoder, with the paper's settings for this data set, "
-            "such as 'L(f,0.6)' or AS; compare models by method icd, as for detectors with "
-            "--method icd. Takes minutes to hours; needs pip install 'stream-icd[train]'. "
-            "Default: learn only what the default method uses.",
-            show_default=False,
-        ),
-    ] = None,
-    epochs: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            help="Epochs of the encoder's training. Default: the paper's 100.",
-            show_default=False,
-        ),
-    ] = None,
-    samples: Annotated[
-        int | None,
-        typer.Option(
-            min=1, help="Windows per epoch. Default: the paper's number.", show_default=False
-        ),
-    ] = None,
-    newest: Annotated[int, typer.Option(min=1, help="Number of newest windows to learn from.")] = 6,
-    older: Annotated[
-        int, typer.Option(min=0, help="Number of older windows to learn from, drawn at random.")
-    ] = 2,
-    prove: Annotated[
-        int, typer.Option(min=4, help="Number of still newer windows to compare the models on.")
-    ] = 8,
-    watch: Annotated[
-        int,
-        typer.Option(min=1, help="Number of windows after a swap that confirm it or roll it back."),
-    ] = 8,
-    margin: Annotated[
-        float,
-        typer.Option(help="Promote only if the evidence rises by more than this fraction."),
-    ] = 0.005,
-    confidence: Annotated[
-        float, typer.Option(help="Promote only if that holds with this probability.")
-    ] = 0.99,
-    most_windows: Annotated[
-        int, typer.Option(min=5, help="Number of archived windows to look at, the newest ones.")
-    ] = 1000,
-    budget_seconds: Annotated[
-        float, typer.Option(help="Processor time for each learning or comparison, in seconds.")
-    ] = 1800.0,
-    budget_memory: Annotated[
-        int, typer.Option(help="Memory for each learning or comparison, in bytes.")
-    ] = 4 << 30,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of every random choice.")] = 0,
-    threads: Annotated[int, typer.Option(min=1, help="Cores to learn with.")] = 1,
-    check: Annotated[
-        str, typer.Option(help="Time between two rounds without --once, such as 1m.")
-    ] = "1m",
-    announce: Annotated[
-        bool,
-        typer.Option(
-            help="Announce decisions in the topic icd.models.v1. Detectors find a new champion "
-            "without it, but later."
-        ),
-    ] = True,
-    bootstrap_servers: BootstrapServers = None,
-) -> None:
+
+@app.command("retrain", cls=Declared)
+@dataclass(frozen=True, kw_only=True)
+class Retrain:
     """Learn a new model from archived windows, and promote it if it is better.
 
     Each round asks the triggers whether to learn. A new model replaces the champion of the registry
@@ -130,56 +35,192 @@ def retrain_command(
 
       stream-icd consume retrain s3://bucket/history --registry s3://bucket/models
     """
-    from stream_icd.errors import BadSettings
-    from stream_icd.icd.presets import preset
-    from stream_icd.log import configure_logging
-    from stream_icd.programs.options import chosen_settings
-    from stream_icd.programs.signals import stop_on_signals
-    from stream_icd.registry.settings import registry_at, required
-    from stream_icd.retraining.announce import Announce, announce_in_topic, log_decision
-    from stream_icd.retraining.choose_windows import Sizes
-    from stream_icd.retraining.gate import Rules
-    from stream_icd.retraining.own_process import LearningBudget
-    from stream_icd.retraining.run import run_once, run_until
-    from stream_icd.retraining.settings import Retraining, Triggers
-    from stream_icd.sources.durations import parse_duration
 
-    schedule = {name: n for name, n in (("epochs", epochs), ("samples", samples)) if n is not None}
-    if schedule and encoder is None:
-        raise BadSettings(
-            f"--{next(iter(schedule))} applies to the training of the encoder: give --encoder too"
-        )
-    if now and not once:
-        raise BadSettings("--now learns once: give --once too")
-    settings = Retraining(
-        archive=archive,
-        name=name,
-        first=first,
-        graph=graph,
-        triggers=Triggers(
-            every_windows,
-            None if every is None else parse_duration(every),
-            drift,
+    archive: Annotated[
+        str, typer.Argument(help="The archive: a folder, or a URI such as s3://bucket/history.")
+    ]
+    registry: RegistryUri = None
+    once: Annotated[bool, typer.Option("--once", help="Make one round and end, for cron.")] = False
+    now: Annotated[
+        bool,
+        typer.Option(
+            "--now",
+            help="Learn now, whatever the triggers say. Only with --once.",
+            show_default=False,
         ),
-        sizes=Sizes(newest, older, prove, least=min(newest, Sizes().least)),
-        rules=Rules(margin=margin, confidence=confidence),
-        budget=LearningBudget(budget_seconds, budget_memory),
-        most_windows=most_windows,
-        watch=watch,
-        encoder=None if encoder is None else preset(encoder).changed(schedule=schedule),
-        seed=seed,
-        threads=threads,
-    )
-    every_s = parse_duration(check).total_seconds()
-    opened = required(registry_at(registry))
-    configure_logging()
-    announcers: list[Announce] = [log_decision]
-    if announce:
-        announcers.append(announce_in_topic(chosen_settings(bootstrap_servers), opened, name))
-    if not once:
-        run_until(stop_on_signals(), opened, settings, announcers, every_s)
-        return
-    decision = run_once(opened, settings, announcers, asked=now)
-    say(f"{decision.outcome}: {decision.reason}")
-    if decision.outcome == "failed":
-        raise typer.Exit(FAILED)
+    ] = False
+    every_windows: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="Trigger: learn every so many windows. Default: off.", show_default=False
+        ),
+    ] = None
+    every: Annotated[
+        str | None,
+        typer.Option(
+            help="Trigger: learn once in this time, such as 1d. Default: off.", show_default=False
+        ),
+    ] = None
+    drift: Annotated[
+        bool,
+        typer.Option(
+            "--drift/--no-drift",
+            help="Trigger: learn when the evidence drifts, or the NMI of labelled windows.",
+        ),
+    ] = True
+    graph: Annotated[
+        str | None,
+        typer.Option(help="Learn from this graph only. Default: all graphs.", show_default=False),
+    ] = None
+    name: Annotated[str, typer.Option(help="Name of the models that are learned.")] = "retrained"
+    first: Annotated[
+        str,
+        typer.Option(help="First champion of an empty registry: a shipped model, or a folder."),
+    ] = "default"
+    encoder: Annotated[
+        str | None,
+        typer.Option(
+            help="Also train the paper's encoder, with the paper's settings for this data set, "
+            "such as 'L(f,0.6)' or AS; compare models by method icd, as for detectors with "
+            "--method icd. Takes minutes to hours; needs pip install 'stream-icd[train]'. "
+            "Default: learn only what the default method uses.",
+            show_default=False,
+        ),
+    ] = None
+    epochs: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Epochs of the encoder's training. Default: the paper's 100.",
+            show_default=False,
+        ),
+    ] = None
+    samples: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="Windows per epoch. Default: the paper's number.", show_default=False
+        ),
+    ] = None
+    newest: Annotated[int, typer.Option(min=1, help="Number of newest windows to learn from.")] = 6
+    older: Annotated[
+        int, typer.Option(min=0, help="Number of older windows to learn from, drawn at random.")
+    ] = 2
+    prove: Annotated[
+        int, typer.Option(min=4, help="Number of still newer windows to compare the models on.")
+    ] = 8
+    watch: Annotated[
+        int,
+        typer.Option(min=1, help="Number of windows after a swap that confirm it or roll it back."),
+    ] = 8
+    margin: Annotated[
+        float,
+        typer.Option(help="Promote only if the evidence rises by more than this fraction."),
+    ] = 0.005
+    confidence: Annotated[
+        float, typer.Option(help="Promote only if that holds with this probability.")
+    ] = 0.99
+    most_windows: Annotated[
+        int, typer.Option(min=5, help="Number of archived windows to look at, the newest ones.")
+    ] = 1000
+    budget_seconds: Annotated[
+        float, typer.Option(help="Processor time for each learning or comparison, in seconds.")
+    ] = 1800.0
+    budget_memory: Annotated[
+        int, typer.Option(help="Memory for each learning or comparison, in bytes.")
+    ] = 4 << 30
+    seed: Annotated[int, typer.Option(min=0, help="Seed of every random choice.")] = 0
+    threads: Annotated[int, typer.Option(min=1, help="Cores to learn with.")] = 1
+    check: Annotated[
+        str, typer.Option(help="Time between two rounds without --once, such as 1m.")
+    ] = "1m"
+    announce: Annotated[
+        bool,
+        typer.Option(
+            help="Announce decisions in the topic icd.models.v1. Detectors find a new champion "
+            "without it, but later."
+        ),
+    ] = True
+    metrics_port: MetricsPort = None
+    metrics_host: MetricsHost = "127.0.0.1"
+    bootstrap_servers: BootstrapServers = None
+
+    def settings(self) -> "Retraining":
+        """Return the settings of the options.
+
+        Raises:
+            BadSettings: a value is out of range, or two exclude each other.
+        """
+        from stream_icd.execution.usage import Allowance
+        from stream_icd.icd.presets import preset
+        from stream_icd.retraining.choose_windows import Sizes
+        from stream_icd.retraining.gate import Rules
+        from stream_icd.retraining.settings import Retraining, Triggers
+        from stream_icd.sources.durations import parse_duration
+
+        schedule = {name: n for name in ("epochs", "samples") if (n := getattr(self, name))}
+        if schedule and self.encoder is None:
+            raise BadSettings(
+                f"--{next(iter(schedule))} applies to the training of the encoder: give --encoder "
+                "too"
+            )
+        if self.now and not self.once:
+            raise BadSettings("--now learns once: give --once too")
+        if self.once and self.metrics_port is not None:
+            raise BadSettings("--metrics-port is for rounds without --once: leave one of them out")
+        encoder = None if self.encoder is None else preset(self.encoder)
+        return Retraining(
+            archive=self.archive,
+            name=self.name,
+            first=self.first,
+            graph=self.graph,
+            triggers=Triggers(
+                self.every_windows,
+                None if self.every is None else parse_duration(self.every),
+                self.drift,
+            ),
+            sizes=Sizes(self.newest, self.older, self.prove, least=min(self.newest, Sizes().least)),
+            rules=Rules(margin=self.margin, confidence=self.confidence),
+            budget=Allowance(self.budget_seconds, self.budget_memory),
+            most_windows=self.most_windows,
+            watch=self.watch,
+            encoder=encoder and encoder.changed(schedule=schedule),
+            seed=self.seed,
+            threads=self.threads,
+        )
+
+    def run(self) -> None:
+        """Make one round, or one after the other until a signal."""
+        from contextlib import nullcontext
+
+        from stream_icd.log import configure_logging
+        from stream_icd.metrics.server import serving
+        from stream_icd.programs.options import chosen_settings
+        from stream_icd.programs.signals import stop_on_signals
+        from stream_icd.programs.traces import traces_of
+        from stream_icd.registry.settings import registry_at, required
+        from stream_icd.retraining.announce import Announce, announce_in_topic, log_decision
+        from stream_icd.retraining.observed import Observed, rounds_metrics
+        from stream_icd.retraining.run import run_once, run_until
+        from stream_icd.sources.durations import parse_duration
+
+        settings = self.settings()
+        every_s = parse_duration(self.check).total_seconds()
+        opened = required(registry_at(self.registry))
+        configure_logging()
+        announcers: list[Announce] = [log_decision]
+        if self.announce:
+            kafka = chosen_settings(self.bootstrap_servers)
+            announcers.append(announce_in_topic(kafka, opened, self.name))
+        limit_s = max(settings.budget.clock_seconds, every_s) + GRACE_S
+        with traces_of("retrain") as tracing:
+            observed = Observed(rounds_metrics(limit_s), tracing)
+            if not self.once:
+                port, host = self.metrics_port, self.metrics_host
+                with nullcontext() if port is None else serving(observed.metrics, port, host):
+                    stop = stop_on_signals()
+                    run_until(stop, opened, settings, announcers, every_s, observed=observed)
+                return
+            decision = run_once(opened, settings, announcers, asked=self.now, observed=observed)
+        say(f"{decision.outcome}: {decision.reason}")
+        if decision.outcome == "failed":
+            raise typer.Exit(FAILED)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import islice, tee
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +20,7 @@ from stream_icd.quality.nmi import nmi
 from stream_icd.replay.compare import churn
 from stream_icd.retraining.lesson import UNKNOWN, Lesson
 from stream_icd.retraining.measured import Measured, Paired
+from stream_icd.training.yardstick import Judged, judge
 
 SPLITS = 2
 """Number of tenths of the edges to hide, one after the other."""
@@ -43,24 +44,35 @@ def compare_models(
 ) -> list[Paired]:
     """Measure both models on each window; both see the same hidden edges.
 
-    Models are compared on single windows, without memory between them.
+    With bp, each model follows the windows of a graph as a detector does, with its own memory. The
+    evidence is that of single windows: memory would know hidden edges from the windows before.
 
     Args:
-        lessons: in time order.
+        lessons: those of a graph in time order.
         cpu_clock: processor time in seconds.
         method: the detection method of both.
     """
+    models = champion, challenger
+    lessons, windows = tee(lessons)
     before: dict[tuple[str, int], _Found] = {}
     paired = []
-    for lesson in lessons:
+    for lesson, detected in zip(
+        lessons, _detected(windows, models, seed, cpu_clock, method), strict=True
+    ):
         both = []
-        for number, model in enumerate((champion, challenger)):
+        for number, (model, one) in enumerate(zip(models, detected, strict=True)):
             of_model = lesson.snapshot.graph, number
-            measured, found = _measured(
-                lesson, model, before.get(of_model), seed, cpu_clock, method
+            last, found = before.get(of_model), _Found(lesson.snapshot.nodes, one.communities)
+            both.append(
+                Measured(
+                    evidence=evidence(lesson, model, seed, method),
+                    seconds=one.seconds,
+                    predicted=one.bits,
+                    nmi=_nmi(lesson, one.communities),
+                    churn=None if last is None else churn(last, found),
+                )
             )
             before[of_model] = found
-            both.append(measured)
         paired.append(Paired(lesson.snapshot.id, *both))
     return paired
 
@@ -86,26 +98,27 @@ def _labels(adjacency: csr_array, model: Model, seed: int, method: Method) -> ND
     return detect(adjacency, model, method=method, seed=seed, threads=1).communities
 
 
-def _measured(
-    lesson: Lesson,
-    model: Model,
-    before: _Found | None,
+def _detected(
+    lessons: Iterable[Lesson],
+    models: Sequence[Model],
     seed: int,
     cpu_clock: CpuClock,
     method: Method,
-) -> tuple[Measured, _Found]:
+) -> Iterator[tuple[Judged, ...]]:
+    """Yield what each model finds in each window."""
+    if method == "bp":
+        graphs = (one.graph(by_labels=False) for one in lessons)
+        yield from judge(graphs, [model.bp for model in models], seed, cpu_clock)
+        return
+    for lesson in lessons:
+        yield tuple(_alone(lesson, model, seed, cpu_clock, method) for model in models)
+
+
+def _alone(lesson: Lesson, model: Model, seed: int, cpu_clock: CpuClock, method: Method) -> Judged:
     adjacency = lesson.snapshot.adjacency()
     started = cpu_clock()
     labels = _labels(adjacency, model, seed, method)
-    seconds = cpu_clock() - started
-    found = _Found(lesson.snapshot.nodes, labels)
-    measured = Measured(
-        evidence=evidence(lesson, model, seed, method),
-        seconds=seconds,
-        nmi=_nmi(lesson, labels),
-        churn=None if before is None else churn(before, found),
-    )
-    return measured, found
+    return Judged(None, labels, cpu_clock() - started)
 
 
 def _nmi(lesson: Lesson, labels: NDArray[np.int32]) -> float | None:

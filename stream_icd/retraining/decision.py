@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal
+from typing import Literal, get_args
 
 from stream_icd.lineage import Gate
 
@@ -13,6 +13,8 @@ Outcome = Literal[
 ]
 """`kept`: a challenger was learned and is not better. `failed`: learning failed; the champion
 stays."""
+
+OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 
 
 @dataclass(frozen=True, slots=True)

@@ -78,7 +78,8 @@ def judge(paired: Sequence[Paired], rules: Rules, seed: int = 0) -> Verdict:
 
     The challenger is promoted if the lower confidence bound of its gain in evidence exceeds the
     margin; or if its evidence is not worse than the champion's by more than half the margin, and
-    that of its gain in NMI exceeds `nmi_gain`. No guard (NMI, churn, time) may be broken.
+    that of its gain in NMI exceeds `nmi_gain`. No guard (prediction with memory, NMI, churn, time)
+    may be broken.
 
     Raises:
         BadSettings: there are no windows.
@@ -91,6 +92,9 @@ def judge(paired: Sequence[Paired], rules: Rules, seed: int = 0) -> Verdict:
     margin = margin_bits(paired, rules)
     far_better = evidence.low > FAR_BETTER * margin
     broken = _broken_guards(paired, labels, rules, far_better=far_better)
+    predicted = _gain(paired, lambda one: one.predicted, rules, seed)
+    if predicted is not None and predicted.mean < -evidence.mean and predicted.high < -margin:
+        broken.append(f"with memory, prediction of the next window falls by {-predicted.mean:.3f}")
     figures = _figures(paired, rules, seed)
     compared = (
         f"evidence {evidence.mean:+.3f} bits an edge on {len(paired)} windows, with "
@@ -136,6 +140,7 @@ def _figures(paired: Sequence[Paired], rules: Rules, seed: int) -> tuple[Figure,
         ("hidden edges, bits an edge", 1, lambda one: one.evidence),
         ("NMI, %", 100, lambda one: one.nmi),
         ("churn, %", 100, lambda one: one.churn),
+        ("prediction with memory, bits an edge", 1, lambda one: one.predicted),
         ("detection, ms of processor time", 1000, lambda one: one.seconds),
     )
     found = []

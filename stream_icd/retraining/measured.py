@@ -17,12 +17,16 @@ class Measured:
         nmi: against the labels, 0..1; None if the window has none.
         churn: fraction of the nodes that change community since the window before; None for the
             first window of a graph.
+        predicted: how well the communities of the window before, found with memory, predict the
+            edges of this one that are new, bits per edge (`training.yardstick`); None if there is
+            no window before, or no memory.
     """
 
     evidence: float
     seconds: float
     nmi: float | None = None
     churn: float | None = None
+    predicted: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,14 +36,11 @@ from stream_icd.retraining.measured import Paired
 from stream_icd.retraining.own_process import RunJob, run_job
 from stream_icd.retraining.settings import Retraining
 from stream_icd.retraining.state import Begun, Scored, State, read_state, write_state
-from stream_icd.retraining.triggers.by_command import by_command
 from stream_icd.retraining.triggers.drift import drift
-from stream_icd.retraining.triggers.due import Due, any_due
-from stream_icd.retraining.triggers.every_period import every_period
-from stream_icd.retraining.triggers.every_windows import every_windows
+from stream_icd.retraining.triggers.due import Due, any_due, by_command, every_period, every_windows
 from stream_icd.retraining.watch import watch
 from stream_icd.store.store import Store, open_store
-from stream_icd.tracking.ahead import AHEAD
+from stream_icd.tracking.settings import AHEAD
 from stream_icd.version import __version__
 
 BY = "retrain"
@@ -52,7 +49,8 @@ BATCH = 32
 """Windows that are scored at once; what is known of them is kept before the next ones."""
 
 OnStep = Callable[[str], None]
-"""Called when a step begins: `learn`, `prove`, `publish`, `promote`, `roll back`, `remember`."""
+"""Called when a step begins: `score` or `watch` windows, `learn`, `prove`, `publish`, `promote`,
+`roll back`, `remember`."""
 
 
 def no_step(_step: str) -> None:
@@ -141,6 +139,7 @@ class _Round:
     def watched(self, state: State, since: Marks) -> Decision:
         """Watch a new champion on the first windows since it was promoted."""
         assert self.aliases.previous is not None, "only a promotion is watched"
+        self.on_step("watch")
         first = self._after(since)[: self.settings.watch]
         paired = self._compared(first, self.aliases.previous, self._place(self.aliases.champion))
         found = watch(paired, self.settings.watch, self.settings.rules, self.settings.seed)
@@ -223,6 +222,7 @@ class _Round:
         known = {one.name: one for one in state.scored}
         missing = [one for one in windows if self._is_news(one, known)]
         for start in range(0, len(missing), BATCH):
+            self.on_step("score")
             batch = missing[start : start + BATCH]
             known |= {one.name: one for one in self._scored_batch(batch)}
             scored = (known.get(name_of(one)) for one in windows)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from threading import Event
 
 import structlog
@@ -11,16 +11,13 @@ import structlog
 from stream_icd.errors import Action, StreamIcdError
 from stream_icd.retraining.announce import Announce
 from stream_icd.retraining.decision import Decision
+from stream_icd.retraining.observed import Observed
 from stream_icd.retraining.retrain import retrain
 from stream_icd.retraining.settings import Retraining
 from stream_icd.store.store import Store
+from stream_icd.times import utc_now
 
 Clock = Callable[[], datetime]
-
-
-def utc_now() -> datetime:
-    """The time, UTC."""
-    return datetime.now(UTC)
 
 
 def run_once(
@@ -30,6 +27,7 @@ def run_once(
     *,
     asked: bool = False,
     clock: Clock = utc_now,
+    observed: Observed | None = None,
 ) -> Decision:
     """Make one round; return its decision after announcing it.
 
@@ -38,12 +36,14 @@ def run_once(
     Raises:
         Errors of `retrain`.
     """
-    decision = retrain(registry, settings, clock(), asked=asked)
-    _announce(decision, announce)
-    if decision.outcome == "first champion":
-        decision = retrain(registry, settings, clock(), asked=asked)
-        _announce(decision, announce)
-    return decision
+    observed = observed or Observed()
+    while True:
+        with observed.round():
+            decision = retrain(registry, settings, clock(), asked=asked, on_step=observed.on_step)
+            observed.decided(decision)
+            _announce(decision, announce)
+        if decision.outcome != "first champion":
+            return decision
 
 
 def run_until(
@@ -53,6 +53,7 @@ def run_until(
     announce: Sequence[Announce],
     every_s: float,
     clock: Clock = utc_now,
+    observed: Observed | None = None,
 ) -> None:
     """Make a round every `every_s` seconds until `stop`, and announce each new decision.
 
@@ -62,14 +63,17 @@ def run_until(
     Raises:
         Errors of `retrain`, except those that ask to try again.
     """
+    observed = observed or Observed()
     before: tuple[str, str] | None = None
     while not stop.is_set():
         try:
-            decision = retrain(registry, settings, clock())
-            this = decision.outcome, decision.reason
-            if this != before:
-                _announce(decision, announce)
-            before = this
+            with observed.round():
+                decision = retrain(registry, settings, clock(), on_step=observed.on_step)
+                observed.decided(decision)
+                this = decision.outcome, decision.reason
+                if this != before:
+                    _announce(decision, announce)
+                before = this
         except StreamIcdError as error:
             if error.action is not Action.RETRY:
                 raise

@@ -7,11 +7,12 @@ from datetime import timedelta
 
 from stream_icd.detection.detect import Method
 from stream_icd.errors import BadSettings
+from stream_icd.execution.usage import Allowance
 from stream_icd.icd.recipe import Recipe
 from stream_icd.retraining.accumulated import MOST_WINDOWS
 from stream_icd.retraining.choose_windows import Sizes
 from stream_icd.retraining.gate import Rules
-from stream_icd.retraining.own_process import LearningBudget
+from stream_icd.retraining.own_process import BUDGET
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +64,7 @@ class Retraining:
     triggers: Triggers = field(default_factory=Triggers)
     sizes: Sizes = field(default_factory=Sizes)
     rules: Rules = field(default_factory=Rules)
-    budget: LearningBudget = field(default_factory=LearningBudget)
+    budget: Allowance = BUDGET
     most_windows: int = MOST_WINDOWS
     watch: int = 8
     encoder: Recipe | None = None

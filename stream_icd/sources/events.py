@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 import numpy as np
 import pyarrow as pa
@@ -12,8 +11,7 @@ import pyarrow as pa
 from stream_icd.errors import BadSettings, BadSnapshot
 from stream_icd.snapshot import Snapshot, Window, snapshot_from_pairs
 from stream_icd.sources.durations import snapshot_id
-from stream_icd.sources.source import Count, NeverStop, Source, Stop, count_nothing
-from stream_icd.sources.windows import OnLate, Quiet, Rule, TimedRows, cut_windows
+from stream_icd.sources.windows import Rule
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,62 +42,23 @@ class EventSettings:
         if self.least_nodes < 2:
             raise BadSettings(f"least_nodes={self.least_nodes}; an edge has two nodes")
 
+    def snapshot(self, window: Window, rows: pa.Table) -> Snapshot | None:
+        """Return the graph of a window of events.
 
-def event_snapshots(
-    arrivals: Iterable[TimedRows | Quiet],
-    settings: EventSettings,
-    *,
-    n_streams: int = 1,
-    after: datetime | None = None,
-    on_late: OnLate,
-    count: Count = count_nothing,
-    stop: Stop = NeverStop(),
-) -> Source:
-    """Yield a snapshot for each window of events, in order of their ends.
-
-    Args:
-        arrivals: rows with `src`, `dst` and perhaps `weight`.
-        after: skip windows that end at or before this time: they were already made.
-        count: called with `small_windows`, the windows below `least_nodes`.
-    """
-    windows = cut_windows(
-        arrivals,
-        settings.rule,
-        lateness=settings.lateness,
-        n_streams=n_streams,
-        on_late=on_late,
-        stop=stop,
-    )
-    return Source(None, _snapshots(windows, settings, after, count))
-
-
-def _snapshots(
-    windows: Iterator[tuple[Window, pa.Table]],
-    settings: EventSettings,
-    after: datetime | None,
-    count: Count,
-) -> Iterator[tuple[Snapshot, None]]:
-    for window, events in windows:
-        if after is not None and window.end <= after:
-            continue
-        snapshot = _snapshot(window, events, settings)
-        if snapshot is None or snapshot.n_nodes < settings.least_nodes:
-            count("small_windows", 1)
-        else:
-            yield snapshot, None
-
-
-def _snapshot(window: Window, events: pa.Table, settings: EventSettings) -> Snapshot | None:
-    weights = events["weight"].to_numpy() if "weight" in events.column_names else None
-    try:
-        return snapshot_from_pairs(
-            events["src"],
-            events["dst"],
-            graph=settings.graph,
-            id=snapshot_id(settings.graph, window),
-            window=window,
-            weights=np.ones(len(events)) if settings.counted else weights,
-            source=settings.source,
-        )
-    except BadSnapshot:  # rows are already checked: there are only self loops
-        return None
+        Args:
+            rows: `src`, `dst` and perhaps `weight`.
+        """
+        weights = rows["weight"].to_numpy() if "weight" in rows.column_names else None
+        try:
+            snapshot = snapshot_from_pairs(
+                rows["src"],
+                rows["dst"],
+                graph=self.graph,
+                id=snapshot_id(self.graph, window),
+                window=window,
+                weights=np.ones(len(rows)) if self.counted else weights,
+                source=self.source,
+            )
+        except BadSnapshot:  # rows are already checked: there are only self loops
+            return None
+        return snapshot if snapshot.n_nodes >= self.least_nodes else None

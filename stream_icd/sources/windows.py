@@ -14,19 +14,22 @@ Times are int64, microseconds since 1970 UTC.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
+import structlog
 from numpy.typing import NDArray
 
 from stream_icd.errors import BadSettings
-from stream_icd.snapshot import Window
+from stream_icd.snapshot import Snapshot, Window
 from stream_icd.sources.durations import microseconds, time_at
-from stream_icd.sources.source import NeverStop, Stop
+from stream_icd.sources.source import Count, NeverStop, Source, Stop, count_nothing
 
 Times = NDArray[np.int64]
 NEVER = np.iinfo(np.int64).min // 4
@@ -300,3 +303,103 @@ def _close(
             windows.append((Window(time_at(start), time_at(end)), rows))
     left = np.flatnonzero(together.time >= rule.open_from(watermark, closed))
     return ([together.take(left)] if len(left) else []), windows
+
+
+class Windowing(Protocol):
+    """How rows become snapshots: `EventSettings`, `TaxiSettings`."""
+
+    @property
+    def rule(self) -> Rule:
+        """How time is divided into windows."""
+
+    @property
+    def lateness(self) -> timedelta:
+        """How far behind the newest row another may arrive."""
+
+    def snapshot(self, window: Window, rows: pa.Table) -> Snapshot | None:
+        """Return the snapshot of a window, or None if it is too small to make one."""
+
+
+def windowed_snapshots(
+    arrivals: Iterable[TimedRows | Quiet],
+    settings: Windowing,
+    *,
+    n_streams: int = 1,
+    after: datetime | None = None,
+    on_late: OnLate,
+    count: Count = count_nothing,
+    stop: Stop = NeverStop(),
+) -> Source:
+    """Yield a snapshot for each window of rows, in order of their ends.
+
+    Args:
+        after: skip windows that end at or before this time: they were already made.
+        count: called with `small_windows`, which make no snapshot.
+    """
+
+    def snapshots() -> Iterator[tuple[Snapshot, None]]:
+        for window, rows in cut_windows(
+            arrivals,
+            settings.rule,
+            lateness=settings.lateness,
+            n_streams=n_streams,
+            on_late=on_late,
+            stop=stop,
+        ):
+            if after is not None and window.end <= after:
+                continue
+            if (snapshot := settings.snapshot(window, rows)) is None:
+                count("small_windows", 1)
+            else:
+                yield snapshot, None
+
+    return Source(None, snapshots())
+
+
+class LateRows:
+    """Appends late rows to a file of JSON lines, created at the first late row.
+
+    Each line records where its row was read (`at`), so that a row read again after a restart is
+    not written twice. The log names the file once.
+
+    Raises:
+        BadSettings: the file cannot be read or written, or has other content.
+    """
+
+    def __init__(self, path: Path, count: Count) -> None:
+        self._path = path
+        self._count = count
+        self._known = _known(path)
+        self._reported = False
+
+    def __call__(self, late: TimedRows) -> None:
+        self._count("late_rows", len(late.place))
+        if not self._reported:
+            structlog.get_logger().warning(
+                "rows arrived too late for their windows", file=str(self._path)
+            )
+            self._reported = True
+        rows = late.rows.to_pylist()
+        lines = []
+        for place, time, row in zip(late.place.tolist(), late.time.tolist(), rows, strict=True):
+            at = f"{late.origin}:{place}"
+            if at not in self._known:
+                self._known.add(at)
+                lines.append(json.dumps({"at": at, "time": time_at(time).isoformat(), **row}))
+        try:
+            with self._path.open("a", encoding="utf-8") as file:
+                file.writelines(f"{line}\n" for line in lines)
+        except OSError as error:
+            raise BadSettings(f"cannot keep late rows in {self._path}: {error.strerror}") from error
+
+
+def _known(path: Path) -> set[str]:
+    if not path.exists():
+        return set()
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+        return {json.loads(line)["at"] for line in lines}
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise BadSettings(
+            f"{path} does not hold late rows ({error}); give another file with --late-rows"
+        ) from error

@@ -11,10 +11,9 @@ from threading import Event
 from typing import Protocol, TypeVar
 
 from stream_icd.errors import BadInput
+from stream_icd.kafka.clock import Stop
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import Record
-from stream_icd.kafka.stop import Stop
-from stream_icd.messages.clock import utc_now
 from stream_icd.messages.reader import Decode
 from stream_icd.printable import printable
 from stream_icd.snapshot import Window
@@ -23,9 +22,10 @@ from stream_icd.subscribers.mixed_models import MixedModels
 from stream_icd.subscribers.read_options import ReadOptions
 from stream_icd.subscribers.seen_results import SeenResults, Superseded, result_of
 from stream_icd.subscribers.subscription import Subscription
+from stream_icd.times import utc_now
 from stream_icd.tracing.spans import tracing_if_on
-from stream_icd.tracking.ahead import too_far_ahead
 from stream_icd.tracking.gaps import Gap, missed_windows
+from stream_icd.tracking.settings import too_far_ahead
 
 # The standard library's: without a configuration it writes warnings to standard error, where they
 # do not mix with results.

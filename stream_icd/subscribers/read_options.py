@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Literal, TypedDict
+from typing import Any, Literal, TypedDict
 
 from stream_icd.errors import BadInput, BadSettings
 from stream_icd.kafka.record import Record
@@ -110,19 +110,7 @@ def read_options(graph: str | None, topic: str, given: SubscribeOptions) -> Read
     if unknown := given.keys() - known:
         name = min(unknown)
         raise TypeError(f"subscribe functions have no argument {name!r}{did_you_mean(name, known)}")
-    return ReadOptions(
-        topic=given.get("topic") or topic,
-        graph=graph,
-        model=given.get("model"),
-        start=given.get("start"),
-        until=given.get("until") or "forever",
-        limit=given.get("limit"),
-        group=given.get("group"),
-        revisions=given.get("revisions") or "newest",
-        settings=given.get("settings") or KafkaSettings(),
-        reader=MessageReader(
-            given.get("claims") or ClaimSettings(), given.get("limits") or Limits()
-        ),
-        on_bad=given.get("on_bad") or log_bad,
-        on_gap=given.get("on_gap") or log_gap,
-    )
+    chosen: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    claims, limits = chosen.pop("claims", None), chosen.pop("limits", None)
+    reader = MessageReader(claims or ClaimSettings(), limits or Limits())
+    return ReadOptions(graph=graph, reader=reader, **{"topic": topic, **chosen})

@@ -12,8 +12,11 @@ from stream_icd.kafka.record import Headers
 
 FIELDS = ("traceparent", "tracestate")
 
+MOST_STATE_BYTES = 512
+"""A longer `tracestate` is left out. Of such, W3C Trace Context wants as many bytes kept."""
+
 MOST_BYTES = 1024
-"""What the trace context of a message takes: W3C Trace Context wants 512 bytes of it kept."""
+"""What the trace context of a message takes, at most."""
 
 
 def context_of(headers: Headers) -> dict[str, str]:
@@ -42,4 +45,4 @@ def with_context(headers: Headers, context: Mapping[str, str]) -> Headers:
     """
     others = tuple(one for one in headers if one[0] not in ("ce_traceparent", "ce_tracestate"))
     ours = tuple((f"ce_{name}", context[name].encode()) for name in FIELDS if name in context)
-    return (*others, *ours)
+    return (*others, *(one for one in ours if len(one[1]) <= MOST_STATE_BYTES))

@@ -5,6 +5,7 @@ OpenTelemetry is imported when the first `Tracing` is made, and only then.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -108,6 +109,23 @@ class Tracing:
         span.end(took.ended)
 
     @contextmanager
+    def doing(self, name: str) -> Iterator[None]:
+        """Make the span of what the block does; messages that are sent in it are of its trace."""
+        with self._tracer.start_as_current_span(name):
+            yield
+
+    def took(self, stage: str, seconds: float) -> None:
+        """Make the span of a stage of the present span, which ends now."""
+        ended = time.time_ns()
+        span = self._tracer.start_span(stage, start_time=ended - round(1e9 * seconds))
+        span.end(ended)
+
+    def say(self, attributes: Mapping[str, str | int]) -> None:
+        """Add attributes of this project to the present span."""
+        span = self._api.get_current_span()
+        span.set_attributes({f"stream_icd.{name}": value for name, value in attributes.items()})
+
+    @contextmanager
     def receiving(self, record: Record) -> Iterator[None]:
         """Make the span of a result while a subscriber reads it."""
         context = self._propagator.extract(context_of(record.headers))
@@ -129,6 +147,11 @@ class Tracing:
         fields: dict[str, str] = {}
         self._propagator.inject(fields, self._api.set_span_in_context(span))
         return replace(record, headers=with_context(record.headers, fields))
+
+    def sent_now(self, record: OutgoingRecord) -> OutgoingRecord:
+        """Return the record with the context of the present span, if there is one."""
+        span = self._api.get_current_span()
+        return self.sent_by(span, record) if span.get_span_context().is_valid else record
 
     def _of_record(
         self,

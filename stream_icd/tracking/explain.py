@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -14,6 +14,8 @@ from stream_icd.events import CommunityEvents
 from stream_icd.node_ids import places
 from stream_icd.printable import printable, shortened
 from stream_icd.snapshot import Snapshot
+
+Sums = NDArray[np.float64]
 
 MOST_CHOICES = 5
 MOST_EDGES = 20
@@ -88,11 +90,7 @@ class Explanation:
     def sentences(self, names: Mapping[int, str] | None = None) -> Iterator[str]:
         """Yield what happened, in words; `names`: of communities, by id."""
         node, at = printable(shortened(self.node)), f"{self.at:%Y-%m-%d %H:%M}"
-
-        def called(community: int) -> str:
-            name = (names or {}).get(community)
-            return f"community {community}" + ("" if name is None else f" ({name})")
-
+        called = called_by(names)
         if self.now is None:
             yield f"Node {node} is not in the window of {at}."
             if self.before is not None and self.left is not None:
@@ -116,10 +114,25 @@ class Explanation:
             f"The edge that says most is to {printable(shortened(strongest.to))}: "
             f"{strongest.bits:.1f} bits for {called(strongest.community)}."
         )
-        yield (
-            f"The evidence reaches back to {self.reach:%Y-%m-%d %H:%M}; it is worth "
-            f"{self.horizon:.3g} {'window' if self.horizon == 1 else 'windows'}."
-        )
+        yield how_far_back(self.reach, self.horizon)
+
+
+def called_by(names: Mapping[int, str] | None) -> Callable[[int], str]:
+    """Return what calls a community by its id, and its name if it has one."""
+
+    def called(community: int) -> str:
+        name = (names or {}).get(community)
+        return f"community {community}" + ("" if name is None else f" ({name})")
+
+    return called
+
+
+def how_far_back(reach: datetime, horizon: float) -> str:
+    """Say how far the evidence reaches back, and how many windows it is worth."""
+    windows = "window" if horizon == 1 else "windows"
+    return (
+        f"The evidence reaches back to {reach:%Y-%m-%d %H:%M}; it is worth {horizon:.3g} {windows}."
+    )
 
 
 def window_weights(horizon: float, most: int) -> list[float]:
@@ -189,10 +202,7 @@ def _evidence(
     me = _place_of(node, newest)
     volume, within = np.zeros(len(ids)), 0.0
     mine: NDArray[np.float64] = np.zeros(len(labels))
-    weights = window_weights(horizon, len(snapshots))
-    for weight, snapshot in zip(weights, snapshots, strict=False):
-        ends = places(snapshot.nodes, newest.nodes)[snapshot.edges]
-        ends = ends[:, (ends >= 0).all(axis=0)]
+    for weight, ends in aligned_edges(newest, snapshots, horizon):
         volume += weight * np.bincount(labels[ends.ravel()], minlength=len(ids))
         within += weight * float((labels[ends[0]] == labels[ends[1]]).sum())
         for one, other in ((0, 1), (1, 0)):
@@ -200,8 +210,7 @@ def _evidence(
     n_edges = volume.sum() / 2
     if me < 0 or not mine.any():
         return (), ()
-    mixing = (n_edges - within + 0.5) / (n_edges + 1)
-    rates = np.log2(1 + (1 - mixing) / mixing * 2 * n_edges / np.maximum(volume, 1e-300))
+    rates = rates_of(volume, n_edges, mixing_of(n_edges, within))
     to = np.bincount(labels, mine, minlength=len(ids))
     sizes = np.bincount(np.delete(labels, me), minlength=len(ids))
     bits = to * rates + np.log2(np.maximum(sizes, 0.5))
@@ -217,6 +226,26 @@ def _evidence(
         for name, at in zip(names, strongest, strict=True)
     )
     return choices, edges
+
+
+def aligned_edges(
+    newest: CommunityEvents, snapshots: Sequence[Snapshot], horizon: float
+) -> Iterator[tuple[float, NDArray[np.int64]]]:
+    """Yield the weight of each window, and its edges `(2, m)` as positions of nodes in `newest`."""
+    weights = window_weights(horizon, len(snapshots))
+    for weight, snapshot in zip(weights, snapshots, strict=False):
+        ends = places(snapshot.nodes, newest.nodes)[snapshot.edges]
+        yield weight, ends[:, (ends >= 0).all(axis=0)]
+
+
+def mixing_of(n_edges: float, within: float) -> float:
+    """Return μ from the weights of all edges, and of those within communities; never 0 or 1."""
+    return float((n_edges - within + 0.5) / (n_edges + 1))
+
+
+def rates_of(volume: Sums, n_edges: float, mixing: float) -> Sums:
+    """Return how many bits an edge inside communities of these volumes says."""
+    return np.log2(1 + (1 - mixing) / mixing * 2 * n_edges / np.maximum(volume, 1e-300))
 
 
 def _companions(

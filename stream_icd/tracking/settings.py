@@ -3,10 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from stream_icd.errors import BadSettings
-from stream_icd.tracking.ahead import AHEAD
+from stream_icd.snapshot import Window
+
+AHEAD = timedelta(days=31)
+"""How far ahead of the clock a window may end: allows for windows of a month and wrong clocks."""
+
+
+def too_far_ahead(window: Window, now: datetime, ahead: timedelta = AHEAD) -> bool:
+    """Whether a window ends more than `ahead` after `now`.
+
+    If such a window were accepted, every later window of its graph would be late until that time: a
+    window that ends in the year 9999 would stop tracking of the graph for good.
+    """
+    return window.end - now > ahead
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from stream_icd.arrays import n_distinct
 from stream_icd.communities import Communities
-from stream_icd.distinct import n_distinct
 from stream_icd.events import CommunityEvent, CommunityEvents
 from stream_icd.tracking.claims import claims, first_claims
 from stream_icd.tracking.gaps import missed_windows

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count
 from statistics import median
-from typing import Literal
+from typing import Literal, TypeVar
 
 from stream_icd.bp.parameters import BpParameters
 from stream_icd.detection.detect import Method, detect
@@ -24,7 +24,6 @@ from stream_icd.training.bp.fitted import Fit
 from stream_icd.training.comparison import Comparison, Measure, comparison
 from stream_icd.training.icd.epochs import Epoch, History
 from stream_icd.training.pseudo_labels import pseudo_labelled
-from stream_icd.training.splitting import split_in_order
 from stream_icd.training.yardstick import DEFAULT, WARM_UP, against_default, judge
 
 Stage = Literal["learn", "train the encoder", "test"]
@@ -241,3 +240,28 @@ def _described(
         int(median(graph.adjacency.nnz // 2 for graph in graphs)),
         int(median(ks)) if ks else None,
     )
+
+
+Graph = TypeVar("Graph")
+Three = tuple[Sequence[Graph], Sequence[Graph], Sequence[Graph]]
+
+
+def split_in_order(graphs: Sequence[Graph], shares: tuple[float, float, float]) -> Three[Graph]:
+    """The first graphs train, the next validate, the last test, as in the paper (section 5.1).
+
+    In order, so that what is later in time never trains what is judged on earlier graphs.
+
+    Raises:
+        BadSettings: too few graphs for each share above 0 to get one.
+
+    >>> split_in_order("abcdefghij", (0.8, 0.1, 0.1))
+    ('abcdefgh', 'i', 'j')
+    """
+    first = round(len(graphs) * shares[0])
+    second = round(len(graphs) * (shares[0] + shares[1]))
+    parts = graphs[:first], graphs[first:second], graphs[second:]
+    if any(share > 0 and not part for share, part in zip(shares, parts, strict=True)):
+        raise BadSettings(
+            f"{len(graphs)} graphs are too few to split by {shares}: each part needs at least one"
+        )
+    return parts

@@ -1,12 +1,14 @@
 """How good bp's parameters are on graphs of the past, found as a detector finds them: with memory.
 
-Only this module decides it. Learning by labels, the model card and `stream-icd evaluate` ask here.
+Only this module decides it. Learning by labels, the model card, `stream-icd evaluate` and the gate
+of the retrainer ask here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from math import log
 
 from stream_icd.bp.find import find_communities
@@ -37,16 +39,23 @@ class Judged:
         bits: bits per edge that communities save. In a stream, those of the window before, on the
             edges that it lacks (`prequential`); None in the first window. For a graph of no
             stream, its own communities in describing it (`quality.description_length`).
+        communities: the communities found, `(n_nodes,)`.
+        seconds: how long detection took.
         ami, nmi: agreement with the labels; None without labels.
     """
 
     bits: float | None
+    communities: Labels = field(compare=False)
+    seconds: float = field(compare=False)
     ami: float | None = None
     nmi: float | None = None
 
 
 def judge(
-    graphs: Iterable[LabelledGraph], candidates: Sequence[BpParameters], seed: int = 0
+    graphs: Iterable[LabelledGraph],
+    candidates: Sequence[BpParameters],
+    seed: int = 0,
+    clock: Callable[[], float] = time.perf_counter,
 ) -> Iterator[tuple[Judged, ...]]:
     """Yield how good each candidate is on each graph.
 
@@ -61,16 +70,17 @@ def judge(
     for graph in graphs:
         moment = graph.moment
         if moment is None:
-            yield tuple(_alone(graph, one, seed) for one in candidates)
+            yield tuple(_alone(graph, one, seed, clock) for one in candidates)
             continue
         window = before[moment.graph] = prepare(graph, before.get(moment.graph))
         judged = []
         for number, one in enumerate(candidates):
             memory = memories.get((moment.graph, number))
             nodes, at = moment.nodes, moment.window
-            found = detect_window(graph.adjacency, nodes, at, one, memory, seed=seed)
+            found = detect_window(graph.adjacency, nodes, at, one, memory, seed=seed, clock=clock)
             bits = None if memory is None else _bits(memory, window)
-            judged.append(_judged(graph, found.communities, bits))
+            seconds = found.milliseconds / 1000
+            judged.append(_judged(graph, found.communities, seconds, bits))
             memories[moment.graph, number] = found.memory
         yield tuple(judged)
 
@@ -110,9 +120,13 @@ def verdict(compared: Sequence[Comparison]) -> str:
     return f"not better than the model {DEFAULT}, so use {DEFAULT}: {gain} ({where})"
 
 
-def _alone(graph: LabelledGraph, parameters: BpParameters, seed: int) -> Judged:
+def _alone(
+    graph: LabelledGraph, parameters: BpParameters, seed: int, clock: Callable[[], float]
+) -> Judged:
+    started = clock()
     found = find_communities(graph.adjacency, parameters, seed=seed)
-    return _judged(graph, found, -description_length(comparable(graph.adjacency), found))
+    seconds = clock() - started
+    return _judged(graph, found, seconds, -description_length(comparable(graph.adjacency), found))
 
 
 def _bits(memory: Memory, window: Prepared) -> float | None:
@@ -120,7 +134,7 @@ def _bits(memory: Memory, window: Prepared) -> float | None:
     return nats / weight / log(2) if weight else None
 
 
-def _judged(graph: LabelledGraph, found: Labels, bits: float | None) -> Judged:
+def _judged(graph: LabelledGraph, found: Labels, seconds: float, bits: float | None) -> Judged:
     if graph.labels is None:
-        return Judged(bits)
-    return Judged(bits, ami(graph.labels, found), nmi(graph.labels, found))
+        return Judged(bits, found, seconds)
+    return Judged(bits, found, seconds, ami(graph.labels, found), nmi(graph.labels, found))

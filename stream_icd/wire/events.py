@@ -39,10 +39,12 @@ FIELDS: dict[str, pa.DataType] = {
     "children": IDS,
     "away": pa.int32(),
     "bits": pa.float64(),
+    "name": pa.string(),
 }
-NULLABLE = {"label", "overlap", "members", "bits"}
-COLUMNS = {**dict.fromkeys([*FIELDS, "members"], True), "bits": False}
-"""Earlier versions have no column `bits`."""
+OPTIONAL = ("bits", "name")
+NULLABLE = {"label", "overlap", "members", *OPTIONAL}
+COLUMNS = {**dict.fromkeys([*FIELDS, "members"], True), **dict.fromkeys(OPTIONAL, False)}
+"""Earlier versions have no column `bits`; where nothing is named, there is no column `name`."""
 
 
 def encode_events(tracked: CommunityEvents) -> Message:
@@ -60,7 +62,7 @@ def encode_events(tracked: CommunityEvents) -> Message:
     extra |= revision_headers(tracked.revision, tracked.snapshot_place)
     return Message(
         key=tracked.graph.encode(),
-        value=write_table(event_table(tracked)),
+        value=write_table(_without_names(event_table(tracked))),
         headers=event_headers(
             type=EVENTS_TYPE,
             source=SOURCE,
@@ -81,6 +83,11 @@ def event_table(tracked: CommunityEvents) -> pa.Table:
     return pa.table({**plain, "members": _members(tracked)})
 
 
+def _without_names(table: pa.Table) -> pa.Table:
+    """Leave out the column of names if it is empty: readers of earlier versions refuse it."""
+    return table.drop(["name"]) if table["name"].null_count == len(table) else table
+
+
 def decode_events(
     key: bytes | None, value: bytes | None, headers: Headers, limits: Limits = DEFAULT_LIMITS
 ) -> CommunityEvents:
@@ -95,8 +102,9 @@ def decode_events(
         if not value:
             raise BadEvents("the message has no value; an Arrow table of events was expected")
         table = read_table(value, COLUMNS, limits, BadEvents).combine_chunks()
-        if "bits" not in table.column_names:
-            table = table.append_column("bits", pa.nulls(table.num_rows, pa.float64()))
+        for name in OPTIONAL:
+            if name not in table.column_names:
+                table = table.append_column(name, pa.nulls(table.num_rows, FIELDS[name]))
         _check(table)
         next_community = _whole(fields, "icd_next_community")
         _check_numbers(table, next_community)

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 
 import structlog
 
-from stream_icd.detection.fit_check import FitCheck
 from stream_icd.detection.record import TOO_LARGE, RecordDetection
 from stream_icd.detection.settings import DetectSettings
 from stream_icd.execution.engines import Engine, InProcess
@@ -56,8 +55,7 @@ class Detector(BatchStep):
         self._memories = memories
         self._room = room
         self._small_graphs: set[bytes | None] = set()
-        self._fit_check = FitCheck()
-        self._detection = RecordDetection(model(), self._settings, fit_check=self._fit_check)
+        self._detection = RecordDetection(model(), self._settings)
         self.ahead = engine is not None
 
     @property
@@ -74,7 +72,7 @@ class Detector(BatchStep):
         """Make the memory of all graphs available, and take the current model."""
         if self._memories is not None:
             self._memories.begin(records)
-        self._detection = RecordDetection(self._model(), self._settings, fit_check=self._fit_check)
+        self._detection = replace(self._detection, model=self._model())
 
     def work(self, records: Sequence[Record]) -> Iterator[tuple[Record, Outcome]]:
         """Yield each record and its outcome, in the same order."""

@@ -54,6 +54,10 @@ class Memories:
 
     Args:
         pause: waits before a broker or a store that does not answer is asked again.
+
+    Attributes:
+        n_bytes: encoded memory in RAM.
+        n_restored: how many states have been read.
     """
 
     def __init__(
@@ -70,18 +74,14 @@ class Memories:
         self._headers: dict[str, Headers] = {}  # of states that were read, with a trace context
         self._new: set[int] = set()  # partitions whose states must be read
         self._batch = 0
+        self.n_bytes = 0
         self.n_restored = 0
-
-    @property
-    def n_bytes(self) -> int:
-        """Encoded memory in RAM."""
-        return sum(len(one.value) for one in list(self._kept.values()))
 
     def assigned(self, partitions: Collection[int]) -> None:
         """Forget the graphs of these partitions, and read them again before they are needed."""
         self._new.update(partitions)
         for graph in [name for name, one in self._kept.items() if one.partition in partitions]:
-            del self._kept[graph]
+            self._drop(graph)
 
     def begin(self, records: Sequence[Record]) -> None:
         """Make the memory of all graphs of a batch available.
@@ -97,7 +97,7 @@ class Memories:
             self._new -= new
         if missing := graphs & self._unread:
             self._restore(first, lambda graph, _: graph in missing)
-        for graph in graphs & self._kept.keys():
+        for graph in filter(self._kept.__contains__, graphs):
             kept = self._kept[graph]
             self.put(graph, kept.partition, kept.value)
         self._evict()
@@ -113,9 +113,18 @@ class Memories:
 
     def put(self, graph: str, partition: int, value: bytes) -> None:
         """Set the memory of a graph after a window in this partition."""
-        self._kept[graph] = _Kept(value, partition, self._batch)
+        self._keep(graph, _Kept(value, partition, self._batch))
         self._kept.move_to_end(graph)
         self._unread.discard(graph)
+
+    def _keep(self, graph: str, kept: _Kept) -> None:
+        self._drop(graph)
+        self._kept[graph] = kept
+        self.n_bytes += len(kept.value)
+
+    def _drop(self, graph: str) -> None:
+        if graph in self._kept:
+            self.n_bytes -= len(self._kept.pop(graph).value)
 
     def _restore(
         self,
@@ -127,7 +136,7 @@ class Memories:
         self._unread = (self._unread | others) - found.keys() - self._kept.keys()
         for graph, record in found.items():
             value = self._insist(partial(self._topic.value, record, max(first.values())))
-            self._kept[graph] = _Kept(value, place_in(record.headers).partition, batch=0)
+            self._keep(graph, _Kept(value, place_in(record.headers).partition, batch=0))
             self._headers.pop(graph, None)
             if context_of(record.headers):
                 self._headers[graph] = record.headers
@@ -136,12 +145,11 @@ class Memories:
 
     def _evict(self) -> None:
         """Free RAM above the limit; windows of the last two batches may not be in the topic yet."""
-        n_bytes = self.n_bytes
-        for graph, one in list(self._kept.items()):
-            if n_bytes <= self._most_bytes or one.batch >= self._batch - 1:
+        while self.n_bytes > self._most_bytes:
+            graph, oldest = next(iter(self._kept.items()))
+            if oldest.batch >= self._batch - 1:
                 return
-            n_bytes -= len(one.value)
-            del self._kept[graph]
+            self._drop(graph)
             self._unread.add(graph)
 
     def _insist(self, work: Callable[[], Result]) -> Result:

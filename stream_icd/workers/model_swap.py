@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from stream_icd.execution.engines import PoolAtWork
 from stream_icd.execution.processes import InHand
 from stream_icd.execution.relay import First, nothing
+from stream_icd.kafka.clock import Stop
 from stream_icd.kafka.record import Record
-from stream_icd.kafka.stop import Stop
 from stream_icd.messages.outcome import Outcome, Refused
 from stream_icd.registry.shipped import VersionedModel
 

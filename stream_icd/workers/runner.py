@@ -10,8 +10,7 @@ import structlog
 from stream_icd.dead_letters.letters import DeadLetterLimit, dead_letter, was_sent_again
 from stream_icd.errors import CrashedWorker, LimitExceeded, RecordTooLarge
 from stream_icd.kafka.delivery.attempts import GIVEN_UP_AFTER
-from stream_icd.kafka.delivery.batch_done import BatchDone
-from stream_icd.kafka.delivery.handler import Handler
+from stream_icd.kafka.delivery.handler import BatchDone, Handler
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.messages.claim_check import ClaimCheck
 from stream_icd.messages.outcome import Outcome, Refused

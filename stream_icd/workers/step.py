@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from stream_icd.kafka.delivery.batch_done import BatchDone
+from stream_icd.kafka.delivery.handler import BatchDone
 from stream_icd.kafka.record import Headers, OutgoingRecord, Record
 from stream_icd.messages.outcome import Outcome, Stage
 from stream_icd.messages.record_log import about
@@ -22,7 +22,7 @@ class BatchStep(ABC):
     For each batch the runner calls `begin`, then `work`, and `done` once the results are published
     and the offsets committed. A batch that could not be committed gets no `done`, and is delivered
     again after `assigned` and another `begin`. So a step with state keeps changes separate until
-    `done` (`stream_icd.workers.per_graph.PerGraph` does that for each graph), or reads its state
+    `done` (`stream_icd.workers.track.PerGraph` does that for each graph), or reads its state
     again after `assigned`. A step with a model gets it in `begin`: the model may change between
     batches, never within one.
 

@@ -9,9 +9,8 @@ from dataclasses import dataclass, replace
 import structlog
 
 from stream_icd.kafka.consumer import run_consumer
-from stream_icd.kafka.delivery.batch_done import BatchDone
 from stream_icd.kafka.delivery.delivery import Delivery
-from stream_icd.kafka.delivery.handler import Handler
+from stream_icd.kafka.delivery.handler import BatchDone, Handler
 from stream_icd.kafka.group.group_filter import keep_to_filter
 from stream_icd.kafka.group.watcher import Watcher
 from stream_icd.kafka.settings import KafkaSettings

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from stream_icd.kafka.delivery.batch_done import BatchDone
+from stream_icd.kafka.delivery.handler import BatchDone
 from stream_icd.kafka.record import Record
 from stream_icd.messages.outcome import Outcome, Processed, Refused
 from stream_icd.tracing.spans import MS, Took, Tracing

@@ -4,32 +4,83 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import datetime
+from typing import Generic, TypeVar
 
 import structlog
 
 from stream_icd.communities import Communities
 from stream_icd.errors import BadInput, LimitExceeded
 from stream_icd.events import CommunityEvents
-from stream_icd.kafka.delivery.batch_done import BatchDone
+from stream_icd.kafka.delivery.handler import BatchDone
 from stream_icd.kafka.record import Headers, Record
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import EVENTS
-from stream_icd.messages.clock import utc_now
 from stream_icd.messages.outcome import Outcome, Processed, Refused
 from stream_icd.messages.outgoing import outgoing
 from stream_icd.messages.reader import MessageReader
+from stream_icd.names.naming import Naming
 from stream_icd.snapshot import Window
 from stream_icd.subscribers.events_topic import EventsTopic, Forgotten
 from stream_icd.subscribers.mixed_models import MixedModels
 from stream_icd.subscribers.seen_results import SeenResults, result_of
-from stream_icd.tracking.ahead import too_far_ahead
-from stream_icd.tracking.settings import TrackSettings
+from stream_icd.times import utc_now
+from stream_icd.tracking.settings import TrackSettings, too_far_ahead
 from stream_icd.tracking.track import remember, track
 from stream_icd.wire.communities import decode_communities
 from stream_icd.wire.events import encode_events
-from stream_icd.workers.per_graph import PerGraph
 from stream_icd.workers.step import Step
+
+State = TypeVar("State")
+
+
+class PerGraph(Generic[State]):
+    """A state for each graph. A new state becomes permanent with `keep`.
+
+    Call `drop` when a batch begins and `keep` when it is committed: a batch that could not be
+    committed then leaves no trace.
+
+    >>> seen = PerGraph[int]()
+    >>> seen.put("as733", 1)
+    >>> seen.keep()
+    >>> seen.put("as733", 2)
+    >>> seen.get("as733")
+    2
+    >>> seen.drop()
+    >>> seen.get("as733")
+    1
+    """
+
+    def __init__(self) -> None:
+        self._kept: dict[str, State] = {}
+        self._batch: dict[str, State] = {}
+
+    def get(self, graph: str) -> State | None:
+        """Return a graph's state, including the current batch; None if there is none."""
+        return self._batch.get(graph, self._kept.get(graph))
+
+    def committed(self, graph: str) -> State | None:
+        """Return a graph's state without the current batch; None if there is none."""
+        return self._kept.get(graph)
+
+    def put(self, graph: str, state: State) -> None:
+        """Set a graph's state; it becomes permanent if the current batch is committed."""
+        self._batch[graph] = state
+
+    def learn(self, graph: str, state: State) -> None:
+        """Set a state that is already committed, independent of the current batch."""
+        self._kept[graph] = state
+
+    def drop(self) -> None:
+        """Discard the states set since the last `keep`."""
+        self._batch = {}
+
+    def keep(self) -> None:
+        """Make the current batch's states permanent: the batch is committed."""
+        self._kept.update(self._batch)
+        self._batch = {}
+
 
 Recent = tuple[CommunityEvents, ...]
 
@@ -43,6 +94,7 @@ class Tracker(Step):
 
     Args:
         graph: remember only this graph; None for all.
+        naming: names the communities of each window; None: they have no names.
 
     Raises:
         TopicMissing, BrokerUnavailable: the events topic cannot be read.
@@ -56,10 +108,13 @@ class Tracker(Step):
         settings: TrackSettings | None = None,
         *,
         graph: str | None = None,
+        naming: Naming | None = None,
         topic: str = EVENTS,
         reader: MessageReader | None = None,
         clock: Callable[[], datetime] = utc_now,
     ) -> None:
+        self._naming = naming
+        self._unnamed_because = ""
         self._settings = settings or TrackSettings()
         self._topic = topic
         self._reader = reader or MessageReader()
@@ -126,12 +181,26 @@ class Tracker(Step):
         self._recent.put(found.graph, remember(recent, tracked, self._settings))
         if said := self._models.look_at(found.graph, found.model):
             structlog.get_logger().warning(f"{said}; its events are of whichever came first")
+        tracked = self._named(tracked)
         kinds = Counter(event.kind for event in tracked.events)
         return Processed(
             "too late to be tracked" if tracked.late else "tracked",
             {"missed": tracked.missed, "events": dict(kinds)},
             (outgoing(self._topic, encode_events(tracked)),),
         )
+
+    def _named(self, tracked: CommunityEvents) -> CommunityEvents:
+        """Return the events with the names of their communities; one that has ended has none."""
+        if self._naming is None or tracked.late:
+            return tracked
+        window = self._naming.window(tracked.graph, tracked.nodes, tracked.communities)
+        if self._naming.trouble != self._unnamed_because:
+            self._unnamed_because = self._naming.trouble
+            structlog.get_logger().warning("names are missing", reason=self._naming.trouble)
+        names = {} if window is None else window.names()
+        said = {community: str(name) for community, name in names.items()}
+        events = (replace(event, name=said.get(event.community)) for event in tracked.events)
+        return replace(tracked, events=tuple(events))
 
     def _follows(self, record: Record, found: Communities) -> bool:
         """Return whether no other worker can have tracked this graph since this one did."""

@@ -109,7 +109,7 @@ def turn_the_clock_back() -> None:
             return datetime.fromtimestamp(backwards(), UTC).astimezone(tz)
 
     time.time = backwards
-    import stream_icd.messages.clock as clock
+    import stream_icd.times as clock
 
     clock.datetime = Backwards  # type: ignore[misc]
 

@@ -26,7 +26,9 @@ from stream_icd.bp.evidence import evidence_for
 from stream_icd.bp.find import find_communities
 from stream_icd.bp.multilevel.level_graph import finest_level
 from stream_icd.bp.parameters import BpParameters
+from stream_icd.bp.planted_partition import belief_propagation
 from stream_icd.bp.planted_partition.belief_propagation import Model, likeliest_communities
+from stream_icd.graphs.in_threads import LARGE
 from stream_icd.icd.coarsening import coarsening_matrix
 from stream_icd.icd.structure import structure_matrix
 from stream_icd.memory.detect import detect_window
@@ -111,7 +113,11 @@ def main() -> None:
     sys.setprofile(_noting(called))
     for adjacency in graphs():
         check(adjacency)
-        check_beliefs(adjacency, (np.arange(adjacency.shape[0]) % 5).astype(np.int32))
+        start = (np.arange(adjacency.shape[0]) % 5).astype(np.int32)
+        for least_of_blocks in (LARGE, 1):
+            belief_propagation.LARGE = least_of_blocks
+            check_beliefs(adjacency, start)
+        belief_propagation.LARGE = LARGE
     sys.setprofile(None)
     sys.stdout.write(json.dumps(sorted(kernels() - called)))
 

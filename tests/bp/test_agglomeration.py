@@ -72,3 +72,10 @@ def test_isolated_nodes_stay_alone() -> None:
     found = agglomerate(finest_level(padded), labels)
     assert nmi(graph.communities, found[:200]) == pytest.approx(1)
     assert len(set(found[200:].tolist())) == 500
+
+
+def test_nodes_without_edges_stay_alone_also_as_parts_of_one_community() -> None:
+    graph, labels = finest_level(csr_array((6, 6))), np.arange(6, dtype=np.int32)
+    for parents in (None, np.zeros(6, np.int32)):
+        with np.errstate(all="raise"):
+            assert agglomerate(graph, labels, parents).tolist() == labels.tolist()

@@ -113,6 +113,11 @@ def test_what_no_method_divides_stays_one_community(n_nodes: int) -> None:
     assert not find_communities(clique, SEARCH).any()
 
 
+def test_beliefs_do_not_make_each_leaf_of_a_large_star_a_community() -> None:
+    star = as_adjacency(nx.star_graph(30_000))
+    assert find_communities(star, SEARCH).max() == 0
+
+
 def test_two_communities_are_found_where_they_save_no_bits() -> None:
     """The karate club: never one community only, where modularity finds several."""
     found = find_communities(as_adjacency(nx.Graph(nx.karate_club_graph().edges)), SEARCH)

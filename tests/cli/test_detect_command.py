@@ -5,16 +5,20 @@ from __future__ import annotations
 import pytest
 from typer.testing import CliRunner
 
+from consumers import detect
 from consumers.detect import app
 from stream_icd.errors import BadSettings, ModelNotFound
 
 
-@pytest.mark.parametrize("threads", ["1", "4"])
-def test_threads_are_refused_where_they_would_do_nothing(threads: str) -> None:
-    done = CliRunner().invoke(app, ["--threads", threads])
-    assert isinstance(done.exception, BadSettings)
-    assert f"--threads {threads} has no effect" in str(done.exception)
-    assert "--processes" in str(done.exception)
+@pytest.mark.parametrize(
+    ("cores", "processes", "threads"), [(1, 1, 1), (2, 1, 2), (8, 2, 4), (16, 1, 4), (2, 3, 1)]
+)
+def test_threads_and_processes_together_use_no_more_than_the_cores(
+    monkeypatch: pytest.MonkeyPatch, cores: int, processes: int, threads: int
+) -> None:
+    monkeypatch.setattr(detect.os, "cpu_count", lambda: cores)
+    assert detect.threads_for(None, processes) == threads
+    assert detect.threads_for(3, processes) == 3
 
 
 @pytest.mark.parametrize(

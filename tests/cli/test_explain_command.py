@@ -19,7 +19,9 @@ from tests.workers.tracked import window
 def history(tmp_path: Path) -> str:
     archive = Archive(open_store(str(tmp_path / "history")))
     for hour, labels in enumerate((BEFORE, AFTER)):
-        archive.add("snapshots", encode_snapshot(graph(hour, labels)), (hour, 0))
+        archive.add(
+            "snapshots", encode_snapshot(graph(hour, labels, hour * ((9, 0), (9, 1)))), (hour, 0)
+        )
         archive.add("communities", encode_communities(window("g", hour, labels)), (hour, 1))
     return str(tmp_path / "history")
 
@@ -42,3 +44,20 @@ def test_another_time_is_another_window(history: str) -> None:
     early = run_here("explain", "--history", history, "--node", "9", "--at", "2019-01-01")
     assert early.returncode != 0
     assert "the first window begins at 2020" in early.stderr
+
+
+def test_a_community_is_told_in_words_and_then_in_numbers(history: str) -> None:
+    done = run_here("explain", "--history", history, "--community", "1")
+    lines = done.stdout.splitlines()
+    assert lines[0] == "Community 1 has 13 members in the window of 2020-01-01 01:00."
+    assert "bits for two communities rather than one with community 0:" in lines
+    assert "member inside across" in " ".join(done.stdout.split())
+    early = run_here("explain", "--history", history, "--community", "0", "--at", "2020-01-01")
+    assert "In the window after, 7 are in it, 3 in community 1." in early.stdout
+
+
+def test_one_of_a_node_and_a_community_is_explained(history: str) -> None:
+    for options in ((), ("--node", "9", "--community", "1")):
+        done = run_here("explain", "--history", history, *options)
+        assert done.returncode != 0
+        assert "give --node or --community, one of them" in done.stderr

@@ -32,7 +32,7 @@ from stream_icd.dead_letters.letters import dead_letter
 from stream_icd.errors import BadSnapshot, HistoryDamaged
 from stream_icd.history.archive import Archive, Selection
 from stream_icd.history.export import export
-from stream_icd.kafka.delivery.batch_done import BatchDone
+from stream_icd.kafka.delivery.handler import BatchDone
 from stream_icd.kafka.record import Record
 from stream_icd.messages.record_log import described
 from stream_icd.metrics.health import Health

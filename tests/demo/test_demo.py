@@ -25,9 +25,8 @@ from stream_icd.communities import STAGES
 from stream_icd.datasets.as_topology import read_as_topology
 from stream_icd.demo.alluvial import COLOURS
 from stream_icd.demo.complete import complete_places
-from stream_icd.demo.lasting import Happened, happened
 from stream_icd.demo.layout import community_layout
-from stream_icd.demo.picture import Found, demo_figure
+from stream_icd.demo.picture import Found, Happened, demo_figure, happened
 from stream_icd.demo.run import Arrival, DemoFailed, DemoRun, Programs, demo_broker, run_demo
 from stream_icd.demo.story import Story
 from stream_icd.demo.summary import model_changes, story_table, tell_received

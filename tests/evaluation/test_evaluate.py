@@ -14,12 +14,12 @@ import pytest
 
 from stream_icd.errors import BadSettings
 from stream_icd.evaluation.discover import OWN
-from stream_icd.evaluation.evaluate import Result, evaluate, summarised
+from stream_icd.evaluation.evaluate import Result, evaluate, summarised, write_rows
 from stream_icd.evaluation.learned import learn, worth
-from stream_icd.evaluation.limits import Limits, MethodProcess, Outcome
+from stream_icd.evaluation.limits import MethodProcess, Outcome
 from stream_icd.evaluation.page import COLUMNS, write_page
-from stream_icd.evaluation.rows import write_rows
 from stream_icd.evaluation.windows import open_windows
+from stream_icd.execution.usage import Allowance
 from stream_icd.history.archive import Archive
 from stream_icd.quality.nmi import nmi
 from stream_icd.registry.shipped import open_model
@@ -35,6 +35,7 @@ WINDOWS = small_windows(5, p_in=0.9)
 N_PAST, N_NEWEST = 2, 3
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 UNRULY = "tests.evaluation.unruly"
+LIMITS = Allowance(seconds=600, memory_bytes=8 << 30)
 
 
 @pytest.fixture(scope="module")
@@ -56,9 +57,9 @@ def results(archive: str) -> list[Result]:
     assert [graph.labels is not None for graph in windows.past()] == [True, True]
     methods = ["bp", "halves", "fails"]
     packages = OWN, UNRULY
-    learned = learn(windows, methods, Limits(), packages=packages)
+    learned = learn(windows, methods, LIMITS, packages=packages)
     assert (learned.names, learned.n_windows) == (("bp", "halves"), N_PAST)
-    return list(evaluate(windows, learned, Limits(), packages=packages))
+    return list(evaluate(windows, learned, LIMITS, packages=packages))
 
 
 def test_every_method_has_a_result_for_each_of_the_newest_windows(results: list[Result]) -> None:
@@ -143,10 +144,10 @@ def test_memory_keeps_communities_from_window_to_window(method: str, tmp_path: P
     for number in range(6):
         Archive(store).add("snapshots", encode_snapshot(_sparse_window(rng, number)))
     windows = open_windows(store, None, 6, 0, NOW)
-    nothing = learn(windows, [method, f"{method}-memory"], Limits())
+    nothing = learn(windows, [method, f"{method}-memory"], LIMITS)
     assert (nothing.names, nothing.n_windows) == ((), 0)
-    assert worth(windows, nothing, Limits()) == []
-    found = {one.method: one for one in summarised(evaluate(windows, nothing, Limits()))}
+    assert worth(windows, nothing, LIMITS) == []
+    found = {one.method: one for one in summarised(evaluate(windows, nothing, LIMITS))}
     alone, with_memory = (found[name].means["stability"] for name in (method, f"{method}-memory"))
     assert alone is not None
     assert with_memory is not None
@@ -166,16 +167,16 @@ def test_what_was_learned_is_compared_with_default_on_the_windows_not_learned_fr
     stream: str,
 ) -> None:
     windows = open_windows(open_store(stream), None, 5, 4, NOW)
-    learned = learn(windows, ["bp", "bp-memory", "plm"], Limits())
+    learned = learn(windows, ["bp", "bp-memory", "plm"], LIMITS)
     assert (learned.names, learned.n_windows) == (("bp", "bp-memory"), 4)
-    first, *_ = compared = worth(windows, learned, Limits())
+    first, *_ = compared = worth(windows, learned, LIMITS)
     assert (first.name, first.measure) == ("bp with memory", "bits saved per edge")
     assert (first.control_name, first.n_graphs) == ("default", 5)
     candidates = learned.of_method["bp"].learned, open_model("default").model.bp
     of_newest = [one.graph(by_labels=True) for one in windows.newest()]
     judged = list(judge([*windows.past(), *of_newest], candidates))
     assert against_default(judged[4:], memory=True) == compared
-    assert worth(windows, learned, Limits(seconds=1e-9)) == []
+    assert worth(windows, learned, replace(LIMITS, seconds=1e-9)) == []
 
 
 def test_methods_that_learn_alike_learn_once(stream: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -187,7 +188,7 @@ def test_methods_that_learn_alike_learn_once(stream: str, monkeypatch: pytest.Mo
 
     monkeypatch.setattr(MethodProcess, "learn", noted)
     windows = open_windows(open_store(stream), None, 5, 4, NOW)
-    learned = learn(windows, ["bp", "bp-memory"], Limits())
+    learned = learn(windows, ["bp", "bp-memory"], LIMITS)
     assert learning == ["bp"]
     assert learned.of_method["bp"] is learned.of_method["bp-memory"]
 

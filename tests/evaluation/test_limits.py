@@ -9,7 +9,8 @@ import pytest
 from scipy.sparse import csr_array
 
 from stream_icd.errors import BadSettings
-from stream_icd.evaluation.limits import Limits, MethodProcess
+from stream_icd.evaluation.limits import MethodProcess
+from stream_icd.execution.usage import Allowance
 from stream_icd.graphs.labelled_graph import LabelledGraph
 from tests.evaluation.unruly.methods import COMPILATION_S
 
@@ -19,7 +20,7 @@ GRAPH = csr_array(np.ones((6, 6)) - np.eye(6))
 
 @pytest.fixture(scope="module")
 def process() -> Iterator[MethodProcess]:
-    process = MethodProcess(UNRULY, Limits(seconds=1, memory_bytes=200_000_000))
+    process = MethodProcess(UNRULY, Allowance(seconds=1, memory_bytes=200_000_000))
     yield process
     process.end()
 
@@ -67,4 +68,4 @@ def test_a_run_without_a_result_says_why(
 @pytest.mark.parametrize("limits", [{"seconds": 0}, {"memory_bytes": 0}])
 def test_limits_are_above_zero(limits: dict[str, int]) -> None:
     with pytest.raises(BadSettings, match="above 0"):
-        Limits(**limits)
+        Allowance(**{"seconds": 1, "memory_bytes": 1, **limits})

@@ -11,9 +11,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Self
 
 from stream_icd.kafka.consumer import run_consumer
-from stream_icd.kafka.delivery.batch_done import BatchDone
 from stream_icd.kafka.delivery.delivery import Delivery
-from stream_icd.kafka.delivery.handler import Handler
+from stream_icd.kafka.delivery.handler import BatchDone, Handler
 from stream_icd.kafka.group.watcher import Watcher
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import Until, open_reader

@@ -17,9 +17,8 @@ from kafka.admin import AbortTransactionSpec
 from stream_icd.errors import Action, NameTaken, OffsetHeld
 from stream_icd.kafka.client.connections import open_admin, open_producer
 from stream_icd.kafka.consumer import run_consumer
-from stream_icd.kafka.delivery.batch_done import BatchDone
 from stream_icd.kafka.delivery.delivery import Delivery
-from stream_icd.kafka.delivery.handler import Handler
+from stream_icd.kafka.delivery.handler import BatchDone, Handler
 from stream_icd.kafka.group.groups import members_of
 from stream_icd.kafka.group.held_offsets import HeldOffsets
 from stream_icd.kafka.port.topic import TopicSpec

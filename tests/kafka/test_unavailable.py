@@ -14,7 +14,7 @@ import pytest
 
 from stream_icd.errors import Action, BrokerUnavailable
 from stream_icd.kafka.capabilities import probe
-from stream_icd.kafka.client.quiet import quiet_while_connecting
+from stream_icd.kafka.client.connections import quiet_while_connecting
 from stream_icd.kafka.consumer import run_consumer
 from stream_icd.kafka.delivery.handler import Handler
 from stream_icd.kafka.publisher import Publisher

@@ -5,8 +5,10 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import pytest
+from kafka import KafkaConsumer
 
 from stream_icd.kafka import pace
 from stream_icd.kafka.group.watcher import Watcher
@@ -137,13 +139,21 @@ def test_an_idle_member_does_little_and_works_at_once_on_what_comes(
     broker: Broker, pipe: tuple[str, str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pace, "IDLE_AFTER_S", 0.5)
+    rounds, one_round = [0], KafkaConsumer._poll_once
+
+    def counted(self: Any, *given: Any, **named: Any) -> Any:
+        rounds[0] += 1
+        return one_round(self, *given, **named)
+
+    monkeypatch.setattr(KafkaConsumer, "_poll_once", counted)
     notes = Notes()
     with Echo(broker.settings(), *pipe, watcher=notes) as echo:
         wait_until(lambda: len(notes.lag) == 3)
         time.sleep(3)  # a while without records, and the end of the last short poll
-        before = notes.polls
+        before, rounds[0] = notes.polls, 0
         time.sleep(4)
         assert notes.polls - before <= 4  # one every two seconds; it was five a second
+        assert rounds[0] <= 5  # a poll that waits does not begin anew, or only for an answer
         # The embedded broker looks for new records only two or three times while a fetch waits.
         monkeypatch.setattr(pace, "IDLE_S", 6.0 if broker.name == "embedded" else 60.0)
         wait_until(lambda: notes.polls > before + 2)  # the next poll waits that long

@@ -12,6 +12,7 @@ import pytest
 from stream_icd.bp.parameters import BpParameters
 from stream_icd.icd.presets import preset
 from stream_icd.memory.detect import Remembered, detect_remembering
+from stream_icd.memory.memory import Memory
 from stream_icd.memory.smoothing import detect_smoothed
 from stream_icd.model import Model
 from stream_icd.registry.shipped import open_model
@@ -36,9 +37,9 @@ def model(parameters: BpParameters) -> Model:
     return Model(preset("L(f,0.3)"), {}, parameters)
 
 
-def stream(seed: int = 1, n_windows: int = 7) -> list[Snapshot]:
+def stream(seed: int = 1, n_windows: int = 7, n_nodes: int = N_NODES) -> list[Snapshot]:
     """A drifting graph: nodes move, none come or go."""
-    settings = LfrSettings(n_nodes=N_NODES, mixing=0.3)
+    settings = LfrSettings(n_nodes=n_nodes, mixing=0.3)
     graphs = (graph for graph, _ in generate_drifting_lfr(seed, n_windows, settings))
     return [one for one, _ in planted_snapshots(graphs, "g", "test")]
 
@@ -52,10 +53,25 @@ def without(snapshot: Snapshot, share: float) -> Snapshot:
     return snapshot_from_pairs(src, dst, graph="g", id=snapshot.id, window=snapshot.window)
 
 
-def detected(snapshots: list[Snapshot], model: Model) -> list[Remembered]:
+def later(
+    last: Snapshot,
+    number: int,
+    snapshot: Snapshot,
+    step: timedelta = DAY,
+    length: timedelta = DAY,
+) -> Snapshot:
+    """A snapshot as one of the windows after `last`."""
+    end = last.window.end + (number + 1) * step
+    return replace(snapshot, id=f"g/later/{number}", window=Window(end - length, end))
+
+
+def detected(
+    snapshots: list[Snapshot], model: Model, memory: Memory | None = None
+) -> list[Remembered]:
     found: list[Remembered] = []
     for one in snapshots:
-        found.append(detect_remembering(one, model, found[-1].memory if found else None))
+        found.append(detect_remembering(one, model, memory))
+        memory = found[-1].memory
     return found
 
 
@@ -99,6 +115,50 @@ def test_a_graph_that_stays_small_is_remembered_from_its_second_window_on(
     found = detected(shrunk, model(parameters))
     assert [one.damaged for one in found] == [at == AT for at in range(7)]
     assert found[AT + 1].memory.window == windows[AT + 1].window
+
+
+@BOTH
+def test_after_a_run_of_damaged_windows_communities_have_their_ids(
+    parameters: BpParameters,
+) -> None:
+    """They would have others if the few nodes of the run decided what the graph is like."""
+    windows = stream(n_windows=AT + 1)
+    run = [later(windows[AT], at, without(windows[AT], 0.7)) for at in range(10)]
+    whole = later(windows[AT], 10, windows[AT])
+    found = detected([*windows[:AT], *run, whole], model(parameters))
+    assert [one.damaged for one in found] == [at == AT for at in range(AT + 11)]
+    before, after = np.array(ids_of(found[AT - 1])), np.array(ids_of(found[-1]))
+    (missing,) = detected([windows[AT]], model(parameters), found[AT - 1].memory)
+    unchanged = np.array(ids_of(missing)) == before
+    assert (after == before)[unchanged].mean() > 0.99
+
+
+@pytest.mark.parametrize("length", [timedelta(0), DAY], ids=["all at one time", "days"])
+def test_small_windows_without_end_make_what_is_remembered_small(length: timedelta) -> None:
+    """Nodes that came often are kept for a while, and no window is damaged for ever."""
+    windows = stream(n_windows=4, n_nodes=3000)
+    few = without(windows[-1], 0.95)
+    small = [
+        later(windows[-1], at, few, length or timedelta(seconds=1), length or timedelta(0))
+        for at in range(50)
+    ]
+    found = detected([*windows, *small], model(BpParameters(stay=0.9)))
+    assert sum(one.damaged for one in found) == 1
+    beyond = [max(one.memory.n_nodes - 1000, 0) for one in found[len(windows) :]]
+    assert beyond[1] == 2000
+    assert sum(beyond) <= 3 * 3000 + 2 * 2000  # what came again, and what shrinks by halves
+    assert beyond[-1] == 0
+
+
+def test_nodes_that_came_once_are_not_kept_by_small_windows() -> None:
+    windows = stream(n_windows=1, n_nodes=3000)
+    few = without(windows[0], 0.95)
+    found = detected(
+        [windows[0], *(later(windows[0], at, few) for at in range(3))],
+        model(BpParameters(stay=0.9)),
+    )
+    assert not any(one.damaged for one in found)
+    assert [one.memory.n_nodes for one in found] == [3000, 1500, 1000, 1000]
 
 
 @BOTH

@@ -50,9 +50,9 @@ def hypothesis_of(n_nodes: int, rng: np.random.Generator, decay: float = 0.5) ->
 def memory_of(nodes: pa.Array, seed: int = 0, *, tried: bool = False, **values: Any) -> Memory:
     rng = np.random.default_rng(seed)
     present = hypothesis_of(len(nodes), rng)
-    trial = Trial(hypothesis_of(len(nodes), rng, 0.8), seed) if tried else None
+    trial = Trial(hypothesis_of(len(nodes), rng, 0.8), seed, seed / 7) if tried else None
     ids = np.arange(present.known.n_communities)[::-1] * 2
-    rest = {"next_id": 9, "n_windows": seed + 1, "leads": (seed / 7, -0.1), "wait": 2, **values}
+    rest = {"next_id": 9, "n_windows": seed + 1, "wait": 2, **values}
     seen = rng.random(len(nodes)) < 0.7
     return Memory(WINDOW, nodes, seen, present, ids, trial=trial, **rest)
 
@@ -70,7 +70,7 @@ def test_a_memory_comes_back_bit_by_bit(ids: set[int] | set[str], seed: int) -> 
     assert back.nodes.equals(memory.nodes)
     assert back.seen.tolist() == memory.seen.tolist()
     assert back.community_ids.tolist() == memory.community_ids.tolist()
-    for name in ("window", "next_id", "leads", "horizon", *COUNTS):
+    for name in ("window", "next_id", "horizon", *COUNTS):
         assert getattr(back, name) == getattr(memory, name), name
     for one, other in zip(back.hypotheses, memory.hypotheses, strict=True):
         assert one.decay == other.decay
@@ -80,8 +80,8 @@ def test_a_memory_comes_back_bit_by_bit(ids: set[int] | set[str], seed: int) -> 
         assert one.evidence.indices.tolist() == other.evidence.indices.tolist()
         assert one.evidence.indptr.tolist() == other.evidence.indptr.tolist()
         assert one.evidence.data.tobytes() == other.evidence.data.tobytes()
-    assert [one and one.windows for one in (back.trial, memory.trial)] == 2 * [
-        seed if seed % 2 else None
+    assert [one and (one.windows, one.ahead) for one in (back.trial, memory.trial)] == 2 * [
+        (seed, seed / 7) if seed % 2 else None
     ]
     assert encode_memory(back) == value
 
@@ -126,9 +126,9 @@ def test_truncated_and_altered_bytes_are_refused_or_whole() -> None:
 
 def test_the_memory_of_a_later_version_is_refused() -> None:
     value = encode_memory(memory_of(pa.array([1, 2])))
-    assert value.count(b'"format": 3') == 1
+    assert value.count(b'"format": 4') == 1
     with pytest.raises(BadMemory, match="upgrade"):
-        decode_memory(value.replace(b'"format": 3', b'"format": 4'))
+        decode_memory(value.replace(b'"format": 4', b'"format": 5'))
 
 
 def test_the_memory_of_the_version_before_starts_the_graph_anew_with_its_ids_used_up() -> None:
@@ -149,6 +149,13 @@ def test_the_memory_of_the_version_before_starts_the_graph_anew_with_its_ids_use
     assert memory.next_id == 4
 
 
+def test_a_trial_that_is_no_number_ahead_is_refused() -> None:
+    memory = memory_of(pa.array(range(30)), tried=True)
+    assert memory.trial is not None
+    with pytest.raises(BadMemory, match="ahead"):
+        replace(memory, trial=replace(memory.trial, ahead=float("nan"))).checked()
+
+
 @pytest.mark.parametrize(
     ("values", "match"),
     [
@@ -157,8 +164,6 @@ def test_the_memory_of_the_version_before_starts_the_graph_anew_with_its_ids_use
         ({"next_id": 2**63}, "next_id"),
         ({"n_failed": -1}, "n_failed"),
         ({"search_wait": 2**32}, "search_wait"),
-        ({"leads": (0.0,)}, "leads"),
-        ({"leads": (0.0, float("nan"))}, "leads"),
     ],
 )
 def test_values_out_of_range_are_refused(values: dict[str, Any], match: str) -> None:
@@ -239,12 +244,12 @@ def test_nodes_that_do_not_ascend_are_refused(nodes: list[int] | list[str]) -> N
     ("said", "instead"),
     [
         ('"next_id": 9', '"next_id": "9"'),
-        ('"format": 3', '"format": 0'),
+        ('"format": 4', '"format": 0'),
         ('"mixing": 0.30000000000000004', '"mixing": true'),
         ('"decay": 0.5', '"decay": 1'),
         ('"n_windows": 1', '"n_windows": -1'),
         ('"trial_windows": 0', '"trial_windows": 0.5'),
-        ('"leads": [0.0, -0.1]', '"leads": ["far", 0]'),
+        ('"trial_ahead": 0.0', '"trial_ahead": "far"'),
     ],
 )
 def test_metadata_of_another_type_is_refused(said: str, instead: str) -> None:

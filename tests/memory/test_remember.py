@@ -316,8 +316,10 @@ def test_a_search_frees_communities_that_are_far_from_the_best() -> None:
     freed = then(memory, graph, MODULARITY, horizon=20)
     assert len(freed.community_ids) == 4
     assert (freed.memory.n_vain_searches, freed.memory.search_wait) == (0, 0)
+    assert freed.moved is None  # detection has changed, not the graph
     waits = [then(replace(memory, search_wait=2), graph, MODULARITY, horizon=20).memory]
     assert (len(waits[0].community_ids), waits[0].search_wait) == (16, 1)
+    assert then(freed.memory, graph, MODULARITY, horizon=20).moved is not None
     in_vain = freed.memory
     for pause in (1, 0, 2):
         in_vain = then(in_vain, graph, MODULARITY, horizon=20).memory

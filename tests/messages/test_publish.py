@@ -11,8 +11,7 @@ import pytest
 from stream_icd.communities import Labels
 from stream_icd.errors import BadSettings, DeliveryFailed
 from stream_icd.kafka.record import OutgoingRecord
-from stream_icd.messages.partitioning import by_snapshot
-from stream_icd.messages.publish import Pace, publish_source
+from stream_icd.messages.publish import Pace, by_snapshot, publish_source
 from stream_icd.snapshot import Snapshot
 from stream_icd.sources.source import Source
 from stream_icd.wire.snapshots import decode_snapshot

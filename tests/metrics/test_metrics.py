@@ -9,7 +9,7 @@ import pytest
 from stream_icd.dead_letters.letters import dead_letter
 from stream_icd.errors import BadSettings, BadSnapshot
 from stream_icd.execution.processes import InHand
-from stream_icd.kafka.delivery.batch_done import BatchDone
+from stream_icd.kafka.delivery.handler import BatchDone
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.metrics.health import Health
 from stream_icd.metrics.metrics import MOST_GRAPHS, Metrics

@@ -17,7 +17,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from stream_icd.dead_letters.letters import dead_letter, possible
 from stream_icd.errors import BadInput, BadSnapshot, kinds_of
 from stream_icd.execution.processes import InHand
-from stream_icd.kafka.delivery.batch_done import BatchDone
+from stream_icd.kafka.delivery.handler import BatchDone
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.metrics.health import Health
 from stream_icd.metrics.metrics import Metrics

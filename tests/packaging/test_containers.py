@@ -187,7 +187,7 @@ def test_prometheus_scrapes_every_service_that_serves_metrics() -> None:
     (asked,) = job["dns_sd_configs"]
     serving_metrics = [name for name, one in OURS.items() if "--metrics-port" in one["command"]]
     assert sorted(asked["names"]) == sorted(serving_metrics)
-    assert len(serving_metrics) == 3
+    assert len(serving_metrics) == 4
     for name in serving_metrics:
         arguments = OURS[name]["command"]
         assert arguments[arguments.index("--metrics-port") + 1] == str(asked["port"])

@@ -184,7 +184,8 @@ def test_workers_are_probed_where_they_serve_health(
             assert container["ports"] == [{"name": "metrics", "containerPort": int(port)}]
             for probe, path in (("liveness", "/healthz"), ("readiness", "/readyz")):
                 assert container[f"{probe}Probe"]["httpGet"] == {"path": path, "port": "metrics"}
-    assert probed == (1 if case == "smallest-values" else 3)
+    # The retrainer is a CronJob by default, which serves nothing.
+    assert probed == {"smallest-values": 1, "default": 3, "secured-values": 4}[case]
 
 
 def test_the_page_is_probed_for_what_it_answers(objects: dict[str, list[dict[str, Any]]]) -> None:
@@ -251,7 +252,9 @@ def test_prometheus_scrapes_all_workers_as_the_job_of_the_alerts(
         for one in secured
         if one["kind"] == "Deployment" and chosen <= pod_labels(one).items()
     }
-    assert scraped == {f"icd-stream-icd-{one}" for one in ("detector", "tracker", "archive")}
+    assert scraped == {
+        f"icd-stream-icd-{one}" for one in ("detector", "tracker", "archive", "retrainer")
+    }
 
 
 def pod_labels(deployment: dict[str, Any]) -> dict[str, str]:

@@ -9,7 +9,17 @@ from pathlib import Path
 
 import pytest
 
-HEAVY = ("torch", "numba", "sklearn", "matplotlib", "networkx", "igraph", "cdlib", "opentelemetry")
+HEAVY = (
+    "torch",
+    "numba",
+    "sklearn",
+    "matplotlib",
+    "networkx",
+    "igraph",
+    "cdlib",
+    "opentelemetry",
+    "pandas",
+)
 REPORT = f"print('loaded:', *(name for name in {HEAVY} if name in sys.modules))"
 
 
@@ -92,11 +102,19 @@ def test_the_check_itself_sees_what_is_loaded(tmp_path: Path) -> None:
 
 def test_an_estimator_needs_no_other_library_of_graphs(tmp_path: Path) -> None:
     loaded = loaded_by("from stream_icd import ICD; ICD.load('default')", tmp_path)
-    assert {"networkx", "igraph", "cdlib", "pandas", "polars"}.isdisjoint(loaded)
+    assert {"networkx", "igraph", "cdlib"}.isdisjoint(loaded)
 
 
 def test_a_detector_needs_no_torch(tmp_path: Path) -> None:
     assert "torch" not in loaded_by("import consumers.detect, stream_icd.workers.detect", tmp_path)
+
+
+def test_pyarrow_brings_no_pandas_into_a_worker_process(tmp_path: Path) -> None:
+    looks = "import pyarrow as pa; pa.array([701])"
+    hidden = "from stream_icd.execution.without_pandas import without_pandas; without_pandas()"
+    assert loaded_by(looks, tmp_path) == ["pandas"]
+    assert loaded_by(f"{hidden}; {looks}", tmp_path) == []
+    assert loaded_by(f"{hidden}; {looks}; import pandas", tmp_path) == ["pandas"]
 
 
 def test_training_without_torch_says_what_to_install(tmp_path: Path) -> None:

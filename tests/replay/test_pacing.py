@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from stream_icd.errors import BadSettings
-from stream_icd.replay.pacing import Tempo, paced, parse_tempo
+from stream_icd.replay.pacing import Tempo, paced, parse_rate, parse_tempo
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 MINUTES = (0, 1, 5, 6)
@@ -44,7 +44,7 @@ def test_a_speed_keeps_the_spacing_of_windows() -> None:
 
 
 def test_a_rate_is_so_many_a_second() -> None:
-    assert times(parse_tempo(None, "50/s")) == [0, 0.02, 0.04, 0.06]
+    assert times(parse_tempo(None, parse_rate("50/s"))) == [0, 0.02, 0.04, 0.06]
 
 
 def test_the_fastest_does_not_wait() -> None:
@@ -86,4 +86,4 @@ def test_nobody_waits_for_what_is_there_already() -> None:
 )
 def test_other_tempos_are_refused(speed: str | None, rate: str | None, fastest: bool) -> None:
     with pytest.raises(BadSettings):
-        parse_tempo(speed, rate, fastest=fastest)
+        parse_tempo(speed, None if rate is None else parse_rate(rate), fastest=fastest)

@@ -11,10 +11,11 @@ from typing import Any
 
 import pytest
 
+from stream_icd.cli.replay.command import ReplayOptions
 from stream_icd.cli.replay.run import (
-    Options,
     Past,
     check_smooth,
+    detect_settings,
     past_of_archive,
     past_of_topic,
 )
@@ -308,17 +309,15 @@ def test_a_window_that_does_not_follow_is_refused_when_smoothing(
         ({"memory": "off"}, "needs memory"),
         ({"method": "icd"}, "needs memory"),
         ({"engine": "ray"}, "not ray"),
-        ({"tempo": Tempo(rate=1.0)}, "excludes --speed"),
+        ({"rate": 1.0}, "excludes --speed"),
     ],
 )
 def test_what_cannot_be_smoothed_is_refused(
     redetection: Redetection, changed: dict[str, Any], reason: str
 ) -> None:
-    plain = Options(
-        "default", None, "bp", None, 0, "pool", None, None, Tempo(), memory="auto", smooth=True
-    )
+    plain = ReplayOptions()
     options = replace(plain, **changed)
-    asked = replace(redetection, settings=options.detect_settings())
+    asked = replace(redetection, settings=detect_settings(options))
     check_smooth(plain, redetection)
     with pytest.raises(BadSettings, match=reason):
         check_smooth(options, asked)
@@ -326,12 +325,12 @@ def test_what_cannot_be_smoothed_is_refused(
 
 @pytest.mark.parametrize("method", ["bp", "icd"])
 def test_a_horizon_without_memory_is_refused(method: Method) -> None:
-    plain = Options("default", None, method, None, 0, "pool", None, None, Tempo(), "auto", "5")
-    assert plain.detect_settings().horizon == 5
+    plain = ReplayOptions(method=method, horizon="5")
+    assert detect_settings(plain).horizon == 5
     with pytest.raises(BadSettings, match="--horizon 5 has no effect with --memory off"):
-        replace(plain, memory="off").detect_settings()
+        detect_settings(replace(plain, memory="off"))
     with pytest.raises(BadSettings, match="horizon 'long': give auto, off"):
-        replace(plain, horizon="long").detect_settings()
+        detect_settings(replace(plain, horizon="long"))
 
 
 def test_a_part_of_a_topic_needs_the_windows_before_it(

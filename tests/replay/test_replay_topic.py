@@ -14,8 +14,8 @@ import typer
 from kafka import KafkaConsumer
 
 from stream_icd.cli.replay import run as replay_run
+from stream_icd.cli.replay.command import ReplayOptions
 from stream_icd.cli.replay.run import (
-    Options,
     no_snapshots,
     past_of_topic,
     run_replay,
@@ -177,7 +177,7 @@ def test_a_replay_that_is_asked_to_stop_ends_though_the_client_does_not_return(
     monkeypatch.setattr(KafkaConsumer, "poll", hanging)
     monkeypatch.setattr(replay_run, "stop_on_signals", stopped_by_signals)
     part = TopicRange(names[0])
-    options = Options(str(model_folder), None, "bp", None, 7, "serial", None, None, Tempo())
+    options = ReplayOptions(model=str(model_folder), memory="off", seed=7, engine="serial")
     try:
         with pytest.raises(typer.Exit) as ended:
             run_replay(
@@ -186,7 +186,6 @@ def test_a_replay_that_is_asked_to_stop_ends_though_the_client_does_not_return(
                 TopicResults(settings, names[1]),
                 None,
                 nothing=lambda: no_snapshots(part, None),
-                dry_run=False,
             )
         assert ended.value.exit_code == INTERRUPTED
     finally:

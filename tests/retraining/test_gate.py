@@ -20,6 +20,7 @@ def _paired(
     churn: tuple[float, float] | None = None,
     seconds: tuple[float, float] = (0.1, 0.1),
     level: float = 2.0,
+    predicted: tuple[float, float] | None = None,
 ) -> list[Paired]:
     def one(number: int, evidence: float) -> Measured:
         return Measured(
@@ -27,6 +28,7 @@ def _paired(
             seconds[number],
             None if nmi is None else nmi[number],
             None if churn is None else churn[number],
+            None if predicted is None else predicted[number],
         )
 
     return [Paired(f"w{at}", one(0, level), one(1, level + gain)) for at, gain in enumerate(gains)]
@@ -79,6 +81,7 @@ def test_more_of_it_never_turns_a_promotion_into_a_refusal(gains: list[float], a
     [
         ({"nmi": (0.9, 0.8)}, "NMI falls by 10.0 points"),
         ({"churn": (0.1, 0.3)}, "churn rises from 10% to 30%"),
+        ({"predicted": (1.0, 0.2)}, "with memory, prediction of the next window falls by 0.800"),
         ({"seconds": (0.1, 0.9)}, "detection takes 0.900 s instead of 0.100"),
     ],
 )
@@ -88,6 +91,10 @@ def test_each_guard_vetoes_a_model_of_better_evidence(
     verdict = judge(_paired([0.08] * 8, **broken), Rules())
     assert not verdict.promote
     assert reason in verdict.reason
+
+
+def test_a_small_loss_with_memory_does_not_outweigh_the_gain_in_evidence() -> None:
+    assert judge(_paired([0.5] * 8, predicted=(1.0, 0.9)), Rules()).promote
 
 
 def test_churn_does_not_keep_a_champion_that_finds_nothing() -> None:

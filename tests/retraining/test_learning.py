@@ -18,8 +18,7 @@ from stream_icd.model import Model, initial_model
 from stream_icd.quality.nmi import nmi
 from stream_icd.registry.model import pack
 from stream_icd.retraining.compare_models import compare_models
-from stream_icd.retraining.learn import EncoderTraining, learn
-from stream_icd.retraining.learn_encoder import trained_encoder
+from stream_icd.retraining.learn import EncoderTraining, learn, trained_encoder
 from stream_icd.retraining.lesson import UNKNOWN, Lesson, lesson
 from stream_icd.sources.generated.planted import planted_snapshots
 from stream_icd.store.store import open_store

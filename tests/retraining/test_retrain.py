@@ -14,6 +14,7 @@ import pytest
 
 from stream_icd.bp.parameters import BpParameters
 from stream_icd.errors import OverBudget, Overloaded, StoreUnwritable
+from stream_icd.execution.usage import Allowance
 from stream_icd.history.archive import Archive
 from stream_icd.history.compact import compact
 from stream_icd.icd.presets import default_recipe
@@ -34,7 +35,7 @@ from stream_icd.retraining.choose_windows import Sizes
 from stream_icd.retraining.decision import Decision
 from stream_icd.retraining.jobs import Job, LearnJob, Made
 from stream_icd.retraining.learn import LearnedFrom
-from stream_icd.retraining.own_process import LearningBudget, run_job
+from stream_icd.retraining.own_process import BUDGET, run_job
 from stream_icd.retraining.retrain import retrain
 from stream_icd.retraining.settings import Retraining, Triggers
 from stream_icd.retraining.state import Begun, State, read_state, write_state
@@ -72,7 +73,7 @@ LEARNED = pack(
 )
 
 
-def _quick(job: Job, _budget: LearningBudget) -> object:
+def _quick(job: Job, _budget: Allowance) -> object:
     """Run a job in this process; learning takes no time, and has a good result."""
     if not isinstance(job, LearnJob):
         return job()
@@ -232,7 +233,7 @@ def test_a_rollback_during_the_watch_is_not_confirmed(
     _round(registry, settings)
     _archive(settings, 7, since=3)
 
-    def rolled_back_meanwhile(job: Job, budget: LearningBudget) -> object:
+    def rolled_back_meanwhile(job: Job, budget: Allowance) -> object:
         roll_back(registry, "by hand", NOW, by="test", seen=champion(registry))
         return _quick(job, budget)
 
@@ -375,7 +376,7 @@ def test_scores_are_kept_while_others_are_still_missing(
     _archive(settings, 6)
     asked: list[int] = []
 
-    def killed_at_the_third(job: Job, budget: LearningBudget) -> object:
+    def killed_at_the_third(job: Job, budget: Allowance) -> object:
         asked.append(len(job.lessons))
         if len(asked) == 3:
             raise Overloaded("out of memory")
@@ -396,7 +397,7 @@ def test_windows_that_take_too_long_have_no_score_and_are_not_tried_again(
     _archive(settings, 6)
     jobs: list[Job] = []
 
-    def too_slow(job: Job, _budget: LearningBudget) -> object:
+    def too_slow(job: Job, _budget: Allowance) -> object:
         jobs.append(job)
         raise OverBudget("too slow")
 
@@ -414,7 +415,7 @@ def test_a_watch_that_cannot_be_kept_is_tried_again(registry: Store, settings: R
     assert "watching" in _round(registry, settings).reason
     _archive(settings, 7, since=3)
 
-    def killed(_job: Job, _budget: LearningBudget) -> object:
+    def killed(_job: Job, _budget: Allowance) -> object:
         raise Overloaded("out of memory")
 
     failed = retrain(registry, settings, NOW, run=killed)
@@ -577,7 +578,7 @@ def test_learning_over_its_budget_is_ended_and_the_champion_stays(
 ) -> None:
     good = _champion(registry, GOOD)
     _archive(settings, 7)
-    failed = retrain(registry, replace(settings, budget=LearningBudget(seconds=0.2)), NOW)
+    failed = retrain(registry, replace(settings, budget=replace(BUDGET, seconds=0.2)), NOW)
     assert failed.outcome == "failed"
     assert "(--budget-seconds, --budget-memory)" in failed.reason  # on a busy machine, by the clock
     assert champion(registry).champion == good
@@ -586,7 +587,7 @@ def test_learning_over_its_budget_is_ended_and_the_champion_stays(
 
 def test_a_learning_process_that_is_killed_is_an_error_of_ours() -> None:
     with pytest.raises(Overloaded, match="the learning process ended \\(exit status 9\\)"):
-        run_job(partial(os._exit, 9), LearningBudget())  # type: ignore[arg-type]
+        run_job(partial(os._exit, 9), BUDGET)  # type: ignore[arg-type]
 
 
 SMALL_ENCODER = Recipe(
@@ -609,7 +610,7 @@ def test_a_training_of_the_encoder_that_was_interrupted_goes_on_with_the_same_wi
     _archive(settings, 7)
     jobs: list[LearnJob] = []
 
-    def killed_after_training(job: Job, _budget: LearningBudget) -> object:
+    def killed_after_training(job: Job, _budget: Allowance) -> object:
         if isinstance(job, LearnJob):
             jobs.append(job)
         result = job()

@@ -7,11 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream_icd.retraining.triggers.by_command import by_command
 from stream_icd.retraining.triggers.drift import drift
-from stream_icd.retraining.triggers.due import Due, any_due
-from stream_icd.retraining.triggers.every_period import every_period
-from stream_icd.retraining.triggers.every_windows import every_windows
+from stream_icd.retraining.triggers.due import Due, any_due, by_command, every_period, every_windows
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 DAY = timedelta(days=1)

@@ -15,11 +15,10 @@ from structlog.testing import capture_logs
 from stream_icd.errors import BadSettings
 from stream_icd.snapshot import Snapshot
 from stream_icd.sources.durations import iso_duration
-from stream_icd.sources.events import EventSettings, event_snapshots
-from stream_icd.sources.tables.late_rows import LateRows
+from stream_icd.sources.events import EventSettings
 from stream_icd.sources.tables.tables import read_rows
 from stream_icd.sources.tables.timed_rows import Columns, timed_rows
-from stream_icd.sources.windows import Hopping, Session, TimedRows
+from stream_icd.sources.windows import Hopping, LateRows, Session, TimedRows, windowed_snapshots
 from tests.real_data import real_data
 
 HOUR = timedelta(hours=1)
@@ -37,7 +36,7 @@ def events(*rows: tuple[float, object, object], weights: list[float] | None = No
 def cut(arrived: TimedRows, **options: object) -> tuple[list[Snapshot], Counter[str]]:
     counted: Counter[str] = Counter()
     settings = EventSettings(**{"graph": "mails", "rule": HOURLY, **options})  # type: ignore[arg-type]
-    source = event_snapshots(
+    source = windowed_snapshots(
         [arrived],
         settings,
         on_late=lambda late: counted.update(late=len(late.place)),
@@ -79,7 +78,7 @@ def test_sessions_make_snapshots_too() -> None:
 
 
 def test_windows_until_a_time_are_not_made_again() -> None:
-    source = event_snapshots(
+    source = windowed_snapshots(
         [events((0.1, 1, 2), (1.1, 1, 2), (2.1, 1, 2))],
         EventSettings("mails", HOURLY),
         after=datetime(1970, 1, 1, 2, tzinfo=UTC),
@@ -147,7 +146,7 @@ def test_real_mails_have_seventy_windows_of_three_days_with_500_people() -> None
     raw = read_rows(real_data("email_eu_temporal.parquet"), columns.names, pytest.fail)
     three_days = Hopping(timedelta(days=3), timedelta(days=3))
     counted: Counter[str] = Counter()
-    source = event_snapshots(
+    source = windowed_snapshots(
         timed_rows(raw, columns, pytest.fail),
         EventSettings("email", three_days, least_nodes=500),
         on_late=pytest.fail,

@@ -12,20 +12,21 @@ import pytest
 from numpy.typing import NDArray
 
 from stream_icd.coordinates import DEGREES
-from stream_icd.datasets import proximity
-from stream_icd.datasets.proximity import (
+from stream_icd.datasets import taxi
+from stream_icd.datasets.taxi import (
     EARTH_RADIUS_M,
+    TaxiSettings,
     nearest_pairs,
     on_unit_sphere,
     pairs_within,
+    taxi_snapshot,
 )
-from stream_icd.datasets.taxi import TaxiSettings, taxi_snapshot, taxi_snapshots
 from stream_icd.errors import BadSettings, LimitExceeded
 from stream_icd.snapshot import Snapshot, Window
 from stream_icd.sources.source import Source
 from stream_icd.sources.tables.tables import read_rows
 from stream_icd.sources.tables.timed_rows import Columns, sorted_by_time, timed_rows
-from stream_icd.sources.windows import TimedRows
+from stream_icd.sources.windows import TimedRows, windowed_snapshots
 from tests.real_data import real_data
 
 MINUTE = timedelta(minutes=1)
@@ -86,7 +87,7 @@ def test_many_at_one_place_have_others_for_neighbours_not_themselves() -> None:
 
 
 def test_a_radius_that_joins_everybody_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(proximity, "MAX_PAIRS", 100)
+    monkeypatch.setattr(taxi, "MAX_PAIRS", 100)
     points = on_unit_sphere(np.full(20, 39.9), np.full(20, 116.4))
     with pytest.raises(LimitExceeded, match=r"190 pairs .* lower --radius"):
         pairs_within(points, 10.0)
@@ -106,7 +107,7 @@ def snapshots(source: Source) -> list[Snapshot]:
 
 def at_ticks(arrived: TimedRows, **options: object) -> list[Snapshot]:
     settings = TaxiSettings(**{"tick": MINUTE, "stale": 2 * MINUTE, **options})  # type: ignore[arg-type]
-    return snapshots(taxi_snapshots([arrived], settings, on_late=lambda _: None))
+    return snapshots(windowed_snapshots([arrived], settings, on_late=lambda _: None))
 
 
 def test_each_taxi_is_where_it_was_last_seen_and_stale_ones_are_gone() -> None:
@@ -155,7 +156,7 @@ def test_ticks_are_where_they_are_however_long_a_fix_counts() -> None:
 
 def test_a_tick_at_which_nobody_is_near_makes_no_snapshot_and_is_counted() -> None:
     counted: list[str] = []
-    source = taxi_snapshots(
+    source = windowed_snapshots(
         [fixes((0, 1, 39.9, 116.4))],
         TaxiSettings(MINUTE, MINUTE),
         on_late=lambda _: None,
@@ -224,7 +225,7 @@ def test_t_drives_own_form_is_read_from_its_folder(tmp_path: Path) -> None:
     raw = read_rows(tmp_path, columns.names, pytest.fail, header=["taxi", "t", "lon", "lat"])
     rows = sorted_by_time(timed_rows(raw, columns, pytest.fail))
     settings = TaxiSettings(10 * MINUTE, 10 * MINUTE)
-    (snapshot,) = snapshots(taxi_snapshots(rows, settings, on_late=pytest.fail))
+    (snapshot,) = snapshots(windowed_snapshots(rows, settings, on_late=pytest.fail))
     assert snapshot.window.end == datetime(2008, 2, 2, 7, 40, tzinfo=UTC)
     assert snapshot.nodes.to_pylist() == [1, 2]
 
@@ -235,7 +236,7 @@ def test_real_taxis_have_as_many_edges_as_the_papers(seed: int) -> None:
     raw = read_rows(real_data("tdrive_1h.parquet"), columns.names, pytest.fail)
     settings = TaxiSettings(HOUR, HOUR, sample=1279, seed=seed)
     rows = timed_rows(raw, columns, pytest.fail)
-    (snapshot,) = snapshots(taxi_snapshots(rows, settings, on_late=pytest.fail))
+    (snapshot,) = snapshots(windowed_snapshots(rows, settings, on_late=pytest.fail))
     assert snapshot.n_nodes == 1279
     assert 38_554 <= snapshot.n_edges <= 40_171
     assert snapshot.window.end == datetime(2008, 2, 2, 9, tzinfo=UTC)  # 17:00 in Beijing

@@ -7,10 +7,10 @@ from pathlib import Path
 from stream_icd.bp.parameters import BpParameters
 from stream_icd.graphs.labelled_graph import LabelledGraph
 from stream_icd.icd.presets import default_recipe
+from stream_icd.programs.training_data import training_graphs
 from stream_icd.registry.model import load_model
 from stream_icd.registry.shipped import open_model
 from stream_icd.training.card import write_model
-from stream_icd.training.data import training_graphs
 from stream_icd.training.train_model import train_model
 
 MIXTURE = "lfr:mixing=0.3,nodes=600,graphs=3 + gn:p_in=0.4,nodes=600,communities=30,graphs=2"

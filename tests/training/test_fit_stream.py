@@ -14,7 +14,6 @@ from stream_icd.bp.find import find_communities
 from stream_icd.bp.parameters import STAY, BpParameters
 from stream_icd.graphs.labelled_graph import LabelledGraph, Moment
 from stream_icd.memory.detect import Remembered, detect_window
-from stream_icd.memory.horizon import Horizon
 from stream_icd.quality.nmi import nmi
 from stream_icd.snapshot import Window
 from stream_icd.synthetic.drift import generate_drifting_lfr
@@ -57,18 +56,14 @@ def unrelated(seed: int, n_windows: int) -> list[PlantedGraph]:
     return [generate_lfr(rng, n_nodes=400, mixing=0.3) for _ in range(n_windows)]
 
 
-def followed(
-    graphs: Sequence[PlantedGraph], parameters: BpParameters, horizon: Horizon = "auto"
-) -> list[Remembered]:
+def followed(graphs: Sequence[PlantedGraph], parameters: BpParameters) -> list[Remembered]:
     """The windows one after the other, with memory."""
     found: list[Remembered] = []
     for one in windows(graphs):
         assert one.moment is not None
         memory = found[-1].memory if found else None
         nodes, window = one.moment.nodes, one.moment.window
-        found.append(
-            detect_window(one.adjacency, nodes, window, parameters, memory, horizon=horizon)
-        )
+        found.append(detect_window(one.adjacency, nodes, window, parameters, memory))
     return found
 
 
@@ -87,18 +82,14 @@ def test_it_learns_from_windows_what_the_next_windows_need(learned: Fit) -> None
     assert learned.parameters.stay == pytest.approx(0.96, abs=0.03)
     parameters = learned.parameters
     assert parameters.mixing == pytest.approx(0.4, abs=0.1)
-    graphs = drifting(50, 12)
+    graphs = drifting(50, 6)
     alone = np.mean(
         [nmi(one.communities, find_communities(one.adjacency(), parameters)) for one in graphs]
     )
-    # Parameters are learned with the horizon "off", so memory helps at once.
-    as_learned = followed(graphs[:6], parameters, "off")
-    # With "auto", longer horizons are tried first: they lose within eight windows.
-    by_itself = followed(graphs, parameters)
-    for found, first in ((as_learned, 3), (by_itself, 8)):
-        pairs = list(zip(graphs, found, strict=False))[first:]
-        remembered = [nmi(graph.communities, one.communities) for graph, one in pairs]
-        assert np.mean(remembered) > max(0.95, alone + 0.05)
+    found = followed(graphs, parameters)
+    pairs = list(zip(graphs, found, strict=True))[3:]
+    remembered = [nmi(graph.communities, one.communities) for graph, one in pairs]
+    assert np.mean(remembered) > max(0.95, alone + 0.05)
 
 
 def test_the_choices_shown_are_those_of_the_same_kind(learned: Fit) -> None:

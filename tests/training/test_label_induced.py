@@ -8,7 +8,7 @@ import torch
 from scipy.sparse import csr_array
 
 from stream_icd.icd.encoder.neighbourhood import GraphNeighbourhood
-from stream_icd.training.icd.label_induced import LabelInducedNeighbourhood
+from stream_icd.training.icd.training_graph import LabelInducedNeighbourhood
 
 LABELS = np.array([0, 1, 0, 2, 1, 0, 1], dtype=np.int32)
 HIDDEN = torch.from_numpy(np.random.default_rng(0).standard_normal((7, 3))).float()

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stream_icd.errors import BadSettings
-from stream_icd.training.splitting import split_in_order
+from stream_icd.training.train_model import split_in_order
 
 
 @given(st.integers(10, 500))

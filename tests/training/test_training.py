@@ -19,9 +19,8 @@ from stream_icd.store.store import Store, open_store
 from stream_icd.training.icd.adversaries import Adversaries
 from stream_icd.training.icd.checkpoint import CHECKPOINT_FILE
 from stream_icd.training.icd.epochs import Epoch, best_epoch, history_from_json, history_to_json
-from stream_icd.training.icd.train_encoder import Training, train
+from stream_icd.training.icd.train_encoder import Training, train, validate
 from stream_icd.training.icd.training_graph import prepare
-from stream_icd.training.icd.validation import validate
 from testbed.object_store import new_folder
 
 

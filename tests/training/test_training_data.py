@@ -12,11 +12,11 @@ import pytest
 from stream_icd.communities import Labels
 from stream_icd.errors import BadInput, BadRow, BadSettings, SourceNotFound
 from stream_icd.history.archive import Archive
+from stream_icd.programs.training_data import training_graphs
 from stream_icd.snapshot import Snapshot
 from stream_icd.sources.generated.lfr import independent_lfr
 from stream_icd.store.store import open_store
 from stream_icd.synthetic.lfr import LfrSettings
-from stream_icd.training.data import training_graphs
 from stream_icd.wire.communities import encode_labels
 from stream_icd.wire.snapshots import encode_snapshot
 
@@ -145,6 +145,22 @@ def test_events_become_a_graph_a_window(tmp_path: Path) -> None:
     )
     assert first.adjacency.toarray().tolist() == [[0, 2], [2, 0]]
     assert second.adjacency.nnz == 4
+
+
+def test_a_source_takes_all_options_of_its_producer(tmp_path: Path) -> None:
+    path = tmp_path / "mails.csv"
+    path.write_text("src,dst,t\nana,bo,0\nbo,cy,600\ncy,di,9000\n")
+    sizes = [
+        graph.adjacency.nnz // 2 for graph in training_graphs(f"events:path={path},session=20m")
+    ]
+    assert sizes == [2, 1]
+    with pytest.raises(BadSettings, match="Invalid value for '--least-nodes'"):
+        training_graphs(f"events:path={path},least_nodes=1")
+    (tmp_path / "1.txt").write_text(
+        "1,2008-02-02 08:00:00,116.4,39.9\n2,2008-02-02 08:00:10,116.4,39.9\n"
+    )
+    (graph,) = training_graphs(f"taxi:path={tmp_path}/1.txt,t_drive=yes")
+    assert graph.adjacency.shape == (2, 2)
 
 
 @pytest.mark.parametrize("name", ["time", "timestamp", "datetime", "t"])

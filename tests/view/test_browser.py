@@ -21,8 +21,8 @@ import pytest
 
 from stream_icd.announcement import Announcement
 from stream_icd.names.attributes import attributes_of
+from stream_icd.names.naming import Naming
 from stream_icd.view.data.all_series import AllSeries, Budget, DeadLetter
-from stream_icd.view.data.naming import Naming
 from stream_icd.view.report.report import write_html
 from stream_icd.view.web.access import access_for
 from stream_icd.view.web.serve import serving
@@ -224,11 +224,12 @@ def test_on_a_phone_no_word_is_broken_and_no_two_times_overlap(opened: Opened) -
             tab.set_viewport_size({"width": width, "height": 700})
             tab.goto(f"{address}?span=6000")
             tab.wait_for_selector("svg.flow")
-            texts = tab.locator("svg.flow > text:not([class])").all()
-            boxes = [box for box in (text.bounding_box() for text in texts) if box]
-            ends = [box["x"] + box["width"] for box in boxes]
+            # The page may draw anew at any time, so all times are asked for at once.
+            times = "[...document.querySelectorAll('svg.flow > text:not([class])')]"
+            tab.wait_for_function(f"{times}.length > 1")
+            boxes = tab.evaluate(f"{times}.map((time) => time.getBoundingClientRect().toJSON())")
             assert len(boxes) > 1
-            assert all(end < box["x"] for end, box in zip(ends, boxes[1:], strict=False))
+            assert all(left["right"] < right["left"] for left, right in pairwise(boxes))
 
 
 def test_an_archive_is_not_live_and_shows_all_its_windows(opened: Opened) -> None:
@@ -408,6 +409,8 @@ def test_names_colour_communities_and_a_node_is_explained_in_words(opened: Opene
         tab = opened(address, "?community=1&node=45")
         tab.wait_for_selector("#why p")
         assert tab.locator("#why p").inner_text().startswith("Node 45 is in community 1 (MP, 30 of")
+        tab.wait_for_selector("#held p")
+        assert tab.locator("#held p").inner_text().startswith("Community 1 (MP, 30 of 30) has 30")
         assert "MP (30)" in " ".join(tab.locator("svg.flow .label").all_text_contents())
         assert tab.locator(".composition td.over").first.inner_text() == "MP"
         tab.select_option("#by", "class")

@@ -381,6 +381,7 @@ def test_all_questions_have_an_answer(page: str) -> None:
         "members": {"community": "0"},
         "composition": {"community": "0"},
         "explain": {"node": "1"},
+        "explain_community": {"community": "0"},
         "places": {},
         "nodes": {"beginning": "1"},
         "node": {"node": "1"},

@@ -32,9 +32,16 @@ from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import DEFAULT_TOPICS
 from stream_icd.lineage import Figure, Gate
 from stream_icd.snapshot import Window, snapshot_from_pairs
-from stream_icd.tracing.headers import context_of, with_context
+from stream_icd.tracing.headers import MOST_BYTES, context_of, with_context
 from stream_icd.wire.announcements import encode_announcement
 from stream_icd.wire.arrow_stream import write_table
+from stream_icd.wire.attributes import (
+    MOST_ATTRIBUTES,
+    NodeAttributes,
+    attributes_key,
+    decode_attributes,
+    encode_attributes,
+)
 from stream_icd.wire.claim import claim_on
 from stream_icd.wire.cloudevents import NAMES_IN_AN_ID
 from stream_icd.wire.communities import (
@@ -110,7 +117,7 @@ EVENTS = encode_events(
         communities=np.array([7, 7, 4]),
         events=(
             CommunityEvent("merged", 4, 1, 1, 3, 0.25, (4, 5)),
-            CommunityEvent("born", 7, 0, 2, 0),
+            CommunityEvent("born", 7, 0, 2, 0, name="mostly RU, UA"),
         ),
         next_community=8,
         model_before="as@00000000",
@@ -273,6 +280,15 @@ def test_a_trace_has_the_headers_that_are_documented_and_any_message_may_have_on
         decode(message.key, message.value, traced)  # no reader minds
 
 
+def test_a_trace_that_others_made_long_takes_no_room_from_a_result() -> None:
+    context = {"traceparent": f"00-{1:032x}-{2:016x}-01", "tracestate": "vendor=" + 8000 * "1"}
+    headers = with_context((), context)
+    assert [name for name, _ in headers] == ["ce_traceparent"]
+    kept = with_context((), {**context, "tracestate": "vendor=" + 505 * "1"})
+    assert [name for name, _ in kept] == ["ce_traceparent", "ce_tracestate"]
+    assert sum(len(name) + len(value) for name, value in kept) < MOST_BYTES
+
+
 def test_announcements_have_the_headers_and_fields_that_are_documented() -> None:
     headers = texts(ANNOUNCEMENT.headers)
     schema = headers_schema("announcement")
@@ -293,6 +309,27 @@ def test_announcements_have_the_headers_and_fields_that_are_documented() -> None
         assert said in schema["properties"]["icd_kind"]["enum"]
         assert f"`{said}`" in rows["icd_kind"]
         assert kind in payload["properties"]["kind"]["enum"]
+
+
+def test_attributes_have_the_headers_that_are_documented_and_a_reader_asks_for_no_more() -> None:
+    said = NodeAttributes("a/b", "7018", {"country": "US", "tier": "1"})
+    message = encode_attributes(said, DAY.end, "noc")
+    headers = texts(message.headers)
+    schema = headers_schema("attributes")
+    jsonschema.validate(headers, schema)
+    rows = rows_under("## Attributes of nodes")
+    assert set(headers) == set(schema["properties"]) == set(rows)
+    required = {name for name, text in rows.items() if text.startswith("yes")}
+    assert required == set(schema["required"])
+    contract = resolved(CONTRACT["components"]["messages"]["attributes"])
+    jsonschema.validate(json.loads(message.value), contract["payload"])
+    assert contract["payload"]["maxProperties"] == MOST_ATTRIBUTES
+    key = contract["bindings"]["kafka"]["key"]
+    assert key["minLength"] <= len(message.key) <= key["maxLength"] == DEFAULT_LIMITS.name_bytes
+    assert message.key == attributes_key("a/b", "7018") == b"a%2Fb/7018"
+    kept = tuple(pair for pair in message.headers if pair[0] in required)
+    assert decode_attributes(message.key, message.value, kept) == said
+    assert decode_attributes(message.key, None, ()) == replace(said, values={})
 
 
 def test_topics_are_those_that_topics_create_makes() -> None:

@@ -9,7 +9,7 @@ import threading
 
 from stream_icd.dead_letters.letters import DeadLetterLimit
 from stream_icd.errors import StoreUnreachable
-from stream_icd.kafka.delivery.batch_done import BatchDone
+from stream_icd.kafka.delivery.handler import BatchDone
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.messages.outcome import Outcome, Processed

@@ -10,7 +10,7 @@ from stream_icd.dead_letters.letters import DeadLetterLimit
 from stream_icd.detection.detect import Method, finding
 from stream_icd.detection.settings import DetectSettings
 from stream_icd.execution.engines import Engine
-from stream_icd.kafka.delivery.batch_done import BatchDone
+from stream_icd.kafka.delivery.handler import BatchDone
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import OutgoingRecord, Record

@@ -25,8 +25,7 @@ from stream_icd.detection.record import RecordDetection
 from stream_icd.detection.settings import DetectSettings, result_version
 from stream_icd.execution.engines import ProcessPool
 from stream_icd.kafka.consumer import run_consumer
-from stream_icd.kafka.delivery.batch_done import BatchDone
-from stream_icd.kafka.delivery.handler import Handler
+from stream_icd.kafka.delivery.handler import BatchDone, Handler
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.topics import COMMUNITIES, MODELS, SNAPSHOTS, create_topics

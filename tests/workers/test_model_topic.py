@@ -11,8 +11,8 @@ from stream_icd.kafka.port.topic import TopicSpec
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.topics import create_topics
-from stream_icd.workers import model_topic
-from stream_icd.workers.model_topic import nudge_on_messages
+from stream_icd.programs import model_at_work
+from stream_icd.programs.model_at_work import nudge_on_messages
 from testbed.brokers import Broker, wait_until
 
 
@@ -20,8 +20,8 @@ from testbed.brokers import Broker, wait_until
 def test_a_topic_that_is_missing_is_logged_once_and_noticed_when_it_is_there(
     broker: Broker, topic_name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(model_topic, "TRY_AGAIN_S", 0.05)
-    monkeypatch.setattr(model_topic, "MODELS", topic_name)
+    monkeypatch.setattr(model_at_work, "TRY_AGAIN_S", 0.05)
+    monkeypatch.setattr(model_at_work, "MODELS", topic_name)
     nudged, stop, settings = threading.Event(), threading.Event(), broker.settings()
     with capture_logs() as logs:
         thread = threading.Thread(target=lambda: nudge_on_messages(settings, nudged, stop))

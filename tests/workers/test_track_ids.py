@@ -11,7 +11,7 @@ import pytest
 from stream_icd.communities import Communities
 from stream_icd.dead_letters.letters import DeadLetterLimit
 from stream_icd.events import CommunityEvents
-from stream_icd.kafka.delivery.batch_done import BatchDone
+from stream_icd.kafka.delivery.handler import BatchDone
 from stream_icd.kafka.port.topic import TopicSpec
 from stream_icd.kafka.record import Record
 from stream_icd.kafka.topics import create_topics

@@ -15,12 +15,13 @@ from stream_icd.communities import Communities
 from stream_icd.dead_letters.letters import DeadLetterLimit
 from stream_icd.errors import RecordTooLarge, TopicMissing
 from stream_icd.kafka.consumer import run_consumer
-from stream_icd.kafka.delivery.batch_done import BatchDone
-from stream_icd.kafka.delivery.handler import Handler
+from stream_icd.kafka.delivery.handler import BatchDone, Handler
 from stream_icd.kafka.port.topic import TopicSpec
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.topics import create_topics
 from stream_icd.messages.claim_check import ClaimCheck
+from stream_icd.names.live import LiveAttributes
+from stream_icd.names.naming import Naming
 from stream_icd.snapshot import Window
 from stream_icd.subscribers.events_topic import forget_graph
 from stream_icd.subscribers.subscribe import subscribe_events
@@ -409,3 +410,28 @@ def test_without_a_topic_to_remember_in_it_does_not_begin(
     records = sent_windows(memory, memory_topics[0], 1)
     with pytest.raises(TopicMissing):
         list(tracker(memory, "no-such-topic").handle(records))
+
+
+def test_a_tracker_that_knows_attributes_names_communities(
+    memory: Broker, memory_topics: Topics
+) -> None:
+    communities, events = memory_topics
+    attributes = LiveAttributes(clock=lambda: 0.0)
+    tracker = Tracker(memory.settings(), naming=Naming(attributes), topic=events)
+    worker = Runner(tracker, DeadLetterLimit())
+    hours = [window("g", hour, [0] * 10 + [1] * 8) for hour in range(3)]
+    publish(memory, [outgoing(one, communities) for one in hours])
+    for hour, record in enumerate(held(memory, communities)):
+        if hour == 1:  # the classes come after the first window
+            for node in range(18):
+                attributes.take("g", str(node), {"class": "PC" if node < 10 else "MP"})
+        if hour == 2:
+            attributes.take("g", "0", {"class": "MP"})
+        work(memory, worker, [record])
+    tracked = events_in(memory, events)
+    assert [one.communities.tolist() for one in tracked] == [[0] * 10 + [1] * 8] * 3
+    assert [[event.name for event in one.events] for one in tracked] == [
+        [None, None],
+        ["PC, 10 of 10", "MP, 8 of 8"],
+        ["PC, 9 of 10", "MP, 8 of 8"],
+    ]

@@ -3,31 +3,37 @@
 The gain of a union in description length (`quality.description_length`) is that of the likelihood
 (`merge_gain`), plus what it saves in encoding which nodes are in which community and how large
 these are.
+
+All rounds are one compiled loop over a graph of communities. If only communities of one parent may
+be united, it holds no other edges, and is small.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from math import log
-from typing import NamedTuple
+from math import lgamma, log
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_icd.bp.multilevel.level_graph import Labels, LevelGraph, coarsen, compact
+from stream_icd.arrays import n_distinct
+from stream_icd.bp.description_length.partition import links_between, summed
+from stream_icd.bp.multilevel.level_graph import (
+    Labels,
+    LevelGraph,
+    coarsen,
+    compact,
+    group_edges,
+    within_groups,
+)
 from stream_icd.bp.planted_partition.likelihood import (
     MIXING_RANGE,
     Floats,
     Groups,
-    log_binomial,
-    merge_gain,
+    log_likelihood_ratio,
 )
-from stream_icd.distinct import n_distinct
 from stream_icd.graphs.compiled import compiled
 
 Ids = NDArray[np.int64]
-
-NOTHING = np.empty(0, np.int64)
 
 SHARE_AT_ONCE = 4
 """Each round unites one in this many of the pairs: gains change as communities grow."""
@@ -39,52 +45,27 @@ LEAST_MIXING = 1e-9
 """Minimum mixing: rounding must not make it 0 if communities are linked."""
 
 
-class Unions(NamedTuple):
-    """Pairs to unite, each source into its target, and what each gains."""
-
-    sources: Ids
-    targets: Ids
-    gains: Floats
-
-
 def agglomerate(
     graph: LevelGraph,
     labels: Labels,
     parents: Labels | None = None,
-    mixing: float | None = None,
+    mixing: float = 0.0,
     n_linked: Floats | None = None,
+    coded: bool = True,
 ) -> Labels:
     """Unite communities while that shortens the description: labels (n,), 0..K-1.
 
     labels: (n,), 0..K-1, none empty.
     parents: (n,) unite only communities of the same parent, also such as are not linked.
-    mixing: μ of the model; None: that of the partition before each round.
+    mixing: μ of the model; 0: that of the partition before each round.
     n_linked: (n,) nodes with edges that each node stands for; None: itself.
+    coded: whether the cost of encoding the partition counts, or the likelihood alone.
     """
+    if not graph.total or (parents is None and not len(graph.indices)):
+        return compact(labels)[0]
     linked = np.diff(graph.indptr) > 0 if n_linked is None else n_linked
     n_parents = 0 if parents is None else n_distinct(parents)
-
-    def unions(coarse: LevelGraph, of_communities: Labels, groups: Labels) -> Unions:
-        if not len(coarse.indices) and parents is None:
-            return Unions(NOTHING, NOTHING, np.empty(0))
-        within = coarse.strengths - _links(coarse)
-        own = min(max(1 - within.sum() / coarse.total, LEAST_MIXING), MIXING_RANGE[1])
-        sizes = np.bincount(groups, linked).astype(np.float64, copy=False)
-        # One less saves bits in the code of the sizes, too; a piece is one more than its parents.
-        many = n_parents + 1 if n_parents else np.count_nonzero(sizes)
-        fewer = log(max(sizes.sum() - many + 1, 1) / max(many - 1, 1))
-        found = _proposed(
-            coarse,
-            Groups(within / 2, coarse.strengths, sizes),
-            of_communities,
-            n_parents > 0,
-            mixing or own,
-            0.0,
-        )
-        gaining = found.gains + fewer > LEAST_GAIN
-        return Unions(found.sources[gaining], found.targets[gaining], found.gains[gaining])
-
-    return _agglomerated(graph, labels, parents, unions)
+    return _united(graph, labels, parents, linked, n_parents, mixing, 0.0, 1.0 if coded else 0.0, 1)
 
 
 def agglomerate_to(
@@ -99,135 +80,174 @@ def agglomerate_to(
     Without beliefs, which follow, modularity at the resolution γ of the partition judges better
     than the likelihood where few communities are left.
     """
-
-    def unions(coarse: LevelGraph, of_communities: Labels, _groups: Labels) -> Unions:
-        groups = Groups(coarse.strengths, coarse.strengths, coarse.strengths)
-        return _proposed(coarse, groups, of_communities, True, 0.5, resolution)
-
-    return _agglomerated(graph, labels, parents, unions, n_communities)
+    linked = np.ones(graph.n_nodes)
+    return _united(graph, labels, parents, linked, 0, 0.5, resolution, 0.0, n_communities)
 
 
-def _agglomerated(
+def _united(
     graph: LevelGraph,
     labels: Labels,
     parents: Labels | None,
-    unions: Callable[[LevelGraph, Labels, Labels], Unions],
-    n_communities: int = 0,
+    linked: Floats | NDArray[np.bool_],
+    n_parents: int,
+    mixing: float,
+    resolution: float,
+    code: float,
+    n_communities: int,
 ) -> Labels:
-    """Unite the best pairs in each round, until there are none, or K communities.
-
-    So the last ones, where the choice matters most, are united one by one. Time is O(E) plus a few
-    passes over the links between communities.
-    """
     labels, k = compact(labels)
-    of_communities = np.zeros(k, np.int32)
+    sizes, volumes = summed(linked, labels, k), summed(graph.strengths, labels, k)
+    within, of_communities = volumes, np.zeros(k, np.int32)
+    if not resolution:
+        within = (volumes - links_between(graph, labels, k)) / 2
     if parents is not None:
         of_communities[labels] = parents
-    coarse = coarsen(graph, labels, k)
+        graph = within_groups(graph, parents)
+    inside, groups = coarsen(graph, labels, k), Groups(within, volumes, sizes)
+    unlinked = parents is not None or resolution > 0
+    into: Labels = _rounds(
+        inside,
+        groups,
+        of_communities,
+        unlinked,
+        n_parents,
+        mixing,
+        resolution,
+        code,
+        n_communities,
+    )[0]
+    return into[labels]
+
+
+@compiled()
+def _rounds(
+    inside: LevelGraph,
+    groups: Groups,
+    parents: Labels,
+    unlinked: bool,
+    n_parents: int,
+    mixing: float,
+    resolution: float,
+    code: float,
+    n_communities: int,
+) -> tuple[Labels, int]:
+    """Unite the best pairs in each round, until there are none, or K communities.
+
+    So the last ones, where the choice matters most, are united one by one. Returns the community
+    of each one there was, and the number of rounds.
+
+    inside: the edges between communities of the same parent.
+    unlinked: whether those next to each other by volume are united too, as if they had no links.
+    n_parents: number of parents; a union saves the code of a piece more than there are parents.
+    mixing: μ; 0: that of the partition before each round.
+    resolution: γ if gains are those of modularity, else 0.
+    code: what a nat of the code of the partition counts.
+    """
+    total, k = inside.total, len(parents)
+    into, n_rounds = np.arange(k).astype(np.int32), 0
     while k > n_communities:
-        sources, targets, gains = unions(coarse, of_communities, labels)
-        best = np.argsort(-gains, kind="stable")
+        own, fewer = mixing, 0.0
+        if not mixing:
+            between = 1 - 2 * groups.within.sum() / total
+            own = min(max(between, LEAST_MIXING), MIXING_RANGE[1])
+        if code > 0:
+            # One less saves bits in the code of the sizes, too.
+            many = n_parents + 1 if n_parents else (groups.sizes > 0).sum()
+            fewer = log(max(groups.sizes.sum() - many + 1, 1) / max(many - 1, 1))
+        sources, targets, gains = _proposed(
+            inside, groups, parents, unlinked, own, resolution, code
+        )
+        if resolution == 0:
+            gaining = gains + code * fewer > LEAST_GAIN
+            sources, targets, gains = sources[gaining], targets[gaining], gains[gaining]
+        best = np.argsort(-gains, kind="mergesort")
         most = -(-min(len(best), k - n_communities) // SHARE_AT_ONCE)
-        groups, n_groups = compact(_united(sources[best], targets[best], most, k))
+        labels, n_groups = compact(_first_of(sources[best], targets[best], most, k))
         if n_groups == k:
             break
-        of_groups = np.empty(n_groups, np.int32)
-        of_groups[groups] = of_communities
-        coarse, of_communities, k = coarsen(coarse, groups, n_groups), of_groups, n_groups
-        labels = groups[labels]
-    return labels
+        groups, parents = _summed(inside, groups, parents, labels, n_groups)
+        indptr, indices, weights = group_edges(inside, labels, n_groups)
+        inside = LevelGraph(indptr, indices, weights, groups.volumes, total)
+        into, k, n_rounds = labels[into], n_groups, n_rounds + 1
+    return into, n_rounds
 
 
+@compiled()
 def _proposed(
-    coarse: LevelGraph,
+    inside: LevelGraph,
     groups: Groups,
     parents: Labels,
     unlinked: bool,
     mixing: float,
     resolution: float,
-) -> Unions:
-    """Unite each community with its best linked one in its parent.
+    code: float,
+) -> tuple[Ids, Ids, Floats]:
+    """Pairs to unite, each source into its target, and what each gains.
 
-    unlinked: also those next to each other by volume, as if they had no links.
-    resolution: γ if gains are those of modularity, else 0.
+    Each community is united with its best linked one. Of two that are each other's best, the
+    smaller joins the larger: a hub gathers many a round.
     """
-    partners, gains = _best_links(coarse, groups, parents, mixing, resolution)
-    # Of two that are each other's best, the smaller joins the larger: a hub gathers many a round.
-    mutual = partners[partners] == np.arange(len(partners))
-    joins = ~mutual | (coarse.strengths <= coarse.strengths[partners])
-    left = np.flatnonzero((partners >= 0) & joins)
-    right, gains = partners[left], gains[left]
-    if unlinked:
-        by_volume = np.lexsort((coarse.strengths, parents))
-        together = np.diff(parents[by_volume]) == 0
-        pairs = by_volume[:-1][together], by_volume[1:][together]
-        left, right = np.append(left, pairs[0]), np.append(right, pairs[1])
-        alone = _gains_unlinked(groups, *pairs, coarse.total, mixing, resolution)
-        gains = np.append(gains, alone)
-    return Unions(left, right, gains)
-
-
-@compiled()
-def _links(coarse: LevelGraph) -> Floats:
-    """Weight of the edges to others, (K,)."""
-    links = np.zeros(len(coarse.strengths))
-    for one in range(len(links)):
-        for entry in range(coarse.indptr[one], coarse.indptr[one + 1]):
-            links[one] += coarse.weights[entry]
-    return links
-
-
-@compiled()
-def _best_links(
-    coarse: LevelGraph, groups: Groups, parents: Labels, mixing: float, resolution: float
-) -> tuple[Ids, Floats]:
-    """The best linked partner of each community in its parent, -1 for none, and its gain."""
-    k = len(parents)
-    partners, gains = np.full(k, -1), np.full(k, -np.inf)
+    indptr, indices, weights, _, total = inside
+    within, volumes, sizes = groups
+    k, own = len(parents), _terms(groups, total, mixing, resolution, code)
+    partners, best = np.full(k, -1), np.full(k, -np.inf)
     for one in range(k):
-        for entry in range(coarse.indptr[one], coarse.indptr[one + 1]):
-            other = coarse.indices[entry]
-            if parents[other] == parents[one]:
-                weight = coarse.weights[entry]
-                gain = _gain(groups, one, other, weight, coarse.total, mixing, resolution)
-                if gain > gains[one]:
-                    partners[one], gains[one] = other, gain
-    return partners, gains
+        partner, largest = -1, -np.inf
+        for entry in range(indptr[one], indptr[one + 1]):
+            other, weight = indices[entry], weights[entry]
+            if resolution > 0:
+                gain = weight - resolution * volumes[one] * volumes[other] / total
+            else:
+                volume, size = volumes[one] + volumes[other], sizes[one] + sizes[other]
+                joint = within[one] + within[other] + weight
+                gain = _joint(joint, volume, size, total, mixing, code) - own[one] - own[other]
+            if gain > largest:
+                partner, largest = other, gain
+        partners[one], best[one] = partner, largest
+    sources, targets, gains = np.empty(2 * k, np.int64), np.empty(2 * k, np.int64), np.empty(2 * k)
+    n = 0
+    for one, other in enumerate(partners):
+        if other >= 0 and (partners[other] != one or volumes[one] <= volumes[other]):
+            sources[n], targets[n], gains[n] = one, other, best[one]
+            n += 1
+    if unlinked:
+        by_volume = np.argsort(volumes, kind="mergesort")
+        by_volume = by_volume[np.argsort(parents[by_volume], kind="mergesort")]
+        for place in range(k - 1):
+            one, other = by_volume[place], by_volume[place + 1]
+            if parents[one] == parents[other]:
+                volume, size = volumes[one] + volumes[other], sizes[one] + sizes[other]
+                gain = -resolution * volumes[one] * volumes[other] / max(total, 1e-300)
+                if resolution == 0:
+                    gain = _joint(within[one] + within[other], volume, size, total, mixing, code)
+                sources[n], targets[n], gains[n] = one, other, gain - own[one] - own[other]
+                n += 1
+    return sources[:n], targets[:n], gains[:n]
 
 
-@compiled()
-def _gains_unlinked(
-    groups: Groups, left: Ids, right: Ids, total: float, mixing: float, resolution: float
-) -> Floats:
-    gains = np.empty(len(left))
-    for pair in range(len(left)):
-        gains[pair] = _gain(groups, left[pair], right[pair], 0.0, total, mixing, resolution)
-    return gains
+@compiled(error_model="numpy")
+def _terms(groups: Groups, total: float, mixing: float, resolution: float, code: float) -> Floats:
+    """`_joint` of each community, (K,); modularity has no such term."""
+    terms = np.zeros(len(groups.volumes))
+    if resolution == 0:
+        for one, within in enumerate(groups.within):
+            terms[one] = _joint(within, groups.volumes[one], groups.sizes[one], total, mixing, code)
+    return terms
 
 
-@compiled()
-def _gain(
-    groups: Groups,
-    one: int,
-    other: int,
-    between: float,
-    total: float,
-    mixing: float,
-    resolution: float,
+@compiled(error_model="numpy")
+def _joint(
+    within: float, volume: float, size: float, total: float, mixing: float, code: float
 ) -> float:
-    """The gain in modularity, or the nats that a union saves but for the code of the sizes."""
-    if resolution > 0:
-        gain: float = between - resolution * groups.volumes[one] * groups.volumes[other] / max(
-            total, 1e-300
-        )
-    else:
-        gain = merge_gain(groups, one, other, between, total, mixing)
-        gain += log_binomial(groups.sizes[one], groups.sizes[other])
-    return gain
+    """What a community adds to the log likelihood, less what it adds to the code; nats."""
+    nats: float = within * log_likelihood_ratio(volume, total, mixing)
+    if code > 0:
+        nats += code * lgamma(size + 1)
+    return nats
 
 
 @compiled()
-def _united(sources: Ids, targets: Ids, at_most: int, k: int) -> Labels:
+def _first_of(sources: Ids, targets: Ids, at_most: int, k: int) -> Labels:
     """The community that each is part of now, (K,): no source twice, no target that is one."""
     into = np.arange(k).astype(np.int32)
     is_target = np.zeros(k, np.bool_)
@@ -240,3 +260,21 @@ def _united(sources: Ids, targets: Ids, at_most: int, k: int) -> Labels:
             into[source], is_target[target] = target, True
             n_united += 1
     return into
+
+
+@compiled()
+def _summed(
+    inside: LevelGraph, groups: Groups, parents: Labels, labels: Labels, n_groups: int
+) -> tuple[Groups, Labels]:
+    """The totals of united communities, and their parents."""
+    within, volumes, sizes = np.zeros(n_groups), np.zeros(n_groups), np.zeros(n_groups)
+    of_groups = np.empty(n_groups, np.int32)
+    for one, group in enumerate(labels):
+        within[group] += groups.within[one]
+        volumes[group] += groups.volumes[one]
+        sizes[group] += groups.sizes[one]
+        of_groups[group] = parents[one]
+        for entry in range(inside.indptr[one], inside.indptr[one + 1]):
+            if labels[inside.indices[entry]] == group:
+                within[group] += inside.weights[entry] / 2
+    return Groups(within, volumes, sizes), of_groups

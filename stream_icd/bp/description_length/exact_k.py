@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from stream_icd.arrays import n_distinct
 from stream_icd.bp.description_length.agglomeration import agglomerate_to
 from stream_icd.bp.multilevel.level_graph import Labels, LevelGraph, compact, within_groups
 from stream_icd.bp.multilevel.local_moves import move_nodes
 from stream_icd.bp.multilevel.modularity import maximise_modularity
 from stream_icd.bp.planted_partition.likelihood import modularity_of
-from stream_icd.distinct import n_distinct
 
 FINEST = 2.0**12
 """Maximum resolution, in multiples of the initial one; beyond it, cut into single nodes."""

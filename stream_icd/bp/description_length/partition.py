@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from stream_icd.bp.multilevel.level_graph import Labels, LevelGraph, compact
-from stream_icd.bp.planted_partition.likelihood import groups_of
+from stream_icd.bp.multilevel.level_graph import Labels, LevelGraph, coarsen, compact
+from stream_icd.bp.planted_partition.likelihood import Floats
+from stream_icd.graphs.compiled import compiled
 from stream_icd.quality.description_length import bits_per_edge
 
 
@@ -19,7 +21,6 @@ class Partition(NamedTuple):
     mixing: μ, the fraction of the edge weight between communities.
     resolution: γ at which local moves found it.
     believed: True if these are the most probable communities of beliefs.
-    unsettled: fraction of the nodes that the last sweep of belief propagation moved.
     """
 
     labels: Labels
@@ -27,20 +28,80 @@ class Partition(NamedTuple):
     mixing: float
     resolution: float = 1.0
     believed: bool = False
-    unsettled: float = 0.0
+
+
+class Coarse(NamedTuple):
+    """A graph of pieces of communities, and what its partitions need to be measured.
+
+    graph: its nodes are the pieces.
+    pieces: (n,) the piece of each single node.
+    examples: (n_pieces,) a node of each piece.
+    n_linked: (n_pieces,) nodes with edges in each piece.
+    n_edges: of the graph of single nodes.
+    """
+
+    graph: LevelGraph
+    pieces: Labels
+    examples: Labels
+    n_linked: Floats
+    n_edges: float
+
+    def expanded(self, one: Partition) -> Partition:
+        """The partition of single nodes that one of pieces is."""
+        return one._replace(labels=one.labels[self.pieces])
+
+
+def finest(graph: LevelGraph) -> Coarse:
+    """Each node is a piece."""
+    nodes = np.arange(graph.n_nodes, dtype=np.int32)
+    n_linked = (np.diff(graph.indptr) > 0).astype(np.float64)
+    return Coarse(graph, nodes, nodes, n_linked, len(graph.indices) / 2)
+
+
+def coarse_of(graph: LevelGraph, pieces: Labels, threads: int = 1) -> Coarse:
+    """The graph of these pieces of a graph of single nodes; labels (n,), not negative."""
+    pieces, n_pieces = compact(pieces)
+    examples = np.empty(n_pieces, np.int32)
+    examples[pieces] = np.arange(graph.n_nodes, dtype=np.int32)
+    n_linked = summed(np.diff(graph.indptr) > 0, pieces, n_pieces)
+    coarse = coarsen(graph, pieces, n_pieces, threads)
+    return Coarse(coarse, pieces, examples, n_linked, len(graph.indices) / 2)
 
 
 def measured(graph: LevelGraph, labels: Labels, resolution: float = 1.0) -> Partition:
-    """A partition, several times as fast as from the adjacency; O(E).
+    """A partition of single nodes, several times as fast as from the adjacency; O(E).
 
     labels: (n,), not negative; some of 0..max may be unused.
     """
+    return measured_coarse(finest(graph), labels, resolution)
+
+
+def measured_coarse(coarse: Coarse, labels: Labels, resolution: float = 1.0) -> Partition:
+    """The partition of single nodes that these labels of pieces, (n_pieces,), make."""
     labels, k = compact(labels)
-    n_edges = len(graph.indices) / 2
-    if not n_edges:
+    if not coarse.n_edges:
         return Partition(labels, 0.0, 0.0, resolution)
-    linked = np.where(np.diff(graph.indptr) > 0, labels, np.int32(-1))
-    groups = groups_of(graph, linked, k)
-    bits = bits_per_edge(groups.volumes, 2 * groups.within, groups.sizes, n_edges)
-    mixing = max(1 - 2 * float(groups.within.sum()) / graph.total, 0.0)
+    between = links_between(coarse.graph, labels, k)
+    volumes = summed(coarse.graph.strengths, labels, k)
+    sizes = summed(coarse.n_linked, labels, k)
+    bits = bits_per_edge(volumes, volumes - between, sizes, coarse.n_edges)
+    mixing = max(float(between.sum()) / coarse.graph.total, 0.0)
     return Partition(labels, bits, mixing, resolution)
+
+
+def summed(values: Floats | NDArray[np.bool_], labels: Labels, n_groups: int) -> Floats:
+    """The sum of the values in each group, (n_groups,)."""
+    return np.bincount(labels, values, n_groups).astype(np.float64, copy=False)
+
+
+@compiled()
+def links_between(graph: LevelGraph, labels: Labels, n_groups: int) -> Floats:
+    """Weight of the edges from each group to others, (n_groups,)."""
+    indptr, indices, weights, _, _ = graph
+    links = np.zeros(n_groups)
+    for node, label in enumerate(labels):
+        between = 0.0
+        for entry in range(indptr[node], indptr[node + 1]):
+            between += weights[entry] * (labels[indices[entry]] != label)
+        links[label] += between
+    return links

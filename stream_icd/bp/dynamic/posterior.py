@@ -13,9 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from stream_icd.arrays import n_distinct
 from stream_icd.bp.description_length.exact_k import exactly, exactly_by_modularity
+from stream_icd.bp.description_length.partition import finest
+from stream_icd.bp.description_length.splitting import split_communities
 from stream_icd.bp.dynamic.merging import merged_communities
-from stream_icd.bp.dynamic.splitting import split_communities
 from stream_icd.bp.find import found_exactly
 from stream_icd.bp.multilevel.level_graph import (
     Labels,
@@ -34,8 +36,8 @@ from stream_icd.bp.planted_partition.belief_propagation import (
 )
 from stream_icd.bp.planted_partition.likelihood import bounded_mixing, mixing_beyond_chance
 from stream_icd.bp.planted_partition.sweep import Prior
-from stream_icd.distinct import n_distinct
 from stream_icd.graphs.compiled import compiled
+from stream_icd.graphs.in_threads import threads_for
 
 LONGEST_STAY = 0.98
 """Upper limit of η for nodes without news, so that each is forgotten eventually."""
@@ -98,16 +100,21 @@ def certain_posterior(labels: Labels, mixing: float, resolution: float = 1.0) ->
 
 
 def initial_posterior(
-    graph: LevelGraph, parameters: BpParameters, n_communities: int | None, seed: int
+    graph: LevelGraph,
+    parameters: BpParameters,
+    n_communities: int | None,
+    seed: int,
+    threads: int = 1,
 ) -> Posterior:
     """The communities of a graph without memory: those of `find_communities`."""
-    found = found_exactly(graph, parameters, n_communities, None, np.random.default_rng(seed))
+    rng = np.random.default_rng(seed)
+    found = found_exactly(graph, parameters, n_communities, None, rng, threads)
     labels, k = found.labels, int(found.labels.max()) + 1
     mixing = mixing_beyond_chance(graph, labels, k)
     if not found.believed:
         return certain_posterior(labels, mixing, found.resolution)
     model = _model(mixing, parameters, n_communities or k)
-    believed = believe(graph, labels, k, model, parameters.sweeps)
+    believed = believe(graph, labels, k, model, parameters.sweeps, threads=threads)
     communities = believed.communities.copy()
     communities[:, 0] = labels
     return _tidied(
@@ -116,25 +123,26 @@ def initial_posterior(
 
 
 def next_posterior(
-    graph: LevelGraph, parameters: BpParameters, known: Posterior, seed: int
+    graph: LevelGraph, parameters: BpParameters, known: Posterior, seed: int, threads: int = 1
 ) -> Posterior:
     """The communities of a later graph of the same nodes.
 
     A node without edges stays in its community, with a smaller probability.
     """
-    rng = np.random.default_rng(seed)
+    rng, threads = np.random.default_rng(seed), threads_for(graph.n_nodes, threads)
     kept = known.stay or parameters.stay
     if known.believed:
-        again = _by_beliefs(graph, parameters, known, kept, rng)
+        again = _by_beliefs(graph, parameters, known, kept, rng, threads)
     else:
         start = _proposed(graph, known, known.communities[:, 0] < 0, rng)
-        labels = maximise_modularity(graph, known.resolution, rng, start, 1)
+        labels = maximise_modularity(graph, known.resolution, rng, start, 1, threads)
         mixing = mixing_beyond_chance(graph, labels, int(labels.max()) + 1)
         again = certain_posterior(labels, mixing, known.resolution)
     communities = again.communities.copy()
     mixing = bounded_mixing(again.mixing)
+    k, resolution = again.n_communities, known.resolution
     communities[:, 0] = split_communities(
-        graph, again.likeliest, again.n_communities, known.resolution, mixing, rng
+        finest(graph), again.likeliest, k, resolution, mixing, rng, threads=threads
     )
     return _tidied(_with_idle(graph, again._replace(communities=communities), known, kept))
 
@@ -145,6 +153,7 @@ def _by_beliefs(
     known: Posterior,
     stay: float,
     rng: np.random.Generator,
+    threads: int,
 ) -> Posterior:
     """Belief propagation; nodes start in their known community, or in one that strangers form."""
     likeliest, k = known.likeliest, known.n_communities
@@ -154,7 +163,15 @@ def _by_beliefs(
     model = Model(mixing, parameters.size_spread, n_distinct(start))
     recalled = Prior(known.communities, known.shares)
     found = believe(
-        graph, start, n_start, model, parameters.sweeps, recalled, stay, tolerance=TOLERANCE
+        graph,
+        start,
+        n_start,
+        model,
+        parameters.sweeps,
+        recalled,
+        stay,
+        tolerance=TOLERANCE,
+        threads=threads,
     )
     labels = found.communities[:, 0].copy()
     n_found = max(n_start, k)

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from stream_icd.arrays import n_distinct
 from stream_icd.bp.dynamic.forward_backward import backward_message, two_sided_prior
 from stream_icd.bp.dynamic.posterior import NOBODY, Posterior, Shares, exact_labels
 from stream_icd.bp.multilevel.level_graph import Labels, finest_level
@@ -23,7 +24,6 @@ from stream_icd.bp.parameters import BpParameters
 from stream_icd.bp.planted_partition.belief_propagation import Model, believe, trusted
 from stream_icd.bp.planted_partition.likelihood import bounded_mixing
 from stream_icd.bp.planted_partition.sweep import Prior
-from stream_icd.distinct import n_distinct
 from stream_icd.graphs.weights import comparable
 
 Ids = NDArray[np.int64]

@@ -10,6 +10,7 @@ from scipy.sparse import csr_array
 
 from stream_icd.errors import BadInput, LimitExceeded
 from stream_icd.graphs.compiled import compiled
+from stream_icd.graphs.in_threads import in_parts
 
 Labels = NDArray[np.int32]
 
@@ -62,9 +63,24 @@ def finest_level(adjacency: csr_array) -> LevelGraph:
     )
 
 
-def coarsen(graph: LevelGraph, labels: Labels, n_groups: int) -> LevelGraph:
-    """Merge each group 0..n_groups-1 to one node, and sum the edge weights between two groups."""
-    indptr, indices, weights = _group_edges(graph, labels, n_groups)
+def coarsen(graph: LevelGraph, labels: Labels, n_groups: int, threads: int = 1) -> LevelGraph:
+    """Merge each group 0..n_groups-1 to one node, and sum the edge weights between two groups.
+
+    The same on any number of threads: each makes the rows of some of the groups.
+    """
+    if threads == 1:
+        indptr, indices, weights = group_edges(graph, labels, n_groups)
+    else:
+        members, starts = members_of(labels, n_groups)
+        entries = np.bincount(labels, np.diff(graph.indptr), n_groups)
+        parts = in_parts(
+            lambda first, end: _group_rows(graph, labels, members, starts, first, end),
+            entries,
+            threads,
+        )
+        counts, columns, sums = zip(*parts, strict=True)
+        indptr = np.append(0, np.cumsum(np.concatenate(counts))).astype(np.int32)
+        indices, weights = np.concatenate(columns), np.concatenate(sums)
     strengths = np.bincount(labels, graph.strengths, n_groups).astype(np.float64, copy=False)
     return LevelGraph(indptr, indices, weights, strengths, graph.total)
 
@@ -164,20 +180,41 @@ def reordered(graph: LevelGraph, order: NDArray[np.int32]) -> LevelGraph:
 
 
 @compiled()
-def _group_edges(
+def group_edges(
     graph: LevelGraph, labels: Labels, n_groups: int
 ) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.float64]]:
+    """The rows of a graph of groups: where each begins (n_groups + 1,), columns and weights."""
     members, starts = members_of(labels, n_groups)
+    counts, indices, weights = _group_rows(graph, labels, members, starts, 0, n_groups)
     indptr = np.zeros(n_groups + 1, np.int32)
-    indices = np.empty(len(graph.indices), np.int32)
-    weights = np.empty(len(graph.indices))
-    slot = np.full(n_groups, -1, np.int32)  # position of a neighbouring group in this row
-    n_edges = 0
     for group in range(n_groups):
+        indptr[group + 1] = indptr[group] + counts[group]
+    return indptr, indices, weights
+
+
+@compiled()
+def _group_rows(
+    graph: LevelGraph,
+    labels: Labels,
+    members: NDArray[np.int32],
+    starts: NDArray[np.int32],
+    first: int,
+    end: int,
+) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.float64]]:
+    """The rows of the groups first..end-1: number of entries of each, columns and weights."""
+    indptr, columns, of_entries, _, _ = graph
+    most = 0
+    for node in members[starts[first] : starts[end]]:
+        most += indptr[node + 1] - indptr[node]
+    counts = np.empty(end - first, np.int32)
+    indices, weights = np.empty(most, np.int32), np.empty(most)
+    slot = np.full(len(starts) - 1, -1, np.int32)  # position of a neighbouring group in this row
+    n_edges = 0
+    for group in range(first, end):
         row = n_edges
         for node in members[starts[group] : starts[group + 1]]:
-            for edge in range(graph.indptr[node], graph.indptr[node + 1]):
-                other = labels[graph.indices[edge]]
+            for edge in range(indptr[node], indptr[node + 1]):
+                other = labels[columns[edge]]
                 if other == group:
                     continue
                 if slot[other] < row:
@@ -185,6 +222,6 @@ def _group_edges(
                     indices[n_edges] = other
                     weights[n_edges] = 0.0
                     n_edges += 1
-                weights[slot[other]] += graph.weights[edge]
-        indptr[group + 1] = n_edges
-    return indptr, indices[:n_edges].copy(), weights[:n_edges].copy()
+                weights[slot[other]] += of_entries[edge]
+        counts[group - first] = n_edges - row
+    return counts, indices[:n_edges].copy(), weights[:n_edges].copy()

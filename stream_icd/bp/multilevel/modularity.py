@@ -19,15 +19,16 @@ def maximise_modularity(
     rng: np.random.Generator,
     start: Labels | None = None,
     iterations: int = 1,
+    threads: int = 1,
 ) -> Labels:
     """A partition of high modularity at this resolution: labels (n,) int32, 0..K-1.
 
     Starts from single nodes, or from `start`. Each iteration starts from the last one's result; the
-    search ends early when an iteration moves nothing.
+    search ends early when an iteration moves nothing. The same on any number of threads.
     """
     labels = np.arange(graph.n_nodes, dtype=np.int32) if start is None else start
     for _ in range(iterations):
-        labels, moved = _one_iteration(graph, resolution, rng, labels)
+        labels, moved = _one_iteration(graph, resolution, rng, labels, threads)
         if not moved:
             break
     return labels
@@ -49,7 +50,11 @@ def estimate_n_communities(adjacency: csr_array, seed: int = 0) -> int:
 
 
 def _one_iteration(
-    finest: LevelGraph, resolution: float, rng: np.random.Generator, labels: Labels
+    finest: LevelGraph,
+    resolution: float,
+    rng: np.random.Generator,
+    labels: Labels,
+    threads: int,
 ) -> tuple[Labels, bool]:
     """One pass up all levels: returns labels of the finest level, and whether any node moved."""
     graph, piece_of_node, moved = finest, None, False
@@ -59,12 +64,13 @@ def _one_iteration(
         labels, n_communities = compact(labels)
         if n_communities == graph.n_nodes:
             break
-        pieces, n_pieces = compact(connected_pieces(graph, labels, _order(graph, rng), resolution))
+        order = _order(graph, rng)
+        pieces, n_pieces = compact(connected_pieces(graph, labels, order, resolution, threads))
         if n_pieces == graph.n_nodes:  # nothing left to join inside communities
             pieces, n_pieces = labels, n_communities
         community_of_piece = np.empty(n_pieces, np.int32)
         community_of_piece[pieces] = labels
-        graph, labels = coarsen(graph, pieces, n_pieces), community_of_piece
+        graph, labels = coarsen(graph, pieces, n_pieces, threads), community_of_piece
         piece_of_node = pieces if piece_of_node is None else pieces[piece_of_node]
     return (labels if piece_of_node is None else labels[piece_of_node]), moved
 

@@ -28,6 +28,7 @@ the weights to mean 1; in another unit they would count as more or fewer edges.
 
 from __future__ import annotations
 
+from functools import partial
 from math import log, log1p
 from typing import NamedTuple
 
@@ -47,9 +48,13 @@ from stream_icd.bp.planted_partition.sweep import (
     sweep,
 )
 from stream_icd.graphs.compiled import compiled
+from stream_icd.graphs.in_threads import LARGE, in_threads
 
 SETTLED = 5e-3
 """Sweeps end when less than this fraction of the nodes changes its most probable community."""
+
+N_BLOCKS = 4
+"""Blocks of a large graph: the maximum number of threads of a sweep."""
 
 OVERCONFIDENCE = 3.0
 """Exponent of η in `trusted`; chosen on streams in which 2 to 40 % of the nodes move."""
@@ -96,10 +101,16 @@ def certainly(labels: Labels) -> Marginals:
 
 
 def likeliest_communities(
-    graph: LevelGraph, start: Labels, n_communities: int, model: Model, max_sweeps: int
+    graph: LevelGraph,
+    start: Labels,
+    n_communities: int,
+    model: Model,
+    max_sweeps: int,
+    threads: int = 1,
 ) -> Labels:
     """The most probable community of each node, (n,): labels of `start`; some may become empty."""
-    return believe(graph, start, n_communities, model, max_sweeps).communities[:, 0].copy()
+    found = believe(graph, start, n_communities, model, max_sweeps, threads=threads)
+    return found.communities[:, 0].copy()
 
 
 def believe(
@@ -112,6 +123,7 @@ def believe(
     stay: float = 0.0,
     learn_stay: bool = True,
     tolerance: float = 0.0,
+    threads: int = 1,
 ) -> Marginals:
     """The beliefs about each node, over the communities of `start` and `recalled`.
 
@@ -123,6 +135,7 @@ def believe(
         the shares are used as they are, times η.
     tolerance: from the second sweep on, only nodes are visited of which a neighbour's belief has
         changed by more; with 0, all nodes are, and `saved` is exact.
+    threads: how many work on it; the result is the same.
     """
     recalled = uninformed_prior(len(start)) if recalled is None else recalled
     for labels, least in ((start, 0), (recalled.communities, -1)):
@@ -130,59 +143,106 @@ def believe(
             raise ValueError(
                 f"labels {labels.min()}..{labels.max()} are not all in {least}..{n_communities}-1"
             )
-    beliefs, *learned = _propagate(
-        graph, start, n_communities, model, max_sweeps, recalled, stay, learn_stay, tolerance
-    )
-    return Marginals(beliefs.communities, beliefs.shares, *learned)
+    n_nodes, saved, unsettled, mixing = len(start), 0.0, 0.0, model.mixing
+    bounds = _blocks(graph)
+    copies = 1 if len(bounds) == 2 else 2
+    beliefs, field = _start(graph, start, n_communities, copies)
+    opposite, is_linked = _opposite_entries(graph), np.diff(graph.indptr) > 0
+    weight, is_due = float(graph.strengths[is_linked].sum()), np.zeros(copies * n_nodes, np.bool_)
+    is_due[:n_nodes] = is_linked
+    visits = Visits(np.zeros(n_nodes), np.zeros(n_nodes), np.zeros(n_nodes), is_due)
+    remembered = _remembered(graph, recalled) if stay > 0 else 0.0
+    stay = stay if remembered else 0.0
+
+    def visit(first: int, end: int) -> int:
+        state = beliefs, field, visits, recalled
+        return int(_visit(graph, opposite, *state, trust, stay, tolerance, first, end))
+
+    for number in range(max_sweeps):
+        _expect(field, beliefs, graph, mixing, model)
+        trust = float(trusted(stay)) if learn_stay else stay
+        if not tolerance:
+            is_due[:n_nodes] = is_linked
+        n_changed = sum(in_threads(visit, bounds, threads))
+        if copies > 1:
+            in_threads(partial(_deliver, graph, beliefs, is_due), bounds, threads)
+        saved = float(visits.evidence.sum()) + weight / 2 * log(mixing)
+        unsettled = n_changed / n_nodes
+        if weight > 0:
+            mixing = 1.0 - float(visits.within.sum()) / weight
+            mixing = min(max(mixing, MIXING_RANGE[0]), MIXING_RANGE[1])
+        if stay > 0 and learn_stay:
+            stay = min(float(visits.stayed.sum()) / remembered, 1.0)
+        if number and n_changed <= SETTLED * n_nodes:
+            break
+    return Marginals(beliefs.communities[:n_nodes], beliefs.shares, mixing, stay, saved, unsettled)
+
+
+def _blocks(graph: LevelGraph) -> list[int]:
+    """Where blocks of nodes begin and end: one block, or `N_BLOCKS` with about as many entries."""
+    n_blocks = N_BLOCKS if graph.n_nodes >= LARGE else 1
+    inner = np.searchsorted(graph.indptr, graph.indptr[-1] * np.arange(1, n_blocks) / n_blocks)
+    return [0, *inner.tolist(), graph.n_nodes]
 
 
 @compiled(error_model="numpy")
-def _propagate(
+def _visit(
     graph: LevelGraph,
-    start: Labels,
-    n_communities: int,
-    model: Model,
-    max_sweeps: int,
+    opposite: NDArray[np.int32],
+    beliefs: Beliefs,
+    field: Field,
+    visits: Visits,
     recalled: Prior,
+    trust: float,
     stay: float,
-    learn_stay: bool,
     tolerance: float,
-) -> tuple[Beliefs, float, float, float, float]:
-    n_nodes, saved, unsettled, mixing = len(start), 0.0, 0.0, model.mixing
-    beliefs, field = _start(graph, start, n_communities)
-    opposite = _opposite_entries(graph)
-    degrees = graph.indptr[1:] - graph.indptr[:-1]
-    is_linked = degrees > 0
-    weight = graph.strengths[is_linked].sum()
-    visits = Visits(np.zeros(n_nodes), np.zeros(n_nodes), np.zeros(n_nodes), is_linked.copy())
+    first: int,
+    end: int,
+) -> int:
+    """Visit the nodes first..end-1; returns how many changed their most probable community."""
+    most, k = 0, len(field.volumes)
+    for node in range(first, end):
+        most = max(most, graph.indptr[node + 1] - graph.indptr[node])
     scratch = Scratch(
-        np.zeros(n_communities),
-        np.ones(n_communities),
-        np.empty(n_communities, np.int32),
-        np.empty((degrees.max(), N_KEPT)),
+        np.zeros(k),
+        np.ones(k),
+        np.empty(k, np.int32),
+        np.empty((most, N_KEPT)),
         np.empty(N_KEPT, np.int32),
         np.empty(N_KEPT),
     )
-    remembered = _remembered(graph, recalled) if stay > 0 else 0.0
-    stay = stay if remembered else 0.0
-    for number in range(max_sweeps):
-        _expect(field, graph.total, mixing, model)
-        trust = trusted(stay) if learn_stay else stay
-        if not tolerance:
-            visits.is_due[:] = is_linked
-        n_changed = sweep(
-            graph, opposite, beliefs, field, visits, scratch, recalled, trust, stay, tolerance
-        )
-        saved = visits.evidence.sum() + weight / 2 * log(mixing)
-        unsettled = n_changed / n_nodes
-        if weight > 0:
-            mixing = 1.0 - visits.within.sum() / weight
-            mixing = min(max(mixing, MIXING_RANGE[0]), MIXING_RANGE[1])
-        if stay > 0 and learn_stay:
-            stay = min(visits.stayed.sum() / remembered, 1.0)
-        if number and n_changed <= SETTLED * n_nodes:
-            break
-    return beliefs, mixing, stay, saved, unsettled
+    return sweep(
+        graph,
+        opposite,
+        beliefs,
+        field,
+        visits,
+        scratch,
+        recalled,
+        trust,
+        stay,
+        tolerance,
+        first,
+        end,
+    )
+
+
+@compiled()
+def _deliver(
+    graph: LevelGraph, beliefs: Beliefs, is_due: NDArray[np.bool_], first: int, end: int
+) -> None:
+    """Show the nodes first..end-1 what other blocks have sent, and others what they believe."""
+    n_nodes, n_entries = len(graph.strengths), len(graph.indices)
+    for node in range(first, end):
+        for entry in range(graph.indptr[node], graph.indptr[node + 1]):
+            if not first <= graph.indices[entry] < end:
+                for kept in range(N_KEPT):
+                    beliefs.messages[entry, kept] = beliefs.messages[entry + n_entries, kept]
+        for kept in range(N_KEPT):
+            beliefs.communities[node + n_nodes, kept] = beliefs.communities[node, kept]
+        beliefs.certain[node + n_nodes] = beliefs.certain[node]
+        is_due[node] |= is_due[node + n_nodes]
+        is_due[node + n_nodes] = False
 
 
 @compiled()
@@ -196,22 +256,22 @@ def _remembered(graph: LevelGraph, recalled: Prior) -> float:
 
 
 @compiled()
-def _start(graph: LevelGraph, start: Labels, n_communities: int) -> tuple[Beliefs, Field]:
+def _start(
+    graph: LevelGraph, start: Labels, n_communities: int, copies: int
+) -> tuple[Beliefs, Field]:
     """Each node is certain of its start community."""
+    n_nodes = len(start)
     beliefs = Beliefs(
-        np.full((len(start), N_KEPT), -1, np.int32),
-        np.zeros((len(start), N_KEPT), np.float32),
-        np.empty((len(graph.indices), N_KEPT), np.float32),
-        np.ones(len(start), np.bool_),
+        np.full((copies * n_nodes, N_KEPT), -1, np.int32),
+        np.zeros((n_nodes, N_KEPT), np.float32),
+        np.empty((copies * len(graph.indices), N_KEPT), np.float32),
+        np.ones(copies * n_nodes, np.bool_),
     )
-    beliefs.communities[:, 0] = start
+    for copy in range(copies):
+        beliefs.communities[copy * n_nodes : (copy + 1) * n_nodes, 0] = start
     beliefs.shares[:, 0] = 1.0
-    volumes, sizes = np.zeros(n_communities), np.zeros(n_communities)
-    for node, community in enumerate(start):
-        volumes[community] += graph.strengths[node]
-        sizes[community] += 1.0
-    unknown = np.empty((4, n_communities))
-    return beliefs, Field(volumes, sizes, unknown[0], unknown[1], unknown[2], unknown[3])
+    unknown = np.empty((6, n_communities))
+    return beliefs, Field(unknown[0], unknown[1], unknown[2], unknown[3], unknown[4], unknown[5])
 
 
 @compiled()
@@ -234,9 +294,18 @@ def _opposite_entries(graph: LevelGraph) -> NDArray[np.int32]:
 
 
 @compiled(error_model="numpy")
-def _expect(field: Field, total: float, mixing: float, model: Model) -> None:
-    """Update prior and excess of each community from the current volumes and sizes."""
-    n_communities = len(field.volumes)
+def _expect(field: Field, beliefs: Beliefs, graph: LevelGraph, mixing: float, model: Model) -> None:
+    """Update all that sweeps need of each community from the current beliefs."""
+    n_communities, total = len(field.volumes), graph.total
+    field.volumes[:] = 0.0
+    field.sizes[:] = 0.0
+    for node, strength in enumerate(graph.strengths):
+        for kept in range(N_KEPT):
+            c, share = beliefs.communities[node, kept], beliefs.shares[node, kept]
+            if c < 0:
+                break
+            field.volumes[c] += strength * share
+            field.sizes[c] += share
     mean = (total / model.n_communities) ** (1 - model.size_spread)
     odds = (1 - mixing) / mixing
     for c in range(n_communities):

@@ -8,7 +8,7 @@ With m_c edges inside each, communities raise the log likelihood by
 
 from __future__ import annotations
 
-from math import lgamma, log1p
+from math import log1p
 from typing import NamedTuple
 
 import numpy as np
@@ -118,9 +118,3 @@ def merge_gain(
     gain -= within[left] * log_likelihood_ratio(volumes[left], total, mixing)
     gain -= within[right] * log_likelihood_ratio(volumes[right], total, mixing)
     return gain
-
-
-@compiled()
-def log_binomial(n_of_one: float, n_of_other: float) -> float:
-    """Nats to encode which nodes are in one part and which in the other."""
-    return lgamma(n_of_one + n_of_other + 1) - lgamma(n_of_one + 1) - lgamma(n_of_other + 1)

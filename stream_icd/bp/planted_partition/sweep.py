@@ -1,5 +1,9 @@
 """One sweep of belief propagation over all nodes: the compiled loop, and the arrays it works on.
 
+A sweep visits the nodes of a large graph in blocks, which are the same on any number of threads.
+Nodes of a block read each other's new beliefs, and those of other blocks as they were before the
+sweep.
+
 Two things keep a sweep short. A node is *certain* if its message to every neighbour would name one
 community alone: then no messages are computed, and neighbours read its community. And a node is
 visited again only if a neighbour's belief has changed since, by more than a tolerance (residual
@@ -58,6 +62,10 @@ class Beliefs(NamedTuple):
     `shares` (n, N_KEPT) are their probabilities. For each entry (i, k) of the adjacency,
     `messages` (2E, N_KEPT) holds the probabilities of k's communities that k sends to i; they are
     not used if k is `certain` (n,): then it sends 1 for its only community.
+
+    If there are several blocks, each array but `shares` is twice as long. In the second half is
+    what nodes of other blocks read, as it was before the sweep, and the messages to these nodes,
+    which they read after it.
     """
 
     communities: NDArray[np.int32]
@@ -83,7 +91,8 @@ class Visits(NamedTuple):
     within: weight of its edges that exist because both ends share a community.
     evidence: its part of minus the Bethe free energy but for the factor μ of each edge, in nats.
     stayed: remembered belief that still holds.
-    is_due: whether a neighbour's belief has changed since.
+    is_due: whether a neighbour's belief has changed since; twice as long if there are several
+        blocks, the second half for nodes of other blocks.
     """
 
     within: Floats
@@ -119,8 +128,10 @@ def sweep(
     trust: float,
     stay: float,
     tolerance: float,
+    start: int,
+    stop: int,
 ) -> int:
-    """Update the beliefs of each node that is due, and its messages, in place.
+    """Update the beliefs of the nodes start..stop-1 that are due, and their messages, in place.
 
     opposite: position of entry (k, i) for each entry (i, k), (2E,).
     trust, stay: weight of remembered beliefs in the prior, and η.
@@ -133,12 +144,13 @@ def sweep(
     """
     indptr, indices, weights, strengths, _ = graph
     communities, shares, messages, certain = beliefs
-    volumes, sizes, priors, excess, log_odds, pulls = field
+    _, _, priors, excess, log_odds, pulls = field
     within_of, evidence_of, stayed_of, is_due = visits
     products, inverses, touched, of_entries, top, top_products = scratch
     remembered, remembered_shares = recalled
+    n_nodes, n_entries = len(strengths), len(indices)
     n_changed = 0
-    for node in range(len(strengths)):
+    for node in range(start, stop):
         if not is_due[node]:
             continue
         is_due[node] = False
@@ -159,6 +171,8 @@ def sweep(
                 touched_prior += prior
         for entry in range(first, end):
             neighbour, weight, largest = indices[entry], weights[entry], 0.0
+            if not start <= neighbour < stop:
+                neighbour += n_nodes
             is_certain = certain[neighbour]
             for kept in range(N_KEPT):
                 c = communities[neighbour, kept]
@@ -204,8 +218,11 @@ def sweep(
         if certain[node]:
             top[0], top_products[0] = best, evidence
             for entry in range(first, end):
+                neighbour = indices[entry]
+                if not start <= neighbour < stop:
+                    neighbour += n_nodes
                 for kept in range(N_KEPT):
-                    if communities[indices[entry], kept] == best:
+                    if communities[neighbour, kept] == best:
                         inverse = of_entries[entry - first, kept]
                         within += weights[entry] * (1.0 - inverse)
                         shared_edges *= inverse
@@ -230,6 +247,8 @@ def sweep(
             # the messages of both ends.
             for entry in range(first, end):
                 neighbour, back, rest, shared = indices[entry], opposite[entry], evidence, 0.0
+                if not start <= neighbour < stop:
+                    neighbour, back = neighbour + n_nodes, back + n_entries
                 for kept in range(N_KEPT):
                     c = communities[neighbour, kept]
                     if c < 0:
@@ -259,23 +278,18 @@ def sweep(
             log_shared += log(shared_edges)
         within_of[node] = within
         evidence_of[node] = log(evidence) + log_scale - 0.5 * log_shared
-        # The node's belief, the volumes and sizes of the communities, and who has to know.
+        # The node's belief, and who has to know.
         n_changed += top[0] != communities[node, 0]
         change = 0.0
         for kept in range(N_KEPT):
             c, share = communities[node, kept], shares[node, kept]
-            if c >= 0:
-                volumes[c] -= strength * share
-                sizes[c] -= share
             now, now_share = top[kept], np.float32(top_products[kept] / evidence)
             change = max(change, abs(now_share - share) if now == c else max(now_share, share))
             communities[node, kept], shares[node, kept] = now, now_share
-            if now >= 0:
-                volumes[now] += strength * now_share
-                sizes[now] += now_share
         if change > tolerance:
             for entry in range(first, end):
-                is_due[indices[entry]] = True
+                neighbour = indices[entry]
+                is_due[neighbour if start <= neighbour < stop else neighbour + n_nodes] = True
         if trust > 0:
             stayed_of[node] = _stayed(beliefs, priors, recalled, node, moved, trust, stay)
         for rank in range(n_touched):

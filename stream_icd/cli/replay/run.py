@@ -6,18 +6,16 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
 from itertools import chain
-from typing import Literal
 
 import structlog
 import typer
 from rich.console import Console
 
+from stream_icd.cli.replay.command import ReplayOptions
 from stream_icd.cli.replay.tables import agreements_table, plan_lines, qualities_table
 from stream_icd.cli.wide_console import wide_console
 from stream_icd.communities import Communities
-from stream_icd.detection.detect import Method
 from stream_icd.detection.settings import DetectSettings, has_memory
 from stream_icd.errors import BadInput, BadSettings, ModelNotFound, StreamIcdError
 from stream_icd.execution.engines import Engine, InProcess, ProcessPool
@@ -25,9 +23,9 @@ from stream_icd.execution.relay import First
 from stream_icd.execution.relay import nothing as nothing_before
 from stream_icd.history.archive import Selection, windows
 from stream_icd.history.parquet import ArchivedWindow
+from stream_icd.kafka.clock import Stop
 from stream_icd.kafka.record import Record
 from stream_icd.kafka.settings import KafkaSettings
-from stream_icd.kafka.stop import Stop
 from stream_icd.kafka.topics import COMMUNITIES
 from stream_icd.log import configure_logging
 from stream_icd.messages.outcome import Refused
@@ -39,6 +37,7 @@ from stream_icd.programs.producer import INTERRUPTED, progress_bar
 from stream_icd.programs.signals import stop_on_signals
 from stream_icd.registry.aliases import CHAMPION, PREVIOUS
 from stream_icd.registry.find import find_model
+from stream_icd.registry.settings import registry_at
 from stream_icd.registry.shipped import VersionedModel, open_model
 from stream_icd.registry.versions import versions
 from stream_icd.replay.archived_memory import archived_memory
@@ -59,33 +58,16 @@ Past = Callable[[Redetection], tuple[Jobs, First]]
 """Gives the jobs of a redetection, and the memory of each graph before its first job."""
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
-    """The options of both commands."""
-
-    model: str
-    registry: Store | None
-    method: Method
-    k: int | None
-    seed: int
-    engine: str
-    workers: int | None
-    ray_address: str | None
-    tempo: Tempo
-    memory: Literal["auto", "off"] = "off"
-    horizon: str = "auto"
-    smooth: bool = False
-
-    def detect_settings(self) -> DetectSettings:
-        """Settings of the detection."""
-        return DetectSettings(
-            memory=self.memory,
-            horizon=chosen_horizon(self.horizon, self.memory),
-            n_communities=self.k,
-            method=self.method,
-            seed=self.seed,
-            threads=1,
-        )
+def detect_settings(options: ReplayOptions) -> DetectSettings:
+    """Settings of the detection."""
+    return DetectSettings(
+        memory=options.memory,
+        horizon=chosen_horizon(options.horizon, options.memory),
+        n_communities=options.k,
+        method=options.method,
+        seed=options.seed,
+        threads=1,
+    )
 
 
 def past_of_topic(settings: KafkaSettings, part: TopicRange, graph: str | None) -> Past:
@@ -178,13 +160,13 @@ def communities_topic(settings: KafkaSettings) -> TopicResults:
 
 
 def run_replay(
-    options: Options,
+    options: ReplayOptions,
     past: Past,
     results: Results,
     before: Results | None,
     *,
     nothing: Callable[[], StreamIcdError],
-    dry_run: bool,
+    smooth: bool = False,
 ) -> None:
     """Replay, and show it.
 
@@ -192,6 +174,7 @@ def run_replay(
         past: what to replay.
         before: what to compare with, if that is wanted.
         nothing: the error to raise if there is nothing to replay.
+        smooth: use the windows after each one, too.
 
     Raises:
         SourceNotFound, BadSettings: there is nothing to replay.
@@ -200,25 +183,27 @@ def run_replay(
     """
     configure_logging()
     console = Console(stderr=True)
-    name, model = open_version(options.model, options.registry)
-    redetection = Redetection(model, options.detect_settings(), options.smooth)
-    if options.smooth:
+    name, model = open_version(options.model, registry_at(options.registry))
+    redetection = Redetection(model, detect_settings(options), smooth)
+    if smooth:
         check_smooth(options, redetection)
     jobs, first = past(redetection)
     with jobs(None) as all_jobs:  # a signal ends the program here
         plan = make_plan(all_jobs, results, redetection)
     if not plan.newest:
         raise nothing()
-    for line in plan_lines(plan, redetection.version, results.name, options.tempo):
+    for line in plan_lines(plan, redetection.version, results.name, options.tempo()):
         console.print(printable(line), highlight=False, markup=False, soft_wrap=True)
-    if dry_run:
+    if options.dry_run:
         return
     _detect(options, jobs, plan, engine_of(options, name, redetection), results, first)
     if before is not None:
         _compare(plan, redetection.version, before, results)
 
 
-def engine_of(options: Options, model_name: str, redetection: Redetection) -> Engine[Job, Outcome]:
+def engine_of(
+    options: ReplayOptions, model_name: str, redetection: Redetection
+) -> Engine[Job, Outcome]:
     """The engine that is asked for.
 
     Raises:
@@ -227,7 +212,7 @@ def engine_of(options: Options, model_name: str, redetection: Redetection) -> En
     workers = options.workers or os.cpu_count() or 1
     if options.ray_address is not None and options.engine != "ray":
         raise BadSettings("--ray-address goes with --engine ray")
-    if options.smooth:
+    if redetection.smooth:
         smoothing = Smoothing(redetection.model, redetection.settings)
         of_graphs: Engine[GraphJob, tuple[Outcome, ...] | Refused] = InProcess(smoothing)
         if options.engine == "pool":
@@ -242,7 +227,7 @@ def engine_of(options: Options, model_name: str, redetection: Redetection) -> En
     return RayActors(redetection, workers, options.ray_address)
 
 
-def check_smooth(options: Options, redetection: Redetection) -> None:
+def check_smooth(options: ReplayOptions, redetection: Redetection) -> None:
     """Check that smoothing is possible.
 
     Raises:
@@ -255,7 +240,7 @@ def check_smooth(options: Options, redetection: Redetection) -> None:
         )
     if options.engine == "ray":
         raise BadSettings("--smooth works with --engine pool or serial, not ray")
-    if options.tempo != Tempo():
+    if options.tempo() != Tempo():
         raise BadSettings("--smooth excludes --speed and --rate: it needs all windows at once")
 
 
@@ -283,7 +268,7 @@ def open_version(text: str, registry: Store | None = None) -> tuple[str, Version
 
 
 def _detect(
-    options: Options,
+    options: ReplayOptions,
     jobs: Jobs,
     plan: Plan,
     engine: Engine[Job, Outcome],
@@ -298,7 +283,7 @@ def _detect(
             plan,
             engine,
             results,
-            options.tempo,
+            options.tempo(),
             time.monotonic,
             stop,
             on_outcome=lambda _: progress.advance(task),

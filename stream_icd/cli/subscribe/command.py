@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -13,10 +14,12 @@ import typer
 from stream_icd.cli.subscribe.reader_gone import when_reader_leaves
 from stream_icd.errors import BadSettings
 from stream_icd.printable import say
+from stream_icd.programs.command import Declared
 from stream_icd.programs.options import BootstrapServers, NamesFile, chosen_settings
 
 if TYPE_CHECKING:
     from stream_icd.cli.subscribe.shapes import Shape
+    from stream_icd.kafka.settings import KafkaSettings
     from stream_icd.subscribers.read_options import SubscribeOptions
     from stream_icd.subscribers.subscription import Subscription
     from stream_icd.tracking.gaps import Gap
@@ -24,115 +27,9 @@ if TYPE_CHECKING:
 app = typer.Typer(help="Receive communities or their events.")
 
 
-@app.command()
-def subscribe(
-    graph: Annotated[
-        str | None, typer.Option(help="Only this graph. Default: all graphs.", show_default=False)
-    ] = None,
-    events: Annotated[
-        bool, typer.Option("--events", help="Receive lifecycle events (icd.events.v1).")
-    ] = False,
-    event: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Only this kind of event: born, grown, shrunk, merged, split, continued or died. "
-            "May be repeated.",
-            show_default=False,
-        ),
-    ] = None,
-    community: Annotated[
-        int | None,
-        typer.Option(
-            help="Only events of the community with this stable id.",
-            show_default=False,
-        ),
-    ] = None,
-    least_bits: Annotated[
-        float | None,
-        typer.Option(
-            help="Only events of at least this strength: the bits by which the edges of the window "
-            "are described worse without the event.",
-            show_default=False,
-        ),
-    ] = None,
-    confirmed: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            help="Only events that have lasted for this number of windows, and so many windows "
-            "later, such as 3. Not with --group.",
-            show_default=False,
-        ),
-    ] = None,
-    node: Annotated[
-        str | None,
-        typer.Option(
-            help="Report when this node, such as 701, changes community.", show_default=False
-        ),
-    ] = None,
-    members: Annotated[
-        bool,
-        typer.Option(
-            "--members", help="With --community or --node: show the members of the community."
-        ),
-    ] = False,
-    model: Annotated[
-        str | None,
-        typer.Option(
-            help="Only results of this model: a name, such as lfr, or a version.",
-            show_default=False,
-        ),
-    ] = None,
-    revisions: Annotated[
-        Literal["newest", "all"],
-        typer.Option(
-            help="Past results that were corrected: return the newest revision only, or all."
-        ),
-    ] = "newest",
-    start: Annotated[
-        str | None,
-        typer.Option(
-            "--from",
-            help="Start at beginning, at latest, or at a time such as 2026-01-31T12:00:00Z. "
-            "Default: latest, or the position of --group.",
-            show_default=False,
-        ),
-    ] = None,
-    until: Annotated[
-        Literal["forever", "end"],
-        typer.Option(help="end: stop after the results that the topic holds now."),
-    ] = "forever",
-    limit: Annotated[
-        int | None,
-        typer.Option(min=1, help="Stop after this number of results.", show_default=False),
-    ] = None,
-    group: Annotated[
-        str | None,
-        typer.Option(
-            help="Consumer group: its members share the results, and a restarted one continues. "
-            "Filters are added to its name, such as GROUP-as733 with --graph as733. Default: no "
-            "group; each subscriber gets all results.",
-            show_default=False,
-        ),
-    ] = None,
-    format: Annotated[
-        Literal["table", "json", "csv", "arrow", "parquet"],
-        typer.Option(
-            help="table: for people; json: JSON lines; csv: for spreadsheets; arrow: an Arrow "
-            "stream; parquet: files, see --out."
-        ),
-    ] = "table",
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            help="With --format parquet: FILE.parquet, complete when the stream ends, or a folder "
-            "with one file per result.",
-            show_default=False,
-        ),
-    ] = None,
-    names: NamesFile = None,
-    bootstrap_servers: BootstrapServers = None,
-) -> None:
+@app.command("subscribe", cls=Declared)
+@dataclass(frozen=True, kw_only=True)
+class Subscribe:
     """Receive communities: one line per snapshot, until Ctrl-C or SIGTERM.
 
     With --format json, each line is a complete result, with all nodes and their communities:
@@ -169,78 +66,212 @@ def subscribe(
 
     Missing windows are reported on standard error.
     """
-    from stream_icd.cli.subscribe import formats, shapes
-    from stream_icd.cli.subscribe.emptiness import Emptiness
-    from stream_icd.kafka.somebody import check_that_somebody_listens
-    from stream_icd.kafka.topics import COMMUNITIES, EVENTS
-    from stream_icd.programs.traces import traces_of
-    from stream_icd.subscribers import subscribe as following
 
-    is_filtered = bool(event) or any(one is not None for one in (community, least_bits, confirmed))
-    if node is not None and is_filtered:
-        raise BadSettings("--node reports all events of one node: leave out --event, --community, "
-                          "--least-bits and --confirmed")  # fmt: skip
-    if (format == "parquet") != (out is not None):
-        raise BadSettings("--format parquet and --out FILE.parquet or --out FOLDER go together")
-    if members and node is None and community is None:
-        raise BadSettings("--members shows one community: name it with --community or --node")
-    settings = chosen_settings(bootstrap_servers)
-    topic = EVENTS if node is not None or events or is_filtered else COMMUNITIES
-    nothing_there = Emptiness(settings, topic, graph)
-    options: SubscribeOptions = {
-        "model": model,
-        "revisions": revisions,
-        "start": None if start is None else formats.parse_start(start),
-        "until": until,
-        "limit": limit,
-        "group": group,
-        "settings": settings,
-        "on_gap": _say_gap,
-    }
-    found: Subscription[Any]
-    shape: Shape[Any]
-    if node is not None:
-        found, shape = following.subscribe_node(node, graph, **options), shapes.NODE
-        shape = shapes.members() if members else shape
-    elif topic == EVENTS:
-        found = following.subscribe_events(
-            graph,
-            community=community,
-            event=event or None,
-            least_bits=least_bits,
-            confirmed=confirmed,
-            **options,
-        )
-        shape = shapes.members(community) if members else shapes.EVENTS
-    else:
-        found, shape = following.subscribe(graph, **options), shapes.COMMUNITIES
-    if names is not None:
+    graph: Annotated[
+        str | None, typer.Option(help="Only this graph. Default: all graphs.", show_default=False)
+    ] = None
+    events: Annotated[
+        bool, typer.Option("--events", help="Receive lifecycle events (icd.events.v1).")
+    ] = False
+    event: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Only this kind of event: born, grown, shrunk, merged, split, continued or died. "
+            "May be repeated.",
+            show_default=False,
+        ),
+    ] = None
+    community: Annotated[
+        int | None,
+        typer.Option(
+            help="Only events of the community with this stable id.",
+            show_default=False,
+        ),
+    ] = None
+    least_bits: Annotated[
+        float | None,
+        typer.Option(
+            help="Only events of at least this strength: the bits by which the edges of the window "
+            "are described worse without the event.",
+            show_default=False,
+        ),
+    ] = None
+    confirmed: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Only events that have lasted for this number of windows, and so many windows "
+            "later, such as 3. Not with --group.",
+            show_default=False,
+        ),
+    ] = None
+    node: Annotated[
+        str | None,
+        typer.Option(
+            help="Report when this node, such as 701, changes community.", show_default=False
+        ),
+    ] = None
+    members: Annotated[
+        bool,
+        typer.Option(
+            "--members", help="With --community or --node: show the members of the community."
+        ),
+    ] = False
+    model: Annotated[
+        str | None,
+        typer.Option(
+            help="Only results of this model: a name, such as lfr, or a version.",
+            show_default=False,
+        ),
+    ] = None
+    revisions: Annotated[
+        Literal["newest", "all"],
+        typer.Option(
+            help="Past results that were corrected: return the newest revision only, or all."
+        ),
+    ] = "newest"
+    start: Annotated[
+        str | None,
+        typer.Option(
+            "--from",
+            help="Start at beginning, at latest, or at a time such as 2026-01-31T12:00:00Z. "
+            "Default: latest, or the position of --group.",
+            show_default=False,
+        ),
+    ] = None
+    until: Annotated[
+        Literal["forever", "end"],
+        typer.Option(help="end: stop after the results that the topic holds now."),
+    ] = "forever"
+    limit: Annotated[
+        int | None,
+        typer.Option(min=1, help="Stop after this number of results.", show_default=False),
+    ] = None
+    group: Annotated[
+        str | None,
+        typer.Option(
+            help="Consumer group: its members share the results, and a restarted one continues. "
+            "Filters are added to its name, such as GROUP-as733 with --graph as733. Default: no "
+            "group; each subscriber gets all results.",
+            show_default=False,
+        ),
+    ] = None
+    format: Annotated[
+        Literal["table", "json", "csv", "arrow", "parquet"],
+        typer.Option(
+            help="table: for people; json: JSON lines; csv: for spreadsheets; arrow: an Arrow "
+            "stream; parquet: files, see --out."
+        ),
+    ] = "table"
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="With --format parquet: FILE.parquet, complete when the stream ends, or a folder "
+            "with one file per result.",
+            show_default=False,
+        ),
+    ] = None
+    names: NamesFile = None
+    bootstrap_servers: BootstrapServers = None
+
+    @property
+    def is_filtered(self) -> bool:
+        """Whether only some events are wanted."""
+        filters = self.event or None, self.community, self.least_bits, self.confirmed
+        return any(wanted is not None for wanted in filters)
+
+    def check(self) -> None:
+        """Check that the options fit together.
+
+        Raises:
+            BadSettings: they do not.
+        """
+        if self.node is not None and self.is_filtered:
+            raise BadSettings(
+                "--node reports all events of one node: leave out --event, --community, "
+                "--least-bits and --confirmed"
+            )
+        if (self.format == "parquet") != (self.out is not None):
+            raise BadSettings("--format parquet and --out FILE.parquet or --out FOLDER go together")
+        if self.members and self.node is None and self.community is None:
+            raise BadSettings("--members shows one community: name it with --community or --node")
+
+    def subscription(
+        self, settings: KafkaSettings, topic: str
+    ) -> tuple[Subscription[Any], Shape[Any]]:
+        """Subscribe; return what arrives, and how it is shown."""
+        from stream_icd.cli.subscribe import formats, shapes
+        from stream_icd.kafka.topics import EVENTS
+        from stream_icd.subscribers import subscribe as following
+
+        options: SubscribeOptions = {
+            "model": self.model,
+            "revisions": self.revisions,
+            "start": None if self.start is None else formats.parse_start(self.start),
+            "until": self.until,
+            "limit": self.limit,
+            "group": self.group,
+            "settings": settings,
+            "on_gap": _say_gap,
+        }
+        if self.node is not None:
+            shape = shapes.members() if self.members else shapes.NODE
+            return following.subscribe_node(self.node, self.graph, **options), shape
+        if topic == EVENTS:
+            found = following.subscribe_events(
+                self.graph,
+                community=self.community,
+                event=self.event or None,
+                least_bits=self.least_bits,
+                confirmed=self.confirmed,
+                **options,
+            )
+            return found, shapes.members(self.community) if self.members else shapes.EVENTS
+        return following.subscribe(self.graph, **options), shapes.COMMUNITIES
+
+    def run(self) -> None:
+        """Print what arrives."""
+        from stream_icd.cli.subscribe import formats
+        from stream_icd.cli.subscribe.emptiness import Emptiness
         from stream_icd.cli.subscribe.naming import with_names
-        from stream_icd.sources.labels.attribute_table import read_attributes
+        from stream_icd.kafka.somebody import check_that_somebody_listens
+        from stream_icd.kafka.topics import COMMUNITIES, EVENTS
+        from stream_icd.programs.names import naming_by
+        from stream_icd.programs.traces import traces_of
 
-        shape = with_names(shape, read_attributes(names))
-    writers: dict[str, Callable[[Any, Any], None]] = {
-        "table": formats.write_table,
-        "json": formats.write_json_lines,
-        "csv": formats.write_csv,
-        "arrow": formats.write_arrow,
-        "parquet": partial(formats.write_parquet, out=out or Path()),
-    }
-    check_that_somebody_listens(settings)
-    when_reader_leaves(found.close)
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        if until == "forever" and topic == EVENTS:
-            nothing_there.warn()
-        with traces_of("subscribe"):
-            writers[format](nothing_there.counted(found), shape)
-        if until == "end":
-            nothing_there.refuse()
-    except (KeyboardInterrupt, BrokenPipeError):
-        # Ctrl-C, SIGTERM, or `| head`: the reader has seen enough.
-        raise typer.Exit(0) from None
-    finally:
-        found.close()
+        self.check()
+        settings = chosen_settings(self.bootstrap_servers)
+        topic = EVENTS if self.node is not None or self.events or self.is_filtered else COMMUNITIES
+        nothing_there = Emptiness(settings, topic, self.graph)
+        found, shape = self.subscription(settings, topic)
+        writers: dict[str, Callable[[Any, Any], None]] = {
+            "table": formats.write_table,
+            "json": formats.write_json_lines,
+            "csv": formats.write_csv,
+            "arrow": formats.write_arrow,
+            "parquet": partial(formats.write_parquet, out=self.out or Path()),
+        }
+        check_that_somebody_listens(settings)
+        when_reader_leaves(found.close)
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+        try:
+            if self.until == "forever" and topic == EVENTS:
+                nothing_there.warn()
+            with (
+                traces_of("subscribe"),
+                naming_by(self.names, lambda: settings, self.graph) as naming,
+            ):
+                if naming is not None:
+                    alone = self.graph is not None
+                    shape = with_names(shape, naming.attributes, of_one_graph=alone)
+                writers[self.format](nothing_there.counted(found), shape)
+            if self.until == "end":
+                nothing_there.refuse()
+        except (KeyboardInterrupt, BrokenPipeError):
+            # Ctrl-C, SIGTERM, or `| head`: the reader has seen enough.
+            raise typer.Exit(0) from None
+        finally:
+            found.close()
 
 
 def _say_gap(gap: Gap) -> None:

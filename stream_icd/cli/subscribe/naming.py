@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -11,20 +12,33 @@ from numpy.typing import NDArray
 
 from stream_icd.cli.subscribe.shapes import Item, Shape
 from stream_icd.communities import Communities
+from stream_icd.errors import BadSettings
 from stream_icd.events import CommunityEvents
 from stream_icd.names.attributes import Attributes
+from stream_icd.names.live import LiveAttributes
 from stream_icd.names.names import named
+from stream_icd.printable import say
 from stream_icd.tracking.node_changes import NodeChange
 
 SHOWN = 3
 """How many names stand in the line of a result, those of its largest communities."""
 
+MOST_GRAPHS = 1000
+"""Graphs whose names are kept until their next window: those heard of last."""
+
 Names = Mapping[int, str]
 
 
-def with_names(shape: Shape[Item], attributes: Attributes) -> Shape[Item]:
-    """Return a shape that names communities: in its lines, as `names` in JSON, as column `name`."""
-    naming = _Naming(attributes)
+def with_names(
+    shape: Shape[Item], attributes: Attributes | LiveAttributes, *, of_one_graph: bool
+) -> Shape[Item]:
+    """Return a shape that names communities: in its lines, as `names` in JSON, as column `name`.
+
+    The names that a tracker gave to events are replaced. It is an error if the attributes name
+    nodes by ids of another type than the one graph that is followed. Of several graphs, the others
+    have no names.
+    """
+    naming = _Naming(attributes, of_one_graph=of_one_graph)
 
     def lines(one: Item) -> Iterator[str]:
         said = naming.line_names(one)
@@ -38,9 +52,9 @@ def with_names(shape: Shape[Item], attributes: Attributes) -> Shape[Item]:
     def table(one: Item) -> pa.Table:
         rows = shape.table(one)
         names, of_rows = naming.of(one), rows[_named_column(one, rows)].to_pylist()
-        return rows.append_column(
-            "name", pa.array([names.get(community) for community in of_rows], pa.string())
-        )
+        column = pa.array([names.get(community) for community in of_rows], pa.string())
+        there = [name for name in rows.column_names if name != "name"]
+        return rows.select(there).append_column("name", column)
 
     heading = f"{shape.heading}  name"
     return Shape(heading, lines, document, table)
@@ -56,9 +70,12 @@ def _named_column(one: Any, rows: pa.Table) -> str:
 class _Naming:
     """Names the communities of results; a community that has ended keeps its last name."""
 
-    def __init__(self, attributes: Attributes) -> None:
+    def __init__(self, attributes: Attributes | LiveAttributes, *, of_one_graph: bool) -> None:
         self._attributes = attributes
-        self._last: dict[str, tuple[str, Names, Names]] = {}  # snapshot, its names, those before
+        self._of_one_graph = of_one_graph
+        self._warned = False
+        # snapshot, its names, those before
+        self._last: OrderedDict[str, tuple[str, Names, Names]] = OrderedDict()
 
     def of(self, one: Any) -> Names:
         """Return the names of the communities of a result, and of the result before it."""
@@ -66,6 +83,9 @@ class _Naming:
         if snapshot != one.snapshot_id:
             before, now = now, self._found(one)
             self._last[one.graph] = one.snapshot_id, now, before
+            self._last.move_to_end(one.graph)
+            if len(self._last) > MOST_GRAPHS:
+                self._last.popitem(last=False)
         return {**before, **now}
 
     def line_names(self, one: Any) -> Iterator[str]:
@@ -81,7 +101,19 @@ class _Naming:
             yield from (names.get(event.community, "") for event in one.events)
 
     def _found(self, one: Any) -> Names:
-        window = named(*_assignment(one), self._attributes)
+        nodes, communities = _assignment(one)
+        attributes = self._attributes.of_graph(one.graph, nodes.type)
+        if attributes is None:
+            return {}
+        try:
+            window = named(nodes, communities, attributes)
+        except BadSettings as error:
+            if self._of_one_graph:
+                raise
+            if not self._warned:
+                say(f"no names of graph {one.graph}: {error}", err=True)
+            self._warned = True
+            return {}
         return {community: str(name) for community, name in window.names().items()}
 
 

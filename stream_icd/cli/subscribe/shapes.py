@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from stream_icd.communities import Communities
 from stream_icd.events import CommunityEvent, CommunityEvents
+from stream_icd.printable import printable, shortened
 from stream_icd.tracking.node_changes import NodeChange
 from stream_icd.wire.events import event_table
 
@@ -112,7 +113,10 @@ def _relatives(event: CommunityEvent) -> str:
     if event.away:
         parts.append(f"not seen for {event.away}")
     if event.bits is not None:
-        parts.append(f"{event.bits:.0f} bits")
+        bits = f"{event.bits:.0f}"
+        parts.append(f"{bits} bit" if bits in ("1", "-1") else f"{bits} bits")
+    if event.name is not None:
+        parts.append(printable(shortened(event.name)))
     return "; ".join(parts)
 
 

@@ -7,14 +7,12 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.sparse import csr_array
 
 from stream_icd.icd.encoder.contract import Weights
+from stream_icd.icd.encoder.frozen_torch import FrozenOnTorch
 from stream_icd.icd.encoder.gcn import smoothed, unit_rows
 from stream_icd.icd.encoder.initialisation import Initialisation, initial_matrix
 from stream_icd.icd.recipe import EncoderSettings
-from stream_icd.icd.sparse_plus_rank_one import SparsePlusRankOne
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -22,7 +20,7 @@ if TYPE_CHECKING:
     from stream_icd.icd.encoder.neighbourhood import FeatureTensors, Neighbourhood
 
 
-class Gat:
+class Gat(FrozenOnTorch):
     """H ← tanh(attention(H W)), one head; every row then optionally scaled to length 1.
 
     Edges define the neighbours; the values of their weights are ignored. The memory per edge is
@@ -45,19 +43,6 @@ class Gat:
             for part in ("source", "target"):
                 weights[f"{part}.{k}"] = initial_matrix(rng, (step[1], 1), vector)[:, 0].copy()
         return weights
-
-    def embed(
-        self,
-        settings: EncoderSettings,
-        weights: Weights,
-        features: SparsePlusRankOne,
-        adjacency: csr_array,
-        threads: int = 1,  # noqa: ARG002
-    ) -> NDArray[np.float32]:
-        """U, `(n, d)` float32; see `Encoder`."""
-        from stream_icd.icd.encoder.frozen_torch import embed_on_torch
-
-        return embed_on_torch(self, settings, weights, features, adjacency)
 
     def forward(
         self,

@@ -7,14 +7,12 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.sparse import csr_array
 
 from stream_icd.icd.encoder.contract import Weights
+from stream_icd.icd.encoder.frozen_torch import FrozenOnTorch
 from stream_icd.icd.encoder.gcn import smoothed, unit_rows
 from stream_icd.icd.encoder.initialisation import initial_matrix
 from stream_icd.icd.recipe import EncoderSettings
-from stream_icd.icd.sparse_plus_rank_one import SparsePlusRankOne
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -22,7 +20,7 @@ if TYPE_CHECKING:
     from stream_icd.icd.encoder.neighbourhood import FeatureTensors, Neighbourhood
 
 
-class Gin:
+class Gin(FrozenOnTorch):
     """H ← tanh(tanh(((1 + ε) H + A H) W) V); every row then optionally scaled to length 1."""
 
     def weight_shapes(self, settings: EncoderSettings) -> dict[str, tuple[int, ...]]:
@@ -41,19 +39,6 @@ class Gin:
             weights[f"second.{k}"] = initial_matrix(rng, (n_out, n_out), settings.initialisation)
             weights[f"epsilon.{k}"] = np.zeros(1, np.float32)
         return weights
-
-    def embed(
-        self,
-        settings: EncoderSettings,
-        weights: Weights,
-        features: SparsePlusRankOne,
-        adjacency: csr_array,
-        threads: int = 1,  # noqa: ARG002
-    ) -> NDArray[np.float32]:
-        """U, `(n, d)` float32; see `Encoder`."""
-        from stream_icd.icd.encoder.frozen_torch import embed_on_torch
-
-        return embed_on_torch(self, settings, weights, features, adjacency)
 
     def forward(
         self,

@@ -13,8 +13,8 @@ from stream_icd.kafka.client.member import ClientMember
 from stream_icd.kafka.client.options import milliseconds
 from stream_icd.kafka.client.producer import ClientProducer, ClientTransactionalProducer
 from stream_icd.kafka.client.reader import ClientReader
+from stream_icd.kafka.clock import Stop
 from stream_icd.kafka.settings import KafkaSettings
-from stream_icd.kafka.stop import Stop
 
 
 class ClientBroker:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from threading import Lock
 from typing import Any
 
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
@@ -11,7 +13,6 @@ from kafka import errors as client
 from kafka.serializer import Serializer
 
 from stream_icd.kafka.client.options import client_options, milliseconds
-from stream_icd.kafka.client.quiet import quiet_while_connecting
 from stream_icd.kafka.client.workarounds.committed_offsets import forget_old_answers
 from stream_icd.kafka.client.workarounds.fetched_records import raise_what_cannot_be_decoded
 from stream_icd.kafka.client.workarounds.membership import lose_partitions_with_membership
@@ -19,6 +20,33 @@ from stream_icd.kafka.client.workarounds.network import Network, not_connected
 from stream_icd.kafka.client.workarounds.transactions import begin_with_no_offsets
 from stream_icd.kafka.port.topic import DEAD_LETTER_ROOM
 from stream_icd.kafka.settings import KafkaSettings
+
+_CLIENT = logging.getLogger("kafka")
+_lock = Lock()
+_connecting: list[int] = []
+"""The log level to restore, one entry for each connection in progress."""
+
+
+@contextmanager
+def quiet_while_connecting() -> Iterator[None]:
+    """Silence the client's log in the block, unless the log level is DEBUG.
+
+    The client logs four lines for each failed try; if all fail, one error reports the cause.
+    """
+    if _CLIENT.isEnabledFor(logging.DEBUG):
+        yield
+        return
+    with _lock:
+        _connecting.append(_connecting[0] if _connecting else _CLIENT.level)
+        _CLIENT.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        with _lock:
+            level = _connecting.pop()
+            if not _connecting:
+                _CLIENT.setLevel(level)
+
 
 # The client's default limit for one response. It requests half of that, but a broker may still
 # send a larger record.

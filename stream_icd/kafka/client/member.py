@@ -16,8 +16,9 @@ from stream_icd.kafka.client.options import milliseconds
 from stream_icd.kafka.client.partitions import positions, theirs
 from stream_icd.kafka.client.reader import ClientReader
 from stream_icd.kafka.client.translate import GROUP_MOVED_ON, translate, translated
-from stream_icd.kafka.client.workarounds.idle import set_heartbeat_interval
+from stream_icd.kafka.client.workarounds.idle import poll_past_heartbeats, set_heartbeat_interval
 from stream_icd.kafka.client.workarounds.membership import is_joining, keep_joining, last_heard
+from stream_icd.kafka.clock import Stop
 from stream_icd.kafka.pace import BUSY_S, IDLE_S
 from stream_icd.kafka.port.errors import GroupMovedOn
 from stream_icd.kafka.port.group_metadata import GroupMetadata
@@ -25,7 +26,6 @@ from stream_icd.kafka.port.member import Listener
 from stream_icd.kafka.port.partition import TopicPartition
 from stream_icd.kafka.port.reader import Polled
 from stream_icd.kafka.settings import KafkaSettings
-from stream_icd.kafka.stop import Stop
 
 LAST_JOIN_S = 3.0
 
@@ -37,6 +37,7 @@ class ClientMember(ClientReader):
 
     def __init__(self, consumer: Any, settings: KafkaSettings, stop: Stop) -> None:
         super().__init__(consumer, settings, stop)
+        poll_past_heartbeats(consumer)
         self._interval_s = settings.heartbeat_interval_s
         self._idle_interval_s = max(self._interval_s, min(IDLE_S, settings.session_timeout_s / 3))
 

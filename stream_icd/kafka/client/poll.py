@@ -14,9 +14,9 @@ from kafka import errors as client
 from stream_icd.errors import ClientStuck, MessageTooLarge
 from stream_icd.kafka.client.workarounds.fetched_records import reads_next
 from stream_icd.kafka.client.workarounds.network import last_failure
+from stream_icd.kafka.clock import Stop
 from stream_icd.kafka.group.worker import Worker
 from stream_icd.kafka.settings import KafkaSettings
-from stream_icd.kafka.stop import Stop
 
 log = logging.getLogger(__name__)
 

@@ -14,13 +14,13 @@ from stream_icd.kafka.client.poll import Poller
 from stream_icd.kafka.client.translate import translated
 from stream_icd.kafka.client.workarounds import fetched_records as workaround
 from stream_icd.kafka.client.workarounds.idle import let_broker_wait
+from stream_icd.kafka.clock import Stop
 from stream_icd.kafka.pace import IDLE_S
 from stream_icd.kafka.port.errors import Undecodable
 from stream_icd.kafka.port.partition import Offsets, TopicPartition
 from stream_icd.kafka.port.reader import Polled
 from stream_icd.kafka.record import Record
 from stream_icd.kafka.settings import KafkaSettings
-from stream_icd.kafka.stop import Stop
 
 # How long a fetch waits for new records. The client has one request to a broker at a time, so the
 # next fetch from a partition with a backlog waits until the fetch from the empty ones returns: with

@@ -10,12 +10,11 @@ from dataclasses import dataclass
 from structlog.contextvars import bound_contextvars
 
 from stream_icd.errors import RecordUndecodable
-from stream_icd.kafka.clock import Clock
+from stream_icd.kafka.clock import Clock, Stop
+from stream_icd.kafka.delivery.attempts import CrashedRecords
 from stream_icd.kafka.delivery.batch import Batch
 from stream_icd.kafka.delivery.batch_delivery import BatchDelivery
-from stream_icd.kafka.delivery.batch_done import BatchDone
-from stream_icd.kafka.delivery.crashed_records import CrashedRecords
-from stream_icd.kafka.delivery.handler import Handler
+from stream_icd.kafka.delivery.handler import BatchDone, Handler
 from stream_icd.kafka.group.assignments import Assignment
 from stream_icd.kafka.group.held_offsets import HeldOffsets
 from stream_icd.kafka.group.membership import BUSY_POLL_S, Membership
@@ -23,7 +22,6 @@ from stream_icd.kafka.group.periodic_checks import PeriodicChecks
 from stream_icd.kafka.group.watcher import Watcher
 from stream_icd.kafka.group.worker import Worker
 from stream_icd.kafka.record import OutgoingRecord
-from stream_icd.kafka.stop import Stop
 
 log = logging.getLogger(__name__)
 

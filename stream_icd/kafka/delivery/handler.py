@@ -6,8 +6,18 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from stream_icd.errors import RecordTooLarge
-from stream_icd.kafka.delivery.batch_done import BatchDone
 from stream_icd.kafka.record import OutgoingRecord, Record
+
+
+@dataclass(frozen=True, slots=True)
+class BatchDone:
+    """A batch whose results were published and whose offsets were committed."""
+
+    records: tuple[Record, ...]
+    outgoing: tuple[OutgoingRecord, ...]
+    handle_seconds: float
+    publish_seconds: float
+
 
 Handle = Callable[[Sequence[Record]], Iterable[OutgoingRecord]]
 GiveUp = Callable[[Record, str], Iterable[OutgoingRecord]]

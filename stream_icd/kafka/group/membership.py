@@ -21,7 +21,7 @@ from stream_icd.errors import (
     OffsetGone,
     RecordUndecodable,
 )
-from stream_icd.kafka.clock import Clock
+from stream_icd.kafka.clock import Clock, Stop
 from stream_icd.kafka.delivery.batch import Batch
 from stream_icd.kafka.group.assignments import Assignments
 from stream_icd.kafka.group.lag import Lag, is_read
@@ -35,7 +35,6 @@ from stream_icd.kafka.port.partition import TopicPartition
 from stream_icd.kafka.port.reader import Polled
 from stream_icd.kafka.reader import what_is_left
 from stream_icd.kafka.settings import KafkaSettings
-from stream_icd.kafka.stop import Stop
 
 log = logging.getLogger(__name__)
 Result = TypeVar("Result")

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from stream_icd.errors import BadSettings, BrokerUnavailable
-from stream_icd.kafka.clock import Clock
+from stream_icd.kafka.clock import Clock, Stop
 from stream_icd.kafka.in_process.admin import MemoryAdmin
 from stream_icd.kafka.in_process.member import MemoryMember
 from stream_icd.kafka.in_process.producer import MemoryProducer, MemoryTransactionalProducer
@@ -17,7 +17,6 @@ from stream_icd.kafka.in_process.reader import MemoryReader
 from stream_icd.kafka.in_process.state import State
 from stream_icd.kafka.port.partition import TopicPartition
 from stream_icd.kafka.settings import MEMORY_SCHEME, KafkaSettings
-from stream_icd.kafka.stop import Stop
 
 _running: dict[str, State] = {}
 _lock = threading.Lock()

@@ -5,11 +5,11 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 from typing import Protocol
 
+from stream_icd.kafka.clock import Stop
 from stream_icd.kafka.port.admin import Admin
 from stream_icd.kafka.port.member import Member
 from stream_icd.kafka.port.producer import Producer, TransactionalProducer
 from stream_icd.kafka.port.reader import Reader
-from stream_icd.kafka.stop import Stop
 
 
 class Broker(Protocol):

@@ -26,6 +26,9 @@ from stream_icd.sources.tables.values import (
 )
 from stream_icd.sources.windows import Quiet, TimedRows
 
+Number = tuple[str, Callable[[Floats], Mask]]
+"""The name of a column of numbers, and a check of which values (n,) are good."""
+
 
 @dataclass(frozen=True, slots=True)
 class Columns:
@@ -34,8 +37,7 @@ class Columns:
     Attributes:
         time: name of the column of event times: ISO 8601 text, timestamps, or numbers.
         ids: internal name of each node id, and the name of its column.
-        numbers: internal name of each other number, the name of its column, and a check of which
-            values (n,) are good.
+        numbers: internal name of each other number.
         time_unit: unit of numeric times, which count from 1970 UTC.
         zone: IANA time zone of times without one.
         id_kind: `auto`: integers if the first id is an integer.
@@ -46,7 +48,7 @@ class Columns:
 
     time: str
     ids: Mapping[str, str]
-    numbers: Mapping[str, tuple[str, Callable[[Floats], Mask]]] = field(default_factory=dict)
+    numbers: Mapping[str, Number] = field(default_factory=dict)
     time_unit: TimeUnit = "s"
     zone: str = "UTC"
     id_kind: IdKind = "auto"

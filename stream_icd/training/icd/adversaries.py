@@ -2,18 +2,50 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from itertools import pairwise
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
 from stream_icd.icd.encoder.contract import Weights
+from stream_icd.icd.encoder.initialisation import initial_matrix
 from stream_icd.icd.encoder.registry import encoder
 from stream_icd.icd.recipe import OptimiserSettings, Recipe
 from stream_icd.model import initial_model
-from stream_icd.training.icd.discriminator import discriminate, initial_discriminator
 from stream_icd.training.icd.losses import adversarial_loss, discriminator_loss
 from stream_icd.training.icd.training_graph import TrainingGraph
+
+
+def initial_discriminator(widths: tuple[int, ...], rng: np.random.Generator) -> Weights:
+    """Return the weights of a multi-layer perceptron.
+
+    Args:
+        widths: widths of the layers. Matrices, `(width, next width)`, are drawn as Xavier; biases
+            are zero.
+    """
+    weights: Weights = {}
+    for k, step in enumerate(pairwise(widths)):
+        weights[f"layer.{k}"] = initial_matrix(rng, step, "xavier")
+        weights[f"bias.{k}"] = np.zeros(step[1], np.float32)
+    return weights
+
+
+def discriminate(weights: Mapping[str, Tensor], embedding: Tensor) -> Tensor:
+    """Return D(U), `(n,)`: the probability that each row is label-induced (paper, eq. 8).
+
+    Args:
+        embedding: U, `(n, d)`.
+    """
+    hidden = embedding
+    n_layers = len(weights) // 2
+    for k in range(n_layers):
+        hidden = hidden @ weights[f"layer.{k}"] + weights[f"bias.{k}"]
+        hidden = hidden.relu() if k < n_layers - 1 else hidden.sigmoid()
+    return hidden[:, 0]
+
 
 Parameters = dict[str, Tensor]
 

@@ -11,16 +11,18 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from stream_icd.detection.detect import detect
 from stream_icd.errors import BadSettings
 from stream_icd.graphs.labelled_graph import LabelledGraph
 from stream_icd.icd.recipe import Recipe
 from stream_icd.model import Model
+from stream_icd.quality.modularity import modularity
+from stream_icd.quality.nmi import nmi
 from stream_icd.store.store import Store
 from stream_icd.training.icd.adversaries import Adversaries
 from stream_icd.training.icd.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from stream_icd.training.icd.epochs import Epoch, History, best_epoch
 from stream_icd.training.icd.training_graph import TrainingGraph, prepare
-from stream_icd.training.icd.validation import validate
 
 Clock = Callable[[], float]
 
@@ -147,3 +149,26 @@ def _advance(run: Checkpoint, epoch: Epoch, players: Adversaries) -> Checkpoint:
     better = best_epoch(history).number == epoch.number
     best = players.generator_weights() if better else run.best
     return Checkpoint(history, best, players.state())
+
+
+def validate(model: Model, graphs: Sequence[LabelledGraph], threads: int = 2) -> float:
+    """Return the mean score of a model: NMI with the known communities, else modularity.
+
+    The paper keeps the epoch with the highest score (section 5.1). K is that of the labels; without
+    labels, it is estimated.
+    """
+    return float(np.mean([_score(model, graph, threads) for graph in graphs]))
+
+
+def _score(model: Model, graph: LabelledGraph, threads: int) -> float:
+    found = detect(
+        graph.adjacency,
+        model,
+        graph.n_communities,
+        method="icd",
+        seed=model.recipe.seed,
+        threads=threads,
+    ).communities
+    if graph.labels is None:
+        return modularity(graph.adjacency, found)
+    return nmi(graph.labels, found)

@@ -12,11 +12,11 @@ from datetime import datetime
 from stream_icd.announcement import Announcement
 from stream_icd.communities import Communities, Labels
 from stream_icd.events import CommunityEvents
+from stream_icd.names.naming import Naming
 from stream_icd.printable import shortened
 from stream_icd.quality.nmi import nmi
 from stream_icd.tracking.partition import Partition, by_first_node, shared_nodes
 from stream_icd.view.data.members import packed, partition
-from stream_icd.view.data.naming import Naming
 from stream_icd.view.data.series import Identity, Series, SeriesName
 from stream_icd.view.data.series_index import SeriesIndex
 from stream_icd.view.data.window import SeenWindow

@@ -18,30 +18,9 @@ def packed_events(events: tuple[CommunityEvent, ...]) -> bytes:
 
 def unpacked_events(events: bytes) -> tuple[CommunityEvent, ...]:
     """Return what `packed_events` was given."""
-    return tuple(_event(*row) for row in json.loads(zlib.decompress(events)))
+    return tuple(_event(row) for row in json.loads(zlib.decompress(events)))
 
 
-def _event(
-    kind: Any,
-    community: int,
-    label: int | None,
-    size: int,
-    size_before: int,
-    overlap: float | None,
-    parents: list[int],
-    children: list[int],
-    away: int,
-    bits: float | None,
-) -> CommunityEvent:
-    return CommunityEvent(
-        kind=kind,
-        community=community,
-        label=label,
-        size=size,
-        size_before=size_before,
-        overlap=overlap,
-        parents=tuple(parents),
-        children=tuple(children),
-        away=away,
-        bits=bits,
-    )
+def _event(row: list[Any]) -> CommunityEvent:
+    fields: list[Any] = [tuple(one) if isinstance(one, list) else one for one in row]
+    return CommunityEvent(*fields)

@@ -10,10 +10,10 @@ from typing import NamedTuple
 
 from stream_icd.communities import Communities
 from stream_icd.events import CommunityEvents
+from stream_icd.names.naming import NOTHING, Naming
 from stream_icd.tracking.confirmation import CONFIRMED, still_hold
 from stream_icd.tracking.settings import TrackSettings
 from stream_icd.tracking.track import track
-from stream_icd.view.data.naming import NOTHING, Naming
 from stream_icd.view.data.window import SeenWindow, seen_window
 
 DEFAULTS = TrackSettings()
@@ -201,7 +201,11 @@ class Series:
         nmi: float | None,
     ) -> SeenWindow:
         naming = self.naming
-        known = NOTHING if naming is None else naming.of(tracked.nodes, tracked.communities)
+        known = (
+            NOTHING
+            if naming is None
+            else naming.of(found.graph, tracked.nodes, tracked.communities)
+        )
         return seen_window(number, found, tracked, from_tracker=from_tracker, nmi=nmi, known=known)
 
     def _look_back(self) -> None:

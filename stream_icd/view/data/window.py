@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from stream_icd.communities import Communities
 from stream_icd.events import CommunityEvent, CommunityEvents
+from stream_icd.names.naming import NAME_BYTES, NOTHING, WindowNames
 from stream_icd.view.data.members import packed, unpacked
-from stream_icd.view.data.naming import NAME_BYTES, NOTHING, WindowNames
 from stream_icd.view.data.packed_events import packed_events, unpacked_events
 
 OVERHEAD = 2000

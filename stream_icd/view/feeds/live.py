@@ -13,6 +13,7 @@ import structlog
 from stream_icd.dead_letters.letters import split_headers
 from stream_icd.errors import BadInput, StreamIcdError
 from stream_icd.events import CommunityEvents
+from stream_icd.kafka.following import Following
 from stream_icd.kafka.port.topic import dead_letter_topic
 from stream_icd.kafka.reader import Start
 from stream_icd.kafka.record import Record
@@ -22,7 +23,6 @@ from stream_icd.messages.reader import MessageReader
 from stream_icd.printable import printable, shortened
 from stream_icd.subscribers.seen_results import SeenResults, result_of
 from stream_icd.view.data.all_series import AllSeries, DeadLetter, News
-from stream_icd.view.feeds.following import Following
 from stream_icd.view.feeds.lag import Lag
 from stream_icd.wire.announcements import decode_announcement
 from stream_icd.wire.communities import decode_communities, decode_labels

@@ -40,8 +40,9 @@ function keyOf(id) {
   return name?.attribute === attribute ? `${attribute}=${name.value}` : null;
 }
 
-/** Give what touches different colours: `[id, id, weight]`. Colours that are given stay. */
-export function keepApart(touching) {
+/** Give what touches different colours: `[id, id, weight]`; with `fresh`, only what has none yet. */
+export function keepApart(touching, fresh = false) {
+  const had = new Set(given.keys());
   const beside = new Map();
   for (const [one, other, weight] of touching) {
     const [a, b] = [keyOf(one), keyOf(other)];
@@ -51,8 +52,10 @@ export function keepApart(touching) {
       if (next !== null && next !== key) beside.get(key).set(next, Math.max(weight, beside.get(key).get(next) ?? 0));
     }
   }
-  const order = attribute === "" ? [...beside.keys()].sort((a, b) => a - b) : [...beside.keys()];
+  const touched = (key) => [...beside.get(key).values()].reduce((sum, weight) => sum + weight, 0);
+  const order = [...beside.keys()].sort(attribute === "" ? (a, b) => a - b : (a, b) => touched(b) - touched(a)); // who touches most chooses first
   for (const key of order) {
+    if (fresh && had.has(key)) continue;
     const costs = new Array(ON_LIGHT.length).fill(0);
     for (const [next, weight] of beside.get(key)) if (given.has(next)) costs[given.get(next)] += weight;
     const now = given.get(key) ?? (typeof key === "number" ? key : given.size) % costs.length;

@@ -6,11 +6,11 @@ import { el, fill, number, shown, time } from "./dom.js";
 import { called } from "./names.js";
 
 /** Show the selection; nothing if nothing is selected. */
-export function drawDetails(into, { chosen, past, flow, composition, explained, onCommunity, onWindow, onClear }) {
+export function drawDetails(into, { chosen, past, flow, composition, explained, held, onCommunity, onWindow, onClear }) {
   into.hidden = chosen === null && past === null;
   if (into.hidden) return;
   const close = el("button", { class: "close", type: "button", onclick: onClear, title: "clear (Esc)" }, "×");
-  fill(into, close, past === null ? null : node(past, onCommunity, onWindow), explained?.node === past?.node ? why(explained, onCommunity) : null, chosen === null ? null : about(chosen, flow), composition?.community === chosen ? parts(composition) : null);
+  fill(into, close, past === null ? null : node(past, onCommunity, onWindow), explained?.node === past?.node ? why(explained, onCommunity) : null, chosen === null ? null : about(chosen, flow), held?.community === chosen ? together(held) : null, composition?.community === chosen ? parts(composition) : null);
 }
 
 /** Why a node is where it is: words first, then the edges that say most. */
@@ -20,11 +20,24 @@ function why(found, onCommunity) {
     el("td", {}, shown(edge.to, 40)), el("td", {}, community(edge.community, onCommunity)),
     el("td", { class: "number" }, number(edge.weight, 2)), el("td", { class: "number" }, number(edge.bits, 1))));
   return el("div", { class: "composition", id: "why" },
-    el("p", {}, found.sentences.join(" ").replace(/(\d)-(?=\d)/g, "$1\u2011")), // dates stay in one line
+    words(found),
     rows.length === 0 ? null : el("div", { class: "scroll" }, el("table", {},
       el("thead", {}, el("tr", {}, ["edge to", "speaks for", "weight", "bits"].map((name) => el("th", {}, name)))),
       el("tbody", {}, rows))));
 }
+
+/** What holds a community together: words first, then the edges that say most for it and against. */
+function together(found) {
+  const rows = found.links.map((link) => el("tr", {},
+    el("td", {}, shown(link.one, 40)), el("td", {}, shown(link.other, 40)),
+    el("td", { class: "number" }, number(link.weight, 2)), el("td", { class: "number" }, number(link.bits, 1))));
+  return el("div", { class: "composition", id: "held" }, words(found),
+    rows.length === 0 ? null : el("details", {}, el("summary", {}, "The edges that say most"), el("div", { class: "scroll" }, el("table", {},
+      el("thead", {}, el("tr", {}, ["edge", "and", "weight", "bits"].map((name) => el("th", {}, name)))),
+      el("tbody", {}, rows)))));
+}
+
+const words = (found) => el("p", {}, found.sentences.join(" ").replace(/(\d)-(?=\d)/g, "$1\u2011")); // dates stay in one line
 
 /** What a community is made of: a table for each attribute. */
 function parts({ attributes }) {

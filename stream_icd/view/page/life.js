@@ -7,6 +7,7 @@ import { marks } from "./marks.js";
 
 const STAGES = ["#88ccee", "#ddcc77", "#cc6677", LINES.blue];
 const FIRST = 4, BETWEEN = 6; // percent of the chart: above the first panel, and between two
+const LABEL_PX = 14; // between the labels of two lines
 const PAST_S = 7 * 86400; // results so late are of windows of the past
 
 /** Add a window to the columns, or replace the one that it corrects. */
@@ -48,13 +49,13 @@ export function drawLife(into, life, { overview, graph, onWindow }) {
   into.querySelector(".note").textContent = notes(columns, life.stages);
   const happened = marks(columns, overview, graph);
   plot.dataset.marks = happened.map(([, { short }]) => short.join(", ")).join("; ");
-  const drawn = options(life, happened, plot.clientWidth < 640);
+  const drawn = options(life, happened, plot.clientWidth < 640, plot.clientHeight);
   const told = ({ data }) => data.some(([, value]) => value !== null);
   plot.dataset.lines = drawn.series.filter(told).map(({ name }) => name).join(", ");
   chart(plot).setOption(drawn, true);
 }
 
-function options(life, happened, narrow) {
+function options(life, happened, narrow, height) {
   const columns = life.columns;
   const lines = (name, scale = 1) => points(columns, columns[name], scale);
   const named = (name, column, colour) => line(name, lines(column), colour);
@@ -66,7 +67,7 @@ function options(life, happened, narrow) {
         named("modularity", "modularity", LINES.blue),
         named("NMI with the truth", "nmi", LINES.orange),
         ...Object.keys(columns.ami?.at(-1) ?? {}).map((name, at) => line(`AMI with ${shown(name, 20)}`, points(columns, columns.ami.map((one) => one[name] ?? null)), [LINES.green, LINES.pink, LINES.sky][at % 3])),
-      ], most: 1,
+      ], most: 1, interval: 0.5,
     },
     evidence,
     { name: "milliseconds by stage", series: life.stages.map((stage, at) => area(stage, points(columns, columns.ms.map((ms) => ms[at])), STAGES[at])).filter((one) => one.data.some(([, ms]) => ms > 0)), least: 0 },
@@ -86,6 +87,7 @@ function options(life, happened, narrow) {
   const every = (100 - FIRST - 1) / panels.length;
   const common = axisStyle();
   for (const one of panels.flatMap((panel) => panel.series)) one.endLabel.show = !narrow && one.data.length > 0;
+  for (const panel of panels) spreadLabels(panel, (every - BETWEEN) / 100 * height);
   panels.forEach(({ series }, at) => { if (series.length > 0) series[0].markLine = markLines(columns, happened, at === 0); });
   evidence.series[0].markArea = unsure(columns);
   return {
@@ -95,7 +97,7 @@ function options(life, happened, narrow) {
     legend: { show: false },
     grid: panels.map((_, at) => ({ left: 64, right: narrow ? 16 : 150, top: `${FIRST + at * every}%`, height: `${every - BETWEEN}%` })),
     xAxis: panels.map((_, at) => ({ type: "value", gridIndex: at, min: columns.number[0], max: Math.max(columns.number[0] + 1, columns.number.at(-1)), minInterval: 1, ...common, splitLine: { show: false }, axisLabel: { ...common.axisLabel, show: at === panels.length - 1, formatter: (value) => label(columns, value), hideOverlap: true, alignMinLabel: "left", alignMaxLabel: "right" } })),
-    yAxis: panels.map((panel, at) => ({ type: "value", gridIndex: at, name: panel.name, nameGap: 8, min: panel.least, max: panel.most, scale: panel.least === undefined, splitNumber: 3, ...common })),
+    yAxis: panels.map((panel, at) => ({ type: "value", gridIndex: at, name: panel.name, nameGap: 8, min: panel.least, max: panel.most, scale: panel.least === undefined, splitNumber: 3, interval: panel.interval, ...common })),
     dataZoom: [{ type: "inside", xAxisIndex: panels.map((_, at) => at), filterMode: "none" }],
     series: panels.flatMap((panel) => panel.series),
   };
@@ -110,7 +112,24 @@ function points(columns, values, scale = 1) {
 }
 
 function line(name, data, colour) {
-  return { name, type: "line", data, color: colour, showSymbol: data.length < 2, symbolSize: 5, lineStyle: { width: 1.5 }, endLabel: { formatter: () => name, color: css("--quiet"), distance: 6 }, labelLayout: { moveOverlap: "shiftY" } };
+  return { name, type: "line", data, color: colour, showSymbol: data.length < 2, symbolSize: 5, lineStyle: { width: 1.5 }, endLabel: { formatter: () => name, color: css("--quiet"), distance: 6 } };
+}
+
+/** Move the labels at the ends of lines apart, where lines end near each other. */
+function spreadLabels({ series, least, most }, height) {
+  const stacked = series.some((one) => one.stack);
+  const lines = series.map((one) => ({ one, ends: one.data.at(-1)?.[1] ?? null })).filter(({ ends }) => ends !== null);
+  let sum = 0;
+  for (const each of lines) each.ends = stacked ? (sum += each.ends) : each.ends; // areas stand on each other
+  const values = stacked ? [sum, ...lines.map(({ ends }) => ends)] : lines.flatMap(({ one }) => one.data.map(([, value]) => value ?? 0));
+  const low = least ?? Math.min(...values), high = most ?? Math.max(...values);
+  lines.sort((one, other) => other.ends - one.ends);
+  let lowest = -Infinity;
+  for (const { one, ends } of lines) {
+    const y = (high - ends) / (high - low || 1) * height;
+    lowest = Math.max(y, lowest + LABEL_PX);
+    one.endLabel.offset = [0, lowest - y];
+  }
 }
 
 function area(name, data, colour) {

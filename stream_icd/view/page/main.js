@@ -21,7 +21,7 @@ const SOON_MS = 120, OVERVIEW_MS = 4000, MAP_MS = 1500;
 
 const at = (id) => document.getElementById(id);
 const state = read();
-const known = { overview: null, flow: null, life: null, events: null, map: null, opened: null, places: null, past: null, compare: null, composition: null, explain: null };
+const known = { overview: null, flow: null, life: null, events: null, map: null, opened: null, places: null, past: null, compare: null, composition: null, explain: null, held: null };
 const open = new Set(); // communities that are open on the map
 let news = null;
 let asked = new AbortController();
@@ -43,7 +43,7 @@ async function start() {
   asked.abort();
   asked = new AbortController();
   open.clear();
-  Object.assign(known, { flow: null, life: null, events: null, map: null, opened: null, places: null, past: null, compare: null, composition: null, explain: null });
+  Object.assign(known, { flow: null, life: null, events: null, map: null, opened: null, places: null, past: null, compare: null, composition: null, explain: null, held: null });
   forgetNames();
   forgetColours();
   await overview();
@@ -89,10 +89,17 @@ function refresh() {
   if (state.view === "map") askMap();
   if (state.view === "events") question("events", { ...series(), ...chosenEvents(), until: state.until }, "events");
   if (state.view === "compare" && state.other_graph) question("compare", { ...series(), ...other(), last: Math.min(300, span()), until: state.until }, "compare");
+  askDetails();
+  draw();
+}
+
+/** Ask what is said of the node and the community that are selected. */
+function askDetails() {
+  const selected = { ...series(), number: state.until, community: state.community };
   if (state.node) question("node", { ...series(), node: state.node, until: state.until }, "past"); else known.past = null;
   if (state.node && kept === null) question("explain", { ...series(), number: state.until, node: state.node }, "explain"); else known.explain = null;
-  if (state.community && known.overview?.attributes?.length) question("composition", { ...series(), number: state.until, community: state.community }, "composition"); else known.composition = null;
-  draw();
+  if (state.community && known.overview?.attributes?.length) question("composition", selected, "composition"); else known.composition = null;
+  if (state.community && kept === null) question("explain_community", selected, "held"); else known.held = null;
 }
 
 const other = () => ({ other_graph: state.other_graph, other_model: state.other_model, other_origin: state.other_origin });
@@ -140,7 +147,7 @@ function arrived(row) {
     if (state.view === "events") question("events", { ...series(), ...chosenEvents() }, "events");
   });
   if (state.view === "map") later("map", MAP_MS, askMap);
-  if (state.node) later("node", MAP_MS, () => question("node", { ...series(), node: state.node }, "past"));
+  if (state.node || state.community) later("details", MAP_MS, askDetails);
   if (state.view === "compare" && state.other_graph) later("compare", MAP_MS, refresh);
 }
 
@@ -191,7 +198,8 @@ function choices() {
   const several = new Set(models.map((each) => each.origin)).size > 1;
   select(at("model"), models.map((each) => ({ value: `${each.model}\n${each.origin}`, text: shown(several ? `${modelsOf(each)} · ${each.origin}` : modelsOf(each), 60) })), one && `${one.model}\n${one.origin}`);
   at("span").value = span();
-  const attributes = known.overview?.attributes ?? [];
+  const ofGraph = known.life?.columns.ami?.at(-1) ?? {}; // other graphs may have other attributes
+  const attributes = (known.overview?.attributes ?? []).filter((name) => known.life === null || name in ofGraph);
   at("by-label").hidden = attributes.length === 0;
   select(at("by"), [{ value: "", text: "community" }, ...attributes.map((name) => ({ value: name, text: shown(name, 40) }))], state.by);
   leftOut(one);
@@ -282,7 +290,7 @@ function drawNow() {
       onWindow: openWindow,
     });
   }
-  drawDetails(at("details"), { chosen: community, past: known.past, flow: known.flow, composition: known.composition, explained: known.explain, onCommunity: follow, onWindow: openWindow, onClear: clear });
+  drawDetails(at("details"), { chosen: community, past: known.past, flow: known.flow, composition: known.composition, explained: known.explain, held: known.held, onCommunity: follow, onWindow: openWindow, onClear: clear });
 }
 
 function follow(id) {

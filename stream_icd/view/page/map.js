@@ -2,10 +2,12 @@
 // or its nodes where their source says they are.
 
 import { base, chart, plain } from "./charts.js";
-import { colour, css } from "./colours.js";
+import { colour, css, keepApart } from "./colours.js";
 import { el, fill, number, shown } from "./dom.js";
 import { briefly, called } from "./names.js";
 import { drawPlaces, placesNote } from "./places.js";
+
+const MOST_APART = 200;
 
 /** Draw the map into an element. `opened` are members of communities, or null; so are `places`. */
 export function drawMap(into, map, opened, places, { chosen, onCommunity, onAll, onPlaces, all, node }) {
@@ -36,6 +38,7 @@ export function drawMap(into, map, opened, places, { chosen, onCommunity, onAll,
   plot.dataset.discs = map.communities.length;
   plot.dataset.nodes = opened?.nodes.length ?? 0;
   plot.dataset.edges = (opened?.edges.length ?? 0) / 2;
+  keepApart(touching(map.communities), true);
   const [x, y] = extent(map, plot);
   chart(plot).setOption({
     ...base(),
@@ -45,6 +48,14 @@ export function drawMap(into, map, opened, places, { chosen, onCommunity, onAll,
     dataZoom: [0, 1].map((at) => ({ type: "inside", [at ? "yAxisIndex" : "xAxisIndex"]: 0, filterMode: "none" })),
     series: [links(map, opened), discs(map, chosen, opened), ...inside(map, opened, chosen, node)],
   }, { replaceMerge: ["series"] });
+}
+
+/** Discs that are near each other, the largest ones, with the size of the smaller one. */
+function touching(discs) {
+  const large = [...discs].sort((a, b) => b.r - a.r).slice(0, MOST_APART);
+  return large.flatMap((one, at) => large.slice(at + 1)
+    .filter((other) => Math.hypot(one.x - other.x, one.y - other.y) < 1.15 * (one.r + other.r))
+    .map((other) => [one.id, other.id, other.r]));
 }
 
 /** Ranges of both axes, with the same scale, so that discs are round. */

@@ -6,8 +6,8 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from stream_icd.names.names import Name
+from stream_icd.names.naming import Naming
 from stream_icd.view.data.members import unpacked
-from stream_icd.view.data.naming import Naming
 from stream_icd.view.data.window import SeenWindow
 
 MOST_PARTS = 12
@@ -31,7 +31,7 @@ def names_in(
 
 def composition(one: SeenWindow, community: int, naming: Naming | None) -> dict[str, Any]:
     """Return what a community of a window is made of, by attribute."""
-    window = None if naming is None else naming.window(*unpacked(one.members))
+    window = None if naming is None else naming.window(one.result.graph, *unpacked(one.members))
     parts = {} if window is None else window.composition(community, MOST_PARTS)
     return {
         "number": one.number,

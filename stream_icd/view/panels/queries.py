@@ -19,7 +19,12 @@ from stream_icd.view.panels.community_map import opened as opened_map
 from stream_icd.view.panels.community_map import quotient
 from stream_icd.view.panels.comparison import comparison
 from stream_icd.view.panels.event_list import event_list, of_events
-from stream_icd.view.panels.explanation import LOOKED_BACK, as_answer, explained
+from stream_icd.view.panels.explanation import (
+    LOOKED_BACK,
+    as_answer,
+    explained,
+    explained_community,
+)
 from stream_icd.view.panels.flow import flow, spread
 from stream_icd.view.panels.life import life
 from stream_icd.view.panels.names import composition, names_in
@@ -116,7 +121,7 @@ class Queries:
                 for one in reversed(self.seen.announcements()[-100:])
             ],
             "troubles": self._troubles(),
-            "attributes": [] if naming is None else [one.name for one in naming.attributes.columns],
+            "attributes": [] if naming is None else list(naming.attributes.names),
             "lag": self.lag(),
             "bytes_held": self.seen.bytes_held,
         }
@@ -199,12 +204,31 @@ class Queries:
 
     def explain(self, asked: Parameters) -> Answer:
         """What happened around a node."""
+        name, windows = self._until(asked)
+        node = text(asked, "node")
+        return as_answer(*explained(windows, node, lambda one: self.snapshots.read(name, one)))
+
+    def explain_community(self, asked: Parameters) -> Answer:
+        """What holds a community together."""
+        name, windows = self._until(asked)
+        community = ids(asked, "community", 1)
+        if not community:
+            raise BadQuestion("community: give the id of a community")
+        found = explained_community(
+            windows,
+            community[0],
+            lambda one: self.snapshots.read(name, one),
+            self.seen.window(name, windows[-1].number + 1),
+        )
+        return as_answer(*found)
+
+    def _until(self, asked: Parameters) -> tuple[SeriesName, list[SeenWindow]]:
+        """Return a series, and its windows up to the one that is asked for."""
         name = self.name(asked)
         windows = self.seen.windows(name, LOOKED_BACK, number(asked, "number"))
         if not windows:
             raise NothingSeen("this window is no longer in memory, or was never seen")
-        node = text(asked, "node")
-        return as_answer(*explained(windows, node, lambda one: self.snapshots.read(name, one)))
+        return name, windows
 
     def compare(self, asked: Parameters) -> Answer:
         """Two series side by side."""
@@ -241,7 +265,8 @@ class Queries:
         if len(before) > KEPT_CENTRES:
             before.clear()
         before |= {disc["id"]: (disc["x"], disc["y"]) for disc in drawn["communities"]}
-        names = names_in([one], one.ids.tolist(), self.seen.naming)
+        earlier = self.seen.windows(name, LOOKED_BACK, one.number)  # some have no name now
+        names = names_in(earlier, one.ids.tolist(), self.seen.naming)
         return {**drawn, "names": names, "placed": n_placed(snapshot), "trouble": trouble}
 
     def name(self, asked: Parameters) -> SeriesName:

@@ -62,6 +62,7 @@ def kept_answers(queries: Queries, name: SeriesName, left_out: Sequence[str] = (
         "nodes": node_spans(windows),
         "compare": None,
         "explain": None,
+        "explain_community": None,
     }
 
 

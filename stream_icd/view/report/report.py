@@ -10,11 +10,11 @@ from stream_icd.errors import BadSettings, StreamIcdError
 from stream_icd.extras import needs_extra
 from stream_icd.history.archive import Selection
 from stream_icd.history.nothing import nothing_selected
+from stream_icd.names.naming import Naming
 from stream_icd.printable import printable, shortened
 from stream_icd.store.store import Store
 from stream_icd.store.whole_file import whole_file
 from stream_icd.view.data.all_series import AllSeries, Budget
-from stream_icd.view.data.naming import Naming
 from stream_icd.view.data.series import SeriesName
 from stream_icd.view.data.snapshots import ArchivedSnapshots, KeptSnapshots
 from stream_icd.view.feeds.archived import Archived

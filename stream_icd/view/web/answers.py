@@ -53,6 +53,7 @@ def questions_of(queries: Queries) -> dict[str, Question]:
         "places": Question(queries.places, WINDOW),
         "nodes": Question(queries.nodes, WINDOW | {"beginning"}),
         "explain": Question(queries.explain, WINDOW | {"node"}),
+        "explain_community": Question(queries.explain_community, WINDOW | {"community"}),
         "node": Question(queries.node, SPAN | {"node"}),
         "compare": Question(queries.compare, SPAN | others),
     }

@@ -1,4 +1,4 @@
-"""Names of the communities of windows, while these are read: the page asks for many at once."""
+"""Names of the communities of windows, one after the other, by attributes that may change."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from stream_icd.errors import BadSettings
 from stream_icd.names.attributes import Attributes
+from stream_icd.names.live import LiveAttributes
 from stream_icd.names.names import Name, NamedWindow, named
 
 NAME_BYTES = 400
@@ -34,21 +35,29 @@ NOTHING = WindowNames()
 
 
 class Naming:
-    """Names communities by a table of attributes."""
+    """Names communities by attributes of their nodes."""
 
-    def __init__(self, attributes: Attributes) -> None:
+    def __init__(self, attributes: Attributes | LiveAttributes) -> None:
         self.attributes = attributes
-        self.trouble = ""
+        self._trouble = ""
 
-    def window(self, nodes: pa.Array, ids: NDArray[np.int64]) -> NamedWindow | None:
+    @property
+    def trouble(self) -> str:
+        """Why nodes have no attributes; empty if all is well."""
+        return self._trouble or self.attributes.trouble
+
+    def window(self, graph: str, nodes: pa.Array, ids: NDArray[np.integer]) -> NamedWindow | None:
         """Return the communities beside the attributes; None if no node can be found in them."""
+        attributes = self.attributes.of_graph(graph, nodes.type)
+        if attributes is None:
+            return None
         try:
-            return named(nodes, ids, self.attributes)
+            return named(nodes, ids, attributes)
         except BadSettings as error:
-            self.trouble = str(error)
+            self._trouble = str(error)
             return None
 
-    def of(self, nodes: pa.Array, ids: NDArray[np.int64]) -> WindowNames:
+    def of(self, graph: str, nodes: pa.Array, ids: NDArray[np.integer]) -> WindowNames:
         """Return what is kept of a window."""
-        found = self.window(nodes, ids)
+        found = self.window(graph, nodes, ids)
         return NOTHING if found is None else WindowNames(found.names(), found.agreement())

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream_icd.distinct import n_distinct
+from stream_icd.arrays import n_distinct
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
 

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
-
-import structlog
 
 from stream_icd.errors import OffsetGone, StreamIcdError
 from stream_icd.kafka.reader import Start, Until, open_reader
 from stream_icd.kafka.record import Record
 from stream_icd.kafka.settings import KafkaSettings
+from stream_icd.printable import printable
 
 RETRY_S = 1.0
+
+# The standard library's: without a configuration it writes warnings to standard error, where they
+# do not mix with results.
+LOG = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
@@ -52,7 +56,7 @@ class Following:
                 self._complain(error)
             except Exception as error:
                 self._complain(error)
-                structlog.get_logger().exception("a topic is no longer read", topic=self.topic)
+                LOG.exception("topic %s is no longer read", self.topic)
                 self.caught_up.set()
                 raise
             self.caught_up.set()  # nothing waits for a topic that cannot be read
@@ -68,5 +72,5 @@ class Following:
 
     def _complain(self, error: Exception) -> None:
         if self.trouble != str(error) and not self.stop.is_set():
-            structlog.get_logger().warning("waiting", topic=self.topic, reason=str(error))
+            LOG.warning("waiting for topic %s: %s", self.topic, printable(str(error)))
         self.trouble = str(error)

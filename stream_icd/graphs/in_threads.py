@@ -1,0 +1,55 @@
+"""Compiled loops in several threads: each thread runs a part, with arrays of its own to write to.
+
+Compiled functions release the interpreter's lock (`compiled`), so plain threads suffice. They end
+with the call: a process may fork before and after, and no pool of another library is started.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+Result = TypeVar("Result")
+
+LARGE = 50_000
+"""Nodes of a graph from which on more than one thread is used."""
+
+WORTH_A_THREAD = 100_000
+"""Entries of an adjacency that a thread must have to do: fewer take no longer than its start."""
+
+
+def threads_for(n_nodes: int, threads: int) -> int:
+    """Return how many threads work on a graph: 1 below `LARGE` nodes."""
+    return threads if n_nodes >= LARGE else 1
+
+
+def in_parts(
+    work: Callable[[int, int], Result], weights: NDArray[Any], threads: int
+) -> list[Result]:
+    """Return `work(start, end)` of consecutive ranges with about equal sums of weights.
+
+    weights: (n,) entries of each item; the ranges are those of 0..n.
+    """
+    if threads > 1:
+        ends = np.cumsum(weights)
+        threads = min(threads, int(ends[-1]) // WORTH_A_THREAD) if len(ends) else 1
+    if threads <= 1:
+        return [work(0, len(weights))]
+    inner = np.searchsorted(ends, ends[-1] * np.arange(1, threads) / threads)
+    return in_threads(work, [0, *inner.tolist(), len(weights)], threads)
+
+
+def in_threads(
+    work: Callable[[int, int], Result], bounds: Sequence[int], threads: int
+) -> list[Result]:
+    """Return `work(start, end)` between each two bounds, in their order."""
+    ranges = list(pairwise(bounds))
+    if threads <= 1:
+        return [work(*one) for one in ranges]
+    with ThreadPoolExecutor(min(threads, len(ranges))) as pool:
+        return list(pool.map(lambda one: work(*one), ranges))

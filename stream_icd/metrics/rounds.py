@@ -1,0 +1,125 @@
+"""Metrics and health of a program that works in rounds, such as the retrainer."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info, ProcessCollector
+
+SECONDS = (0.1, 0.5, 1, 5, 10, 30, 60, 300, 900, 1800, 3600, 4 * 3600)
+
+UNAVAILABLE = "unavailable"
+"""Outcome of a round without a decision: registry or archive did not answer."""
+
+
+@dataclass(slots=True)
+class RoundsHealth:
+    """Is the program alive, and do its rounds end?
+
+    Attributes:
+        limit_s: no step takes longer, nor the wait between two rounds.
+        clock: monotonic clock in seconds.
+        step: what it does; empty between two rounds.
+        since: when this began.
+        trouble: why the last round ended without a decision; None before the first one.
+    """
+
+    limit_s: float
+    clock: Callable[[], float] = time.monotonic
+    step: str = ""
+    since: float = field(init=False)
+    trouble: str | None = None
+
+    def __post_init__(self) -> None:
+        self.since = self.clock()
+
+    def begin(self, step: str) -> None:
+        """Note that a step begins, or with an empty one the wait for the next round."""
+        self.step, self.since = step, self.clock()
+
+    def not_alive(self) -> list[str]:
+        """Return why this process should be restarted; empty if it should not."""
+        seconds = self.clock() - self.since
+        what = self.step or "the wait for the next round"
+        said = f"{what} has taken {seconds:.0f} s, the limit is {self.limit_s:g}"
+        return [said] if seconds > self.limit_s else []
+
+    def not_ready(self) -> list[str]:
+        """Return why its rounds decide nothing now; empty if they do."""
+        if self.trouble is None:
+            return ["starting: the first round has not ended"]
+        return [self.trouble] if self.trouble else []
+
+    def in_hand_lines(self) -> list[str]:
+        """Return what it does, and for how long."""
+        return [f"{self.step}: {self.clock() - self.since:.0f} s"] if self.step else []
+
+
+class RoundsMetrics:
+    """Numbers of all rounds.
+
+    Args:
+        outcomes: what rounds may decide; their counters begin at 0.
+        now: seconds since 1970.
+    """
+
+    def __init__(
+        self, health: RoundsHealth, outcomes: Sequence[str], now: Callable[[], float] = time.time
+    ) -> None:
+        self.registry = registry = CollectorRegistry()
+        self.health = health
+        self._now = now
+        self._rounds = Counter(
+            "stream_icd_retrain_rounds",
+            "Rounds of retraining that have ended, by what they decided.",
+            ("outcome",),
+            registry=registry,
+        )
+        self._step_seconds = Histogram(
+            "stream_icd_retrain_step_seconds",
+            "Seconds in each step of a round.",
+            ("step",),
+            buckets=SECONDS,
+            registry=registry,
+        )
+        self._decided_at = Gauge(
+            "stream_icd_retrain_decided_timestamp_seconds",
+            "When the last round ended with a decision, in seconds since 1970.",
+            registry=registry,
+        )
+        self._windows = Gauge(
+            "stream_icd_retrain_windows",
+            "Archived windows that the last round looked at.",
+            registry=registry,
+        )
+        self._in_hand = Gauge(
+            "stream_icd_retrain_in_hand_seconds",
+            "Seconds since the present step of a round began; 0 between rounds.",
+            registry=registry,
+        )
+        self._in_hand.set_function(lambda: health.clock() - health.since if health.step else 0.0)
+        self._champion = Info(
+            "stream_icd_retrain_champion", "The champion after the last round.", registry=registry
+        )
+        ProcessCollector(registry=registry)
+        for outcome in (*outcomes, UNAVAILABLE):
+            self._rounds.labels(outcome)
+
+    def took(self, step: str, seconds: float) -> None:
+        """Note how long a step took."""
+        self._step_seconds.labels(step).observe(seconds)
+
+    def decided(self, outcome: str, windows: int, champion: str) -> None:
+        """Count a round that ended with a decision."""
+        self._rounds.labels(outcome).inc()
+        self._decided_at.set(self._now())
+        self._windows.set(windows)
+        self._champion.info({"version": champion})
+        self.health.trouble = ""
+
+    def unavailable(self, why: str) -> None:
+        """Count a round that ended without one."""
+        self._rounds.labels(UNAVAILABLE).inc()
+        self.health.trouble = why

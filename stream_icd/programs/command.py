@@ -1,0 +1,48 @@
+"""Commands that are declared as data: the fields of a dataclass are the options.
+
+A field is annotated as a parameter of a typer command would be. `app.command(cls=Declared)(Mine)`
+makes the command; its docstring is the help.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from typer.core import TyperCommand
+
+from stream_icd.programs.options import Sending, SendOptions
+
+if TYPE_CHECKING:
+    from stream_icd.programs.producer import ProducerRun
+    from stream_icd.sources.source import Source
+
+
+class Declared(TyperCommand):
+    """A command whose callback is a dataclass of options: makes one of them, and runs it.
+
+    Its own options come before those that it shares with others.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        own = getattr(self.callback, "__annotations__", {})
+        self.params.sort(key=lambda param: param.name not in own)
+
+    def invoke(self, ctx: Any) -> Any:
+        return super().invoke(ctx).run()
+
+
+class Producer(Sending):
+    """The options of a producer, and the source that they describe."""
+
+    def open(self, run: "ProducerRun") -> "Source":
+        """Open the source of snapshots; see `run_producer`."""
+        raise NotImplementedError
+
+    def run(self) -> None:
+        """Send the snapshots of the source; see `run_producer`."""
+        from stream_icd.programs.producer import run_producer
+
+        run_producer(self.open, self)
+
+
+class ReadingProducer(Producer, SendOptions):
+    """The options of a producer that reads rows."""

@@ -1,0 +1,193 @@
+"""Training graphs from a short description that is stored in the recipe."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import cached_property, partial
+from importlib.metadata import entry_points
+from itertools import count, islice, zip_longest
+from pathlib import Path
+from threading import Event
+from typing import Any, cast
+
+import numpy as np
+import typer
+
+from stream_icd.errors import BadRow, BadSettings
+from stream_icd.graphs.labelled_graph import LabelledGraph, Moment
+from stream_icd.kafka.settings import KafkaSettings
+from stream_icd.messages.sent_before import SentBefore
+from stream_icd.programs.command import Producer
+from stream_icd.programs.producer import BadRows, ProducerRun
+from stream_icd.sources.edges.edge_files import is_archive
+from stream_icd.sources.labels.label_table import LabelTable
+from stream_icd.sources.windows import OnLate, TimedRows
+from stream_icd.synthetic.gn import generate_gn
+from stream_icd.synthetic.lfr import generate_lfr
+from stream_icd.synthetic.planted_graph import PlantedGraph
+
+FORMS = """\
+  files:path=graphs/                        a folder of edge lists, a graph a file
+  events:path=mails.csv,window=1d           timed pairs, a graph a window (1d)
+  archive:path=history/,graph=mails         what `consume archive` kept, with its labels
+  as:path=as-733.tar.gz                     Internet topologies, or Parquet: window_start, src, dst
+  taxi:path=fixes.parquet,tick=1m,stale=10m taxis by their 50 nearest, a graph a tick (1m)
+  gn:p_in=0.3,graphs=100,seed=1000          simulated Girvan-Newman graphs, communities known
+  lfr:mixing=0.3,graphs=100,seed=1000       simulated LFR graphs; nodes=5000-6000 varies N
+The first five take the options of `stream-icd produce NAME` (archive: those of replay), a flag as
+sort=yes, and columns=src;dst;t with semicolons. They also take labels=FILE, a table of known
+communities with the columns node and community, and snapshot or window_start where they change.
+A folder alone is files: or archive:, whichever it holds. Every form takes graphs=N for the first N
+(100). Forms joined by " + " are a mixture"""
+
+DEFAULT_GRAPHS = 100
+
+MORE = " + "
+"""Between the descriptions of a mixture."""
+
+PRODUCERS = {"files": "files", "events": "events", "archive": "replay", "as": "as", "taxi": "taxi"}
+
+DEFAULTS = {"events": {"window": "1d"}, "taxi": {"tick": "1m"}}
+"""Where they differ from those of the producer: recipes that leave them out keep their meaning."""
+
+GENERATED = {
+    "gn": {"seed": "1000", "p_in": "0.3", "nodes": "5000", "communities": "250"},
+    "lfr": {"seed": "1000", "mixing": "0.3", "nodes": "5000"},
+}
+"""The options of simulated graphs. Their seeds are not those of the producers."""
+
+UsageError = cast(type[Exception], typer.BadParameter.__mro__[1])
+"""What typer raises for arguments that do not fit; it exports only a kind of it."""
+
+Options = dict[str, str]
+Labelled = Iterator[LabelledGraph]
+
+
+def training_graphs(description: str) -> list[LabelledGraph]:
+    """The graphs of a description such as `lfr:mixing=0.6,graphs=100,seed=1000`.
+
+    Of several, joined by ` + `: the first graph of each, then the second of each, and so on.
+
+    Raises:
+        BadSettings: no such form or option; the message shows the forms there are.
+        SourceNotFound: the path of a form does not exist.
+        BadRow, BadInput: a row, a file or a label cannot be used.
+
+    >>> [graph.n_communities for graph in training_graphs("gn:graphs=2,nodes=100,communities=4")]
+    [4, 4]
+    """
+    if MORE in description:
+        parts = map(training_graphs, description.split(MORE))
+        turns = zip_longest(*parts)
+        return [graph for turn in turns for graph in turn if graph is not None]
+    kind, options = _parsed(description)
+    try:
+        limit = int(options.pop("graphs", str(DEFAULT_GRAPHS)))
+        graphs = _generated(kind, options) if kind in GENERATED else _produced(kind, options)
+    except (UsageError, ValueError) as error:
+        raise BadSettings(
+            f"{description!r}: {_said(error)}; describe graphs as\n{FORMS}"
+        ) from error
+    return list(islice(graphs, limit))
+
+
+def _parsed(description: str) -> tuple[str, Options]:
+    kind, _, rest = description.partition(":")
+    if kind in PRODUCERS or kind in GENERATED:
+        return kind, _options(description, rest)
+    folder = Path(description)
+    if folder.is_dir():
+        return "archive" if is_archive(folder) else "files", {"path": description}
+    if folder.is_file():
+        raise BadSettings(
+            f"{description!r} is a file: for timed pairs give events:path={description},window=1d; "
+            f"for others describe it as one of\n{FORMS}"
+        )
+    raise BadSettings(f"no graphs at or of kind {kind!r}; describe them as one of\n{FORMS}")
+
+
+def _options(description: str, rest: str) -> Options:
+    options: Options = {}
+    for part in filter(None, rest.split(",")):
+        name, given, value = part.partition("=")
+        if not given or not value:
+            raise BadSettings(
+                f"{description!r}: {part!r} is not name=value; the forms are\n{FORMS}"
+            )
+        options[name] = value
+    return options
+
+
+def _said(error: Any) -> str:
+    return str(error) if isinstance(error, ValueError) else str(error.format_message())
+
+
+def _generated(kind: str, given: Options) -> Labelled:
+    if unknown := given.keys() - GENERATED[kind].keys():
+        raise ValueError(f"unknown {', '.join(sorted(unknown))}")
+    options = {**GENERATED[kind], **given}
+    least, _, most = options["nodes"].partition("-")
+    draw: Callable[[np.random.Generator], PlantedGraph]
+    if kind == "gn":
+        n_communities, p_in = int(options["communities"]), float(options["p_in"])
+        draw = partial(generate_gn, n_nodes=int(least), n_communities=n_communities, p_in=p_in)
+    else:
+        n_nodes, mixing = range(int(least), int(most or least) + 1), float(options["mixing"])
+
+        def draw(rng: np.random.Generator) -> PlantedGraph:
+            return generate_lfr(rng, n_nodes=int(rng.choice(n_nodes)), mixing=mixing)
+
+    graphs = (draw(np.random.default_rng(seed)) for seed in count(int(options["seed"])))
+    return (LabelledGraph(graph.adjacency(), graph.communities) for graph in graphs)
+
+
+def _produced(kind: str, options: Options) -> Labelled:
+    labels = options.pop("labels", None)
+    producer = _producer(PRODUCERS[kind], {**DEFAULTS.get(kind, {}), **options})
+    run = _Learning(KafkaSettings(), producer, BadRows(strict=True), Event())
+    source = producer.open(run)
+    table = None if labels is None else LabelTable(Path(labels))
+
+    def graphs() -> Labelled:
+        for snapshot, known in source.snapshots:
+            communities = None if known is None else known.labels
+            if table is not None:
+                communities = table.of(snapshot)
+            moment = Moment(snapshot.graph, snapshot.nodes, snapshot.window)
+            yield LabelledGraph(snapshot.adjacency(), communities, moment)
+
+    return graphs()
+
+
+def _producer(name: str, options: Options) -> Producer:
+    """The producer with these options, which are checked as those of its command are."""
+    (entry,) = entry_points(group="stream_icd.producers", name=name)
+    command: Any = typer.main.get_command(entry.load())
+    flags = {param.name for param in command.params if getattr(param, "is_flag", False)}
+    path, arguments = options.pop("path", None), []
+    for option, value in options.items():
+        text = value.replace(";", ",")
+        if option in flags and value in ("yes", "no"):
+            arguments += [f"--{option.replace('_', '-')}"] * (value == "yes")
+        else:
+            arguments += [f"--{option.replace('_', '-')}", text]
+    if path is not None:
+        arguments += ["--", path]
+    with command.make_context(name, arguments) as context:
+        producer: Producer = context.invoke(command.callback, **context.params)
+    return producer
+
+
+class _Learning(ProducerRun):
+    """A run that only reads: without a broker, and every bad or late row ends it."""
+
+    @cached_property
+    def sent_before(self) -> SentBefore:
+        return SentBefore()
+
+    def on_late(self, path: Path) -> OnLate:  # noqa: ARG002 - nothing is written
+        return _stop_at_disorder
+
+
+def _stop_at_disorder(late: TimedRows) -> None:
+    raise BadRow(f"{len(late.time)} rows come after later ones; sort the file by time")

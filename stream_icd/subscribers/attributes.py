@@ -1,0 +1,85 @@
+"""Reads the attributes topic: the newest attributes of each node, now or for as long as it runs."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+
+from stream_icd.errors import BadInput
+from stream_icd.kafka.following import Following
+from stream_icd.kafka.reader import open_reader
+from stream_icd.kafka.record import Record
+from stream_icd.kafka.settings import KafkaSettings
+from stream_icd.kafka.topics import ATTRIBUTES, describe_topic
+from stream_icd.names.live import LiveAttributes
+from stream_icd.printable import printable
+from stream_icd.wire.attributes import decode_attributes
+from stream_icd.wire.limits import Limits
+
+# As in `subscribers.following`.
+LOG = logging.getLogger(__name__)
+
+END_S = 3.0
+"""Time that the end waits for the thread: longer than a poll where nothing comes."""
+
+
+def attributes_in_topic(
+    settings: KafkaSettings, graph: str | None = None, topic: str = ATTRIBUTES
+) -> LiveAttributes:
+    """Return the attributes that the topic holds now.
+
+    Args:
+        graph: of this graph only; None: of all.
+
+    Raises:
+        TopicMissing, BrokerUnavailable: the topic cannot be read.
+    """
+    found = LiveAttributes()
+    take = partial(_take, found, graph, Limits())
+    with open_reader(settings, topic, until="end") as records:
+        for record in records:
+            take(record)
+    return found
+
+
+@contextmanager
+def following_attributes(
+    settings: KafkaSettings, graph: str | None = None, topic: str = ATTRIBUTES
+) -> Iterator[LiveAttributes]:
+    """Give the attributes that the topic holds, and keep them up to date during the block.
+
+    Args:
+        graph: of this graph only; None: of all.
+
+    Raises:
+        TopicMissing, BrokerUnavailable: the topic cannot be read now; if that is so later, the
+            attributes stay as they are.
+    """
+    describe_topic(settings, topic)
+    found, stop = LiveAttributes(), threading.Event()
+    followed = Following(settings, topic, partial(_take, found, graph, Limits()), stop)
+    thread = threading.Thread(target=followed.run, name=f"follow {topic}", daemon=True)
+    thread.start()
+    try:
+        followed.caught_up.wait()
+        yield found
+    finally:
+        stop.set()
+        thread.join(END_S)
+
+
+def _take(found: LiveAttributes, graph: str | None, limits: Limits, record: Record) -> None:
+    """Take a record; one that breaks the contract is logged, and changes nothing."""
+    try:
+        one = decode_attributes(record.key, record.value, record.headers, limits)
+    except BadInput as error:
+        LOG.warning("skipped %s: %s", record.place, printable(str(error)))
+        return
+    if graph in (None, one.graph):
+        before = found.trouble
+        found.take(one.graph, one.node, one.values)
+        if found.trouble != before:
+            LOG.warning(found.trouble)

@@ -1,0 +1,374 @@
+"""What holds a community together: who is in it, where they were and went, which edges say so."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from scipy.special import gammaln
+
+from stream_icd.errors import BadSettings
+from stream_icd.events import CommunityEvents
+from stream_icd.node_ids import places
+from stream_icd.printable import printable, shortened
+from stream_icd.quality.description_length import code_of_sizes
+from stream_icd.snapshot import Snapshot
+from stream_icd.tracking.explain import (
+    MOST_CHOICES,
+    MOST_COMPANIONS,
+    MOST_EDGES,
+    Sums,
+    aligned_edges,
+    called_by,
+    how_far_back,
+    mixing_of,
+    rates_of,
+)
+
+NAMED = 5
+"""So many members are named in words."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where members were in the window before, or are in the one after.
+
+    Attributes:
+        community: stable id; None: in no community, since they are not in that window.
+    """
+
+    community: int | None
+    members: int
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A member, and its edges; those of the newest window have weight 1, older ones less.
+
+    Attributes:
+        inside: weight of its edges to other members.
+        across: weight of its edges to the nearest community.
+    """
+
+    node: str
+    inside: float
+    across: float
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """An edge that speaks for the community, inside it, or against it, to the nearest one.
+
+    Attributes:
+        bits: by how many bits it speaks for two communities rather than one.
+    """
+
+    one: str
+    other: str
+    weight: float
+    bits: float
+
+
+@dataclass(frozen=True, slots=True)
+class Apart:
+    """How well the edges tell the community from the nearest one: that of the least `bits`.
+
+    Attributes:
+        nearest: stable id.
+        bits: how many bits more the edges need if the two are one community: the strength of a
+            merger undone. Below 0: they need fewer.
+        inside, inside_nearest, across: the parts of `bits` by the edges inside the community,
+            inside the nearest one, and between the two. What is missing to `bits` is what it costs
+            to say which nodes are in which community.
+        edges_inside, edges_across: weights of these edges.
+    """
+
+    nearest: int
+    bits: float
+    inside: float
+    inside_nearest: float
+    across: float
+    edges_inside: float
+    edges_across: float
+
+
+@dataclass(frozen=True, slots=True)
+class CommunityExplanation:
+    """What holds a community of a window together.
+
+    Attributes:
+        at: start of the window.
+        size: number of members; 0 if the community is not in the window.
+        members: those with the most edges to other members.
+        since: start of the first known window that it is in; None if there is none.
+        size_then, still: its members then, and how many of them are members now.
+        last_seen: end of the last window that it was in before this one; None if there is none.
+        before, after: where its members were in the window before, and are in the one after, most
+            first; None if that window is not known. Without members: those of `last_seen`.
+        apart: None if it has no edge to another community, or none at all.
+        links: the edges that say most, of `apart.inside` and of `apart.across`, most bits first.
+        reach, horizon: as in `Explanation`.
+    """
+
+    community: int
+    at: datetime
+    size: int
+    members: tuple[Member, ...]
+    since: datetime | None
+    size_then: int
+    still: int
+    last_seen: datetime | None
+    before: tuple[Place, ...] | None
+    after: tuple[Place, ...] | None
+    apart: Apart | None
+    links: tuple[Link, ...]
+    reach: datetime
+    horizon: float
+
+    def sentences(self, names: Mapping[int, str] | None = None) -> Iterator[str]:
+        """Yield what happened, in words; `names`: of communities, by id."""
+        called = called_by(names)
+        me, at = called(self.community), f"{self.at:%Y-%m-%d %H:%M}"
+        if not self.size:
+            yield f"{_capital(me)} is not in the window of {at}."
+            if self.last_seen is not None and self.before is not None:
+                yield f"It was last seen until {self.last_seen:%Y-%m-%d %H:%M}."
+                yield f"Of its members then, {self._where(self.before, called, 'are')}."
+            return
+        yield f"{_capital(me)} has {_members(self.size)} in the window of {at}."
+        if self.since is not None and self.since < self.at:
+            yield (
+                f"It was there in the window of {self.since:%Y-%m-%d %H:%M} already, with "
+                f"{_members(self.size_then)}; {self.still:,} of them are in it now."
+            )
+        else:
+            yield "No earlier window that is known has it."
+        if self.before is not None:
+            yield f"In the window before, {self._where(self.before, called, 'were')}."
+        if self.after is not None:
+            yield f"In the window after, {self._where(self.after, called, 'are')}."
+        if self.apart is None:
+            yield "No edge joins it to another community: nothing speaks against it."
+            return
+        yield from self._about(self.apart, called(self.apart.nearest))
+        yield how_far_back(self.reach, self.horizon)
+
+    def _where(self, found: Sequence[Place], called: Callable[[int], str], verb: str) -> str:
+        total = sum(one.members for one in found)
+        parts: list[str] = []
+        for one in found[:MOST_CHOICES]:
+            where = "in it" if one.community == self.community else "not there"
+            if one.community not in (None, self.community):
+                where = f"in {called(one.community)}"
+            count = "all of them" if one.members == total else f"{one.members:,}"
+            parts.append(f"{count} {where}" if parts else f"{count} {verb} {where}")
+        if rest := total - sum(one.members for one in found[:MOST_CHOICES]):
+            parts.append(f"{rest:,} elsewhere")
+        return ", ".join(parts)
+
+    def _about(self, apart: Apart, nearest: str) -> Iterator[str]:
+        inside = apart.inside + apart.inside_nearest
+        yield f"Nearest to it is {nearest}."
+        yield (
+            f"Edges inside either speak for two communities ({inside:,.1f} bits), edges between "
+            f"them for one ({-apart.across:,.1f} bits); to say which nodes are in which takes "
+            f"{inside + apart.across - apart.bits:,.1f} bits."
+        )
+        if apart.bits >= 0:
+            yield f"So the edges need {apart.bits:,.1f} bits fewer with two communities."
+        else:
+            yield (
+                f"So the edges need {-apart.bits:,.1f} bits more with two communities: they alone "
+                "do not hold them apart, but earlier windows may."
+            )
+        if self.members:
+            some = [printable(shortened(one.node, 30)) for one in self.members[:NAMED]]
+            yield f"Most edges inside have: {', '.join(some)}."
+
+
+def explain_community(
+    community: int,
+    windows: Sequence[CommunityEvents],
+    snapshots: Sequence[Snapshot],
+    horizon: float = 1.0,
+    after: CommunityEvents | None = None,
+) -> CommunityExplanation:
+    """Explain a community in the newest of some windows.
+
+    Its edges are described by the planted partition model, as for a node (`explain`): an edge
+    inside a community of volume vol_c says log2(1 + (1 − μ)/μ · 2E / vol_c) bits. If two
+    communities were one, its volume would be the sum, and the edges between them would be inside.
+
+    Args:
+        community: stable id.
+        windows: tracked windows, oldest first; the last one is explained.
+        snapshots: the graphs of the newest windows, newest first, as many as `window_weights` has.
+        horizon: how many windows the evidence was worth.
+        after: the window after the last one.
+
+    Raises:
+        BadSettings: there is no window, or no graph; or no window has the community.
+    """
+    if not windows or not snapshots:
+        raise BadSettings("give at least one window, and its graph")
+    newest = windows[-1]
+    seen = [one for one in windows if (one.communities == community).any()]
+    if not seen:
+        raise BadSettings(f"no window up to {newest.window.start} has community {community}")
+    is_there, earlier = seen[-1] is newest, [one for one in seen if one is not newest]
+    members = newest.members_of(community)
+    if is_there:
+        apart, links, most = _held(community, newest, snapshots, horizon)
+        before = _whereabouts(members, windows[-2]) if len(windows) > 1 else None
+    else:
+        apart, links, most = None, (), ()
+        before = _whereabouts(seen[-1].members_of(community), newest)
+    then = seen[0].members_of(community)
+    return CommunityExplanation(
+        community=community,
+        at=newest.window.start,
+        size=len(members),
+        members=most,
+        since=seen[0].window.start,
+        size_then=len(then),
+        still=int((places(then, members) >= 0).sum()),
+        last_seen=earlier[-1].window.end if earlier else None,
+        before=before,
+        after=None if after is None or not is_there else _whereabouts(members, after),
+        apart=apart,
+        links=links,
+        reach=snapshots[-1].window.start,
+        horizon=horizon,
+    )
+
+
+def _whereabouts(members: pa.Array, window: CommunityEvents) -> tuple[Place, ...]:
+    at = places(members, window.nodes)
+    ids, counts = np.unique(window.communities[at[at >= 0]], return_counts=True)
+    found = [Place(*pair) for pair in zip(ids.tolist(), counts.tolist(), strict=True)]
+    if absent := int((at < 0).sum()):
+        found.append(Place(None, absent))
+    return tuple(sorted(found, key=lambda one: -one.members))
+
+
+class _Edges(NamedTuple):
+    """Edges between members and other nodes, or members; all windows one after the other."""
+
+    ends: NDArray[np.int64]  # (2, m), the first is a member
+    weights: Sums
+
+
+def _held(
+    community: int, newest: CommunityEvents, snapshots: Sequence[Snapshot], horizon: float
+) -> tuple[Apart | None, tuple[Link, ...], tuple[Member, ...]]:
+    ids, labels = np.unique(newest.communities, return_inverse=True)
+    me = int(np.searchsorted(ids, community))
+    k, n = len(ids), len(labels)
+    volume, within = np.zeros(k), np.zeros(k)
+    of_mine: list[NDArray[np.int64]] = []
+    weights: list[Sums] = []
+    for weight, ends in aligned_edges(newest, snapshots, horizon):
+        ours = labels[ends]
+        volume += weight * np.bincount(ours.ravel(), minlength=k)
+        within += weight * np.bincount(ours[0][ours[0] == ours[1]], minlength=k)
+        turned = np.where(ours[1] == me, ends[::-1], ends)[:, (ours == me).any(axis=0)]
+        of_mine.append(turned)
+        weights.append(np.full(turned.shape[1], weight))
+    mine = _Edges(np.concatenate(of_mine, axis=1), np.concatenate(weights))
+    to = labels[mine.ends[1]]
+    links = _sums(to, mine.weights, k)
+    links[me] = 0.0
+    inside = to == me
+    near = np.flatnonzero(links)
+    core = _sums(mine.ends[:, inside].ravel(), np.tile(mine.weights[inside], 2), n)
+    if not len(near):
+        return None, (), _members_by(core, np.zeros(n), newest)
+    sizes = np.bincount(labels, minlength=k)
+    apart, rates = _apart(me, near, ids, sizes, volume, within, links)
+    nearest = int(np.searchsorted(ids, apart.nearest))
+    across = to == nearest
+    out = _sums(mine.ends[0, across], mine.weights[across], n)
+    gains = np.where(inside, rates[0] - rates[1], np.where(across, -rates[1], 0.0)) * mine.weights
+    return apart, _links(mine, gains, core + out, newest), _members_by(core, out, newest)
+
+
+def _apart(
+    me: int,
+    near: NDArray[np.int64],
+    ids: NDArray[np.int64],
+    sizes: NDArray[np.int64],
+    volume: Sums,
+    within: Sums,
+    links: Sums,
+) -> tuple[Apart, tuple[float, float]]:
+    """Return how the nearest of some communities differs; and the rates in `me` and in both."""
+    n_edges = volume.sum() / 2
+    mixing = mixing_of(n_edges, within.sum())
+    alone = rates_of(volume, n_edges, mixing)
+    both = rates_of(volume[near] + volume[me], n_edges, mixing)
+    parts = np.stack(
+        [
+            within[me] * (alone[me] - both),
+            within[near] * (alone[near] - both),
+            -links[near] * both,
+        ]
+    )
+    n, k = int(sizes.sum()), len(sizes)
+    nats = gammaln(sizes[me] + 1) + gammaln(sizes[near] + 1)  # log n! is saved for each community
+    nats = nats - gammaln(sizes[me] + sizes[near] + 1)
+    nats = nats - (code_of_sizes(n, k) - code_of_sizes(n, k - 1))
+    bits = parts.sum(axis=0) + nats / np.log(2)
+    at = int(np.argmin(bits))
+    of_edges = (*parts[:, at], within[me], links[near[at]])
+    found = Apart(int(ids[near[at]]), float(bits[at]), *map(float, of_edges))
+    return found, (float(alone[me]), float(both[at]))
+
+
+def _sums(of: NDArray[np.int64], weights: Sums, n: int) -> Sums:
+    """Return the sum of the weights of each of `n` groups; `of`: the group of each weight."""
+    found: Sums = np.bincount(of, weights, n).astype(np.float64)
+    return found
+
+
+def _links(edges: _Edges, gains: Sums, degrees: Sums, newest: CommunityEvents) -> tuple[Link, ...]:
+    """Return the edges that say most, for or against, with those of several windows as one.
+
+    Of those that say as much, edges of members with many edges come first.
+    """
+    said = gains != 0
+    low, high = np.sort(edges.ends[:, said], axis=0)
+    key, first, at = np.unique(
+        low * len(newest.nodes) + high, return_index=True, return_inverse=True
+    )
+    weight = np.bincount(at, edges.weights[said], len(key))
+    bits = np.bincount(at, gains[said], len(key))
+    chosen: list[int] = []
+    for sign in (1, -1):  # as many for as against
+        known = np.maximum(degrees[low[first]], degrees[high[first]])
+        order = np.lexsort((-known, -sign * np.round(bits, 6)))[: MOST_EDGES // 2]
+        chosen += [one for one in order.tolist() if sign * bits[one] > 0]
+    names = [newest.nodes.take(ends[first[chosen]]).to_pylist() for ends in (low, high)]
+    numbers = zip(weight[chosen].tolist(), bits[chosen].tolist(), strict=True)
+    rows = zip(*names, numbers, strict=True)
+    return tuple(Link(str(one), str(other), *both) for one, other, both in rows)
+
+
+def _members_by(inside: Sums, across: Sums, newest: CommunityEvents) -> tuple[Member, ...]:
+    most = np.argsort(-inside, kind="stable")[:MOST_COMPANIONS]
+    most = most[inside[most] > 0]
+    names = newest.nodes.take(most.tolist()).to_pylist()
+    rows = zip(names, inside[most].tolist(), across[most].tolist(), strict=True)
+    return tuple(Member(str(name), *numbers) for name, *numbers in rows)
+
+
+def _members(n: int) -> str:
+    return "1 member" if n == 1 else f"{n:,} members"
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]

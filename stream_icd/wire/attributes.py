@@ -1,0 +1,120 @@
+"""Attributes of one node as a Kafka message: CloudEvents headers, and JSON as the value."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from urllib.parse import quote, unquote
+
+from stream_icd.errors import BadAttributes, LimitExceeded
+from stream_icd.wire.boundary import refusing
+from stream_icd.wire.cloudevents import EventHeaders, event_headers, graph_of
+from stream_icd.wire.limits import DEFAULT_LIMITS, Limits
+from stream_icd.wire.message import Headers, Message
+
+ATTRIBUTES_TYPE = "stream_icd.attributes.v1"
+JSON_TYPE = "application/json"
+MOST_BYTES = 64 << 10
+MOST_ATTRIBUTES = 64
+
+
+@dataclass(frozen=True, slots=True)
+class NodeAttributes:
+    """What is known of one node besides its edges.
+
+    Attributes:
+        node: its id, as text.
+        values: by attribute; empty: nothing is known of the node (any more).
+    """
+
+    graph: str
+    node: str
+    values: Mapping[str, str]
+
+
+def attributes_key(graph: str, node: str) -> bytes:
+    """Return the key of the messages about a node.
+
+    >>> attributes_key("a/b", "10.0.0.0/8")
+    b'a%2Fb/10.0.0.0/8'
+    """
+    return f"{quote(graph, safe='')}/{node}".encode()
+
+
+def encode_attributes(one: NodeAttributes, at: datetime, source: str) -> Message:
+    """Encode the attributes of a node; a record with the key and no value takes them back.
+
+    Args:
+        at: since when they are known.
+        source: URI reference of what knows them.
+
+    Raises:
+        LimitExceeded: they are above the limits of the contract.
+    """
+    key = attributes_key(one.graph, one.node)
+    value = json.dumps(dict(one.values), ensure_ascii=False).encode()
+    _check_size(len(key), DEFAULT_LIMITS.name_bytes, "key")
+    _check_size(len(value), MOST_BYTES, "value")
+    _check_count(one.values)
+    headers = event_headers(
+        type=ATTRIBUTES_TYPE,
+        source=source,
+        id=f"{key.decode()}@{at.isoformat()}",
+        time=at,
+        extra={},
+        content_type=JSON_TYPE,
+    )
+    return Message(key, value, headers)
+
+
+def decode_attributes(
+    key: bytes | None, value: bytes | None, headers: Headers, limits: Limits = DEFAULT_LIMITS
+) -> NodeAttributes:
+    """Decode the attributes of a node; without a value, nothing is known of it any more.
+
+    Values are compared as text: numbers and truth values are read as JSON writes them; null and an
+    empty text are left out.
+
+    Raises:
+        BadAttributes: the message breaks the contract.
+        LimitExceeded: it is above `limits`, or above those of its contract.
+    """
+    with refusing(BadAttributes, "the attributes cannot be read"):
+        _check_size(len(key or b""), limits.name_bytes, "key")
+        name, _, node = (key or b"").partition(b"/")
+        if not node:
+            raise BadAttributes(f"the key is {key!r:.80}; expected GRAPH/NODE, such as as733/7018")
+        graph = graph_of(unquote(name, errors="strict").encode(), limits, BadAttributes)
+        if value is None:
+            return NodeAttributes(graph, node.decode(), {})
+        EventHeaders(headers, ATTRIBUTES_TYPE, limits, BadAttributes, JSON_TYPE)
+        _check_size(len(value), MOST_BYTES, "value")
+        said = json.loads(value)
+        if not isinstance(said, dict):
+            raise BadAttributes('the value is no JSON object, such as {"country": "US"}')
+        _check_count(said)
+        values = {one: _text(one, found) for one, found in said.items()}
+        return NodeAttributes(graph, node.decode(), {k: v for k, v in values.items() if v})
+
+
+def _text(attribute: str, value: object) -> str:
+    attribute.encode()  # JSON can name lone surrogates, which are no text
+    if value is None:
+        return ""
+    if not isinstance(value, str | bool | int | float):
+        raise BadAttributes(f"{attribute!r:.80} is no text, number or truth value")
+    text = value if isinstance(value, str) else json.dumps(value)
+    text.encode()
+    return text
+
+
+def _check_size(size: int, limit: int, what: str) -> None:
+    if size > limit:
+        raise LimitExceeded(f"the {what} of a node's attributes has {size} bytes; at most {limit}")
+
+
+def _check_count(values: Mapping[str, object]) -> None:
+    if len(values) > MOST_ATTRIBUTES:
+        raise LimitExceeded(f"a node has {len(values)} attributes; at most {MOST_ATTRIBUTES}")

@@ -1,0 +1,93 @@
+"""A large graph has the same communities on any number of threads, also in forked processes."""
+
+from __future__ import annotations
+
+import multiprocessing
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+
+from stream_icd.bp.dynamic.posterior import initial_posterior, next_posterior
+from stream_icd.bp.find import find_communities
+from stream_icd.bp.multilevel.level_graph import coarsen, finest_level
+from stream_icd.bp.multilevel.local_moves import connected_pieces
+from stream_icd.bp.planted_partition import belief_propagation
+from stream_icd.graphs import in_threads
+from stream_icd.quality.nmi import nmi
+from stream_icd.registry.shipped import open_model
+from stream_icd.synthetic.lfr import generate_lfr
+
+SMALL_ENOUGH_FOR_A_TEST = 500
+
+
+@pytest.fixture(autouse=True)
+def small_graphs_are_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (in_threads, belief_propagation):
+        monkeypatch.setattr(module, "LARGE", SMALL_ENOUGH_FOR_A_TEST)
+    monkeypatch.setattr(in_threads, "WORTH_A_THREAD", SMALL_ENOUGH_FOR_A_TEST)
+
+
+def planted(mixing: float, *, weighted: bool = False) -> tuple[csr_array, np.ndarray]:
+    graph = generate_lfr(np.random.default_rng(5), n_nodes=3000, mixing=mixing)
+    adjacency = graph.adjacency()
+    if weighted:
+        rows, columns = adjacency.nonzero()
+        adjacency.data = 1.0 + (rows + columns) % 7
+    return adjacency, graph.communities
+
+
+@pytest.mark.parametrize(("mixing", "weighted"), [(0.3, True), (0.6, False)])
+def test_any_number_of_threads_finds_the_same(mixing: float, weighted: bool) -> None:
+    adjacency, truth = planted(mixing, weighted=weighted)
+    parameters, level = open_model("default").model.bp, finest_level(adjacency)
+    alone = find_communities(adjacency, parameters)
+    known = initial_posterior(level, parameters, None, 0)
+    after = next_posterior(level, parameters, known, 0)
+    for threads in (2, 4):
+        assert np.array_equal(find_communities(adjacency, parameters, threads=threads), alone)
+        again = initial_posterior(level, parameters, None, 0, threads)
+        assert again.shares.tobytes() == known.shares.tobytes()
+        now = next_posterior(level, parameters, known, 0, threads)
+        assert now.shares.tobytes() == after.shares.tobytes()
+        assert np.array_equal(now.communities, after.communities)
+    assert nmi(truth, alone) > (0.97 if mixing < 0.5 else 0.5)
+
+
+def test_blocks_of_nodes_find_what_one_block_finds(monkeypatch: pytest.MonkeyPatch) -> None:
+    adjacency, truth = planted(0.4)
+    parameters = open_model("default").model.bp
+    in_blocks = nmi(truth, find_communities(adjacency, parameters))
+    monkeypatch.setattr(belief_propagation, "LARGE", len(truth) + 1)
+    assert in_blocks == pytest.approx(nmi(truth, find_communities(adjacency, parameters)), abs=0.01)
+
+
+def test_parts_make_the_same_pieces_and_the_same_coarse_graph() -> None:
+    adjacency, truth = planted(0.5)
+    graph, labels = finest_level(adjacency), truth.astype(np.int32)
+    order = np.random.default_rng(0).permutation(graph.n_nodes).astype(np.int32)
+    pieces = connected_pieces(graph, labels, order, 1.0)
+    coarse = coarsen(graph, labels, int(labels.max()) + 1)
+    for threads in (2, 3, 4):
+        assert np.array_equal(connected_pieces(graph, labels, order, 1.0, threads), pieces)
+        again = coarsen(graph, labels, int(labels.max()) + 1, threads)
+        assert all(np.array_equal(one, other) for one, other in zip(again, coarse, strict=True))
+
+
+def test_small_graphs_and_small_parts_take_no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(in_threads, "ThreadPoolExecutor", None)  # nothing may start one
+    assert in_threads.threads_for(SMALL_ENOUGH_FOR_A_TEST - 1, 4) == 1
+    weights = np.full(10, SMALL_ENOUGH_FOR_A_TEST / 10)
+    assert in_threads.in_parts(lambda first, end: (first, end), weights, 4) == [(0, 10)]
+    assert in_threads.in_parts(lambda first, end: (first, end), np.empty(0), 4) == [(0, 0)]
+
+
+def _found(adjacency: csr_array) -> bytes:
+    return find_communities(adjacency, open_model("default").model.bp, threads=2).tobytes()
+
+
+def test_a_forked_process_finds_the_same_after_threads_have_run_here() -> None:
+    adjacency, _ = planted(0.4)
+    here = _found(adjacency)
+    with multiprocessing.get_context("fork").Pool(1) as pool:
+        assert pool.apply_async(_found, (adjacency,)).get(timeout=60) == here

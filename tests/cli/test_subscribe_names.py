@@ -1,0 +1,56 @@
+"""Names in what is followed, whatever other graphs are there."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from stream_icd.cli.subscribe import naming
+from stream_icd.cli.subscribe.shapes import COMMUNITIES
+from stream_icd.communities import STAGES, Communities
+from stream_icd.errors import BadSettings
+from stream_icd.names.attributes import attributes_of
+from stream_icd.snapshot import Window
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+CLASSES = attributes_of(pa.array(range(18)), {"class": ["PC"] * 10 + ["MP"] * 8})
+
+
+def result(graph: str, *, text: bool = False) -> Communities:
+    nodes = pa.array(range(10, 28) if text else range(18))
+    return Communities(
+        graph, f"{graph}/0", Window(START, START), nodes.cast(pa.string()) if text else nodes,
+        (np.arange(18) >= 10).astype(np.int32), 9, "m@1", 0.5, 1.0,
+        dict.fromkeys(STAGES, 1.0), START,
+    )  # fmt: skip
+
+
+def test_a_graph_with_other_ids_takes_no_names_from_the_others(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    named = naming.with_names(COMMUNITIES, CLASSES, of_one_graph=False)
+    for graph, text in (("x\x1b[2J", True), ("y", True), ("g", False)):
+        names = named.document(result(graph, text=text))["names"]
+        assert names == ({} if text else {"0": "PC, 10 of 10", "1": "MP, 8 of 8"})
+    (warned,) = capsys.readouterr().err.splitlines()
+    assert r"no names of graph x\x1b[2J: the table of attributes names nodes by integers" in warned
+
+
+def test_one_graph_with_other_ids_is_an_error() -> None:
+    named = naming.with_names(COMMUNITIES, CLASSES, of_one_graph=True)
+    with pytest.raises(BadSettings, match="names nodes by integers, the graph by text"):
+        named.document(result("g", text=True))
+
+
+def test_names_of_graphs_without_end_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(naming, "MOST_GRAPHS", 2)
+    names = naming._Naming(CLASSES, of_one_graph=False)
+    first = result("g")
+    for one in (first, *(result(f"h{number}") for number in range(2))):
+        names.of(one)
+    assert list(names._last) == ["h0", "h1"]
+    assert names.of(replace(first, snapshot_id="g/1")) == {0: "PC, 10 of 10", 1: "MP, 8 of 8"}
