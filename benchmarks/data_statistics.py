@@ -17,15 +17,15 @@ import numpy as np
 import pyarrow as pa
 
 from stream_icd.datasets.as_topology import read_as_topology
-from stream_icd.datasets.taxi import TaxiSettings, taxi_columns, taxi_snapshot, taxi_snapshots
+from stream_icd.datasets.taxi import TaxiSettings, degrees, taxi_snapshot
 from stream_icd.snapshot import Window
-from stream_icd.sources.events import EventSettings, event_snapshots
+from stream_icd.sources.events import EventSettings
 from stream_icd.sources.generated.gn import independent_gn
 from stream_icd.sources.generated.lfr import independent_lfr
 from stream_icd.sources.source import Source
 from stream_icd.sources.tables.tables import read_rows
 from stream_icd.sources.tables.timed_rows import Columns, timed_rows
-from stream_icd.sources.windows import Hopping, TimedRows
+from stream_icd.sources.windows import Hopping, TimedRows, windowed_snapshots
 from stream_icd.synthetic.lfr import LfrSettings
 
 HOUR = timedelta(hours=1)
@@ -53,11 +53,11 @@ def as_733(data: Path) -> Iterator[Source]:
 
 
 def taxis(data: Path) -> Iterator[Source]:
-    columns = taxi_columns("t", "taxi", "lat", "lon", zone="Asia/Shanghai")
+    columns = Columns("t", {"taxi": "taxi"}, degrees("lat", "lon"), zone="Asia/Shanghai")
     for seed in range(N_SAMPLES):
         rows = timed_rows(read_rows(data / "tdrive_1h.parquet", columns.names, stop), columns, stop)
         settings = TaxiSettings(HOUR, HOUR, sample=1279, seed=seed)
-        yield taxi_snapshots(rows, settings, on_late=stop)
+        yield windowed_snapshots(rows, settings, on_late=stop)
 
 
 def events(
@@ -67,7 +67,7 @@ def events(
     rows = timed_rows(read_rows(data / file, columns.names, stop), columns, stop)
     batches = (batch for batch in rows if isinstance(batch, TimedRows))
     settings = EventSettings("events", Hopping(window, window), least_nodes=least_nodes)
-    yield event_snapshots(batches, settings, on_late=stop)
+    yield windowed_snapshots(batches, settings, on_late=stop)
 
 
 def gn(_data: Path, p_in: float) -> Iterator[Source]:

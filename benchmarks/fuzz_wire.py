@@ -47,10 +47,13 @@ from stream_icd.messages.outgoing import outgoing
 from stream_icd.messages.reader import MessageReader
 from stream_icd.messages.record_log import described
 from stream_icd.messages.sent_before import SentBefore
+from stream_icd.names.live import LiveAttributes
+from stream_icd.names.naming import Naming
 from stream_icd.registry.shipped import open_model
 from stream_icd.snapshot import Snapshot, Window, snapshot_from_pairs
 from stream_icd.wire import communities as nodes_wire
 from stream_icd.wire.announcements import decode_announcement, encode_announcement
+from stream_icd.wire.attributes import NodeAttributes, decode_attributes, encode_attributes
 from stream_icd.wire.events import COLUMNS as EVENT_COLUMNS
 from stream_icd.wire.events import decode_events, encode_events
 from stream_icd.wire.limits import Limits
@@ -165,6 +168,7 @@ def targets(folder: str) -> Mapping[str, Target]:
     found["dead letters"] = Target(
         [*letters, _marker(letters[0])], partial(_read_letter, claims), everything
     )
+    found["attributes"] = Target([record_of("attributes", attributes())], _name, ("node",))
     sent = [record_of("memory", one) for one in states()]
     found["memory"] = Target(sent, _continue, tuple(MEMORY_COLUMNS), alter=True)
     return found
@@ -185,6 +189,16 @@ def _read_letter(claims: ClaimSettings, record: Record) -> None:
         pass
     for _ in letter_lines(letter, record, (), MessageReader(claims, LIMITS)):
         pass
+
+
+def _name(record: Record) -> None:
+    """As programs with `--names topic` do: take the attributes, and name communities by them."""
+    one = decode_attributes(record.key, record.value, record.headers, LIMITS)
+    live = LiveAttributes()
+    live.take(one.graph, one.node, one.values)
+    found = Naming(live).window(one.graph, pa.array([one.node]), np.zeros(1, np.int64))
+    for name in () if found is None else found.names().values():
+        str(name).encode()
 
 
 def _continue(record: Record) -> None:
@@ -284,6 +298,11 @@ def labels() -> Message:
     """The known communities of a snapshot, whose nodes have numbers."""
     found = (np.arange(50) % 7).astype(np.int32)
     return nodes_wire.encode_labels(Labels("g", "g/1", DAY, pa.array(range(50)), found))
+
+
+def attributes() -> Message:
+    """The attributes of a node."""
+    return encode_attributes(NodeAttributes("g", "7", {"country": "CH", "x": "1"}), DAY.end, "test")
 
 
 def announcement() -> Message:

@@ -50,7 +50,7 @@ from benchmarks.shared.streams.memory_streams import N_WINDOWS, Stream
 from benchmarks.shared.streams.stream_scores import renamed_churn
 from stream_icd.bp.find import find_communities
 from stream_icd.bp.parameters import BpParameters
-from stream_icd.datasets.taxi import TaxiSettings, taxi_columns, taxi_snapshots
+from stream_icd.datasets.taxi import TaxiSettings, degrees
 from stream_icd.graphs.labelled_graph import LabelledGraph, Moment
 from stream_icd.icd.presets import preset
 from stream_icd.memory.detect import Remembered, detect_remembering
@@ -62,7 +62,8 @@ from stream_icd.quality.nmi import nmi
 from stream_icd.snapshot import Snapshot
 from stream_icd.sources.source import stop_at_bad_row
 from stream_icd.sources.tables.tables import read_rows
-from stream_icd.sources.tables.timed_rows import sorted_by_time, timed_rows
+from stream_icd.sources.tables.timed_rows import Columns, sorted_by_time, timed_rows
+from stream_icd.sources.windows import windowed_snapshots
 from stream_icd.synthetic.planted_graph import PlantedGraph
 from stream_icd.training.bp.fit import fit_parameters
 
@@ -327,13 +328,13 @@ def _mails(data: Path) -> Iterator[Snapshot]:
 
 def _taxis(data: Path) -> Iterator[Snapshot]:
     """Ticks of a minute: 1,279 taxis seen in the last ten, an edge to each one's 50 nearest."""
-    columns = taxi_columns("t", "taxi", "lat", "lon", zone="Asia/Shanghai")
+    columns = Columns("t", {"taxi": "taxi"}, degrees("lat", "lon"), zone="Asia/Shanghai")
     settings = TaxiSettings(
         tick=timedelta(minutes=1), stale=timedelta(minutes=10), sample=N_TAXIS, seed=0
     )
     rows = read_rows(data / "tdrive_1h.parquet", columns.names, stop_at_bad_row)
     fixes = sorted_by_time(timed_rows(rows, columns, stop_at_bad_row))
-    for snapshot, _ in taxi_snapshots(fixes, settings, on_late=lambda _: None).snapshots:
+    for snapshot, _ in windowed_snapshots(fixes, settings, on_late=lambda _: None).snapshots:
         if snapshot.n_nodes == N_TAXIS:
             yield snapshot
 

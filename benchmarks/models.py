@@ -29,11 +29,11 @@ from benchmarks.shared.pages.sections import write_section
 from stream_icd.bp.find import find_communities
 from stream_icd.bp.parameters import BpParameters
 from stream_icd.detection.fit_check import misfit
+from stream_icd.programs.training_data import training_graphs
 from stream_icd.quality.modularity import modularity
 from stream_icd.quality.nmi import nmi
 from stream_icd.registry.shipped import open_model, shipped_models
 from stream_icd.synthetic.lfr import generate_lfr
-from stream_icd.training.data import training_graphs
 
 N_GRAPHS, N_RUNS = 6, 3
 MAILS = "events:path={}/email_eu_temporal.parquet,window=3d,sort=yes,graphs=268"

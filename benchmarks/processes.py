@@ -19,6 +19,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import math
 import os
 import platform
 import statistics
@@ -31,7 +32,7 @@ from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from itertools import product
 from pathlib import Path
-from typing import Literal
+from typing import ClassVar, Literal
 
 from benchmarks.shared.pages.sections import write_section
 from benchmarks.shared.streams.schedule import Parts, makespan
@@ -190,6 +191,7 @@ class TimedRelay:
         taken, passed: when memory was taken and handed on, in seconds.
     """
 
+    most_bytes: ClassVar[float] = math.inf
     memory: bytes | None = None
     taken: float = 0.0
     passed: float = 0.0

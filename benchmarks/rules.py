@@ -32,7 +32,7 @@ RULES: dict[str, dict[str, Any]] = {
             n, dtype=np.int32
         )
     },
-    "splitting": {f"{POSTERIOR}.split_communities": lambda _graph, labels, *_: labels},
+    "splitting": {f"{POSTERIOR}.split_communities": lambda _graph, labels, *_, **__: labels},
     "births of known nodes": {
         f"{POSTERIOR}._are_strangers": lambda _graph, likeliest, _: likeliest < 0
     },

@@ -39,10 +39,9 @@ from stream_icd.synthetic.gn import generate_gn
 from stream_icd.synthetic.lfr import generate_lfr
 from stream_icd.synthetic.planted_graph import PlantedGraph
 from stream_icd.training.icd.epochs import Epoch, best_epoch
-from stream_icd.training.icd.train_encoder import Training, train
+from stream_icd.training.icd.train_encoder import Training, train, validate
 from stream_icd.training.icd.training_plot import draw_training
-from stream_icd.training.icd.validation import validate
-from stream_icd.training.splitting import split_in_order
+from stream_icd.training.train_model import split_in_order
 
 GENERATORS: dict[str, Callable[[np.random.Generator], PlantedGraph]] = {
     "GN-0.3": lambda rng: generate_gn(rng, p_in=0.3),

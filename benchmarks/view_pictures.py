@@ -2,30 +2,37 @@
 
     python -m benchmarks.view_pictures --data FOLDER
 
-Sends a month of the Internet's autonomous systems, an hour of Beijing's taxis and drifting
-simulated graphs to Apache Kafka on this machine, lets `stream-icd consume detect` find their
-communities, opens `stream-icd view` in Chromium and writes docs/view_*.png. FOLDER holds
-as733.parquet and tdrive_1h.parquet (docs/measured/data.md). Needs Debian's package chromium, and
-pip install playwright.
+Sends half a year of the Internet's autonomous systems, a week of contacts in a school and an hour
+of Beijing's taxis to Apache Kafka on this machine, with countries of systems and classes of pupils,
+lets `stream-icd consume detect` find their communities, opens `stream-icd view` in Chromium and
+writes docs/view_*.png. FOLDER holds as733.parquet, tdrive_1h.parquet and labelled/ with edges/ and
+labels/ (docs/measured/data.md). Needs Debian's package chromium, and pip install playwright.
 """
 
 from __future__ import annotations
 
 import argparse
+import gzip
 import io
+import json
+import subprocess
 import sys
 import tempfile
+import urllib.request
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 from PIL import Image
 
-from benchmarks.shared.page import chromium, page_of, produced
+from benchmarks.shared.page import COMMAND, PATIENCE_S, chromium, page_of, produced
 from stream_icd.kafka.settings import KafkaSettings
 from testbed import brokers
+from testbed.brokers import wait_until
 
 DOCS = Path(__file__).parents[1] / "docs"
+SCHOOL = "events_contacts_high_school_2012"
 COLOURS = 128
 PICTURE = "svg.flow, .plot canvas"
 SETTLED_MS = 1500
@@ -44,12 +51,13 @@ class Shot:
 
 
 SHOTS = (
-    Shot("flow", "?graph=as733", click="svg.flow .label >> nth=5"),
-    Shot("map", "?graph=lfr&view=map&all=1", "dark"),
+    Shot("flow", "?graph=as733&by=country", height=1180, click="svg.flow .label:has-text('RU')"),
+    Shot("school", "?graph=school&by=class"),
+    Shot("map", "?graph=as733&view=map&by=country", "dark"),
     Shot("taxi", "?graph=taxi&view=map"),
-    Shot("life", "?graph=lfr&view=life", height=1060),
-    Shot("events", "?graph=as733&view=events"),
-    Shot("phone", "?graph=taxi&view=map", "dark", 390, 844),
+    Shot("life", "?graph=school&view=life", height=1060),
+    Shot("events", "?graph=as733&view=events&span=6000"),
+    Shot("phone", "?graph=as733&by=country", "dark", 390, 844),
 )
 
 
@@ -73,14 +81,37 @@ def shoot(browser: Any, address: str, shot: Shot) -> None:
     small.save(DOCS / f"view_{shot.name}.png", optimize=True)
 
 
-def streams(data: Path) -> list[tuple[str, ...]]:
+def streams(data: Path, folder: Path) -> list[tuple[str, ...]]:
     """The arguments of `stream-icd produce` for each graph."""
+    contacts = str(data / "labelled" / "edges" / f"{SCHOOL}.parquet")
     taxis = ("taxi", str(data / "tdrive_1h.parquet"), "--zone", "Asia/Shanghai", "--tick", "5m")
+    late = ("--late-rows", str(folder / "late.jsonl"))
+    school = ("events", contacts, "--window", "1h", "--graph", "school")
     return [
-        ("as", str(data / "as733.parquet"), "--graph", "as733", "--limit", "30"),
-        (*taxis, "--stale", "10m"),
-        ("lfr", "--limit", "60", "--mixing", "0.5"),
+        ("as", str(data / "as733.parquet"), "--graph", "as733", "--limit", "180"),
+        (*taxis, "--stale", "10m", *late),
+        (*school, *late),
     ]
+
+
+def send_attributes(settings: KafkaSettings, data: Path, folder: Path) -> None:
+    """Send the countries of systems and the classes of pupils."""
+    for graph, file, attribute in (
+        ("as733", "as733_countries", "country"),
+        ("school", SCHOOL, "class"),
+    ):
+        labels = pq.read_table(data / "labelled" / "labels" / f"{file}.parquet")
+        table = folder / f"{graph}.parquet"
+        pq.write_table(labels.rename_columns({"label": attribute}), table)
+        command = ("attributes", str(table), "--graph", graph)
+        subprocess.run((*COMMAND, *command, "-b", settings.bootstrap_servers), check=True)
+
+
+def caught_up(address: str) -> bool:
+    """Whether the page has read all that the topics hold, and knows that nothing waits."""
+    with urllib.request.urlopen(f"{address}api/overview") as answer:
+        said = json.loads(gzip.decompress(answer.read()))
+    return bool(said["caught_up"]) and said["lag"] == 0
 
 
 def main() -> int:
@@ -94,8 +125,11 @@ def main() -> int:
     shots = [shot for shot in SHOTS if options.only in (None, shot.name)]
     with brokers.OPENERS["kafka"]() as broker, tempfile.TemporaryDirectory() as folder:
         settings = KafkaSettings(bootstrap_servers=broker.bootstrap_servers)
-        produced(settings, Path(folder), streams(options.data))
-        with page_of(settings, Path(folder)) as (address, _), chromium() as browser:
+        produced(settings, Path(folder), streams(options.data, Path(folder)))
+        send_attributes(settings, options.data, Path(folder))
+        page = page_of(settings, Path(folder), "--names", "topic")
+        with page as (address, _), chromium() as browser:
+            wait_until(lambda: caught_up(address), PATIENCE_S)
             for shot in shots:
                 shoot(browser, address, shot)
     return 0

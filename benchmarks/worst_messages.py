@@ -82,13 +82,18 @@ def small(number: int, n_new: int = 0) -> Record:
 
     And nodes never seen before, each with an edge within its community of 20.
     """
-    rng = np.random.default_rng(number)
+    rng = np.random.default_rng(abs(number))
     src, dst = rng.integers(0, 1000, (2, 20_000))
     near = (src // 20 == dst // 20) | (rng.random(20_000) < 0.05)
     new = 1000 + n_new * number + np.arange(n_new)
     friends = new - new % 20 + rng.integers(0, 20, n_new)
     src, dst = (np.concatenate(ends) for ends in ((src[near], new), (dst[near], friends)))
     return snapshot(number, src, dst, np.empty(0, np.int64))
+
+
+def late(_: int) -> Record:
+    """An ordinary window from before all others."""
+    return small(-1)
 
 
 def few_edges(number: int) -> Record:
@@ -225,6 +230,9 @@ CASES: dict[str, Callable[[], Costs]] = {
     "detect: an ordinary window after these 24": lambda: detected(small, poisoned(24)),
     "detect: an ordinary window after 10 with 1.2 million new nodes each": lambda: detected(
         small, poisoned(10, 1_200_000)
+    ),
+    "detect: a late ordinary window after these 10": lambda: detected(
+        late, poisoned(10, 1_200_000)
     ),
     "detect: an ordinary window after one of a million nodes": lambda: detected(
         small, after_a_large_one(0)

@@ -11,7 +11,7 @@ from benchmarks.fuzz_wire import fuzz, targets
 from stream_icd.errors import BadInput
 
 TOPICS = ("snapshots", "communities", "labels", "events", "announcements", "claims", "dead letters",
-          "memory")  # fmt: skip
+          "attributes", "memory")  # fmt: skip
 
 
 @pytest.mark.parametrize("topic", TOPICS)

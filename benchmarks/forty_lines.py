@@ -1,0 +1,318 @@
+"""The detector beside what a user would write instead: throughput, latency, and what is lost.
+
+    python -m benchmarks.forty_lines --data as733.parquet --quix-python /tmp/quix/bin/python
+
+Daily AS topologies (SNAP's AS-733, in any form that `stream-icd produce as` reads) wait in Apache
+Kafka. Each program, in turns and with a broker of its own, works them off; then more come at a
+fixed rate. The programs are `stream-icd consume detect`, as it is without options, and those in
+benchmarks/shared/forty_lines, which use igraph's Leiden. Quix Streams needs an older
+confluent-kafka than our constraints allow, so it has an environment of its own, in which
+`pip install quixstreams igraph pyarrow` has been run; without `--quix-python` it is left out.
+
+Writes docs/measured/forty_lines.md, without the figures by the clock if other programs used the
+machine meanwhile.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+
+import numpy as np
+import psutil
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+from benchmarks.shared.machine import TOO_BUSY, Machine
+from benchmarks.shared.pages.sections import MEASURED
+from stream_icd.child_process import start_child, stop_child, tail
+from stream_icd.datasets.as_topology import read_as_topology
+from stream_icd.kafka.port.topic import TopicSpec
+from stream_icd.kafka.settings import KafkaSettings
+from stream_icd.kafka.topics import COMMUNITIES, SNAPSHOTS, create_topics
+from stream_icd.wire.message import Message
+from stream_icd.wire.snapshots import encode_snapshot
+from testbed.brokers import apache_kafka
+
+FOLDER = Path(__file__).parent / "shared" / "forty_lines"
+TARGET = "forty.communities"
+PATIENCE_S = 300.0
+Child = subprocess.Popen[bytes]
+MOST_OTHERS = 0.1
+"""Cores that other programs may use: a program and the broker use both of two."""
+
+
+@dataclass(frozen=True)
+class Program:
+    """A program that reads snapshots and publishes communities."""
+
+    name: str
+    target: str
+    command: tuple[str, ...]
+    source: Path | None = None
+
+    def started(self, servers: str) -> tuple[str, ...]:
+        """Return the command for this broker."""
+        return tuple(part.replace("SERVERS", servers) for part in self.command)
+
+    @property
+    def n_lines(self) -> str:
+        """The number of its lines that are not blank."""
+        if self.source is None:
+            return "-"
+        text = self.source.read_text()
+        if "import labels_of" in text:  # which the other program has
+            shared = (FOLDER / "with_confluent.py").read_text()
+            text += shared[: shared.index("def main")]
+        lines = text.splitlines()
+        return str(sum(1 for line in lines if line.strip() and not line.startswith('"""')))
+
+
+@dataclass(frozen=True)
+class Run:
+    """Snapshots a second and CPU ms a snapshot with a backlog; latencies in ms; memory in MiB."""
+
+    rate: float
+    cpu_ms: float
+    latencies: list[float]
+    resident: float
+
+
+def programs(quix_python: str | None) -> list[Program]:
+    """Return what is compared."""
+    detect = (sys.executable, "-m", "stream_icd.cli", "consume", "detect", "-b", "SERVERS")
+    arguments = ("SERVERS", "forty-lines", SNAPSHOTS, TARGET)
+    found = [Program("`stream-icd consume detect`", COMMUNITIES, detect)]
+    for name, file, python in (
+        ("confluent-kafka and igraph", "with_confluent.py", sys.executable),
+        ("Quix Streams and igraph", "with_quix.py", quix_python),
+    ):
+        if python is not None:
+            path = FOLDER / file
+            found.append(Program(name, TARGET, (python, str(path), *arguments), path))
+    return found
+
+
+class Results:
+    """The committed results of a topic, in the order in which they can be read."""
+
+    def __init__(self, servers: str, topic: str) -> None:
+        options = {"bootstrap.servers": servers, "group.id": "benchmark", "fetch.wait.max.ms": 5}
+        self._consumer = Consumer({**options, "isolation.level": "read_committed"})
+        partitions = self._consumer.list_topics(topic).topics[topic].partitions
+        self._consumer.assign([TopicPartition(topic, one, 0) for one in partitions])
+
+    def read(self, count: int, process: Child) -> Iterator[float]:
+        """Yield when each of `count` results could be read."""
+        until = time.monotonic() + PATIENCE_S
+        while count:
+            message = self._consumer.poll(0.5)
+            if message is not None and not message.error():
+                yield time.time()
+                count -= 1
+            elif process.poll() is not None or time.monotonic() > until:
+                raise TimeoutError
+
+    def close(self) -> None:
+        """Leave the broker."""
+        self._consumer.close()
+
+
+def cpu_of(process: psutil.Process) -> tuple[float, float]:
+    """Return seconds of processor time, and MiB, of a process and all that it started."""
+    every = [process, *process.children(recursive=True)]
+    return (
+        sum(sum(one.cpu_times()[:2]) for one in every),
+        sum(one.memory_info().rss for one in every) / 2**20,
+    )
+
+
+def measured(
+    program: Program, waiting: Sequence[Message], live: Sequence[Message], a_second: float
+) -> Run:
+    """Run a program on a broker of its own."""
+    with apache_kafka() as broker, tempfile.TemporaryDirectory() as folder:
+        servers = broker.bootstrap_servers
+        settings = KafkaSettings(bootstrap_servers=servers)
+        create_topics(settings)
+        create_topics(settings, [TopicSpec(TARGET)])
+        producer = Producer({"bootstrap.servers": servers, "linger.ms": 0})
+        for one in waiting:
+            producer.produce(SNAPSHOTS, one.value, one.key, headers=list(one.headers))
+        producer.flush()
+        log = Path(folder) / "log"
+        child = start_child(program.started(servers), log)
+        results = Results(servers, program.target)
+        try:
+            run = _measured(child, results, producer, waiting, live, a_second)
+            producer.flush()
+            return run
+        except TimeoutError:
+            raise SystemExit(f"{program.name} did not finish: {tail(log)}") from None
+        finally:
+            results.close()
+            stop_child(child, 20)
+
+
+def _measured(
+    child: Child,
+    results: Results,
+    producer: Producer,
+    waiting: Sequence[Message],
+    live: Sequence[Message],
+    a_second: float,
+) -> Run:
+    process = psutil.Process(child.pid)
+    n_warm = len(waiting) // 4
+    seen = results.read(len(waiting), child)
+    *_, began = itertools.islice(seen, n_warm)
+    cpu_began, _ = cpu_of(process)
+    *_, ended = seen
+    cpu_ended, resident = cpu_of(process)
+    n_timed = len(waiting) - n_warm
+    sent: list[float] = []
+
+    def send() -> None:
+        start = time.time()
+        for number, one in enumerate(live):
+            time.sleep(max(0.0, start + number / a_second - time.time()))
+            sent.append(time.time())
+            producer.produce(SNAPSHOTS, one.value, one.key, headers=list(one.headers))
+            producer.poll(0)
+
+    sender = threading.Thread(target=send)
+    sender.start()
+    arrivals = list(results.read(len(live), child))
+    sender.join()
+    latencies = [1000 * (seen - since) for since, seen in zip(sent, arrivals, strict=True)]
+    return Run(
+        n_timed / (ended - began), 1000 * (cpu_ended - cpu_began) / n_timed, latencies, resident
+    )
+
+
+def row(program: Program, runs: Sequence[Run], *, by_clock: bool = True) -> str:
+    """Return a line of the table.
+
+    Args:
+        by_clock: with figures that others who used the machine have spoilt.
+    """
+    latencies = np.concatenate([run.latencies for run in runs])
+    timed = median(run.rate for run in runs), *np.percentile(latencies, [50, 99])
+    rate, p50, p99 = (f"{one:.0f}" if by_clock else "-" for one in timed)
+    cpu, resident = (median(getattr(one, name) for one in runs) for name in ("cpu_ms", "resident"))
+    return (
+        f"{program.name} | {program.n_lines} | {rate} | {cpu:.1f} | {p50} | {p99} | {resident:.0f}"
+    )
+
+
+LOST = (
+    ("", "`consume detect`", "confluent-kafka", "Quix Streams"),
+    ("---", "---", "---", "---"),
+    (
+        "after a crash",
+        "each result once: a transaction holds results, memory and offsets",
+        "up to 8 results twice",
+        'those of 5 s twice; once with `processing_guarantee="exactly-once"`',
+    ),
+    (
+        "order within a graph",
+        "kept, also with `--processes` and after rebalances",
+        "kept by one process",
+        "kept by one process",
+    ),
+    (
+        "memory of earlier windows",
+        "communities have ids that last, and are found with what was known",
+        "none: the labels of two windows have nothing in common",
+        "none, unless you write it, with its state store",
+    ),
+    ("evidence that there are communities", "bits saved; strong, weak or none", "none", "none"),
+    ("measures, K, model, times", "headers of each result", "none", "none"),
+    (
+        "a message that cannot be read",
+        "a dead letter with the reason; the stream goes on",
+        "ends the program, after each restart again",
+        "the same; `on_processing_error` may skip it",
+    ),
+    (
+        "one that takes too much time or memory",
+        "is ended by its budget, and becomes a dead letter",
+        "takes the program with it",
+        "takes the program with it",
+    ),
+    ("a result above the broker's limit", "goes to a claim store", "ends it", "ends it"),
+    (
+        "nodes without edges; weights; repeated pairs",
+        "all count",
+        "left out; ignored; counted twice",
+        "the same",
+    ),
+)
+
+
+def page(
+    found: dict[str, str], count: int, live: int, a_second: float, rounds: int, stamp: str
+) -> str:
+    """docs/measured/forty_lines.md."""
+    rows = "\n".join(found.values())
+    lost = "\n".join(f"| {' | '.join(cells)} |" for cells in LOST)
+    return f"""# Forty lines instead
+
+For those who think of writing the detector themselves: how fast the shortest honest program is,
+and what it does without. The programs are in `benchmarks/shared/forty_lines`.
+
+Written by `python -m benchmarks.forty_lines --data as733.parquet --quix-python PYTHON`: {count}
+days of AS-733 wait in Apache Kafka, then {live} more come at {a_second:g} a second.
+Medians of rounds ({rounds}); each run has a broker of its own, on the same machine. {stamp}
+
+program | lines | snapshots/s, backlog | CPU ms a snapshot | ms to the result, median | 99 % | MiB
+--- | --- | --- | --- | --- | --- | ---
+{rows}
+
+Throughput counts from a quarter of the backlog on. CPU and memory are those of the program and all
+processes that it starts, without the broker. `consume detect` has one worker process, the model
+`default`, memory, evidence and measures, and is exactly-once; the others run igraph's Leiden with
+two iterations (its default), at least once.
+
+What they do without:
+
+{lost}"""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
+    parser.add_argument("--data", type=Path, required=True, help="AS-733, as produce as reads it")
+    parser.add_argument("--quix-python", help="a Python with quixstreams, igraph and pyarrow")
+    parser.add_argument("--days", type=int, default=400)
+    parser.add_argument("--live", type=int, default=200)
+    parser.add_argument("--rate", type=float, default=10, help="snapshots a second, after that")
+    parser.add_argument("--rounds", type=int, default=3)
+    options = parser.parse_args()
+    machine = Machine()
+    source = (one for one, _ in read_as_topology(options.data).snapshots)
+    messages = [
+        encode_snapshot(one) for one in itertools.islice(source, options.days + options.live)
+    ]
+    waiting, live = messages[: options.days], messages[options.days :]
+    compared = programs(options.quix_python)
+    runs: dict[str, list[Run]] = {one.name: [] for one in compared}
+    for _, one in itertools.product(range(options.rounds), compared):
+        runs[one.name].append(measured(one, waiting, live, options.rate))
+        print(row(one, runs[one.name][-1:]), flush=True)
+    quiet = machine.others <= MOST_OTHERS
+    found = {one.name: row(one, runs[one.name], by_clock=quiet) for one in compared}
+    stamp = machine.stamp() if quiet else f"{machine.stamp()} {TOO_BUSY}"
+    text = page(found, len(waiting), len(live), options.rate, options.rounds, stamp)
+    (MEASURED / "forty_lines.md").write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

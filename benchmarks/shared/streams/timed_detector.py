@@ -1,0 +1,90 @@
+"""A detector that says when it did what: the program that `benchmarks.pipeline` starts.
+
+It is what `stream-icd consume detect` runs, with a line of JSON on its standard output for each
+batch: times are seconds since the epoch, so that another process can compare them with its own.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+
+import psutil
+
+from stream_icd.dead_letters.letters import DeadLetterLimit
+from stream_icd.detection.record import RecordDetection
+from stream_icd.detection.settings import DetectSettings
+from stream_icd.execution.engines import IN_HAND, ProcessPool
+from stream_icd.kafka.consumer import run_consumer
+from stream_icd.kafka.delivery.handler import BatchDone
+from stream_icd.kafka.record import OutgoingRecord, Record
+from stream_icd.kafka.settings import KafkaSettings
+from stream_icd.kafka.topics import COMMUNITIES, MEMORY, SNAPSHOTS
+from stream_icd.log import configure_logging
+from stream_icd.messages.claim_check import ClaimCheck
+from stream_icd.programs.heap import freeze_what_stays, share_one_heap
+from stream_icd.registry.shipped import open_model
+from stream_icd.workers.detect import Detector
+from stream_icd.workers.memories import open_memories
+from stream_icd.workers.runner import Runner
+
+
+@dataclass(frozen=True)
+class Timed:
+    """A batch: when it was handed over, when its results were there, when it was committed.
+
+    Attributes:
+        outcomes: when the result of each record was there.
+        cpu_main, cpu_workers: processor time since the processes started.
+    """
+
+    begun: float
+    outcomes: list[float]
+    done: float
+    cpu_main: float
+    cpu_workers: float
+
+
+def main() -> None:
+    servers, group, model_name, memory, processes = sys.argv[1:6]
+    share_one_heap()
+    configure_logging()
+    kafka, model = KafkaSettings(bootstrap_servers=servers), open_model(model_name)
+    settings = DetectSettings(
+        topic=COMMUNITIES, memory=memory, memory_topic=MEMORY, group=group, threads=1
+    )
+    memories = open_memories(kafka, group) if memory == "auto" else None
+    workers = psutil.Process()
+    waiting: list[tuple[float, list[float]]] = []
+    freeze = freeze_what_stays()
+
+    def handle(records: Sequence[Record]) -> Iterator[OutgoingRecord]:
+        begun, outcomes = time.time(), list[float]()
+        for one in runner.handle(records):
+            if one.topic == COMMUNITIES:
+                outcomes.append(time.time())
+            yield one
+        waiting.append((begun, outcomes))
+
+    def done(batch: BatchDone) -> None:
+        runner.done(batch)
+        freeze(batch)
+        cpu = sum(sum(one.cpu_times()[:2]) for one in workers.children(recursive=True))
+        timed = Timed(*waiting.pop(0), time.time(), time.process_time(), cpu)
+        print(json.dumps(asdict(timed)), flush=True)
+
+    with ProcessPool(RecordDetection(model, settings), model_name, int(processes)).opened() as pool:
+        detector = Detector(lambda: model, settings, pool, memories)
+        runner = Runner(detector, DeadLetterLimit(), claim_check=ClaimCheck(kafka))
+        handler = replace(runner.handler, handle=handle, done=done)
+        pool.wait_until_warm(threading.Event())
+        batch = IN_HAND * int(processes)
+        run_consumer(kafka, SNAPSHOTS, group, handler, threading.Event(), max_records=batch)
+
+
+if __name__ == "__main__":
+    main()

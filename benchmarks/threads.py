@@ -1,0 +1,105 @@
+"""How much several threads would take off the time of one large graph, on any machine.
+
+    python -m benchmarks.threads [--sizes 50000 500000]
+
+Parts that threads would work on at once run one after the other here, and each is timed. What is
+then not needed, if they ran side by side, is taken off. So the ratio is that of a machine with free
+cores, whatever else runs on this one. LFR graphs as in `benchmarks.growth`. Writes
+docs/measured/threads.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from pathlib import Path
+from statistics import median
+from typing import Any
+from unittest.mock import patch
+
+from threadpoolctl import threadpool_limits
+
+from benchmarks.growth import planted
+from benchmarks.shared.commit import current_commit
+from stream_icd.bp.find import find_communities
+from stream_icd.registry.shipped import open_model
+
+DOCS = Path(__file__).parents[1] / "docs" / "measured"
+USERS = ("stream_icd.graphs.in_threads", "stream_icd.bp.planted_partition.belief_propagation")
+
+
+def main() -> None:
+    """Measure all sizes, and write the page."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--sizes", type=int, nargs="+", default=[50_000, 500_000])
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--docs", type=Path, default=DOCS, help="folder to write to")
+    options = parser.parse_args()
+    rows = []
+    with threadpool_limits(1):
+        for size in options.sizes:
+            rows += rows_of(size, options.rounds)
+            print("\n".join(rows[-3:]), flush=True)
+    page = PAGE.format(rows="\n".join(rows), commit=current_commit())
+    (options.docs / "threads.md").write_text(page)
+
+
+def rows_of(n_nodes: int, rounds: int) -> list[str]:
+    """A row for each number of threads."""
+    adjacency, parameters = planted(n_nodes).adjacency(), open_model("default").model.bp
+    find_communities(adjacency, parameters, threads=2)
+    spent: dict[int, list[tuple[float, float]]] = {1: [], 2: [], 4: []}
+    for _ in range(rounds):
+        for threads, runs in spent.items():
+            runs.append(timed(lambda n=threads: find_communities(adjacency, parameters, threads=n)))
+    return [
+        f"| {n_nodes:,} | {threads} | {median(cpu for cpu, _ in runs):.0f} "
+        f"| {median(cpu - saved for cpu, saved in runs):.0f} "
+        f"| {median(cpu / (cpu - saved) for cpu, saved in runs):.2f} |"
+        for threads, runs in spent.items()
+    ]
+
+
+def timed(find: Callable[[], Any]) -> tuple[float, float]:
+    """Milliseconds of processor time, and those that threads take off."""
+    saved = 0.0
+
+    def one_by_one(work: Callable[[int, int], Any], bounds: Sequence[int], threads: int) -> list:
+        nonlocal saved
+        results, busy = [], [0.0] * max(threads, 1)
+        for part in pairwise(bounds):
+            started = time.process_time()
+            results.append(work(*part))
+            busy[busy.index(min(busy))] += time.process_time() - started
+        saved += sum(busy) - max(busy)
+        return results
+
+    started = time.process_time()
+    with patch(f"{USERS[0]}.in_threads", one_by_one), patch(f"{USERS[1]}.in_threads", one_by_one):
+        find()
+    return 1000 * (time.process_time() - started), 1000 * saved
+
+
+PAGE = """# One large graph in several threads
+
+For those who choose `--threads` of `consume detect`, or `ICD(threads=)`. Made by
+`python -m benchmarks.threads`, at commit {commit}: LFR graphs of mixing 0.4, model `default`, each
+graph alone.
+
+The parts that threads work on at once were run one after the other and timed, so that other work
+on the machine does not count. The fourth column is what is left if they run side by side. The
+communities are the same, byte for byte.
+
+| nodes | threads | CPU ms | ms with free cores | times as fast |
+|---|---|---|---|---|
+{rows}
+
+Refinement, aggregation and belief propagation use threads. Local moves of single nodes do not:
+each depends on those before it.
+"""
+
+
+if __name__ == "__main__":
+    main()
