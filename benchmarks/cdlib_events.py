@@ -19,7 +19,8 @@ from time import perf_counter
 import numpy as np
 import pyarrow as pa
 
-from benchmarks.shared.pages.tracking_page import write_comparison
+from benchmarks.shared.commit import measured_at
+from benchmarks.shared.pages.sections import write_section
 from benchmarks.shared.peers.cdlib_peer import (
     LIVES_ON,
     Lives,
@@ -136,7 +137,7 @@ def main() -> None:
         why_section(windows),
         seconds_section(planted[TRUE], internet),
     ]
-    write_comparison("\n".join(sections))
+    write_section("tracking.md", "cdlib_events.py", "\n".join([*sections, measured_at()]))
 
 
 def as_planted(graph: PlantedGraph, _: np.random.Generator) -> Labels:

@@ -22,6 +22,7 @@ import numpy as np
 from rich.console import Console
 from scipy.sparse import csr_array
 
+from benchmarks.shared.commit import measured_at
 from benchmarks.shared.graphs.data_sets import TEST_SEED, all_snapshots
 from benchmarks.shared.pages.sections import write_section
 from benchmarks.shared.peers.igraph_peers import build_graph
@@ -65,7 +66,7 @@ def main() -> None:
         ms = " | ".join(f"{1000 * one:.1f}" for one in np.median(seconds, axis=0))
         rows.append(f"| {name} | {n_graphs} | {counts} | {bits:,.0f} | {ms} |\n")
         Console().print(rows[-1], end="", markup=False, soft_wrap=True)
-    write_section("evidence.md", "evidence.py", HEAD + "".join(rows))
+    write_section("evidence.md", "evidence.py", HEAD + "".join(rows) + "\n" + measured_at())
 
 
 def _kinds(folder: Path) -> Iterator[tuple[str, int, Draw]]:

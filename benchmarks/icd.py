@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from rich.console import Console
 from scipy.sparse import csr_array, diags_array
 
+from benchmarks.shared.commit import current_commit
 from benchmarks.shared.comparison import Results, compare, mean_and_error
 from benchmarks.shared.graphs.data_sets import BenchmarkGraph, DataSet, data_sets
 from benchmarks.shared.methods.methods import METHODS, STRONGEST_PEER, Labels, Method
@@ -143,9 +144,9 @@ def _section(name: str, results: Mapping[str, Results], before: str) -> str:
     measure = "modularity" if name == "AS" else "NMI"
     table = "\n".join(rows[method] for method in METHOD_NAMES if method in rows)
     return f"""
-| method | graphs | {measure} | AC | seconds | CPU s |
-| --- | --- | --- | --- | --- | --- |
-| the paper's ICD-M | | {PAPER[name].quality:.2f} | | | |
+| method | graphs | {measure} | AC | seconds | CPU s | commit |
+| --- | --- | --- | --- | --- | --- | --- |
+| the paper's ICD-M | | {PAPER[name].quality:.2f} | | | | |
 {table}
 
 """
@@ -154,7 +155,8 @@ def _section(name: str, results: Mapping[str, Results], before: str) -> str:
 def _row(method: str, found: Results) -> str:
     return (
         f"| {method} | {len(found.seconds)} | {_mean(found.quality)} | {_mean(found.accuracy)} "
-        f"| {np.median(found.seconds):.3f} | {np.median(found.cpu_seconds):.3f} |"
+        f"| {np.median(found.seconds):.3f} | {np.median(found.cpu_seconds):.3f} "
+        f"| {current_commit()} |"
     )
 
 

@@ -25,6 +25,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from benchmarks.shared.commit import current_commit
 from benchmarks.shared.graphs.data_sets import N_TAXIS, TEST_SEED
 from benchmarks.shared.kept import Figures, Kept
 from benchmarks.shared.pages.memory_page import memory_page
@@ -104,8 +105,9 @@ def main() -> None:
         write_page(figures.known)
         return
     _compile()
+    commit = current_commit()
     for name, measure in measurements(range(TEST_SEED, TEST_SEED + options.seeds), options.data):
-        figures.of(name, measure)
+        figures.of(name, lambda m=measure: m() | {"commit": commit})
     write_page(figures.known)
 
 

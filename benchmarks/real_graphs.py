@@ -21,7 +21,7 @@ import numpy as np
 from rich.progress import track
 from threadpoolctl import threadpool_limits
 
-from benchmarks.shared.commit import current_commit
+from benchmarks.shared.commit import current_commit, measured_at
 from benchmarks.shared.graphs.known_graphs import KnownGraphs, known_graphs
 from benchmarks.shared.kept import Figures, Kept
 from benchmarks.shared.methods import graph_methods
@@ -112,7 +112,8 @@ def section(
         rows.append(
             f"| **mean** | {PURPOSES[purpose]} | {' | '.join(_means(known, kinds, names))} |"
         )
-    return "\n".join([*rows, ""])
+    commits = measured_at(one["commit"] for one in known.values())
+    return "\n".join([*rows, "", commits])
 
 
 def _cell(figures: Figures | None) -> str:

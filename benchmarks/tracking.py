@@ -2,8 +2,7 @@
 
     python -m benchmarks.tracking [--data as733.parquet] [--seeds 10]
 
-Writes docs/tracking.md, but for what benchmarks/cdlib_events.py and benchmarks/tracking_memory.py
-write there.
+Writes its sections of docs/tracking.md.
 """
 
 from __future__ import annotations
@@ -22,8 +21,8 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
-from benchmarks.shared.pages.sections import END, read_section
-from benchmarks.shared.pages.tracking_page import write_findings
+from benchmarks.shared.commit import measured_at
+from benchmarks.shared.pages.sections import write_section
 from stream_icd.bp.find import find_communities
 from stream_icd.communities import STAGES, Communities
 from stream_icd.events import CommunityEvents
@@ -43,7 +42,6 @@ NOISE = (0.0, 0.01, 0.02, 0.05, 0.1)
 N_NODES, N_STEPS, EVENT_RATE, CHURN = 2000, 30, 0.3, 0.02
 MONTH = 31
 HOUR = timedelta(hours=1)
-MEMORY = "<!-- benchmarks/tracking_memory -->\n"
 
 Labels = NDArray[np.int32]
 Detect = Callable[[PlantedGraph, np.random.Generator], Labels]
@@ -64,11 +62,11 @@ def main() -> None:
     options.add_argument("--seeds", type=int, default=10)
     chosen = options.parse_args()
     planted = score(chosen.seeds, lambda graph, _: graph.communities)
-    memory = f"{MEMORY}{read_section('tracking.md', 'tracking_memory')}{END}\n"
-    sections = [HEADER, planted_section(planted, chosen.seeds), noise_section(chosen.seeds), memory]
+    parts = planted_section(planted, chosen.seeds), noise_section(chosen.seeds), measured_at()
+    write_section("tracking.md", "tracking.py", "\n".join(parts))
     if chosen.data is not None:
-        sections.append(internet_section(chosen.data))
-    write_findings("\n".join(sections))
+        text = f"{internet_section(chosen.data)}\n{measured_at()}"
+        write_section("tracking.md", "tracking.py internet", text)
 
 
 def score(seeds: int, detect: Detect, mixing: float = 0.3) -> Scores:
@@ -127,84 +125,6 @@ def scrambled(share: float) -> Detect:
 def detected(graph: PlantedGraph, _: np.random.Generator) -> Labels:
     parameters = open_model("lfr").model.bp
     return find_communities(as_adjacency(graph), parameters, graph.n_communities)
-
-
-HEADER = """# Communities over time
-
-For those who follow communities from window to window: how to run the tracker, what its events
-mean, and how reliable they are. The figures come from
-`python -m benchmarks.tracking --data as733.parquet`.
-
-Run the tracker, then subscribe to its events:
-
-```sh
-stream-icd consume track
-stream-icd subscribe --event merged --event split --from beginning
-```
-
-The tracker processes the windows of a graph in order. It keeps no state except the topic
-`icd.events.v1`.
-
-event | meaning
---- | ---
-born | the community is new
-grown, shrunk | its size changed by at least 10% (`--change 0.1`)
-continued | its size changed by less than that
-merged | several communities went into one
-split | several communities came out of one
-died | it is gone, and neither merged nor split
-
-- `--match 0.3`: a community is still the same one if its Jaccard index with itself in the window
-  before is at least 0.3.
-- `--part 0.5`: a community also counts as merged into another one, or as split from one, if more
-  than half of its members go there, or come from there.
-- `--smallest 3`: mergers and splits of communities with fewer than 3 members are not reported.
-- `--absence 5`: an absent community keeps its id for 5 windows.
-
-## Identities
-
-**With the ids of a detector with memory** ([memory](measured/memory.md)), a community has the same
-id in the detector's results and in the events. The tracker takes these ids if they continue those
-of the windows it has tracked: of the nodes whose community does not claim an unused id, at least
-half must have had the claimed id, compared with those that had the most frequent id of their
-community.
-
-**Without ids**, communities are matched by the largest sum of Jaccard indices (Greene, Doyle and
-Cunningham, ASONAM 2010). This also happens where the ids do not continue:
-
-- *The windows before were detected without memory*: the communities keep the ids that the tracker
-  gave them, which differ from the detector's from then on.
-- *The detector has lost its memory* and starts again with id 0: the communities keep the ids that
-  they had in the events.
-- *Some results have ids, others do not* (`--memory off` for a while): a window without ids is
-  matched; from the next one with ids on, these are used again. If the tracker has meanwhile used
-  an id that the detector gives to another community, that community gets a different id.
-- *A second group of detectors writes to the same topic*: with another model, its results for a
-  window that was already tracked are late, and the tracker warns. With the same model, one of them
-  with memory and the other without, their results are revisions of each other: the last one
-  counts. A repeated result is not tracked again.
-
-With ids, communities keep their ids over a gap of any length that the detector's memory covers.
-Windows that come late, or in a new revision, are treated as if they had no ids (see below).
-
-## What happened
-
-Mergers and splits are found by similarity, as by Greene et al., or by containment (Asur,
-Parthasarathy and Ucar, KDD 2007). `tests/tracking/` compares the tracker with both definitions by
-brute force. Without ids, a window is compared with the one before; with ids, with the last four:
-
-- A merger may take several windows: it is reported when more than half of the members that a
-  community had in one of these windows are in the other one. It is reported once; when the rest of
-  the community ends, that is not another event.
-- A new community is a split of another one if most of its members were there in each of these
-  windows. If they came together there only recently, because their community was found late, the
-  new community is born.
-
-If the last window gets a new revision (its snapshot was corrected, or detected with another K or
-seed), the tracker tracks it again. The new message replaces the previous one, ids included. A
-correction of an earlier window is too late, like any window that is not after the last one: the
-message says so, and the earlier events stay.
-"""
 
 
 def planted_section(scores: Scores, seeds: int) -> str:

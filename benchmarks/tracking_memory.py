@@ -19,9 +19,9 @@ import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
+from benchmarks.shared.commit import measured_at
 from benchmarks.shared.graphs.data_sets import TEST_SEED
-from benchmarks.shared.pages.sections import write_section
-from benchmarks.shared.pages.tracking_page import DOCS
+from benchmarks.shared.pages.sections import DOCS, write_section
 from benchmarks.shared.streams.known_streams import snapshot_of
 from benchmarks.tracking import (
     CHURN,
@@ -67,8 +67,9 @@ def main() -> None:
     options.add_argument("--seeds", type=int, default=5)
     options.add_argument("--days", type=int, default=180, help="how many of the last days")
     chosen = options.parse_args()
-    internet = internet_section(chosen.data, chosen.days)
-    write_section("tracking.md", "tracking_memory", graphs_section(chosen.seeds) + "\n" + internet)
+    parts = graphs_section(chosen.seeds), internet_section(chosen.data, chosen.days), measured_at()
+    text = "\n".join(parts)
+    write_section("tracking.md", "tracking_memory", text)
 
 
 @dataclass(frozen=True)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from benchmarks.cdlib_events import apart, planted_events_of, planted_stream
-from benchmarks.shared.pages.tracking_page import write_comparison, write_findings
+from benchmarks.shared.pages import sections
 from benchmarks.shared.peers.cdlib_peer import (
     LIVES_ON,
     Lives,
@@ -167,12 +168,16 @@ def test_only_nodes_of_both_windows_count_here_and_all_do_there() -> None:
     assert greene(Lives(groups_of(before, among), groups_of(after, among))) == same
 
 
-def test_the_two_halves_of_the_page_leave_each_other_alone(tmp_path) -> None:
+def test_the_programs_of_the_page_leave_each_other_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sections, "DOCS", tmp_path)
+    marks = {name: f"<!-- benchmarks/{name} -->\n" for name in ("tracking.py", "cdlib_events.py")}
+    end = "<!-- end -->\n"
     page = tmp_path / "tracking.md"
-    page.write_text("# Found\n\nold\n", encoding="utf-8")
-    write_comparison("compared\n", page)
-    write_findings("# Found\n\nnew\n", page)
-    found = "# Found\n\nnew\n\n## Compared with CDlib\n\n"
-    assert page.read_text(encoding="utf-8") == f"{found}compared\n"
-    write_comparison("again\n", page)
-    assert page.read_text(encoding="utf-8") == f"{found}again\n"
+    page.write_text("# Events\n" + "".join(f"{mark}old\n{end}" for mark in marks.values()))
+    sections.write_section("tracking.md", "cdlib_events.py", "compared\n")
+    sections.write_section("tracking.md", "tracking.py", "found\n")
+    found, compared = marks.values()
+    expected = f"# Events\n{found}found\n{end}{compared}compared\n{end}"
+    assert page.read_text(encoding="utf-8") == expected

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.sparse import csr_array
 from sklearn.metrics import adjusted_mutual_info_score
 
 from benchmarks.shared.graphs.known_graphs import (
@@ -15,8 +17,12 @@ from benchmarks.shared.graphs.known_graphs import (
     agreement,
     known_graphs,
     labelled_files,
+    stream_graphs,
 )
+from benchmarks.shared.peers.spectral_peers import Labels, regularised_spectral, spectral
 from benchmarks.shared.streams.known_streams import NO_CLASS
+
+Find = Callable[[csr_array, int, int], Labels]
 
 
 @pytest.fixture
@@ -61,3 +67,25 @@ def test_no_graph_is_both_chosen_on_and_reported() -> None:
 
 def test_files_of_single_graphs_have_one_class_for_each_node(data: Path) -> None:
     assert [edges.stem for edges, _ in labelled_files(data / "labelled")] == ["karate"]
+
+
+def test_the_windows_of_a_stream_are_one_graph_whose_edges_are_counted(tmp_path: Path) -> None:
+    for folder in ("edges", "labels"):
+        (tmp_path / folder).mkdir()
+    pairs = {"window": [0, 0, 1], "src": [0, 1, 0], "dst": [1, 4, 1]}
+    pd.DataFrame(pairs).to_parquet(tmp_path / "edges" / "stream_brain.parquet")
+    labels = pd.DataFrame({"node": [0, 1, 4], "label": ["a", "a", "b"]})
+    labels.to_parquet(tmp_path / "labels" / "stream_brain.parquet")
+    [(name, graph)] = stream_graphs(tmp_path, ["brain, all windows"])
+    assert name == "brain, all windows"
+    assert graph.adjacency.toarray().tolist() == [[0, 2, 0], [2, 0, 1], [0, 1, 0]]
+    assert graph.truth.tolist() == [0, 0, 1]
+
+
+@pytest.mark.parametrize("find", [spectral, regularised_spectral])
+def test_spectral_clustering_finds_two_triangles_of_one_edge_between(find: Find) -> None:
+    graph = np.kron(np.eye(2), np.ones((3, 3)) - np.eye(3))
+    graph[2, 3] = graph[3, 2] = 1
+    labels = find(csr_array(graph), 2, 0)
+    assert np.unique(labels).tolist() == [0, 1]
+    assert len(set(labels[:3])) == len(set(labels[3:])) == 1

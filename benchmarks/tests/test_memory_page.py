@@ -30,6 +30,7 @@ def test_a_row_has_the_means_of_all_seeds() -> None:
             "stay": [0.9] * 10,
             "milliseconds": [10.0, 12.0],
             "smooth_milliseconds": 20.0,
+            "commit": "abc1234",
         }
 
     name = memory.STREAMS[3].name
@@ -37,4 +38,5 @@ def test_a_row_has_the_means_of_all_seeds() -> None:
     row = "| 2 % |  | 2 | 50.0 | **70.0 ± 14.1** | +10.0 | 99.0 | 0.900 | 10 | 12 | 1.20 |"
     assert f"| 0.6 | 5,000 {row}" in text
     assert "| **memory** | its past | 2 | 70.0 | 70.0 ± 14.1 | 0.01 |" in text
+    assert text.endswith("\nMeasured at commit abc1234.\n")
     assert "| **smoothed** | all | 2 | 99.0 | 99.0 ± 0.0 | 0.02 |" in text

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
@@ -121,6 +121,19 @@ def labelled_graphs(edges: Path, labels: Path) -> Iterator[BenchmarkGraph]:
         return
     for window, of_window in pairs.groupby("window_start"):
         yield _labelled_graph(of_window, known[known.window_start == window])
+
+
+STREAMS = ("brain", "dblp")
+
+
+def stream_graphs(folder: Path, only: Sequence[str] | None) -> Iterator[tuple[str, BenchmarkGraph]]:
+    """The windows of a stream as one graph; an edge weighs as many as the windows that have it."""
+    for stream in STREAMS:
+        name = f"{stream}, all windows"
+        if name in (only or [name]):
+            pairs = pq.read_table(folder / "edges" / f"stream_{stream}.parquet").to_pandas()
+            labels = pq.read_table(folder / "labels" / f"stream_{stream}.parquet").to_pandas()
+            yield name, _labelled_graph(pairs, labels)
 
 
 def _labelled_graph(pairs: pd.DataFrame, known: pd.DataFrame) -> BenchmarkGraph:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.shared.commit import measured_at
 from benchmarks.shared.kept import Figures
 from benchmarks.shared.streams.memory_streams import SETTLED, Stream
 
@@ -39,8 +40,16 @@ def memory_page(
         REAL,
         *(_real_row(name, one) for name, one in known.items() if "churn" in one),
         METHOD,
+        "",
+        *_commits(known),
     ]
-    return "\n".join(sections) + "\n"
+    return "\n".join(sections)
+
+
+def _commits(known: Known) -> Iterator[str]:
+    commits = [one["commit"] for one in known.values()]
+    if commits:
+        yield measured_at(commits)
 
 
 def _of(known: Known, name: str) -> list[Figures]:
@@ -273,13 +282,13 @@ bits by .01 an edge. After a search in vain, the next comes one window later, th
 16. With a horizon of one window there are none: beliefs know more than the bits of one window.
 
 The horizon is found while the stream runs. Beside the present one there is at most one *trial*, of
-the next longer or shorter horizon (of 1, 2 and 20 windows). The communities of both predict the
+another horizon (of 1, 2 or 20 windows), the shortest first. The communities of both predict the
 edges of the next window that are new to the evidence; the bits that they save are a predictive code
 (Dawid, "Statistical theory: the prequential approach", Journal of the Royal Statistical Society A
-147, 1984). The differences between two horizons add up, each counting .9 times as much after the
-next comparison (forgetting: Raftery, Kárný and Ettler, Technometrics 52, 2010). A trial that is
-ahead replaces the present horizon; one that is 10 nats behind ends. Between rounds without
-success, pauses grow up to 16 windows.
+147, 1984). The differences between the two add up (Wald, "Sequential tests of statistical
+hypotheses", Annals of Mathematical Statistics 16, 1945). A trial that is 20 nats ahead replaces the
+present horizon; one that is 20 nats behind ends, and one that is undecided after 16 windows.
+Between rounds without success, pauses grow up to 8 windows.
 
 If the edges of a window between the members of communities are nearer to chance than to a tenth of
 what they were, over all communities together, the graph has broken with its past, and the window is
