@@ -72,6 +72,15 @@ def test_hubs_keep_their_communities() -> None:
     assert nmi(np.repeat(np.arange(5), 61), found) > 0.99
 
 
+def test_beliefs_put_all_leaves_of_a_large_star_together() -> None:
+    """From single nodes, none of 30,000 communities is probable; the likeliest still counts."""
+    star = finest_level(as_adjacency(nx.star_graph(30_000)))
+    alone, n_nodes = np.arange(star.n_nodes, dtype=np.int32), star.n_nodes
+    found = believe(star, alone, n_nodes, Model(0.99, 1.0, n_nodes), 8)
+    assert len(set(found.communities[1:, 0].tolist())) == 1
+    assert bits_of(star, found, n_nodes) > 0
+
+
 def test_the_same_seed_gives_the_same_communities() -> None:
     graph = generate_lfr(np.random.default_rng(3), n_nodes=1000, mixing=0.5).adjacency()
     first, second = (find_communities(graph, SEARCH, seed=4) for _ in range(2))

@@ -179,8 +179,6 @@ def _by_beliefs(
         number += 1
         if number == len(tried):
             tried = [*tried, _finer(level, tried[-1], rng, threads)]
-        if 2 * int(tried[number].labels.max()) >= len(graph.strengths):
-            break  # most communities are single nodes: nothing inside can speak for them
         believed.append(_believed(graph, level.expanded(tried[number]), sweeps, threads))
     return believed
 

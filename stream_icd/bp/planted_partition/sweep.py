@@ -208,6 +208,8 @@ def sweep(
                 best, largest = touched[rank], product
         evidence, within, log_shared, shared_edges = others + largest, 0.0, 0.0, 1.0
         least = LEAST_MESSAGE * evidence / strongest
+        if largest <= least:  # beliefs spread over thousands of communities: the best ones count
+            least = 0.0
         if not least < largest <= evidence < np.inf:  # or NaN: the node stays as it is
             for rank in range(n_touched):
                 products[touched[rank]] = 0.0
