@@ -7,9 +7,6 @@ from dataclasses import dataclass
 from stream_icd.errors import BadSettings
 from stream_icd.graphs.weights import EXPONENT
 
-STAY = 0.5
-"""Default stay probability, if none was learned."""
-
 MOST_PASSES = 1000
 """Maximum number of iterations or sweeps: more find nothing, and time must stay bounded."""
 
@@ -43,7 +40,7 @@ class BpParameters:
     sweeps: int = 8
     weight_exponent: float = EXPONENT
     search: bool = False
-    stay: float = STAY
+    stay: float = 0.5
 
     def __post_init__(self) -> None:
         for name in ("resolution", "mixing", "size_spread", "weight_exponent", "stay"):

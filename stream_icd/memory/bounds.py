@@ -22,10 +22,6 @@ ALWAYS = 1000
 """Nodes that may be remembered of any graph. They take a millisecond and 20 kB. Of contacts in a
 school by the hour, six times the people of an hour are remembered."""
 
-LESS_A_WINDOW = 2
-"""After a much larger window, what is remembered shrinks by this factor a window at most. So that
-window costs the later ones no more than itself again, in all."""
-
 LONGEST_RUN = 32
 """For how many small windows credit lasts, at most. After as many, a graph has shrunk for good."""
 
@@ -33,12 +29,15 @@ LONGEST_RUN = 32
 def room_for(n_nodes: int, n_before: int, credit: int) -> int:
     """Return how many nodes may be remembered after a window.
 
+    After a much larger window, half of them with each window, until they are few enough. So that
+    window costs the later ones no more than itself again, in all.
+
     Args:
         n_nodes: nodes of the window.
         n_before: nodes remembered before it.
         credit: see `Memory.credit`.
     """
-    return max(MOST_PER_NODE * n_nodes, ALWAYS, n_before // LESS_A_WINDOW, min(n_before, credit))
+    return max(MOST_PER_NODE * n_nodes, ALWAYS, n_before // 2, min(n_before, credit))
 
 
 def cost(n_nodes: int, n_remembered: int) -> int:

@@ -23,18 +23,15 @@ from stream_icd.memory.memory import Memory
 from stream_icd.node_ids import places
 from stream_icd.snapshot import Window
 
-MOST_LEFT = 0.5
-"""A damaged window has at most this fraction of the nodes of the one before."""
-
 LEAST_KNOWN = 0.9
-"""Of its nodes, at least this fraction were in the one before."""
+"""Of the nodes of a damaged window, at least this fraction were in the one before."""
 
 
 def lacks_most(memory: Memory | None, nodes: pa.Array) -> bool:
-    """Return whether a window lacks most of the last whole one's nodes, and has few others."""
+    """Return whether a window lacks half of the last whole one's nodes, and has few others."""
     if memory is None or not memory.n_nodes or memory.n_lacking >= LONGEST_RUN:
         return False
-    if len(nodes) > MOST_LEFT * np.count_nonzero(memory.seen):
+    if 2 * len(nodes) > np.count_nonzero(memory.seen):
         return False
     if memory.credit < cost(len(nodes), memory.n_nodes):
         return False

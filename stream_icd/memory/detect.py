@@ -62,7 +62,7 @@ from stream_icd.memory.horizon import (
     with_trial,
 )
 from stream_icd.memory.ids import Ids, ids_for, replaced_ids
-from stream_icd.memory.memory import MOST_COUNTED, Hypothesis, Memory
+from stream_icd.memory.memory import CERTAIN, MOST_COUNTED, Hypothesis, Memory
 from stream_icd.memory.strength import Moved, moved
 from stream_icd.model import Model
 from stream_icd.node_ids import places, widened
@@ -417,4 +417,4 @@ def _known(
         now = initial_posterior(level, parameters, n_communities, step.seed, step.threads)
     if n_communities is not None and n_distinct(now.likeliest[rows]) != n_communities:
         now = with_exactly(comparable(total), now, rows, n_communities, step.seed)
-    return now._replace(shares=(np.floor(now.shares * 255) / 255).astype(np.float32))
+    return now._replace(shares=(np.floor(now.shares * CERTAIN) / CERTAIN).astype(np.float32))

@@ -25,7 +25,7 @@ from stream_icd.bp.multilevel.level_graph import Labels
 from stream_icd.bp.planted_partition.sweep import N_KEPT
 from stream_icd.errors import BadMemory, BadSnapshot
 from stream_icd.graphs.compiled import compiled
-from stream_icd.memory.memory import COUNTS, MOST_READ_IDS, Hypothesis, Memory, Trial
+from stream_icd.memory.memory import CERTAIN, COUNTS, MOST_READ_IDS, Hypothesis, Memory, Trial
 from stream_icd.node_ids import is_id_type
 from stream_icd.snapshot import Window
 from stream_icd.wire.arrow_stream import read_table, write_table
@@ -38,14 +38,11 @@ Rows = NDArray[np.int32] | NDArray[np.int64]
 FORMAT = 4
 METADATA = b"stream_icd.memory"
 
-FIRST = -2
+FIRST = NOBODY - 1
 """The community of a node that is its first member."""
 
 GAPS = pa.list_(pa.field("element", pa.uint32()))
 WEIGHTS = pa.list_(pa.field("element", pa.uint16()))  # named as in the archive's Parquet files
-CERTAIN = 255
-"""The share that is 1; shares are multiples of its inverse."""
-
 WIDER = 10
 """How many times the compression ratio of other tables that of a memory may have: a row has ten
 times the bytes of a row of edges, and most of them are zeros where nodes have no edges."""

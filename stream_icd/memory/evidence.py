@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from stream_icd.graphs.compiled import compiled
-from stream_icd.graphs.weights import HEAVIEST as HEAVIEST_MULTIPLE
+from stream_icd.graphs.weights import HEAVIEST
 
 Rows = NDArray[np.int32]
 
@@ -20,9 +20,6 @@ LEAST_WEIGHT = 0.01
 
 MOST_EDGES = 64
 """Maximum number of edges of the evidence for each node; the lightest are dropped first."""
-
-HEAVIEST = 1e38
-"""Cap on a weight, so that it fits into 32 bits."""
 
 
 def added(evidence: csr_array, decay: float, window: csr_array) -> csr_array:
@@ -42,7 +39,7 @@ def _bounded(evidence: csr_array, decay: float, window: csr_array) -> csr_array:
     """
     if decay == 1 or not window.nnz:
         return evidence
-    most = HEAVIEST_MULTIPLE / (1 - decay)
+    most = HEAVIEST / (1 - decay)
     if evidence.data.max() <= most * window.data.min():  # the usual case, which needs no median
         return evidence
     weights = np.minimum(evidence.data, most * float(np.median(window.data)))
@@ -66,7 +63,8 @@ def kept(total: csr_array, window: csr_array) -> csr_array:
 
 def rounded(weights: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the weights with 8 significant bits, those of bfloat16: two bytes each."""
-    bits = np.minimum(weights, HEAVIEST).astype(np.float32).view(np.uint32)
+    most = np.finfo(np.float32).max / 2
+    bits = np.minimum(weights, most).astype(np.float32).view(np.uint32)
     up = np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))
     return ((bits + up) & np.uint32(0xFFFF0000)).view(np.float32).astype(np.float64)
 

@@ -22,19 +22,14 @@ from stream_icd.errors import BadSettings
 from stream_icd.memory.ids import ids_for
 from stream_icd.memory.memory import DECAYS, Hypothesis, Memory, Trial
 
-FIRST_DECAY = 0.5
-
 DECIDED = 20.0
 """Nats by which a trial must be ahead to be taken, or behind to end."""
 
 LONGEST_TRIAL = 16
-"""An undecided trial ends after this many windows."""
+"""An undecided trial ends after this many windows; no pause between searches is longer."""
 
-MOST_ROUNDS = 5
+MOST_ROUNDS = LONGEST_TRIAL.bit_length()
 """Rounds without success that are counted, of trials and of searches: pauses double with each."""
-
-LONGEST_PAUSE = 2 ** (MOST_ROUNDS - 2)
-"""Maximum number of windows between two rounds of trials."""
 
 MOST_WINDOWS = 1000
 """The longest horizon that can be given."""
@@ -85,7 +80,7 @@ def first_decay(horizon: Horizon) -> float:
     [0.5, 0.0, 0.0, 0.95]
     """
     if horizon == "auto":
-        return FIRST_DECAY
+        return DECAYS[1]
     return 0.0 if horizon == "off" else 1 - 1 / float(horizon)
 
 

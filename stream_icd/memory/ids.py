@@ -10,8 +10,6 @@ from stream_icd.bp.multilevel.level_graph import Labels
 
 Ids = NDArray[np.int64]
 
-NO_ID = -1
-
 
 def ids_for(labels: Labels, before: Labels, ids_before: Ids, next_id: int) -> tuple[Ids, int]:
     """Return an id for each community, `(K,)`, and the first id not used yet.
@@ -22,7 +20,7 @@ def ids_for(labels: Labels, before: Labels, ids_before: Ids, next_id: int) -> tu
     """
     n_labels = int(labels.max(initial=NOBODY)) + 1
     names = match_labels(labels, before, n_labels, len(ids_before))
-    ids = np.append(ids_before, NO_ID)[names]  # [-1] is NOBODY's
+    ids = np.append(ids_before, NOBODY)[names]  # [-1] is NOBODY's
     new = np.flatnonzero(names == NOBODY)
     ids[new] = next_id + np.arange(len(new))
     return ids, next_id + len(new)
@@ -31,7 +29,7 @@ def ids_for(labels: Labels, before: Labels, ids_before: Ids, next_id: int) -> tu
 def replaced_ids(labels: Labels, ids: Ids, before: Labels, ids_before: Ids) -> Ids:
     """Return the ids that ended, `(m, 2)`, ascending, each with the id it is now part of.
 
-    That is the community with more than half of its nodes; `NO_ID` if there is none.
+    That is the community with more than half of its nodes; `NOBODY` if there is none.
 
     Args:
         labels: of each node, places in `ids`.
@@ -45,7 +43,7 @@ def replaced_ids(labels: Labels, ids: Ids, before: Labels, ids_before: Ids) -> I
         before[moved].astype(np.int64) * n_labels + labels[moved], return_counts=True
     )
     most = 2 * counts > sizes[pairs // max(n_labels, 1)]
-    into = np.full(n_before, NO_ID, np.int64)
+    into = np.full(n_before, NOBODY, np.int64)
     into[pairs[most] // n_labels] = ids[pairs[most] % n_labels]
     found = np.stack([ids_before[ended], into[ended]], axis=1)
     return found[np.argsort(found[:, 0])]

@@ -19,17 +19,17 @@ from stream_icd.snapshot import Window
 MOST_IDS = 10**15 - 1
 """Maximum of `next_id`: 15 digits, as all numbers of the contract (docs/wire.md) have at most."""
 
-MOST_READ_IDS = MOST_IDS - 2**28
+MOST_COUNTED = 2**31
+"""Maximum of the counts of windows and rounds; windows beyond it are not counted."""
+
+MOST_READ_IDS = MOST_IDS - MOST_COUNTED
 """The same in bytes from outside, so that memory can continue from any that are accepted: one
 window adds fewer ids. No stream reaches it."""
 
 COUNTS = ("n_windows", "n_lacking", "credit", "n_failed", "wait", "n_vain_searches", "search_wait")
 
-MOST_COUNTED = 2**31
-"""Maximum of the counts of windows and rounds; windows beyond it are not counted."""
-
-ROUNDING = 1e-3
-"""By how much shares of a node may exceed 1 in total: they are rounded."""
+CERTAIN = 255
+"""The share that is 1; shares are multiples of its inverse."""
 
 DECAYS = (0.0, 0.5, 0.95)
 """The values of λ that are tried: horizons of 1, 2 and 20 windows."""
@@ -188,7 +188,7 @@ def _check(one: Hypothesis, n_nodes: int) -> None:
         raise BadMemory("communities must be 0..K-1, each the most probable one of a node")
     if not ((known.shares >= 0) & (known.shares <= 1)).all():
         raise BadMemory("shares are probabilities: they must be in 0..1")
-    if (known.shares.sum(axis=1) > 1 + ROUNDING).any():
+    if (np.rint(known.shares * CERTAIN).sum(axis=1) > CERTAIN).any():
         raise BadMemory("the shares of a node must add up to 1 at most")
     if known.shares[known.communities == NOBODY].any():
         raise BadMemory("there is a share without a community")

@@ -16,13 +16,13 @@ from scipy.sparse import csr_array
 
 from stream_icd.bp.dynamic.posterior import uninformed
 from stream_icd.memory.encoding import encode_memory, next_id_of
-from stream_icd.memory.horizon import FIRST_DECAY
-from stream_icd.memory.memory import MOST_READ_IDS, Hypothesis, Memory
+from stream_icd.memory.horizon import first_decay
+from stream_icd.memory.memory import MOST_IDS, MOST_READ_IDS, Hypothesis, Memory
 from stream_icd.snapshot import Window
 
 BEFORE_ALL = Window(datetime.min.replace(tzinfo=UTC), datetime.min.replace(tzinfo=UTC))
 
-FAR_IDS = 5 * 10**14
+FAR_IDS = MOST_IDS // 2 + 1
 """The first id of a graph of which it is not known which ids are used up."""
 
 FAR_IDS_A_MESSAGE = 1 << 14
@@ -32,7 +32,7 @@ average. So they are not used again if that happens to a graph twice."""
 
 def forgotten(next_id: int) -> Memory:
     """Return a memory of no nodes and no windows, which holds only the ids that are used up."""
-    nothing = Hypothesis(FIRST_DECAY, csr_array((0, 0)), uninformed(0))
+    nothing = Hypothesis(first_decay("auto"), csr_array((0, 0)), uninformed(0))
     no_nodes, no_ids = pa.array([], pa.int64()), np.empty(0, np.int64)
     return Memory(
         BEFORE_ALL, no_nodes, np.empty(0, np.bool_), nothing, no_ids, next_id, n_windows=0

@@ -15,8 +15,8 @@ import numpy as np
 import pyarrow as pa
 from scipy.sparse import csr_array
 
-from stream_icd.bp.dynamic.posterior import Shares
-from stream_icd.bp.dynamic.smoothing import NO_ID, Ids, WindowBeliefs, smoothed_beliefs
+from stream_icd.bp.dynamic.posterior import NOBODY, Shares
+from stream_icd.bp.dynamic.smoothing import Ids, WindowBeliefs, smoothed_beliefs
 from stream_icd.bp.multilevel.level_graph import compact
 from stream_icd.bp.planted_partition.sweep import N_KEPT
 from stream_icd.errors import BadInput, BadSettings
@@ -103,7 +103,7 @@ def detect_smoothed(
                 seed,
             )
             own = replace(own, ids=ids, shares=shares)
-            next_id = max(next_id, int(ids.max(initial=NO_ID)) + 1)
+            next_id = max(next_id, int(ids.max(initial=NOBODY)) + 1)
         kept = kept_a_window(now.stay) ** (1 + missed_windows(snapshot.window, after.window))
         later = _with_absent(own, later, kept)
         results[at] = _result(forward[at], own, 1000 * (clock() - started))
@@ -122,7 +122,7 @@ def _check_order(snapshots: Sequence[Snapshot]) -> None:
 
 def _about(memory: Memory) -> _About:
     known = memory.present.known
-    ids = np.append(memory.community_ids, NO_ID)[known.communities]  # [-1] for none
+    ids = np.append(memory.community_ids, NOBODY)[known.communities]  # [-1] for none
     return _About(memory.nodes, ids, known.shares)
 
 
@@ -135,7 +135,7 @@ def _evidence(memory: Memory, snapshot: Snapshot) -> csr_array:
 def _of_nodes(about: _About, snapshot: Snapshot) -> _About:
     """Return the beliefs about the nodes of a window."""
     place = places(snapshot.nodes, about.nodes)
-    ids = np.concatenate([about.ids, np.full((1, N_KEPT), NO_ID)])[place]  # [-1] for unknown nodes
+    ids = np.concatenate([about.ids, np.full((1, N_KEPT), NOBODY)])[place]  # [-1] for unknown nodes
     shares = np.concatenate([about.shares, np.zeros((1, N_KEPT), np.float32)])[place]
     return _About(snapshot.nodes, ids, shares)
 

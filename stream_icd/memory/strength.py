@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.special import gammaln
 
+from stream_icd.bp.dynamic.posterior import NOBODY
 from stream_icd.node_ids import places
 from stream_icd.quality.description_length import code_of_sizes
 
@@ -22,7 +23,6 @@ Ids = NDArray[np.int64]
 Sums = NDArray[np.float64]
 Labels = NDArray[np.int32]
 
-NOBODY = -1
 FEWEST = 3
 """Fewer nodes that move together are not told: most of them are."""
 

@@ -21,7 +21,7 @@ from stream_icd.bp.dynamic.posterior import (
 from stream_icd.bp.multilevel.level_graph import LevelGraph, finest_level
 from stream_icd.bp.parameters import BpParameters
 from stream_icd.bp.planted_partition.likelihood import mixing_beyond_chance
-from stream_icd.memory.ids import NO_ID, replaced_ids
+from stream_icd.memory.ids import replaced_ids
 from stream_icd.quality.ami import ami
 from stream_icd.quality.description_length import description_length
 from stream_icd.synthetic.lfr import generate_lfr
@@ -164,7 +164,7 @@ def test_an_id_that_ended_is_followed_where_most_of_its_nodes_are() -> None:
     before = np.array([0] * 4 + [1] * 4 + [2] * 4, np.int32)
     labels = np.array([0, 0, 0, 1, 0, 1, 1, 0, 0, 0, 0, 0], np.int32)
     found = replaced_ids(labels, np.array([7, 9]), before, np.array([5, 6, 7]))
-    assert found.tolist() == [[5, 7], [6, NO_ID]]
+    assert found.tolist() == [[5, 7], [6, NOBODY]]
 
 
 def test_tidy_adds_the_shares_of_one_community_and_sorts() -> None:

@@ -13,14 +13,13 @@ import pytest
 from numpy.typing import NDArray
 from scipy.sparse import block_diag, csr_array
 
-from stream_icd.bp.dynamic.posterior import certain_posterior
+from stream_icd.bp.dynamic.posterior import NOBODY, certain_posterior
 from stream_icd.bp.find import find_communities
 from stream_icd.bp.parameters import BpParameters
 from stream_icd.errors import BadSettings
 from stream_icd.memory.detect import Remembered, detect_window
 from stream_icd.memory.encoding import encode_memory
 from stream_icd.memory.horizon import Horizon
-from stream_icd.memory.ids import NO_ID
 from stream_icd.memory.memory import Memory
 from stream_icd.quality.nmi import nmi
 from stream_icd.snapshot import Window
@@ -136,7 +135,7 @@ def test_a_complete_change_is_forgotten_at_once_and_learned_anew(
     assert [window.n_continued > 0 for window in windows] == [0, 1, 1, 0, 1, 1]
     assert windows[3].communities.tobytes() == alone.tobytes()
     assert set(windows[2].community_ids) <= set(windows[3].replaced[:, 0])
-    assert set(windows[3].replaced[:, 1]) == {NO_ID}
+    assert set(windows[3].replaced[:, 1]) == {NOBODY}
 
 
 def test_communities_keep_their_ids_while_their_nodes_change() -> None:

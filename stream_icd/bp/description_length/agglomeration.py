@@ -27,6 +27,7 @@ from stream_icd.bp.multilevel.level_graph import (
 )
 from stream_icd.bp.planted_partition.likelihood import (
     MIXING_RANGE,
+    ROUNDING,
     Floats,
     Groups,
     log_likelihood_ratio,
@@ -37,12 +38,6 @@ Ids = NDArray[np.int64]
 
 SHARE_AT_ONCE = 4
 """Each round unites one in this many of the pairs: gains change as communities grow."""
-
-LEAST_GAIN = 1e-9
-"""Minimum gain in nats; smaller gains are rounding errors."""
-
-LEAST_MIXING = 1e-9
-"""Minimum mixing: rounding must not make it 0 if communities are linked."""
 
 
 def agglomerate(
@@ -149,7 +144,7 @@ def _rounds(
         own, fewer = mixing, 0.0
         if not mixing:
             between = 1 - 2 * groups.within.sum() / total
-            own = min(max(between, LEAST_MIXING), MIXING_RANGE[1])
+            own = min(max(between, ROUNDING), MIXING_RANGE[1])
         if code > 0:
             # One less saves bits in the code of the sizes, too.
             many = n_parents + 1 if n_parents else (groups.sizes > 0).sum()
@@ -158,7 +153,7 @@ def _rounds(
             inside, groups, parents, unlinked, own, resolution, code
         )
         if resolution == 0:
-            gaining = gains + code * fewer > LEAST_GAIN
+            gaining = gains + code * fewer > ROUNDING
             sources, targets, gains = sources[gaining], targets[gaining], gains[gaining]
         best = np.argsort(-gains, kind="mergesort")
         most = -(-min(len(best), k - n_communities) // SHARE_AT_ONCE)

@@ -9,10 +9,6 @@ from stream_icd.bp.multilevel.level_graph import Labels, LevelGraph, coarsen
 from stream_icd.bp.planted_partition.likelihood import Floats, Groups, groups_of, merge_gain
 from stream_icd.graphs.compiled import compiled
 
-ALIKE = 0.5
-"""Two communities merge only if there are at least this many times as many edges between them as
-one community of their size would have there."""
-
 
 def merged_communities(
     graph: LevelGraph,
@@ -26,8 +22,8 @@ def merged_communities(
 
     Pairs are merged in order of decreasing gain, each community at most once. A merged pair takes
     the label of its remembered community (below n_remembered), else of the one with more nodes.
-    The two must be alike, unless one is what is left of a remembered community that most of its
-    nodes have left.
+    There must be at least half as many edges between the two as one community of their size would
+    have there, unless one is what is left of a remembered community that most nodes have left.
 
     remembered: (n,) labels 0..n_remembered-1, -1 for nodes without a remembered community.
     """
@@ -67,8 +63,8 @@ def _gains(
     gains = np.zeros(len(rows))
     for pair in range(len(rows)):
         left, right = rows[pair], columns[pair]
-        expected = 2 * np.sqrt(groups.within[left] * groups.within[right])
-        alike = 0 < ALIKE * expected <= between[pair]
+        half_expected = np.sqrt(groups.within[left] * groups.within[right])
+        alike = 0 < half_expected <= between[pair]
         if alike or is_left_over[left] or is_left_over[right]:
             gains[pair] = merge_gain(groups, left, right, between[pair], total, mixing)
     return gains

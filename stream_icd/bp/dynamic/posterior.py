@@ -46,9 +46,6 @@ TOLERANCE = 0.01
 """A belief that changes by less changes no other one: most of a window's beliefs are right from the
 start. Messages of fewer than one in a hundred would."""
 
-FEW = 0.5
-"""A node with a smaller fraction of the expected edges in its community may found another one."""
-
 Shares = NDArray[np.float32]
 
 NOBODY = -1
@@ -182,9 +179,9 @@ def _by_beliefs(
 
 
 def _are_strangers(graph: LevelGraph, likeliest: Labels, mixing: float) -> NDArray[np.bool_]:
-    """Which nodes are new, or have few of the edges that a member of their community has."""
+    """Which nodes are new, or have less than half of the edges that a member has."""
     own = _links_inside(graph, likeliest)
-    strangers: NDArray[np.bool_] = own < FEW * (1 - mixing) * graph.strengths
+    strangers: NDArray[np.bool_] = 2 * own < (1 - mixing) * graph.strengths
     return strangers | (likeliest < 0)
 
 

@@ -28,13 +28,11 @@ from stream_icd.graphs.weights import comparable
 
 Ids = NDArray[np.int64]
 
-NO_ID = -1
-
 
 class WindowBeliefs(NamedTuple):
     """The beliefs of a window about the nodes of this one.
 
-    ids, shares: both (n, N_KEPT): stable ids, most probable first, `NO_ID` in unused places, and
+    ids, shares: both (n, N_KEPT): stable ids, most probable first, `NOBODY` in unused places, and
         their probabilities.
     stay: η between the two windows, in 0..1.
     """
@@ -65,7 +63,7 @@ def smoothed_beliefs(
     """
     graph = finest_level(comparable(adjacency, parameters.weight_exponent))
     ids = np.unique(np.concatenate([np.ravel(own.ids), np.ravel(before.ids), np.ravel(after.ids)]))
-    ids = ids[ids != NO_ID]
+    ids = ids[ids != NOBODY]
     here, past, future = (_numbered(one.ids, ids) for one in (own, before, after))
     labels = here[:, 0].copy()
     future = _as_of_now(future, labels, len(ids))
@@ -92,12 +90,12 @@ def smoothed_beliefs(
         every = np.arange(len(labels))
         communities[:, 0] = exact_labels(graph, known, every, n_communities, seed)
     n_new = max(int(communities.max()) + 1 - len(ids), 0)
-    names = np.concatenate([ids, next_id + np.arange(n_new), [NO_ID]])  # the last for -1
+    names = np.concatenate([ids, next_id + np.arange(n_new), [NOBODY]])  # the last for -1
     return names[communities], found.shares
 
 
 def _numbered(table: Ids, ids: Ids) -> Labels:
-    """Return positions in `ids`, -1 for `NO_ID`."""
+    """Return positions in `ids`, -1 for `NOBODY`."""
     return np.where(table >= 0, np.searchsorted(ids, table), NOBODY).astype(np.int32)
 
 

@@ -15,7 +15,7 @@ from stream_icd.graphs.in_threads import in_parts
 Labels = NDArray[np.int32]
 
 
-MOST_ENTRIES = 2**31 - 1
+MOST_ENTRIES = int(np.iinfo(np.int32).max)
 """Maximum number of adjacency entries, two per edge, with 32-bit row pointers."""
 
 

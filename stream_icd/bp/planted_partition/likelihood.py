@@ -24,6 +24,10 @@ MIXING_RANGE = (0.01, 0.99)
 """Limits of the mixing in the likelihood, which needs a value strictly inside 0..1."""
 
 
+ROUNDING = 1e-9
+"""Smaller differences, of weights relative to all or in nats, come from rounding."""
+
+
 class Groups(NamedTuple):
     """Totals of each group of nodes, all (K,): edge weight inside, strengths, nodes."""
 
@@ -85,7 +89,7 @@ def mixing_beyond_chance(graph: LevelGraph, labels: Labels, n_communities: int) 
     groups = groups_of(graph, labels, n_communities)
     chance = chance_within(graph, groups).sum()
     n_edges = graph.total / 2
-    if n_edges - chance <= 1e-9 * n_edges:
+    if n_edges - chance <= ROUNDING * n_edges:
         return 1.0
     return float(np.clip((n_edges - groups.within.sum()) / (n_edges - chance), 0.0, 1.0))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from stream_icd.bp.multilevel.level_graph import Labels, LevelGraph
-from stream_icd.bp.planted_partition.likelihood import bounded_mixing, groups_of
+from stream_icd.bp.planted_partition.likelihood import ROUNDING, bounded_mixing, groups_of
 
 
 def nats_saved(
@@ -31,7 +31,7 @@ def nats_saved(
     volumes = np.bincount(labels[known], graph.strengths[known], n_labels)
     shares, inside = volumes / volumes.sum(), groups_of(unseen, labels, n_labels).within
     within, chance = inside.sum(), (shares**2).sum()
-    mixing = bounded_mixing((1 - within / edges) / max(1 - chance, 1e-9))
-    lifts = np.log(mixing + (1 - mixing) / np.maximum(shares, 1e-9))
+    mixing = bounded_mixing((1 - within / edges) / max(1 - chance, ROUNDING))
+    lifts = np.log(mixing + (1 - mixing) / np.maximum(shares, ROUNDING))
     saved = (inside * lifts).sum() + (edges - within) * np.log(mixing)
     return float(saved), edges
