@@ -14,6 +14,9 @@ from numpy.typing import NDArray
 MOST_TEXT = (1 << 31) - 1
 """Bytes of text in an array of type `string`; longer ones are `large_string`."""
 
+FEW_FOR_EACH = 8
+"""Ids in the span of the known ones, for each id, up to which a table of the span is made."""
+
 
 def is_id_type(kind: pa.DataType) -> bool:
     """Whether node ids may have this Arrow type: any integer, or a string."""
@@ -137,10 +140,21 @@ def _found(ids: pa.Array, among: pa.Array) -> NDArray[np.int64]:
     if pa.types.is_integer(ids.type) and not (ids.null_count or among.null_count):
         wanted, known = ids.to_numpy(), among.to_numpy()
         if len(known) and (known[1:] > known[:-1]).all():  # as in windows and memories
-            place = np.searchsorted(known, wanted)
-            return np.where(known[place.clip(max=len(known) - 1)] == wanted, place, -1)
+            return _found_ascending(wanted, known)
     import pyarrow.compute as pc  # a tenth of a subscriber's start
 
     found = pc.index_in(ids, value_set=among)
     at: NDArray[np.int64] = pc.fill_null(found, -1).to_numpy().astype(np.int64)
     return at
+
+
+def _found_ascending(wanted: NDArray[np.integer], known: NDArray[np.integer]) -> NDArray[np.int64]:
+    """Return the position of each wanted id among the known ones, ascending; -1 if absent."""
+    first, last = int(known[0]), int(known[-1])
+    if last - first < FEW_FOR_EACH * (len(known) + len(wanted)) and last < 1 << 63:
+        table = np.full(last - first + 2, -1, np.int64)  # a third of the time of a search
+        table[known - first] = np.arange(len(known))
+        inside = (wanted >= first) & (wanted <= last)
+        return table[np.where(inside, wanted - first, last - first + 1)]
+    place = np.searchsorted(known, wanted)
+    return np.where(known[place.clip(max=len(known) - 1)] == wanted, place, -1)

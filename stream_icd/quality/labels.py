@@ -20,4 +20,11 @@ def compact(communities: Communities) -> NDArray[np.int64]:
             f"communities must be integers of shape (n,), not {communities.dtype} of shape "
             f"{communities.shape}"
         )
+    if _is_compact(communities):  # as from a detector: no need to sort them
+        return communities.astype(np.int64)
     return np.unique(communities, return_inverse=True)[1].astype(np.int64, copy=False)
+
+
+def _is_compact(communities: Communities) -> bool:
+    within = communities.min(initial=0) >= 0 and communities.max(initial=-1) < len(communities)
+    return bool(within and np.bincount(communities.astype(np.int64)).all())
