@@ -101,6 +101,9 @@ class Detect(MemberOptions):
 
     def run(self) -> None:
         """Detect until a signal."""
+        from stream_icd.execution.fork_server import start_fork_server
+
+        start_fork_server()  # first, since it takes as long as what follows
         from stream_icd.detection.record import RecordDetection
         from stream_icd.detection.settings import DetectSettings, result_version
         from stream_icd.execution.engines import IN_HAND, IN_HAND_OF_CHAINS, ProcessPool

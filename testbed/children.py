@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -18,6 +20,29 @@ def children(pid: int) -> list[int]:
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # a thread that has ended
             found += map(int, (task / "children").read_text().split())
     return found
+
+
+def worker_processes(pid: int) -> list[int]:
+    """The worker processes of a process: those that its fork server has started."""
+    return [worker for server in fork_servers(pid) for worker in children(server)]
+
+
+def fork_servers(pid: int) -> list[int]:
+    """The server that forks a process's worker processes, if it runs."""
+    return [one for one in children(pid) if b"forkserver" in _command_line(one)]
+
+
+def end_fork_servers() -> None:
+    """End those of this process: the next one gets the standard error that there is then."""
+    for server in fork_servers(os.getpid()):
+        os.kill(server, signal.SIGKILL)
+
+
+def _command_line(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except (FileNotFoundError, ProcessLookupError):  # it has just ended
+        return b""
 
 
 def alive(pid: int) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 
 import psutil
@@ -78,7 +79,9 @@ class Meter:
     """Measures the resources used by process `pid` since the meter was created or last reset."""
 
     def __init__(self, pid: int) -> None:
-        self._process = psutil.Process(pid)
+        self._process: psutil.Process | None = None
+        with suppress(psutil.NoSuchProcess):  # it has ended
+            self._process = psutil.Process(pid)
         self.reset()
 
     def reset(self) -> None:
@@ -101,7 +104,15 @@ class Meter:
         """Resident memory of the process; 0 if it has ended."""
         return self._now()[1]
 
+    def kill(self) -> None:
+        """Kill the process, and no other that has got its id since it ended."""
+        if self._process is not None:
+            with suppress(psutil.NoSuchProcess):
+                self._process.kill()
+
     def _now(self) -> tuple[float, int]:
+        if self._process is None:
+            return 0.0, 0
         try:
             times, memory = self._process.cpu_times(), self._process.memory_info()
         except psutil.Error:  # it has ended

@@ -8,14 +8,14 @@ import signal
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
-from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from typing import Any, Protocol
 
 from stream_icd.errors import StreamIcdError
+from stream_icd.execution.fork_server import CONTEXT, FOR_THE_PARENT, start
 from stream_icd.execution.relay import Baton, Link
 from stream_icd.execution.usage import Meter, Usage
 from stream_icd.log import configure_logging
@@ -26,12 +26,6 @@ before handed on; I have taken what was sent with the job."""
 
 LOOK_EVERY_S = 0.05
 """Interval between checks of the process's resource usage against its job's limits."""
-
-# A terminal or a supervisor sends these to the whole process group.
-_FOR_THE_PARENT = (signal.SIGINT, signal.SIGTERM)
-
-# Not fork: threads of this process may hold locks, and numba's do not survive a fork.
-_SPAWN = multiprocessing.get_context("spawn")
 
 
 class Bound(Protocol):
@@ -52,10 +46,10 @@ class WorkerProcess:
     """
 
     def __init__(self, opening: Callable[[], Callable[[Any], Any]]) -> None:
-        self._line, theirs = _SPAWN.Pipe()
-        self._process = _SPAWN.Process(target=_serve, args=(theirs, opening), daemon=True)
-        with _deaf_from_the_start():
-            self._process.start()
+        self._line, theirs = CONTEXT.Pipe()
+        arguments = theirs, opening, dict(os.environ)
+        self._process = CONTEXT.Process(target=_serve, args=arguments, daemon=True)
+        start(self._process)
         theirs.close()  # so that the connection closes when the process ends
         self._opened: tuple[bool, Any] | None = None
         self._meter = Meter(self._process.pid or 0)
@@ -112,23 +106,9 @@ class WorkerProcess:
 
     def end(self) -> int | None:
         """Kill the process if it is still running; return its exit status."""
-        self._process.kill()
+        self._meter.kill()
         self._process.join()
         return self._process.exitcode
-
-
-@contextmanager
-def _deaf_from_the_start() -> Iterator[None]:
-    """Block these signals in processes started in the block, until they ignore them.
-
-    This process receives its own when the block ends.
-    """
-    resource_tracker.ensure_running()  # else `start` does it, which unblocks the signals
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, _FOR_THE_PARENT)
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,8 +150,16 @@ class _PipeRelay:
         self.after = baton
 
 
-def _serve(line: Connection, opening: Callable[[], Callable[[Any], Any]]) -> None:
-    """Run jobs, one after the other; the main function of the process."""
+def _serve(
+    line: Connection, opening: Callable[[], Callable[[Any], Any]], environment: Mapping[str, str]
+) -> None:
+    """Run jobs, one after the other; the main function of the process.
+
+    Args:
+        environment: that of the parent now; the server's is from when it was started.
+    """
+    os.environ.clear()
+    os.environ.update(environment)
     _live_no_longer_than_parent()
     configure_logging()
     opened, work = _attempted(opening)
@@ -197,9 +185,9 @@ def _attempted(work: Callable[..., Any], *arguments: Any) -> tuple[bool, Any]:
 
 def _live_no_longer_than_parent() -> None:
     """Ignore the signals that the parent handles, and end with the parent, even on `kill -9`."""
-    for number in _FOR_THE_PARENT:
+    for number in FOR_THE_PARENT:
         signal.signal(number, signal.SIG_IGN)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, _FOR_THE_PARENT)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, FOR_THE_PARENT)
     parent = multiprocessing.parent_process()
     assert parent is not None, "only for a child process"
 

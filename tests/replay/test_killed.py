@@ -13,7 +13,7 @@ from stream_icd.replay.redetect import ArchivedJob, Redetection, fingerprint
 from stream_icd.store.store import Store, open_store
 from stream_icd.wire.message import Message
 from testbed.brokers import wait_until
-from testbed.children import alive, children
+from testbed.children import alive, children, worker_processes
 
 ROOT = Path(__file__).parents[2]
 N_SNAPSHOTS = 6
@@ -28,10 +28,11 @@ def test_kill_9_of_a_replay(
     slowly = ["--workers", "1", "--speed", "600x"]  # a window every 6 seconds
     with subprocess.Popen([*command, *slowly], stderr=subprocess.DEVNULL, cwd=ROOT) as process:
         wait_until(lambda: len(results(out)) >= 2)
-        workers = children(process.pid)
+        workers = worker_processes(process.pid)
+        left = [*workers, *children(process.pid)]
         process.kill()
     assert workers
-    wait_until(lambda: not any(map(alive, workers)))
+    wait_until(lambda: not any(map(alive, left)))
     before = {path: out.open(path).read() for path in results(out)}
     assert 2 <= len(before) < N_SNAPSHOTS
 

@@ -46,7 +46,7 @@ from stream_icd.subscribers.subscribe import subscribe
 from stream_icd.workers.detect import Detector
 from stream_icd.workers.runner import Runner
 from testbed.brokers import Broker, wait_until
-from testbed.children import alive, children
+from testbed.children import alive, children, worker_processes
 from tests.fixtures.stream import RECIPE
 
 Outgoing = Callable[[Snapshot, str], OutgoingRecord]
@@ -174,7 +174,7 @@ def test_a_running_detector_changes_model_between_two_batches(
         more(20)
         assert models() == {A}
         assert metric(bench.metrics, "stream_icd_champion_in_use") == 1
-        first_workers = workers()
+        first_workers = worker_processes(os.getpid())
         crown(registry, B)
         announce(broker)
         while models() != {B}:
@@ -188,7 +188,7 @@ def test_a_running_detector_changes_model_between_two_batches(
         more(8)
         assert models() == {B}
         roll_back(registry, "worse", NOW, by="test", seen=champion(registry))
-        wait_until(lambda: not set(first_workers) & set(workers()))
+        wait_until(lambda: not set(first_workers) & set(worker_processes(os.getpid())))
         roll_back(registry, "worse", NOW, by="test", seen=champion(registry))
         announce(broker)
         while models() != {A}:
@@ -198,7 +198,7 @@ def test_a_running_detector_changes_model_between_two_batches(
     assert [model for model, _ in groupby(one.model for one in found)] == [A, B, A]
     assert all(len(models) == 1 for models in bench.batches)
     assert metric(bench.metrics, "stream_icd_model_swaps_total") == 2
-    assert workers() == []
+    assert worker_processes(os.getpid()) == []
     (announced,) = list(announcements(broker.settings()))[before:]
     assert (announced.kind, announced.version, announced.generation) == ("refused", C, 3)
     assert announced.reason.startswith("ModelDamaged: ")
@@ -210,18 +210,6 @@ def spoilt_champion(registry: Store, version: str) -> None:
     entry = json.loads(registry.read(path, registry.size(path)) or b"")
     entry |= {"generation": 3, "champion": version, "previous": B, "back_to": 2, "id": "3"}
     registry.put("aliases/00000003.json", pa.py_buffer(json.dumps(entry).encode()))
-
-
-def workers(pid: int | None = None) -> list[int]:
-    """Worker processes, but not Python's own tracker of them."""
-    found = []
-    for one in children(os.getpid() if pid is None else pid):
-        try:
-            if b"spawn_main" in Path(f"/proc/{one}/cmdline").read_bytes():
-                found.append(one)
-        except OSError:  # it has just ended
-            continue
-    return found
 
 
 @contextmanager
@@ -269,8 +257,8 @@ def test_kill_9_around_a_swap_loses_nothing_and_starts_with_the_newest(
         assert detect(8) == A
         crown(registry, B)
         announce(broker)
-        wait_until(lambda: len(workers(first.pid)) > 2)
-        orphans = children(first.pid)
+        wait_until(lambda: len(worker_processes(first.pid)) > 2)
+        orphans = [*children(first.pid), *worker_processes(first.pid)]
         os.kill(first.pid, signal.SIGKILL)
         wait_until(lambda: not any(map(alive, orphans)))
     with running(broker, topic_name, logs[1]) as second:
