@@ -199,20 +199,24 @@ N_CLIQUES, SIZE = 20, 10
 def first_messages() -> list[Message]:
     """Return small snapshots of each kind: weighted or not, with K estimated or given.
 
-    A K below or above the number of cliques makes detection merge or split communities. The ring
-    is so small that its communities are compared with those of random graphs (`bp.evidence`).
+    A K below or above the number of cliques makes detection merge or split communities. One more
+    clique is of nodes that memory does not know. The ring is so small that its communities are
+    compared with those of random graphs (`bp.evidence`).
     """
     few, many = N_CLIQUES // 2, 2 * N_CLIQUES
     kinds = ((weighted, k) for weighted in (False, True) for k in (None, few, many))
     cliques = [_ring_of_cliques(weighted=weighted, k=k) for weighted, k in kinds]
-    return [encode_snapshot(one) for one in (*cliques, _ring())]
+    one_more = _ring_of_cliques(N_CLIQUES + 1)
+    return [encode_snapshot(one) for one in (*cliques, one_more, _ring())]
 
 
-def _ring_of_cliques(*, weighted: bool, k: int | None) -> Snapshot:
+def _ring_of_cliques(
+    n_cliques: int = N_CLIQUES, *, weighted: bool = False, k: int | None = None
+) -> Snapshot:
     """Return a graph with communities on more than one scale, so that each loop runs."""
-    starts = range(0, N_CLIQUES * SIZE, SIZE)
+    starts = range(0, n_cliques * SIZE, SIZE)
     inside = [(start + a, start + b) for start in starts for a, b in combinations(range(SIZE), 2)]
-    between = [(start, (start + SIZE + 1) % (N_CLIQUES * SIZE)) for start in starts]
+    between = [(start, (start + SIZE + 1) % (n_cliques * SIZE)) for start in starts]
     src, dst = zip(*inside, *between, strict=True)
     weights = [1.0] * len(src) if weighted else None
     return snapshot_from_pairs(

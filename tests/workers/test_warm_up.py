@@ -5,7 +5,8 @@ from __future__ import annotations
 import sys
 import threading
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from stream_icd.detection.detect import Method
 from stream_icd.detection.record import RecordDetection
 from stream_icd.detection.settings import DetectSettings
 from stream_icd.execution.engines import ProcessPool
+from stream_icd.execution.relay import Relay
 from stream_icd.kafka.record import Record
 from stream_icd.messages.outcome import Outcome, Processed
 from stream_icd.registry.shipped import open_model
@@ -40,9 +42,9 @@ def kernels() -> dict[str, int]:
 class Compiling(RecordDetection):
     """Tells what was compiled before a snapshot, and what for it."""
 
-    def __call__(self, record: Record) -> Outcome:
+    def __call__(self, record: Record, relay: Relay | None = None) -> Outcome:
         before = kernels()
-        self.outcome(record)
+        self.outcome(record, relay)
         new = [name for name, count in kernels().items() if count > before.get(name, 0)]
         return Processed("compiled", {"new": new, "before": sum(before.values())})
 
@@ -66,12 +68,30 @@ def records() -> list[Record]:
     return [Record("t", 0, i, 0, m.key, m.value, m.headers) for i, m in enumerate(messages)]
 
 
-@pytest.mark.parametrize("method", ["bp", "icd"])
-def test_nothing_is_compiled_for_the_first_snapshot(method: Method) -> None:
-    work = Compiling(open_model("lfr"), DetectSettings(method=method, threads=1))
-    with ProcessPool(work, "lfr", 1).opened() as engine:
+def later_windows() -> list[Record]:
+    """Windows of a graph, each with nodes that the one before did not have."""
+    lfr = generate_lfr(np.random.default_rng(0), 1000)
+    messages = []
+    for day, n_nodes in enumerate((700, 800, 1000)):
+        edges = lfr.edges[:, lfr.edges.max(axis=0) < n_nodes]
+        window = Window(DAY.start + day * timedelta(1), DAY.end + day * timedelta(1))
+        snapshot = snapshot_from_pairs(*edges, graph="later", id=f"later/{day}", window=window)
+        messages.append(encode_snapshot(snapshot))
+    return [Record("t", 0, 10 + i, 0, m.key, m.value, m.headers) for i, m in enumerate(messages)]
+
+
+@pytest.mark.parametrize(
+    ("model", "method", "memory"),
+    [("lfr", "bp", "off"), ("lfr", "icd", "off"), ("default", "bp", "auto")],
+)
+def test_nothing_is_compiled_for_the_first_snapshots(
+    model: str, method: Method, memory: Literal["auto", "off"]
+) -> None:
+    settings = DetectSettings(method=method, memory=memory, threads=1)
+    work = Compiling(open_model(model), settings)
+    with ProcessPool(work, model, 1).opened() as engine:
         engine.wait_until_warm(threading.Event())
-        outcomes = [outcome for _, outcome in engine(records())]
+        outcomes = [outcome for _, outcome in engine([*records(), *later_windows()])]
     facts = [outcome.facts for outcome in outcomes if isinstance(outcome, Processed)]
-    assert [one["new"] for one in facts] == [[]] * 7
+    assert [one["new"] for one in facts] == [[]] * 10
     assert int(str(facts[0]["before"])) > 0
