@@ -52,7 +52,11 @@ class WorkerProcess:
         start(self._process)
         theirs.close()  # so that the connection closes when the process ends
         self._opened: tuple[bool, Any] | None = None
-        self._meter = Meter(self._process.pid or 0)
+        self._meter = Meter(self.pid)
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid or 0
 
     @property
     def is_alive(self) -> bool:
