@@ -282,10 +282,10 @@ group.
 
 ## Detectors
 
-With a warm cache of compiled code. Processor time is that of all processes together; where no
-broker listens, that of the main process. A detector's main process imports while the server imports
-from which its worker processes are forked; a worker process by itself is one more of a server that
-runs, as when another is replaced. The embedded broker lets a new member wait for half a session.
+With a warm cache of compiled code. Processor time is that of all processes together. A detector's
+main process imports while the server imports from which its worker processes are forked; a worker
+process by itself is one more of a server that runs, as when another is replaced. The embedded
+broker lets a new member wait for half a session.
 Apache Kafka lets the first member of a new group wait for `group.initial.rebalance.delay.ms` (3 s
 unless set; 0 here).
 

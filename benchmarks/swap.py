@@ -32,6 +32,7 @@ from benchmarks.shared.pages.sections import write_section
 from stream_icd.detection.record import RecordDetection
 from stream_icd.detection.settings import DetectSettings
 from stream_icd.execution.engines import PoolAtWork, ProcessPool
+from stream_icd.execution.fork_server import start_fork_server
 from stream_icd.kafka.record import Record
 from stream_icd.lineage import DataRange, Gate, Lineage
 from stream_icd.messages.outcome import Outcome
@@ -153,11 +154,12 @@ class Bench:
 
     @contextmanager
     def _opened(self, model: VersionedModel, place: str) -> Iterator[PoolAtWork[Record, Outcome]]:
-        before = set(psutil.Process().children())
+        start_fork_server()
+        before = set(psutil.Process().children(recursive=True))
         work = RecordDetection(model, self._settings)
         with ProcessPool(work, place, self.found.processes).opened() as engine:
             engine.wait_until_warm(threading.Event())
-            self.workers[model.version] = set(psutil.Process().children()) - before
+            self.workers[model.version] = set(psutil.Process().children(recursive=True)) - before
             self.found.load.append(processor_ms(self.workers[model.version]) / 1000)
             yield engine
 

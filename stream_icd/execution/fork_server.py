@@ -8,12 +8,14 @@ and shares its memory. The server ends with this process.
 from __future__ import annotations
 
 import multiprocessing
+import os
 import signal
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
-from multiprocessing import forkserver, resource_tracker
+from contextlib import contextmanager, suppress
+from multiprocessing import forkserver, resource_tracker, util
 from multiprocessing.context import ForkServerProcess
+from typing import Any
 
 # A terminal or a supervisor sends these to the whole process group.
 FOR_THE_PARENT = (signal.SIGINT, signal.SIGTERM)
@@ -33,6 +35,18 @@ def start_fork_server() -> None:
     """Start the server, unless it runs: it imports while this process does other things."""
     with _deaf_from_the_start():
         forkserver.ensure_running()
+
+
+def _end_fork_server() -> None:
+    """End the server and wait for it: nothing is left, and its processor time counts for us."""
+    server: Any = forkserver._forkserver  # Python ends it only after this process
+    if server._forkserver_pid is not None:
+        with suppress(ProcessLookupError):
+            os.kill(server._forkserver_pid, signal.SIGKILL)  # it may be importing
+        server._stop()
+
+
+util.Finalize(None, _end_fork_server, exitpriority=-1)  # after processes that still run
 
 
 def start(process: ForkServerProcess) -> None:

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import subprocess
 import sys
 from collections.abc import Callable
 
@@ -70,3 +71,14 @@ def test_when_the_server_is_killed_processes_still_end_and_start(
         assert second.do("variable", ENOUGH) == (True, "here")
     finally:
         second.end()
+
+
+def test_a_program_that_ends_leaves_no_server() -> None:
+    program = (
+        "import os; from stream_icd.execution.fork_server import start_fork_server\n"
+        "from testbed.children import fork_servers\n"
+        "start_fork_server(); print(*fork_servers(os.getpid()))"
+    )
+    command = [sys.executable, "-c", program]
+    ended = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    assert not alive(int(ended.stdout))
