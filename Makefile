@@ -5,9 +5,11 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable
 PINNED := $(VENV)/pyvenv.cfg pyproject.toml constraints.txt
+# The rooms whose tests start no broker and need no torch.
+FAST := $(addprefix tests/,bp graphs icd memory names quality registry sources store synthetic tracking wire)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint docs bench bench-all dist clean
+.PHONY: help demo test test-fast lint docs bench bench-all dist clean
 
 help: ## List these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -22,6 +24,10 @@ test: export JDK_JAVA_OPTIONS ?= -XX:TieredStopAtLevel=1 -XX:+UseSerialGC
 test: $(VENV)/.dev ## All tests, four at a time: a quarter of an hour on two cores (8 GB, with torch)
 	@echo "running all tests: a quarter of an hour on two cores; the first time, Maven downloads Apache Kafka, 44 MB"
 	$(BIN)/python -m pytest --numprocesses 4 --dist loadfile --no-loadscope-reorder
+
+test-fast: export OMP_NUM_THREADS ?= 1
+test-fast: $(VENV)/.fast ## The tests of single rooms (1 GB), for another Python: PYTHON=python3.13 VENV=build/3.13
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile $(FAST)
 
 lint: $(VENV)/.dev ## ruff, mypy and the layers (8 GB, as for test)
 	$(BIN)/ruff check
@@ -40,12 +46,12 @@ bench: $(VENV)/.bench ## Start-up times (docs/measured/startup.md) and a fuzz ru
 bench-all: $(VENV)/.bench ## All pages about speed and size, two hours on a quiet machine; DATA=folder of as733.parquet (docs/measured)
 	$(BIN)/python -m benchmarks.all --data '$(DATA)' $(if $(QUIX),--quix-python '$(QUIX)')
 
-dist: $(VENV)/.dev ## Wheel and sdist, in dist/, checked as an index checks them (8 GB, as for test)
+dist: $(VENV)/pyvenv.cfg ## Wheel and sdist, in dist/, checked as an index checks them
 	rm -rf dist
-	$(BIN)/python -m hatchling build
-	$(PYTHON) -m venv build/twine
-	build/twine/bin/python -m pip install --quiet --disable-pip-version-check twine
-	build/twine/bin/twine check --strict dist/*
+	$(BIN)/python -m venv build/dist
+	build/dist/bin/python -m pip install --quiet --disable-pip-version-check build twine
+	build/dist/bin/pyproject-build
+	build/dist/bin/twine check --strict dist/*
 
 clean: ## Remove .venv and everything that was built
 	rm -rf $(VENV) build dist docs/commands .pytest_cache .hypothesis .mypy_cache .ruff_cache .import_linter_cache
@@ -60,6 +66,11 @@ $(VENV)/.demo: $(PINNED)
 $(VENV)/.dev: $(PINNED)
 	@echo "installing stream-icd, torch and the tools into $(VENV): 240 packages, 8 GB; some minutes the first time"
 	$(INSTALL) '.[local,train,dev]'
+	@touch $@
+
+$(VENV)/.fast: $(PINNED)
+	@echo "installing stream-icd and what its fast tests need into $(VENV): 90 packages, 1 GB; some minutes the first time"
+	$(INSTALL) '.[fast]'
 	@touch $@
 
 $(VENV)/.bench: $(PINNED)

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE))  # for the generator of the command pages, which lies beside this file
+sys.path.insert(0, str(HERE))  # for the generators of pages, which lie beside this file
 
+from api_page import with_docstrings  # noqa: E402
 from command_pages import write_command_pages  # noqa: E402
 
 from stream_icd import __version__  # noqa: E402
@@ -37,6 +38,10 @@ myst_enable_extensions = ["colon_fence"]
 myst_fence_as_directive: list[str] = []
 
 autodoc_member_order = "bysource"
+autodoc_default_options = {
+    "members": True,
+    "exclude-members": "set_fit_request, set_predict_request",  # scikit-learn's
+}
 autodoc_typehints = "description"
 napoleon_numpy_docstring = False
 copybutton_exclude = ".linenos, .gp, .go"
@@ -52,6 +57,13 @@ def fences_as_code_blocks(*event: Any) -> None:
     lines[:] = FENCE.sub(r"\1.. code-block:: \2\n\n\3\n", "\n".join(lines) + "\n").split("\n")
 
 
+def tables_as_docstrings(_app: Any, page: str, source: list[str]) -> None:
+    """Where the repository's page of the Python interface has a line a name, the site has all."""
+    if page == "api":
+        source[0] = with_docstrings(source[0])
+
+
 def setup(app: Any) -> None:
     """Sphinx calls this once."""
+    app.connect("source-read", tables_as_docstrings)
     app.connect("autodoc-process-docstring", fences_as_code_blocks, priority=1)

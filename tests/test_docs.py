@@ -5,11 +5,13 @@ from __future__ import annotations
 import ast
 import importlib
 import re
+import runpy
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from stream_icd.errors import StreamIcdError, kinds_of
 from stream_icd.registry.shipped import shipped_models
 from tests.command_lines import all_commands, arguments_of, complaint
 from tests.documents import DOCUMENTS, FENCE, ROOT, fences, name, shell_lines
@@ -48,6 +50,18 @@ def test_every_command_is_shown_somewhere() -> None:
     assert not missing, f"show how to use: {[' '.join(command) for command in missing]}"
 
 
+def test_the_page_of_the_python_interface_says_what_the_docstrings_say() -> None:
+    page = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
+    program = runpy.run_path(str(ROOT / "docs" / "api_page.py"))
+    assert program["with_summaries"](page) == page, "run python docs/api_page.py"
+    shown = {name for name, _ in program["ROW"].findall(page)}
+    kinds = (f"{error.__module__}.{error.__name__}" for error in kinds_of(StreamIcdError))
+    expected = {name for name in kinds if name.startswith("stream_icd.errors.")}
+    for module in ("stream_icd", "stream_icd.programs", "stream_icd.names"):
+        expected |= {f"{module}.{one}" for one in importlib.import_module(module).__all__}
+    assert not expected - shown
+
+
 def test_the_readme_shows_models_that_are_shipped() -> None:
     named = [
         arguments[arguments.index("--model") + 1]
@@ -61,10 +75,10 @@ def test_the_readme_shows_models_that_are_shipped() -> None:
 @pytest.mark.parametrize("document", DOCUMENTS, ids=name)
 def test_make_targets_shown_exist(document: Path) -> None:
     targets = set(
-        re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
+        re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
     )
     text = document.read_text(encoding="utf-8")
-    shown = set(re.findall(r"(?:^|`)\$? ?make ([a-z]+)", text, re.MULTILINE))
+    shown = set(re.findall(r"(?:^|`)\$? ?make ([a-z-]+)", text, re.MULTILINE))
     assert shown <= targets
 
 

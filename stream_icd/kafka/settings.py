@@ -146,7 +146,7 @@ class KafkaSettings(Settings):
 
     @property
     def servers(self) -> list[str]:
-        """The bootstrap servers, one `host:port` each."""
+        """Host and port of each bootstrap server."""
         return [server.strip() for server in self.bootstrap_servers.split(",")]
 
     @property

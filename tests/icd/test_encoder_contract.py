@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import torch
 from threadpoolctl import threadpool_limits
 
 from stream_icd.errors import BadSettings
 from stream_icd.graphs.labelled_graph import LabelledGraph
 from stream_icd.icd.encoder.contract import Encoder, Weights
 from stream_icd.icd.encoder.hops import projection
-from stream_icd.icd.encoder.neighbourhood import FeatureTensors, GraphNeighbourhood
 from stream_icd.icd.encoder.registry import ENCODERS, encoder
 from stream_icd.icd.features import reduced_features
 from stream_icd.icd.recipe import EncoderSettings
 from stream_icd.icd.sparse_plus_rank_one import SparsePlusRankOne
 from stream_icd.icd.structure import propagation_matrix
+
+torch = pytest.importorskip("torch", reason="pip install 'stream-icd[train]'")
+
+from stream_icd.icd.encoder.neighbourhood import (  # noqa: E402 - imports torch
+    FeatureTensors,
+    GraphNeighbourhood,
+)
 
 every_encoder = pytest.mark.parametrize("kind", sorted(ENCODERS))
 both_normalisations = pytest.mark.parametrize("normalise_rows", [True, False])

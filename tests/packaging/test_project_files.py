@@ -38,16 +38,22 @@ def test_the_changelog_has_the_headings_of_its_format() -> None:
 
 
 def test_the_workflow_runs_what_ci_runs_with_the_python_that_is_supported() -> None:
-    steps = read_yaml(".github/workflows/ci.yml")["jobs"]["ci"]["steps"]
+    jobs = read_yaml(".github/workflows/ci.yml")["jobs"]
+    steps = jobs["ci"]["steps"]
     assert steps[-1]["run"] == ".ci/run"
     versions = [step["with"]["python-version"] for step in steps if "setup-python" in str(step)]
     assert [f">={version}" for version in versions] == [PROJECT["requires-python"]]
+    versions += jobs["fast"]["strategy"]["matrix"]["python"]
+    known = "Programming Language :: Python :: 3."
+    assert [f"{known}{one.removeprefix('3.')}" for one in versions] == [
+        one for one in PROJECT["classifiers"] if one.startswith(known)
+    ]
 
 
 def test_an_installation_says_first_how_large_it_is_and_how_long_it_takes() -> None:
     lines = (ROOT / "Makefile").read_text(encoding="utf-8").splitlines()
     said = [lines[at - 1] for at, line in enumerate(lines) if line.startswith("\t$(INSTALL)")]
-    assert len(said) == 3
+    assert len(said) == 4
     for line in said:
         assert re.search(r"@echo .* [0-9.]+ GB; .*minute", line), line
 

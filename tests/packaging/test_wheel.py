@@ -78,6 +78,18 @@ def test_the_wheel_holds_the_packages_the_types_and_the_models(wheel: Path) -> N
     assert not [name for name in names if "__pycache__" in name]
 
 
+def test_what_an_index_shows_links_to_nothing_that_it_lacks(wheel: Path) -> None:
+    archive = zipfile.ZipFile(wheel)
+    (metadata,) = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
+    head, _, readme = archive.read(metadata).decode().partition("\n\n")
+    assert "Description-Content-Type: text/markdown" in head
+    assert "Project-URL: Paper, https://" in head
+    targets = re.findall(r"\]\(([^)]*)\)", readme)
+    assert targets
+    assert not [one for one in targets if not one.startswith("https://")]
+    assert "docs/training.md" in readme, "where to read on stays, as text"
+
+
 def test_it_is_the_wheel_that_runs(clean: Path, away: Path) -> None:
     python = str(clean / "bin" / "python")
     show = (
