@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, fields
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 
-from stream_icd.arrays import Labels
 from stream_icd.evaluation.discover import OWN
 from stream_icd.evaluation.learned import Learned
 from stream_icd.evaluation.limits import MethodProcess, Outcome, Status
@@ -21,15 +19,12 @@ from stream_icd.evaluation.windows import Windows
 from stream_icd.execution.usage import Allowance
 from stream_icd.graphs.labelled_graph import Moment
 from stream_icd.graphs.weights import comparable
-from stream_icd.quality.hidden_edges import hidden_edge_score, hide_edges
-from stream_icd.replay.compare import churn
+from stream_icd.quality.hidden_edges import mean_hidden_edge_score
+from stream_icd.replay.compare import Assignment, churn
 from stream_icd.retraining.lesson import Lesson
 from stream_icd.snapshot import Snapshot
 from stream_icd.spreadsheet import safe_cells
 from stream_icd.store.whole_file import whole_file
-
-SPLITS = 2
-"""Number of tenths of the edges to hide, one after the other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,12 +77,6 @@ def evaluate(
             run.end()
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Found:
-    nodes: pa.Array
-    labels: Labels
-
-
 class _Run:
     """One method, in a process of its own, from window to window."""
 
@@ -96,7 +85,7 @@ class _Run:
     ) -> None:
         self.name, self._learned, self._seed = name, learned, seed
         self._process = MethodProcess(packages, limits)
-        self._before: _Found | None = None
+        self._before: Assignment | None = None
         self._memory: Any = None
 
     def result(self, lesson: Lesson) -> Result:
@@ -106,8 +95,10 @@ class _Run:
         before, self._before = self._before, None
         if outcome.labels is None:
             return Result(self.name, snapshot.id, outcome.status, outcome.detail)
-        found = self._before = _Found(snapshot.nodes, outcome.labels)
-        evidence = self._evidence(comparable(adjacency), snapshot)
+        found = self._before = Assignment(snapshot.nodes, outcome.labels)
+        evidence = mean_hidden_edge_score(
+            comparable(adjacency), lambda visible: self._find(visible, snapshot).labels, self._seed
+        )
         self._memory = outcome.memory
         return Result(
             self.name,
@@ -135,15 +126,6 @@ class _Run:
             Moment(snapshot.graph, snapshot.nodes, snapshot.window),
             self._memory,
         )
-
-    def _evidence(self, graph: Any, snapshot: Snapshot) -> float | None:
-        scores = []
-        for hidden in islice(hide_edges(graph, self._seed), SPLITS):
-            labels = self._find(hidden.visible, snapshot).labels
-            if labels is None:
-                return None
-            scores.append(hidden_edge_score(hidden, labels))
-        return float(np.mean(scores))
 
 
 VALUES = ("evidence", "modularity", "ncut", "stability", "nmi", "n_communities", "seconds")

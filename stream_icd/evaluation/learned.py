@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from stream_icd.bp.parameters import BpParameters
-from stream_icd.errors import OverBudget
+from stream_icd.errors import OverBudget, Overloaded
 from stream_icd.evaluation.discover import OWN, methods_in
 from stream_icd.evaluation.limits import MethodProcess, Outcome
 from stream_icd.evaluation.windows import Windows
 from stream_icd.execution.usage import Allowance
-from stream_icd.execution.worker_process import WorkerProcess
-from stream_icd.registry.shipped import open_model
+from stream_icd.retraining.own_process import run_job
 from stream_icd.training.comparison import Comparison
-from stream_icd.training.yardstick import DEFAULT, WARM_UP, against_default, judge
+from stream_icd.training.yardstick import compared_with_default
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,17 +67,11 @@ def worth(windows: Windows, learned: Learned, limits: Allowance, seed: int = 0) 
     bp = next((one for one in found if isinstance(one, BpParameters)), None)
     if bp is None:
         return []
-    process = WorkerProcess(_open_comparison)
-    with suppress(OverBudget, EOFError, OSError):
-        try:
-            succeeded, result = process.do(_Comparing(windows, bp, seed), limits)
-        finally:
-            process.end()
-        if not succeeded:
-            raise result
-        compared: list[Comparison] = result
-        return compared
-    return []
+    try:
+        compared: list[Comparison] = run_job(_Comparing(windows, bp, seed), limits)
+    except (OverBudget, Overloaded):
+        return []
+    return compared
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,14 +83,6 @@ class _Comparing:
     seed: int
 
     def __call__(self) -> list[Comparison]:
-        before = self.windows.past()[-WARM_UP:]
-        graphs = (
-            *before,
-            *(one.graph(by_labels=True) for one in self.windows.newest()),
-        )
-        judged = list(judge(graphs, (self.bp, open_model(DEFAULT).model.bp), self.seed))
-        return against_default([(a, b) for a, b in judged[len(before) :]], memory=True)
-
-
-def _open_comparison() -> Callable[[_Comparing], list[Comparison]]:
-    return lambda job: job()
+        newest = (one.graph(by_labels=True) for one in self.windows.newest())
+        past = self.windows.past()
+        return compared_with_default(self.bp, past, newest, self.seed, memory=True)

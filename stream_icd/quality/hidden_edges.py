@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +13,9 @@ from scipy.sparse import csr_array
 from stream_icd.errors import BadSettings
 from stream_icd.quality.community_weights import community_weights
 from stream_icd.quality.labels import Communities, compact
+
+SPLITS = 2
+"""Number of tenths of the edges that `mean_hidden_edge_score` hides, one after the other."""
 
 HALVINGS = 40
 """Steps of the bisection for μ, which leave an error of 1e-12."""
@@ -89,6 +93,19 @@ def hidden_edge_score(hidden: HiddenEdges, communities: Communities) -> float:
     lift = np.where(left == right, total / np.where(volume > 0, volume, total)[left], 0.0)
     mixing = _best_mixing(lift, weights)
     return float(np.average(np.log2(mixing + (1 - mixing) * lift), weights=weights))
+
+
+def mean_hidden_edge_score(
+    adjacency: csr_array, find: Callable[[csr_array], Communities | None], seed: int = 0
+) -> float | None:
+    """The mean score of what `find` makes of the visible edges; None if it finds nothing once."""
+    scores = []
+    for hidden in islice(hide_edges(adjacency, seed), SPLITS):
+        communities = find(hidden.visible)
+        if communities is None:
+            return None
+        scores.append(hidden_edge_score(hidden, communities))
+    return float(np.mean(scores))
 
 
 def _best_mixing(lift: NDArray[np.float64], weights: NDArray[np.float64]) -> float:

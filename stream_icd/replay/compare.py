@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import pairwise, product
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -147,6 +147,13 @@ class Assigned(Protocol):
     @property
     def labels(self) -> NDArray[np.int32]:
         """Community of each node, `(n_nodes,)`."""
+
+
+class Assignment(NamedTuple):
+    """Communities of nodes, as `Assigned` says."""
+
+    nodes: pa.Array
+    labels: NDArray[np.int32]
 
 
 def churn(earlier: Assigned, later: Assigned) -> float:

@@ -4,34 +4,24 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from itertools import islice, tee
+from functools import partial
+from itertools import tee
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from stream_icd.detection.detect import Method, detect
 from stream_icd.graphs.weights import comparable
 from stream_icd.model import Model
-from stream_icd.quality.hidden_edges import hidden_edge_score, hide_edges
+from stream_icd.quality.hidden_edges import mean_hidden_edge_score
 from stream_icd.quality.nmi import nmi
-from stream_icd.replay.compare import churn
+from stream_icd.replay.compare import Assignment, churn
 from stream_icd.retraining.lesson import UNKNOWN, Lesson
 from stream_icd.retraining.measured import Measured, Paired
 from stream_icd.training.yardstick import Judged, judge
 
-SPLITS = 2
-"""Number of tenths of the edges to hide, one after the other."""
-
 CpuClock = Callable[[], float]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Found:
-    nodes: pa.Array
-    labels: NDArray[np.int32]
 
 
 def compare_models(
@@ -54,7 +44,7 @@ def compare_models(
     """
     models = champion, challenger
     lessons, windows = tee(lessons)
-    before: dict[tuple[str, int], _Found] = {}
+    before: dict[tuple[str, int], Assignment] = {}
     paired = []
     for lesson, detected in zip(
         lessons, _detected(windows, models, seed, cpu_clock, method), strict=True
@@ -62,7 +52,7 @@ def compare_models(
         both = []
         for number, (model, one) in enumerate(zip(models, detected, strict=True)):
             of_model = lesson.snapshot.graph, number
-            last, found = before.get(of_model), _Found(lesson.snapshot.nodes, one.communities)
+            last, found = before.get(of_model), Assignment(lesson.snapshot.nodes, one.communities)
             both.append(
                 Measured(
                     evidence=evidence(lesson, model, seed, method),
@@ -80,11 +70,11 @@ def compare_models(
 def evidence(lesson: Lesson, model: Model, seed: int = 0, method: Method = "bp") -> float:
     """How well the model's communities predict hidden edges of a window, bits per edge."""
     graph = comparable(lesson.snapshot.adjacency())
-    scores = [
-        hidden_edge_score(hidden, _labels(hidden.visible, model, seed, method))
-        for hidden in islice(hide_edges(graph, seed), SPLITS)
-    ]
-    return float(np.mean(scores))
+    found = mean_hidden_edge_score(
+        graph, partial(_labels, model=model, seed=seed, method=method), seed
+    )
+    assert found is not None, "a model finds communities in every graph"
+    return found
 
 
 def nmi_alone(lesson: Lesson, model: Model, seed: int = 0, method: Method = "bp") -> float | None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 from stream_icd.detection.detect import Method
 from stream_icd.errors import BadInput, HistoryDamaged
@@ -121,14 +120,6 @@ class ScoreJob:
             )
             for one in _read(self.archive, self.lessons)
         ]
-
-
-Job = LearnJob | CompareJob | ScoreJob
-
-
-def open_jobs() -> Callable[[Any], Any]:
-    """Return what runs a job in the process."""
-    return lambda job: job()
 
 
 def _read(

@@ -8,10 +8,17 @@ from typing import Any
 from stream_icd.errors import OverBudget, Overloaded
 from stream_icd.execution.usage import Allowance
 from stream_icd.execution.worker_process import WorkerProcess
-from stream_icd.retraining.jobs import Job, open_jobs
+
+Job = Callable[[], Any]
+"""What is done; it and its result can be pickled."""
 
 BUDGET = Allowance(seconds=1800.0, memory_bytes=4 << 30)
 """For each job of a retraining, unless another is given."""
+
+
+def open_jobs() -> Callable[[Job], Any]:
+    """Return what runs a job in the process."""
+    return lambda job: job()
 
 
 def run_job(job: Job, budget: Allowance) -> Any:

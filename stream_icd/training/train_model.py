@@ -24,7 +24,7 @@ from stream_icd.training.bp.fitted import Fit
 from stream_icd.training.comparison import Comparison, Measure, comparison
 from stream_icd.training.icd.epochs import Epoch, History
 from stream_icd.training.pseudo_labels import pseudo_labelled
-from stream_icd.training.yardstick import DEFAULT, WARM_UP, against_default, judge
+from stream_icd.training.yardstick import DEFAULT, compared_with_default
 
 Stage = Literal["learn", "train the encoder", "test"]
 OnStep = Callable[[Stage, int, int], None]
@@ -143,7 +143,13 @@ def train_model(
         history=history,
         graphs=_described(used, len(first) if history else 0, fit.n_graphs, len(third)),
         test=(
-            *_against_default(model, second, third, tested),
+            *compared_with_default(
+                model.bp,
+                second,
+                third,
+                memory=any(graph.moment is not None for graph in third),
+                on_graph=tested,
+            ),
             *_compared(tests, third, threads, tested),
         ),
     )
@@ -158,23 +164,6 @@ def _split(
     if recipe.schedule.epochs or len(graphs) > 2:
         return split_in_order(graphs, recipe.split)
     return (), graphs, ()
-
-
-def _against_default(
-    model: Model,
-    learned: Sequence[LabelledGraph],
-    graphs: Sequence[LabelledGraph],
-    tested: Callable[[], None],
-) -> list[Comparison]:
-    """Compare bp with the shipped `default`, with memory where the graphs are windows."""
-    candidates = model.bp, open_model(DEFAULT).model.bp
-    before = [graph for graph in learned[-WARM_UP:] if graph.moment is not None]
-    judged = []
-    for number, (ours, default) in enumerate(judge([*before, *graphs], candidates)):
-        if number >= len(before):
-            judged.append((ours, default))
-            tested()
-    return against_default(judged, memory=any(graph.moment is not None for graph in graphs))
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from math import log
 
 from stream_icd.bp.find import find_communities
@@ -21,6 +22,7 @@ from stream_icd.memory.memory import Memory
 from stream_icd.quality.ami import ami
 from stream_icd.quality.description_length import description_length
 from stream_icd.quality.nmi import nmi
+from stream_icd.registry.shipped import open_model
 from stream_icd.training.bp.unseen_edges import Prepared, nats_saved_by, prepare
 from stream_icd.training.comparison import Comparison, Measure, comparison
 
@@ -83,6 +85,31 @@ def judge(
             judged.append(_judged(graph, found.communities, seconds, bits))
             memories[moment.graph, number] = found.memory
         yield tuple(judged)
+
+
+def compared_with_default(
+    parameters: BpParameters,
+    learned: Sequence[LabelledGraph],
+    graphs: Iterable[LabelledGraph],
+    seed: int = 0,
+    *,
+    memory: bool,
+    on_graph: Callable[[], None] = lambda: None,
+) -> list[Comparison]:
+    """Judge parameters and those of the shipped `default` on graphs; see `against_default`.
+
+    Args:
+        learned: its last graphs come first if they are windows, so that both start with memory.
+        on_graph: called after each graph.
+    """
+    before = [graph for graph in learned[-WARM_UP:] if graph.moment is not None]
+    both = parameters, open_model(DEFAULT).model.bp
+    judged = list[tuple[Judged, Judged]]()
+    for number, (ours, default) in enumerate(judge(chain(before, graphs), both, seed)):
+        if number >= len(before):
+            judged.append((ours, default))
+            on_graph()
+    return against_default(judged, memory=memory)
 
 
 def against_default(judged: Sequence[tuple[Judged, Judged]], *, memory: bool) -> list[Comparison]:
