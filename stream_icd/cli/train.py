@@ -202,7 +202,7 @@ def _recipe(
             "--out FOLDER"
         )
     with folder.open(file.name) as content:
-        return recipe_from_toml(content.read().decode())
+        return recipe_from_toml(content.read())
 
 
 def _scheduled(recipe: Recipe, epochs: int | None, samples: int | None) -> Recipe:

@@ -192,14 +192,14 @@ def recipe_digest(recipe: Recipe) -> str:
     return hashlib.sha256(whole.encode()).hexdigest()
 
 
-def recipe_from_toml(text: str) -> Recipe:
+def recipe_from_toml(content: bytes) -> Recipe:
     """Read the output of `recipe_to_toml`, or the recipe in a saved model's `recipe.toml`.
 
     Raises:
         BadSettings: no TOML, or not a valid recipe.
     """
     try:
-        values = tomllib.loads(text)
-        return Recipe.model_validate(values.get("recipe", values))
-    except tomllib.TOMLDecodeError as error:
+        values = tomllib.loads(content.decode())
+    except (ValueError, RecursionError) as error:  # from both decoders, and from very long numbers
         raise BadSettings(f"the recipe is not TOML: {error}") from error
+    return Recipe.model_validate(values.get("recipe", values))

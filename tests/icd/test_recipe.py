@@ -16,7 +16,7 @@ from stream_icd.icd.recipe import Recipe, recipe_from_toml, recipe_to_toml
 @pytest.mark.parametrize("data_set", PRESETS)
 def test_every_preset_survives_toml(data_set: str, variant: Any) -> None:
     recipe = preset(data_set, variant)
-    assert recipe_from_toml(recipe_to_toml(recipe)) == recipe
+    assert recipe_from_toml(recipe_to_toml(recipe).encode()) == recipe
     assert encoder(recipe.encoder.kind).weight_shapes(recipe.encoder)
 
 
@@ -66,7 +66,18 @@ def test_a_recipe_never_changes(recipe: Recipe) -> None:
         recipe.seed = 5  # type: ignore[misc]
 
 
-@pytest.mark.parametrize("text", ["name = ", 'name = "toy"', ""])
-def test_what_is_no_recipe_is_refused(text: str) -> None:
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"name = ",
+        b'name = "toy"',
+        b"",
+        b"name = '\xff'",
+        b"a = " + 5000 * b"[",
+        b"a = " + 5000 * b"1",
+    ],
+    ids=["cut off", "too little", "empty", "no UTF-8", "deep", "a long number"],
+)
+def test_what_is_no_recipe_is_refused(content: bytes) -> None:
     with pytest.raises(BadSettings):
-        recipe_from_toml(text)
+        recipe_from_toml(content)
