@@ -12,7 +12,7 @@ are not measured this time stay. The graphs are the test graphs of
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
@@ -25,11 +25,10 @@ from scipy.sparse import csr_array, diags_array
 from benchmarks.shared.commit import current_commit
 from benchmarks.shared.comparison import Results, compare, mean_and_error
 from benchmarks.shared.graphs.data_sets import BenchmarkGraph, DataSet, data_sets
-from benchmarks.shared.methods.methods import METHODS, STRONGEST_PEER, Labels, Method
+from benchmarks.shared.methods.methods import METHODS, STRONGEST_PEER, Find, Labels
 from benchmarks.shared.pages.sections import read_section, write_section
 from benchmarks.shared.peers.igraph_peers import build_graph, louvain_count
-from stream_icd.detection.detect import Method as DetectionMethod
-from stream_icd.detection.detect import detect
+from stream_icd.detection.detect import Method, detect
 from stream_icd.icd.presets import preset
 from stream_icd.icd.recipe import EncoderSettings
 from stream_icd.model import Model, initial_model
@@ -101,12 +100,12 @@ def _evenly(data_set: DataSet, n: int) -> Iterator[BenchmarkGraph]:
     return (days[index * len(days) // n] for index in range(min(n, len(days))))
 
 
-def _methods(data_set: DataSet, names: Collection[str]) -> dict[str, Method]:
+def _methods(data_set: DataSet, names: Collection[str]) -> dict[str, Find]:
     paper = PAPER[data_set.name]
     model = open_model(paper.model).model
-    methods: dict[str, Method] = {}
+    methods: dict[str, Find] = {}
     if "shipped" in names:
-        methods["shipped"] = _by_icd(model)
+        methods["shipped"] = _by(model, "icd")
     if GCN in names:
         settings = EncoderSettings(
             widths=paper.widths, smoothing=paper.smoothing, initialisation="hadamard"
@@ -114,9 +113,9 @@ def _methods(data_set: DataSet, names: Collection[str]) -> dict[str, Method]:
         gcn = model.recipe.changed(
             encoder=settings.model_dump(), discriminator_widths=(paper.widths[-1], 1)
         )
-        methods[GCN] = _by_icd(initial_model(gcn))
+        methods[GCN] = _by(initial_model(gcn), "icd")
     if "bp" in names:
-        methods["bp"] = Method(_by(model, "bp"), lambda graph: graph)
+        methods["bp"] = _by(model, "bp")
     if WIDE in names:
         methods[WIDE] = _untrained(paper.preset, "fast")
     if STRONGEST_PEER in names:
@@ -124,16 +123,14 @@ def _methods(data_set: DataSet, names: Collection[str]) -> dict[str, Method]:
     return methods
 
 
-def _untrained(recipe: str, clustering: str) -> Method:
-    return _by_icd(initial_model(preset(recipe).changed(clustering=clustering)))
+def _untrained(recipe: str, clustering: str) -> Find:
+    return _by(initial_model(preset(recipe).changed(clustering=clustering)), "icd")
 
 
-def _by_icd(model: Model) -> Method:
-    return Method(_by(model, "icd"), lambda graph: graph)
-
-
-def _by(model: Model, method: DetectionMethod) -> Callable[[csr_array, int, int], Labels]:
-    return lambda graph, k, seed: detect(graph, model, k, method=method, seed=seed).communities
+def _by(model: Model, method: Method) -> Find:
+    return lambda task: (
+        detect(task.adjacency, model, task.n_communities, method=method, seed=task.seed).communities
+    )
 
 
 def _section(name: str, results: Mapping[str, Results], before: str) -> str:

@@ -23,7 +23,8 @@ from rich.console import Console
 
 from benchmarks.shared.comparison import Floats, Results, compare, mean_and_error
 from benchmarks.shared.graphs.data_sets import DataSet, data_sets
-from benchmarks.shared.methods.methods import METHODS, STRONGEST_PEER, Method
+from benchmarks.shared.methods.methods import METHODS, STRONGEST_PEER, learned_parameters
+from stream_icd.bp.parameters import BpParameters
 
 DOCS = Path(__file__).parent.parent / "docs" / "measured"
 
@@ -61,7 +62,8 @@ def main() -> None:
         methods = {name: make(data_set, options.training) for name, make in METHODS.items()}
         graphs = islice(data_set.test_graphs(), options.graphs)
         results[data_set.name] = compare(graphs, methods)
-        page = _page(data_set.name, results[data_set.name], methods)
+        learned = learned_parameters(data_set, options.training)
+        page = _page(data_set.name, results[data_set.name], learned)
         pages.append(page)
         console.print(page, markup=False, soft_wrap=True)
     options.docs.mkdir(exist_ok=True)
@@ -91,7 +93,7 @@ def _chosen(options: argparse.Namespace) -> Iterator[DataSet]:
             yield data_set
 
 
-def _page(name: str, results: Mapping[str, Results], methods: Mapping[str, Method]) -> str:
+def _page(name: str, results: Mapping[str, Results], learned: BpParameters) -> str:
     """A data set's table in Markdown."""
     peer = results[STRONGEST_PEER]
     lines = [
@@ -101,7 +103,7 @@ def _page(name: str, results: Mapping[str, Results], methods: Mapping[str, Metho
         "| --- | --- | --- | --- | --- | --- | --- | --- |",
         *(_row(method, found, peer) for method, found in results.items()),
         "",
-        *(f"{method}: `{made.note}`" for method, made in methods.items() if made.note),
+        f"bp: `{learned}`",
         "",
     ]
     return "\n".join(lines)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from stream_icd.arrays import Labels
-from stream_icd.evaluation.method import CONVERT, Method, Task, UseOfK, module
+from stream_icd.evaluation.method import Method, Task, UseOfK, module
 
 Run = Callable[[Any, int | None, int], Labels]
 """Labels from an igraph graph with `weight`, K and a seed."""
@@ -39,11 +39,9 @@ def _peer(name: str) -> Run:
 
 def _method(run: Run, source: str, k: UseOfK) -> Method:
     def find(task: Task) -> Labels:
-        from benchmarks.shared.peers.igraph_peers import build_graph
+        from benchmarks.shared.peers.igraph_peers import on_igraph
 
-        with task.stage(CONVERT):
-            graph = build_graph(task.adjacency)
-        return run(graph, task.n_communities, task.seed)
+        return on_igraph(run)(task)
 
     missing = module("igraph", "pip install 'stream-icd[lab]'")
     return Method(find, f"{source}; igraph", k=k, weighted=True, missing=missing)

@@ -33,9 +33,9 @@ from stream_icd.registry.versions import (
 from stream_icd.retraining import retrain as rounds
 from stream_icd.retraining.choose_windows import Sizes
 from stream_icd.retraining.decision import Decision
-from stream_icd.retraining.jobs import Job, LearnJob, Made
+from stream_icd.retraining.jobs import LearnJob, Made
 from stream_icd.retraining.learn import LearnedFrom
-from stream_icd.retraining.own_process import BUDGET, run_job
+from stream_icd.retraining.own_process import BUDGET, Job, run_job
 from stream_icd.retraining.retrain import retrain
 from stream_icd.retraining.settings import Retraining, Triggers
 from stream_icd.retraining.state import Begun, State, read_state, write_state

@@ -6,12 +6,14 @@ All work on a graph built before time is taken, since an application may hold it
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 
 import igraph
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, triu
 
+from stream_icd.evaluation.method import CONVERT, Task
 from stream_icd.evaluation.resolution import Partition, search_resolution
 
 Labels = NDArray[np.int32]
@@ -23,6 +25,17 @@ def build_graph(adjacency: csr_array) -> igraph.Graph:
     edges = np.stack(upper.coords, axis=1)
     weights = {"weight": upper.data}
     return igraph.Graph(n=adjacency.shape[0], edges=edges.tolist(), edge_attrs=weights)
+
+
+def on_igraph(run: Callable[[igraph.Graph, int | None, int], Labels]) -> Callable[[Task], Labels]:
+    """A method for `Method.find` from labels of an igraph with `weight`, K and a seed."""
+
+    def find(task: Task) -> Labels:
+        with task.stage(CONVERT):
+            graph = build_graph(task.adjacency)
+        return run(graph, task.n_communities, task.seed)
+
+    return find
 
 
 def leiden(graph: igraph.Graph, n_communities: int, seed: int) -> Labels:
