@@ -4,10 +4,11 @@
 
 Daily AS topologies (SNAP's AS-733, in any form that `stream-icd produce as` reads) wait in Apache
 Kafka. Each program, in turns and with a broker of its own, works them off; then more come at a
-fixed rate. The programs are `stream-icd consume detect`, as it is without options, and those in
-benchmarks/shared/forty_lines, which use igraph's Leiden. Quix Streams needs an older
-confluent-kafka than our constraints allow, so it has an environment of its own, in which
-`pip install quixstreams igraph pyarrow` has been run; without `--quix-python` it is left out.
+fixed rate. The programs are `stream-icd consume detect`, as it is without options, and with one
+part after the other switched off, and those in benchmarks/shared/forty_lines, which use igraph's
+Leiden. Quix Streams needs an older confluent-kafka than our constraints allow, so it has an
+environment of its own, in which `pip install quixstreams igraph pyarrow` has been run; without
+`--quix-python` it is left out.
 
 Writes docs/measured/forty_lines.md, without the figures by the clock if other programs used the
 machine meanwhile.
@@ -86,11 +87,24 @@ class Run:
     resident: float
 
 
+CONSUME = ("consume", "detect", "-b", "SERVERS")
+DETECT = (sys.executable, "-m", "stream_icd.cli", *CONSUME)
+WITHOUT_EVIDENCE = (sys.executable, "-m", f"{__package__}.shared.forty_lines.without_evidence")
+WITHOUT_MEMORY, AT_LEAST_ONCE = ("--memory", "off"), ("--delivery", "at-least-once")
+REDUCED = {
+    "memory": (*DETECT, *WITHOUT_MEMORY),
+    "evidence and measures": (*WITHOUT_EVIDENCE, *CONSUME),
+    "exactly-once": (*DETECT, *AT_LEAST_ONCE),
+    "all of these": (*WITHOUT_EVIDENCE, *CONSUME, *WITHOUT_MEMORY, *AT_LEAST_ONCE),
+}
+"""What is switched off, and the command."""
+
+
 def programs(quix_python: str | None) -> list[Program]:
     """Return what is compared."""
-    detect = (sys.executable, "-m", "stream_icd.cli", "consume", "detect", "-b", "SERVERS")
     arguments = ("SERVERS", "forty-lines", SNAPSHOTS, TARGET)
-    found = [Program("`stream-icd consume detect`", COMMUNITIES, detect)]
+    found = [Program("`stream-icd consume detect`", COMMUNITIES, DETECT)]
+    found += [Program(f"without {part}", COMMUNITIES, one) for part, one in REDUCED.items()]
     for name, file, python in (
         ("confluent-kafka and igraph", "with_confluent.py", sys.executable),
         ("Quix Streams and igraph", "with_quix.py", quix_python),
@@ -258,8 +272,32 @@ LOST = (
 )
 
 
+def spent_on(runs: dict[str, list[Run]]) -> str:
+    """Say what the processor time of `consume detect` is for, beside that of the others."""
+    cpu = {name: median(run.cpu_ms for run in some) for name, some in runs.items()}
+    ours, *reduced = ("`stream-icd consume detect`", *(f"without {part}" for part in REDUCED))
+    saved = "; ".join(f"{name}, {cpu[ours] - cpu[name]:.1f} ms less" for name in reduced)
+    others = "; ".join(
+        f"{cpu[ours] / took:.1f} times that of {name}, {cpu[reduced[-1]] / took:.1f} without all "
+        "of these"
+        for name, took in cpu.items()
+        if name not in (ours, *reduced)
+    )
+    return (
+        f"A snapshot takes `consume detect` {cpu[ours]:.1f} ms of processor time; {saved}. What "
+        "stays is detection by belief propagation, the check of each message, the worker process "
+        f"with its budget, and a Kafka client in Python. This is {others}."
+    )
+
+
 def page(
-    found: dict[str, str], count: int, live: int, a_second: float, rounds: int, stamp: str
+    found: dict[str, str],
+    spent: str,
+    count: int,
+    live: int,
+    a_second: float,
+    rounds: int,
+    stamp: str,
 ) -> str:
     """docs/measured/forty_lines.md."""
     rows = "\n".join(found.values())
@@ -282,7 +320,11 @@ processes that it starts, without the broker. `consume detect` has one worker pr
 `default`, memory, evidence and measures, and is exactly-once; the others run igraph's Leiden with
 two iterations (its default), at least once.
 
-What they do without:
+## What the processor time is for
+
+{spent}
+
+## What they do without
 
 {lost}"""
 
@@ -310,7 +352,8 @@ def main() -> None:
     quiet = machine.others <= MOST_OTHERS
     found = {one.name: row(one, runs[one.name], by_clock=quiet) for one in compared}
     stamp = machine.stamp() if quiet else f"{machine.stamp()} {TOO_BUSY}"
-    text = page(found, len(waiting), len(live), options.rate, options.rounds, stamp)
+    live_and_rate = len(live), options.rate
+    text = page(found, spent_on(runs), len(waiting), *live_and_rate, options.rounds, stamp)
     (MEASURED / "forty_lines.md").write_text(text, encoding="utf-8")
 
 
