@@ -9,10 +9,8 @@ import structlog
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from stream_icd.bp.find import find_communities
 from stream_icd.bp.parameters import BpParameters
 from stream_icd.graphs.weights import comparable
-from stream_icd.quality.description_length import description_length
 from stream_icd.quality.modularity import modularity
 from stream_icd.registry.shipped import VersionedModel
 
@@ -37,6 +35,9 @@ def misfit(
     Args:
         n_communities: K, if the communities were found with a given K.
     """
+    from stream_icd.bp.find import find_communities  # see `detection.record.detected`
+    from stream_icd.quality.description_length import description_length
+
     plain = find_communities(adjacency, BpParameters(), n_communities, seed=seed)
     weighed = comparable(adjacency)
     found, instead = (description_length(weighed, one) for one in (communities, plain))

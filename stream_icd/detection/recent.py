@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from typing import TYPE_CHECKING
 
-from stream_icd.memory.memory import Memory
+if TYPE_CHECKING:
+    from stream_icd.memory.memory import Memory
 
 MOST_KEPT = 500_000
 """Nodes and edges of all memories that are kept: up to 30 MB."""

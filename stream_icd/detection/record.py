@@ -11,14 +11,11 @@ from time import perf_counter
 
 from stream_icd.detection.fit_check import FitCheck
 from stream_icd.detection.recent import RecentMemories
-from stream_icd.detection.remembering import Remembering
 from stream_icd.detection.settings import DetectSettings, has_memory, result_version
-from stream_icd.detection.snapshot import detect_snapshot
 from stream_icd.errors import BadInput, BadMemory
 from stream_icd.execution.budget import MessageAllowance, sent_bytes
 from stream_icd.execution.relay import LocalRelay, Relay
 from stream_icd.kafka.record import OutgoingRecord, Record
-from stream_icd.memory.restart import anew
 from stream_icd.messages.outcome import Outcome, Processed, Refused, Stage
 from stream_icd.messages.outgoing import outgoing
 from stream_icd.messages.record_log import about, described
@@ -116,6 +113,8 @@ class RecordDetection:
 
     def instead(self, baton: bytes) -> bytes:
         """Return the memory of a graph that starts anew, since this one cannot be used."""
+        from stream_icd.memory.restart import anew
+
         return anew(baton)
 
     def warm_up(self) -> None:
@@ -148,7 +147,11 @@ def detected(
     Raises:
         BadMemory: the memory before the snapshot cannot be read, or detection fails with it.
     """
-    memory = None
+    # A quarter of the start of a detector's main process, which only distributes records.
+    from stream_icd.detection.remembering import Remembering
+    from stream_icd.detection.snapshot import detect_snapshot
+
+    memory: Remembering | None = None
     if relay is not None:
         recent = recent or RecentMemories(most_kept=0)
         memory = Remembering(relay, clock, settings.reader.limits, recent)

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from stream_icd.detection.detect import Method
 from stream_icd.errors import BadSettings
 from stream_icd.execution.budget import Budget
 from stream_icd.kafka.topics import COMMUNITIES, MEMORY
-from stream_icd.memory.horizon import Horizon, check_horizon
 from stream_icd.messages.reader import MessageReader
 from stream_icd.registry.shipped import VersionedModel
+
+if TYPE_CHECKING:
+    from stream_icd.detection.detect import Method
+    from stream_icd.memory.horizon import Horizon
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +53,10 @@ class DetectSettings:
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise BadSettings(f"{name}={value}; it must be at least 1")
-        check_horizon(self.horizon)
+        if self.horizon != "auto":
+            from stream_icd.memory.horizon import check_horizon  # it imports detection
+
+            check_horizon(self.horizon)
 
 
 def has_memory(model: VersionedModel, settings: DetectSettings) -> bool:

@@ -23,7 +23,13 @@ FOR_THE_PARENT = (signal.SIGINT, signal.SIGTERM)
 # Not fork: threads of this process may hold locks.
 CONTEXT = multiprocessing.get_context("forkserver")
 CONTEXT.set_forkserver_preload(
-    ["stream_icd.execution.engines", "stream_icd.detection.record", "pyarrow.compute"]
+    [
+        "stream_icd.execution.engines",
+        "stream_icd.detection.record",
+        "stream_icd.detection.remembering",
+        "stream_icd.detection.snapshot",
+        "pyarrow.compute",
+    ]
 )
 
 

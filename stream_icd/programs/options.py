@@ -121,6 +121,8 @@ def chosen_horizon(text: str, memory: str) -> float | Literal["auto", "off"]:
     Raises:
         BadSettings: it is none, or there is no memory that it would be of.
     """
+    if text == "auto":  # without importing what detects with memory
+        return "auto"
     from stream_icd.memory.horizon import read_horizon
 
     horizon = read_horizon(text)

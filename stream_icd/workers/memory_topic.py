@@ -15,8 +15,6 @@ from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import Record
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import MEMORY, SNAPSHOTS
-from stream_icd.memory.encoding import encode_memory, next_id_of
-from stream_icd.memory.restart import BEFORE_ALL, anew, far_id, forgotten
 from stream_icd.messages.outgoing import outgoing
 from stream_icd.messages.reader import MessageReader
 from stream_icd.wire.claim import without_claim
@@ -131,6 +129,9 @@ class MemoryTopic:
         Raises:
             StoreUnreachable: the value is claimed, and the claim store does not answer; try again.
         """
+        from stream_icd.memory.encoding import encode_memory, next_id_of
+        from stream_icd.memory.restart import far_id, forgotten
+
         try:
             value = self.reader.decoded(record, decode_state).value
             if next_id_of(value) is not None:
@@ -147,6 +148,9 @@ class MemoryTopic:
 
     def _without_past(self, record: Record, value: bytes, read: Mapping[int, int]) -> Message:
         """Return the state of a graph that starts anew after the snapshots that were `read`."""
+        from stream_icd.memory.encoding import next_id_of
+        from stream_icd.memory.restart import BEFORE_ALL, anew
+
         last, graph = place_in(record.headers), read_state_key(record.key)[1]
         place = "" if last.partition < 0 else f"{last.partition}@{last.offset}"
         if read.get(last.partition, 0) > last.offset + 1:

@@ -61,6 +61,7 @@ def command(*arguments: str) -> str:
         # As far as they come without a broker: everything that they need is loaded by then.
         ("subscribe",),
         ("subscribe", "--node", "701"),
+        ("consume", "detect"),  # its worker processes load it
         ("topics", "create"),
         ("produce", "as", "as19990402.txt"),
         ("produce", "lfr", "--limit", "1"),
