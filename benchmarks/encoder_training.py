@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
+from benchmarks.shared.commit import measured_at
 from benchmarks.shared.graphs.small_sets import N_TRAINING, SETS, SmallSet, small_sets
 from benchmarks.shared.pages.encoder_page import Curves, draw_curves, encoder_table
 from benchmarks.shared.pages.sections import MEASURED, write_section
@@ -89,7 +90,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     train(options)
     if options.page:
         curves = finished(options)
-        write_section("measured/encoder.md", "encoder_training.py", f"\n{encoder_table(curves)}\n")
+        text = f"\n{encoder_table(curves)}\n\n{measured_at()}"
+        write_section("measured/encoder.md", "encoder_training.py", text)
         draw_curves(curves, MEASURED / "encoder.png")
 
 

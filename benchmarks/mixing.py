@@ -16,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.shared.commit import measured_at
 from benchmarks.shared.graphs.data_sets import TEST_SEED
 from stream_icd.bp.find import find_communities
 from stream_icd.bp.parameters import BpParameters
@@ -93,8 +94,7 @@ and 0 for GN.
 | {head} |
 |{" --- |" * (len(STARTS) + 2)}
 """
-        + "\n".join(rows)
-        + "\n",
+        + "\n".join([*rows, "", measured_at()]),
         encoding="utf-8",
     )
 

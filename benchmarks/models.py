@@ -18,6 +18,7 @@ from pathlib import Path
 import numpy as np
 from rich.console import Console
 
+from benchmarks.shared.commit import measured_at
 from benchmarks.shared.graphs.data_sets import (
     TEST_SEED,
     BenchmarkGraph,
@@ -53,6 +54,7 @@ def main() -> None:
             "|---|---|" + "---|" * (len(models) + 2),
             *rows,
             "",
+            measured_at(),
         ]
     )
     write_section("models.md", "models.py", text)

@@ -104,14 +104,16 @@ def _methods(model: Model) -> Iterator[tuple[str, Method]]:
     for decay in DECAYS:
         yield f"decayed sum, λ {decay}", Method(decayed(by_bp, decay))
     yield "ours", Method(remembering(detect_remembering, model))
-    for given in (False, True):
-        name = "icd, K given" if given else "icd"
-        find = find_by(model, "icd", k_given=given)
+    given = remembering(detect_remembering, model, k_given=True)
+    yield "ours, K given", Method(given, n_seeds=1)
+    for k_given in (False, True):
+        name = "icd, K given" if k_given else "icd"
+        find = find_by(model, "icd", k_given=k_given)
         yield f"{name}, alone", Method(decayed(find, 0), n_seeds=1)
         for decay in ICD_DECAYS:
             yield f"{name}, λ {decay}", Method(decayed(find, decay), n_seeds=1)
         detector = partial(detect_remembering, find=finding("icd", model, threads=1))
-        ours = remembering(detector, model, k_given=given)
+        ours = remembering(detector, model, k_given=k_given)
         yield f"{name}, horizon found", Method(ours, n_seeds=1)
     louvain = at_once(smoothed_louvain)
     yield "smoothed Louvain", Method(louvain, n_seeds=1, needs="tnetwork")

@@ -18,6 +18,7 @@ from unittest.mock import patch
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from benchmarks.shared.commit import measured_at
 from benchmarks.shared.pages.rule_table import compare_rules, cost_table
 from benchmarks.shared.pages.sections import write_section
 from benchmarks.tracking_memory import SETTLED, Stream, summed, tracked, with_memory
@@ -83,7 +84,7 @@ def main() -> None:
             print(name, *f1, flush=True)
         found = compare_rules(rules, options.data, options.seeds, STREAMS)
     table = HEAD.format(seeds=options.seeds) + cost_table(found)
-    write_section("method.md", "rules.py", table + events)
+    write_section("method.md", "rules.py", f"{table}{events}\n{measured_at()}")
 
 
 @contextmanager

@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 from rich.console import Console
 
+from benchmarks.shared.commit import measured_at
 from benchmarks.shared.graphs.data_sets import TEST_SEED, TRAINING_SEED, BenchmarkGraph
 from benchmarks.shared.graphs.known_graphs import labelled_files, labelled_graphs
 from benchmarks.shared.peers import igraph_peers
@@ -57,7 +58,7 @@ def main() -> None:
     find_communities(graph, BpParameters(mixing=0.3))  # compiles
     simulated = [_simulated_row(name, draw) for name, draw in PLANTED.items()]
     real = [] if options.labelled is None else list(_real_rows(options.labelled))
-    page = _page(simulated, real)
+    page = f"{_page(simulated, real)}\n{measured_at()}"
     Console().print(page, markup=False, soft_wrap=True)
     (options.docs / "unlabelled.md").write_text(page)
 

@@ -21,6 +21,7 @@ from rich.console import Console
 from scipy.sparse import coo_array, csr_array
 from scipy.spatial import cKDTree
 
+from benchmarks.shared.commit import measured_at
 from benchmarks.shared.graphs.data_sets import TEST_SEED, TRAINING_SEED
 from stream_icd.bp.find import communities_of
 from stream_icd.bp.multilevel.level_graph import finest_level
@@ -77,7 +78,7 @@ def main() -> None:
         _dense(TEST_SEED, options.graphs),
         _real(options.data, first=False),
     )
-    page = _page(chosen_by, reported)
+    page = f"{_page(chosen_by, reported)}\n{measured_at()}"
     Console().print(page, markup=False, soft_wrap=True)
     PAGE.write_text(page, encoding="utf-8")
 

@@ -11,6 +11,7 @@ import pytest
 from scipy.sparse import csr_array
 from sklearn.metrics import adjusted_mutual_info_score
 
+from benchmarks.detection import BEHIND_HEAD, behind
 from benchmarks.shared.graphs.known_graphs import (
     CHOOSE,
     REPORT,
@@ -89,3 +90,24 @@ def test_spectral_clustering_finds_two_triangles_of_one_edge_between(find: Find)
     labels = find(csr_array(graph), 2, 0)
     assert np.unique(labels).tolist() == [0, 1]
     assert len(set(labels[:3])) == len(set(labels[3:])) == 1
+
+
+def test_graphs_on_which_a_peer_is_ahead_are_listed_by_how_far() -> None:
+    rows = [
+        f"| {kind} | {method} | {given} | {score} | 1.0 | 1.0 | 1.0 | 3 | 0.1 | abc |\n"
+        for kind, method, given, score in (
+            ("a", "bp, model `default`", "no", "50.00"),
+            ("a", "Leiden", "no", "49.00"),
+            ("a", "Infomap", "no", "52.50"),
+            ("a", "bp, learned with labels", "no", "99.00"),
+            ("a", "bp, model `default`", "yes", "60.00"),
+            ("a", "Leiden, converged", "yes", "60.00"),
+            ("b", "bp, model `default`", "yes", "70.00"),
+            ("b", "Leiden, converged", "yes", "70.50"),
+            ("b", "spectral, scikit-learn", "yes", ""),
+        )
+    ]
+    assert behind(rows) == BEHIND_HEAD + (
+        "| b | yes | 70.00 | 70.50 | Leiden, converged | 0.50 |\n"
+        "| a | no | 50.00 | 52.50 | Infomap | 2.50 |\n"
+    )

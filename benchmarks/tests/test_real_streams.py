@@ -142,6 +142,17 @@ def test_the_page_shows_means_and_the_best_decay_in_hindsight() -> None:
     assert "tiny, chosen on" not in page
 
 
+def test_the_page_names_the_streams_of_a_method_that_was_measured_at_several_commits() -> None:
+    later = KnownStream("later", TINY.load)
+    known = {
+        key_of("tiny", "alone", 9000): figures(40, "report"),
+        key_of("tiny", "ours", 9000): figures(50, "report"),
+        key_of("later", "ours", 9000): figures(50, "report") | {"commit": "def"},
+    }
+    page = real_streams_page(known, [TINY, later], list(real_streams.methods()))
+    assert page.endswith("- abc: alone; ours (tiny)\n- def: ours (later)\n")
+
+
 def endless(_windows: object) -> list[Found]:
     while True:
         pass

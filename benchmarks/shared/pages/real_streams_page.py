@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, get_args
@@ -159,10 +160,20 @@ def _lives(known: Known) -> Iterator[str]:
 
 
 def _commits(known: Known) -> str:
-    by_commit: dict[str, set[str]] = {}
+    """The methods of each commit; with their streams if a method was measured at several."""
+    streams: dict[tuple[str, str], dict[str, None]] = {}
     for key, one in known.items():
-        by_commit.setdefault(one["commit"], set()).add(key.split(" | ")[1])
-    lines = [f"- {commit}: {'; '.join(sorted(names))}" for commit, names in by_commit.items()]
+        stream, method, _ = key.split(" | ")
+        streams.setdefault((one["commit"], method), {})[stream] = None
+    n_commits = Counter(method for _, method in streams)
+    lines = []
+    for commit in dict.fromkeys(commit for commit, _ in streams):
+        named = [
+            method if n_commits[method] == 1 else f"{method} ({' / '.join(of_method)})"
+            for (at, method), of_method in sorted(streams.items())
+            if at == commit
+        ]
+        lines.append(f"- {commit}: {'; '.join(named)}")
     return "\n".join(["", COMMITS, *lines, ""])
 
 
@@ -229,6 +240,7 @@ PICTURE = """
 - *smoothed Louvain*: tnetwork's, which starts from the communities of the last window.
 - *multilayer Leiden*: leidenalg's, with links of the mean edge weight between the copies of a node.
   It sees all windows at once, also those to come.
+- An empty cell: not measured.
 - *more than 20 min*: the peer was ended after this processor time for the whole stream. Both peers
   follow one stream of each simulated kind.
 
@@ -259,7 +271,8 @@ AMI, the mean AMI of the last three windows, NMI and churn in percent; medians o
 found, of the classes, and of the milliseconds of processor time for a window, on one thread. Churn
 is the share of the nodes of two consecutive windows whose community has another id; of methods
 without ids, under the best renaming. *icd* is the paper's method: alone, on the decayed sum with a
-fixed λ, and as a detector has it, with the horizon found."""
+fixed λ, and as a detector has it, with the horizon found. *K given*: the number of classes in each
+window."""
 
 TABLE = """
 ### {name}, {purpose}
