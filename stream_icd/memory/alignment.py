@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -50,19 +50,15 @@ def aligned(memory: Memory, nodes: pa.Array, window: csr_array) -> Aligned | Non
     new = nodes.filter(pa.array(places(nodes, memory.nodes) < 0))
     both = pa.concat_arrays([memory.nodes.cast(kind), new.cast(kind)])
     both = both.take(pc.sort_indices(both))
-    rows, known = places(nodes, both), places(memory.nodes, both)
-    n_nodes = len(both)
+    rows, old, n_nodes = places(nodes, both), places(memory.nodes, both), len(both)
     seen = np.zeros(n_nodes, np.bool_)
-    seen[known] = memory.seen
-    wider = with_hypotheses(
-        replace(memory, seen=seen),
-        both,
-        changed(
-            memory.hypotheses,
-            lambda evidence: moved(evidence, known, n_nodes),
-            lambda one: spread(one, known, n_nodes),
-        ),
-    )
+    seen[old] = memory.seen
+
+    def widened(one: Hypothesis) -> Hypothesis:
+        evidence, known = moved(one.evidence, old, n_nodes), spread(one.known, old, n_nodes)
+        return Hypothesis(one.decay, evidence, known)
+
+    wider = replace(_changed(memory, widened), nodes=both, seen=seen)
     return Aligned(both, rows, moved(window, rows, n_nodes), wider)
 
 
@@ -76,24 +72,15 @@ def of_nodes(memory: Memory, rows: Rows) -> Memory:
     """Return the memory of some of the nodes."""
     if len(rows) == memory.n_nodes:
         return memory
-    hypotheses = changed(
-        memory.hypotheses,
-        lambda evidence: csr_array(evidence[rows][:, rows]),
-        lambda one: restricted(one, rows),
-    )
-    labels = memory.present.known.likeliest[rows]
-    nodes = memory.nodes.take(pa.array(rows))
-    return _renamed(replace(memory, seen=memory.seen[rows]), nodes, hypotheses, labels)
 
+    def restrict(one: Hypothesis) -> Hypothesis:
+        return Hypothesis(
+            one.decay, csr_array(one.evidence[rows][:, rows]), restricted(one.known, rows)
+        )
 
-def _renamed(
-    memory: Memory, nodes: pa.Array, hypotheses: Sequence[Hypothesis], labels: Labels
-) -> Memory:
-    """Return the memory with other hypotheses; `labels` are the places of nodes' ids until now."""
-    known = hypotheses[0].known
-    ids, left = np.empty(known.n_communities, np.int64), known.likeliest >= 0
-    ids[known.likeliest[left]] = memory.community_ids[labels[left]]
-    return replace(with_hypotheses(memory, nodes, hypotheses), community_ids=ids)
+    labels, nodes = memory.present.known.likeliest[rows], memory.nodes.take(pa.array(rows))
+    fewer = replace(_changed(memory, restrict), nodes=nodes, seen=memory.seen[rows])
+    return _renumbered(fewer, labels)
 
 
 def without(memory: Memory, ended: NDArray[np.bool_]) -> Memory:
@@ -103,40 +90,33 @@ def without(memory: Memory, ended: NDArray[np.bool_]) -> Memory:
     """
     labels = memory.present.known.likeliest
     gone = np.append(ended, False)[labels]  # [-1] is NOBODY's
-    hypotheses = changed(
-        memory.hypotheses, lambda evidence: evidence, lambda one: as_new(one, gone)
+    return _renumbered(
+        _changed(memory, lambda one: replace(one, known=as_new(one.known, gone))), labels
     )
-    return _renamed(memory, memory.nodes, hypotheses, labels)
 
 
 def faded(memory: Memory, kept: float) -> Memory:
     """Return the memory with beliefs that count less, by a factor in 0..1."""
     if kept == 1:
         return memory
-    factor = np.float32(kept)
-    hypotheses = changed(
-        memory.hypotheses,
-        lambda evidence: evidence,
-        lambda one: one._replace(shares=one.shares * factor),
-    )
-    return with_hypotheses(memory, memory.nodes, hypotheses)
+
+    def fade(one: Hypothesis) -> Hypothesis:
+        return replace(one, known=one.known._replace(shares=one.known.shares * np.float32(kept)))
+
+    return _changed(memory, fade)
 
 
-def with_hypotheses(memory: Memory, nodes: pa.Array, hypotheses: Sequence[Hypothesis]) -> Memory:
-    """Return the memory with other hypotheses, the present one first, about these nodes."""
-    trial = memory.trial and replace(memory.trial, hypothesis=hypotheses[1])
-    return replace(memory, nodes=nodes, present=hypotheses[0], trial=trial)
+def _changed(memory: Memory, change: Callable[[Hypothesis], Hypothesis]) -> Memory:
+    trial = memory.trial and replace(memory.trial, hypothesis=change(memory.trial.hypothesis))
+    return replace(memory, present=change(memory.present), trial=trial)
 
 
-def changed(
-    hypotheses: Sequence[Hypothesis],
-    of_evidence: Callable[[csr_array], csr_array],
-    of_known: Callable[[Posterior], Posterior],
-) -> list[Hypothesis]:
-    """Return each hypothesis changed."""
-    return [
-        Hypothesis(one.decay, of_evidence(one.evidence), of_known(one.known)) for one in hypotheses
-    ]
+def _renumbered(memory: Memory, labels: Labels) -> Memory:
+    """Return the memory with an id for each community; `labels` are the places of nodes' ids."""
+    known = memory.present.known
+    ids, left = np.empty(known.n_communities, np.int64), known.likeliest >= 0
+    ids[known.likeliest[left]] = memory.community_ids[labels[left]]
+    return replace(memory, community_ids=ids)
 
 
 def spread(known: Posterior, rows: Rows, n_nodes: int) -> Posterior:

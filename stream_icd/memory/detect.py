@@ -1,20 +1,15 @@
 """Detection on a stream: what is known of a graph improves the result for its next window.
 
 A pure function from a window and the memory before it to communities and the memory after it.
-The rules for each case:
+`docs/stream_memory.md` says what happens in each case:
 
-- *The first window, or one unrelated to the past*: detected without memory; all ids are new.
+- *The first window, or one unrelated to the past*: detected alone; all ids are new.
 - *A gap*: each missing window multiplies the weight of beliefs by η. Evidence fades by window seen.
-- *New nodes*: they have no memory; their edges alone decide their communities.
-- *Absent nodes*: known while they have evidence; then beliefs fade with a factor η for each window,
-  until less than `FORGOTTEN` is left.
-- *K given*: exactly K communities result; ids go to those that hold most of the nodes.
-- *A window that is not after the last one*: detected with the present memory, which stays
-  unchanged.
+- *Absent nodes*: known while they have evidence, and then until their beliefs, which fade with a
+  factor η for each window, add up to less than `FORGOTTEN`.
+- *A window that is not after the last one*: detected with the present memory, which stays as it is.
 - *A window that lacks most of the last one's nodes* (`damage`): the same, and no id ends. More such
   windows in a row are remembered, but the evidence stays as it is.
-- *A different model*: continues with the memory, which does not depend on the model.
-- *Node ids of a different type*: these are different nodes; the graph starts again.
 """
 
 from __future__ import annotations
@@ -62,7 +57,7 @@ from stream_icd.memory.horizon import (
     with_trial,
 )
 from stream_icd.memory.ids import Ids, ids_for, replaced_ids
-from stream_icd.memory.memory import CERTAIN, MOST_COUNTED, Hypothesis, Memory
+from stream_icd.memory.memory import CERTAIN, MOST_COUNTED, Hypothesis, Memory, empty_memory
 from stream_icd.memory.strength import Moved, moved
 from stream_icd.model import Model
 from stream_icd.node_ids import places, widened
@@ -181,9 +176,8 @@ def detect_window(
         threads,
         n_before,
     )
-    before, bits = _known_before(step, memory), None
+    before, bits, damaged = _known_before(step, memory), None, False
     n_known = 0 if before is None else before.memory.next_id
-    damaged = False
     if before is None or memory is None:
         before = _begun(step, memory)
     elif lacks_most(memory, step.nodes):
@@ -191,20 +185,25 @@ def detect_window(
     else:
         before, bits = _compared(step, before)
     after, rows, found_anew = _after(step, before)
-    known = after.present.known
-    labels, k = compact(known.likeliest[rows])
+    found = after.present.known.likeliest[rows]
+    labels, k = compact(found)
     ids = np.empty(k, np.int64)
-    ids[labels] = after.community_ids[known.communities[rows, 0]]
-    replaced, remembered, changes = _replaced(step, memory, after, rows), after, None
-    same_view = memory is not None and before.memory.present.decay == memory.present.decay
-    if memory is not None and n_known and same_view and not found_anew:
-        changes = moved(adjacency, labels, ids, _ids_before(step, memory), n_known)
-    if memory is not None and damaged:
-        credit = memory.credit - cost(len(nodes), memory.n_nodes)
-        remembered = replace(memory, next_id=after.next_id, n_lacking=1, credit=credit)
-        replaced, changes = replaced[:0], None
-    if memory is not None and window.end <= memory.window.end:
-        remembered, changes = memory, None
+    ids[labels] = after.community_ids[found]
+    replaced, remembered, changes = np.empty((0, 2), np.int64), after, None
+    if memory is not None:
+        known = np.append(memory.present.known.likeliest, np.int32(NOBODY))
+        last = known[places(step.nodes, memory.nodes)]  # of nodes of the window
+        replaced = replaced_ids(found, after.community_ids, last, memory.community_ids)
+        same_view = before.memory.present.decay == memory.present.decay
+        if n_known and same_view and not found_anew:
+            ids_before = np.append(memory.community_ids, NOBODY)[last]
+            changes = moved(adjacency, labels, ids, ids_before, n_known)
+        if damaged:
+            credit = memory.credit - cost(len(nodes), memory.n_nodes)
+            remembered = replace(memory, next_id=after.next_id, n_lacking=1, credit=credit)
+            replaced, changes = replaced[:0], None
+        if window.end <= memory.window.end:
+            remembered, changes = memory, None
     return Remembered(
         labels,
         ids,
@@ -243,14 +242,10 @@ class _Step:
 
 def _begun(step: _Step, memory: Memory | None) -> Aligned:
     """Return the window of a graph of which nothing is known, except which ids are used up."""
-    n_nodes = len(step.nodes)
-    nothing = Hypothesis(
-        first_decay(step.horizon), csr_array(step.adjacency.shape), uninformed(n_nodes)
+    begun = empty_memory(
+        step.window, step.nodes, first_decay(step.horizon), 0 if memory is None else memory.next_id
     )
-    no_ids, next_id = np.empty(0, np.int64), 0 if memory is None else memory.next_id
-    seen = np.ones(n_nodes, np.bool_)
-    begun = Memory(step.window, step.nodes, seen, nothing, no_ids, next_id, n_windows=0)
-    return Aligned(step.nodes, np.arange(n_nodes), step.adjacency, begun)
+    return Aligned(step.nodes, np.arange(len(step.nodes)), step.adjacency, begun)
 
 
 def _known_before(step: _Step, memory: Memory | None) -> Aligned | None:
@@ -369,28 +364,6 @@ def _stays(after: Memory, rows: Rows, most_nodes: int) -> Rows:
     stay = np.flatnonzero(stays)
     strongest = stay[np.argsort(-beliefs[stay], kind="stable")[:most_nodes]]
     return np.sort(strongest)
-
-
-def _replaced(step: _Step, last: Memory | None, after: Memory, rows: Rows) -> Ids:
-    """Return the ids of nodes in the window that ended; see `Communities.replaced`."""
-    if last is None:
-        return np.empty((0, 2), np.int64)
-    labels = after.present.known.likeliest[rows]
-    before = _labels_before(step, last)
-    return replaced_ids(labels, after.community_ids, before, last.community_ids)
-
-
-def _labels_before(step: _Step, last: Memory) -> Labels:
-    """Return the community that each node of the window had in the last one; `NOBODY`: none."""
-    known = last.present.known.likeliest
-    labels: Labels = np.append(known, np.int32(NOBODY))[places(step.nodes, last.nodes)]
-    return labels
-
-
-def _ids_before(step: _Step, last: Memory) -> Ids:
-    """Return the ids of these communities; `NOBODY`: none."""
-    ids: Ids = np.append(last.community_ids, NOBODY)[_labels_before(step, last)]
-    return ids
 
 
 def _known(

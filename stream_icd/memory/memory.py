@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from stream_icd.arrays import n_distinct
-from stream_icd.bp.dynamic.posterior import NOBODY, Posterior
+from stream_icd.bp.dynamic.posterior import NOBODY, Posterior, uninformed
 from stream_icd.errors import BadMemory
 from stream_icd.node_ids import widened
 from stream_icd.snapshot import Window
@@ -163,6 +163,14 @@ class Memory:
         """How many windows the evidence is worth: Σ λ^k over the windows seen."""
         decay = self.present.decay
         return float((1 - decay**self.n_windows) / (1 - decay))
+
+
+def empty_memory(window: Window, nodes: pa.Array, decay: float, next_id: int) -> Memory:
+    """Return the memory of a graph of which nothing is known but which ids are used up."""
+    n_nodes = len(nodes)
+    nothing = Hypothesis(decay, csr_array((n_nodes, n_nodes)), uninformed(n_nodes))
+    no_ids, seen = np.empty(0, np.int64), np.ones(n_nodes, np.bool_)
+    return Memory(window, nodes, seen, nothing, no_ids, next_id, n_windows=0)
 
 
 def _check(one: Hypothesis, n_nodes: int) -> None:

@@ -10,14 +10,11 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-import numpy as np
 import pyarrow as pa
-from scipy.sparse import csr_array
 
-from stream_icd.bp.dynamic.posterior import uninformed
 from stream_icd.memory.encoding import encode_memory, next_id_of
 from stream_icd.memory.horizon import first_decay
-from stream_icd.memory.memory import MOST_IDS, MOST_READ_IDS, Hypothesis, Memory
+from stream_icd.memory.memory import MOST_IDS, MOST_READ_IDS, Memory, empty_memory
 from stream_icd.snapshot import Window
 
 BEFORE_ALL = Window(datetime.min.replace(tzinfo=UTC), datetime.min.replace(tzinfo=UTC))
@@ -32,11 +29,7 @@ average. So they are not used again if that happens to a graph twice."""
 
 def forgotten(next_id: int) -> Memory:
     """Return a memory of no nodes and no windows, which holds only the ids that are used up."""
-    nothing = Hypothesis(first_decay("auto"), csr_array((0, 0)), uninformed(0))
-    no_nodes, no_ids = pa.array([], pa.int64()), np.empty(0, np.int64)
-    return Memory(
-        BEFORE_ALL, no_nodes, np.empty(0, np.bool_), nothing, no_ids, next_id, n_windows=0
-    )
+    return empty_memory(BEFORE_ALL, pa.array([], pa.int64()), first_decay("auto"), next_id)
 
 
 def is_forgotten(memory: Memory) -> bool:
