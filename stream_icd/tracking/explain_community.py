@@ -10,13 +10,12 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from scipy.special import gammaln
 
 from stream_icd.errors import BadSettings
 from stream_icd.events import CommunityEvents
 from stream_icd.node_ids import places
 from stream_icd.printable import printable, shortened
-from stream_icd.quality.description_length import code_of_sizes
+from stream_icd.quality.alternatives import Described
 from stream_icd.snapshot import Snapshot
 from stream_icd.tracking.explain import (
     MOST_CHOICES,
@@ -308,25 +307,15 @@ def _apart(
 ) -> tuple[Apart, tuple[float, float]]:
     """Return how the nearest of some communities differs; and the rates in `me` and in both."""
     n_edges = volume.sum() / 2
-    mixing = mixing_of(n_edges, within.sum())
-    alone = rates_of(volume, n_edges, mixing)
-    both = rates_of(volume[near] + volume[me], n_edges, mixing)
-    parts = np.stack(
-        [
-            within[me] * (alone[me] - both),
-            within[near] * (alone[near] - both),
-            -links[near] * both,
-        ]
-    )
-    n, k = int(sizes.sum()), len(sizes)
-    nats = gammaln(sizes[me] + 1) + gammaln(sizes[near] + 1)  # log n! is saved for each community
-    nats = nats - gammaln(sizes[me] + sizes[near] + 1)
-    nats = nats - (code_of_sizes(n, k) - code_of_sizes(n, k - 1))
-    bits = parts.sum(axis=0) + nats / np.log(2)
-    at = int(np.argmin(bits))
-    of_edges = (*parts[:, at], within[me], links[near[at]])
-    found = Apart(int(ids[near[at]]), float(bits[at]), *map(float, of_edges))
-    return found, (float(alone[me]), float(both[at]))
+    window = Described(np.stack([sizes, volume, 2 * within]), n_edges)
+    lost = window.lost_in_union(np.full(len(near), me), near, links[near])
+    at = int(np.argmin(lost))
+    other, bits = near[at], float(lost[at])
+    joint = np.append(volume, volume[me] + volume[other])
+    *rates, both = rates_of(joint, n_edges, mixing_of(n_edges, within.sum())).tolist()
+    parts = within[me] * (rates[me] - both), within[other] * (rates[other] - both)
+    of_edges = (*parts, -links[other] * both, within[me], links[other])
+    return Apart(int(ids[other]), bits, *map(float, of_edges)), (rates[me], both)
 
 
 def _sums(of: NDArray[np.int64], weights: Sums, n: int) -> Sums:
