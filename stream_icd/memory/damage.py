@@ -18,10 +18,10 @@ import numpy as np
 import pyarrow as pa
 
 from stream_icd.memory.bounds import LONGEST_RUN, cost
-from stream_icd.memory.gaps import missed_windows
 from stream_icd.memory.memory import Memory
 from stream_icd.node_ids import places
 from stream_icd.snapshot import Window
+from stream_icd.tracking.gaps import missed_windows
 
 LEAST_KNOWN = 0.9
 """Of the nodes of a damaged window, at least this fraction were in the one before."""

@@ -32,6 +32,7 @@ from stream_icd.bp.dynamic.posterior import (
     NOBODY,
     Posterior,
     initial_posterior,
+    kept_a_window,
     next_posterior,
     uninformed,
     with_exactly,
@@ -46,7 +47,6 @@ from stream_icd.memory.bounds import cost, credit_after, room_for
 from stream_icd.memory.by_method import Find, found_by
 from stream_icd.memory.damage import is_first, lacks_most
 from stream_icd.memory.evidence import added, kept, unseen
-from stream_icd.memory.gaps import kept_a_window, missed_windows
 from stream_icd.memory.horizon import (
     MOST_ROUNDS,
     Horizon,
@@ -62,6 +62,7 @@ from stream_icd.memory.strength import Moved, moved
 from stream_icd.model import Model
 from stream_icd.node_ids import places, widened
 from stream_icd.snapshot import Snapshot, Window
+from stream_icd.tracking.gaps import missed_windows
 
 FORGOTTEN = 0.25
 """An absent node without evidence is forgotten when its beliefs add up to less than this."""

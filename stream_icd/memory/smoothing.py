@@ -15,18 +15,18 @@ import numpy as np
 import pyarrow as pa
 from scipy.sparse import csr_array
 
-from stream_icd.bp.dynamic.posterior import NOBODY, Shares
+from stream_icd.bp.dynamic.posterior import NOBODY, Shares, kept_a_window
 from stream_icd.bp.dynamic.smoothing import Ids, WindowBeliefs, smoothed_beliefs
 from stream_icd.bp.multilevel.level_graph import compact
 from stream_icd.bp.planted_partition.sweep import N_KEPT
 from stream_icd.errors import BadInput, BadSettings
 from stream_icd.memory.detect import FORGOTTEN, Remembered, detect_remembering
-from stream_icd.memory.gaps import kept_a_window, missed_windows
 from stream_icd.memory.horizon import Horizon
 from stream_icd.memory.memory import Memory
 from stream_icd.model import Model
 from stream_icd.node_ids import common_type, places
 from stream_icd.snapshot import Snapshot
+from stream_icd.tracking.gaps import missed_windows
 
 
 @dataclass(frozen=True, slots=True, eq=False)

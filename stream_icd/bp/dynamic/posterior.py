@@ -288,10 +288,14 @@ def _with_idle(graph: LevelGraph, found: Posterior, known: Posterior, kept: floa
     """Nodes without edges keep what was known of them, with a smaller probability."""
     idle = (np.diff(graph.indptr) == 0) & (known.communities[:, 0] >= 0)
     found.shares[idle] = 0.0
-    kept = min(kept, LONGEST_STAY)
-    found.shares[idle, 0] = known.shares[idle].sum(axis=1) * np.float32(kept)
+    found.shares[idle, 0] = known.shares[idle].sum(axis=1) * np.float32(kept_a_window(kept))
     found.communities[idle, 1:] = NOBODY
     return found
+
+
+def kept_a_window(stay: float) -> float:
+    """η for nodes without news of a window."""
+    return min(stay, LONGEST_STAY)
 
 
 def _tidied(known: Posterior) -> Posterior:

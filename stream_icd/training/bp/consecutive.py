@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
 from stream_icd.graphs.labelled_graph import LabelledGraph, Moment
-from stream_icd.memory.gaps import missed_windows
 from stream_icd.node_ids import common_type, places
+from stream_icd.tracking.gaps import missed_windows
 
 MOST_WINDOWS = 5
 """Maximum number of windows to learn from with memory; more hardly change the parameters."""
