@@ -23,7 +23,7 @@ from scipy.spatial import cKDTree
 
 from benchmarks.shared.commit import measured_at
 from benchmarks.shared.graphs.data_sets import TEST_SEED, TRAINING_SEED
-from stream_icd.bp.find import communities_of
+from stream_icd.bp.find import found_exactly
 from stream_icd.bp.multilevel.level_graph import finest_level
 from stream_icd.bp.parameters import BpParameters
 from stream_icd.icd.clustering import cluster
@@ -291,7 +291,7 @@ def _beliefs(adjacency: csr_array, k: int, truth: Labels) -> Labels:
 
 def _bp(adjacency: csr_array, parameters: BpParameters, k: int | None) -> Labels:
     rng = np.random.default_rng(0)
-    return communities_of(finest_level(adjacency), parameters, k, None, rng)
+    return found_exactly(finest_level(adjacency), parameters, k, None, rng).labels
 
 
 def _encoder(adjacency: csr_array, k: int) -> Labels:

@@ -20,7 +20,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from stream_icd.bp.description_length.agglomeration import agglomerate
-from stream_icd.bp.description_length.partition import measured
+from stream_icd.bp.description_length.partition import finest, measured
 from stream_icd.bp.multilevel.level_graph import Labels, LevelGraph, finest_level
 from stream_icd.bp.multilevel.modularity import maximise_modularity
 from stream_icd.bp.null_model import rewired
@@ -78,10 +78,10 @@ def evidence_for(adjacency: csr_array, communities: Communities, seed: int = 0) 
     linked = linked_nodes(adjacency)
     graph = finest_level(comparable(among(adjacency, linked)))
     labels = compact(communities[linked]).astype(np.int32)
-    merged = agglomerate(graph, labels)
-    saved = max(0.0, -measured(graph, merged).bits)
+    merged, level = agglomerate(graph, labels), finest(graph)
+    saved = max(0.0, -measured(level, merged).bits)
     if merged.max() < labels.max():
-        saved = max(saved, -measured(graph, labels).bits)
+        saved = max(saved, -measured(level, labels).bits)
     n_edges = adjacency.nnz / 2
     if saved * n_edges >= STRONG_BITS:
         return Evidence(saved, "strong")

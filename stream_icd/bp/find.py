@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from scipy.sparse import csr_array
 
-from stream_icd.bp.description_length.exact_k import exactly, exactly_by_modularity
-from stream_icd.bp.description_length.partition import Partition, measured
+from stream_icd.bp.description_length.exact_k import exactly
+from stream_icd.bp.description_length.partition import Partition, finest, measured
 from stream_icd.bp.description_length.search import least_description
 from stream_icd.bp.multilevel.level_graph import Labels, LevelGraph, compact, finest_level
 from stream_icd.bp.multilevel.modularity import maximise_modularity
@@ -56,17 +56,6 @@ def find_communities(
     return found_exactly(graph, parameters, n_communities, start, rng, threads).labels
 
 
-def communities_of(
-    graph: LevelGraph,
-    parameters: BpParameters,
-    n_communities: int | None,
-    start: Labels | None,
-    rng: np.random.Generator,
-) -> Labels:
-    """`find_communities` for a graph of at least one node, without rescaling its weights."""
-    return found_exactly(graph, parameters, n_communities, start, rng).labels
-
-
 def found_exactly(
     graph: LevelGraph,
     parameters: BpParameters,
@@ -75,7 +64,7 @@ def found_exactly(
     rng: np.random.Generator,
     threads: int = 1,
 ) -> Partition:
-    """Find communities, exactly K of them if K is given."""
+    """`find_communities` for a graph of at least one node, without rescaling its weights."""
     threads = threads_for(graph.n_nodes, threads)
     if start is not None:
         start, _ = compact(np.unique(start, return_inverse=True)[1].astype(np.int32))
@@ -89,6 +78,5 @@ def found_exactly(
         model = Model(parameters.mixing, parameters.size_spread, n_communities or k)
         labels = likeliest_communities(graph, labels, k, model, parameters.sweeps, threads)
     if n_communities is not None:
-        make_exact = exactly if believed else exactly_by_modularity
-        labels = make_exact(graph, labels, n_communities, resolution, rng)
-    return measured(graph, labels, resolution)._replace(believed=believed)
+        labels = exactly(graph, labels, n_communities, resolution, rng, believed)
+    return measured(finest(graph), labels, resolution)._replace(believed=believed)

@@ -11,7 +11,13 @@ from collections.abc import Callable
 import numpy as np
 from scipy.sparse import csr_array
 
-from stream_icd.bp.dynamic.posterior import NOBODY, Posterior, certain_posterior, match_labels
+from stream_icd.bp.dynamic.posterior import (
+    NOBODY,
+    Posterior,
+    certain_posterior,
+    common_nodes,
+    match_labels,
+)
 from stream_icd.bp.multilevel.level_graph import Labels, compact, finest_level
 from stream_icd.bp.planted_partition.likelihood import mixing_beyond_chance
 from stream_icd.graphs.linked import among
@@ -67,11 +73,7 @@ def _followed(before: Labels, labels: Labels, n_labels: int) -> Labels:
     is none, they get a label of their own, from `n_labels` on.
     """
     n_before = int(before.max(initial=NOBODY)) + 1
-    both = (before >= 0) & (labels >= 0)
-    pairs, counts = np.unique(
-        before[both].astype(np.int64) * n_labels + labels[both], return_counts=True
-    )
-    old, new = pairs // max(n_labels, 1), pairs % max(n_labels, 1)
+    old, new, counts = common_nodes(before, labels)
     into = n_labels + np.arange(n_before, dtype=np.int32)
     most = 2 * counts >= np.bincount(before[before >= 0], minlength=n_before)[old]
     into[old[most]] = new[most]

@@ -25,11 +25,12 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from stream_icd.arrays import n_distinct
-from stream_icd.bp.description_length.partition import measured
+from stream_icd.bp.description_length.partition import finest, measured
 from stream_icd.bp.description_length.search import NEAR
 from stream_icd.bp.dynamic.persistence import broken_communities, has_broken
 from stream_icd.bp.dynamic.posterior import (
     NOBODY,
+    Ids,
     Posterior,
     initial_posterior,
     kept_a_window,
@@ -56,7 +57,7 @@ from stream_icd.memory.horizon import (
     pause,
     with_trial,
 )
-from stream_icd.memory.ids import Ids, ids_for, replaced_ids
+from stream_icd.memory.ids import ids_for, replaced_ids
 from stream_icd.memory.memory import CERTAIN, MOST_COUNTED, Hypothesis, Memory, empty_memory
 from stream_icd.memory.strength import Moved, moved
 from stream_icd.model import Model
@@ -336,7 +337,8 @@ def _found(
     if searches and one.decay and total.nnz:
         nothing = uninformed(total.shape[0])
         anew = _known(step, total, level, nothing, before.rows, n_communities)
-        bits, bits_anew = (measured(level, found.likeliest).bits for found in (known, anew))
+        each = (measured(finest(level), found.likeliest).bits for found in (known, anew))
+        bits, bits_anew = each
         if better := bits_anew < bits - NEAR:
             anew.shares[np.diff(total.indptr) == 0] = 0  # of these, nothing is known any more
             known = anew._replace(stay=known.stay)

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-from stream_icd.bp.dynamic.posterior import NOBODY, match_labels
+from stream_icd.bp.dynamic.posterior import NOBODY, Ids, common_nodes, match_labels
 from stream_icd.bp.multilevel.level_graph import Labels
-
-Ids = NDArray[np.int64]
 
 
 def ids_for(labels: Labels, before: Labels, ids_before: Ids, next_id: int) -> tuple[Ids, int]:
@@ -35,15 +32,13 @@ def replaced_ids(labels: Labels, ids: Ids, before: Labels, ids_before: Ids) -> I
         labels: of each node, places in `ids`.
         before: the labels that they had, places in `ids_before`; `NOBODY` if they are new.
     """
-    n_labels, n_before = len(ids), len(ids_before)
+    n_before = len(ids_before)
     sizes = np.bincount(before[before >= 0], minlength=n_before)
     ended = (sizes > 0) & ~np.isin(ids_before, ids)
     moved = np.append(ended, False)[before]  # [-1] is NOBODY's
-    pairs, counts = np.unique(
-        before[moved].astype(np.int64) * n_labels + labels[moved], return_counts=True
-    )
-    most = 2 * counts > sizes[pairs // max(n_labels, 1)]
+    old, new, counts = common_nodes(before[moved], labels[moved])
+    most = 2 * counts > sizes[old]
     into = np.full(n_before, NOBODY, np.int64)
-    into[pairs[most] // n_labels] = ids[pairs[most] % n_labels]
+    into[old[most]] = ids[new[most]]
     found = np.stack([ids_before[ended], into[ended]], axis=1)
     return found[np.argsort(found[:, 0])]

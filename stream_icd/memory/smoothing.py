@@ -15,8 +15,8 @@ import numpy as np
 import pyarrow as pa
 from scipy.sparse import csr_array
 
-from stream_icd.bp.dynamic.posterior import NOBODY, Shares, kept_a_window
-from stream_icd.bp.dynamic.smoothing import Ids, WindowBeliefs, smoothed_beliefs
+from stream_icd.bp.dynamic.posterior import NOBODY, Ids, Shares, kept_a_window
+from stream_icd.bp.dynamic.smoothing import WindowBeliefs, smoothed_beliefs
 from stream_icd.bp.multilevel.level_graph import compact
 from stream_icd.bp.planted_partition.sweep import N_KEPT
 from stream_icd.errors import BadInput, BadSettings

@@ -16,13 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_icd.arrays import n_distinct
-from stream_icd.bp.description_length.partition import links_between, summed
 from stream_icd.bp.multilevel.level_graph import (
     Labels,
     LevelGraph,
     coarsen,
     compact,
     group_edges,
+    links,
+    summed,
     within_groups,
 )
 from stream_icd.bp.planted_partition.likelihood import (
@@ -94,7 +95,7 @@ def _united(
     sizes, volumes = summed(linked, labels, k), summed(graph.strengths, labels, k)
     within, of_communities = volumes, np.zeros(k, np.int32)
     if not resolution:
-        within = (volumes - links_between(graph, labels, k)) / 2
+        within = (volumes - summed(links(graph, labels, False), labels, k)) / 2
     if parents is not None:
         of_communities[labels] = parents
         graph = within_groups(graph, parents)

@@ -21,38 +21,40 @@ def exactly(
     n_communities: int,
     resolution: float,
     rng: np.random.Generator,
+    believed: bool,
 ) -> Labels:
     """The partition with exactly n_communities (1..n): unite if there are more, otherwise cut.
 
     Cutting finds communities inside each community, and unites them until K are left.
+
+    Unless beliefs decided, local moves that keep K follow. Uniting cannot correct its first steps,
+    so if there are too many communities, those at half the resolution are changed too, and the
+    partition of higher modularity is the result.
     """
-    labels, found = compact(labels)
-    if found < n_communities:
-        pieces = _cut(graph, labels, n_communities, resolution, rng)
-        labels = agglomerate_to(graph, pieces, n_communities, resolution, labels)
-    return agglomerate_to(graph, labels, n_communities, resolution)
+    if believed:
+        return _with_k(graph, labels, n_communities, resolution, rng)
+    starts = [(labels, resolution)]
+    if n_distinct(labels) > n_communities:
+        fewer = maximise_modularity(graph, resolution / 2, rng, compact(labels)[0])
+        starts.append((fewer, resolution / 2))
+    exact = [_with_k(graph, start, n_communities, gamma, rng) for start, gamma in starts]
+    for one in exact:
+        move_nodes(graph, one, rng.permutation(len(one)).astype(np.int32), resolution, False)
+    return max(exact, key=lambda one: modularity_of(graph, one, resolution))
 
 
-def exactly_by_modularity(
+def _with_k(
     graph: LevelGraph,
     labels: Labels,
     n_communities: int,
     resolution: float,
     rng: np.random.Generator,
 ) -> Labels:
-    """The same, with local moves that keep K.
-
-    Uniting cannot correct its first steps. So if there are too many communities, those at half the
-    resolution are changed too, and the partition of higher modularity is the result.
-    """
-    starts = [(labels, resolution)]
-    if n_distinct(labels) > n_communities:
-        fewer = maximise_modularity(graph, resolution / 2, rng, compact(labels)[0])
-        starts.append((fewer, resolution / 2))
-    exact = [exactly(graph, start, n_communities, gamma, rng) for start, gamma in starts]
-    for one in exact:
-        move_nodes(graph, one, rng.permutation(len(one)).astype(np.int32), resolution, False)
-    return max(exact, key=lambda one: modularity_of(graph, one, resolution))
+    labels, found = compact(labels)
+    if found < n_communities:
+        pieces = _cut(graph, labels, n_communities, resolution, rng)
+        labels = agglomerate_to(graph, pieces, n_communities, resolution, labels)
+    return agglomerate_to(graph, labels, n_communities, resolution)
 
 
 def _cut(

@@ -5,11 +5,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from stream_icd.bp.multilevel.level_graph import Labels, LevelGraph, coarsen, compact
+from stream_icd.bp.multilevel.level_graph import Labels, LevelGraph, coarsen, compact, links, summed
 from stream_icd.bp.planted_partition.likelihood import Floats
-from stream_icd.graphs.compiled import compiled
 from stream_icd.quality.description_length import bits_per_edge
 
 
@@ -68,40 +66,18 @@ def coarse_of(graph: LevelGraph, pieces: Labels, threads: int = 1) -> Coarse:
     return Coarse(coarse, pieces, examples, n_linked, len(graph.indices) / 2)
 
 
-def measured(graph: LevelGraph, labels: Labels, resolution: float = 1.0) -> Partition:
-    """A partition of single nodes, several times as fast as from the adjacency; O(E).
+def measured(level: Coarse, labels: Labels, resolution: float = 1.0) -> Partition:
+    """The partition of single nodes that these labels of pieces make; O(E).
 
-    labels: (n,), not negative; some of 0..max may be unused.
+    Several times as fast as from the adjacency. labels: (n_pieces,), not negative; some of 0..max
+    may be unused.
     """
-    return measured_coarse(finest(graph), labels, resolution)
-
-
-def measured_coarse(coarse: Coarse, labels: Labels, resolution: float = 1.0) -> Partition:
-    """The partition of single nodes that these labels of pieces, (n_pieces,), make."""
     labels, k = compact(labels)
-    if not coarse.n_edges:
+    if not level.n_edges:
         return Partition(labels, 0.0, 0.0, resolution)
-    between = links_between(coarse.graph, labels, k)
-    volumes = summed(coarse.graph.strengths, labels, k)
-    sizes = summed(coarse.n_linked, labels, k)
-    bits = bits_per_edge(volumes, volumes - between, sizes, coarse.n_edges)
-    mixing = max(float(between.sum()) / coarse.graph.total, 0.0)
+    between = summed(links(level.graph, labels, False), labels, k)
+    volumes = summed(level.graph.strengths, labels, k)
+    sizes = summed(level.n_linked, labels, k)
+    bits = bits_per_edge(volumes, volumes - between, sizes, level.n_edges)
+    mixing = max(float(between.sum()) / level.graph.total, 0.0)
     return Partition(labels, bits, mixing, resolution)
-
-
-def summed(values: Floats | NDArray[np.bool_], labels: Labels, n_groups: int) -> Floats:
-    """The sum of the values in each group, (n_groups,)."""
-    return np.bincount(labels, values, n_groups).astype(np.float64, copy=False)
-
-
-@compiled()
-def links_between(graph: LevelGraph, labels: Labels, n_groups: int) -> Floats:
-    """Weight of the edges from each group to others, (n_groups,)."""
-    indptr, indices, weights, _, _ = graph
-    links = np.zeros(n_groups)
-    for node, label in enumerate(labels):
-        between = 0.0
-        for entry in range(indptr[node], indptr[node + 1]):
-            between += weights[entry] * (labels[indices[entry]] != label)
-        links[label] += between
-    return links

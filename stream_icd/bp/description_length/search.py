@@ -17,16 +17,17 @@ beliefs also start from finer ones.
 from __future__ import annotations
 
 from math import inf
+from typing import NamedTuple
 
 import numpy as np
 
-from stream_icd.bp.description_length.exact_k import exactly, exactly_by_modularity
+from stream_icd.bp.description_length.exact_k import exactly
 from stream_icd.bp.description_length.partition import (
     Coarse,
     Partition,
     coarse_of,
     finest,
-    measured_coarse,
+    measured,
 )
 from stream_icd.bp.description_length.splitting import split_communities
 from stream_icd.bp.multilevel.level_graph import (
@@ -77,156 +78,127 @@ def least_description(
         compared: merging cannot correct its first merges, so a coarser one can become the best.
     """
     labels = maximise_modularity(graph, 1.0, rng, start, threads=threads)
+    # Nodes of one community next to each other: all passes over a large graph are faster.
     order, _ = members_of(labels, int(labels.max()) + 1)
-    found = _searched(reordered(graph, order), labels[order], sweeps, rng, n_communities, threads)
+    graph, first = reordered(graph, order), labels[order]
+    visited = rng.permutation(graph.n_nodes).astype(np.int32)
+    level = coarse_of(graph, connected_pieces(graph, first, visited, STEP, threads), threads)
+    found = _searched(_Search(graph, level, sweeps, rng, threads), first, n_communities)
     labels[order] = found.labels
     return found._replace(labels=compact(labels)[0])
 
 
-def _searched(
-    graph: LevelGraph,
-    first: Labels,
-    sweeps: int,
-    rng: np.random.Generator,
-    n_communities: int | None,
-    threads: int,
-) -> Partition:
-    """The search from the partition `first`; nodes of one community are next to each other.
+class _Search(NamedTuple):
+    """A graph, its pieces, and how it is searched; see `least_description`."""
 
-    So neighbours are near in memory, which makes all passes over a large graph faster.
-    """
-    level = _pieces(graph, first, rng, threads)
-    tried = _by_modularity(level, first[level.examples], rng, threads)
-    of_nodes = [level.expanded(one) for one in tried]
-    if not len(graph.indices):
-        return _exactly(graph, of_nodes[0], n_communities, rng)
-    believed = _by_beliefs(graph, level, tried, sweeps, rng, threads)
-    best = min(believed + of_nodes, key=lambda one: one.bits)
-    if best.bits > 0:  # beliefs in what is not there
-        best = min(of_nodes, key=lambda one: one.bits)
+    graph: LevelGraph
+    level: Coarse
+    sweeps: int
+    rng: np.random.Generator
+    threads: int
+
+
+def _searched(how: _Search, first: Labels, n_communities: int | None) -> Partition:
+    """The search from the partition of nodes that local moves found at the first resolution."""
+    tried = _by_modularity(how, first[how.level.examples])
+    of_nodes = [how.level.expanded(one) for one in tried]
+    best = of_nodes[0]
+    if len(how.graph.indices):
+        best = min(_by_beliefs(how, tried) + of_nodes, key=lambda one: one.bits)
+        if best.bits > 0:  # beliefs in what is not there
+            best = min(of_nodes, key=lambda one: one.bits)
     if n_communities is None:
         return best
-    return _best_of_exactly(graph, [best, *of_nodes], n_communities, sweeps, rng, threads)
+    if not len(how.graph.indices):
+        return _exactly(how, best, n_communities)
+    # Each with K communities, improved by beliefs, with K again.
+    exact = [_exactly(how, one, n_communities) for one in (best, *of_nodes)]
+    believed = [_believed(how, one, keep_all=True) for one in exact]
+    return _exactly(how, min(believed, key=lambda one: one.bits), n_communities)
 
 
-def _exactly(
-    graph: LevelGraph, one: Partition, n_communities: int | None, rng: np.random.Generator
-) -> Partition:
-    if n_communities is None:
-        return one
-    make_exact = exactly if one.believed else exactly_by_modularity
-    labels = make_exact(graph, one.labels, n_communities, one.resolution, rng)
-    return _candidate(finest(graph), labels, one.resolution)._replace(believed=one.believed)
+def _exactly(how: _Search, one: Partition, n_communities: int) -> Partition:
+    labels = exactly(how.graph, one.labels, n_communities, one.resolution, how.rng, one.believed)
+    return _candidate(finest(how.graph), labels, one.resolution)._replace(believed=one.believed)
 
 
-def _best_of_exactly(
-    graph: LevelGraph,
-    tried: list[Partition],
-    n_communities: int,
-    sweeps: int,
-    rng: np.random.Generator,
-    threads: int,
-) -> Partition:
-    """The best of the candidates: each with K communities, improved by beliefs, with K again."""
-    exact = [_exactly(graph, one, n_communities, rng) for one in tried]
-    believed = [_believed(graph, one, sweeps, threads, keep_all=True) for one in exact]
-    return _exactly(graph, min(believed, key=lambda one: one.bits), n_communities, rng)
-
-
-def _by_modularity(
-    level: Coarse, labels: Labels, rng: np.random.Generator, threads: int
-) -> list[Partition]:
+def _by_modularity(how: _Search, labels: Labels) -> list[Partition]:
     """Partitions of pieces at resolutions around the best one, ascending; `labels` is that at 1."""
-    first = _candidate(level, labels, 1.0)
+    first = _candidate(how.level, labels, 1.0)
     if first.bits == inf:  # a single community counts if modularity finds no other
         first = first._replace(bits=0.0)
     tried = [first]
-    if not level.n_edges:
+    if not how.level.n_edges:
         return tried
     while len(tried) < 2 or tried[-1].bits < tried[-2].bits - NEAR:
-        tried.append(_finer(level, tried[-1], rng, threads))
+        tried.append(_finer(how, tried[-1]))
     if len(tried) == 2:
         while tried[0].resolution > LEAST_RESOLUTION:
-            tried.insert(0, _coarser(level, tried[0], rng, threads))
+            tried.insert(0, _moved(how, tried[0].labels, tried[0].resolution / COARSER))
             if tried[0].bits >= tried[1].bits:
                 break
     return tried
 
 
-def _by_beliefs(
-    graph: LevelGraph,
-    level: Coarse,
-    tried: list[Partition],
-    sweeps: int,
-    rng: np.random.Generator,
-    threads: int,
-) -> list[Partition]:
+def _by_beliefs(how: _Search, tried: list[Partition]) -> list[Partition]:
     """Beliefs that start from the best partition, cut where the likelihood grows.
 
     If no partition saves bits, beliefs also start from finer ones while these are better.
     """
     number = min(range(len(tried)), key=lambda one: tried[one].bits)
     best = tried[number]
-    k, mixing = int(best.labels.max()) + 1, bounded_mixing(best.mixing)
     cut = split_communities(
-        level, best.labels, k, STEP * best.resolution, mixing, rng, coded=False, threads=threads
+        how.level,
+        best.labels,
+        int(best.labels.max()) + 1,
+        STEP * best.resolution,
+        bounded_mixing(best.mixing),
+        how.rng,
+        coded=False,
+        threads=how.threads,
     )
-    start = level.expanded(_candidate(level, cut, best.resolution))
-    believed = [_believed(graph, start, sweeps, threads)]
+    start = _candidate(how.level, cut, best.resolution)
+    believed = [_believed(how, how.level.expanded(start))]
     if best.bits < 0:
         return believed
     while len(believed) < 2 or believed[-1].bits < believed[-2].bits - NEAR:
         number += 1
         if number == len(tried):
-            tried = [*tried, _finer(level, tried[-1], rng, threads)]
-        believed.append(_believed(graph, level.expanded(tried[number]), sweeps, threads))
+            tried = [*tried, _finer(how, tried[-1])]
+        believed.append(_believed(how, how.level.expanded(tried[number])))
     return believed
 
 
-def _pieces(graph: LevelGraph, labels: Labels, rng: np.random.Generator, threads: int) -> Coarse:
-    """The graph of well-linked pieces of these communities."""
-    order = rng.permutation(graph.n_nodes).astype(np.int32)
-    return coarse_of(graph, connected_pieces(graph, labels, order, STEP, threads), threads)
-
-
-def _finer(level: Coarse, coarse: Partition, rng: np.random.Generator, threads: int) -> Partition:
+def _finer(how: _Search, coarse: Partition) -> Partition:
     """Pieces of the communities at a higher resolution, moved on all levels above."""
-    resolution = STEP * coarse.resolution
-    order = rng.permutation(level.graph.n_nodes).astype(np.int32)
-    pieces = connected_pieces(level.graph, coarse.labels, order, resolution, threads)
-    return _moved(level, pieces, resolution, rng, threads)
+    graph, resolution = how.level.graph, STEP * coarse.resolution
+    visited = how.rng.permutation(graph.n_nodes).astype(np.int32)
+    pieces = connected_pieces(graph, coarse.labels, visited, resolution, how.threads)
+    return _moved(how, pieces, resolution)
 
 
-def _coarser(level: Coarse, fine: Partition, rng: np.random.Generator, threads: int) -> Partition:
-    return _moved(level, fine.labels, fine.resolution / COARSER, rng, threads)
-
-
-def _moved(
-    level: Coarse, groups: Labels, resolution: float, rng: np.random.Generator, threads: int
-) -> Partition:
+def _moved(how: _Search, groups: Labels, resolution: float) -> Partition:
     """Local moves of these groups of pieces."""
     groups, n_groups = compact(groups)
-    coarse = coarsen(level.graph, groups, n_groups, threads)
-    labels = maximise_modularity(coarse, resolution, rng, threads=threads)
-    return _candidate(level, labels[groups], resolution)
+    coarse = coarsen(how.level.graph, groups, n_groups, how.threads)
+    labels = maximise_modularity(coarse, resolution, how.rng, threads=how.threads)
+    return _candidate(how.level, labels[groups], resolution)
 
 
 def _candidate(level: Coarse, labels: Labels, resolution: float) -> Partition:
     """The partition; a single community has infinite bits, so that others are preferred."""
-    one = measured_coarse(level, labels, resolution)
+    one = measured(level, labels, resolution)
     return one._replace(bits=one.bits or inf)
 
 
-def _believed(
-    graph: LevelGraph, start: Partition, sweeps: int, threads: int, *, keep_all: bool = False
-) -> Partition:
+def _believed(how: _Search, start: Partition, *, keep_all: bool = False) -> Partition:
     """The most probable communities after belief propagation from those of `start`.
 
     keep_all: nodes whose community lost all its nodes return to it.
     """
-    k = int(start.labels.max()) + 1
-    mixing = bounded_mixing(start.mixing)
-    found = believe(graph, start.labels, k, Model(mixing, 1.0, k), sweeps, threads=threads)
+    graph, k = how.graph, int(start.labels.max()) + 1
+    model = Model(bounded_mixing(start.mixing), 1.0, k)
+    found = believe(graph, start.labels, k, model, how.sweeps, threads=how.threads)
     likeliest = found.communities[:, 0].copy()
     if keep_all:
         lost = np.bincount(likeliest, minlength=k) == 0

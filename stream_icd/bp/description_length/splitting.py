@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from stream_icd.bp.description_length.agglomeration import agglomerate
-from stream_icd.bp.description_length.partition import Coarse, summed
-from stream_icd.bp.multilevel.level_graph import Labels, coarsen, compact, within_groups
+from stream_icd.bp.description_length.partition import Coarse
+from stream_icd.bp.multilevel.level_graph import Labels, coarsen, compact, summed, within_groups
 from stream_icd.bp.multilevel.local_moves import connected_pieces
 from stream_icd.bp.multilevel.modularity import maximise_modularity
 

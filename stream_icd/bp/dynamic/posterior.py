@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from stream_icd.arrays import n_distinct
-from stream_icd.bp.description_length.exact_k import exactly, exactly_by_modularity
+from stream_icd.bp.description_length.exact_k import exactly
 from stream_icd.bp.description_length.partition import finest
 from stream_icd.bp.description_length.splitting import split_communities
 from stream_icd.bp.dynamic.merging import merged_communities
@@ -25,6 +25,7 @@ from stream_icd.bp.multilevel.level_graph import (
     compact,
     finest_level,
     induced,
+    links,
 )
 from stream_icd.bp.multilevel.modularity import maximise_modularity
 from stream_icd.bp.parameters import BpParameters
@@ -47,6 +48,7 @@ TOLERANCE = 0.01
 start. Messages of fewer than one in a hundred would."""
 
 Shares = NDArray[np.float32]
+Ids = NDArray[np.int64]
 
 NOBODY = -1
 """The community of a node that has none."""
@@ -110,7 +112,7 @@ def initial_posterior(
     mixing = mixing_beyond_chance(graph, labels, k)
     if not found.believed:
         return certain_posterior(labels, mixing, found.resolution)
-    model = _model(mixing, parameters, n_communities or k)
+    model = Model(bounded_mixing(mixing), parameters.size_spread, n_communities or k)
     believed = believe(graph, labels, k, model, parameters.sweeps, threads=threads)
     communities = believed.communities.copy()
     communities[:, 0] = labels
@@ -180,22 +182,9 @@ def _by_beliefs(
 
 def _are_strangers(graph: LevelGraph, likeliest: Labels, mixing: float) -> NDArray[np.bool_]:
     """Which nodes are new, or have less than half of the edges that a member has."""
-    own = _links_inside(graph, likeliest)
+    own = links(graph, likeliest, True)
     strangers: NDArray[np.bool_] = 2 * own < (1 - mixing) * graph.strengths
     return strangers | (likeliest < 0)
-
-
-@compiled()
-def _links_inside(graph: LevelGraph, labels: Labels) -> NDArray[np.float64]:
-    """The weight of each node's edges to nodes of its own label, (n,)."""
-    indptr, indices, weights, _, _ = graph
-    links = np.empty(len(labels))
-    for node, label in enumerate(labels):
-        inside = 0.0
-        for entry in range(indptr[node], indptr[node + 1]):
-            inside += weights[entry] * (labels[indices[entry]] == label)
-        links[node] = inside
-    return links
 
 
 def _proposed(
@@ -229,9 +218,8 @@ def exact_labels(
     They keep the labels of the communities that hold most of their nodes; others follow `known`'s.
     """
     labels = known.communities[rows, 0].copy()
-    make_exact = exactly if known.believed else exactly_by_modularity
-    rng = np.random.default_rng(seed)
-    exact = make_exact(graph, compact(labels)[0], n_communities, known.resolution, rng)
+    rng, start = np.random.default_rng(seed), compact(labels)[0]
+    exact = exactly(graph, start, n_communities, known.resolution, rng, known.believed)
     names = match_labels(exact, labels, n_communities, known.n_communities)
     new = names == NOBODY
     names[new] = known.n_communities + np.arange(new.sum())
@@ -259,29 +247,32 @@ def match_labels(labels: Labels, names: Labels, n_labels: int, n_names: int) -> 
 
     labels, names: (n,) of each node, 0..n_labels-1 and 0..n_names-1, or negative for none.
     """
-    both = (labels >= 0) & (names >= 0)
+    label, name, counts = common_nodes(labels, names)
+    of_label, of_name = np.bincount(label, counts)[label], np.bincount(name, counts)[name]
+    enough = 2 * counts >= np.minimum(of_label, of_name)
+    order = np.argsort(-counts[enough], kind="stable")
+    return _first_come(label[enough][order], name[enough][order], n_labels, n_names)
+
+
+def common_nodes(labels: Labels, names: Labels) -> tuple[Ids, Ids, Ids]:
+    """The pairs of label and name that nodes have, ascending, and how many nodes: (m,) each.
+
+    labels, names: (n,) of each node, negative for none.
+    """
+    both, n_names = (labels >= 0) & (names >= 0), int(names.max(initial=0)) + 1
     pairs, counts = np.unique(
         labels[both].astype(np.int64) * n_names + names[both], return_counts=True
     )
-    of_label = np.bincount(labels[both], minlength=n_labels)[pairs // max(n_names, 1)]
-    of_name = np.bincount(names[both], minlength=n_names)[pairs % max(n_names, 1)]
-    enough = 2 * counts >= np.minimum(of_label, of_name)
-    order = np.argsort(-counts[enough], kind="stable")
-    return _first_come(pairs[enough][order], n_labels, n_names)
+    return *np.divmod(pairs, n_names), counts
 
 
 @compiled()
-def _first_come(pairs: NDArray[np.int64], n_labels: int, n_names: int) -> Labels:
+def _first_come(label: Ids, name: Ids, n_labels: int, n_names: int) -> Labels:
     name_of, free = np.full(n_labels, NOBODY, np.int32), np.ones(n_names, np.bool_)
-    for pair in pairs:
-        label, name = pair // n_names, pair % n_names
-        if name_of[label] < 0 and free[name]:
-            name_of[label], free[name] = name, False
+    for pair in range(len(label)):
+        if name_of[label[pair]] < 0 and free[name[pair]]:
+            name_of[label[pair]], free[name[pair]] = name[pair], False
     return name_of
-
-
-def _model(mixing: float, parameters: BpParameters, n_communities: int) -> Model:
-    return Model(bounded_mixing(mixing), parameters.size_spread, n_communities)
 
 
 def _with_idle(graph: LevelGraph, found: Posterior, known: Posterior, kept: float) -> Posterior:

@@ -13,20 +13,24 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from stream_icd.arrays import n_distinct
 from stream_icd.bp.dynamic.forward_backward import backward_message, two_sided_prior
-from stream_icd.bp.dynamic.posterior import NOBODY, Posterior, Shares, exact_labels
+from stream_icd.bp.dynamic.posterior import (
+    NOBODY,
+    Ids,
+    Posterior,
+    Shares,
+    common_nodes,
+    exact_labels,
+)
 from stream_icd.bp.multilevel.level_graph import Labels, finest_level
 from stream_icd.bp.parameters import BpParameters
 from stream_icd.bp.planted_partition.belief_propagation import Model, believe, trusted
 from stream_icd.bp.planted_partition.likelihood import bounded_mixing
 from stream_icd.bp.planted_partition.sweep import Prior
 from stream_icd.graphs.weights import comparable
-
-Ids = NDArray[np.int64]
 
 
 class WindowBeliefs(NamedTuple):
@@ -131,11 +135,7 @@ def _successors(labels: Labels, remembered: Labels, n_remembered: int) -> Labels
     now = np.where(found, np.arange(n_remembered), NOBODY).astype(np.int32)
     lost = remembered >= 0
     lost[lost] = ~found[remembered[lost]]
-    n_labels = int(labels.max(initial=0)) + 1
-    pairs, counts = np.unique(
-        remembered[lost].astype(np.int64) * n_labels + labels[lost], return_counts=True
-    )
-    sizes = np.bincount(remembered[lost], minlength=n_remembered)
-    most = 2 * counts > sizes[pairs // n_labels]
-    now[pairs[most] // n_labels] = pairs[most] % n_labels
+    old, new, counts = common_nodes(remembered[lost], labels[lost])
+    most = 2 * counts > np.bincount(remembered[lost], minlength=n_remembered)[old]
+    now[old[most]] = new[most]
     return now

@@ -81,7 +81,7 @@ def coarsen(graph: LevelGraph, labels: Labels, n_groups: int, threads: int = 1) 
         counts, columns, sums = zip(*parts, strict=True)
         indptr = np.append(0, np.cumsum(np.concatenate(counts))).astype(np.int32)
         indices, weights = np.concatenate(columns), np.concatenate(sums)
-    strengths = np.bincount(labels, graph.strengths, n_groups).astype(np.float64, copy=False)
+    strengths = summed(graph.strengths, labels, n_groups)
     return LevelGraph(indptr, indices, weights, strengths, graph.total)
 
 
@@ -120,6 +120,26 @@ def induced(graph: LevelGraph, rows: NDArray[np.int64]) -> LevelGraph:
                 end += 1
         indptr[new + 1] = end
     return LevelGraph(indptr, indices[:end], weights[:end], graph.strengths[rows], graph.total)
+
+
+@compiled()
+def links(graph: LevelGraph, labels: Labels, inside: bool) -> NDArray[np.float64]:
+    """The weight of each node's edges to nodes of its own label, or of other labels, (n,)."""
+    indptr, indices, weights, _, _ = graph
+    found = np.empty(len(labels))
+    for node, label in enumerate(labels):
+        weight = 0.0
+        for entry in range(indptr[node], indptr[node + 1]):
+            weight += weights[entry] * ((labels[indices[entry]] == label) == inside)
+        found[node] = weight
+    return found
+
+
+def summed(
+    values: NDArray[np.float64] | NDArray[np.bool_], labels: Labels, n_groups: int
+) -> NDArray[np.float64]:
+    """The sum of the values of the nodes of each group, (n_groups,)."""
+    return np.bincount(labels, values, n_groups).astype(np.float64, copy=False)
 
 
 @compiled()

@@ -43,7 +43,6 @@ from stream_icd.bp.planted_partition.sweep import (
     Beliefs,
     Field,
     Prior,
-    Scratch,
     Visits,
     sweep,
 )
@@ -155,8 +154,8 @@ def believe(
     stay = stay if remembered else 0.0
 
     def visit(first: int, end: int) -> int:
-        state = beliefs, field, visits, recalled
-        return int(_visit(graph, opposite, *state, trust, stay, tolerance, first, end))
+        state = graph, opposite, beliefs, field, visits, recalled
+        return int(sweep(*state, trust, stay, tolerance, first, end))
 
     for number in range(max_sweeps):
         _expect(field, beliefs, graph, mixing, model)
@@ -183,48 +182,6 @@ def _blocks(graph: LevelGraph) -> list[int]:
     n_blocks = N_BLOCKS if graph.n_nodes >= LARGE else 1
     inner = np.searchsorted(graph.indptr, graph.indptr[-1] * np.arange(1, n_blocks) / n_blocks)
     return [0, *inner.tolist(), graph.n_nodes]
-
-
-@compiled(error_model="numpy")
-def _visit(
-    graph: LevelGraph,
-    opposite: NDArray[np.int32],
-    beliefs: Beliefs,
-    field: Field,
-    visits: Visits,
-    recalled: Prior,
-    trust: float,
-    stay: float,
-    tolerance: float,
-    first: int,
-    end: int,
-) -> int:
-    """Visit the nodes first..end-1; returns how many changed their most probable community."""
-    most, k = 0, len(field.volumes)
-    for node in range(first, end):
-        most = max(most, graph.indptr[node + 1] - graph.indptr[node])
-    scratch = Scratch(
-        np.zeros(k),
-        np.ones(k),
-        np.empty(k, np.int32),
-        np.empty((most, N_KEPT)),
-        np.empty(N_KEPT, np.int32),
-        np.empty(N_KEPT),
-    )
-    return sweep(
-        graph,
-        opposite,
-        beliefs,
-        field,
-        visits,
-        scratch,
-        recalled,
-        trust,
-        stay,
-        tolerance,
-        first,
-        end,
-    )
 
 
 @compiled()

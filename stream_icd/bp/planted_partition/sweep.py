@@ -101,21 +101,6 @@ class Visits(NamedTuple):
     is_due: NDArray[np.bool_]
 
 
-class Scratch(NamedTuple):
-    """Work arrays for one node's products over its neighbours: (K,) each but the last three.
-
-    `of_entries` (most neighbours of a node, N_KEPT) holds 1 / factor of each entry's communities;
-    `top`, `top_products` (N_KEPT,) the communities with the largest products.
-    """
-
-    products: Floats
-    inverses: Floats
-    touched: NDArray[np.int32]
-    of_entries: Floats
-    top: NDArray[np.int32]
-    top_products: Floats
-
-
 @compiled(error_model="numpy")
 def sweep(
     graph: LevelGraph,
@@ -123,7 +108,6 @@ def sweep(
     beliefs: Beliefs,
     field: Field,
     visits: Visits,
-    scratch: Scratch,
     recalled: Prior,
     trust: float,
     stay: float,
@@ -146,9 +130,14 @@ def sweep(
     communities, shares, messages, certain = beliefs
     _, _, priors, excess, log_odds, pulls = field
     within_of, evidence_of, stayed_of, is_due = visits
-    products, inverses, touched, of_entries, top, top_products = scratch
     remembered, remembered_shares = recalled
-    n_nodes, n_entries = len(strengths), len(indices)
+    n_nodes, n_entries, k, most = len(strengths), len(indices), len(priors), 0
+    for node in range(start, stop):
+        most = max(most, indptr[node + 1] - indptr[node])
+    # Work arrays: products over the neighbours of a node for each community, and those touched.
+    products, inverses, touched = np.zeros(k), np.ones(k), np.empty(k, np.int32)
+    of_entries = np.empty((most, N_KEPT))  # 1 / factor of each entry's communities
+    top, top_products = np.empty(N_KEPT, np.int32), np.empty(N_KEPT)  # those with the largest
     n_changed = 0
     for node in range(start, stop):
         if not is_due[node]:

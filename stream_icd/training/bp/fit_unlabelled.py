@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from stream_icd.bp.find import communities_of
+from stream_icd.bp.find import found_exactly
 from stream_icd.bp.multilevel.level_graph import Labels, LevelGraph, finest_level
 from stream_icd.bp.multilevel.modularity import maximise_modularity
 from stream_icd.bp.parameters import BpParameters
@@ -170,7 +170,7 @@ def _results_of(
 
 def _searched(split: HiddenEdges, seed: int) -> _Result:
     graph, rng = finest_level(split.visible), np.random.default_rng(seed)
-    return _result(split, communities_of(graph, SEARCHING, None, None, rng))
+    return _result(split, found_exactly(graph, SEARCHING, None, None, rng).labels)
 
 
 def _result(split: HiddenEdges, found: Labels) -> _Result:
