@@ -1,15 +1,13 @@
 """Evidence: whether a graph has communities beyond those that chance produces.
 
-Every graph has partitions of some modularity, even a random graph. The bits that communities save
-in describing the graph (`quality.description_length`) distinguish structure from chance. In a graph
-without communities, a partition saves b bits in total at most once in 2^b times, since no code is
-short for many graphs (Kraft's inequality). The communities found may be too fine to save bits, so
-the score is the best saving after merging some of them.
+Every graph has partitions of some modularity, even a random one. But in a graph without
+communities, a partition saves b bits in describing it (`quality.description_length`) at most once
+in 2^b times, since no code is short for many graphs (Kraft's inequality). The communities found may
+be too fine to save bits, so the score is the best saving after merging some of them.
 
-Below about 40 nodes, even clear communities hardly save the cost of their own description
-(Zachary's karate club saves nothing). So on a small graph, where it is cheap, modularity is also
-compared with the best modularity of random graphs with the same degrees. Communities far above
-that are weak evidence.
+Below about 40 nodes, even clear communities hardly save the cost of their own description. So in a
+small graph, where it is cheap, modularity far above that of random graphs with the same degrees is
+weak evidence.
 """
 
 from __future__ import annotations

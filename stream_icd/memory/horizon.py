@@ -1,16 +1,14 @@
 """How far back a graph looks: two hypotheses at a time are compared by edges that both are to see.
 
 The communities of each hypothesis predict the edges of the next window that are new
-(`prequential`). The nats that they save are a predictive code for the stream (Dawid,
-"Statistical theory: the prequential approach", 1984), so the difference between two hypotheses is
-evidence for one of them.
+(`prequential`). What they save is a predictive code for the stream (Dawid 1984), so the difference
+between two hypotheses is evidence for one of them.
 
 Beside the present hypothesis there is at most one trial, of another horizon. It begins with what
-the present one knows. The difference between the two in each window, the logarithm of a Bayes
-factor, is added up: the trial becomes the present hypothesis when it is `DECIDED` nats ahead, and
-ends when it is as many behind (Wald, "Sequential tests of statistical hypotheses", 1945), or after
-`LONGEST_TRIAL` windows. Shorter horizons come first: they leave behind a past that misleads. After
-each round of trials without success but the first, the pause doubles.
+the present one knows. The differences are added up: the trial becomes the present hypothesis when
+it is `DECIDED` nats ahead, and ends when it is as many behind (Wald 1945), or after `LONGEST_TRIAL`
+windows. Shorter horizons come first: they leave behind a past that misleads. After each round of
+trials without success but the first, the pause doubles.
 """
 
 from __future__ import annotations

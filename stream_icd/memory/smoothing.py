@@ -89,22 +89,23 @@ def detect_smoothed(
         snapshot, after = snapshots[at], snapshots[next_at]
         now, then = forward[at].memory.present.known, forward[next_at].memory.present.known
         own = _of_nodes(_about(forward[at].memory), snapshot)
+        gap = missed_windows(snapshot.window, after.window)
         if now.believed and then.believed and then.stay:  # else the future says nothing
-            gap = missed_windows(snapshot.window, after.window)
+            future = _of_nodes(later, snapshot)
             ids, shares = smoothed_beliefs(
                 _evidence(forward[at].memory, snapshot),
                 model.bp,
-                _beliefs(own, now.stay),
+                WindowBeliefs(own.ids, own.shares, now.stay),
                 now.mixing,
                 _beliefs_before(befores[at], snapshot, own, now.stay),
-                _beliefs(_of_nodes(later, snapshot), then.stay ** (1 + gap)),
+                WindowBeliefs(future.ids, future.shares, then.stay ** (1 + gap)),
                 ks[at],
                 next_id,
                 seed,
             )
             own = replace(own, ids=ids, shares=shares)
             next_id = max(next_id, int(ids.max(initial=NOBODY)) + 1)
-        kept = kept_a_window(now.stay) ** (1 + missed_windows(snapshot.window, after.window))
+        kept = kept_a_window(now.stay) ** (1 + gap)
         later = _with_absent(own, later, kept)
         results[at] = _result(forward[at], own, 1000 * (clock() - started))
     last = replace(results[-1].memory, next_id=next_id)
@@ -140,19 +141,15 @@ def _of_nodes(about: _About, snapshot: Snapshot) -> _About:
     return _About(snapshot.nodes, ids, shares)
 
 
-def _beliefs(about: _About, stay: float) -> WindowBeliefs:
-    return WindowBeliefs(about.ids, about.shares, stay)
-
-
 def _beliefs_before(
     memory: Memory | None, snapshot: Snapshot, own: _About, stay: float
 ) -> WindowBeliefs:
     """Return the beliefs of the window before; of no weight if there was none."""
     if memory is None:
-        return _beliefs(replace(own, shares=np.zeros_like(own.shares)), 0.0)
+        return WindowBeliefs(own.ids, np.zeros_like(own.shares), 0.0)
     past = _of_nodes(_about(memory), snapshot)
     fading = kept_a_window(stay) ** missed_windows(memory.window, snapshot.window)
-    return _beliefs(replace(past, shares=past.shares * np.float32(fading)), stay)
+    return WindowBeliefs(past.ids, past.shares * np.float32(fading), stay)
 
 
 def _with_absent(own: _About, later: _About, kept: float) -> _About:

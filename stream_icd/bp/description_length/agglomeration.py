@@ -11,6 +11,7 @@ be united, it holds no other edges, and is small.
 from __future__ import annotations
 
 from math import lgamma, log
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,6 +42,19 @@ SHARE_AT_ONCE = 4
 """Each round unites one in this many of the pairs: gains change as communities grow."""
 
 
+class Objective(NamedTuple):
+    """What unions raise: the log likelihood, less what a nat of code counts; or modularity.
+
+    mixing: μ of the likelihood; 0: that of the partition before each round.
+    resolution: γ of the modularity, else 0.
+    code: what a nat of the code of the partition counts.
+    """
+
+    mixing: float
+    resolution: float
+    code: float
+
+
 def agglomerate(
     graph: LevelGraph,
     labels: Labels,
@@ -61,7 +75,7 @@ def agglomerate(
         return compact(labels)[0]
     linked = np.diff(graph.indptr) > 0 if n_linked is None else n_linked
     n_parents = 0 if parents is None else n_distinct(parents)
-    return _united(graph, labels, parents, linked, n_parents, mixing, 0.0, 1.0 if coded else 0.0, 1)
+    return _united(graph, labels, parents, linked, n_parents, Objective(mixing, 0.0, coded), 1)
 
 
 def agglomerate_to(
@@ -76,8 +90,8 @@ def agglomerate_to(
     Without beliefs, which follow, modularity at the resolution γ of the partition judges better
     than the likelihood where few communities are left.
     """
-    linked = np.ones(graph.n_nodes)
-    return _united(graph, labels, parents, linked, 0, 0.5, resolution, 0.0, n_communities)
+    linked, objective = np.ones(graph.n_nodes), Objective(0.5, resolution, 0.0)
+    return _united(graph, labels, parents, linked, 0, objective, n_communities)
 
 
 def _united(
@@ -86,31 +100,22 @@ def _united(
     parents: Labels | None,
     linked: Floats | NDArray[np.bool_],
     n_parents: int,
-    mixing: float,
-    resolution: float,
-    code: float,
+    objective: Objective,
     n_communities: int,
 ) -> Labels:
     labels, k = compact(labels)
     sizes, volumes = summed(linked, labels, k), summed(graph.strengths, labels, k)
     within, of_communities = volumes, np.zeros(k, np.int32)
-    if not resolution:
+    if not objective.resolution:
         within = (volumes - summed(links(graph, labels, False), labels, k)) / 2
     if parents is not None:
         of_communities[labels] = parents
         graph = within_groups(graph, parents)
     inside, groups = coarsen(graph, labels, k), Groups(within, volumes, sizes)
-    unlinked = parents is not None or resolution > 0
+    unlinked = parents is not None or objective.resolution > 0
+    objective = Objective(*map(float, objective))
     into: Labels = _rounds(
-        inside,
-        groups,
-        of_communities,
-        unlinked,
-        n_parents,
-        mixing,
-        resolution,
-        code,
-        n_communities,
+        inside, groups, of_communities, unlinked, n_parents, objective, n_communities
     )[0]
     return into[labels]
 
@@ -122,9 +127,7 @@ def _rounds(
     parents: Labels,
     unlinked: bool,
     n_parents: int,
-    mixing: float,
-    resolution: float,
-    code: float,
+    objective: Objective,
     n_communities: int,
 ) -> tuple[Labels, int]:
     """Unite the best pairs in each round, until there are none, or K communities.
@@ -135,11 +138,8 @@ def _rounds(
     inside: the edges between communities of the same parent.
     unlinked: whether those next to each other by volume are united too, as if they had no links.
     n_parents: number of parents; a union saves the code of a piece more than there are parents.
-    mixing: μ; 0: that of the partition before each round.
-    resolution: γ if gains are those of modularity, else 0.
-    code: what a nat of the code of the partition counts.
     """
-    total, k = inside.total, len(parents)
+    total, k, (mixing, resolution, code) = inside.total, len(parents), objective
     into, n_rounds = np.arange(k).astype(np.int32), 0
     while k > n_communities:
         own, fewer = mixing, 0.0
@@ -151,7 +151,7 @@ def _rounds(
             many = n_parents + 1 if n_parents else (groups.sizes > 0).sum()
             fewer = log(max(groups.sizes.sum() - many + 1, 1) / max(many - 1, 1))
         sources, targets, gains = _proposed(
-            inside, groups, parents, unlinked, own, resolution, code
+            inside, groups, parents, unlinked, Objective(own, resolution, code)
         )
         if resolution == 0:
             gaining = gains + code * fewer > ROUNDING
@@ -170,13 +170,7 @@ def _rounds(
 
 @compiled()
 def _proposed(
-    inside: LevelGraph,
-    groups: Groups,
-    parents: Labels,
-    unlinked: bool,
-    mixing: float,
-    resolution: float,
-    code: float,
+    inside: LevelGraph, groups: Groups, parents: Labels, unlinked: bool, objective: Objective
 ) -> tuple[Ids, Ids, Floats]:
     """Pairs to unite, each source into its target, and what each gains.
 
@@ -184,9 +178,11 @@ def _proposed(
     smaller joins the larger: a hub gathers many a round.
     """
     indptr, indices, weights, _, total = inside
-    within, volumes, sizes = groups
-    k, own = len(parents), _terms(groups, total, mixing, resolution, code)
-    partners, best = np.full(k, -1), np.full(k, -np.inf)
+    (within, volumes, sizes), resolution, k = groups, objective.resolution, len(parents)
+    own, partners, best = np.zeros(k), np.full(k, -1), np.full(k, -np.inf)
+    if resolution == 0:
+        for one in range(k):
+            own[one] = _nats(within[one], volumes[one], sizes[one], total, objective)
     for one in range(k):
         partner, largest = -1, -np.inf
         for entry in range(indptr[one], indptr[one + 1]):
@@ -196,7 +192,7 @@ def _proposed(
             else:
                 volume, size = volumes[one] + volumes[other], sizes[one] + sizes[other]
                 joint = within[one] + within[other] + weight
-                gain = _joint(joint, volume, size, total, mixing, code) - own[one] - own[other]
+                gain = _nats(joint, volume, size, total, objective) - own[one] - own[other]
             if gain > largest:
                 partner, largest = other, gain
         partners[one], best[one] = partner, largest
@@ -215,30 +211,18 @@ def _proposed(
                 volume, size = volumes[one] + volumes[other], sizes[one] + sizes[other]
                 gain = -resolution * volumes[one] * volumes[other] / max(total, 1e-300)
                 if resolution == 0:
-                    gain = _joint(within[one] + within[other], volume, size, total, mixing, code)
+                    gain = _nats(within[one] + within[other], volume, size, total, objective)
                 sources[n], targets[n], gains[n] = one, other, gain - own[one] - own[other]
                 n += 1
     return sources[:n], targets[:n], gains[:n]
 
 
 @compiled(error_model="numpy")
-def _terms(groups: Groups, total: float, mixing: float, resolution: float, code: float) -> Floats:
-    """`_joint` of each community, (K,); modularity has no such term."""
-    terms = np.zeros(len(groups.volumes))
-    if resolution == 0:
-        for one, within in enumerate(groups.within):
-            terms[one] = _joint(within, groups.volumes[one], groups.sizes[one], total, mixing, code)
-    return terms
-
-
-@compiled(error_model="numpy")
-def _joint(
-    within: float, volume: float, size: float, total: float, mixing: float, code: float
-) -> float:
-    """What a community adds to the log likelihood, less what it adds to the code; nats."""
-    nats: float = within * log_likelihood_ratio(volume, total, mixing)
-    if code > 0:
-        nats += code * lgamma(size + 1)
+def _nats(within: float, volume: float, size: float, total: float, objective: Objective) -> float:
+    """What a community adds to the log likelihood, less what it adds to the code."""
+    nats: float = within * log_likelihood_ratio(volume, total, objective.mixing)
+    if objective.code > 0:
+        nats += objective.code * lgamma(size + 1)
     return nats
 
 

@@ -1,17 +1,9 @@
 """Find the communities of least description length: a short search over the resolution.
 
 Modularity at one resolution γ finds communities of one scale, and each graph has its own. So local
-moves maximise modularity at several γ, each from the partition before: up, its communities are
-refined; down, they are merged. Only the first one moves single nodes. The others move pieces of
-its communities, a graph of a third of the nodes. The partitions are judged by
-`quality.description_length`.
-
-Belief propagation follows. It starts from the best partition, cut where the likelihood grows:
-beliefs unite what need not be apart, but divide nothing.
-
-The description of beliefs sums over all partitions instead of naming one (`bits_of`). So
-communities that are too weak to name each node's are still found: if no partition saves bits,
-beliefs also start from finer ones.
+moves maximise modularity at several γ, each from the partition before; only the first one moves
+single nodes, the others pieces of its communities. Belief propagation follows, from the best
+partition. docs/method.md has the steps, and what each is worth.
 """
 
 from __future__ import annotations

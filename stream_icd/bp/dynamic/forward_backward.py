@@ -1,15 +1,10 @@
 """The prior of each node in a window, from the windows before and after it.
 
-The forward–backward algorithm of hidden Markov models, one chain per node. A node stays in its
-community with probability η, else it is anywhere: P(d | c) = (1 − η) n_d + η [c = d]. With α_t the
-filtered beliefs of window t, p_t(c) = (1 − η) n_c + η α_{t-1}(c) is its prior from the past. With
-γ_{t+1} the smoothed beliefs of the next window, the message from the future is
-
-    β_t(c) = Σ_d P(d | c) γ_{t+1}(d) / p_{t+1}(d)
-
-Division by the prediction p_{t+1} removes from γ_{t+1} what it has from window t itself. The prior
-from both sides is p_t(c) β_t(c), normalised. Beliefs are sparse, (n, N_KEPT) per window; what is
-missing to a sum of 1 is spread over all communities by their size.
+The forward–backward algorithm of hidden Markov models, one chain per node: docs/method.md, (11). A
+node stays in its community with probability η, else it is anywhere. Division by the prediction from
+this window removes from the smoothed beliefs of the next one what they have from this one. Beliefs
+are sparse, (n, N_KEPT) per window; what is missing to a sum of 1 is spread over all communities by
+their size n_c.
 """
 
 from __future__ import annotations

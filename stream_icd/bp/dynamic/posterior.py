@@ -32,7 +32,6 @@ from stream_icd.bp.parameters import BpParameters
 from stream_icd.bp.planted_partition.belief_propagation import (
     Model,
     believe,
-    certainly,
     uninformed_prior,
 )
 from stream_icd.bp.planted_partition.likelihood import bounded_mixing, mixing_beyond_chance
@@ -87,15 +86,14 @@ class Posterior(NamedTuple):
 
 def uninformed(n_nodes: int) -> Posterior:
     """All nodes are new."""
-    nothing = uninformed_prior(n_nodes)
-    return Posterior(nothing.communities, nothing.shares, 0.0, 0.0, False, 1.0)
+    return Posterior(*uninformed_prior(n_nodes), 0.0, 0.0, False, 1.0)
 
 
 def certain_posterior(labels: Labels, mixing: float, resolution: float = 1.0) -> Posterior:
     """Each node is in one community, 0..K-1, with certainty."""
-    labels, _ = compact(labels)
-    certain = certainly(labels)
-    return Posterior(certain.communities, certain.shares, mixing, 0.0, False, resolution)
+    communities, shares = uninformed_prior(len(labels))
+    communities[:, 0], shares[:, 0] = compact(labels)[0], 1.0
+    return Posterior(communities, shares, mixing, 0.0, False, resolution)
 
 
 def initial_posterior(

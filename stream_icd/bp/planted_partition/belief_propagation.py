@@ -1,29 +1,13 @@
 """Belief propagation: each node's most probable community, not the single best partition.
 
-The model has communities of volume vol_c (the sum of their strengths; 2E in total) and a mixing μ.
-A pair of nodes i, j has on average μ d_i d_j / 2E edges. If both are in community c, it has
-1 + a_c times as many, with a_c = (1 − μ)/μ · 2E / v̂_c. The expected volume under the model is
-v̂_c = vol_c^s · (2E/K)^(1 − s). With s = 1 communities have any size: the independent LFR model of
-Prokhorenkova and Tikhonov (WWW 2019). With s = 0 all have the same size: the planted partition
-whose likelihood is modularity (Newman 2016).
+The model, and equations (5), (6) and (8), are in docs/method.md: μ is the mixing, vol_c the volume
+of community c, 1 + a_c the factor by which an edge inside it is more probable. Two things are not:
 
-A node's message to its neighbour j is its belief without j's own influence (Decelle, Krzakala,
-Moore and Zdeborová 2011). Beliefs are sparse: each node keeps only its most probable communities.
-
-    ψ_{i→j}(c) ∝ n_c^s · exp(−(1 − μ) d_i vol_c / v̂_c) · Π_{k ∈ N(i) \\ j} (1 + a_c ψ_{k→i}(c))
-
-The mixing is learned from the graph by expectation maximisation, as in Decelle et al. After each
-sweep, 1 − μ is the fraction of the edge weight that exists because both ends share a community:
-the mean of x / (1 + x) with x = Σ_c a_c ψ_{i→j}(c) ψ_{j→i}(c).
-
-In a stream, the beliefs of the last window are each node's prior (the dynamic model of Ghasemian,
-Zhang, Clauset, Moore and Peel, Physical Review X 6, 031005, forward in time). The prior of node i
-is (1 − η) times n_c^s, normalised to sum to 1, plus η times its remembered belief b_i(c). The stay
-probability η is learned like the mixing: the fraction of remembered belief that still holds. The
-remembered beliefs are overconfident, so the prior uses a lower probability (`trusted`).
-
-An edge of weight w counts as w edges: a_c becomes (1 + a_c)^w − 1. `find_communities` first scales
-the weights to mean 1; in another unit they would count as more or fewer edges.
+- The expected volume is v̂_c = vol_c^s · (2E/K)^(1 − s) in place of vol_c. With s = 1 communities
+  have any size (Prokhorenkova and Tikhonov, WWW 2019), with s = 0 the same: the planted partition
+  whose likelihood is modularity (Newman 2016). The prior is n_c^s exp(−(1 − μ) d_i vol_c / v̂_c).
+- An edge of weight w counts as w edges: a_c becomes (1 + a_c)^w − 1. `find_communities` first
+  scales the weights to mean 1; in another unit they would count as more or fewer edges.
 """
 
 from __future__ import annotations
@@ -90,13 +74,6 @@ class Marginals(NamedTuple):
 def uninformed_prior(n_nodes: int) -> Prior:
     """The empty recollection, for the first window."""
     return Prior(np.full((n_nodes, N_KEPT), -1, np.int32), np.zeros((n_nodes, N_KEPT), np.float32))
-
-
-def certainly(labels: Labels) -> Marginals:
-    """Beliefs that put each node in one community with certainty."""
-    communities, shares = uninformed_prior(len(labels))
-    communities[:, 0], shares[:, 0] = labels, 1.0
-    return Marginals(communities, shares, mixing=0.0, stay=0.0)
 
 
 def likeliest_communities(

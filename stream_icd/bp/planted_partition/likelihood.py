@@ -1,9 +1,7 @@
-"""The likelihood of a graph's edges under the planted model, one term per community.
+"""The likelihood of a graph's edges under the planted model, (9) in docs/method.md.
 
-An edge inside community c is 1 + (1 − μ)/μ · 2E/vol_c times as likely as one between communities.
-With m_c edges inside each, communities raise the log likelihood by
-Σ_c m_c log(1 + (1 − μ)/μ · 2E/vol_c)
-(independent LFR model, Prokhorenkova and Tikhonov, WWW 2019).
+Communities raise the log likelihood by Σ_c m_c log(1 + (1 − μ)/μ · 2E/vol_c), with m_c edges inside
+each (independent LFR model, Prokhorenkova and Tikhonov, WWW 2019).
 """
 
 from __future__ import annotations
