@@ -1,16 +1,13 @@
-"""What a broker can promise is found out from itself."""
+"""What a broker can promise is found out from itself, and nothing is written to find out."""
 
-import os
-import subprocess
-import sys
-import time
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+import logging
 
 import pytest
 
-from stream_icd.kafka import capabilities
-from stream_icd.kafka.capabilities import SHORT_SESSION_S, TESTED, joining_quickly, probe, recognise
+from stream_icd.errors import NotSupported
+from stream_icd.kafka.capabilities import SHORT_SESSION_S, joining_quickly, recognise
+from stream_icd.kafka.client.admin import ClientAdmin
+from stream_icd.kafka.delivery.delivery import Delivery, resolve
 from stream_icd.kafka.port.capabilities import KAFKA, MEMORY, TANSU, UNKNOWN
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import topic_names
@@ -19,22 +16,14 @@ from testbed.brokers import Broker
 EVERYWHERE = pytest.mark.brokers("memory", "embedded", "kafka")
 EXPECTED = {"memory": MEMORY, "embedded": TANSU, "kafka": KAFKA}
 
-KILLED = """
-import os, signal, sys
-from stream_icd.kafka import capabilities
-from stream_icd.kafka.port.capabilities import UNKNOWN
-from stream_icd.kafka.settings import KafkaSettings
 
-real = capabilities._write
-
-def write_and_die(*given):
-    real(*given)
-    os.kill(os.getpid(), signal.SIGKILL)
-
-capabilities.recognise = lambda _: UNKNOWN
-capabilities._write = write_and_die
-capabilities.probe(KafkaSettings())
-"""
+@EVERYWHERE
+def test_each_broker_is_recognised_and_gets_no_topic(broker: Broker) -> None:
+    before = topics_at(broker)
+    assert recognise(broker.settings()) == EXPECTED[broker.name]
+    best = Delivery.AT_LEAST_ONCE if broker.name == "embedded" else Delivery.EXACTLY_ONCE
+    assert resolve(broker.settings(), Delivery.AUTO) is best
+    assert topics_at(broker) == before
 
 
 def topics_at(broker: Broker) -> set[str]:
@@ -42,43 +31,23 @@ def topics_at(broker: Broker) -> set[str]:
     return {name for name in topic_names(broker.settings()) if not name.startswith("__")}
 
 
-@EVERYWHERE
-def test_each_broker_is_recognised_and_its_transactions_are_tried(broker: Broker) -> None:
-    expected = EXPECTED[broker.name]
-    assert recognise(broker.settings()) == expected
-    assert probe(broker.settings()) == expected
-
-
-@EVERYWHERE
-def test_a_probe_waits_for_no_timeout_and_makes_one_topic_or_none(
-    broker: Broker, monkeypatch: pytest.MonkeyPatch
+def test_a_broker_that_shows_aborted_records_cannot_be_asked_for_exactly_once(
+    embedded: Broker,
 ) -> None:
-    waits = ("connect", "request", "delivery", "transaction")
-    settings = broker.settings(**{f"{wait}_timeout_s": 100 for wait in waits})
-    monkeypatch.setattr(capabilities, "READ_BACK_TIMEOUT_S", 100)
-    before = topics_at(broker)
-    started = time.monotonic()
-    probe(settings)
-    assert time.monotonic() - started < 50  # each timeout is 100; it takes half a second
-    made = topics_at(broker) - before
-    assert made <= (set() if broker.name in ("memory", "kafka") else {TESTED.name})
+    with pytest.raises(NotSupported, match="at-least-once, or Apache Kafka"):
+        resolve(embedded.settings(), Delivery.EXACTLY_ONCE)
 
 
-@pytest.mark.kafka
-def test_a_broker_that_nobody_knows_is_tried_by_several_and_after_kill_9(
-    kafka: Broker, monkeypatch: pytest.MonkeyPatch
+def test_on_a_broker_that_nobody_knows_exactly_once_is_up_to_who_asks_for_it(
+    embedded: Broker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    settings = kafka.settings()
-    before = topics_at(kafka)
-    environment = os.environ | {"STREAM_ICD_BOOTSTRAP_SERVERS": kafka.bootstrap_servers}
-    command = [sys.executable, "-c", KILLED]
-    assert subprocess.run(command, env=environment, timeout=60, check=False).returncode == -9
-    assert topics_at(kafka) - before <= {TESTED.name}
-    monkeypatch.setattr(capabilities, "recognise", lambda _: UNKNOWN)
-    with ThreadPoolExecutor(3) as pool:
-        found = list(pool.map(probe, [settings] * 3))
-    assert [one.hides_aborted for one in found] == [True] * 3
-    assert topics_at(kafka) - before <= {TESTED.name}
+    monkeypatch.setattr(ClientAdmin, "known_capabilities", lambda _: UNKNOWN)
+    with caplog.at_level(logging.WARNING):
+        assert resolve(embedded.settings(), Delivery.AUTO) is Delivery.AT_LEAST_ONCE
+        assert resolve(embedded.settings(), Delivery.EXACTLY_ONCE) is Delivery.EXACTLY_ONCE
+    said = [record.getMessage() for record in caplog.records]
+    assert said[0].startswith("delivery is at-least-once: the broker at")
+    assert said[1].startswith("exactly-once only if the broker at")
 
 
 def test_a_group_of_the_embedded_broker_is_joined_soon_unless_somebody_has_set_the_session(
@@ -90,11 +59,3 @@ def test_a_group_of_the_embedded_broker_is_joined_soon_unless_somebody_has_set_t
     assert joining_quickly(chosen) == chosen
     elsewhere = KafkaSettings(bootstrap_servers=kafka.bootstrap_servers)
     assert joining_quickly(elsewhere) == elsewhere
-
-
-def test_what_was_tried_counts_and_not_what_is_said(
-    embedded: Broker, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    said = replace(UNKNOWN, hides_aborted=True)
-    monkeypatch.setattr(capabilities, "recognise", lambda _: said)
-    assert not probe(embedded.settings()).hides_aborted

@@ -22,7 +22,7 @@ from stream_icd.errors import (
     StreamIcdError,
     TopicMissing,
 )
-from stream_icd.kafka.capabilities import probe
+from stream_icd.kafka.capabilities import recognise
 from stream_icd.kafka.consumer import run_consumer
 from stream_icd.kafka.delivery.delivery import Delivery
 from stream_icd.kafka.delivery.handler import Handler
@@ -190,15 +190,15 @@ def test_a_broker_that_an_unknown_authority_vouches_for_is_not_trusted(
 ) -> None:
     for ca in (secure.other_ca, None):  # None: what the system trusts
         with pytest.raises(BadSettings, match="its certificate is not trusted: .*ssl_cafile"):
-            probe(secure.settings(ssl_cafile=ca))
+            recognise(secure.settings(ssl_cafile=ca))
 
 
 def test_a_broker_with_the_certificate_of_another_name_is_not_trusted(secure: SecureKafka) -> None:
     port = secure.node.bootstrap_servers.rpartition(":")[2]
     elsewhere = {"bootstrap_servers": f"localhost:{port}"}
     with pytest.raises(BadSettings, match="not valid for 'localhost'"):
-        probe(secure.settings(**elsewhere))
-    assert probe(secure.settings(**elsewhere, ssl_check_hostname=False)).hides_aborted
+        recognise(secure.settings(**elsewhere))
+    assert recognise(secure.settings(**elsewhere, ssl_check_hostname=False)).hides_aborted
 
 
 @pytest.mark.parametrize("door", DOORS.values(), ids=DOORS)
@@ -325,7 +325,7 @@ def test_no_log_at_any_level_holds_a_password(
         publish(settings)
         assert read(settings)
         with pytest.raises(BadSettings):
-            probe(secure.settings("detector", sasl_mechanism=mechanism, sasl_username="nobody"))
+            recognise(secure.settings("detector", sasl_mechanism=mechanism, sasl_username="nobody"))
     assert "Starting KafkaAdminClient with configuration" in caplog.text  # it was at DEBUG
     for user in ("admin", "detector"):
         assert secure.passwords[user] not in caplog.text

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from stream_icd.errors import Action, BrokerUnavailable
-from stream_icd.kafka.capabilities import probe
+from stream_icd.kafka.capabilities import recognise
 from stream_icd.kafka.client.connections import quiet_while_connecting
 from stream_icd.kafka.consumer import run_consumer
 from stream_icd.kafka.delivery.handler import Handler
@@ -26,7 +26,7 @@ from testbed.brokers import Broker
 
 CALLS: dict[str, Callable[[KafkaSettings], object]] = {
     "create_topics": create_topics,
-    "probe": probe,
+    "recognise": recognise,
     "Publisher": Publisher,
     "open_reader": lambda settings: open_reader(settings, "t").__enter__(),
     "run_consumer": lambda settings: run_consumer(
@@ -122,7 +122,7 @@ def test_the_clients_log_is_back_once_all_have_connected() -> None:
 def test_the_log_has_no_errors_that_are_none(
     embedded: Broker, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    probe(embedded.settings())  # from the first connection on
+    recognise(embedded.settings())  # from the first connection on
     handler = logging.StreamHandler()
     for name, said in (
         ("kafka.cluster", "Metadata refresh: failed %s"),

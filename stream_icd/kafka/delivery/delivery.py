@@ -18,7 +18,7 @@ from stream_icd.errors import (
     NotSupported,
     TopicMissing,
 )
-from stream_icd.kafka.capabilities import probe
+from stream_icd.kafka.capabilities import recognise
 from stream_icd.kafka.clock import Clock
 from stream_icd.kafka.connect import connect
 from stream_icd.kafka.group.worker import Worker
@@ -53,28 +53,28 @@ def resolve(settings: KafkaSettings, wanted: Delivery) -> Delivery:
     """The guarantee to use on this broker; logs a warning if AUTO becomes at-least-once.
 
     Raises:
-        NotSupported: exactly-once was requested, and the broker is not known to hide aborted
-            records.
+        NotSupported: exactly-once was requested, and the broker shows aborted records.
         BrokerUnavailable: no broker answers.
     """
     if wanted is Delivery.AT_LEAST_ONCE:
         return wanted
-    found = probe(settings)
+    found = recognise(settings)
+    broker = f"the broker at {settings.bootstrap_servers} ({found.software})"
     if found.hides_aborted:
         return Delivery.EXACTLY_ONCE
-    if wanted is Delivery.EXACTLY_ONCE:
-        raise NotSupported(
-            f"exactly-once is not possible: the broker at {settings.bootstrap_servers} "
-            f"({found.software}) is not known to hide aborted records from readers. Use "
-            "at-least-once, or Apache Kafka"
+    if wanted is Delivery.AUTO:
+        log.warning(
+            "delivery is at-least-once: %s is not known to hide aborted records from readers",
+            broker,
         )
-    log.warning(
-        "delivery is at-least-once: the broker at %s (%s) is not known to hide "
-        "aborted records from readers",
-        settings.bootstrap_servers,
-        found.software,
+        return Delivery.AT_LEAST_ONCE
+    if found.hides_aborted is None:
+        log.warning("exactly-once only if %s hides aborted records from readers", broker)
+        return wanted
+    raise NotSupported(
+        f"exactly-once is not possible: {broker} does not hide aborted records from readers. Use "
+        "at-least-once, or Apache Kafka"
     )
-    return Delivery.AT_LEAST_ONCE
 
 
 class Sink(Protocol):
