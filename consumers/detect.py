@@ -139,7 +139,7 @@ class Detect(MemberOptions):
                     self.model,
                     self.registry,
                     lambda opened, place: ProcessPool(
-                        RecordDetection(opened, settings), place, self.processes, give_up=True
+                        RecordDetection(opened, settings), place, self.processes, again=False
                     ).opened(),
                     lambda opened: result_version(opened, settings),
                 )

@@ -16,7 +16,7 @@ StreamIcdError
 │   ├── NoGoodRows                         no row of a source can be read
 │   ├── LimitExceeded                      a count or size is above a configured limit
 │   ├── OverBudget                         a record took more time or memory than its budget
-│   └── CrashedWorker                      a record ended its worker three times in a row
+│   └── CrashedWorker                      a record ends its worker, or a process of it
 ├── ContentChanged           stop          snapshots were sent before with different content
 ├── BadSettings              stop          an option, a setting or an argument is wrong
 ├── MissingExtra             stop          an optional dependency is not installed
@@ -142,7 +142,7 @@ class OverBudget(BadInput):
 
 
 class CrashedWorker(BadInput):
-    """A record ended its worker, by a crash or the same error, three times in a row."""
+    """A record ended its worker, or a process of it; at the third time in a row it is given up."""
 
 
 class ContentChanged(StreamIcdError):

@@ -18,7 +18,7 @@ from typing import Any, Generic, Protocol, TypeVar
 import structlog
 from threadpoolctl import threadpool_limits
 
-from stream_icd.errors import BadMemory, CrashedWorker, ModelDamaged, OverBudget, Overloaded
+from stream_icd.errors import BadMemory, ModelDamaged, OverBudget
 from stream_icd.execution.budget import MessageAllowance
 from stream_icd.execution.processes import InHand, Processes
 from stream_icd.execution.relay import Chains, First, LocalRelay, Relay, nothing
@@ -142,20 +142,21 @@ def done_in_chain(work: Work[Job, Outcome], job: Job, relay: LocalRelay) -> Outc
 class ProcessPool(Generic[Job, Outcome]):
     """Worker processes on this machine; each opens the model once.
 
-    They end with this process, even when it is killed. A killed worker is replaced, and its job
-    is run again; a job that exceeds its limits is refused: see `Processes`.
+    They end with this process, even when it is killed. A killed worker is replaced; a job that
+    exceeds its limits is refused: see `Processes`.
 
     Attributes:
         work: processes the jobs.
         model_name: where a worker finds its model.
         workers: number of processes.
-        give_up: refuse a job that ended its processes, so that the stream continues; else stop.
+        again: run a job again that ended its process; else raise `CrashedWorker`: a consumer of a
+            stream counts what records end, over restarts.
     """
 
     work: Work[Job, Outcome]
     model_name: str
     workers: int
-    give_up: bool = False
+    again: bool = True
 
     def __call__(
         self, jobs: Iterable[Job], first: First = nothing, /
@@ -169,8 +170,9 @@ class ProcessPool(Generic[Job, Outcome]):
         """Keep the processes open for the duration of the block."""
         model, settings = self.work.model, self.work.settings
         opening = Opening(type(self.work), self.model_name, model.version, settings)
-        with Processes[Job, Outcome](opening, self.workers, self.work) as processes:
-            yield PoolAtWork(processes, self.work.chain, self.give_up)
+        processes = Processes[Job, Outcome](opening, self.workers, self.work, again=self.again)
+        with processes:
+            yield PoolAtWork(processes, self.work.chain)
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +181,6 @@ class PoolAtWork(Generic[Job, Outcome]):
 
     processes: Processes[Job, Outcome]
     chain: Callable[[Job], str | None]
-    give_up: bool = False
 
     @property
     def alive(self) -> int:
@@ -216,17 +217,18 @@ class PoolAtWork(Generic[Job, Outcome]):
                 [(job, None if chain is None else chains.link(chain)) for job, chain in named]
             )
 
-        return in_order(jobs, submit, self._outcome, self.processes.count * IN_HAND_OF_CHAINS)
-
-    def _outcome(self, future: Future[Outcome]) -> Outcome | Refused:
         try:
-            return future.result()
-        except OverBudget as error:
-            return Refused("budget", error)
-        except Overloaded as error:
-            if not self.give_up:
-                raise
-            return Refused("crashed", CrashedWorker(str(error)))
+            yield from in_order(jobs, submit, _outcome, self.processes.count * IN_HAND_OF_CHAINS)
+        except BaseException:
+            self.processes.abandon()
+            raise
+
+
+def _outcome(future: Future[Outcome]) -> Outcome | Refused:
+    try:
+        return future.result()
+    except OverBudget as error:
+        return Refused("budget", error)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent import futures
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from queue import SimpleQueue
 from types import TracebackType
@@ -18,18 +18,16 @@ from typing import Generic, Protocol, Self, TypeVar
 
 import structlog
 
-from stream_icd.errors import BadMemory, OverBudget, Overloaded, WorkersLost
+from stream_icd.errors import BadMemory, CrashedWorker, OverBudget, Overloaded, WorkersLost
 from stream_icd.execution.budget import MessageAllowance
 from stream_icd.execution.relay import Link
 from stream_icd.execution.usage import Allowance, Usage
 from stream_icd.execution.waiting import Waiting, next_job
 from stream_icd.execution.worker_process import WorkerProcess
+from stream_icd.kafka.delivery.handler import DIED, GIVEN_UP_AFTER
 
 Job = TypeVar("Job")
 Result = TypeVar("Result")
-
-ATTEMPTS = 3
-"""Maximum number of processes that a job may end before it is refused."""
 
 
 class Task(Protocol[Job]):  # type: ignore[misc]
@@ -87,15 +85,16 @@ class Processes(Generic[Job, Result]):
     terminal or a supervisor sends to the whole process group: this process handles them.
 
     A process whose job exceeds its limits is killed, and the job is refused. If a process is
-    killed from outside, for example when memory runs out, or gets no memory, its job is run again.
-    In all cases another process replaces it, and other jobs are not affected. So a job must be safe
-    to run twice. If it fails with what the job before handed on, it is run once more with what
-    `Task.instead` makes of that.
+    killed from outside, for example when memory runs out, or gets no memory, its job has failed, or
+    is run again. In all cases another process replaces it, and other jobs are not affected. So a
+    job must be safe to run twice. If it fails with what the job before handed on, it is run once
+    more with what `Task.instead` makes of that.
 
     Args:
         opening: creates, in each process, the function that runs a job; can be pickled. See
             `WorkerProcess`.
         task: gives the names of jobs and their resource limits.
+        again: run a job again that ended its process; else the caller counts, and decides.
     """
 
     def __init__(
@@ -103,8 +102,11 @@ class Processes(Generic[Job, Result]):
         opening: Callable[[], Callable[..., Result]],
         count: int,
         task: Task[Job],
+        *,
+        again: bool = True,
     ) -> None:
         self.count = count
+        self._again = again
         self._opening = opening
         self._task = task
         self._lock = threading.Lock()
@@ -168,9 +170,9 @@ class Processes(Generic[Job, Result]):
     def submit(self, jobs: Sequence[tuple[Job, Link | None]]) -> list[Future[Result]]:
         """Run jobs when processes are free; see `next_job` for the order.
 
-        A future raises its job's errors; OverBudget if the job exceeded its limits; Overloaded
-        if its process was ended from outside, or got no memory, in each of 3 attempts; and
-        WorkersLost if no process could be opened for it.
+        A future raises its job's errors; OverBudget if the job exceeded its limits; CrashedWorker
+        if its process was ended from outside, or got no memory, or with `again` Overloaded, if
+        that happened in each of 3 attempts; and WorkersLost if no process could be opened for it.
         """
         added: list[Waiting[Job, Result]] = [Waiting(job, link) for job, link in jobs]
         with self._lock:
@@ -179,11 +181,20 @@ class Processes(Generic[Job, Result]):
             self._threads.submit(self._run_next)
         return [one.future for one in added]
 
+    def abandon(self) -> None:
+        """Drop the jobs that wait, and end the processes that work on others."""
+        with self._lock:
+            for one in self._waiting:
+                one.future.cancel()
+            for process in self._at:
+                process.end()
+
     def _run_next(self) -> None:
         with self._lock:
             one = next_job(self._waiting)
         try:
-            one.future.set_result(self._done(one.job, one.link))
+            if one.future.set_running_or_notify_cancel():
+                one.future.set_result(self._done(one.job, one.link))
         except BaseException as error:
             one.future.set_exception(error)
         finally:
@@ -205,16 +216,15 @@ class Processes(Generic[Job, Result]):
         Raises:
             WorkersLost: the others ended too.
         """
-        for attempt in range(1, ATTEMPTS + 1):
-            try:
+        for attempt in range(1, GIVEN_UP_AFTER + 1):
+            with suppress(EOFError, OSError):
                 process.opened()
-                return process
-            except (EOFError, OSError):
-                reason = "it ended before it was open"
-                process = self._replaced(process, reason, attempt=attempt)
+                if process.is_alive:
+                    return process
+            process = self._replaced(process, "it ended before it had a job", attempt=attempt)
         raise WorkersLost(
-            f"{ATTEMPTS} worker processes in a row ended before they were ready: see their log. "
-            f"If memory is short, give more memory, or fewer than {self.count} processes"
+            f"{GIVEN_UP_AFTER} worker processes in a row ended before they were ready: see their "
+            f"log. If memory is short, give more memory, or fewer than {self.count} processes"
         )
 
     def _done(self, job: Job, link: Link | None) -> Result:
@@ -231,7 +241,7 @@ class Processes(Generic[Job, Result]):
 
     def _result(self, job: Job, link: Link | None) -> Result:
         allowance, name = self._task.allowance(job), self._task.name(job)
-        for attempt in range(1, ATTEMPTS + 1):
+        for attempt in range(1, GIVEN_UP_AFTER + 1):
             process = self._idle.get()
             try:
                 process = self._open_one(process)
@@ -246,6 +256,9 @@ class Processes(Generic[Job, Result]):
                 short = isinstance(error, MemoryError)
                 reason = "it got no memory" if short else "it was ended from outside"
                 process = self._replaced(process, reason, job=name, attempt=attempt)
+                if not self._again:
+                    killed = f"{DIED}: a worker process, ended from outside"
+                    raise CrashedWorker(f"MemoryError: {error}" if short else killed) from error
                 continue
             finally:
                 self._idle.put(process)
@@ -253,7 +266,7 @@ class Processes(Generic[Job, Result]):
                 raise result
             return result  # type: ignore[no-any-return]
         raise Overloaded(
-            f"{name}: {ATTEMPTS} worker processes were killed, or got no memory, while they "
+            f"{name}: {GIVEN_UP_AFTER} worker processes were killed, or got no memory, while they "
             f"worked on it: give more memory, or fewer than {self.count} processes. Completed work "
             "is kept"
         )

@@ -12,7 +12,7 @@ import contextlib
 from stream_icd.kafka.capabilities import joining_quickly
 from stream_icd.kafka.clock import Clock, Stop
 from stream_icd.kafka.connect import connect
-from stream_icd.kafka.delivery.attempts import Attempts, CrashedRecords
+from stream_icd.kafka.delivery.attempts import Attempts
 from stream_icd.kafka.delivery.batch_delivery import BatchDelivery
 from stream_icd.kafka.delivery.batch_flow import BatchFlow
 from stream_icd.kafka.delivery.delivery import Delivery, resolve
@@ -73,16 +73,14 @@ def run_consumer(
     watcher = watcher or Watcher()
     try:
         member = Membership(settings, topic, group, consumer, stop, watcher, clock)
-        attempts = Attempts(settings, topic, group, max_records * (2 if handler.ahead else 1))
-        held = HeldOffsets(settings, group, clock.now)
-        checks = PeriodicChecks(settings, topic, member, held, clock)
+        in_hand = max_records * (2 if handler.ahead else 1)
+        checks = PeriodicChecks(
+            settings, topic, member, HeldOffsets(settings, group, clock.now), clock
+        )
         flow = BatchFlow(
             member,
-            BatchDelivery(
-                settings, group, kept, member, held, handler.learn, checks.look_at_topic, clock
-            ),
-            CrashedRecords(member, attempts, handler.give_up),
-            held,
+            BatchDelivery(settings, group, kept, member, checks, handler.learn, clock),
+            Attempts(settings, topic, group, 0 if handler.give_up is None else in_hand),
             checks,
             handler,
             watcher,

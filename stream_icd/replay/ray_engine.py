@@ -12,9 +12,9 @@ from typing import Any
 
 from stream_icd.errors import Overloaded
 from stream_icd.execution.engines import IN_HAND, done_in_chain, in_order
-from stream_icd.execution.processes import ATTEMPTS
 from stream_icd.execution.relay import Baton, First, LocalRelay, nothing
 from stream_icd.extras import needs_extra
+from stream_icd.kafka.delivery.handler import GIVEN_UP_AFTER
 from stream_icd.replay.redetect import Job, Outcome, Redetection
 
 
@@ -44,7 +44,9 @@ class RayActors:
     ) -> Iterator[tuple[Job, Outcome]]:
         with _connected(self.address, self.workers) as ray:
             detector, model = ray.remote(_Detector), ray.put(self.redetection)
-            actor = detector.options(num_cpus=1, max_restarts=-1, max_task_retries=ATTEMPTS - 2)
+            actor = detector.options(
+                num_cpus=1, max_restarts=-1, max_task_retries=GIVEN_UP_AFTER - 2
+            )
             actors = cycle([actor.remote(model) for _ in range(self.workers)])
             # Needs no free core: the other actors use all cores.
             alone = partial(detector.options(num_cpus=0).remote, model)
@@ -70,8 +72,8 @@ class RayActors:
             outcome, memory = ray.get(actor.detect.remote(begun.job, begun.memory_before))
         except died as error:
             raise Overloaded(
-                f"{self.redetection.name(begun.job)}: {ATTEMPTS} actors died while they worked on "
-                "it, as they do when memory runs out: give more memory, or fewer than "
+                f"{self.redetection.name(begun.job)}: {GIVEN_UP_AFTER} actors died while they "
+                "worked on it, as they do when memory runs out: give more memory, or fewer than "
                 f"{self.workers} workers. Completed work is kept"
             ) from error
         begun.before, begun.memory = None, memory

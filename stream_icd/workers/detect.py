@@ -10,9 +10,11 @@ import structlog
 
 from stream_icd.detection.record import TOO_LARGE, RecordDetection
 from stream_icd.detection.settings import DetectSettings
+from stream_icd.errors import CrashedWorker
 from stream_icd.execution.engines import Engine, InProcess
 from stream_icd.execution.relay import Baton, First, nothing
 from stream_icd.kafka.record import Headers, OutgoingRecord, Record
+from stream_icd.memory.restart import anew
 from stream_icd.messages.outcome import Outcome, Processed
 from stream_icd.messages.record_log import about
 from stream_icd.registry.shipped import VersionedModel
@@ -81,6 +83,20 @@ class Detector(BatchStep):
             self._warn_of_k(record, outcome)
             yield record, outcome
 
+    def last_resort(self, record: Record) -> Outcome | None:
+        """Detect the record in a process without the graph's memory, which may be the cause."""
+        graph, memories = self._detection.chain(record), self._memories
+        if self._engine is None or memories is None or graph is None or not memories.get(graph):
+            return None
+        log = structlog.get_logger()
+        log.warning("memory cannot be used", job=self._detection.name(record))
+        try:
+            first = _FirstMemories(memories, self._room(), anew=True)
+            ((_, outcome),) = self._engine([record], first)
+        except CrashedWorker:
+            return None
+        return outcome
+
     def _first_memories(self) -> First:
         if self._memories is None:
             return nothing
@@ -113,10 +129,16 @@ class Detector(BatchStep):
 
 @dataclass(frozen=True, slots=True)
 class _FirstMemories:
-    """The memory that the first window of each graph in a batch takes."""
+    """The memory that the first window of each graph in a batch takes.
+
+    Attributes:
+        anew: as for a graph that starts anew: only which ids are used.
+    """
 
     memories: Memories
     most_bytes: float
+    anew: bool = False
 
     def __call__(self, graph: str) -> Baton:
-        return self.memories.get(graph)
+        kept = self.memories.get(graph)
+        return anew(kept) if self.anew and kept is not None else kept

@@ -9,8 +9,7 @@ import structlog
 
 from stream_icd.dead_letters.letters import DeadLetterLimit, dead_letter, was_sent_again
 from stream_icd.errors import CrashedWorker, LimitExceeded, RecordTooLarge
-from stream_icd.kafka.delivery.attempts import GIVEN_UP_AFTER
-from stream_icd.kafka.delivery.handler import BatchDone, Handler
+from stream_icd.kafka.delivery.handler import GIVEN_UP_AFTER, BatchDone, Handler
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.messages.claim_check import ClaimCheck
 from stream_icd.messages.outcome import Outcome, Refused
@@ -71,19 +70,22 @@ class Runner:
         for record, outcome in work:
             yield from self._published(record, outcome)
 
-    def give_up(self, record: Record, how: str) -> Iterator[OutgoingRecord]:
-        """Yield the dead letter of a record that ended its workers, so that the stream continues.
+    def give_up(self, record: Record, ends: int, how: str) -> Iterator[OutgoingRecord]:
+        """Yield what is published for a record that ended its workers, so that the stream goes on.
 
         Args:
+            ends: how many workers in a row it ended.
             how: how the last worker ended.
         """
         self.step.begin([record])
-        if self._is_ours(record):
-            error = CrashedWorker(
-                f"it ended {GIVEN_UP_AFTER} workers in a row, the last time like this: {how}. "
-                "See the logs of these workers. Fix the cause, then run `stream-icd dlq retry`"
-            )
-            yield from self._published(record, Refused("crashed", error))
+        if not self._is_ours(record):
+            return
+        outcome = self.step.last_resort(record) if ends == GIVEN_UP_AFTER else None
+        error = CrashedWorker(
+            f"it ended {ends} workers in a row, the last time like this: {how}. See the logs of "
+            "these workers. Fix the cause, then run `stream-icd dlq retry`"
+        )
+        yield from self._published(record, outcome or Refused("crashed", error))
 
     def learn(self, refused: RecordTooLarge) -> None:
         """Note a result that the broker refused for its size, so that a retry claims or refuses it.

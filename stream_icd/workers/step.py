@@ -75,6 +75,13 @@ class BatchStep(ABC):
         A step that remembers results removes this one, so that the record can be sent again.
         """
 
+    def last_resort(self, record: Record) -> Outcome | None:  # noqa: ARG002
+        """Process a record that ended its workers once more, in another way; None: there is none.
+
+        Without an outcome, it becomes a dead letter of stage `crashed`.
+        """
+        return None
+
     def remember(self, record: Record, state: OutgoingRecord) -> None:  # noqa: B027
         """Take over the state of a record's outcome: it is published with this batch."""
 

@@ -109,7 +109,7 @@ class Bench:
                     "champion",
                     None,
                     lambda model, place: ProcessPool(
-                        RecordDetection(model, chosen), place, 2, give_up=True
+                        RecordDetection(model, chosen), place, 2, again=False
                     ).opened(),
                     lambda model: result_version(model, chosen),
                 )

@@ -9,8 +9,9 @@ import sys
 import pyarrow as pa
 import pytest
 
-from stream_icd.errors import BadSnapshot, Overloaded, StoreUnreachable
+from stream_icd.errors import BadSnapshot, CrashedWorker, Overloaded, StoreUnreachable
 from stream_icd.kafka.delivery.attempts import Attempts, blames_record
+from stream_icd.kafka.delivery.handler import DIED
 from stream_icd.kafka.port.partition import TopicPartition
 from stream_icd.kafka.port.topic import TopicSpec
 from stream_icd.kafka.publisher import Publisher
@@ -127,7 +128,7 @@ def test_only_where_a_worker_did_not_end_in_good_order_records_are_worked_on_alo
     assert first.suspicious([HERE]) == []
     begin(first, {HERE: 0}, "first")
     assert first.news({HERE: 4}, "first") == {}  # of the batches that follow, nothing is noted
-    first.end([HERE], None)
+    first.end([HERE])
     second = worker(broker, topic_name)
     assert second.suspicious([HERE]) == []
     begin(second, {HERE: 4}, "second")  # and was never seen again
@@ -155,11 +156,33 @@ def test_an_error_of_another_kind_begins_the_count_anew(memory: Broker, topic_na
         one = worker(memory, topic_name)
         begin(one, {HERE: 0}, "next")
         assert one.given_up([HERE]) is None
-        one.end([HERE], error)
+        one.ended([HERE], error)
+        one.end([HERE])
     one = worker(memory, topic_name)
     begin(one, {HERE: 0}, "next")
     assert one.given_up([HERE]) is None
-    one.end([HERE], ValueError("d"))
+    one.ended([HERE], ValueError("d"))
+    one.end([HERE])
     last = worker(memory, topic_name)
     begin(last, {HERE: 0}, "last")
-    assert last.given_up([HERE]) == "ValueError: d"
+    assert how(last) == "ValueError: d"
+
+
+def how(attempts: Attempts) -> str | None:
+    ended = attempts.given_up([HERE])
+    return None if ended is None else ended.how
+
+
+def test_the_end_of_a_process_and_that_of_the_whole_worker_are_one_count(
+    memory: Broker, topic_name: str
+) -> None:
+    create_topics(memory.settings())
+    first = worker(memory, topic_name)
+    begin(first, {HERE: 0}, "first")
+    first.ended([HERE], CrashedWorker(f"{DIED}: a worker process"))
+    assert first.suspicious([HERE]) == [HERE]
+    begin(first, {HERE: 0}, "first")
+    first.ended([HERE], CrashedWorker(f"{DIED}: a worker process"))
+    assert first.given_up([HERE]) is None
+    begin(first, {HERE: 0}, "first")  # and was never seen again
+    assert how(worker(memory, topic_name)) == DIED

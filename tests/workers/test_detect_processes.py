@@ -12,8 +12,10 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from threading import Event
 
 import pytest
 
@@ -288,20 +290,37 @@ class Unbounded(RecordDetection):
         raise MemoryError("Unable to allocate 84 GiB")
 
 
-@pytest.mark.parametrize("kind", [Deadly, Unbounded])
+@pytest.mark.brokers("memory")
+@pytest.mark.parametrize(
+    ("kind", "how"),
+    [
+        (Deadly, "the process died: a worker process"),
+        (Unbounded, "MemoryError: Unable to allocate 84 GiB"),
+    ],
+)
 def test_a_record_that_ends_every_process_becomes_a_dead_letter(
-    model_folder: Path, record: Record, kind: type[RecordDetection]
+    broker: Broker,
+    topics: tuple[str, str],
+    model_folder: Path,
+    record: Record,
+    kind: type[RecordDetection],
+    how: str,
 ) -> None:
+    create_topics(broker.settings())
+    send(broker, [OutgoingRecord(topics[0], record.value, record.key, record.headers)])
     model, settings = open_model(str(model_folder)), DetectSettings(threads=1)
-    pool = ProcessPool(kind(model, settings), str(model_folder), 2, give_up=True)
+    pool, stop = ProcessPool(kind(model, settings), str(model_folder), 2, again=False), Event()
     with pool.opened() as engine:
         runner = Runner(Detector(lambda: model, settings, engine), DeadLetterLimit())
-        (letter,) = runner.handle([record])
+        handler = replace(runner.handler, done=lambda _: stop.set())
+        run_consumer(broker.settings(), topics[0], topics[0], handler, stop)
+    with open_reader(broker.settings(), f"{topics[0]}.dlq", until="end") as letters:
+        (letter,) = letters
     said = {name: value.decode() for name, value in letter.headers}
-    assert (letter.topic, letter.value) == ("snapshots.dlq", record.value)
+    assert letter.value == record.value
     assert (said["icd_dlq_stage"], said["icd_dlq_exception"]) == ("crashed", "CrashedWorker")
-    named = "topic snapshots, partition 2, offset 77, graph test, snapshot test/3: 3 worker"
-    assert named in said["icd_dlq_message"]
+    assert (said["icd_dlq_topic"], said["icd_dlq_offset"]) == (topics[0], "0")
+    assert f"ended 3 workers in a row, the last time like this: {how}" in said["icd_dlq_message"]
 
 
 class NeverOpen(RecordDetection):

@@ -78,7 +78,7 @@ def in_process(model: VersionedModel, _place: str, results: str, topic: str) -> 
 @contextmanager
 def in_processes(model: VersionedModel, place: str, results: str, topic: str) -> Iterator[Any]:
     work = Endless(model, settings(results, topic))
-    with ProcessPool(work, place, 2, give_up=True).opened() as engine:
+    with ProcessPool(work, place, 2, again=False).opened() as engine:
         yield engine
 
 

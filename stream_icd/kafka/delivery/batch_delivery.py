@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 from stream_icd.errors import BrokerUnavailable, DeliveryFailed, NameTaken, RecordTooLarge
@@ -18,8 +18,8 @@ from stream_icd.kafka.delivery.delivery import (
 )
 from stream_icd.kafka.delivery.handler import Learn
 from stream_icd.kafka.group.groups import members_of
-from stream_icd.kafka.group.held_offsets import HeldOffsets
 from stream_icd.kafka.group.membership import Membership
+from stream_icd.kafka.group.periodic_checks import PeriodicChecks
 from stream_icd.kafka.port.errors import GroupMovedOn
 from stream_icd.kafka.port.group_metadata import GroupMetadata
 from stream_icd.kafka.port.partition import Offsets, TopicPartition
@@ -35,9 +35,8 @@ class BatchDelivery:
     """Delivers the batches of one member, one after the other.
 
     Args:
-        held: records which positions are available and which are not.
+        checks: looks after each failure whether the topic is there and positions are known.
         learn: see `Handler`.
-        look_at_topic: called after each failure; raises an error if the topic is gone.
     """
 
     def __init__(
@@ -46,18 +45,16 @@ class BatchDelivery:
         group: str,
         delivery: Delivery,
         member: Membership,
-        held: HeldOffsets,
+        checks: PeriodicChecks,
         learn: Learn | None,
-        look_at_topic: Callable[[], None],
         clock: Clock,
     ) -> None:
         self._settings = settings
         self._group = group
         self._delivery = delivery
         self._member = member
-        self._held = held
+        self._checks = checks
         self._learn = learn
-        self._look_at_topic = look_at_topic
         self._clock = clock
         self._instance = settings.instance_id or uuid.uuid4().hex
         self._sink: Sink | None = None
@@ -113,7 +110,7 @@ class BatchDelivery:
                 if failures == PUBLISH_ATTEMPTS:
                     raise
                 log.warning("publishing again (attempt %d): %s", failures + 1, error)
-                self._look_at_topic()  # the client would retry forever for a topic that is gone
+                self._checks.look_at_topic()  # or the client retries forever
 
     def _publish(
         self, outgoing: Sequence[OutgoingRecord], offsets: Offsets, group: GroupMetadata
@@ -150,9 +147,9 @@ class BatchDelivery:
         try:
             found = self._member.committed(partition)
         except BrokerUnavailable:
-            self._member.wait_for(partial(self._held.unknown, [partition]))
+            self._member.wait_for(partial(self._checks.held.unknown, [partition]))
             raise
-        self._held.known([partition])
+        self._checks.held.known([partition])
         return found
 
     def _see_who_has_our_name(self, failure: DeliveryFailed) -> None:

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import logging
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
+from functools import partial
 
 from structlog.contextvars import bound_contextvars
 
-from stream_icd.errors import RecordUndecodable
+from stream_icd.errors import CrashedWorker, RecordUndecodable
 from stream_icd.kafka.clock import Clock, Stop
-from stream_icd.kafka.delivery.attempts import CrashedRecords
+from stream_icd.kafka.delivery.attempts import Attempts, blames_record
 from stream_icd.kafka.delivery.batch import Batch
 from stream_icd.kafka.delivery.batch_delivery import BatchDelivery
 from stream_icd.kafka.delivery.handler import BatchDone, Handler
 from stream_icd.kafka.group.assignments import Assignment
-from stream_icd.kafka.group.held_offsets import HeldOffsets
 from stream_icd.kafka.group.membership import BUSY_POLL_S, Membership
 from stream_icd.kafka.group.periodic_checks import PeriodicChecks
 from stream_icd.kafka.group.watcher import Watcher
@@ -24,6 +25,8 @@ from stream_icd.kafka.group.worker import Worker
 from stream_icd.kafka.record import OutgoingRecord
 
 log = logging.getLogger(__name__)
+
+NOTE_TIMEOUT_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +41,8 @@ class _Begun:
 class BatchFlow:
     """The flow of records through one member: poll, handle, deliver.
 
+    Records that may have ended a worker come one by one, until the one that does is given up.
+
     Args:
         handler: called by `worker`; see `Handler`.
     """
@@ -46,8 +51,7 @@ class BatchFlow:
         self,
         member: Membership,
         delivery: BatchDelivery,
-        crashed: CrashedRecords,
-        held: HeldOffsets,
+        attempts: Attempts,
         checks: PeriodicChecks,
         handler: Handler,
         watcher: Watcher,
@@ -56,8 +60,7 @@ class BatchFlow:
     ) -> None:
         self._member = member
         self._delivery = delivery
-        self._crashed = crashed
-        self._held = held
+        self._attempts = attempts
         self._checks = checks
         self._handler = handler
         self._watcher = watcher
@@ -78,44 +81,66 @@ class BatchFlow:
                         begun = self._finish(begun)
                 self._checks.look()
         finally:
-            self._crashed.note_the_end()
+            self._note_the_end()
             self._worker.close()
             self._member.close()
             self._delivery.close()
 
     def _begin(self, timeout_s: float | None = None) -> _Begun | None:
         """Poll as `Membership.fetch`, and start processing the records, if there are any."""
-        assignment = self._crashed.take_over()
-        polled = self._member.fetch(1 if self._crashed.come_alone() else None, timeout_s)
+        assignment = self._take_over()
+        polled = self._member.fetch(1 if self._come_alone() else None, timeout_s)
         if not polled:
             return None
         batch = Batch.of(polled, assignment)
         self._member.in_hand = {**batch.first, **self._member.in_hand}
         return _Begun(batch, self._worker.submit(self._work_on(batch)), self._clock.now())
 
+    def _take_over(self) -> Assignment:
+        """Read how new partitions were left, resume all our partitions, and return them."""
+        assignment = self._member.assignments.begin()
+        while unknown := self._attempts.unknown(assignment):
+            self._member.insist(partial(self._attempts.take_over, unknown))
+            assignment = self._member.assignments.begin()
+        return assignment
+
+    def _come_alone(self) -> bool:
+        """Whether one of the next records may have ended a worker; if so, poll one at a time."""
+        suspicious = self._attempts.suspicious(self._member.assignments.ours())
+        for partition in filter(self._member.is_read, suspicious):
+            self._attempts.clear(partition)
+        return bool(self._attempts.suspicious(suspicious))
+
     def _work_on(self, batch: Batch) -> Callable[[], tuple[OutgoingRecord, ...]]:
-        """The work for a batch: call the handler, or give up the batch's only record."""
-        given_up = self._crashed.given_up(batch)
+        """The work for a batch: call the handler, or give up the batch's only record.
+
+        Before this returns, a note says that the batch is being processed.
+        """
+        if news := self._attempts.news(batch.first, self._member.id):
+            self._member.insist(partial(self._attempts.write, news))
+        ended = self._attempts.given_up(batch.first)
         new = sorted(p.partition for p, _ in batch.assignment.items() - self._announced.items())
         self._announced |= batch.assignment
 
         def work() -> tuple[OutgoingRecord, ...]:
             if new:
                 self._handler.assigned(new)
-            return tuple(self._handler.handle(batch.records) if given_up is None else given_up())
+            if ended is None or self._handler.give_up is None:
+                return tuple(self._handler.handle(batch.records))
+            (record,) = batch.records
+            return tuple(self._handler.give_up(record, ended.ends, ended.how))
 
         return work
 
     def _finish(self, begun: _Begun) -> _Begun | None:
         """Wait for a batch and deliver it; return the next one if it was begun meanwhile."""
-        batch, outgoing = begun.batch, self._result(begun.work)
+        batch, outgoing = begun.batch, self._result(begun)
         handled = self._clock.now()
-        following = (
-            self._begin_ahead() if self._handler.ahead and not self._crashed.come_alone() else None
-        )
-        if self._delivery.deliver(batch, outgoing):
+        ahead = outgoing is not None and self._handler.ahead and not self._come_alone()
+        following = self._begin_ahead() if ahead else None
+        if outgoing is not None and self._delivery.deliver(batch, outgoing):
             published = self._clock.now() - handled
-            self._crashed.done(batch.first)
+            self._attempts.done(batch.first)
             finished = BatchDone(batch.records, outgoing, handled - begun.since, published)
             self._handler.done(finished)
             self._watcher.done(finished)
@@ -125,17 +150,22 @@ class BatchFlow:
                 self._read_again(following.batch)
             self._read_again(batch)
             following = None
-        self._held.known(batch.first)
+        self._checks.held.known(batch.first)
         self._member.in_hand = {} if following is None else following.batch.first
         return following
 
-    def _result(self, work: Future[tuple[OutgoingRecord, ...]]) -> tuple[OutgoingRecord, ...]:
+    def _result(self, begun: _Begun) -> tuple[OutgoingRecord, ...] | None:
+        """What to publish for a batch; None if a process ended that worked on it."""
         try:
-            return self._member.finished(work)
+            return self._member.finished(begun.work)
         except Exception as error:
-            if work.done() and work.exception() is error:
-                self._crashed.ended_by(error)
-            raise
+            if not (begun.work.done() and begun.work.exception() is error and blames_record(error)):
+                raise
+            self._attempts.ended(begun.batch.first, error)
+            if self._handler.give_up is None or not isinstance(error, CrashedWorker):
+                raise
+            log.warning("processing the records of the batch one by one: %s", error)
+            return None
 
     def _begin_ahead(self) -> _Begun | None:
         try:
@@ -146,3 +176,10 @@ class BatchFlow:
     def _read_again(self, batch: Batch) -> None:
         self._announced = {}
         self._member.assignments.rewind(batch.assignment, batch.first)
+
+    def _note_the_end(self) -> None:
+        """Note that we work on nothing any more; the broker may be unavailable."""
+        ours = self._member.assignments.ours()
+        noting = self._member.begin(partial(self._attempts.end, ours))
+        if not concurrent.futures.wait([noting], NOTE_TIMEOUT_S).done or noting.exception():
+            log.warning("cannot note how this worker ended: %s", noting)

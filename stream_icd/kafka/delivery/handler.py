@@ -19,8 +19,14 @@ class BatchDone:
     publish_seconds: float
 
 
+GIVEN_UP_AFTER = 3
+"""A record that ended this many workers in a row is given up."""
+
+DIED = "the process died"
+"""How a worker ended, or a process of it, if nothing more is known."""
+
 Handle = Callable[[Sequence[Record]], Iterable[OutgoingRecord]]
-GiveUp = Callable[[Record, str], Iterable[OutgoingRecord]]
+GiveUp = Callable[[Record, int, str], Iterable[OutgoingRecord]]
 Learn = Callable[[RecordTooLarge], object]
 
 
@@ -32,15 +38,16 @@ class Handler:
         handle: gets the records of a batch, and returns the records to publish. If it raises,
             nothing of its batch is published or committed, and the consumer ends with the error. So
             it should dead-letter bad records (publish them to the dead-letter topic) rather than
-            raise.
+            raise. `CrashedWorker`, which says how a process of the worker ended, does not end the
+            consumer if there is `give_up`: the records come again, one by one.
         assigned: called before the first records of partitions that were assigned to us, or that
             are read again because a batch could not be committed: what `handle` knows of these
             partitions may be wrong.
         done: called after each commit; from then on, the state that `handle` keeps is valid.
-        give_up: gets a record that crashed three workers in a row and how it did, and returns what
-            to publish for it. A crash is a `kill -9` of the process, or an error from `handle`
-            that the record may have caused. Crashes are remembered across restarts in the topic
-            `icd.workers.v1`. None: nothing is remembered, and such a record is retried forever.
+        give_up: gets a record that ended three workers or more in a row, how many, and how the last
+            one ended; returns what to publish for it. A worker ends by `kill -9`, or by an error
+            from `handle` that the record may have caused. This is remembered across restarts in
+            the topic `icd.workers.v1`. None: nothing is, and such a record is retried forever.
         learn: called with a result that its topic does not accept. Nothing of its batch is
             committed, and `handle` gets the batch again; it must not return a result of that size
             again. None: such a result stops the worker.

@@ -16,7 +16,11 @@ CHECK_EVERY_S = 30.0
 
 
 class PeriodicChecks:
-    """Checks that the topic exists, and that each of our partitions has a known position."""
+    """Checks that the topic exists, and that each of our partitions has a known position.
+
+    Attributes:
+        held: notes which positions are known.
+    """
 
     def __init__(
         self,
@@ -29,7 +33,7 @@ class PeriodicChecks:
         self._settings = settings
         self._topic = topic
         self._member = member
-        self._held = held
+        self.held = held
         self._clock = clock
         self._topic_seen = clock.now()
 
@@ -58,6 +62,6 @@ class PeriodicChecks:
     def _look_at_positions(self) -> None:
         missing = self._member.without_position()
         if missing:
-            self._member.wait_for(partial(self._held.unknown, missing))
+            self._member.wait_for(partial(self.held.unknown, missing))
         else:
-            self._held.known(self._member.assignments.ours())
+            self.held.known(self._member.assignments.ours())
