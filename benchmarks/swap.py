@@ -31,8 +31,9 @@ import psutil
 from benchmarks.shared.pages.sections import write_section
 from stream_icd.detection.record import RecordDetection
 from stream_icd.detection.settings import DetectSettings
-from stream_icd.execution.engines import PoolAtWork, ProcessPool
+from stream_icd.execution.engines import ProcessPool
 from stream_icd.execution.fork_server import start_fork_server
+from stream_icd.execution.processes import Processes
 from stream_icd.kafka.record import Record
 from stream_icd.lineage import DataRange, Gate, Lineage
 from stream_icd.messages.outcome import Outcome
@@ -153,7 +154,7 @@ class Bench:
         self._detector = Detector(self.swap.model, self._settings, self.swap)
 
     @contextmanager
-    def _opened(self, model: VersionedModel, place: str) -> Iterator[PoolAtWork[Record, Outcome]]:
+    def _opened(self, model: VersionedModel, place: str) -> Iterator[Processes[Record, Outcome]]:
         start_fork_server()
         before = set(psutil.Process().children(recursive=True))
         work = RecordDetection(model, self._settings)

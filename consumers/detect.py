@@ -106,7 +106,8 @@ class Detect(MemberOptions):
         start_fork_server()  # first, since it takes as long as what follows
         from stream_icd.detection.record import RecordDetection
         from stream_icd.detection.settings import DetectSettings, result_version
-        from stream_icd.execution.engines import IN_HAND, IN_HAND_OF_CHAINS, ProcessPool
+        from stream_icd.execution.engines import ProcessPool
+        from stream_icd.execution.waiting import IN_HAND, IN_HAND_OF_CHAINS
         from stream_icd.kafka.topics import SNAPSHOTS
         from stream_icd.programs import run_worker
         from stream_icd.programs.model_at_work import check_model, model_at_work

@@ -81,17 +81,14 @@ class DeadLetter:
 
     @property
     def stage(self) -> str:
-        """The processing stage that failed."""
         return self.added.get("icd_dlq_stage", "")
 
     @property
     def exception(self) -> str:
-        """The type of the error."""
         return self.added.get("icd_dlq_exception", "")
 
     @property
     def message(self) -> str:
-        """The error message."""
         return self.added.get("icd_dlq_message", "")
 
     @property
@@ -128,7 +125,6 @@ class BadRecord:
 
     @property
     def latest(self) -> DeadLetter:
-        """The last dead letter."""
         return max(self.letters, key=lambda one: (one.attempt, one.timestamp_ms, one.offset))
 
     @property

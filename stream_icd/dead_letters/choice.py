@@ -32,7 +32,6 @@ class Choice:
     exception: str | None = None
 
     def holds(self, letter: DeadLetter) -> bool:
-        """Return whether a dead letter is selected."""
         return (
             self.part.holds(letter)
             and (not self.places or not self.places.isdisjoint(_places(letter)))

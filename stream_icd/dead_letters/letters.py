@@ -113,7 +113,6 @@ def was_sent_again(record: Record) -> bool:
 
 
 def _attempts_before(headers: Headers) -> int:
-    """Return how many times a record was dead-lettered before."""
     return max(map(count_of, _texts(headers, ATTEMPT)), default=0)
 
 

@@ -44,7 +44,6 @@ class Plan:
 
     @property
     def targets(self) -> Counter[str]:
-        """Number of records for each topic."""
         return Counter(target for _, target in self.records)
 
 

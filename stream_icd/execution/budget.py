@@ -51,7 +51,6 @@ class Budget(Settings):
     memory_per_byte: int = Field(default=100, ge=0)
 
     def allowance(self, sent_bytes: int) -> MessageAllowance:
-        """Return the limits for a message of this size."""
         return MessageAllowance(
             self.seconds + self.seconds_per_mb * sent_bytes / MB,
             self.memory_bytes + self.memory_per_byte * sent_bytes,

@@ -7,43 +7,30 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent import futures
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from queue import SimpleQueue
 from types import TracebackType
-from typing import Generic, Protocol, Self, TypeVar
+from typing import Generic, Self, TypeVar
 
 import structlog
 
 from stream_icd.errors import BadMemory, CrashedWorker, OverBudget, Overloaded, WorkersLost
 from stream_icd.execution.budget import MessageAllowance
-from stream_icd.execution.relay import Link
+from stream_icd.execution.relay import Chains, First, Link, nothing
 from stream_icd.execution.usage import Allowance, Usage
-from stream_icd.execution.waiting import Waiting, next_job
+from stream_icd.execution.waiting import IN_HAND_OF_CHAINS, Waiting, in_order, next_job
+from stream_icd.execution.work import Work
 from stream_icd.execution.worker_process import WorkerProcess
+from stream_icd.kafka.clock import Stop
 from stream_icd.kafka.delivery.handler import DIED, GIVEN_UP_AFTER
+from stream_icd.messages.outcome import Refused
 
 Job = TypeVar("Job")
 Result = TypeVar("Result")
-
-
-class Task(Protocol[Job]):  # type: ignore[misc]
-    """Information about jobs outside the processes."""
-
-    def name(self, job: Job, /) -> str:
-        """Return the job's name for error messages."""
-        ...
-
-    def allowance(self, job: Job, /) -> MessageAllowance:
-        """Return the resource limits for the job."""
-        ...
-
-    def instead(self, baton: bytes, /) -> bytes:
-        """Return what a job takes instead of a baton that it cannot work with."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,12 +75,12 @@ class Processes(Generic[Job, Result]):
     killed from outside, for example when memory runs out, or gets no memory, its job has failed, or
     is run again. In all cases another process replaces it, and other jobs are not affected. So a
     job must be safe to run twice. If it fails with what the job before handed on, it is run once
-    more with what `Task.instead` makes of that.
+    more with what `Work.instead` makes of that.
 
     Args:
         opening: creates, in each process, the function that runs a job; can be pickled. See
             `WorkerProcess`.
-        task: gives the names of jobs and their resource limits.
+        work: names the jobs, their chains and their resource limits; outside the processes.
         again: run a job again that ended its process; else the caller counts, and decides.
     """
 
@@ -101,14 +88,14 @@ class Processes(Generic[Job, Result]):
         self,
         opening: Callable[[], Callable[..., Result]],
         count: int,
-        task: Task[Job],
+        work: Work[Job, Result],
         *,
         again: bool = True,
     ) -> None:
-        self.count = count
+        self._count = count
         self._again = again
         self._opening = opening
-        self._task = task
+        self._work = work
         self._lock = threading.Lock()
         self._closed = False
         self._all: set[WorkerProcess] = set()
@@ -135,26 +122,26 @@ class Processes(Generic[Job, Result]):
 
     @property
     def alive(self) -> int:
-        """Number of live processes."""
         with self._lock:
             return sum(process.is_alive for process in self._all)
 
     @property
     def resident_bytes(self) -> int:
-        """Resident memory of all processes together."""
         with self._lock:
             return sum(process.resident_bytes for process in self._all)
 
-    def is_open(self, timeout_s: float) -> bool:
-        """Return whether all processes are open, or become so within this time.
+    def wait_until_warm(self, stop: Stop) -> None:
+        """Return when all processes are open and warm, or `stop` is set.
 
         Raises:
-            WorkersLost: no process can be opened. Errors of opening are raised as well.
+            WorkersLost: no process can be opened.
+            ModelError, BadInput: see these classes.
         """
-        done, waiting = futures.wait(self._open, timeout_s)
-        for one in done:
-            one.result()
-        return not waiting
+        waiting = set(self._open)
+        while waiting and not stop.is_set():
+            done, waiting = futures.wait(waiting, timeout=0.1)
+            for one in done:
+                one.result()
 
     @property
     def in_hand(self) -> list[InHand]:
@@ -163,25 +150,40 @@ class Processes(Generic[Job, Result]):
         with self._lock:
             at = sorted(self._at.values(), key=lambda one: one[2])
         return [
-            InHand(self._task.name(job), now - since, allowance.clock_seconds)
+            InHand(self._work.name(job), now - since, allowance.clock_seconds)
             for job, allowance, since in at
         ]
 
-    def submit(self, jobs: Sequence[tuple[Job, Link | None]]) -> list[Future[Result]]:
-        """Run jobs when processes are free; see `next_job` for the order.
+    def __call__(
+        self, jobs: Iterable[Job], first: First = nothing, /
+    ) -> Iterator[tuple[Job, Result | Refused]]:
+        """Run the jobs, as an `Engine`; see `next_job` for the order in which they begin.
 
-        A future raises its job's errors; OverBudget if the job exceeded its limits; CrashedWorker
-        if its process was ended from outside, or got no memory, or with `again` Overloaded, if
-        that happened in each of 3 attempts; and WorkersLost if no process could be opened for it.
+        Raises:
+            CrashedWorker: a process was ended from outside, or got no memory.
+            Overloaded: with `again`, that happened in each of 3 attempts at a job.
+            WorkersLost: no process could be opened. Errors of jobs are raised as well.
         """
-        added: list[Waiting[Job, Result]] = [Waiting(job, link) for job, link in jobs]
-        with self._lock:
-            self._waiting += added
-        for _ in added:
-            self._threads.submit(self._run_next)
-        return [one.future for one in added]
+        chains = Chains(first)
 
-    def abandon(self) -> None:
+        def submit(some: Sequence[Job]) -> list[Future[Result]]:
+            added: list[Waiting[Job, Result]] = []
+            for job in some:
+                chain = self._work.chain(job)
+                added.append(Waiting(job, None if chain is None else chains.link(chain)))
+            with self._lock:
+                self._waiting += added
+            for _ in added:
+                self._threads.submit(self._run_next)
+            return [one.future for one in added]
+
+        try:
+            yield from in_order(jobs, submit, _outcome, self._count * IN_HAND_OF_CHAINS)
+        except BaseException:
+            self._abandon()
+            raise
+
+    def _abandon(self) -> None:
         """Drop the jobs that wait, and end the processes that work on others."""
         with self._lock:
             for one in self._waiting:
@@ -224,7 +226,7 @@ class Processes(Generic[Job, Result]):
             process = self._replaced(process, "it ended before it had a job", attempt=attempt)
         raise WorkersLost(
             f"{GIVEN_UP_AFTER} worker processes in a row ended before they were ready: see their "
-            f"log. If memory is short, give more memory, or fewer than {self.count} processes"
+            f"log. If memory is short, give more memory, or fewer than {self._count} processes"
         )
 
     def _done(self, job: Job, link: Link | None) -> Result:
@@ -235,12 +237,12 @@ class Processes(Generic[Job, Result]):
             if link is None or link.took is None or link.instead is not None:
                 raise
             log = structlog.get_logger()
-            log.warning("memory cannot be used", job=self._task.name(job), reason=str(error))
-            link.instead = self._task.instead(link.took)
+            log.warning("memory cannot be used", job=self._work.name(job), reason=str(error))
+            link.instead = self._work.instead(link.took)
             return self._result(job, link)
 
     def _result(self, job: Job, link: Link | None) -> Result:
-        allowance, name = self._task.allowance(job), self._task.name(job)
+        allowance, name = self._work.allowance(job), self._work.name(job)
         for attempt in range(1, GIVEN_UP_AFTER + 1):
             process = self._idle.get()
             try:
@@ -267,8 +269,8 @@ class Processes(Generic[Job, Result]):
             return result  # type: ignore[no-any-return]
         raise Overloaded(
             f"{name}: {GIVEN_UP_AFTER} worker processes were killed, or got no memory, while they "
-            f"worked on it: give more memory, or fewer than {self.count} processes. Completed work "
-            "is kept"
+            f"worked on it: give more memory, or fewer than {self._count} processes. Completed "
+            "work is kept"
         )
 
     @contextmanager
@@ -298,3 +300,10 @@ class Processes(Generic[Job, Result]):
             process = WorkerProcess(self._opening)
             self._all.add(process)
             return process
+
+
+def _outcome(future: Future[Result]) -> Result | Refused:
+    try:
+        return future.result()
+    except OverBudget as error:
+        return Refused("budget", error)

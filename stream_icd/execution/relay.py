@@ -48,11 +48,9 @@ class LocalRelay:
     most_bytes: float = math.inf
 
     def take(self) -> Baton:
-        """See `Relay`."""
         return self.baton
 
     def pass_on(self, baton: bytes) -> None:
-        """See `Relay`."""
         self.baton = baton
 
 
@@ -78,7 +76,6 @@ class Link:
 
     @property
     def is_ready(self) -> bool:
-        """Whether the job can run without waiting."""
         return self.before.done()
 
     @property

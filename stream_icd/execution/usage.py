@@ -50,7 +50,6 @@ class Allowance:
 
     @property
     def clock_seconds(self) -> float:
-        """Wall-clock limit in seconds."""
         return CLOCK_FACTOR * self.seconds
 
     def excess(self, used: Usage) -> tuple[float, float, str] | None:
@@ -85,7 +84,6 @@ class Meter:
         self.reset()
 
     def reset(self) -> None:
-        """Start measuring from zero."""
         self._since = time.monotonic()
         self._cpu, self._memory = self._now()
 
@@ -101,7 +99,6 @@ class Meter:
 
     @property
     def resident_bytes(self) -> int:
-        """Resident memory of the process; 0 if it has ended."""
         return self._now()[1]
 
     def kill(self) -> None:

@@ -64,7 +64,6 @@ class WorkerProcess:
 
     @property
     def resident_bytes(self) -> int:
-        """Resident memory of the process."""
         return self._meter.resident_bytes
 
     def opened(self) -> tuple[bool, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Literal
@@ -62,7 +62,6 @@ class Selection:
     revisions: Literal["newest", "all"] = "newest"
 
     def holds(self, noted: ArchivedWindow) -> bool:
-        """Whether this window is selected."""
         begins = noted.window.start
         return (
             (self.model is None or noted.identity.model == self.model)
@@ -93,11 +92,9 @@ class Archive:
 
     Attributes:
         store: where the files are.
-        monotonic: monotonic clock in seconds.
     """
 
     store: Store
-    monotonic: Callable[[], float] = time.monotonic
     _merged: dict[Partition, _Merged] = field(default_factory=dict)
 
     def add(self, kind: Kind, message: Message, received: Received = (0, 0)) -> bool:
@@ -133,7 +130,7 @@ class Archive:
         return max([*found, *([merged] if merged is not None else [])], default=None)
 
     def _merged_in(self, partition: Partition) -> dict[Identity, Received]:
-        known, now = self._merged.get(partition), self.monotonic()
+        known, now = self._merged.get(partition), time.monotonic()
         if known is None or now - known.looked_at > MERGED_CHECK_EVERY_S:
             paths = [path for path in self.store.files(partition.folder) if is_compacted(path)]
             found = (noted for path in paths for noted in read_footer(self.store, path))
@@ -203,7 +200,6 @@ def read_partition(store: Store, partition: Partition) -> list[ArchivedWindow]:
 
 
 def data_files(store: Store, partition: Partition) -> list[str]:
-    """Return the data files of a day."""
     return [
         path
         for path in store.files(partition.folder)

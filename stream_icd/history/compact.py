@@ -20,7 +20,7 @@ from stream_icd.history.archive import (
     read_partition,
     read_window,
 )
-from stream_icd.history.layout import KINDS, Kind, Partition, compacted_file
+from stream_icd.history.layout import KINDS, Partition, compacted_file
 from stream_icd.history.parquet import ArchivedWindow, read_footer, to_parquet
 from stream_icd.store.store import Store
 from stream_icd.store.whole_file import is_aside
@@ -44,7 +44,6 @@ def compact(
     before: date,
     *,
     graph: str | None = None,
-    kinds: tuple[Kind, ...] = KINDS,
     most_rows: int = MOST_ROWS,
     dry_run: bool = False,
 ) -> Iterator[Compaction]:
@@ -56,7 +55,7 @@ def compact(
         StoreUnwritable: such as a full disk; nothing is lost.
         HistoryDamaged: a file is not an archive file; its day is unchanged.
     """
-    for kind in kinds:
+    for kind in KINDS:
         for partition in partitions(store, Selection(kind, graph)):
             if partition.day < before:
                 done = _compact_day(store, partition, most_rows, dry_run=dry_run)

@@ -61,12 +61,10 @@ class Partition:
 
 
 def partition_of(kind: Kind, graph: str, window: Window) -> Partition:
-    """Return the partition of a window."""
     return Partition(window.start.astimezone(UTC).date(), graph, kind)
 
 
 def graph_folder(graph: str) -> str:
-    """Return the folder name of a graph."""
     return f"graph={quote(graph, safe='')}"
 
 
@@ -96,7 +94,6 @@ def compacted_file(windows: Iterable[tuple[Identity, Received]]) -> str:
 
 
 def is_compacted(path: str) -> bool:
-    """Whether a file is a merged file."""
     return path.rpartition("/")[2].startswith(COMPACTED)
 
 

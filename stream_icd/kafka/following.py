@@ -43,7 +43,6 @@ class Following:
     _next: dict[int, int] = field(default_factory=dict)
 
     def run(self) -> None:
-        """Read until stopped."""
         while not self.stop.is_set():
             try:
                 self._read("end")

@@ -16,7 +16,7 @@ from stream_icd.errors import (
     StreamIcdError,
 )
 from stream_icd.kafka.connect import connect
-from stream_icd.kafka.port.producer import Producer
+from stream_icd.kafka.port.broker import Producer
 from stream_icd.kafka.port.topic import DEAD_LETTER_ROOM, is_dead_letter_topic
 from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.settings import KafkaSettings
@@ -243,5 +243,4 @@ def fits(record: OutgoingRecord, limit: int) -> bool:
 
 
 def size_as_sent(record: OutgoingRecord) -> int:
-    """The size of a record with the client's overhead."""
     return record.size + len(record.headers) * _HEADER_BYTES

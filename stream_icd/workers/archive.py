@@ -19,7 +19,7 @@ from stream_icd.wire.communities import (
     encode_communities,
     encode_labels,
 )
-from stream_icd.wire.limits import DEFAULT_LIMITS, Limits
+from stream_icd.wire.limits import Limits
 from stream_icd.wire.message import Headers, Message
 from stream_icd.wire.snapshots import decode_snapshot, encode_snapshot
 from stream_icd.wire.states import State, archived_state, decode_state
@@ -36,9 +36,7 @@ TOPICS: dict[Kind, str] = {
 CONTENT = "icd_content"
 
 
-def _whole_state(
-    key: bytes | None, value: bytes | None, headers: Headers, limits: Limits = DEFAULT_LIMITS
-) -> State:
+def _whole_state(key: bytes | None, value: bytes | None, headers: Headers, limits: Limits) -> State:
     """Decode a state, and what it holds: other tables may be unfit for Parquet, or too large."""
     state = decode_state(key, value, headers, limits)
     if is_of_this_version(state.value):
@@ -77,7 +75,6 @@ class Archiver(Step):
         self._reader = reader or MessageReader()
 
     def process(self, record: Record) -> Outcome:
-        """Store the record, unless it violates the contract."""
         if self._kind == "memory" and record.value is None:  # a graph that starts anew
             return Processed("nothing to archive", {"kind": self._kind})
         try:

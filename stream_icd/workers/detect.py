@@ -62,7 +62,6 @@ class Detector(BatchStep):
 
     @property
     def context(self) -> dict[str, str]:
-        """The model version that results are published under."""
         return {"model": self._detection.version}
 
     def assigned(self, partitions: Collection[int]) -> None:
@@ -77,7 +76,6 @@ class Detector(BatchStep):
         self._detection = replace(self._detection, model=self._model())
 
     def work(self, records: Sequence[Record]) -> Iterator[tuple[Record, Outcome]]:
-        """Yield each record and its outcome, in the same order."""
         engine = InProcess(self._detection) if self._engine is None else self._engine
         for record, outcome in engine(records, self._first_memories()):
             self._warn_of_k(record, outcome)

@@ -29,7 +29,6 @@ class Refusal:
 
     @property
     def version(self) -> str:
-        """The refused version."""
         return self.aliases.champion
 
 

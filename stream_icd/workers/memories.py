@@ -52,23 +52,14 @@ class Memories:
     It is read from the memory topic when a partition is assigned, and kept in RAM up to a limit. A
     graph above the limit is read again when it is needed.
 
-    Args:
-        pause: waits before a broker or a store that does not answer is asked again.
-
     Attributes:
         n_bytes: encoded memory in RAM.
         n_restored: how many states have been read.
     """
 
-    def __init__(
-        self,
-        topic: MemoryTopic,
-        settings: MemorySettings | None = None,
-        pause: Callable[[], object] = partial(time.sleep, RETRY_S),
-    ) -> None:
+    def __init__(self, topic: MemoryTopic, settings: MemorySettings | None = None) -> None:
         self._topic = topic
         self._most_bytes = (settings or MemorySettings()).cache_bytes
-        self._pause = pause
         self._kept: OrderedDict[str, _Kept] = OrderedDict()  # the longest unused first
         self._unread: set[str] = set()  # graphs with a state in the topic, but not in RAM
         self._headers: dict[str, Headers] = {}  # of states that were read, with a trace context
@@ -103,7 +94,6 @@ class Memories:
         self._evict()
 
     def get(self, graph: str) -> bytes | None:
-        """Return the encoded memory of a graph; None if there is none."""
         kept = self._kept.get(graph)
         return None if kept is None else kept.value
 
@@ -158,4 +148,4 @@ class Memories:
                 return work()
             except (BrokerUnavailable, StoreUnreachable) as error:
                 structlog.get_logger().warning("memory is not available", reason=str(error))
-                self._pause()
+                time.sleep(RETRY_S)

@@ -97,14 +97,11 @@ class MemoryTopic:
         found = {graph: record for graph, (_, record) in newest.items()}
         return found, others - found.keys()
 
-    def forget(self, graph: str, snapshots: str = SNAPSHOTS) -> None:
+    def forget(self, graph: str) -> None:
         """Make a graph start anew; its community ids are not used again.
 
         The new state has the place of the last snapshot that the group has read, which may be
         later than the last remembered one: so it is known which snapshots it is for.
-
-        Args:
-            snapshots: the topic that the group reads.
 
         Raises:
             BadSettings: the group remembers nothing of the graph.
@@ -113,7 +110,7 @@ class MemoryTopic:
         found, _ = self.read({}, lambda name, _: name == graph)
         if graph not in found:
             raise BadSettings(f"group {self.group} remembers nothing of graph {graph}")
-        read = positions(self.settings, snapshots, self.group)
+        read = positions(self.settings, SNAPSHOTS, self.group)
         value = self.value(found[graph], max(read.values(), default=0))
         with Publisher(self.settings) as publisher:
             publisher.send(outgoing(self.topic, self._without_past(found[graph], value, read)))

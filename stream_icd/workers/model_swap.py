@@ -8,15 +8,14 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 
-from stream_icd.execution.engines import PoolAtWork
-from stream_icd.execution.processes import InHand
+from stream_icd.execution.processes import InHand, Processes
 from stream_icd.execution.relay import First, nothing
 from stream_icd.kafka.clock import Stop
 from stream_icd.kafka.record import Record
 from stream_icd.messages.outcome import Outcome, Refused
 from stream_icd.registry.shipped import VersionedModel
 
-Pool = PoolAtWork[Record, Outcome]
+Pool = Processes[Record, Outcome]
 OpenPool = Callable[[VersionedModel, str], AbstractContextManager[Pool]]
 """Opens worker processes with a model; the second argument is where they find it."""
 
@@ -101,7 +100,6 @@ class ModelSwap:
 
     @property
     def current(self) -> str:
-        """Version of the current model."""
         with self._lock:
             return self._at_work().model.version
 
@@ -136,12 +134,10 @@ class ModelSwap:
 
     @property
     def alive(self) -> int:
-        """Number of live worker processes."""
         return sum(pool.alive for pool in self._pools())
 
     @property
     def resident_bytes(self) -> int:
-        """Resident memory of all worker processes together."""
         return sum(pool.resident_bytes for pool in self._pools())
 
     @property
@@ -150,7 +146,6 @@ class ModelSwap:
         return [job for pool in self._pools() for job in pool.in_hand]
 
     def close(self) -> None:
-        """End all worker processes."""
         with self._lock:
             ended = [one for one in (self._next, self._current) if one is not None]
             self._next = self._current = None

@@ -51,7 +51,6 @@ class Runner:
 
     @property
     def handler(self) -> Handler:
-        """All that a consumer calls."""
         return Handler(
             self.handle, self.assigned, self.done, self.give_up, self.learn, self.step.ahead
         )
@@ -98,13 +97,11 @@ class Runner:
         self._claim_check.learn(refused)
 
     def assigned(self, partitions: Collection[int]) -> None:
-        """See `Step.assigned`."""
         self.step.assigned(partitions)
         if self._traced is not None:
             self._traced.assigned(partitions)
 
     def done(self, batch: BatchDone) -> None:
-        """The results of the batch are published, and its offsets are committed."""
         self.step.done(batch)
         if self._traced is not None:
             self._traced.published(batch)

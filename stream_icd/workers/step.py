@@ -101,7 +101,6 @@ class Step(BatchStep):
         """
 
     def work(self, records: Sequence[Record]) -> Iterator[tuple[Record, Outcome]]:
-        """See `BatchStep.work`."""
         for record in records:
             with about(record, **self.context):
                 outcome = self.process(record)

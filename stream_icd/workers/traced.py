@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -34,21 +34,19 @@ class TracedWork:
 
     Attributes:
         step: its last stage names the operation, such as `detect`.
-        now: nanoseconds since 1970.
     """
 
     tracing: Tracing
     step: BatchStep
-    now: Callable[[], int] = time.time_ns
     _last: OrderedDict[bytes | None, _Last] = field(default_factory=OrderedDict)
     _unpublished: dict[tuple[int, int], SpanContext] = field(default_factory=dict)
 
     def outcomes(self, work: Iterator[tuple[Record, Outcome]]) -> Iterator[tuple[Record, Outcome]]:
         """Yield each record and its outcome, whose messages have the context of its span."""
-        started = self.now()
+        started = time.time_ns()
         for record, outcome in work:
-            yield record, self._traced(record, outcome, Took(started, self.now()))
-            started = self.now()
+            yield record, self._traced(record, outcome, Took(started, time.time_ns()))
+            started = time.time_ns()
 
     def assigned(self, partitions: Collection[int]) -> None:
         """Forget what was done in these partitions: it was not committed, or others went on."""
@@ -62,7 +60,7 @@ class TracedWork:
         places = [(record.partition, record.offset) for record in batch.records]
         links = [self._unpublished.pop(one) for one in places if one in self._unpublished]
         if links:
-            ended = self.now()
+            ended = time.time_ns()
             self.tracing.published(Took(ended - round(1e9 * batch.publish_seconds), ended), links)
 
     def _traced(self, record: Record, outcome: Outcome, took: Took) -> Outcome:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from datetime import datetime
 from typing import Generic, TypeVar
 
 import structlog
@@ -111,14 +110,12 @@ class Tracker(Step):
         naming: Naming | None = None,
         topic: str = EVENTS,
         reader: MessageReader | None = None,
-        clock: Callable[[], datetime] = utc_now,
     ) -> None:
         self._naming = naming
         self._unnamed_because = ""
         self._settings = settings or TrackSettings()
         self._topic = topic
         self._reader = reader or MessageReader()
-        self._clock = clock
         self._memory = EventsTopic(kafka, topic, graph, self._settings.absence + 2, self._reader)
         self._recent = PerGraph[Recent]()
         self._seen = SeenResults()
@@ -165,13 +162,12 @@ class Tracker(Step):
         self._recent.put(graph, recent)
 
     def done(self, batch: BatchDone) -> None:
-        """Keep the state of the tracked windows."""
         self._recent.keep()
         self._following |= {record.partition: record.offset + 1 for record in batch.records}
         self._seen_in_batch.keep()
 
     def _is_ahead(self, window: Window) -> bool:
-        return too_far_ahead(window, self._clock(), self._settings.ahead)
+        return too_far_ahead(window, utc_now(), self._settings.ahead)
 
     def _tracked(self, found: Communities) -> Processed:
         recent = self._recent.get(found.graph) or ()

@@ -19,7 +19,8 @@ from stream_icd.detection.record import RecordDetection
 from stream_icd.detection.settings import DetectSettings
 from stream_icd.errors import BadSettings, OverBudget
 from stream_icd.execution.budget import Budget, sent_bytes
-from stream_icd.execution.engines import PoolAtWork, ProcessPool
+from stream_icd.execution.engines import ProcessPool
+from stream_icd.execution.processes import Processes
 from stream_icd.execution.usage import Usage
 from stream_icd.kafka.consumer import run_consumer
 from stream_icd.kafka.delivery.handler import Handler
@@ -96,7 +97,7 @@ class Waiting(RecordDetection):
         return super().__call__(record)
 
 
-def runner_of(work: RecordDetection, engine: PoolAtWork[Record, Outcome]) -> Runner:
+def runner_of(work: RecordDetection, engine: Processes[Record, Outcome]) -> Runner:
     return Runner(Detector(lambda: work.model, work.settings, engine), DeadLetterLimit())
 
 
@@ -166,7 +167,7 @@ def test_what_is_in_hand_is_known_while_it_is(model_folder: Path, records: list[
     assert not at_work.is_alive()
 
 
-def names(engine: PoolAtWork[Record, Outcome]) -> str:
+def names(engine: Processes[Record, Outcome]) -> str:
     return " ".join(job.name for job in engine.in_hand)
 
 

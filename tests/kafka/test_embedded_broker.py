@@ -56,12 +56,6 @@ def test_it_listens_on_loopback_only(embedded: Broker) -> None:
     assert listening_addresses(embedded.pid) == {"0100007F"}  # 127.0.0.1, little-endian
 
 
-@pytest.mark.parametrize("host", ["0.0.0.0", "192.168.1.5", "example.org", "::", ""])
-def test_another_address_is_refused(host: str) -> None:
-    with pytest.raises(BadSettings, match="loopback only"), embedded_broker(host):
-        pass
-
-
 def test_the_environment_cannot_move_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("LISTENER_URL", "tcp://0.0.0.0:9092")
     monkeypatch.setenv("STORAGE_ENGINE", f"file://{tmp_path}")

@@ -13,11 +13,15 @@ import pytest
 
 from stream_icd.errors import BrokerError, BrokerUnavailable, MessageTooLarge, TopicMissing
 from stream_icd.kafka.connect import connect
-from stream_icd.kafka.port.errors import Fenced, GroupMovedOn
-from stream_icd.kafka.port.member import Member
+from stream_icd.kafka.port.broker import (
+    Fenced,
+    GroupMovedOn,
+    Member,
+    Producer,
+    Reader,
+    TransactionalProducer,
+)
 from stream_icd.kafka.port.partition import Offsets, TopicPartition
-from stream_icd.kafka.port.producer import Producer, TransactionalProducer
-from stream_icd.kafka.port.reader import Reader
 from stream_icd.kafka.port.topic import TopicSpec
 from stream_icd.kafka.record import OutgoingRecord, Record
 from testbed.brokers import Broker, wait_until

@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from heapq import heappop, heappush
 from itertools import count
 
-from stream_icd.execution.engines import IN_HAND_OF_CHAINS
 from stream_icd.execution.relay import Baton, Chains, nothing
-from stream_icd.execution.waiting import Waiting, next_job
+from stream_icd.execution.waiting import IN_HAND_OF_CHAINS, Waiting, next_job
 
 
 @dataclass(frozen=True, slots=True)

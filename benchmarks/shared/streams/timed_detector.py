@@ -18,7 +18,8 @@ import psutil
 from stream_icd.dead_letters.letters import DeadLetterLimit
 from stream_icd.detection.record import RecordDetection
 from stream_icd.detection.settings import DetectSettings
-from stream_icd.execution.engines import IN_HAND, ProcessPool
+from stream_icd.execution.engines import ProcessPool
+from stream_icd.execution.waiting import IN_HAND
 from stream_icd.kafka.consumer import run_consumer
 from stream_icd.kafka.delivery.handler import BatchDone
 from stream_icd.kafka.record import OutgoingRecord, Record

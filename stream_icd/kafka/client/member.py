@@ -20,11 +20,8 @@ from stream_icd.kafka.client.workarounds.idle import poll_past_heartbeats, set_h
 from stream_icd.kafka.client.workarounds.membership import is_joining, keep_joining, last_heard
 from stream_icd.kafka.clock import Stop
 from stream_icd.kafka.pace import BUSY_S, IDLE_S
-from stream_icd.kafka.port.errors import GroupMovedOn
-from stream_icd.kafka.port.group_metadata import GroupMetadata
-from stream_icd.kafka.port.member import Listener
+from stream_icd.kafka.port.broker import GroupMetadata, GroupMovedOn, Listener, Polled
 from stream_icd.kafka.port.partition import TopicPartition
-from stream_icd.kafka.port.reader import Polled
 from stream_icd.kafka.settings import KafkaSettings
 
 LAST_JOIN_S = 3.0

@@ -57,7 +57,6 @@ class _Hidden(str):
 
 
 def milliseconds(seconds: float) -> int:
-    """Convert seconds to whole milliseconds, the client's unit."""
     return round(seconds * 1000)
 
 

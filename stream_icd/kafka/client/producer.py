@@ -15,10 +15,8 @@ from stream_icd.kafka.client.partitions import positions
 from stream_icd.kafka.client.translate import GROUP_MOVED_ON, lacks_right, translate, translated
 from stream_icd.kafka.client.workarounds.closing import close_producer
 from stream_icd.kafka.client.workarounds.fetched_records import HeaderName
-from stream_icd.kafka.port.errors import Fenced, GroupMovedOn
-from stream_icd.kafka.port.group_metadata import GroupMetadata
+from stream_icd.kafka.port.broker import Fenced, GroupMetadata, GroupMovedOn, Settled
 from stream_icd.kafka.port.partition import TopicPartition
-from stream_icd.kafka.port.producer import Settled
 from stream_icd.kafka.record import OutgoingRecord
 
 _TOO_LARGE = (client.MessageSizeTooLargeError, client.RecordListTooLargeError)
@@ -93,7 +91,6 @@ class ClientTransactionalProducer(ClientProducer):
 
 
 def is_fenced(error: Exception) -> bool:
-    """Whether the broker refused because the producer is fenced."""
     fenced = (client.ProducerFencedError, client.InvalidProducerEpochError)
     in_words = client.ProducerFencedError.__name__  # if the client itself refuses
     return isinstance(error, fenced) or in_words in str(error)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from stream_icd.kafka.group.assignments import Assignment
+from stream_icd.kafka.port.broker import Polled
 from stream_icd.kafka.port.partition import Offsets
-from stream_icd.kafka.port.reader import Polled
 from stream_icd.kafka.record import Record
 
 

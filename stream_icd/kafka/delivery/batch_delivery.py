@@ -20,8 +20,7 @@ from stream_icd.kafka.delivery.handler import Learn
 from stream_icd.kafka.group.groups import members_of
 from stream_icd.kafka.group.membership import Membership
 from stream_icd.kafka.group.periodic_checks import PeriodicChecks
-from stream_icd.kafka.port.errors import GroupMovedOn
-from stream_icd.kafka.port.group_metadata import GroupMetadata
+from stream_icd.kafka.port.broker import GroupMetadata, GroupMovedOn
 from stream_icd.kafka.port.partition import Offsets, TopicPartition
 from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.settings import KafkaSettings
@@ -67,7 +66,6 @@ class BatchDelivery:
         )
 
     def close(self) -> None:
-        """Stop publishing."""
         if self._sink is not None:
             self._sink.close()
 

@@ -22,8 +22,7 @@ from stream_icd.kafka.capabilities import recognise
 from stream_icd.kafka.clock import Clock
 from stream_icd.kafka.connect import connect
 from stream_icd.kafka.group.worker import Worker
-from stream_icd.kafka.port.errors import Fenced, GroupMovedOn
-from stream_icd.kafka.port.group_metadata import GroupMetadata
+from stream_icd.kafka.port.broker import Fenced, GroupMetadata, GroupMovedOn
 from stream_icd.kafka.port.partition import Offsets
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.record import OutgoingRecord
@@ -210,7 +209,6 @@ class ExactlyOnce:
 
 
 def is_fenced(error: BaseException) -> bool:
-    """Whether the broker refused because the producer is fenced."""
     return isinstance(error, Fenced) or isinstance(error.__cause__, Fenced)
 
 

@@ -7,7 +7,7 @@ import logging
 import threading
 from collections.abc import Collection
 
-from stream_icd.kafka.port.member import Member
+from stream_icd.kafka.port.broker import Member
 from stream_icd.kafka.port.partition import TopicPartition
 
 log = logging.getLogger(__name__)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from stream_icd.errors import BadSettings
 from stream_icd.kafka.capabilities import recognise
 from stream_icd.kafka.connect import connect
-from stream_icd.kafka.port.admin import Admin
+from stream_icd.kafka.port.broker import Admin
 from stream_icd.kafka.port.partition import TopicPartition
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import describe_topic

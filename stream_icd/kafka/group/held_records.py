@@ -9,8 +9,8 @@ from collections.abc import Callable
 from stream_icd.errors import StreamIcdError
 from stream_icd.kafka.group.held_offsets import GRACE_S
 from stream_icd.kafka.pace import IDLE_S
+from stream_icd.kafka.port.broker import Reader
 from stream_icd.kafka.port.partition import TopicPartition
-from stream_icd.kafka.port.reader import Reader
 from stream_icd.kafka.settings import KafkaSettings
 
 log = logging.getLogger(__name__)

@@ -7,8 +7,8 @@ from collections.abc import Callable, Collection, Mapping
 
 from stream_icd.errors import StreamIcdError
 from stream_icd.kafka.pace import IDLE_S
+from stream_icd.kafka.port.broker import Reader
 from stream_icd.kafka.port.partition import TopicPartition
-from stream_icd.kafka.port.reader import Reader
 
 LOOK_EVERY_S = 1.0
 ASK_AFTER_S = 5.0
@@ -38,7 +38,6 @@ class Lag:
         self._ends: dict[TopicPartition, int] = {}
 
     def fetched(self) -> None:
-        """Note that a poll has just fetched."""
         self._fetched = self._clock()
 
     def look(

@@ -28,11 +28,8 @@ from stream_icd.kafka.group.lag import Lag, is_read
 from stream_icd.kafka.group.watcher import Watcher
 from stream_icd.kafka.group.worker import Worker
 from stream_icd.kafka.pace import BUSY_S, Pace
-from stream_icd.kafka.port.errors import Undecodable
-from stream_icd.kafka.port.group_metadata import GroupMetadata
-from stream_icd.kafka.port.member import Member
+from stream_icd.kafka.port.broker import GroupMetadata, Member, Polled, Undecodable
 from stream_icd.kafka.port.partition import TopicPartition
-from stream_icd.kafka.port.reader import Polled
 from stream_icd.kafka.reader import what_is_left
 from stream_icd.kafka.settings import KafkaSettings
 
@@ -123,7 +120,6 @@ class Membership:
                 self.back_off(error)
 
     def back_off(self, error: Exception) -> None:
-        """Wait briefly while the broker is unavailable."""
         log.warning("waiting for the broker: %s", error)
         self.wait_for(partial(self._clock.sleep, BACKOFF_S))
 

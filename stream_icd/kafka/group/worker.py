@@ -24,7 +24,6 @@ class Worker:
         threading.Thread(target=self._run, name=name, daemon=True).start()
 
     def close(self) -> None:
-        """Let the thread end after all submitted work."""
         self._tasks.put(None)
 
     def submit(

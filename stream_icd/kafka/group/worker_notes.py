@@ -9,6 +9,7 @@ import contextlib
 import json
 from collections.abc import Mapping
 
+from stream_icd.errors import BadSettings
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import OutgoingRecord
@@ -45,3 +46,30 @@ def read_notes(settings: KafkaSettings) -> dict[Key, Value]:
                 if isinstance(key, list) and isinstance(value, dict):
                     found[tuple(key)] = value
     return found
+
+
+def keep_to_filter(settings: KafkaSettings, topic: str, group: str, graph: str | None) -> None:
+    """Note which graph a group reads from a topic, unless a note exists; None means all graphs.
+
+    If two workers start at the same time, the one that wrote the last note continues.
+
+    Raises:
+        BadSettings: the group reads another graph; records that it skipped are lost for this one.
+        TopicMissing, BrokerUnavailable: the note cannot be read.
+    """
+    key = (group, topic, "graph")
+    noted = read_notes(settings).get(key)
+    if noted is None:
+        write_notes(settings, {key: {"graph": graph}})
+        noted = read_notes(settings).get(key)
+    if noted != {"graph": graph}:
+        theirs = None if noted is None else noted["graph"]
+        raise BadSettings(
+            f"group {group} reads {_named(theirs)} of {topic}, but this worker wants "
+            f"{_named(graph)}: they would lose each other's records. Give this worker another "
+            "--group, or none (the default group is named after --graph)"
+        )
+
+
+def _named(graph: object) -> str:
+    return "all graphs" if graph is None else f"graph {graph} only"

@@ -6,8 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from stream_icd.kafka.in_process.log import Transaction
-from stream_icd.kafka.port.errors import GroupMovedOn
-from stream_icd.kafka.port.group_metadata import GroupMetadata
+from stream_icd.kafka.port.broker import GroupMetadata, GroupMovedOn
 from stream_icd.kafka.port.partition import Offsets, TopicPartition
 
 Owned = frozenset[TopicPartition]
@@ -67,7 +66,6 @@ class Group:
             self.share(member.topic, there)
 
     def silent(self, now: float) -> list[Membership]:
-        """The members whose last poll is too long ago."""
         return [one for one in self.members.values() if now - one.polled > one.patience_s]
 
     def share(self, topic: str, there: Sequence[TopicPartition]) -> None:

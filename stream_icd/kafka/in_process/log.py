@@ -24,7 +24,6 @@ class Entry:
 
     @property
     def is_open(self) -> bool:
-        """Whether the entry belongs to an open transaction."""
         return self.transaction is not None and self.transaction.committed is None
 
     @property
@@ -44,11 +43,9 @@ class Log:
 
     @property
     def end(self) -> int:
-        """The offset after the last entry."""
         return self.begin + len(self._entries)
 
     def append(self, record: OutgoingRecord, now_ms: int, transaction: Transaction | None) -> None:
-        """Write a record, in a transaction or on its own."""
         written = Record(
             self.partition.topic,
             self.partition.partition,
@@ -83,14 +80,12 @@ class Log:
         return found, position
 
     def first_at(self, timestamp_ms: int) -> int | None:
-        """The offset of the first record with that timestamp or a later one."""
         for entry in self._entries:
             if entry.record is not None and entry.record.timestamp_ms >= timestamp_ms:
                 return entry.record.offset
         return None
 
     def remove_before(self, offset: int) -> None:
-        """Remove the entries before `offset`."""
         del self._entries[: max(0, offset - self.begin)]
         self.begin = max(self.begin, offset)
 

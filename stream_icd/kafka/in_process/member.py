@@ -8,8 +8,7 @@ from stream_icd.errors import BrokerError, BrokerUnavailable
 from stream_icd.kafka.in_process.groups import Membership
 from stream_icd.kafka.in_process.reader import MemoryReader
 from stream_icd.kafka.in_process.state import State
-from stream_icd.kafka.port.group_metadata import GroupMetadata
-from stream_icd.kafka.port.member import Listener
+from stream_icd.kafka.port.broker import GroupMetadata, Listener
 from stream_icd.kafka.port.partition import TopicPartition
 
 
@@ -53,14 +52,12 @@ class MemoryMember(MemoryReader):
         return 0.0
 
     def commit(self, offsets: Mapping[TopicPartition, int], timeout_s: float) -> None:  # noqa: ARG002
-        with self._state.changed:
-            self._state.look()
+        with self._state.held():
             self._group.check(self.group())
             self._group.committed |= offsets
 
     def committed(self, partition: TopicPartition, timeout_s: float) -> int | None:
-        with self._state.changed:
-            self._state.look()
+        with self._state.held():
             free = self._state.changed.wait_for(
                 lambda: not self._group.is_held(partition), timeout_s
             )

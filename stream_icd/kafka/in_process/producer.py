@@ -6,10 +6,8 @@ from collections.abc import Mapping
 
 from stream_icd.errors import BrokerError, BrokerUnavailable, DeliveryFailed, MessageTooLarge
 from stream_icd.kafka.in_process.state import State
-from stream_icd.kafka.port.errors import Fenced
-from stream_icd.kafka.port.group_metadata import GroupMetadata
+from stream_icd.kafka.port.broker import Fenced, GroupMetadata, Settled
 from stream_icd.kafka.port.partition import TopicPartition
-from stream_icd.kafka.port.producer import Settled
 from stream_icd.kafka.record import OutgoingRecord
 
 
@@ -22,8 +20,7 @@ class MemoryProducer:
     def send(self, record: OutgoingRecord, settled: Settled) -> None:
         refused: BrokerError | None = None
         try:
-            with self._state.changed:
-                self._state.look()
+            with self._state.held():
                 self._write(record)
         except (Fenced, MessageTooLarge) as error:
             refused = error
@@ -46,8 +43,7 @@ class MemoryTransactionalProducer(MemoryProducer):
         self._epoch = 0
 
     def begin_transactions(self) -> None:
-        with self._state.changed:
-            self._state.look()
+        with self._state.held():
             self._epoch = self._state.take_over(self._name)
 
     def begin(self) -> None:

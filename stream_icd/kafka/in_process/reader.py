@@ -7,8 +7,8 @@ from collections.abc import Collection
 
 from stream_icd.errors import BrokerUnavailable, OffsetGone
 from stream_icd.kafka.in_process.state import State
+from stream_icd.kafka.port.broker import Polled
 from stream_icd.kafka.port.partition import Offsets, TopicPartition
-from stream_icd.kafka.port.reader import Polled
 
 MAX_RECORDS = 500
 
@@ -63,8 +63,7 @@ class MemoryReader:
         partitions: Collection[TopicPartition],
         timeout_s: float | None = None,  # noqa: ARG002
     ) -> Offsets:
-        with self._state.changed:
-            self._state.look()
+        with self._state.held():
             return {one: self._state.log(one).begin for one in partitions}
 
     def ends(
@@ -72,13 +71,11 @@ class MemoryReader:
         partitions: Collection[TopicPartition],
         timeout_s: float | None = None,  # noqa: ARG002
     ) -> Offsets:
-        with self._state.changed:
-            self._state.look()
+        with self._state.held():
             return {one: self._state.log(one).stable_end() for one in partitions}
 
     def at_time(self, partitions: Collection[TopicPartition], timestamp_ms: int) -> Offsets:
-        with self._state.changed:
-            self._state.look()
+        with self._state.held():
             found = {one: self._state.log(one).first_at(timestamp_ms) for one in partitions}
         return {one: offset for one, offset in found.items() if offset is not None}
 

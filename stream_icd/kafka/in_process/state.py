@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from stream_icd.errors import BrokerError, BrokerUnavailable, MessageTooLarge, TopicMissing
 from stream_icd.kafka.clock import Clock
 from stream_icd.kafka.in_process.groups import Group
 from stream_icd.kafka.in_process.log import Log, Transaction
-from stream_icd.kafka.port.errors import Fenced
-from stream_icd.kafka.port.group_metadata import GroupMetadata
+from stream_icd.kafka.port.broker import Fenced, GroupMetadata
 from stream_icd.kafka.port.partition import TopicPartition
 from stream_icd.kafka.port.topic import TopicSpec
 from stream_icd.kafka.record import OutgoingRecord
@@ -74,9 +74,15 @@ class State:
         self._stopped = False
 
     def stop(self) -> None:
-        """Stop the broker: later calls raise BrokerUnavailable."""
         self._stopped = True
         self.changed.notify_all()
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Hold the state for the length of the block, after a `look`."""
+        with self.changed:
+            self.look()
+            yield
 
     def look(self) -> None:
         """Check that the broker runs, and end transactions and memberships that timed out.
@@ -215,11 +221,6 @@ class State:
         committing.hold(known.open, offsets)
 
     def end(self, name: str, epoch: int, *, committed: bool) -> None:
-        """End the open transaction of a name.
-
-        Raises:
-            Fenced: as `begin`.
-        """
         self._end(self._current(name, epoch), committed=committed)
 
     def _current(self, name: str, epoch: int) -> _Name:

@@ -23,7 +23,6 @@ def dead_letter_topic(topic: str) -> str:
 
 
 def is_dead_letter_topic(topic: str) -> bool:
-    """Whether `topic` is a dead-letter topic."""
     return topic.endswith(".dlq")
 
 
