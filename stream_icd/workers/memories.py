@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
@@ -39,11 +39,16 @@ def open_memories(kafka: KafkaSettings, group: str, topic: str = MEMORY) -> Memo
 
 @dataclass(frozen=True, slots=True)
 class _Kept:
-    """The encoded memory of a graph; `batch` is the last batch with a window of the graph."""
+    """The encoded memory of a graph after the window at `offset`, if it was read.
+
+    Attributes:
+        batch: the last batch with a window of the graph.
+    """
 
     value: bytes
     partition: int
     batch: int
+    offset: int = -1
 
 
 class Memories:
@@ -64,6 +69,7 @@ class Memories:
         self._unread: set[str] = set()  # graphs with a state in the topic, but not in RAM
         self._headers: dict[str, Headers] = {}  # of states that were read, with a trace context
         self._new: set[int] = set()  # partitions whose states must be read
+        self._early: set[int] = set()  # those whose states were read before the first record came
         self._batch = 0
         self.n_bytes = 0
         self.n_restored = 0
@@ -71,6 +77,7 @@ class Memories:
     def assigned(self, partitions: Collection[int]) -> None:
         """Forget the graphs of these partitions, and read them again before they are needed."""
         self._new.update(partitions)
+        self._early.difference_update(partitions)
         for graph in [name for name, one in self._kept.items() if one.partition in partitions]:
             self._drop(graph)
 
@@ -83,9 +90,12 @@ class Memories:
         self._batch += 1
         first = {record.partition: record.offset for record in reversed(records)}
         graphs = {(record.key or b"").decode(errors="replace") for record in records}
-        if new := self._new & first.keys():
+        self.assigned(self._misread(first))
+        if self._new & first.keys():  # read all at once: the topic is read whole
+            new, self._new = self._new, set()
             self._restore(first, lambda _, partition: partition in new, self._most_bytes)
-            self._new -= new
+            self._early |= new
+        self._early -= first.keys()
         if missing := graphs & self._unread:
             self._restore(first, lambda graph, _: graph in missing)
         for graph in filter(self._kept.__contains__, graphs):
@@ -107,6 +117,12 @@ class Memories:
         self._kept.move_to_end(graph)
         self._unread.discard(graph)
 
+    def _misread(self, first: Mapping[int, int]) -> set[int]:
+        """The partitions of which a state was read early whose window is to be detected again."""
+        read = {p: at for p, at in first.items() if p in self._early}
+        kept = self._kept.values() if read else ()
+        return {one.partition for one in kept if one.offset >= read.get(one.partition, math.inf)}
+
     def _keep(self, graph: str, kept: _Kept) -> None:
         self._drop(graph)
         self._kept[graph] = kept
@@ -126,7 +142,8 @@ class Memories:
         self._unread = (self._unread | others) - found.keys() - self._kept.keys()
         for graph, record in found.items():
             value = self._insist(partial(self._topic.value, record, max(first.values())))
-            self._keep(graph, _Kept(value, place_in(record.headers).partition, batch=0))
+            place = place_in(record.headers)
+            self._keep(graph, _Kept(value, place.partition, batch=0, offset=place.offset))
             self._headers.pop(graph, None)
             if context_of(record.headers):
                 self._headers[graph] = record.headers

@@ -41,7 +41,7 @@ class BatchStep(ABC):
         return {}
 
     def assigned(self, partitions: Collection[int]) -> None:  # noqa: B027
-        """Called before the first batch with records of these partitions.
+        """Called before the first batch after these partitions were assigned to this worker.
 
         Another worker may have processed earlier records, or an earlier batch could not be
         committed. So what the step knows of the graphs in these partitions may be wrong.

@@ -94,7 +94,8 @@ class BatchFlow:
             return None
         batch = Batch.of(polled, assignment)
         self._member.in_hand = {**batch.first, **self._member.in_hand}
-        return _Begun(batch, self._worker.submit(self._work_on(batch)), self._clock.now())
+        work = self._work_on(batch, assignment)
+        return _Begun(batch, self._worker.submit(work), self._clock.now())
 
     def _take_over(self) -> Assignment:
         """Read how new partitions were left, resume all our partitions, and return them."""
@@ -111,7 +112,9 @@ class BatchFlow:
             self._attempts.clear(partition)
         return bool(self._attempts.suspicious(suspicious))
 
-    def _work_on(self, batch: Batch) -> Callable[[], tuple[OutgoingRecord, ...]]:
+    def _work_on(
+        self, batch: Batch, assignment: Assignment
+    ) -> Callable[[], tuple[OutgoingRecord, ...]]:
         """The work for a batch: call the handler, or give up the batch's only record.
 
         Before this returns, a note says that the batch is being processed.
@@ -119,8 +122,8 @@ class BatchFlow:
         if news := self._attempts.news(batch.first, self._member.id):
             self._member.insist(partial(self._attempts.write, news))
         ended = self._attempts.given_up(batch.first)
-        new = sorted(p.partition for p, _ in batch.assignment.items() - self._announced.items())
-        self._announced |= batch.assignment
+        new = sorted(p.partition for p, _ in assignment.items() - self._announced.items())
+        self._announced |= assignment
 
         def work() -> tuple[OutgoingRecord, ...]:
             if new:

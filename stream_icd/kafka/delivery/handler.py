@@ -40,9 +40,9 @@ class Handler:
             it should dead-letter bad records (publish them to the dead-letter topic) rather than
             raise. `CrashedWorker`, which says how a process of the worker ended, does not end the
             consumer if there is `give_up`: the records come again, one by one.
-        assigned: called before the first records of partitions that were assigned to us, or that
-            are read again because a batch could not be committed: what `handle` knows of these
-            partitions may be wrong.
+        assigned: called before the first records that come after partitions were assigned to us, or
+            after a batch could not be committed: what `handle` knows of these partitions may be
+            wrong. They are all that we have now, whether there are records of them or not.
         done: called after each commit; from then on, the state that `handle` keeps is valid.
         give_up: gets a record that ended three workers or more in a row, how many, and how the last
             one ended; returns what to publish for it. A worker ends by `kill -9`, or by an error
