@@ -14,7 +14,6 @@ from stream_icd.errors import CrashedWorker
 from stream_icd.execution.engines import Engine, InProcess
 from stream_icd.execution.relay import Baton, First, nothing
 from stream_icd.kafka.record import Headers, OutgoingRecord, Record
-from stream_icd.memory.restart import anew
 from stream_icd.messages.outcome import Outcome, Processed
 from stream_icd.messages.record_log import about
 from stream_icd.registry.shipped import VersionedModel
@@ -89,7 +88,7 @@ class Detector(BatchStep):
         log = structlog.get_logger()
         log.warning("memory cannot be used", job=self._detection.name(record))
         try:
-            first = _FirstMemories(memories, self._room(), anew=True)
+            first = _FirstMemories(memories, self._room(), self._detection.instead)
             ((_, outcome),) = self._engine([record], first)
         except CrashedWorker:
             return None
@@ -130,13 +129,13 @@ class _FirstMemories:
     """The memory that the first window of each graph in a batch takes.
 
     Attributes:
-        anew: as for a graph that starts anew: only which ids are used.
+        instead: makes of it what is taken instead.
     """
 
     memories: Memories
     most_bytes: float
-    anew: bool = False
+    instead: Callable[[bytes], bytes] | None = None
 
     def __call__(self, graph: str) -> Baton:
         kept = self.memories.get(graph)
-        return anew(kept) if self.anew and kept is not None else kept
+        return kept if kept is None or self.instead is None else self.instead(kept)
