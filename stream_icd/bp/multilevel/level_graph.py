@@ -11,6 +11,7 @@ from scipy.sparse import csr_array
 from stream_icd.errors import BadInput, LimitExceeded
 from stream_icd.graphs.compiled import compiled
 from stream_icd.graphs.in_threads import in_parts
+from stream_icd.graphs.prefetch import FAR, prefetch
 
 Labels = NDArray[np.int32]
 
@@ -83,6 +84,30 @@ def coarsen(graph: LevelGraph, labels: Labels, n_groups: int, threads: int = 1) 
         indices, weights = np.concatenate(columns), np.concatenate(sums)
     strengths = summed(graph.strengths, labels, n_groups)
     return LevelGraph(indptr, indices, weights, strengths, graph.total)
+
+
+@compiled(inline="always")
+def ask_for_groups(
+    indptr: Labels,
+    indices: Labels,
+    weights: NDArray[np.float64],
+    visits: Labels,
+    turn: int,
+    groups: Labels,
+) -> None:
+    """Ask for rows of nodes visited soon, and for their neighbours' groups (`graphs.prefetch`).
+
+    visits: nodes in the order of their visits; `turn`: the present one. What an earlier visit
+    asked for is there by now, so each step can read where the next one leads.
+    """
+    if len(groups) >= FAR and turn + 8 < len(visits):
+        prefetch(indptr, visits[turn + 8])
+        first = indptr[visits[turn + 6]]
+        prefetch(indices, first)
+        prefetch(weights, first)
+        later = visits[turn + 4]
+        for entry in range(indptr[later], indptr[later + 1]):
+            prefetch(groups, indices[entry])
 
 
 @compiled()
@@ -189,6 +214,15 @@ def reordered(graph: LevelGraph, order: NDArray[np.int32]) -> LevelGraph:
     indices = np.empty(len(graph.indices), np.int32)
     weights = np.empty(len(graph.weights))
     for new, old in enumerate(order):
+        ask_for_groups(graph.indptr, graph.indices, graph.weights, order, new, place)
+        if n_nodes >= FAR and new + 2 < n_nodes:
+            later = order[new + 2]
+            for entry in range(graph.indptr[later], graph.indptr[later + 1]):
+                prefetch(free, place[graph.indices[entry]])
+            later = order[new + 1]
+            for entry in range(graph.indptr[later], graph.indptr[later + 1]):
+                prefetch(indices, free[place[graph.indices[entry]]])
+                prefetch(weights, free[place[graph.indices[entry]]])
         for entry in range(graph.indptr[old], graph.indptr[old + 1]):
             row = place[graph.indices[entry]]
             if free[row] >= indptr[row + 1]:
@@ -232,7 +266,9 @@ def _group_rows(
     n_edges = 0
     for group in range(first, end):
         row = n_edges
-        for node in members[starts[group] : starts[group + 1]]:
+        for turn in range(starts[group], starts[group + 1]):
+            node = members[turn]
+            ask_for_groups(indptr, columns, of_entries, members, turn, labels)
             for edge in range(indptr[node], indptr[node + 1]):
                 other = labels[columns[edge]]
                 if other == group:

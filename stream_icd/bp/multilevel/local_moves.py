@@ -10,14 +10,18 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_icd.bp.multilevel.level_graph import Labels, LevelGraph
+from stream_icd.bp.multilevel.level_graph import Labels, LevelGraph, ask_for_groups
 from stream_icd.graphs.compiled import compiled
 from stream_icd.graphs.in_threads import in_parts
+from stream_icd.graphs.prefetch import FAR, prefetch
 
 Floats = NDArray[np.float64]
 
 SMALLEST_GAIN = 1e-10
 """A gain below this fraction of an edge of weight 1 counts as a tie."""
+
+LINKS, VOLUME = 0, 1
+"""Columns of the totals of a group, side by side in memory: both are read at once."""
 
 
 @compiled()
@@ -36,31 +40,36 @@ def move_nodes(
     """
     n_nodes, (indptr, indices, weights, strengths, total) = len(labels), graph
     penalty = resolution / max(total, 1e-300)
-    volumes, sizes = _volumes_and_sizes(strengths, labels)
-    links, touched = np.zeros(n_nodes), np.empty(n_nodes, np.int32)
+    totals, sizes = _totals_and_sizes(strengths, labels)
+    touched = np.empty(n_nodes + 1, np.int32)
     queue, waiting = order.copy(), np.ones(n_nodes, np.bool_)
     head, n_waiting, n_moves = 0, n_nodes, 0
     while n_waiting:
         node = queue[head]
+        _ask_for_totals(indptr, indices, weights, queue, head, labels, totals)
         head = head + 1 if head + 1 < n_nodes else 0
         n_waiting -= 1
         waiting[node] = False
         own, strength = labels[node], strengths[node]
         if sizes[own] == 1 and not may_empty:
             continue
-        n_touched = _gather_links(indptr, indices, weights, node, labels, links, touched)
+        n_touched = _gather_links(indptr, indices, weights, node, labels, totals, touched)
         best = own
-        best_gain = links[own] - penalty * strength * (volumes[own] - strength) + SMALLEST_GAIN
+        best_gain = (
+            totals[own, LINKS]
+            - penalty * strength * (totals[own, VOLUME] - strength)
+            + SMALLEST_GAIN
+        )
         for community in touched[:n_touched]:
-            gain = links[community] - penalty * strength * volumes[community]
-            links[community] = 0.0
+            gain = totals[community, LINKS] - penalty * strength * totals[community, VOLUME]
+            totals[community, LINKS] = 0.0
             if gain > best_gain and community != own:
                 best, best_gain = community, gain
         if best == own:
             continue
         labels[node] = best
-        volumes[own] -= strength
-        volumes[best] += strength
+        totals[own, VOLUME] -= strength
+        totals[best, VOLUME] += strength
         sizes[own] -= 1
         sizes[best] += 1
         n_moves += 1
@@ -86,8 +95,7 @@ def connected_pieces(
     The same on any number of threads: communities do not touch each other's pieces.
     """
     pieces = np.arange(graph.n_nodes, dtype=np.int32)
-    volumes, sizes = graph.strengths.copy(), np.ones(graph.n_nodes, np.int32)
-    state = pieces, volumes, sizes
+    state = pieces, *_totals_and_sizes(graph.strengths, pieces)
     if threads == 1:
         _join(graph, labels, order, resolution, *state, 0, graph.n_nodes)
     else:
@@ -106,7 +114,7 @@ def _join(
     order: Labels,
     resolution: float,
     pieces: Labels,
-    volumes: Floats,
+    totals: Floats,
     sizes: Labels,
     first: int,
     end: int,
@@ -114,33 +122,42 @@ def _join(
     """Join the nodes of the communities first..end-1 to pieces, in place."""
     n_nodes, (indptr, indices, weights, strengths, total) = len(labels), graph
     penalty = resolution / max(total, 1e-300)
-    links, touched = np.zeros(n_nodes), np.empty(n_nodes, np.int32)
-    for node in order:
+    touched = np.empty(n_nodes + 1, np.int32)
+    for turn, node in enumerate(order):
+        ask_for_groups(indptr, indices, weights, order, turn, labels)
         if not first <= labels[node] < end:
             continue
         if sizes[node] != 1:  # others have joined it, or it has joined others
             continue
-        n_touched = _gather_links(indptr, indices, weights, node, pieces, links, touched)
+        n_touched, own = 0, labels[node]
+        for entry in range(indptr[node], indptr[node + 1]):
+            neighbour = indices[entry]
+            if labels[neighbour] == own:
+                piece = pieces[neighbour]
+                touched[n_touched] = piece
+                n_touched += totals[piece, LINKS] == 0.0
+                totals[piece, LINKS] += weights[entry]
         strength, best, best_gain = strengths[node], node, SMALLEST_GAIN
         for piece in touched[:n_touched]:
-            gain = links[piece] - penalty * strength * volumes[piece]
-            links[piece] = 0.0
-            if gain > best_gain and labels[piece] == labels[node]:
+            gain = totals[piece, LINKS] - penalty * strength * totals[piece, VOLUME]
+            totals[piece, LINKS] = 0.0
+            if gain > best_gain:
                 best, best_gain = piece, gain
         if best != node:
             pieces[node] = best
             sizes[best] += 1
             sizes[node] = 0
-            volumes[best] += strength
+            totals[best, VOLUME] += strength
 
 
 @compiled()
-def _volumes_and_sizes(strengths: Floats, labels: Labels) -> tuple[Floats, Labels]:
-    volumes, sizes = np.zeros(len(labels)), np.zeros(len(labels), np.int32)
+def _totals_and_sizes(strengths: Floats, labels: Labels) -> tuple[Floats, Labels]:
+    """Of each group of nodes, 0 for links to it and its volume, (n, 2); its size, (n,)."""
+    totals, sizes = np.zeros((len(labels), 2)), np.zeros(len(labels), np.int32)
     for node, label in enumerate(labels):
-        volumes[label] += strengths[node]
+        totals[label, VOLUME] += strengths[node]
         sizes[label] += 1
-    return volumes, sizes
+    return totals, sizes
 
 
 @compiled(inline="always")
@@ -150,18 +167,36 @@ def _gather_links(
     weights: Floats,
     node: int,
     groups: Labels,
-    links: Floats,
+    totals: Floats,
     touched: Labels,
 ) -> int:
-    """Sum the node's edge weights into each group in `links`; list those groups in `touched`.
+    """Sum the node's edge weights into the links of each group; list those groups in `touched`.
 
-    Returns the number of groups. `links` must be zero before; the caller resets it to zero.
+    Returns the number of groups. Links must be zero before; the caller resets them to zero.
+    touched: one place more than there can be groups.
     """
     n_touched = 0
     for entry in range(indptr[node], indptr[node + 1]):
         group = groups[indices[entry]]
-        if links[group] == 0.0:
-            touched[n_touched] = group
-            n_touched += 1
-        links[group] += weights[entry]
+        touched[n_touched] = group  # without a branch, which the processor would have to guess
+        n_touched += totals[group, LINKS] == 0.0
+        totals[group, LINKS] += weights[entry]
     return n_touched
+
+
+@compiled(inline="always")
+def _ask_for_totals(
+    indptr: Labels,
+    indices: Labels,
+    weights: Floats,
+    visits: Labels,
+    turn: int,
+    groups: Labels,
+    totals: Floats,
+) -> None:
+    """Ask for what the next visits will read: also the totals of their neighbours' groups."""
+    ask_for_groups(indptr, indices, weights, visits, turn, groups)
+    if len(groups) >= FAR and turn + 2 < len(visits):
+        later = visits[turn + 2]
+        for entry in range(indptr[later], indptr[later + 1]):
+            prefetch(totals, groups[indices[entry]])

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from stream_icd.bp.multilevel.level_graph import LevelGraph
 from stream_icd.graphs.compiled import compiled
+from stream_icd.graphs.prefetch import FAR, prefetch
 
 Floats = NDArray[np.float64]
 
@@ -143,6 +144,13 @@ def sweep(
         if not is_due[node]:
             continue
         is_due[node] = False
+        if n_nodes >= FAR and node + 4 < stop:
+            for entry in range(indptr[node + 4], indptr[node + 5]):
+                neighbour = indices[entry]
+                if not start <= neighbour < stop:
+                    neighbour += n_nodes
+                prefetch(communities, neighbour)
+                prefetch(certain, neighbour)
         first, end, strength = indptr[node], indptr[node + 1], strengths[node]
         # The products of all factors, for communities of neighbours and remembered ones.
         n_touched, touched_prior, moved, strongest = 0, 0.0, 1.0, 1.0
