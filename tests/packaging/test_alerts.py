@@ -21,7 +21,9 @@ from stream_icd.kafka.delivery.handler import BatchDone
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.metrics.health import Health
 from stream_icd.metrics.metrics import Metrics
+from stream_icd.metrics.rounds import RoundsHealth, RoundsMetrics
 from stream_icd.metrics.server import serving
+from stream_icd.retraining.decision import OUTCOMES
 from stream_icd.workers.archive import Archiver
 from stream_icd.workers.detect import Detector
 from stream_icd.workers.track import Tracker
@@ -93,6 +95,22 @@ class Worker:
         self._offset += 1
         received = round(1000 * (60 * self.minute - age_s))
         return Record("t", 0, self._offset, max(received, 0), b"g", b"")
+
+
+@dataclass
+class Retrainer:
+    """A retrainer whose metrics are served and scraped; `minute` is the present one."""
+
+    instance: str = "r"
+    minute: int = 0
+    metrics: RoundsMetrics = field(init=False)
+
+    def __post_init__(self) -> None:
+        health = RoundsHealth(36_000, clock=lambda: 60.0 * self.minute)
+        self.metrics = RoundsMetrics(health, OUTCOMES, now=lambda: 60.0 * self.minute)
+
+    def decided(self, outcome: str) -> None:
+        self.metrics.decided(outcome, windows=10, champion="as@1")
 
 
 Scene = Callable[[int, Worker], bool]
@@ -260,6 +278,63 @@ TWO_MODELS: Fired = (
     "Workers publish with different models.",
     "2 versions of the model have been in use for half an hour.",
 )
+
+
+def decides(_minute: int, retrainer: Retrainer) -> None:
+    retrainer.decided("not now")
+
+
+def fails_once(minute: int, retrainer: Retrainer) -> None:
+    retrainer.decided("failed" if minute == LATEST - 30 else "not now")
+
+
+def registry_gone(minute: int, retrainer: Retrainer) -> None:
+    if minute < 20:
+        retrainer.decided("not now")
+    else:
+        retrainer.metrics.unavailable("StoreUnreachable: the registry does not answer")
+
+
+def registry_never_there(_minute: int, retrainer: Retrainer) -> None:
+    retrainer.metrics.unavailable("StoreUnreachable: the registry does not answer")
+
+
+def rounds_end(minute: int, retrainer: Retrainer) -> None:
+    if minute < 20:
+        retrainer.decided("not now")
+
+
+def learns_long(minute: int, retrainer: Retrainer) -> None:
+    if minute < 20:
+        retrainer.decided("not now")
+    elif minute in (20, LATEST - 5):
+        retrainer.metrics.health.begin("learn" if minute == 20 else "prove")
+
+
+STOPPED: Fired = (
+    "StreamIcdRetrainingStopped",
+    {"severity": "warning", "job": "stream-icd", "instance": "r"},
+    "The retrainer decides nothing.",
+    "No round of r has ended with a decision for an hour, and none is learning.",
+)
+ROUNDS: dict[str, tuple[Callable[[int, Retrainer], None], list[Fired]]] = {
+    "decides": (decides, []),
+    "fails once": (
+        fails_once,
+        [
+            (
+                "StreamIcdRetrainingFails",
+                {"severity": "warning", "instance": "r"},
+                "A model could not be learned.",
+                "The retrainer r failed to learn within the last hour; the champion stays.",
+            )
+        ],
+    ),
+    "the registry is gone": (registry_gone, [STOPPED]),
+    "the registry was never there": (registry_never_there, [STOPPED]),
+    "rounds end": (rounds_end, [STOPPED]),
+    "learns long": (learns_long, []),
+}
 ALERTS: list[str] = [
     rule["alert"]
     for rule in yaml.safe_load((PROMETHEUS / "alerts.yml").read_text("utf-8"))["groups"][0]["rules"]
@@ -282,6 +357,19 @@ def test_a_fault_fires_its_alert_and_no_other(name: str, tmp_path: Path) -> None
 
 
 @needs_promtool
+@pytest.mark.parametrize("name", ROUNDS)
+def test_a_retrainer_that_fails_or_stops_fires_its_alert(name: str, tmp_path: Path) -> None:
+    scene, fired = ROUNDS[name]
+    retrainer = Retrainer()
+
+    def told(minute: int, _: Retrainer) -> bool:
+        scene(minute, retrainer)
+        return True
+
+    check(scraped(told, retrainer), fired, tmp_path)
+
+
+@needs_promtool
 def test_two_models_are_seen_and_a_worker_without_one_is_none(tmp_path: Path) -> None:
     first, tracker = scraped(usual, Worker()), scraped(usual, Worker("b", model=None))
     check(first | tracker, [], tmp_path)
@@ -301,7 +389,8 @@ def test_no_worker_at_all_is_said(tmp_path: Path) -> None:
 
 
 def test_every_alert_has_a_fault_that_fires_it() -> None:
-    fired = {one[0] for _, expected in SCENES.values() for one in expected}
+    scenes = [expected for _, expected in (*SCENES.values(), *ROUNDS.values())]
+    fired = {one[0] for expected in scenes for one in expected}
     assert fired | {TWO_MODELS[0]} == set(ALERTS)
 
 
@@ -321,7 +410,7 @@ Series = dict[str, list[str]]
 """Values of each series by the minute, `_` where there was none."""
 
 
-def scraped(scene: Scene, worker: Worker) -> Series:
+def scraped(scene: Callable[[int, Any], bool], worker: Worker | Retrainer) -> Series:
     """What Prometheus gets from a worker, asked every minute on its port."""
     series: Series = {}
     with serving(worker.metrics, port=0) as port:

@@ -365,9 +365,12 @@ def test_unchanged_files_are_not_sent_again(page: str) -> None:
     assert (again.status, again.body) == (304, b"")
 
 
-def test_files_are_compressed_where_the_browser_can_read_that(page: str) -> None:
-    plain, packed = (get(page, "/main.js", headers=h) for h in ({}, {"Accept-Encoding": "gzip"}))
+@pytest.mark.parametrize("path", ["/main.js", "/api/life"])
+def test_what_is_sent_is_compressed_for_those_who_can_read_that(page: str, path: str) -> None:
+    plain, packed = (get(page, path, headers=h) for h in ({}, {"Accept-Encoding": "gzip, br"}))
+    assert "content-encoding" not in plain.headers
     assert packed.headers["content-encoding"] == "gzip"
+    assert plain.headers["vary"] == packed.headers["vary"] == "Accept-Encoding"
     assert packed.body == plain.body
 
 

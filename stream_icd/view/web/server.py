@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import secrets
 from collections.abc import AsyncIterator
@@ -82,13 +83,10 @@ def make_app(view: View) -> Asgi:
         found = page_files().get(request.path_params["path"])
         if found is None:
             return Response("there is no such file\n", 404, media_type="text/plain")
-        headers = {"ETag": found.tag, "Cache-Control": "no-cache", "Vary": "Accept-Encoding"}
+        headers = {"ETag": found.tag, "Cache-Control": "no-cache"}
         if request.headers.get("if-none-match") == found.tag:
             return Response(status_code=304, headers=headers)
-        if "gzip" in request.headers.get("accept-encoding", ""):
-            headers["Content-Encoding"] = "gzip"
-            return Response(found.compressed, headers=headers, media_type=found.kind)
-        return Response(found.content, headers=headers, media_type=found.kind)
+        return _as_asked(request, found.compressed, found.kind, headers)
 
     async def answer(request: Request) -> Response:
         question = request.path_params["question"]
@@ -99,8 +97,7 @@ def make_app(view: View) -> Asgi:
             content = await answers.answer(question, asked)
         except StreamIcdError as error:
             return _complaint(_status(error), str(error))
-        headers = {"Cache-Control": "no-store", "Content-Encoding": "gzip"}
-        return Response(content, headers=headers, media_type="application/json")
+        return _as_asked(request, content, "application/json", {"Cache-Control": "no-store"})
 
     async def stream(request: Request) -> Response:
         try:
@@ -120,6 +117,16 @@ def make_app(view: View) -> Asgi:
 
         headers = {"Cache-Control": "no-store"}
         return EventSourceResponse(messages(), ping=PING_S, headers=headers)
+
+    def _as_asked(
+        request: Request, compressed: bytes, kind: str, headers: dict[str, str]
+    ) -> Response:
+        """Return what is kept with gzip, decompressed for those who cannot read that."""
+        headers["Vary"] = "Accept-Encoding"
+        if "gzip" not in request.headers.get("accept-encoding", ""):
+            return Response(gzip.decompress(compressed), headers=headers, media_type=kind)
+        headers["Content-Encoding"] = "gzip"
+        return Response(compressed, headers=headers, media_type=kind)
 
     def _complaint(status: int, message: str) -> Response:
         body = json.dumps({"error": printable(shortened(message, 1000))})
