@@ -47,13 +47,13 @@ from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import COMMUNITIES, SNAPSHOTS, create_topics
 from stream_icd.messages.outgoing import outgoing
 from stream_icd.registry.shipped import open_model
-from stream_icd.replay.redetect import fingerprint
 from stream_icd.snapshot import Snapshot
 from stream_icd.sources.generated.lfr import drifting_lfr
 from stream_icd.synthetic.lfr import LfrSettings
 from stream_icd.wire.message import Message
 from stream_icd.wire.snapshots import encode_snapshot
 from testbed.brokers import apache_kafka, wait_until
+from testbed.fingerprint import fingerprint
 
 COUNTS = (1, 2)
 Memory = Literal["auto", "off"]

@@ -43,12 +43,13 @@ from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import COMMUNITIES, SNAPSHOTS, create_topics
 from stream_icd.registry.shipped import open_model
 from stream_icd.replay.ray_engine import RayActors
-from stream_icd.replay.redetect import ArchivedJob, Job, Outcome, Redetection, fingerprint
+from stream_icd.replay.redetect import ArchivedJob, Job, Outcome, Redetection
 from stream_icd.store.store import Store, open_store
 from stream_icd.wire.message import Message
 from stream_icd.wire.snapshots import encode_snapshot
 from stream_icd.workers.detect import Detector
 from stream_icd.workers.runner import Runner
+from testbed.fingerprint import fingerprint
 
 PAGE = Path(__file__).parents[1] / "docs" / "measured" / "replay.md"
 MODEL = "as"

@@ -33,11 +33,11 @@ from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import COMMUNITIES, SNAPSHOTS, create_topics
 from stream_icd.messages.outgoing import outgoing
-from stream_icd.replay.redetect import fingerprint
 from stream_icd.snapshot import Snapshot
 from stream_icd.wire.message import Message
 from stream_icd.wire.snapshots import encode_snapshot
 from testbed.brokers import Broker, apache_kafka, wait_until
+from testbed.fingerprint import fingerprint
 
 PARTITIONS = 6
 JOIN_MS = 3000  # Kafka's own default for how long a new group waits for more members

@@ -21,7 +21,6 @@ from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import COMMUNITIES, MEMORY, SNAPSHOTS, create_topics
 from stream_icd.model import Model, initial_model
 from stream_icd.registry.shipped import VersionedModel
-from stream_icd.replay.redetect import fingerprint
 from stream_icd.snapshot import Snapshot, Window, snapshot_from_pairs
 from stream_icd.wire.message import Message
 from stream_icd.wire.snapshots import encode_snapshot
@@ -29,6 +28,7 @@ from stream_icd.workers.detect import Detector
 from stream_icd.workers.memories import open_memories
 from stream_icd.workers.runner import Runner
 from stream_icd.workers.streams import Stream, run_streams
+from testbed.fingerprint import fingerprint
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)

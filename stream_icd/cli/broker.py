@@ -8,7 +8,7 @@ import typer
 
 from stream_icd.printable import say
 
-app = typer.Typer(help="Run an embedded broker.")
+app = typer.Typer()
 
 
 @app.command()

@@ -1,16 +1,16 @@
 """`stream-icd demo`: the whole system on one bare machine, in one command."""
 
-from __future__ import annotations
-
 import shlex
-from dataclasses import replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from stream_icd.programs.options import Horizon, NamesFile, chosen_horizon
+from stream_icd.errors import BadSettings
+from stream_icd.programs.command import Declared
+from stream_icd.programs.options import Horizon, Method, NamesFile, chosen_horizon
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from stream_icd.model import Model
     from stream_icd.names.attributes import Attributes
 
-app = typer.Typer(help="Run the whole system on this machine.")
+app = typer.Typer()
 
 KEPT = "demo-history"
 """The folder of the archive, in that of the results."""
@@ -39,41 +39,9 @@ SIMULATED = 120
 DETECT = ("consume", "detect", "--batch", "1")
 
 
-@app.command()
-def demo(
-    data: Annotated[
-        Path | None,
-        typer.Option(
-            help="Internet topologies: as-733.tar.gz, its folder, or Parquet. Default: a "
-            "simulated stream with drifting communities.",
-            show_default=False,
-        ),
-    ] = None,
-    limit: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            help="Number of snapshots. Default: all of --data, or 120 simulated ones.",
-            show_default=False,
-        ),
-    ] = None,
-    method: Annotated[
-        Literal["bp", "icd"],
-        typer.Option(
-            help="bp: local moves and belief propagation, better and faster; icd: the paper's "
-            "method, encoder and K-means."
-        ),
-    ] = "bp",
-    horizon: Horizon = "auto",
-    names: NamesFile = None,
-    view: Annotated[
-        bool, typer.Option("--view", help="Serve the live page while the demonstration runs.")
-    ] = False,
-    port: Annotated[
-        int, typer.Option(min=1, max=65535, help="Port of the page, with --view.")
-    ] = 8321,
-    out: Annotated[Path, typer.Option(help="Folder for picture, results and logs.")] = Path("out"),
-) -> None:
+@app.command("demo", cls=Declared)
+@dataclass(frozen=True, kw_only=True)
+class Demo:
     """Run broker, producer, detector and subscriber on this machine; show the results.
 
     Starts processes that speak the Kafka protocol on 127.0.0.1. Prints how many snapshots were
@@ -93,97 +61,150 @@ def demo(
 
       stream-icd demo --data as-733.tar.gz --names countries.csv
     """
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-    from stream_icd.demo.alone import found_alone
-    from stream_icd.demo.complete import complete_places
-    from stream_icd.demo.run import demo_broker, keep, run_demo
-    from stream_icd.demo.summary import stages_table, story_table, tell_received, totals_table
-    from stream_icd.demo.timeline import communities_of, tracked
-    from stream_icd.demo.truth import agreement, known_communities, read_snapshot
-    from stream_icd.extras import needs_extra
-
-    with needs_extra("demo", "matplotlib"):
-        from stream_icd.demo.picture import Found, draw_demo
-
-    chosen_horizon(horizon, memory="auto")
-    attributes = None if names is None else _attributes(names)
-    console = Console()
-    folder = out.resolve()
-    folder.mkdir(parents=True, exist_ok=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    with demo_broker(folder) as settings:
-        console.print(f"broker on {settings.bootstrap_servers}; logs in {folder}")
-        if view:
-            console.print(f"live page: http://127.0.0.1:{port}/")
-        with Progress(*columns, TimeElapsedColumn(), console=console) as progress:
-            programs = _programs(folder, data, limit, method, horizon)
-            if view:
-                programs = replace(programs, view=("view", "--port", str(port), *by_names(names)))
-            run = run_demo(settings, programs, folder, progress)
-        if not run.arrivals:
-            console.print(f"[red]none of {run.sent} snapshots arrived; see {folder}[/red]")
-            raise typer.Exit(1)
-        known = known_communities(settings)
-        results = [communities_of(one) for one in run.arrivals]
-        complete = complete_places([len(one.nodes) for one in results])
-
-        def followed(each: Sequence[Communities]) -> Found:
-            return Found(tracked(each[place] for place in complete), agreement(known, each))
-
-        found, alone = followed(results), None
-        if results[-1].community_ids is not None:
-            model = partial(_model, programs.story)
-            alone = followed(list(found_alone(settings, run, model, method)))
-        last = read_snapshot(settings, found.windows[-1].snapshot_id)
-        keep(settings, folder / KEPT)
-    change_at = None if programs.story is None else programs.story.change_at
-    draw_demo(run, last, folder / "demo.png", found, alone, change_at)
-    console.print(
-        totals_table(run, found.agreement, alone.agreement if alone else ()), stages_table(run)
+    data: Annotated[
+        Path | None,
+        typer.Option(
+            help="Internet topologies: as-733.tar.gz, its folder, or Parquet. Default: a "
+            "simulated stream with drifting communities.",
+            show_default=False,
+        ),
+    ] = None
+    limit: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Number of snapshots. Default: all of --data, or 120 simulated ones.",
+            show_default=False,
+        ),
+    ] = None
+    method: Method = "bp"
+    horizon: Horizon = "auto"
+    names: NamesFile = None
+    view: Annotated[
+        bool, typer.Option("--view", help="Serve the live page while the demonstration runs.")
+    ] = False
+    port: Annotated[int, typer.Option(min=1, max=65535, help="Port of the page, with --view.")] = (
+        8321
     )
-    if programs.story is not None:
-        console.print(story_table(run, found.agreement, programs.story.change_at))
-        for told in programs.story.told():
-            console.print(f"retrainer: {told}", soft_wrap=True, markup=False, highlight=False)
-        models = ("stream-icd", "models", "history", "--registry", programs.story.registry)
-        console.print(f"see its models: {shlex.join(models)}", soft_wrap=True, markup=False)
-    if incomplete := [at for at in range(len(results)) if at not in set(complete)]:
-        console.print(
-            f"incomplete at the source: {len(incomplete)} snapshots, the first is "
-            f"{results[incomplete[0]].snapshot_id}; the picture leaves them out",
-            soft_wrap=True,
-            markup=False,
+    out: Annotated[Path, typer.Option(help="Folder for picture, results and logs.")] = Path("out")
+
+    def run(self) -> None:
+        """Run it."""
+        from rich.console import Console
+        from rich.progress import (
+            BarColumn,
+            MofNCompleteColumn,
+            Progress,
+            TextColumn,
+            TimeElapsedColumn,
         )
-    tell_received(console, run)
-    console.print(f"picture: {folder / 'demo.png'}", soft_wrap=True)
-    if attributes is not None:
-        _tell_story(console, found.windows, attributes, folder / "story.png")
-    look = shlex.join(("stream-icd", "view", "--history", str(folder / KEPT), *by_names(names)))
-    console.print(f"look at it on a page: {look}", soft_wrap=True, markup=False)
-    if run.lost:
-        console.print(f"[red]lost: {run.lost}; see the logs in {folder}[/red]")
-        raise typer.Exit(1)
 
+        from stream_icd.demo.alone import found_alone
+        from stream_icd.demo.complete import complete_places
+        from stream_icd.demo.run import demo_broker, keep, run_demo
+        from stream_icd.demo.summary import stages_table, story_table, tell_received, totals_table
+        from stream_icd.demo.timeline import communities_of, tracked
+        from stream_icd.demo.truth import agreement, known_communities, read_snapshot
+        from stream_icd.extras import needs_extra
 
-def by_names(names: Path | None) -> tuple[str, ...]:
-    """Return the option that hands the table of attributes on."""
-    return () if names is None else ("--names", str(names.resolve()))
+        with needs_extra("demo", "matplotlib"):
+            from stream_icd.demo.picture import DPI, Found, demo_figure
 
+        chosen_horizon(self.horizon, memory="auto")
+        attributes = self.attributes()
+        console = Console()
+        folder = self.out.resolve()
+        folder.mkdir(parents=True, exist_ok=True)
+        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+        with demo_broker(folder) as settings:
+            console.print(f"broker on {settings.bootstrap_servers}; logs in {folder}")
+            if self.view:
+                console.print(f"live page: http://127.0.0.1:{self.port}/")
+            with Progress(*columns, TimeElapsedColumn(), console=console) as progress:
+                programs = self.programs(folder)
+                run = run_demo(settings, programs, folder, progress)
+            if not run.arrivals:
+                console.print(f"[red]none of {run.sent} snapshots arrived; see {folder}[/red]")
+                raise typer.Exit(1)
+            known = known_communities(settings)
+            results = [communities_of(one) for one in run.arrivals]
+            complete = complete_places([len(one.nodes) for one in results])
 
-def _attributes(names: Path) -> Attributes:
-    from stream_icd.errors import BadSettings
-    from stream_icd.programs.names import TOPIC
-    from stream_icd.sources.labels.attribute_table import read_attributes
+            def followed(each: "Sequence[Communities]") -> Found:
+                return Found(tracked(each[place] for place in complete), agreement(known, each))
 
-    if names == TOPIC:
-        raise BadSettings("--names topic: the demonstration has a broker of its own; give a file")
-    return read_attributes(names)
+            found, alone = followed(results), None
+            if results[-1].community_ids is not None:
+                model = partial(_model, programs.story)
+                alone = followed(list(found_alone(settings, run, model, self.method)))
+            last = read_snapshot(settings, found.windows[-1].snapshot_id)
+            keep(settings, folder / KEPT)
+        change_at = None if programs.story is None else programs.story.change_at
+        demo_figure(run, last, found, alone, change_at).savefig(folder / "demo.png", dpi=DPI)
+        console.print(
+            totals_table(run, found.agreement, alone.agreement if alone else ()), stages_table(run)
+        )
+        if programs.story is not None:
+            console.print(story_table(run, found.agreement, programs.story.change_at))
+            for told in programs.story.told():
+                console.print(f"retrainer: {told}", soft_wrap=True, markup=False, highlight=False)
+            models = ("stream-icd", "models", "history", "--registry", programs.story.registry)
+            console.print(f"see its models: {shlex.join(models)}", soft_wrap=True, markup=False)
+        if incomplete := [at for at in range(len(results)) if at not in set(complete)]:
+            console.print(
+                f"incomplete at the source: {len(incomplete)} snapshots, the first is "
+                f"{results[incomplete[0]].snapshot_id}; the picture leaves them out",
+                soft_wrap=True,
+                markup=False,
+            )
+        tell_received(console, run)
+        console.print(f"picture: {folder / 'demo.png'}", soft_wrap=True)
+        if attributes is not None:
+            _tell_story(console, found.windows, attributes, folder / "story.png")
+        look = shlex.join(("stream-icd", "view", "--history", str(folder / KEPT), *self.by_names))
+        console.print(f"look at it on a page: {look}", soft_wrap=True, markup=False)
+        if run.lost:
+            console.print(f"[red]lost: {run.lost}; see the logs in {folder}[/red]")
+            raise typer.Exit(1)
+
+    @property
+    def by_names(self) -> tuple[str, ...]:
+        """The option that hands the table of attributes on."""
+        return () if self.names is None else ("--names", str(self.names.resolve()))
+
+    def attributes(self) -> "Attributes | None":
+        """Read the table of attributes, if there is one."""
+        from stream_icd.programs.names import TOPIC
+        from stream_icd.sources.labels.attribute_table import read_attributes
+
+        if self.names == TOPIC:
+            raise BadSettings(
+                "--names topic: the demonstration has a broker of its own; give a file"
+            )
+        return None if self.names is None else read_attributes(self.names)
+
+    def programs(self, folder: Path) -> "Programs":
+        """Return the producer and the detector, the page if wanted, and the story if any."""
+        from stream_icd.demo.run import Programs
+        from stream_icd.demo.story import LEAST_SNAPSHOTS, Story
+
+        icd = self.method == "icd"  # the encoder is a model's own, what bp needs suits any graph
+        count, model, story = self.limit or SIMULATED, "lfr" if icd else "default", None
+        produce = ("produce", "lfr", "--mixing", MIXING, "--limit", str(count))
+        if self.data is not None:
+            at_most = () if self.limit is None else ("--limit", str(self.limit))
+            produce, model = ("produce", "as", str(self.data), *at_most), "as" if icd else "default"
+        elif not icd and count >= LEAST_SNAPSHOTS:
+            story = Story(folder, count)
+        of_model = ("--model", model) if story is None else story.detect()
+        detect = (*DETECT, "--method", self.method, "--horizon", self.horizon, *of_model)
+        view = ("view", "--port", str(self.port), *self.by_names) if self.view else None
+        return Programs(produce, detect, view=view, story=story)
 
 
 def _tell_story(
-    console: Console, windows: Sequence[CommunityEvents], attributes: Attributes, path: Path
+    console: "Console", windows: "Sequence[CommunityEvents]", attributes: "Attributes", path: Path
 ) -> None:
     """Print the strongest events that lasted, and draw them with the communities by name."""
     from stream_icd.demo.named import draw_story, strongest_events
@@ -195,28 +216,7 @@ def _tell_story(
     console.print(f"picture of communities by name: {path}", soft_wrap=True)
 
 
-def _programs(
-    folder: Path, data: Path | None, limit: int | None, method: str, horizon: str
-) -> Programs:
-    """The producer and the detector, and the story if there is one."""
-    from stream_icd.demo.run import Programs
-    from stream_icd.demo.story import LEAST_SNAPSHOTS, Story
-
-    detect = (*DETECT, "--method", method, "--horizon", horizon)
-    icd = method == "icd"  # the encoder is a model's own, what bp needs suits any graph
-    at_most = () if limit is None else ("--limit", str(limit))
-    if data is not None:
-        model = ("--model", "as" if icd else "default")
-        return Programs(("produce", "as", str(data), *at_most), (*detect, *model))
-    count = limit or SIMULATED
-    produce = ("produce", "lfr", "--mixing", MIXING, "--limit", str(count))
-    if icd or count < LEAST_SNAPSHOTS:
-        return Programs(produce, (*detect, "--model", "lfr" if icd else "default"))
-    story = Story(folder, count)
-    return Programs(produce, (*detect, *story.detect()), story=story)
-
-
-def _model(story: Story | None, version: str) -> Model:
+def _model(story: "Story | None", version: str) -> "Model":
     """The model of a version: in a story, one of its registry; else a shipped one."""
     from stream_icd.registry.shipped import open_model
     from stream_icd.registry.versions import open_version

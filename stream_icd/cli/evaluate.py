@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from stream_icd.cli.report import OneGraph
 from stream_icd.programs.command import Declared
 
 if TYPE_CHECKING:
@@ -16,12 +17,12 @@ if TYPE_CHECKING:
 
     from stream_icd.evaluation.windows import Windows
 
-app = typer.Typer(help="Compare methods on archived windows.")
+app = typer.Typer()
 
 
 @app.command("evaluate", cls=Declared)
 @dataclass(frozen=True, kw_only=True)
-class Evaluate:
+class Evaluate(OneGraph):
     """Compare methods on the newest windows of an archive, with or without known communities.
 
     For each method: evidence (how well its communities predict hidden edges), modularity, NCut,
@@ -35,9 +36,6 @@ class Evaluate:
       stream-icd evaluate --history history/ --methods bp,leiden --windows 50
     """
 
-    history: Annotated[
-        str, typer.Option(help="The archive: a folder, or a URI such as s3://bucket/history.")
-    ]
     methods: Annotated[
         str,
         typer.Option(
@@ -45,12 +43,6 @@ class Evaluate:
             "plp."
         ),
     ] = "bp,bp-memory,icd,icd-memory,leiden,plm,plp"
-    graph: Annotated[
-        str | None,
-        typer.Option(
-            help="Graph to use. Default: the only one in the archive.", show_default=False
-        ),
-    ] = None
     windows: Annotated[int, typer.Option(min=1, help="Newest windows to evaluate.")] = 50
     learn: Annotated[
         int,
@@ -74,14 +66,6 @@ class Evaluate:
 
     def run(self) -> None:
         """Compare the methods."""
-        from rich.progress import (
-            BarColumn,
-            MofNCompleteColumn,
-            Progress,
-            SpinnerColumn,
-            TextColumn,
-            TimeElapsedColumn,
-        )
         from rich.table import Table
 
         from stream_icd.cli.wide_console import wide_console
@@ -94,6 +78,7 @@ class Evaluate:
         from stream_icd.execution.usage import Allowance
         from stream_icd.extras import needs_extra
         from stream_icd.printable import printable, say
+        from stream_icd.programs.producer import progress_bar
         from stream_icd.store.store import open_store
         from stream_icd.training.yardstick import verdict
 
@@ -112,10 +97,7 @@ class Evaluate:
         console, results = wide_console(), list[Result]()
         notes = [_learning(found, learners(names), self.learn)]
         say(*notes)
-        columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn())
-        counts = (MofNCompleteColumn(), TimeElapsedColumn())
-        hidden = not console.is_terminal
-        with Progress(*columns, *counts, console=console, disable=hidden) as progress:
+        with progress_bar() as progress:
             task = progress.add_task("learn", total=None)
             learned = learn_before(found, names, limits, self.seed)
             progress.update(task, description="compare what was learned with default")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -14,12 +15,10 @@ from stream_icd.programs.command import Declared
 from stream_icd.programs.past import parse_time
 
 if TYPE_CHECKING:
-    from stream_icd.snapshot import Snapshot
     from stream_icd.tracking.explain import Explanation
     from stream_icd.tracking.explain_community import CommunityExplanation
-    from stream_icd.view.data.window import SeenWindow
 
-app = typer.Typer(help="Explain a node's community, or a community.")
+app = typer.Typer()
 
 
 @app.command("explain", cls=Declared)
@@ -70,9 +69,7 @@ class Explain(ArchivedGraph):
                 f"--at {self.at}: the first window begins at {windows[0].result.window.start}"
             )
 
-        def read(one: SeenWindow) -> Snapshot:
-            return queries.snapshots.read(name, one)
-
+        read = partial(queries.sources.snapshots.read, name)
         if self.community is not None:
             after = windows[len(kept)] if len(kept) < len(windows) else None
             about, called = explained_community(kept, self.community, read, after)

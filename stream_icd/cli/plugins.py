@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from importlib import import_module
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import entry_points
 from typing import Any
 
 import typer
@@ -13,6 +14,29 @@ from typer.core import TyperGroup
 from stream_icd.cli.help_text import write_as_it_is
 
 Load = Callable[[], typer.Typer]
+
+HOMES = {
+    "demo": "stream_icd.cli.demo",
+    "data": "stream_icd.cli.data",
+    "produce": "stream_icd.cli.plugins:produce",
+    "consume": "stream_icd.cli.plugins:consume",
+    "subscribe": "stream_icd.cli.subscribe.command",
+    "view": "stream_icd.cli.view",
+    "report": "stream_icd.cli.report",
+    "explain": "stream_icd.cli.explain",
+    "broker": "stream_icd.cli.broker",
+    "topics": "stream_icd.cli.topics",
+    "train": "stream_icd.cli.train",
+    "label": "stream_icd.cli.label",
+    "attributes": "stream_icd.cli.attributes",
+    "retrain": "stream_icd.retraining.command",
+    "evaluate": "stream_icd.cli.evaluate",
+    "models": "stream_icd.cli.models.command",
+    "history": "stream_icd.cli.history.command",
+    "replay": "stream_icd.cli.replay.command",
+    "dlq": "stream_icd.cli.dlq.command",
+}
+"""The commands of this package, and the `app` of which module each is."""
 
 
 class LazyGroup(TyperGroup):
@@ -36,40 +60,16 @@ class LazyGroup(TyperGroup):
 
 
 class BuiltIn(LazyGroup):
-    """The commands of this package: a file each, or a folder where one is large."""
-
-    HOMES = (
-        "demo",
-        "data",
-        "produce",
-        "consume",
-        "subscribe.command",
-        "view",
-        "report",
-        "explain",
-        "broker",
-        "topics",
-        "train",
-        "label",
-        "attributes",
-        "retrain",
-        "evaluate",
-        "models.command",
-        "history.command",
-        "replay.command",
-        "dlq.command",
-    )
+    """The commands of this package."""
 
     def members(self) -> dict[str, Load]:
-        return {home.partition(".")[0]: _loads(f"stream_icd.cli.{home}") for home in self.HOMES}
+        return {name: partial(_loaded, home) for name, home in HOMES.items()}
 
 
-def _loads(module: str) -> Load:
-    def load() -> typer.Typer:
-        app: typer.Typer = import_module(module).app
-        return app
-
-    return load
+def _loaded(home: str) -> typer.Typer:
+    module, _, name = home.partition(":")
+    app: typer.Typer = getattr(import_module(module), name or "app")
+    return app
 
 
 class Installed(LazyGroup):
@@ -78,17 +78,33 @@ class Installed(LazyGroup):
     GROUP = ""
 
     def members(self) -> dict[str, Load]:
-        found: dict[str, EntryPoint] = {e.name: e for e in entry_points(group=self.GROUP)}
-        return {name: found[name].load for name in sorted(found)}
+        found = sorted(entry_points(group=self.GROUP), key=lambda entry: entry.name)
+        return {entry.name: entry.load for entry in found}
 
 
 class Producers(Installed):
-    """What can be produced: entry points `stream_icd.producers`."""
+    """What can be produced."""
 
     GROUP = "stream_icd.producers"
 
 
 class Consumers(Installed):
-    """What can consume: entry points `stream_icd.consumers`."""
+    """What can consume."""
 
     GROUP = "stream_icd.consumers"
+
+
+produce = typer.Typer(
+    cls=Producers, no_args_is_help=True, help="Make snapshots from data and send them to Kafka."
+)
+consume = typer.Typer(
+    cls=Consumers,
+    no_args_is_help=True,
+    help="Run a worker on arriving messages (detector, tracker or archive), or a retrainer.",
+)
+
+
+@produce.callback()
+@consume.callback()
+def _group() -> None:
+    """A group, whose commands are entry points."""

@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from stream_icd.view.data.series import SeriesName
     from stream_icd.view.panels.queries import Queries
 
-app = typer.Typer(help="Write what the live page shows to files.")
+app = typer.Typer()
 
 
 @dataclass(frozen=True, kw_only=True)
-class ArchivedGraph:
+class OneGraph:
     """The options for one graph of an archive."""
 
     history: Annotated[
@@ -30,6 +30,12 @@ class ArchivedGraph:
         str | None,
         typer.Option(help="The graph. Default: the only one in the archive.", show_default=False),
     ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ArchivedGraph(OneGraph):
+    """The options for what can be asked of a graph."""
+
     model: Annotated[
         str | None,
         typer.Option(

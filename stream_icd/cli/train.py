@@ -12,12 +12,11 @@ from stream_icd.printable import say
 from stream_icd.programs.command import Declared
 
 if TYPE_CHECKING:
-    from rich.console import Console
     from rich.progress import TaskID
 
     from stream_icd.icd.recipe import Recipe
 
-app = typer.Typer(help="Train a model on past graphs.")
+app = typer.Typer()
 
 
 @app.command("train", cls=Declared)
@@ -103,6 +102,7 @@ class Train:
         """Train the model, and write it."""
         from rich.console import Console
 
+        from stream_icd.programs.producer import progress_bar
         from stream_icd.programs.training_data import training_graphs
         from stream_icd.registry.model import RECIPE_FILE
         from stream_icd.store.store import open_store
@@ -128,7 +128,14 @@ class Train:
             losses = ", ".join(f"{name} {value:.4g}" for name, value in epoch.losses.items())
             console.print(f"epoch {epoch.number}: validation {epoch.validation:.4f}  {losses}")
 
-        with _Stages(console) as stages:
+        with progress_bar() as progress:
+            tasks: dict[str, TaskID] = {}
+
+            def show_step(stage: str, done: int, total: int) -> None:
+                if stage not in tasks:
+                    tasks[stage] = progress.add_task(stage, total=total)
+                progress.update(tasks[stage], completed=done)
+
             trained = train_model(
                 graphs,
                 chosen,
@@ -136,49 +143,11 @@ class Train:
                 device=self.device,
                 threads=self.threads,
                 on_epoch=show_epoch,
-                on_step=stages.show,
+                on_step=show_step,
             )
         write_model(trained, self.out)
         say(*card(trained).split("\n"))
         console.print(f"use it: stream-icd consume detect --model {self.out}", soft_wrap=True)
-
-
-class _Stages:
-    """A line of progress for each stage, with the time left."""
-
-    def __init__(self, console: Console) -> None:
-        from rich.progress import (
-            BarColumn,
-            MofNCompleteColumn,
-            Progress,
-            TextColumn,
-            TimeElapsedColumn,
-            TimeRemainingColumn,
-        )
-
-        self._progress = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeElapsedColumn(),
-            TextColumn("left"),
-            TimeRemainingColumn(),
-            console=console,
-        )
-        self._tasks: dict[str, TaskID] = {}
-
-    def __enter__(self) -> _Stages:
-        self._progress.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._progress.stop()
-
-    def show(self, stage: str, done: int, total: int) -> None:
-        """So many steps of a stage are done."""
-        if stage not in self._tasks:
-            self._tasks[stage] = self._progress.add_task(stage, total=total)
-        self._progress.update(self._tasks[stage], completed=done)
 
 
 def _recipe(

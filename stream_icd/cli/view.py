@@ -15,7 +15,7 @@ from stream_icd.programs.past import parse_time
 if TYPE_CHECKING:
     from stream_icd.kafka.settings import KafkaSettings
 
-app = typer.Typer(help="Look at communities on a live page.")
+app = typer.Typer()
 
 
 @app.command("view", cls=Declared)
@@ -92,7 +92,8 @@ class ViewPage:
         from stream_icd.store.store import open_store
         from stream_icd.view.data.all_series import AllSeries, Budget
         from stream_icd.view.feeds.live import Topics
-        from stream_icd.view.feeds.sources import archive_sources, queries_of, topic_sources
+        from stream_icd.view.feeds.sources import archive_sources, topic_sources
+        from stream_icd.view.panels.queries import Queries
         from stream_icd.view.web.access import access_for
         from stream_icd.view.web.serve import address, listening, server_of
         from stream_icd.view.web.server import View
@@ -112,7 +113,7 @@ class ViewPage:
             else:
                 topics = Topics(self.communities_topic, self.events_topic)
                 sources = topic_sources(kafka(), topics, seen, self.graph, since)
-            page = View(queries_of(seen, sources), access)
+            page = View(Queries(seen, sources), access)
             server = server_of(page)
             with listening(self.host, self.port) as socket, sources.reading(page.publish):
                 shown = "" if access.token is None else f"?token={access.token}"

@@ -1,76 +1,117 @@
-"""Lay out the nodes of a graph so that its communities are visible."""
+"""Lay out communities as discs that keep their places, and their members inside them."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 import numpy as np
 from numpy.typing import NDArray
 
+Points = NDArray[np.float64]
+
 GOLDEN_ANGLE = np.pi * (3 - np.sqrt(5))
-STEPS = 1200
-COOLED = 400
-"""Steps after which discs only repel each other, until hardly any overlap."""
+FIRST_STEPS, NEXT_STEPS = 200, 40
+MOST_BY_FORCE = 150
+"""Discs placed by forces: the time grows with their square (200 steps of 150 take 0.4 s)."""
 
 
-def community_layout(edges: NDArray[np.int64], labels: NDArray[np.int32]) -> NDArray[np.float64]:
-    """Return positions `(n, 2)`: each community is a disc; discs with many links are close.
+def radii_of(sizes: NDArray[np.int64]) -> Points:
+    """Return the radius of each disc: its area is proportional to its number of members."""
+    return np.sqrt(sizes) * 1.15 + 1.0
 
-    The area of a disc is proportional to its number of nodes, so the density of dots is the same
-    everywhere; inside, nodes with more links lie nearer the centre.
+
+def place_discs(
+    ids: NDArray[np.int64],
+    sizes: NDArray[np.int64],
+    links: NDArray[np.float64],
+    before: Mapping[int, tuple[float, float]],
+) -> Points:
+    """Return the centre of each disc, `(K, 2)`; discs with many links are close.
+
+    The largest `MOST_BY_FORCE` are placed by forces: links and the centre attract, overlapping
+    discs repel. The others lie in a spiral around them, in the order of their ids.
+
+    Args:
+        ids: stable id of each community, ascending.
+        links: weight of the edges between the largest communities, `(m, m)`, symmetric, where m is
+            the smaller of K and `MOST_BY_FORCE`, in the order of `largest`.
+        before: centres in an earlier window, by id: discs stay there as far as they can.
+    """
+    radii = radii_of(sizes)
+    first = largest(sizes)
+    centres = np.zeros((len(ids), 2))
+    known = np.array([int(one) in before for one in ids[first]], bool)
+    start = _start(ids[first], radii[first])
+    for at, one in enumerate(ids[first].tolist()):
+        if one in before:
+            start[at] = before[one]
+    steps = NEXT_STEPS if known.mean() > 0.5 else FIRST_STEPS
+    centres[first] = _settled(start, radii[first], links, steps)
+    rest = np.setdiff1d(np.arange(len(ids)), first)
+    if len(rest):
+        edge = (np.linalg.norm(centres[first], axis=1) + radii[first]).max()
+        step = 2 * radii[rest].max()
+        rank = np.arange(len(rest))
+        # A spiral of equal areas: as much room for the last disc as for the first.
+        distance = np.sqrt((edge + step) ** 2 + rank * step**2)
+        centres[rest] = distance[:, None] * _unit(rank * GOLDEN_ANGLE)
+    return centres
+
+
+def largest(sizes: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the places of the communities that are placed by forces, ascending."""
+    order = np.argsort(-sizes, kind="stable")[:MOST_BY_FORCE]
+    return np.sort(order)
+
+
+def place_members(degrees: NDArray[np.int64]) -> Points:
+    """Return places around the origin, `(n, 2)`: nodes with more links lie nearer the centre."""
+    rank = np.empty(len(degrees), np.int64)
+    rank[np.argsort(-degrees, kind="stable")] = np.arange(len(degrees))
+    places: Points = np.sqrt(rank + 0.5)[:, None] * _unit(rank * GOLDEN_ANGLE)
+    return places
+
+
+def community_layout(edges: NDArray[np.int64], labels: NDArray[np.int32]) -> Points:
+    """Return the positions of the nodes of a graph, `(n, 2)`.
 
     Args:
         edges: `(2, n_edges)` positions of the ends.
-        labels: community of each node, `(n,)`.
+        labels: community of each node, `(n,)`, in 0..K-1.
     """
-    n, k = len(labels), int(labels.max()) + 1
-    sizes = np.bincount(labels, minlength=k)
-    radii = np.sqrt(sizes) * 1.3 + 1.0
-    centres = _place_discs(_links(edges, labels, k), radii, np.random.default_rng(0))
-    degree = np.bincount(edges.ravel(), minlength=n)
-    rank = _rank_within(labels, -degree)
-    # Sunflower layout: the i-th node at radius √i, one golden angle further.
-    spiral = np.sqrt(rank + 0.5)[:, None] * _unit(rank * GOLDEN_ANGLE)
-    positions: NDArray[np.float64] = centres[labels] + spiral
+    sizes, degrees = np.bincount(labels), np.bincount(edges.ravel(), minlength=len(labels))
+    links = np.zeros((len(sizes), len(sizes)))
+    np.add.at(links, (labels[edges[0]], labels[edges[1]]), 1.0)
+    links += links.T
+    np.fill_diagonal(links, 0)
+    first = largest(sizes)
+    positions = place_discs(np.arange(len(sizes)), sizes, links[np.ix_(first, first)], {})[labels]
+    for community in range(len(sizes)):
+        here = labels == community
+        positions[here] += place_members(degrees[here])
     return positions
 
 
-def _links(edges: NDArray[np.int64], labels: NDArray[np.int32], k: int) -> NDArray[np.float64]:
-    between = np.zeros((k, k))
-    np.add.at(between, (labels[edges[0]], labels[edges[1]]), 1.0)
-    between += between.T
-    np.fill_diagonal(between, 0)
-    return between
+def _start(ids: NDArray[np.int64], radii: Points) -> Points:
+    """Return where new discs begin: a direction for each id, so that nothing is random."""
+    away = np.sqrt((radii**2).sum()) * 1.2
+    starts: Points = away * _unit(ids * GOLDEN_ANGLE)
+    return starts
 
 
-def _place_discs(
-    links: NDArray[np.float64], radii: NDArray[np.float64], rng: np.random.Generator
-) -> NDArray[np.float64]:
-    """Place discs by forces: links and the centre attract, overlapping discs repel."""
-    k = len(radii)
-    centres: NDArray[np.float64] = rng.normal(size=(k, 2)) * radii.sum() / 4
-    pull = links / np.maximum(links.sum(axis=1, keepdims=True), 1) * 0.5
+def _settled(centres: Points, radii: Points, links: NDArray[np.float64], steps: int) -> Points:
+    pull = links / np.maximum(links.sum(axis=1, keepdims=True), 1e-300) * 0.5
     touch = radii[:, None] + radii[None, :]
-    for step in range(STEPS):
+    for step in range(steps):
         apart = centres[:, None, :] - centres[None, :, :]
         distance = np.linalg.norm(apart, axis=2) + 1e-9
         overlap = np.clip(touch - distance, 0, None)
         np.fill_diagonal(overlap, 0)
-        if step > COOLED and overlap.max() < 0.05 * radii.min():
-            break
         push = (apart / distance[..., None] * overlap[..., None]).sum(axis=1) / 2
         drawn = -(pull[..., None] * apart).sum(axis=1) - 0.05 * centres
-        cooling = max(0.0, 1 - step / COOLED)
-        centres = centres + 0.5 * push + 0.3 * cooling * drawn
+        centres = centres + 0.5 * push + 0.3 * (1 - step / steps) * drawn
     return centres
 
 
-def _rank_within(labels: NDArray[np.int32], key: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return ranks 0, 1, 2… within each community, smallest key first."""
-    order = np.lexsort((key, labels))
-    first = np.searchsorted(labels[order], labels[order])
-    rank = np.empty(len(labels), np.int64)
-    rank[order] = np.arange(len(labels)) - first
-    return rank
-
-
-def _unit(angle: NDArray[np.float64]) -> NDArray[np.float64]:
+def _unit(angle: NDArray[np.floating] | NDArray[np.integer]) -> Points:
     return np.stack([np.cos(angle), np.sin(angle)], axis=1)

@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from pathlib import Path
 from typing import cast
 
 import numpy as np
@@ -49,18 +48,6 @@ class Found:
 
     windows: Sequence[CommunityEvents]
     agreement: Sequence[float] = ()
-
-
-def draw_demo(
-    run: DemoRun,
-    last: Snapshot,
-    path: Path,
-    found: Found,
-    alone: Found | None,
-    change_at: int | None = None,
-) -> None:
-    """Write the picture as PNG; the arguments are those of `demo_figure`."""
-    demo_figure(run, last, found, alone, change_at).savefig(path, dpi=DPI)
 
 
 def demo_figure(

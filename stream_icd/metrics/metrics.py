@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import get_args
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info, ProcessCollector
@@ -44,107 +45,88 @@ class Metrics:
 
     def __init__(self, health: Health, now: Callable[[], float] = time.time) -> None:
         self.registry = registry = CollectorRegistry()
+        counter, gauge = partial(Counter, registry=registry), partial(Gauge, registry=registry)
+        histogram = partial(Histogram, registry=registry)
         self.health = health
         self.now = now
         self._graphs: set[str] = set()
-        self.snapshots = Counter(
+        self.snapshots = counter(
             "stream_icd_snapshots",
             "Snapshots of the topic processed: their results are published and committed.",
             ("topic", "graph"),
-            registry=registry,
         )
-        self.dead_letters = Counter(
+        self.dead_letters = counter(
             "stream_icd_dead_letters",
             "Dead letters of the topic, by stage and exception.",
             ("topic", "stage", "exception"),
-            registry=registry,
         )
-        self.skipped = Counter(
+        self.skipped = counter(
             "stream_icd_skipped",
             "Records of the topic skipped because they are of other graphs than --graph.",
             ("topic",),
-            registry=registry,
         )
-        self.evidence = Counter(
+        self.evidence = counter(
             "stream_icd_evidence",
             "Results published, by how sure it is that the snapshot has communities.",
             ("evidence",),
-            registry=registry,
         )
-        self.memory_use = Counter(
+        self.memory_use = counter(
             "stream_icd_memory",
             "Results published, by what memory of earlier windows contributed.",
             ("memory",),
-            registry=registry,
         )
-        self.horizon = Gauge(
+        self.horizon = gauge(
             "stream_icd_horizon_windows",
             "How many windows the evidence of the graph's last result is worth.",
             ("graph",),
-            registry=registry,
         )
-        self.predicted_bits = Gauge(
+        self.predicted_bits = gauge(
             "stream_icd_predicted_bits",
             "Bits per edge that the communities known before saved on the last new edges.",
             ("graph",),
-            registry=registry,
         )
-        self._memory_bytes = Gauge(
-            "stream_icd_memory_bytes", "Memory of graphs in RAM, encoded.", registry=registry
-        )
-        self._memory_restored = Gauge(
+        self._memory_bytes = gauge("stream_icd_memory_bytes", "Memory of graphs in RAM, encoded.")
+        self._memory_restored = gauge(
             "stream_icd_memory_restored_graphs",
             "Graphs whose memory was read from the memory topic since the start.",
-            registry=registry,
         )
-        self.stage_seconds = Histogram(
+        self.stage_seconds = histogram(
             "stream_icd_stage_seconds",
             "Seconds in each stage of a snapshot; publish: of a batch, with its commit.",
             ("stage",),
             buckets=SECONDS,
-            registry=registry,
         )
-        self.age_seconds = Histogram(
+        self.age_seconds = histogram(
             "stream_icd_age_seconds",
             "Seconds from Kafka's receipt of a record to the commit of its result.",
             ("topic",),
             buckets=AGES,
-            registry=registry,
         )
-        self.lag = Gauge(
+        self.lag = gauge(
             "stream_icd_lag_records",
             "Records of an assigned partition that wait or are being processed.",
             ("topic", "partition"),
-            registry=registry,
         )
-        self.rebalances = Counter(
+        self.rebalances = counter(
             "stream_icd_rebalances",
             "Rebalances of the group since this worker joined it.",
             ("topic",),
-            registry=registry,
         )
-        self._processes = Gauge(
-            "stream_icd_processes", "Worker processes that run.", registry=registry
-        )
-        self._processes_memory = Gauge(
+        self._processes = gauge("stream_icd_processes", "Worker processes that run.")
+        self._processes_memory = gauge(
             "stream_icd_processes_resident_memory_bytes",
             "Resident memory of all worker processes, in bytes.",
-            registry=registry,
         )
-        self._in_hand = Gauge(
+        self._in_hand = gauge(
             "stream_icd_in_hand_seconds",
             "Seconds since the start of the snapshot that is taking longest; 0 if there is none.",
-            registry=registry,
         )
         self._model: Info | None = None
-        self.swaps = Counter(
-            "stream_icd_model_swaps", "Changes of the model since the start.", registry=registry
-        )
-        self.refused_models = Counter(
+        self.swaps = counter("stream_icd_model_swaps", "Changes of the model since the start.")
+        self.refused_models = counter(
             "stream_icd_models_refused",
             "Champions that could not be used, by exception; the model before stays.",
             ("exception",),
-            registry=registry,
         )
         ProcessCollector(registry=registry)
         for strength in get_args(EvidenceStrength):

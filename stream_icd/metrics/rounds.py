@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info, ProcessCollector
 
@@ -69,35 +70,31 @@ class RoundsMetrics:
         self, health: RoundsHealth, outcomes: Sequence[str], now: Callable[[], float] = time.time
     ) -> None:
         self.registry = registry = CollectorRegistry()
+        counter, gauge = partial(Counter, registry=registry), partial(Gauge, registry=registry)
+        histogram = partial(Histogram, registry=registry)
         self.health = health
         self._now = now
-        self._rounds = Counter(
+        self._rounds = counter(
             "stream_icd_retrain_rounds",
             "Rounds of retraining that have ended, by what they decided.",
             ("outcome",),
-            registry=registry,
         )
-        self._step_seconds = Histogram(
+        self._step_seconds = histogram(
             "stream_icd_retrain_step_seconds",
             "Seconds in each step of a round.",
             ("step",),
             buckets=SECONDS,
-            registry=registry,
         )
-        self._decided_at = Gauge(
+        self._decided_at = gauge(
             "stream_icd_retrain_decided_timestamp_seconds",
             "When the last round ended with a decision, in seconds since 1970.",
-            registry=registry,
         )
-        self._windows = Gauge(
-            "stream_icd_retrain_windows",
-            "Archived windows that the last round looked at.",
-            registry=registry,
+        self._windows = gauge(
+            "stream_icd_retrain_windows", "Archived windows that the last round looked at."
         )
-        self._in_hand = Gauge(
+        self._in_hand = gauge(
             "stream_icd_retrain_in_hand_seconds",
             "Seconds since the present step of a round began; 0 between rounds.",
-            registry=registry,
         )
         self._in_hand.set_function(lambda: health.clock() - health.since if health.step else 0.0)
         self._champion = Info(

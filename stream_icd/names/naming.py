@@ -35,16 +35,21 @@ NOTHING = WindowNames()
 
 
 class Naming:
-    """Names communities by attributes of their nodes."""
+    """Names communities by attributes of their nodes.
+
+    Attributes:
+        other_ids: why the nodes of a graph have no attributes: its ids are of another type; empty
+            if none is like that.
+    """
 
     def __init__(self, attributes: Attributes | LiveAttributes) -> None:
         self.attributes = attributes
-        self._trouble = ""
+        self.other_ids = ""
 
     @property
     def trouble(self) -> str:
         """Why nodes have no attributes; empty if all is well."""
-        return self._trouble or self.attributes.trouble
+        return self.other_ids or self.attributes.trouble
 
     def window(self, graph: str, nodes: pa.Array, ids: NDArray[np.integer]) -> NamedWindow | None:
         """Return the communities beside the attributes; None if no node can be found in them."""
@@ -54,7 +59,7 @@ class Naming:
         try:
             return named(nodes, ids, attributes)
         except BadSettings as error:
-            self._trouble = str(error)
+            self.other_ids = str(error)
             return None
 
     def of(self, graph: str, nodes: pa.Array, ids: NDArray[np.integer]) -> WindowNames:

@@ -13,6 +13,8 @@ from stream_icd.times import parse_utc
 if TYPE_CHECKING:
     from stream_icd.history.archive import Selection
     from stream_icd.history.layout import Kind
+    from stream_icd.kafka.settings import KafkaSettings
+    from stream_icd.messages.topic_range import TopicRange
     from stream_icd.replay.pacing import Tempo
 
 First = Annotated[
@@ -40,7 +42,7 @@ class PastOptions:
     last: Last = None
     graph: Graph = None
 
-    def selection(self, kind: "Kind" = "snapshots", model: str | None = None) -> "Selection":
+    def selection(self, kind: "Kind" = "snapshots") -> "Selection":
         """Return what the options select.
 
         Raises:
@@ -49,7 +51,46 @@ class PastOptions:
         from stream_icd.history.archive import Selection
 
         start, end = parse_time("--from", self.first), parse_time("--to", self.last)
-        return Selection(kind, self.graph, model, start, end)
+        return Selection(kind, self.graph, start=start, end=end)
+
+
+ArchiveUri = Annotated[
+    str, typer.Argument(help="The archive: a folder, or a URI such as s3://bucket/history.")
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PartOptions:
+    """Which part of a topic."""
+
+    first: Annotated[
+        str | None,
+        typer.Option(
+            "--from",
+            help="Start: a time, an offset, or PARTITION:OFFSET,…. Default: the beginning.",
+            show_default=False,
+        ),
+    ] = None
+    last: Annotated[
+        str | None,
+        typer.Option(
+            "--to", help="End (not included), see --from. Default: the end.", show_default=False
+        ),
+    ] = None
+
+    def part(self, settings: "KafkaSettings", topic: str) -> "TopicRange":
+        """Return what the options select of a topic.
+
+        Raises:
+            BadSettings: one is no position, or they name different partitions.
+            TopicMissing, BrokerUnavailable: see these classes.
+        """
+        from stream_icd.kafka.topics import describe_topic
+        from stream_icd.messages.topic_range import TopicRange, parse_position
+
+        n = describe_topic(settings, topic).partitions
+        start, end = parse_position("--from", self.first, n), parse_position("--to", self.last, n)
+        return TopicRange(topic, start, end)
 
 
 @dataclass(frozen=True, kw_only=True)

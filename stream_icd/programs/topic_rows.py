@@ -22,15 +22,6 @@ BATCH = 10_000
 LOOK_EVERY_S = 0.2
 
 
-def count_partitions(settings: KafkaSettings, topic: str) -> int:
-    """Return the number of the topic's partitions, each of which is an ordered stream.
-
-    Raises:
-        TopicMissing, BrokerUnavailable: see these classes.
-    """
-    return describe_topic(settings, topic).partitions
-
-
 def read_topic_rows(
     settings: KafkaSettings,
     topic: str,
@@ -52,7 +43,7 @@ def read_topic_rows(
     Raises:
         TopicMissing, OffsetGone, BrokerUnavailable: see these classes.
     """
-    partitions = range(count_partitions(settings, topic))
+    partitions = range(describe_topic(settings, topic).partitions)
     heard = dict.fromkeys(partitions, monotonic())
     quiet: frozenset[int] = frozenset()
     for records in _batches(settings, topic, since, until, stop):

@@ -6,9 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 
+from stream_icd.kafka.topics import describe_topic
 from stream_icd.programs.options import RowOptions
 from stream_icd.programs.producer import ProducerRun
-from stream_icd.programs.topic_rows import count_partitions, read_topic_rows
+from stream_icd.programs.topic_rows import read_topic_rows
 from stream_icd.sources.durations import EPOCH, parse_duration
 from stream_icd.sources.source import Source
 from stream_icd.sources.tables.tables import read_rows
@@ -56,7 +57,7 @@ def windowed_source(
         assert options.topic is not None
         after = run.sent_before.ends.get(options.graph)
         rows = _rows_of_topic(options.topic, options, columns, run, after, reach)
-        n_streams = count_partitions(run.settings, options.topic)
+        n_streams = describe_topic(run.settings, options.topic).partitions
     return windowed_snapshots(
         rows,
         settings,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -31,9 +30,6 @@ from stream_icd.wire.cloudevents import EventHeaders, graph_of
 from stream_icd.wire.limits import DEFAULT_LIMITS, Limits
 from stream_icd.wire.message import Headers, Message
 from stream_icd.wire.snapshots import SNAPSHOT_TYPE, decode_snapshot, is_unordered
-
-VARYING = ("icd_detected_at", "icd_ms_", "icd_snapshot_place")
-"""Headers of a result about when, how fast and from where it was computed, not its content."""
 
 SENT_BYTES_A_ROW = 4
 """Estimated bytes per edge in a message of integer ids; compressed, it is 1 to 4 bytes."""
@@ -244,18 +240,6 @@ class Redetection:
 def chain_name(graph: str, era: int = 0) -> str:
     """Return the name of the chain that the windows of an era of a graph are."""
     return f"{graph}\0{era}" if era else graph
-
-
-def fingerprint(result: Message) -> str:
-    """Return the SHA-256 of a result: graph, snapshot, window, model, quality, nodes, communities.
-
-    Only the times in the headers are left out: when it was detected, and how long that took.
-    """
-    digest = hashlib.sha256(result.key + b"\0" + result.value)
-    for name, value in result.headers:
-        if not name.startswith(VARYING):
-            digest.update(b"\0" + name.encode() + b"\0" + value)
-    return digest.hexdigest()
 
 
 @lru_cache(maxsize=8)

@@ -26,9 +26,7 @@ END_S = 3.0
 """Time that the end waits for the thread: longer than a poll where nothing comes."""
 
 
-def attributes_in_topic(
-    settings: KafkaSettings, graph: str | None = None, topic: str = ATTRIBUTES
-) -> LiveAttributes:
+def attributes_in_topic(settings: KafkaSettings, graph: str | None = None) -> LiveAttributes:
     """Return the attributes that the topic holds now.
 
     Args:
@@ -39,7 +37,7 @@ def attributes_in_topic(
     """
     found = LiveAttributes()
     take = partial(_take, found, graph, Limits())
-    with open_reader(settings, topic, until="end") as records:
+    with open_reader(settings, ATTRIBUTES, until="end") as records:
         for record in records:
             take(record)
     return found
@@ -47,7 +45,7 @@ def attributes_in_topic(
 
 @contextmanager
 def following_attributes(
-    settings: KafkaSettings, graph: str | None = None, topic: str = ATTRIBUTES
+    settings: KafkaSettings, graph: str | None = None
 ) -> Iterator[LiveAttributes]:
     """Give the attributes that the topic holds, and keep them up to date during the block.
 
@@ -58,10 +56,10 @@ def following_attributes(
         TopicMissing, BrokerUnavailable: the topic cannot be read now; if that is so later, the
             attributes stay as they are.
     """
-    describe_topic(settings, topic)
+    describe_topic(settings, ATTRIBUTES)
     found, stop = LiveAttributes(), threading.Event()
-    followed = Following(settings, topic, partial(_take, found, graph, Limits()), stop)
-    thread = threading.Thread(target=followed.run, name=f"follow {topic}", daemon=True)
+    followed = Following(settings, ATTRIBUTES, partial(_take, found, graph, Limits()), stop)
+    thread = threading.Thread(target=followed.run, name=f"follow {ATTRIBUTES}", daemon=True)
     thread.start()
     try:
         followed.caught_up.wait()

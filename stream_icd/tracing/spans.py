@@ -79,8 +79,15 @@ class Tracing:
             stages: milliseconds of its stages, one after the other; each is a span of its own.
             error: why there is no result.
         """
-        span = self._of_record(operation, record, took, links, attributes)
         started = took.started
+        span = self._tracer.start_span(
+            f"{operation} {record.topic}",
+            self._propagator.extract(context_of(record.headers)),
+            kind=self._api.SpanKind.CONSUMER,
+            attributes={**_of_record(operation, record), **(attributes or {})},
+            links=[self._api.Link(one) for one in links],
+            start_time=started,
+        )
         context = self._api.set_span_in_context(span)
         for stage, milliseconds in (stages or {}).items():
             child = self._tracer.start_span(stage, context, start_time=started)
@@ -152,23 +159,6 @@ class Tracing:
         """Return the record with the context of the present span, if there is one."""
         span = self._api.get_current_span()
         return self.sent_by(span, record) if span.get_span_context().is_valid else record
-
-    def _of_record(
-        self,
-        operation: str,
-        record: Record,
-        took: Took,
-        links: Sequence[SpanContext],
-        attributes: Mapping[str, Any] | None,
-    ) -> Span:
-        return self._tracer.start_span(
-            f"{operation} {record.topic}",
-            self._propagator.extract(context_of(record.headers)),
-            kind=self._api.SpanKind.CONSUMER,
-            attributes={**_of_record(operation, record), **(attributes or {})},
-            links=[self._api.Link(one) for one in links],
-            start_time=took.started,
-        )
 
 
 def tracing_if_on() -> Tracing | None:

@@ -7,6 +7,7 @@ import csv
 import io
 from datetime import UTC, datetime
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import pyarrow as pa
@@ -16,11 +17,9 @@ from prometheus_client import generate_latest
 from rich.console import Console
 
 import stream_icd
-from stream_icd.announcement import Announcement
 from stream_icd.cli import main
 from stream_icd.cli.dlq.tables import table_lines
 from stream_icd.cli.history.tables import graphs_table, windows_lines
-from stream_icd.cli.models import changes
 from stream_icd.cli.models import command as models
 from stream_icd.cli.models.text import card_text
 from stream_icd.cli.replay.tables import agreements_table, qualities_table
@@ -170,12 +169,13 @@ def test_versions_are_shown_whatever_they_are_called(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     aliases = Aliases(1, FORGED, FORGED, "promoted", FORGED, "models", DAY.start, None, "id")
-    announced = Announcement("promoted", "file:///r", DAY.start, "models", "by command")
-    for name in ("promote_version", "roll_back_champion"):
-        monkeypatch.setattr(changes, name, lambda *_: (aliases, announced))
+    for name in ("aliases.current", "aliases.champion", "aliases.promote", "aliases.roll_back"):
+        monkeypatch.setattr(f"stream_icd.registry.{name}", lambda *_, **__: aliases)
+    for name in ("find.find_version", "versions.read_lineage", "announced.change"):
+        monkeypatch.setattr(f"stream_icd.registry.{name}", mock.Mock())
     monkeypatch.setenv("STREAM_ICD_REGISTRY", "models")
-    models.promote(FORGED, no_announce=True)
-    models.rollback(no_announce=True)
+    models.Promote(version=FORGED, no_announce=True).run()
+    models.Rollback(no_announce=True).run()
     line = f"champion {ESCAPED}, previous {ESCAPED}\n"
     assert capsys.readouterr().out == 2 * line
 

@@ -14,6 +14,7 @@ from stream_icd.cli.subscribe.shapes import COMMUNITIES
 from stream_icd.communities import STAGES, Communities
 from stream_icd.errors import BadSettings
 from stream_icd.names.attributes import attributes_of
+from stream_icd.names.naming import Naming
 from stream_icd.snapshot import Window
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -32,7 +33,7 @@ def result(graph: str, *, text: bool = False) -> Communities:
 def test_a_graph_with_other_ids_takes_no_names_from_the_others(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    named = naming.with_names(COMMUNITIES, CLASSES, of_one_graph=False)
+    named = naming.with_names(COMMUNITIES, Naming(CLASSES), of_one_graph=False)
     for graph, text in (("x\x1b[2J", True), ("y", True), ("g", False)):
         names = named.document(result(graph, text=text))["names"]
         assert names == ({} if text else {"0": "PC, 10 of 10", "1": "MP, 8 of 8"})
@@ -41,14 +42,14 @@ def test_a_graph_with_other_ids_takes_no_names_from_the_others(
 
 
 def test_one_graph_with_other_ids_is_an_error() -> None:
-    named = naming.with_names(COMMUNITIES, CLASSES, of_one_graph=True)
+    named = naming.with_names(COMMUNITIES, Naming(CLASSES), of_one_graph=True)
     with pytest.raises(BadSettings, match="names nodes by integers, the graph by text"):
         named.document(result("g", text=True))
 
 
 def test_names_of_graphs_without_end_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(naming, "MOST_GRAPHS", 2)
-    names = naming._Naming(CLASSES, of_one_graph=False)
+    names = naming._LastNames(Naming(CLASSES), of_one_graph=False)
     first = result("g")
     for one in (first, *(result(f"h{number}") for number in range(2))):
         names.of(one)

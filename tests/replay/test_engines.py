@@ -18,13 +18,14 @@ from stream_icd.kafka.record import Record
 from stream_icd.messages.outcome import Refused
 from stream_icd.registry.shipped import VersionedModel
 from stream_icd.replay.ray_engine import RayActors
-from stream_icd.replay.redetect import ArchivedJob, Job, Outcome, Redetection, fingerprint
+from stream_icd.replay.redetect import ArchivedJob, Job, Outcome, Redetection
 from stream_icd.snapshot import Snapshot
 from stream_icd.store.store import Store
 from stream_icd.wire.message import Message
 from stream_icd.wire.snapshots import encode_snapshot
 from stream_icd.workers.detect import Detector
 from stream_icd.workers.runner import Runner
+from testbed.fingerprint import fingerprint
 
 
 def make_engine(name: str, redetection: Redetection, model_folder: Path) -> Engine[Job, Outcome]:

@@ -9,11 +9,12 @@ from pathlib import Path
 
 from stream_icd.execution.engines import InProcess
 from stream_icd.history.archive import Selection, read_message, windows
-from stream_icd.replay.redetect import ArchivedJob, Redetection, fingerprint
+from stream_icd.replay.redetect import ArchivedJob, Redetection
 from stream_icd.store.store import Store, open_store
 from stream_icd.wire.message import Message
 from testbed.brokers import wait_until
 from testbed.children import alive, children, worker_processes
+from testbed.fingerprint import fingerprint
 
 ROOT = Path(__file__).parents[2]
 N_SNAPSHOTS = 6

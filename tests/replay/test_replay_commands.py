@@ -19,12 +19,13 @@ from stream_icd.errors import (
 from stream_icd.history.archive import Archive, Selection, read_message, windows
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.topics import COMMUNITIES, SNAPSHOTS
-from stream_icd.replay.redetect import Redetection, fingerprint
+from stream_icd.replay.redetect import Redetection
 from stream_icd.snapshot import Snapshot
 from stream_icd.store.store import Store, open_store
 from stream_icd.wire.message import Message
 from stream_icd.wire.snapshots import encode_snapshot
 from testbed.brokers import Broker
+from testbed.fingerprint import fingerprint
 from testbed.object_store import new_folder
 from tests.replay.conftest import N_SNAPSHOTS, filled
 

@@ -35,7 +35,7 @@ from stream_icd.kafka.topics import COMMUNITIES, create_topics
 from stream_icd.messages.topic_range import TopicRange, parse_position
 from stream_icd.programs.producer import INTERRUPTED
 from stream_icd.replay.pacing import Tempo
-from stream_icd.replay.redetect import Redetection, fingerprint
+from stream_icd.replay.redetect import Redetection
 from stream_icd.replay.replay import Replayed, make_plan, replay
 from stream_icd.replay.results import TopicResults, check_results_topic
 from stream_icd.snapshot import Snapshot
@@ -46,6 +46,7 @@ from stream_icd.wire.snapshots import encode_snapshot
 from stream_icd.workers.detect import Detector
 from stream_icd.workers.runner import Runner
 from testbed.brokers import Broker
+from testbed.fingerprint import fingerprint
 
 pytestmark = pytest.mark.brokers("memory")
 

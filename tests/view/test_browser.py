@@ -25,10 +25,19 @@ from stream_icd.names.naming import Naming
 from stream_icd.view.data.all_series import AllSeries, Budget, DeadLetter
 from stream_icd.view.report.report import write_html
 from stream_icd.view.web.access import access_for
-from stream_icd.view.web.serve import serving
 from stream_icd.view.web.server import View
 from testbed.windows import HOUR, START, window
-from tests.view.windows import ORIGIN, Placed, drifting, name, page_of, queries, renamed, seen
+from tests.view.windows import (
+    ORIGIN,
+    Placed,
+    drifting,
+    name,
+    page_of,
+    queries,
+    renamed,
+    seen,
+    serving,
+)
 
 HOW = (
     "a browser is needed: install one (apt install chromium), or set STREAM_ICD_TEST_CHROMIUM to a "

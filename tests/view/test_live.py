@@ -31,16 +31,16 @@ from stream_icd.snapshot import Snapshot
 from stream_icd.view.data.all_series import AllSeries
 from stream_icd.view.feeds.lag import Lag
 from stream_icd.view.feeds.live import Live, Topics
-from stream_icd.view.feeds.sources import queries_of, topic_sources
+from stream_icd.view.feeds.sources import topic_sources
+from stream_icd.view.panels.queries import Queries
 from stream_icd.view.web.access import access_for
-from stream_icd.view.web.serve import serving
 from stream_icd.view.web.server import View
 from stream_icd.wire.announcements import encode_announcement
 from stream_icd.wire.communities import encode_communities, encode_labels
 from stream_icd.wire.events import encode_events
 from testbed.brokers import Broker, wait_until
 from testbed.windows import START, follow, window
-from tests.view.windows import drifting, get
+from tests.view.windows import drifting, get, serving
 
 pytest.importorskip("starlette", reason="pip install 'stream-icd[view]'")
 pytestmark = pytest.mark.brokers("memory")
@@ -61,7 +61,7 @@ def viewed(broker: Broker, topics: Topics, **options: Any) -> Iterator[tuple[All
     """A page over these topics: what it has seen, and its address."""
     seen = AllSeries()
     sources = topic_sources(broker.settings(), topics, seen, **options)
-    view = View(queries_of(seen, sources), access_for("127.0.0.1", None))
+    view = View(Queries(seen, sources), access_for("127.0.0.1", None))
     with serving(view) as address, sources.reading(view.publish):
         yield seen, address
 

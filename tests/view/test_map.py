@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from stream_icd.demo.layout import MOST_BY_FORCE, place_discs, place_members, radii_of
 from stream_icd.view.data.all_series import AllSeries
 from stream_icd.view.data.window import SeenWindow
 from stream_icd.view.panels.community_map import MOST_EDGES, MOST_NODES, opened, quotient
-from stream_icd.view.panels.placement import MOST_BY_FORCE, place_discs, place_members, radii_of
 from testbed.windows import window
 from tests.view.windows import ORIGIN, Cliques, Nowhere, drifting, name, queries, renamed, seen
 

@@ -6,6 +6,7 @@ import gzip
 import http.client
 import itertools
 import json
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -23,9 +24,10 @@ from stream_icd.view.data.all_series import AllSeries
 from stream_icd.view.data.series import SeriesName
 from stream_icd.view.data.snapshots import KeptSnapshots, NoGraph
 from stream_icd.view.data.window import SeenWindow
+from stream_icd.view.feeds.sources import Sources
 from stream_icd.view.panels.queries import Queries
 from stream_icd.view.web.access import Access, access_for
-from stream_icd.view.web.serve import serving
+from stream_icd.view.web.serve import address, listening, server_of
 from stream_icd.view.web.server import View
 from testbed.windows import window
 
@@ -98,11 +100,29 @@ class Nowhere:
 
 def queries(everything: AllSeries, snapshots: Any = None, *, archive: bool = False) -> Queries:
     source = snapshots or Cliques()
-    return Queries(everything, KeptSnapshots(lambda _: source), archive=archive)
+    return Queries(everything, Sources(KeptSnapshots(lambda _: source), archive=archive))
 
 
 def name(graph: str = "g", model: str = "", origin: str = ORIGIN) -> SeriesName:
     return SeriesName(graph, model, origin)
+
+
+@contextmanager
+def serving(view: View, host: str = "127.0.0.1", port: int = 0) -> Iterator[str]:
+    """Serve a page from a thread; give its address."""
+    open_socket = listening(host, port)
+    server = server_of(view)
+    thread = threading.Thread(
+        target=server.run, kwargs={"sockets": [open_socket]}, name="view server", daemon=True
+    )
+    thread.start()
+    try:
+        yield address(open_socket)
+    finally:
+        server.should_exit = True
+        view.fan_out.end()
+        thread.join()
+        open_socket.close()
 
 
 @contextmanager
@@ -117,8 +137,8 @@ def page_of(
     view = View(
         queries(everything, snapshots, archive=archive), access or access_for("127.0.0.1", None)
     )
-    with serving(view) as address:
-        yield view, address
+    with serving(view) as place:
+        yield view, place
 
 
 class Answer:

@@ -34,7 +34,6 @@ from stream_icd.kafka.topics import COMMUNITIES, SNAPSHOTS, create_topics
 from stream_icd.messages.outcome import Outcome
 from stream_icd.registry.model import save_model
 from stream_icd.registry.shipped import VersionedModel, open_model
-from stream_icd.replay.redetect import fingerprint
 from stream_icd.snapshot import Snapshot
 from stream_icd.subscribers.subscribe import subscribe
 from stream_icd.wire.message import Message
@@ -43,6 +42,7 @@ from stream_icd.workers.detect import Detector
 from stream_icd.workers.runner import Runner
 from testbed.brokers import Broker, wait_until
 from testbed.children import alive, children, end_fork_servers, worker_processes
+from testbed.fingerprint import fingerprint
 
 Outgoing = Callable[[Snapshot, str], OutgoingRecord]
 N_SNAPSHOTS = 60

@@ -1,7 +1,6 @@
 """`stream-icd dlq`: list and show dead letters, and send them again."""
 
-from __future__ import annotations
-
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -9,106 +8,100 @@ import typer
 
 from stream_icd.errors import BadSettings
 from stream_icd.printable import say
+from stream_icd.programs.command import Declared
 from stream_icd.programs.options import BootstrapServers, kafka_settings
-from stream_icd.programs.past import Graph
+from stream_icd.programs.past import Graph, PartOptions
 
 if TYPE_CHECKING:
     from stream_icd.dead_letters.choice import Choice
-    from stream_icd.kafka.record import Record
     from stream_icd.kafka.settings import KafkaSettings
 
-app = typer.Typer(
-    no_args_is_help=True,
-    help="List, inspect and retry dead letters.",
-)
+app = typer.Typer(no_args_is_help=True, help="List, inspect and retry dead letters.")
 
 SNAPSHOTS = "icd.snapshots.v1"
+POSITION = "PARTITION:OFFSET, or TOPIC[PARTITION]@OFFSET as in lists and logs."
 
 Topic = Annotated[str, typer.Option(help="Topic of the dead letters, if no position names it.")]
-Exception_ = Annotated[
-    str | None,
-    typer.Option(
-        "--exception",
-        help="Only dead letters with this exception, such as BadSnapshot.",
-        show_default=False,
-    ),
-]
-First = Annotated[
-    str | None,
-    typer.Option(
-        "--from",
-        help="Start: a time, an offset, or PARTITION:OFFSET,… in the dead-letter topic. Default: "
-        "the beginning.",
-        show_default=False,
-    ),
-]
-Last = Annotated[
-    str | None,
-    typer.Option(
-        "--to", help="End (not included), see --from. Default: the end.", show_default=False
-    ),
-]
 
 
-@app.command("list")
-def list_(
-    topic: Annotated[str, typer.Argument(help="Topic to list the dead letters of.")] = SNAPSHOTS,
-    everywhere: Annotated[
-        bool, typer.Option("--all", help="List the dead letters of all topics.")
-    ] = False,
-    graph: Graph = None,
-    exception: Exception_ = None,
-    first: First = None,
-    last: Last = None,
-    format: Annotated[
-        Literal["table", "json"],
-        typer.Option(help="table: for people; json: JSON lines with everything except the value."),
-    ] = "table",
-    bootstrap_servers: BootstrapServers = None,
-) -> None:
+@dataclass(frozen=True, kw_only=True)
+class Chosen(PartOptions):
+    """The options that choose dead letters."""
+
+    graph: Graph = None
+    exception: Annotated[
+        str | None,
+        typer.Option(
+            "--exception",
+            help="Only dead letters with this exception, such as BadSnapshot.",
+            show_default=False,
+        ),
+    ] = None
+    bootstrap_servers: BootstrapServers = None
+
+    def choice(
+        self, settings: "KafkaSettings", dead_letters: str, places: frozenset[str] = frozenset()
+    ) -> "Choice":
+        """Return what is chosen in a dead-letter topic: all that fits, or what is at some places.
+
+        Raises:
+            BadSettings: `--from` or `--to` is no position.
+        """
+        from stream_icd.dead_letters.choice import Choice
+
+        part = self.part(settings, dead_letters)
+        return Choice(part, places, self.graph, self.exception)
+
+
+@app.command("list", cls=Declared)
+@dataclass(frozen=True, kw_only=True)
+class ListLetters(Chosen):
     """List dead letters: which records, when, why, and whether they were sent again.
 
     One line per record, even if several workers could not read it or it failed again.
 
-    stream-icd dlq list
+      stream-icd dlq list
 
-    stream-icd dlq list --graph as733 --from 2026-01-31 --format json
+      stream-icd dlq list --graph as733 --from 2026-01-31 --format json
     """
-    from stream_icd.cli.dlq.tables import json_lines, table_lines
-    from stream_icd.dead_letters.box import BadRecord, read_dead_letters
-    from stream_icd.dead_letters.choice import dead_letters_of
-    from stream_icd.kafka.port.topic import is_dead_letter_topic
-    from stream_icd.kafka.topics import topic_names
 
-    settings = kafka_settings(bootstrap_servers)
-    boxes = (
-        [name for name in topic_names(settings) if is_dead_letter_topic(name)]
-        if everywhere
-        else [dead_letters_of(topic)]
-    )
-    found, no_match = list[BadRecord](), None
-    for name in boxes:
-        choice = _choice(settings, name, frozenset(), graph, exception, first, last)
-        box = read_dead_letters(settings, name)
-        try:
-            found += choice.records(box)
-        except BadSettings as error:
-            no_match = error
-    if no_match is not None and not found:
-        raise no_match
-    for line in json_lines(found) if format == "json" else table_lines(found):
-        say(line)
+    topic: Annotated[str, typer.Argument(help="Topic to list the dead letters of.")] = SNAPSHOTS
+    everywhere: Annotated[
+        bool, typer.Option("--all", help="List the dead letters of all topics.")
+    ] = False
+    format: Annotated[
+        Literal["table", "json"],
+        typer.Option(help="table: for people; json: JSON lines with everything except the value."),
+    ] = "table"
+
+    def run(self) -> None:
+        """Print them."""
+        from stream_icd.cli.dlq.tables import json_lines, table_lines
+        from stream_icd.dead_letters.box import BadRecord, read_dead_letters
+        from stream_icd.dead_letters.choice import dead_letters_of
+        from stream_icd.kafka.port.topic import is_dead_letter_topic
+        from stream_icd.kafka.topics import topic_names
+
+        settings = kafka_settings(self.bootstrap_servers)
+        boxes = [dead_letters_of(self.topic)]
+        if self.everywhere:
+            boxes = [name for name in topic_names(settings) if is_dead_letter_topic(name)]
+        found, no_match = list[BadRecord](), None
+        for name in boxes:
+            choice, box = self.choice(settings, name), read_dead_letters(settings, name)
+            try:
+                found += choice.records(box)
+            except BadSettings as error:
+                no_match = error
+        if no_match is not None and not found:
+            raise no_match
+        for line in json_lines(found) if self.format == "json" else table_lines(found):
+            say(line)
 
 
 @app.command()
 def show(
-    place: Annotated[
-        str,
-        typer.Argument(
-            metavar="POSITION",
-            help="PARTITION:OFFSET, or TOPIC[PARTITION]@OFFSET as in lists and logs.",
-        ),
-    ],
+    place: Annotated[str, typer.Argument(metavar="POSITION", help=POSITION)],
     topic: Topic = SNAPSHOTS,
     out: Annotated[
         Path | None,
@@ -130,57 +123,21 @@ def show(
     dead_letters, places = parse_places([place], topic)
     settings = kafka_settings(bootstrap_servers)
     box, reader = read_dead_letters(settings, dead_letters), MessageReader()
-    chosen = _choice(settings, dead_letters, places, None, None, None, None).of(box)
-    for letter, came in read_again(settings, chosen):
-        again = box.retried.get(letter.origin, ())
-        say(*letter_lines(letter, came, again, reader))
-        if out is not None:
-            _write(out, came)
+    for letter, came in read_again(
+        settings, Chosen().choice(settings, dead_letters, places).of(box)
+    ):
+        say(*letter_lines(letter, came, box.retried.get(letter.origin, ()), reader))
+        if out is None:
+            continue
+        if came.value is None:
+            raise BadSettings(f"{came.place} has no value (null): nothing to write to {out}")
+        out.write_bytes(came.value)
+        say(f"{len(came.value):,} bytes to {out}")
 
 
-@app.command()
-def retry(
-    places: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="POSITION",
-            help="PARTITION:OFFSET, or TOPIC[PARTITION]@OFFSET as in lists and logs.",
-            show_default=False,
-        ),
-    ] = None,
-    topic: Topic = SNAPSHOTS,
-    everything: Annotated[
-        bool, typer.Option("--all", help="All dead letters of the topic.")
-    ] = False,
-    graph: Graph = None,
-    exception: Exception_ = None,
-    first: First = None,
-    last: Last = None,
-    to_topic: Annotated[
-        str | None,
-        typer.Option(
-            "--to-topic",
-            help="Topic to send them to. Default: the topic that each came from.",
-            show_default=False,
-        ),
-    ] = None,
-    again: Annotated[
-        bool,
-        typer.Option(
-            "--again", help="Also send those that have been sent again before, once each."
-        ),
-    ] = False,
-    rate: Annotated[
-        float | None,
-        typer.Option(
-            help="Maximum rate, in records per second. Default: unlimited.", show_default=False
-        ),
-    ] = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print what would be sent, and do nothing.")
-    ] = False,
-    bootstrap_servers: BootstrapServers = None,
-) -> None:
+@app.command("retry", cls=Declared)
+@dataclass(frozen=True, kw_only=True)
+class RetryLetters(Chosen):
     """Send dead letters again, each once, to the topic that they came from.
 
     Key, value and headers are unchanged. The command marks in the dead-letter topic what it has
@@ -191,41 +148,59 @@ def retry(
 
       stream-icd dlq retry 0:7 'icd.snapshots.v1[3]@41'
     """
-    from stream_icd.cli.dlq.retry import run_retry
-    from stream_icd.dead_letters.choice import parse_places
 
-    if everything and places:
-        raise BadSettings("give either positions, or --all")
-    if not (everything or places or graph or exception or first or last):
-        raise BadSettings(
-            "choose dead letters: give positions, --graph, --exception, --from, --to, or --all"
+    places: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="POSITION", help=POSITION, show_default=False),
+    ] = None
+    topic: Topic = SNAPSHOTS
+    everything: Annotated[bool, typer.Option("--all", help="All dead letters of the topic.")] = (
+        False
+    )
+    to_topic: Annotated[
+        str | None,
+        typer.Option(
+            "--to-topic",
+            help="Topic to send them to. Default: the topic that each came from.",
+            show_default=False,
+        ),
+    ] = None
+    again: Annotated[
+        bool,
+        typer.Option(
+            "--again", help="Also send those that have been sent again before, once each."
+        ),
+    ] = False
+    rate: Annotated[
+        float | None,
+        typer.Option(
+            help="Maximum rate, in records per second. Default: unlimited.", show_default=False
+        ),
+    ] = None
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print what would be sent, and do nothing.")
+    ] = False
+
+    def run(self) -> None:
+        """Send them."""
+        from stream_icd.cli.dlq.retry import run_retry
+        from stream_icd.dead_letters.choice import parse_places
+
+        if self.everything and self.places:
+            raise BadSettings("give either positions, or --all")
+        wanted = self.everything, self.places, self.graph, self.exception, self.first, self.last
+        if not any(wanted):
+            raise BadSettings(
+                "choose dead letters: give positions, --graph, --exception, --from, --to, or --all"
+            )
+        dead_letters, places = parse_places(self.places or [], self.topic)
+        settings = kafka_settings(self.bootstrap_servers)
+        choice = self.choice(settings, dead_letters, places)
+        run_retry(
+            settings,
+            choice,
+            to_topic=self.to_topic,
+            again=self.again,
+            rate=self.rate,
+            dry_run=self.dry_run,
         )
-    dead_letters, wanted = parse_places(places or [], topic)
-    settings = kafka_settings(bootstrap_servers)
-    choice = _choice(settings, dead_letters, wanted, graph, exception, first, last)
-    run_retry(settings, choice, to_topic=to_topic, again=again, rate=rate, dry_run=dry_run)
-
-
-def _choice(
-    settings: KafkaSettings,
-    dead_letters: str,
-    places: frozenset[str],
-    graph: str | None,
-    exception: str | None,
-    first: str | None,
-    last: str | None,
-) -> Choice:
-    from stream_icd.dead_letters.choice import Choice
-    from stream_icd.kafka.topics import describe_topic
-    from stream_icd.messages.topic_range import TopicRange, parse_position
-
-    n = describe_topic(settings, dead_letters).partitions
-    start, end = parse_position("--from", first, n), parse_position("--to", last, n)
-    return Choice(TopicRange(dead_letters, start, end), places, graph, exception)
-
-
-def _write(out: Path, record: Record) -> None:
-    if record.value is None:
-        raise BadSettings(f"{record.place} has no value (null): nothing to write to {out}")
-    out.write_bytes(record.value)
-    say(f"{len(record.value):,} bytes to {out}")

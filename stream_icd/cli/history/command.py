@@ -1,19 +1,15 @@
 """`stream-icd history`: inspect, export and compact the archive."""
 
-from __future__ import annotations
-
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import typer
 
 from stream_icd.printable import say
-from stream_icd.programs.past import First, Graph, Last, parse_time
-
-if TYPE_CHECKING:
-    from stream_icd.history.archive import Selection
-    from stream_icd.history.layout import Kind
+from stream_icd.programs.command import Declared
+from stream_icd.programs.past import ArchiveUri, Graph, PastOptions, parse_time
 
 app = typer.Typer(no_args_is_help=True, help="Inspect, export and compact the archive.")
 
@@ -26,58 +22,44 @@ class OneKind(StrEnum):
     COMMUNITIES = "communities"
 
 
-Uri = Annotated[
-    str, typer.Argument(help="The archive: a folder, or a URI such as s3://bucket/history.")
-]
-WhichKind = Annotated[OneKind, typer.Option("--kind", help="Kind of messages.")]
-Model = Annotated[
-    str | None,
-    typer.Option(
-        help="Only communities of this model version, such as as@8168f91e.", show_default=False
-    ),
-]
-
-
-@app.command("list")
-def list_(
-    uri: Uri,
-    kind: Annotated[
-        OneKind | None, typer.Option(help="Only this kind.", show_default=False)
-    ] = None,
-    graph: Graph = None,
-    first: First = None,
-    last: Last = None,
-    windows: Annotated[
-        bool, typer.Option("--windows", help="Print one line per window instead of one per graph.")
-    ] = False,
-) -> None:
+@app.command("list", cls=Declared)
+@dataclass(frozen=True, kw_only=True)
+class ListWindows(PastOptions):
     """List what is archived: graphs, times, windows, rows, files, size.
 
     stream-icd history list history/
 
     stream-icd history list history/ --windows --graph as733 --from 1999-04-01
     """
-    from stream_icd.cli.history.tables import graphs_table, windows_lines
-    from stream_icd.history.layout import KINDS
-    from stream_icd.history.nothing import refuse_nothing
-    from stream_icd.store.store import open_store
 
-    store = open_store(uri)
-    chosen = [_selection(one, graph, None, first, last) for one in KINDS if kind in (None, one)]
-    refuse_nothing(store, chosen)
-    if windows:
+    uri: ArchiveUri
+    kind: Annotated[OneKind | None, typer.Option(help="Only this kind.", show_default=False)] = None
+    windows: Annotated[
+        bool, typer.Option("--windows", help="Print one line per window instead of one per graph.")
+    ] = False
+
+    def run(self) -> None:
+        """Print it."""
+        from stream_icd.cli.history.tables import graphs_table, windows_lines
+        from stream_icd.cli.wide_console import wide_console
+        from stream_icd.history.layout import KINDS
+        from stream_icd.history.nothing import refuse_nothing
+        from stream_icd.store.store import open_store
+
+        store = open_store(self.uri)
+        chosen = [self.selection(one) for one in KINDS if self.kind in (None, one)]
+        refuse_nothing(store, chosen)
+        if not self.windows:
+            wide_console().print(graphs_table(store, chosen))
+            return
         for selection in chosen:
             for line in windows_lines(store, selection):
                 say(line)
-        return
-    from stream_icd.cli.wide_console import wide_console
-
-    wide_console().print(graphs_table(store, chosen))
 
 
 @app.command()
 def show(
-    uri: Uri,
+    uri: ArchiveUri,
     snapshot: Annotated[str, typer.Argument(help="Snapshot id, such as as733/1999-04-02.")],
     graph: Graph = None,
 ) -> None:
@@ -104,45 +86,49 @@ def show(
         raise typer.Exit(1)
 
 
-@app.command()
-def export(
-    uri: Uri,
-    out: Annotated[
-        Path,
-        typer.Option(
-            help="File to write; its extension sets the format: .parquet, .csv or .arrow."
-        ),
-    ],
-    kind: WhichKind = OneKind.SNAPSHOTS,
-    graph: Graph = None,
-    model: Model = None,
-    first: First = None,
-    last: Last = None,
-    revisions: Annotated[
-        Literal["newest", "all"],
-        typer.Option(help="Corrected windows: export the newest revision only, or all."),
-    ] = "newest",
-) -> None:
+@app.command("export", cls=Declared)
+@dataclass(frozen=True, kw_only=True)
+class Export(PastOptions):
     """Write archived rows to one file: edges of snapshots, or communities of nodes.
 
     stream-icd history export history/ --kind communities --out result.csv
 
     stream-icd history export history/ --graph as733 --out as733.parquet
     """
-    from dataclasses import replace
 
-    from stream_icd.history import export as exporting
-    from stream_icd.store.store import open_store
+    uri: ArchiveUri
+    out: Annotated[
+        Path,
+        typer.Option(
+            help="File to write; its extension sets the format: .parquet, .csv or .arrow."
+        ),
+    ]
+    kind: Annotated[OneKind, typer.Option(help="Kind of messages.")] = OneKind.SNAPSHOTS
+    model: Annotated[
+        str | None,
+        typer.Option(
+            help="Only communities of this model version, such as as@8168f91e.", show_default=False
+        ),
+    ] = None
+    revisions: Annotated[
+        Literal["newest", "all"],
+        typer.Option(help="Corrected windows: export the newest revision only, or all."),
+    ] = "newest"
 
-    selection = replace(_selection(kind.value, graph, model, first, last), revisions=revisions)
-    exporting.format_of(out)
-    n_rows = exporting.export(open_store(uri), selection, out)
-    say(f"{n_rows:,} rows to {out}")
+    def run(self) -> None:
+        """Write them."""
+        from stream_icd.history.export import export
+        from stream_icd.store.store import open_store
+
+        chosen = self.selection(self.kind.value)
+        chosen = replace(chosen, model=self.model, revisions=self.revisions)
+        n_rows = export(open_store(self.uri), chosen, self.out)
+        say(f"{n_rows:,} rows to {self.out}")
 
 
 @app.command()
 def compact(
-    uri: Uri,
+    uri: ArchiveUri,
     graph: Graph = None,
     before: Annotated[
         str | None,
@@ -176,11 +162,3 @@ def compact(
         days, files = days + 1, files + done.files_before - done.files_after
     would = "would be" if dry_run else "were"
     say(f"{days} days {would} merged, {files} files {would} saved")
-
-
-def _selection(
-    kind: Kind, graph: str | None, model: str | None, first: str | None, last: str | None
-) -> Selection:
-    from stream_icd.history.archive import Selection
-
-    return Selection(kind, graph, model, parse_time("--from", first), parse_time("--to", last))

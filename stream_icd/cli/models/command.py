@@ -1,13 +1,12 @@
 """`stream-icd models`: list, show and compare models; a registry of versions with a champion."""
 
-from __future__ import annotations
-
-from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from stream_icd.printable import say
+from stream_icd.programs.command import Declared
 from stream_icd.programs.options import BootstrapServers, RegistryUri
 
 if TYPE_CHECKING:
@@ -20,14 +19,6 @@ app = typer.Typer(
 )
 
 Reason = Annotated[str, typer.Option(help="The reason, for the history of the registry.")]
-NoAnnounce = Annotated[
-    bool,
-    typer.Option(
-        "--no-announce",
-        help="Do not announce it in icd.models.v1, for example where there is no Kafka. Running "
-        "detectors then find it a few seconds later, by looking at the registry.",
-    ),
-]
 Model = Annotated[
     str,
     typer.Argument(
@@ -35,6 +26,41 @@ Model = Annotated[
         "version, or a name that has only one version."
     ),
 ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Changing:
+    """The options of commands that change a registry."""
+
+    registry: RegistryUri = None
+    no_announce: Annotated[
+        bool,
+        typer.Option(
+            "--no-announce",
+            help="Do not announce it in icd.models.v1, for example where there is no Kafka. "
+            "Running detectors then find it a few seconds later, by looking at the registry.",
+        ),
+    ] = False
+    bootstrap_servers: BootstrapServers = None
+
+    def announce(self, *changes: "Announcement") -> None:
+        """Announce changes that are done; if that fails, warn: only the registry counts."""
+        from stream_icd.errors import BrokerError
+        from stream_icd.messages.announce import announce
+        from stream_icd.programs.options import kafka_settings
+
+        if self.no_announce:
+            return
+        try:
+            for one in changes:
+                announce(kafka_settings(self.bootstrap_servers), one)
+        except BrokerError as error:
+            say(
+                "warning: done, but not announced in icd.models.v1 "
+                f"({type(error).__name__}: {error}). Detectors find it by looking at the registry. "
+                "Without Kafka, give --no-announce",
+                err=True,
+            )
 
 
 @app.command("list")
@@ -68,14 +94,12 @@ def list_models(
 
     versions = None if folder is not None else registry_at(registry)
     if versions is not None:
-        for line in version_lines(versions):
-            say(line)
+        say(*version_lines(versions))
     found = shipped_models() if folder is None else models_in(open_store(folder))
     if not found:
         raise ModelNotFound(f"no model in {folder}; make one with stream-icd train")
     for name, place in found.items():
-        for line in model_lines(name, place):
-            say(line)
+        say(*model_lines(name, place))
 
 
 @app.command()
@@ -96,8 +120,7 @@ def show(name: Model, registry: RegistryUri = None) -> None:
     versions = registry_at(registry)
     folder = find_model(name, versions)
     if versions is not None:
-        for line in lineage_lines(versions, folder):
-            say(line)
+        say(*lineage_lines(versions, folder))
     say(*card_text(folder).removesuffix("\n").split("\n"))
 
 
@@ -116,26 +139,12 @@ def diff(before: Model, after: Model, registry: RegistryUri = None) -> None:
     from stream_icd.registry.settings import registry_at
 
     versions = registry_at(registry)
-    for line in difference_lines(find_model(before, versions), find_model(after, versions)):
-        say(line)
+    say(*difference_lines(find_model(before, versions), find_model(after, versions)))
 
 
-@app.command("import")
-def import_(
-    source: Annotated[
-        str, typer.Argument(help="Name of a shipped model, or a model's folder: a path or a URI.")
-    ],
-    registry: RegistryUri = None,
-    first_champion: Annotated[
-        bool,
-        typer.Option(
-            "--first-champion",
-            help="Make it the champion if the registry has none yet; so a new system can start.",
-        ),
-    ] = False,
-    no_announce: NoAnnounce = False,
-    bootstrap_servers: BootstrapServers = None,
-) -> None:
+@app.command("import", cls=Declared)
+@dataclass(frozen=True, kw_only=True)
+class Import(Changing):
     """Add a model to a registry, as a version that never changes.
 
     The version is made from the model's content, so a model that is imported twice is one version.
@@ -145,28 +154,47 @@ def import_(
 
     stream-icd models import my-model/ --registry s3://bucket/models
     """
-    from stream_icd.cli.models.changes import import_model, promote_first
 
-    store = _required(registry)
-    version, published = import_model(store, source)
-    say(version)
-    promoted = promote_first(store, version) if first_champion else None
-    if promoted is not None:
-        say(f"champion {version}, previous none")
-    changes = [one for one in (published, promoted) if one is not None]
-    _announce(changes, bootstrap_servers, wanted=not no_announce)
+    source: Annotated[
+        str, typer.Argument(help="Name of a shipped model, or a model's folder: a path or a URI.")
+    ]
+    first_champion: Annotated[
+        bool,
+        typer.Option(
+            "--first-champion",
+            help="Make it the champion if the registry has none yet; so a new system can start.",
+        ),
+    ] = False
+
+    def run(self) -> None:
+        """Import it, and promote it if that is wanted."""
+        from datetime import UTC, datetime
+
+        from stream_icd.lineage import Lineage
+        from stream_icd.registry.aliases import current, promote
+        from stream_icd.registry.announced import change, publication
+        from stream_icd.registry.shipped import folder_of
+        from stream_icd.registry.versions import pack_folder, publish, read_lineage
+        from stream_icd.version import __version__
+
+        registry, now, by = _required(self.registry), datetime.now(UTC), "models import"
+        lineage = Lineage(by, now, __version__, source=self.source)
+        model, described = pack_folder(folder_of(self.source))
+        published = publish(registry, model, lineage, described)
+        version = published.version
+        known = lineage if published.new else read_lineage(registry, version)
+        say(version)
+        changes = [publication(registry, version, known)]
+        if self.first_champion and current(registry) is None:
+            first = promote(registry, version, "the first champion", now, by=by, seen=None)
+            changes.append(change(registry, first))
+            say(f"champion {version}, previous none")
+        self.announce(*changes)
 
 
-@app.command()
-def promote(
-    version: Annotated[
-        str, typer.Argument(help="Version in the registry, or a name that has only one version.")
-    ],
-    registry: RegistryUri = None,
-    reason: Reason = "by command",
-    no_announce: NoAnnounce = False,
-    bootstrap_servers: BootstrapServers = None,
-) -> None:
+@app.command("promote", cls=Declared)
+@dataclass(frozen=True, kw_only=True)
+class Promote(Changing):
     """Make a version the champion: detectors with --model champion change to it.
 
     They change between two batches, without a restart. The version is loaded first; one that cannot
@@ -175,31 +203,52 @@ def promote(
 
     stream-icd models promote lfr@9edbfac4 --registry models/ --reason "better"
     """
-    from stream_icd.cli.models.changes import promote_version
 
-    aliases, announcement = promote_version(_required(registry), version, reason)
-    say(f"champion {aliases.champion}, previous {aliases.previous or 'none'}")
-    _announce([announcement], bootstrap_servers, wanted=not no_announce)
+    version: Annotated[
+        str, typer.Argument(help="Version in the registry, or a name that has only one version.")
+    ]
+    reason: Reason = "by command"
+
+    def run(self) -> None:
+        """Promote it."""
+        from datetime import UTC, datetime
+
+        from stream_icd.registry.aliases import current, promote
+        from stream_icd.registry.announced import change
+        from stream_icd.registry.find import find_version
+        from stream_icd.registry.versions import read_lineage
+
+        registry, now = _required(self.registry), datetime.now(UTC)
+        seen, version = current(registry), find_version(registry, self.version)
+        aliases = promote(registry, version, self.reason, now, by="models promote", seen=seen)
+        say(f"champion {aliases.champion}, previous {aliases.previous or 'none'}")
+        self.announce(change(registry, aliases, read_lineage(registry, version).gate))
 
 
-@app.command()
-def rollback(
-    registry: RegistryUri = None,
-    reason: Reason = "by command",
-    no_announce: NoAnnounce = False,
-    bootstrap_servers: BootstrapServers = None,
-) -> None:
+@app.command("rollback", cls=Declared)
+@dataclass(frozen=True, kw_only=True)
+class Rollback(Changing):
     """Make the previous champion the champion again.
 
     Each further rollback goes one promotion further back. To undo a rollback, promote.
 
     stream-icd models rollback --registry models/ --reason "worse"
     """
-    from stream_icd.cli.models.changes import roll_back_champion
 
-    aliases, announcement = roll_back_champion(_required(registry), reason)
-    say(f"champion {aliases.champion}, previous {aliases.previous or 'none'}")
-    _announce([announcement], bootstrap_servers, wanted=not no_announce)
+    reason: Reason = "by command"
+
+    def run(self) -> None:
+        """Roll back."""
+        from datetime import UTC, datetime
+
+        from stream_icd.registry.aliases import champion, roll_back
+        from stream_icd.registry.announced import change
+
+        registry, now = _required(self.registry), datetime.now(UTC)
+        seen = champion(registry)
+        aliases = roll_back(registry, self.reason, now, by="models rollback", seen=seen)
+        say(f"champion {aliases.champion}, previous {aliases.previous or 'none'}")
+        self.announce(change(registry, aliases))
 
 
 @app.command("history")
@@ -270,28 +319,7 @@ def export(
     say(export_mlflow(folder, target) if mlflow else export_folder(folder, target))
 
 
-def _required(registry: str | None) -> Store:
+def _required(registry: str | None) -> "Store":
     from stream_icd.registry.settings import registry_at, required
 
     return required(registry_at(registry))
-
-
-def _announce(
-    changes: Sequence[Announcement], bootstrap_servers: str | None, *, wanted: bool
-) -> None:
-    """Announce changes that are done; failing to do so is a warning, since the registry counts."""
-    from stream_icd.errors import BrokerError
-    from stream_icd.messages.announce import announce
-    from stream_icd.programs.options import kafka_settings
-
-    if not wanted:
-        return
-    try:
-        for one in changes:
-            announce(kafka_settings(bootstrap_servers), one)
-    except BrokerError as error:
-        say(
-            f"warning: done, but not announced in icd.models.v1 ({type(error).__name__}: {error}). "
-            "Detectors find it by looking at the registry. Without Kafka, give --no-announce",
-            err=True,
-        )

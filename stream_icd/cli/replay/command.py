@@ -16,7 +16,7 @@ from stream_icd.programs.options import (
     Seed,
     kafka_settings,
 )
-from stream_icd.programs.past import Graph, PastOptions, TempoOptions
+from stream_icd.programs.past import ArchiveUri, Graph, PartOptions, PastOptions, TempoOptions
 
 app = typer.Typer(no_args_is_help=True, help="Run detection again on past snapshots.")
 
@@ -91,7 +91,7 @@ class ReplayOptions(TempoOptions):
 
 @app.command("topic", cls=Declared)
 @dataclass(frozen=True, kw_only=True)
-class ReplayTopic(ReplayOptions):
+class ReplayTopic(ReplayOptions, PartOptions):
     """Run detection again on snapshots that the topic still holds.
 
     Results go to --out-topic. After an interruption, run the same command again: it continues.
@@ -105,32 +105,12 @@ class ReplayTopic(ReplayOptions):
       stream-icd replay topic --model champion --registry registry/ --out-topic new
     """
 
-    first: Annotated[
-        str | None,
-        typer.Option(
-            "--from",
-            help="Start: a time, an offset, or PARTITION:OFFSET,…. Default: the beginning.",
-            show_default=False,
-        ),
-    ] = None
-    last: Annotated[
-        str | None,
-        typer.Option(
-            "--to", help="End (not included), see --from. Default: the end.", show_default=False
-        ),
-    ] = None
     topic: Annotated[str, typer.Option(help="Topic that holds the snapshots.")] = "icd.snapshots.v1"
 
     def run(self) -> None:
         """Replay the part of the topic."""
-        from stream_icd.cli.replay.run import (
-            communities_topic,
-            no_snapshots,
-            past_of_topic,
-            run_replay,
-        )
-        from stream_icd.kafka.topics import describe_topic
-        from stream_icd.messages.topic_range import TopicRange, parse_position
+        from stream_icd.cli.replay.run import no_snapshots, past_of_topic, run_replay
+        from stream_icd.kafka.topics import COMMUNITIES, describe_topic
         from stream_icd.replay.results import TopicResults, check_results_topic
 
         if self.out_topic is None:
@@ -138,14 +118,13 @@ class ReplayTopic(ReplayOptions):
         check_results_topic(self.out_topic, into_live=self.into_live)
         self.tempo()  # a wrong one is refused before the broker is asked
         settings = kafka_settings(self.bootstrap_servers)
-        n = describe_topic(settings, self.topic).partitions
-        start, end = parse_position("--from", self.first, n), parse_position("--to", self.last, n)
-        part = TopicRange(self.topic, start, end)
+        part = self.part(settings, self.topic)
+        n_partitions = describe_topic(settings, self.topic).partitions
         run_replay(
             self,
             past_of_topic(settings, part, self.graph),
-            TopicResults(settings, self.out_topic, n),
-            communities_topic(settings) if self.compare else None,
+            TopicResults(settings, self.out_topic, n_partitions),
+            TopicResults(settings, COMMUNITIES) if self.compare else None,
             nothing=lambda: no_snapshots(part, self.graph),
         )
 
@@ -167,9 +146,7 @@ class ReplayHistory(ReplayOptions, PastOptions):
       stream-icd replay history s3://bucket/history --out again/ --engine ray
     """
 
-    uri: Annotated[
-        str, typer.Argument(help="The archive: a folder, or a URI such as s3://bucket/history.")
-    ]
+    uri: ArchiveUri
     out: Annotated[
         str | None,
         typer.Option(help="Archive for the results: a folder or a URI.", show_default=False),

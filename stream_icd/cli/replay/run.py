@@ -26,7 +26,6 @@ from stream_icd.history.parquet import ArchivedWindow
 from stream_icd.kafka.clock import Stop
 from stream_icd.kafka.record import Record
 from stream_icd.kafka.settings import KafkaSettings
-from stream_icd.kafka.topics import COMMUNITIES
 from stream_icd.log import configure_logging
 from stream_icd.messages.outcome import Refused
 from stream_icd.messages.reader import MessageReader
@@ -45,7 +44,7 @@ from stream_icd.replay.compare import compare
 from stream_icd.replay.pacing import Tempo
 from stream_icd.replay.redetect import ArchivedJob, Job, Outcome, Redetection, record_job
 from stream_icd.replay.replay import Plan, make_plan, replay
-from stream_icd.replay.results import Results, TopicResults
+from stream_icd.replay.results import Results
 from stream_icd.replay.smooth import GraphJob, SmoothedGraphs, Smoothing
 from stream_icd.store.store import Store
 from stream_icd.wire.limits import Limits
@@ -152,11 +151,6 @@ def archived_jobs(
         )
 
     return jobs
-
-
-def communities_topic(settings: KafkaSettings) -> TopicResults:
-    """The live topic, to compare with."""
-    return TopicResults(settings, COMMUNITIES)
 
 
 def run_replay(

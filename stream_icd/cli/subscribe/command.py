@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from stream_icd.subscribers.subscription import Subscription
     from stream_icd.tracking.gaps import Gap
 
-app = typer.Typer(help="Receive communities or their events.")
+app = typer.Typer()
 
 
 @app.command("subscribe", cls=Declared)
@@ -262,8 +262,7 @@ class Subscribe:
                 naming_by(self.names, lambda: settings, self.graph) as naming,
             ):
                 if naming is not None:
-                    alone = self.graph is not None
-                    shape = with_names(shape, naming.attributes, of_one_graph=alone)
+                    shape = with_names(shape, naming, of_one_graph=self.graph is not None)
                 writers[self.format](nothing_there.counted(found), shape)
             if self.until == "end":
                 nothing_there.refuse()

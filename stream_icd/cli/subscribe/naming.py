@@ -14,9 +14,7 @@ from stream_icd.cli.subscribe.shapes import Item, Shape
 from stream_icd.communities import Communities
 from stream_icd.errors import BadSettings
 from stream_icd.events import CommunityEvents
-from stream_icd.names.attributes import Attributes
-from stream_icd.names.live import LiveAttributes
-from stream_icd.names.names import named
+from stream_icd.names.naming import Naming
 from stream_icd.printable import say
 from stream_icd.tracking.node_changes import NodeChange
 
@@ -29,29 +27,27 @@ MOST_GRAPHS = 1000
 Names = Mapping[int, str]
 
 
-def with_names(
-    shape: Shape[Item], attributes: Attributes | LiveAttributes, *, of_one_graph: bool
-) -> Shape[Item]:
+def with_names(shape: Shape[Item], naming: Naming, *, of_one_graph: bool) -> Shape[Item]:
     """Return a shape that names communities: in its lines, as `names` in JSON, as column `name`.
 
     The names that a tracker gave to events are replaced. It is an error if the attributes name
     nodes by ids of another type than the one graph that is followed. Of several graphs, the others
     have no names.
     """
-    naming = _Naming(attributes, of_one_graph=of_one_graph)
+    last = _LastNames(naming, of_one_graph=of_one_graph)
 
     def lines(one: Item) -> Iterator[str]:
-        said = naming.line_names(one)
+        said = last.of_lines(one)
         for line in shape.lines(one):
             yield f"{line}  {next(said, '')}".rstrip()
 
     def document(one: Item) -> dict[str, Any]:
-        names = {str(community): name for community, name in naming.of(one).items()}
+        names = {str(community): name for community, name in last.of(one).items()}
         return {**shape.document(one), "names": names}
 
     def table(one: Item) -> pa.Table:
         rows = shape.table(one)
-        names, of_rows = naming.of(one), rows[_named_column(one, rows)].to_pylist()
+        names, of_rows = last.of(one), rows[_named_column(one, rows)].to_pylist()
         column = pa.array([names.get(community) for community in of_rows], pa.string())
         there = [name for name in rows.column_names if name != "name"]
         return rows.select(there).append_column("name", column)
@@ -67,11 +63,11 @@ def _named_column(one: Any, rows: pa.Table) -> str:
     return "after" if "after" in rows.column_names else "community"
 
 
-class _Naming:
-    """Names the communities of results; a community that has ended keeps its last name."""
+class _LastNames:
+    """The last name of each community, also of one that has ended."""
 
-    def __init__(self, attributes: Attributes | LiveAttributes, *, of_one_graph: bool) -> None:
-        self._attributes = attributes
+    def __init__(self, naming: Naming, *, of_one_graph: bool) -> None:
+        self._naming = naming
         self._of_one_graph = of_one_graph
         self._warned = False
         # snapshot, its names, those before
@@ -88,7 +84,7 @@ class _Naming:
                 self._last.popitem(last=False)
         return {**before, **now}
 
-    def line_names(self, one: Any) -> Iterator[str]:
+    def of_lines(self, one: Any) -> Iterator[str]:
         """Yield what is added to each line of a result."""
         names = self.of(one)
         if isinstance(one, Communities):
@@ -101,20 +97,15 @@ class _Naming:
             yield from (names.get(event.community, "") for event in one.events)
 
     def _found(self, one: Any) -> Names:
-        nodes, communities = _assignment(one)
-        attributes = self._attributes.of_graph(one.graph, nodes.type)
-        if attributes is None:
-            return {}
-        try:
-            window = named(nodes, communities, attributes)
-        except BadSettings as error:
-            if self._of_one_graph:
-                raise
-            if not self._warned:
-                say(f"no names of graph {one.graph}: {error}", err=True)
+        window = self._naming.window(one.graph, *_assignment(one))
+        if window is not None:
+            return {community: str(name) for community, name in window.names().items()}
+        if (why := self._naming.other_ids) and self._of_one_graph:
+            raise BadSettings(why)
+        if why and not self._warned:
+            say(f"no names of graph {one.graph}: {why}", err=True)
             self._warned = True
-            return {}
-        return {community: str(name) for community, name in window.names().items()}
+        return {}
 
 
 def _assignment(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -20,7 +20,6 @@ from stream_icd.view.data.all_series import AllSeries, News
 from stream_icd.view.data.snapshots import ArchivedSnapshots, KeptSnapshots, TopicSnapshots
 from stream_icd.view.feeds.archived import Archived
 from stream_icd.view.feeds.live import Live, Topics
-from stream_icd.view.panels.queries import Queries
 
 Publish = Callable[[News], None]
 
@@ -34,20 +33,20 @@ class Sources:
     """Where a page reads from.
 
     Attributes:
-        reading: reads for the duration of its block, and publishes each new window.
         snapshots: reads the graphs of windows.
+        reading: reads for the duration of its block, and publishes each new window.
         troubles: what is wrong with reading, by topic or archive.
         lag: snapshots that wait for their results; None if that is not known.
         archive: whether these are archives, where nothing is live.
         caught_up: whether all that was there at first was read.
     """
 
-    reading: Callable[[Publish], AbstractContextManager[None]]
     snapshots: KeptSnapshots
-    troubles: Callable[[], Mapping[str, str]]
-    lag: Callable[[], int | None]
-    archive: bool
-    caught_up: Callable[[], bool]
+    reading: Callable[[Publish], AbstractContextManager[None]] = lambda _: nullcontext()
+    troubles: Callable[[], Mapping[str, str]] = dict
+    lag: Callable[[], int | None] = lambda: None
+    archive: bool = False
+    caught_up: Callable[[], bool] = lambda: True
 
 
 def topic_sources(
@@ -76,8 +75,13 @@ def topic_sources(
         finally:
             live.end()
 
-    kept = KeptSnapshots(lambda _: snapshots)
-    return Sources(reading, kept, live.troubles, lambda: live.lag.waiting, False, live.caught_up)
+    return Sources(
+        KeptSnapshots(lambda _: snapshots),
+        reading,
+        live.troubles,
+        lag=lambda: live.lag.waiting,
+        caught_up=live.caught_up,
+    )
 
 
 def archive_sources(
@@ -128,18 +132,8 @@ def archive_sources(
             thread.join()
 
     kept = KeptSnapshots(lambda name: ArchivedSnapshots(archives[name.origin].store))
-    return Sources(reading, kept, lambda: dict(troubles), lambda: None, True, lambda: not unread)
-
-
-def queries_of(seen: AllSeries, sources: Sources) -> Queries:
-    """Return the questions that can be asked about what is read."""
-    return Queries(
-        seen,
-        sources.snapshots,
-        sources.troubles,
-        sources.lag,
-        sources.archive,
-        sources.caught_up,
+    return Sources(
+        kept, reading, lambda: dict(troubles), archive=True, caught_up=lambda: not unread
     )
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from stream_icd.errors import BadSettings, StreamIcdError
@@ -13,8 +14,8 @@ from stream_icd.printable import shortened
 from stream_icd.tracking.confirmation import CONFIRMED
 from stream_icd.view.data.all_series import AllSeries, Summary
 from stream_icd.view.data.series import SeriesName
-from stream_icd.view.data.snapshots import KeptSnapshots
 from stream_icd.view.data.window import SeenWindow
+from stream_icd.view.feeds.sources import Sources
 from stream_icd.view.panels.community_map import opened as opened_map
 from stream_icd.view.panels.community_map import quotient
 from stream_icd.view.panels.comparison import comparison
@@ -72,19 +73,11 @@ class Queries:
 
     Attributes:
         seen: all series.
-        snapshots: reads the graphs of windows.
-        troubles: what is wrong with reading, by topic; empty while all is well.
-        lag: snapshots that wait for their results; None if that is not known.
-        archive: whether archives are read, where nothing is live.
-        caught_up: whether all that was there at first was read.
+        sources: where it was read from.
     """
 
     seen: AllSeries
-    snapshots: KeptSnapshots
-    troubles: Callable[[], Mapping[str, str]] = dict
-    lag: Callable[[], int | None] = lambda: None
-    archive: bool = False
-    caught_up: Callable[[], bool] = lambda: True
+    sources: Sources
     _drawn: OrderedDict[SeriesName, Drawn] = field(default_factory=OrderedDict)
 
     def overview(self, _: Parameters) -> Answer:
@@ -93,8 +86,8 @@ class Queries:
         count, letters = self.seen.dead_letters()
         naming = self.seen.naming
         return {
-            "archive": self.archive,
-            "caught_up": self.caught_up(),
+            "archive": self.sources.archive,
+            "caught_up": self.sources.caught_up(),
             "series": [_in_short(one) for one in summaries],
             "series_left_out": max(0, len(self.seen) - MOST_LISTED),
             "dead_letters": count,
@@ -122,14 +115,14 @@ class Queries:
             ],
             "troubles": self._troubles(),
             "attributes": [] if naming is None else list(naming.attributes.names),
-            "lag": self.lag(),
+            "lag": self.sources.lag(),
             "bytes_held": self.seen.bytes_held,
         }
 
     def _troubles(self) -> dict[str, str]:
         naming = self.seen.naming
         of_names = {"the table of names": naming.trouble} if naming and naming.trouble else {}
-        return {**self.troubles(), **of_names}
+        return {**self.sources.troubles(), **of_names}
 
     def flow(self, asked: Parameters) -> Answer:
         """Bands and streams of `last` windows up to number `until`."""
@@ -179,13 +172,13 @@ class Queries:
         chosen = None if everything else ids(asked, "community", MOST_OPENED)
         if chosen == []:
             raise BadQuestion("community: give the ids of communities, or all")
-        return opened_map(one, self.snapshots.read(name, one), chosen, self.centres(name))
+        return opened_map(one, self.sources.snapshots.read(name, one), chosen, self.centres(name))
 
     def places(self, asked: Parameters) -> Answer:
         """Nodes of a window where their source says they are."""
         name = self.name(asked)
         one = self._window(name, asked)
-        snapshot = self.snapshots.read(name, one)
+        snapshot = self.sources.snapshots.read(name, one)
         if snapshot.coordinates is None:
             raise NothingSeen("the snapshot does not say where its nodes are")
         drawn = self._drawn_of(name)
@@ -206,7 +199,7 @@ class Queries:
         """What happened around a node."""
         name, windows = self._until(asked)
         node = text(asked, "node")
-        return as_answer(*explained(windows, node, lambda one: self.snapshots.read(name, one)))
+        return as_answer(*explained(windows, node, partial(self.sources.snapshots.read, name)))
 
     def explain_community(self, asked: Parameters) -> Answer:
         """What holds a community together."""
@@ -217,7 +210,7 @@ class Queries:
         found = explained_community(
             windows,
             community[0],
-            lambda one: self.snapshots.read(name, one),
+            partial(self.sources.snapshots.read, name),
             self.seen.window(name, windows[-1].number + 1),
         )
         return as_answer(*found)
@@ -257,7 +250,7 @@ class Queries:
     def _map(self, name: SeriesName, one: SeenWindow) -> Answer:
         trouble = None
         try:
-            snapshot = self.snapshots.read(name, one)
+            snapshot = self.sources.snapshots.read(name, one)
         except StreamIcdError as error:
             snapshot, trouble = None, str(error)
         before = self.centres(name)

@@ -113,7 +113,7 @@ def _compositions(queries: Queries, one: SeenWindow) -> Answers:
 def _members(queries: Queries, name: SeriesName, one: SeenWindow) -> Answers | None:
     """Return members and edges of the newest window, as far as the page can draw them."""
     try:
-        snapshot = queries.snapshots.read(name, one)
+        snapshot = queries.sources.snapshots.read(name, one)
     except StreamIcdError:
         return None
     return opened(one, snapshot, None, queries.centres(name))

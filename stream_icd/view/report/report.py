@@ -18,7 +18,7 @@ from stream_icd.view.data.all_series import AllSeries, Budget
 from stream_icd.view.data.series import SeriesName
 from stream_icd.view.data.snapshots import ArchivedSnapshots, KeptSnapshots
 from stream_icd.view.feeds.archived import Archived
-from stream_icd.view.feeds.sources import names_of
+from stream_icd.view.feeds.sources import Sources, names_of
 from stream_icd.view.panels.queries import MOST_WINDOWS, Queries
 from stream_icd.view.report.bundle import one_file
 from stream_icd.view.report.kept_answers import kept_answers
@@ -57,7 +57,7 @@ def read_archive(
         some = ", ".join(printable(shortened(one)) for one in graphs[:10])
         raise BadSettings(f"the archive holds {len(graphs)} graphs: choose with --graph: {some}")
     snapshots = KeptSnapshots(lambda _: ArchivedSnapshots(store))
-    return Queries(seen, snapshots, archive=True), names[0]
+    return Queries(seen, Sources(snapshots, archive=True)), names[0]
 
 
 def left_out(queries: Queries, name: SeriesName) -> list[str]:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 from stream_icd.view.data.series import SeriesName
 
@@ -73,9 +72,7 @@ class FanOut:
 
     def publish(self, name: SeriesName, message: bytes) -> None:
         """Give a message to the tabs that show this series; from any thread, never waits."""
-        loop: Any = self._loop
-        if loop is not None and not loop.is_closed():
-            loop.call_soon_threadsafe(self.deliver, name, message)
+        self._soon(self.deliver, name, message)
 
     def deliver(self, name: SeriesName, message: bytes) -> None:
         """Give a message to the tabs that show this series; a tab with a full queue is dropped."""
@@ -90,11 +87,14 @@ class FanOut:
 
     def end(self) -> None:
         """End all connections; from any thread."""
-        loop: Any = self._loop
-        if loop is not None and not loop.is_closed():
-            loop.call_soon_threadsafe(self.close)
+        self._soon(self.close)
 
     def close(self) -> None:
         """End all connections."""
         for tab in self._tabs:
             tab.drop()
+
+    def _soon(self, call: Callable[..., None], *arguments: object) -> None:
+        """Call in the event loop, if it runs."""
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(call, *arguments)

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import socket
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 from stream_icd.errors import BadSettings
@@ -54,24 +51,6 @@ def server_of(view: View) -> Any:
         timeout_graceful_shutdown=STOP_S,
     )
     return uvicorn.Server(config)
-
-
-@contextmanager
-def serving(view: View, host: str = "127.0.0.1", port: int = 0) -> Iterator[str]:
-    """Serve a page from a thread for the duration of the block; give its address."""
-    open_socket = listening(host, port)
-    server = server_of(view)
-    thread = threading.Thread(
-        target=server.run, kwargs={"sockets": [open_socket]}, name="view server", daemon=True
-    )
-    thread.start()
-    try:
-        yield address(open_socket)
-    finally:
-        server.should_exit = True
-        view.fan_out.end()
-        thread.join()
-        open_socket.close()
 
 
 def address(open_socket: socket.socket) -> str:
