@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import inspect
 import re
+from collections.abc import Iterable
 from typing import Any
+
+import typer
 
 MARKUP = re.compile(r"(?=\[[a-z#/@])")
 
@@ -23,8 +26,16 @@ def write_as_it_is(command: Any) -> None:
     for param in command.params:
         if getattr(param, "help", None):
             param.help = escaped(param.help)
+    mark_flags([*command.params, command.get_help_option(typer.Context(command))])
     for member in getattr(command, "commands", {}).values():
         write_as_it_is(member)
+
+
+def mark_flags(params: Iterable[Any]) -> None:
+    """Prepare flags: typer says `<bool>` after them, but they take no value."""
+    for param in params:
+        if getattr(param, "is_flag", False):
+            param.metavar = ""
 
 
 def flowing(text: str) -> str:

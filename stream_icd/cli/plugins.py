@@ -11,7 +11,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from stream_icd.cli.help_text import write_as_it_is
+from stream_icd.cli.help_text import mark_flags, write_as_it_is
 
 Load = Callable[[], typer.Typer]
 
@@ -45,6 +45,11 @@ class LazyGroup(TyperGroup):
     def members(self) -> dict[str, Load]:
         """Name of each command, and what loads it."""
         raise NotImplementedError
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        params: list[Any] = super().get_params(ctx)
+        mark_flags(params)
+        return params
 
     def list_commands(self, ctx: Any) -> list[str]:
         return list(self.members())

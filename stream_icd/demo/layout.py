@@ -11,6 +11,8 @@ Points = NDArray[np.float64]
 
 GOLDEN_ANGLE = np.pi * (3 - np.sqrt(5))
 FIRST_STEPS, NEXT_STEPS = 200, 40
+APART_STEPS = 1000
+"""Steps after these in which discs only repel each other, at most."""
 MOST_BY_FORCE = 150
 """Discs placed by forces: the time grows with their square (200 steps of 150 take 0.4 s)."""
 
@@ -25,6 +27,8 @@ def place_discs(
     sizes: NDArray[np.int64],
     links: NDArray[np.float64],
     before: Mapping[int, tuple[float, float]],
+    *,
+    apart: bool = False,
 ) -> Points:
     """Return the centre of each disc, `(K, 2)`; discs with many links are close.
 
@@ -36,6 +40,7 @@ def place_discs(
         links: weight of the edges between the largest communities, `(m, m)`, symmetric, where m is
             the smaller of K and `MOST_BY_FORCE`, in the order of `largest`.
         before: centres in an earlier window, by id: discs stay there as far as they can.
+        apart: go on until hardly any discs overlap, which takes up to six times as long.
     """
     radii = radii_of(sizes)
     first = largest(sizes)
@@ -46,7 +51,7 @@ def place_discs(
         if one in before:
             start[at] = before[one]
     steps = NEXT_STEPS if known.mean() > 0.5 else FIRST_STEPS
-    centres[first] = _settled(start, radii[first], links, steps)
+    centres[first] = _settled(start, radii[first], links, steps, APART_STEPS if apart else 0)
     rest = np.setdiff1d(np.arange(len(ids)), first)
     if len(rest):
         edge = (np.linalg.norm(centres[first], axis=1) + radii[first]).max()
@@ -85,7 +90,9 @@ def community_layout(edges: NDArray[np.int64], labels: NDArray[np.int32]) -> Poi
     links += links.T
     np.fill_diagonal(links, 0)
     first = largest(sizes)
-    positions = place_discs(np.arange(len(sizes)), sizes, links[np.ix_(first, first)], {})[labels]
+    positions = place_discs(
+        np.arange(len(sizes)), sizes, links[np.ix_(first, first)], {}, apart=True
+    )[labels]
     for community in range(len(sizes)):
         here = labels == community
         positions[here] += place_members(degrees[here])
@@ -99,17 +106,21 @@ def _start(ids: NDArray[np.int64], radii: Points) -> Points:
     return starts
 
 
-def _settled(centres: Points, radii: Points, links: NDArray[np.float64], steps: int) -> Points:
+def _settled(
+    centres: Points, radii: Points, links: NDArray[np.float64], steps: int, more: int
+) -> Points:
     pull = links / np.maximum(links.sum(axis=1, keepdims=True), 1e-300) * 0.5
     touch = radii[:, None] + radii[None, :]
-    for step in range(steps):
+    for step in range(steps + more):
         apart = centres[:, None, :] - centres[None, :, :]
         distance = np.linalg.norm(apart, axis=2) + 1e-9
         overlap = np.clip(touch - distance, 0, None)
         np.fill_diagonal(overlap, 0)
+        if step >= steps and overlap.max() < 0.05 * radii.min():
+            break
         push = (apart / distance[..., None] * overlap[..., None]).sum(axis=1) / 2
         drawn = -(pull[..., None] * apart).sum(axis=1) - 0.05 * centres
-        centres = centres + 0.5 * push + 0.3 * (1 - step / steps) * drawn
+        centres = centres + 0.5 * push + 0.3 * max(0.0, 1 - step / steps) * drawn
     return centres
 
 

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from stream_icd.extras import needs_extra
-from stream_icd.tracing.settings import TraceSettings
-from stream_icd.tracing.spans import Tracing
+from stream_icd.tracing.spans import TraceSettings, Tracing
 
 
 @contextmanager

@@ -9,12 +9,12 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from stream_icd.extras import needs_extra
 from stream_icd.kafka.record import Headers, OutgoingRecord, Record
+from stream_icd.settings import Settings
 from stream_icd.tracing.headers import context_of, with_context
-from stream_icd.tracing.settings import TraceSettings
 from stream_icd.version import __version__
 
 if TYPE_CHECKING:
@@ -22,6 +22,17 @@ if TYPE_CHECKING:
 
 MS = 10**6
 """Nanoseconds in a millisecond."""
+
+
+class TraceSettings(Settings):
+    """Traces: `STREAM_ICD_TRACES`, or `traces` in the table `[traces]`.
+
+    Where they go is set by the variables of OpenTelemetry, such as `OTEL_EXPORTER_OTLP_ENDPOINT`.
+    """
+
+    table: ClassVar[str] = "traces"
+
+    traces: Literal["off", "on"] = "off"
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,6 +64,11 @@ def test_paragraphs_fill_the_lines_of_the_terminal(command: tuple[str, ...]) -> 
             assert set(textwrap.wrap(text, 78, break_on_hyphens=False)) <= set(shown)
 
 
+@pytest.mark.parametrize("command", EVERYTHING, ids=" ".join)
+def test_flags_are_shown_without_a_value(command: tuple[str, ...]) -> None:
+    assert "<bool>" not in rendered(command)
+
+
 def test_every_command_that_people_type_has_an_example() -> None:
     lacking = [command for command in all_commands() if not list(examples(command))]
     assert lacking == []

@@ -12,6 +12,8 @@ import yaml
 
 from stream_icd.metrics.health import Health
 from stream_icd.metrics.metrics import Metrics
+from stream_icd.metrics.rounds import RoundsHealth, RoundsMetrics
+from stream_icd.retraining.decision import OUTCOMES
 
 ROOT = Path(__file__).parents[2]
 RULES = ROOT / "monitoring" / "prometheus" / "alerts.yml"
@@ -34,10 +36,15 @@ def detecting() -> Metrics:
     return metrics
 
 
+def retraining() -> RoundsMetrics:
+    """The metrics of a retrainer that starts."""
+    return RoundsMetrics(RoundsHealth(3600), OUTCOMES)
+
+
 def names() -> set[str]:
-    """All series that a worker serves, with the labels' names left out."""
+    """All series that workers and retrainers serve, with the labels' names left out."""
     found = set()
-    for family in detecting().registry.collect():
+    for family in (*detecting().registry.collect(), *retraining().registry.collect()):
         endings = {"counter": ("_total",), "histogram": ("_bucket", "_sum", "_count")}
         endings["info"] = ("_info",)
         found |= {family.name + ending for ending in endings.get(family.type, ("",))}
@@ -65,7 +72,7 @@ def test_every_metric_asked_for_exists(name: str) -> None:
 def test_labels_asked_for_exist() -> None:
     labels = {
         f"{family.name}": set(getattr(collector, "_labelnames", ()))
-        for collector in detecting().__dict__.values()
+        for collector in (*vars(detecting()).values(), *vars(retraining()).values())
         if hasattr(collector, "describe")
         for family in collector.describe()
     }
