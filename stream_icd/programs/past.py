@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from stream_icd.errors import BadSettings
-from stream_icd.programs.options import Rate
+from stream_icd.programs.options import OnlyGraph, Rate
 from stream_icd.times import parse_utc
 
 if TYPE_CHECKING:
@@ -29,10 +29,6 @@ Last = Annotated[
     typer.Option("--to", help="Only windows that begin before this time.", show_default=False),
 ]
 
-Graph = Annotated[
-    str | None, typer.Option(help="Only this graph. Default: all graphs.", show_default=False)
-]
-
 
 @dataclass(frozen=True, kw_only=True)
 class PastOptions:
@@ -40,7 +36,7 @@ class PastOptions:
 
     first: First = None
     last: Last = None
-    graph: Graph = None
+    graph: OnlyGraph = None
 
     def selection(self, kind: "Kind" = "snapshots") -> "Selection":
         """Return what the options select.

@@ -9,8 +9,8 @@ import typer
 from stream_icd.errors import BadSettings
 from stream_icd.printable import say
 from stream_icd.programs.command import Declared
-from stream_icd.programs.options import BootstrapServers, kafka_settings
-from stream_icd.programs.past import Graph, PartOptions
+from stream_icd.programs.options import BootstrapServers, OnlyGraph, kafka_settings
+from stream_icd.programs.past import PartOptions
 
 if TYPE_CHECKING:
     from stream_icd.dead_letters.choice import Choice
@@ -28,7 +28,7 @@ Topic = Annotated[str, typer.Option(help="Topic of the dead letters, if no posit
 class Chosen(PartOptions):
     """The options that choose dead letters."""
 
-    graph: Graph = None
+    graph: OnlyGraph = None
     exception: Annotated[
         str | None,
         typer.Option(

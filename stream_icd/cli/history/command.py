@@ -9,7 +9,8 @@ import typer
 
 from stream_icd.printable import say
 from stream_icd.programs.command import Declared
-from stream_icd.programs.past import ArchiveUri, Graph, PastOptions, parse_time
+from stream_icd.programs.options import OnlyGraph
+from stream_icd.programs.past import ArchiveUri, PastOptions, parse_time
 
 app = typer.Typer(no_args_is_help=True, help="Inspect, export and compact the archive.")
 
@@ -61,7 +62,7 @@ class ListWindows(PastOptions):
 def show(
     uri: ArchiveUri,
     snapshot: Annotated[str, typer.Argument(help="Snapshot id, such as as733/1999-04-02.")],
-    graph: Graph = None,
+    graph: OnlyGraph = None,
 ) -> None:
     """Show the archived messages of one snapshot, with their headers.
 
@@ -129,7 +130,7 @@ class Export(PastOptions):
 @app.command()
 def compact(
     uri: ArchiveUri,
-    graph: Graph = None,
+    graph: OnlyGraph = None,
     before: Annotated[
         str | None,
         typer.Option(help="Merge files of days before this one. Default: today, UTC."),

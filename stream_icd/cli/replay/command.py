@@ -12,11 +12,12 @@ from stream_icd.programs.options import (
     Horizon,
     Memory,
     Method,
+    OnlyGraph,
     RegistryUri,
     Seed,
     kafka_settings,
 )
-from stream_icd.programs.past import ArchiveUri, Graph, PartOptions, PastOptions, TempoOptions
+from stream_icd.programs.past import ArchiveUri, PartOptions, PastOptions, TempoOptions
 
 app = typer.Typer(no_args_is_help=True, help="Run detection again on past snapshots.")
 
@@ -25,7 +26,7 @@ app = typer.Typer(no_args_is_help=True, help="Run detection again on past snapsh
 class ReplayOptions(TempoOptions):
     """The options of both commands."""
 
-    graph: Graph = None
+    graph: OnlyGraph = None
     out_topic: Annotated[
         str | None,
         typer.Option(

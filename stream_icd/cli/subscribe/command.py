@@ -15,7 +15,7 @@ from stream_icd.cli.subscribe.reader_gone import when_reader_leaves
 from stream_icd.errors import BadSettings
 from stream_icd.printable import say
 from stream_icd.programs.command import Declared
-from stream_icd.programs.options import BootstrapServers, NamesFile, chosen_settings
+from stream_icd.programs.options import BootstrapServers, NamesFile, OnlyGraph, chosen_settings
 
 if TYPE_CHECKING:
     from stream_icd.cli.subscribe.shapes import Shape
@@ -67,9 +67,7 @@ class Subscribe:
     Missing windows are reported on standard error.
     """
 
-    graph: Annotated[
-        str | None, typer.Option(help="Only this graph. Default: all graphs.", show_default=False)
-    ] = None
+    graph: OnlyGraph = None
     events: Annotated[
         bool, typer.Option("--events", help="Receive lifecycle events (icd.events.v1).")
     ] = False
