@@ -8,7 +8,6 @@ from datetime import UTC, datetime
 
 import structlog
 import typer
-from rich.console import Console
 
 from stream_icd.cli.dlq.tables import counts_lines
 from stream_icd.dead_letters.box import read_dead_letters
@@ -24,7 +23,7 @@ from stream_icd.dead_letters.retry import (
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.log import configure_logging
 from stream_icd.messages.publish import Pace
-from stream_icd.printable import printable
+from stream_icd.printable import say
 from stream_icd.programs.producer import INTERRUPTED, progress_bar
 from stream_icd.programs.signals import stop_on_signals
 from stream_icd.sources.source import Stop
@@ -49,7 +48,7 @@ def run_retry(
     topic = choice.part.topic
     if dry_run:
         box = read_dead_letters(settings, topic)
-        _say(plan_retry(box, choice, to=to_topic, again=again))
+        say(*plan_lines(plan_retry(box, choice, to=to_topic, again=again)), err=True)
         return
     pace = Pace(rate, time.monotonic, (stop := stop_on_signals()).wait)
     sink = open_retry_sink(settings, topic)
@@ -58,7 +57,7 @@ def run_retry(
         if stop.is_set():  # what was read by then is not all
             raise typer.Exit(INTERRUPTED)
         plan = plan_retry(box, choice, to=to_topic, again=again)
-        _say(plan)
+        say(*plan_lines(plan), err=True)
         check_targets(settings, plan)
         with progress_bar() as progress:
             task = progress.add_task("sent again", total=len(plan.records))
@@ -74,12 +73,6 @@ def run_retry(
     finally:
         sink.close()
     _sum_up(plan, done, stop)
-
-
-def _say(plan: Plan) -> None:
-    console = Console(stderr=True)
-    for line in plan_lines(plan):
-        console.print(printable(line), highlight=False, markup=False, soft_wrap=True)
 
 
 def plan_lines(plan: Plan) -> Iterator[str]:

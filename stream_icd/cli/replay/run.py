@@ -10,7 +10,6 @@ from itertools import chain
 
 import structlog
 import typer
-from rich.console import Console
 
 from stream_icd.cli.replay.command import ReplayOptions
 from stream_icd.cli.replay.tables import agreements_table, plan_lines, qualities_table
@@ -30,7 +29,7 @@ from stream_icd.log import configure_logging
 from stream_icd.messages.outcome import Refused
 from stream_icd.messages.reader import MessageReader
 from stream_icd.messages.topic_range import TopicRange, read_range
-from stream_icd.printable import printable
+from stream_icd.printable import say
 from stream_icd.programs.options import chosen_horizon
 from stream_icd.programs.producer import INTERRUPTED, progress_bar
 from stream_icd.programs.signals import stop_on_signals
@@ -176,7 +175,6 @@ def run_replay(
         ModelError, BrokerError, StoreError, HistoryDamaged: as their texts say.
     """
     configure_logging()
-    console = Console(stderr=True)
     name, model = open_version(options.model, registry_at(options.registry))
     redetection = Redetection(model, detect_settings(options), smooth)
     if smooth:
@@ -186,8 +184,7 @@ def run_replay(
         plan = make_plan(all_jobs, results, redetection)
     if not plan.newest:
         raise nothing()
-    for line in plan_lines(plan, redetection.version, results.name, options.tempo()):
-        console.print(printable(line), highlight=False, markup=False, soft_wrap=True)
+    say(*plan_lines(plan, redetection.version, results.name, options.tempo()), err=True)
     if options.dry_run:
         return
     _detect(options, jobs, plan, engine_of(options, name, redetection), results, first)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
+from itertools import takewhile
 
 import structlog
 
@@ -19,6 +20,7 @@ from stream_icd.history.archive import (
 )
 from stream_icd.history.layout import Kind, Partition, Received
 from stream_icd.history.parquet import ArchivedWindow, read_footer
+from stream_icd.messages.reader import Content, Decode
 from stream_icd.store.store import Store
 from stream_icd.view.data.all_series import AllSeries, News
 from stream_icd.wire.communities import decode_communities, decode_labels
@@ -83,14 +85,7 @@ class Archived:
         return Selection(kind, self.graph, None, self.first, self.last)
 
     def _know(self, found: Iterable[ArchivedWindow], seen: AllSeries, publish: Publish) -> None:
-        for noted in found:
-            message = read_message(self.store, noted)
-            self._note(noted)
-            try:
-                truth = decode_labels(message.key, message.value, message.headers, Limits())
-            except BadInput as error:
-                self._complain(error)
-                continue
+        for truth in self._decoded(found, decode_labels):
             for news in seen.know(truth):
                 publish(news)
 
@@ -98,16 +93,7 @@ class Archived:
         self, found: Iterable[ArchivedWindow], seen: AllSeries, publish: Publish, stop: Stop
     ) -> int:
         count = 0
-        for noted in found:
-            if stop():
-                break
-            message = read_message(self.store, noted)
-            self._note(noted)
-            try:
-                result = decode_communities(message.key, message.value, message.headers, Limits())
-            except BadInput as error:
-                self._complain(error)
-                continue
+        for result in self._decoded(takewhile(lambda _: not stop(), found), decode_communities):
             self.models[result.model] = None
             if self.model not in (None, result.model, result.model.rpartition("@")[0]):
                 continue
@@ -115,6 +101,22 @@ class Archived:
             if (news := seen.add(result, self.origin)) is not None:
                 publish(news)
         return count
+
+    def _decoded(
+        self, found: Iterable[ArchivedWindow], decode: Decode[Content]
+    ) -> Iterator[Content]:
+        """Yield what messages hold; log those that are none of this kind."""
+        limits = Limits()
+        for noted in found:
+            message = read_message(self.store, noted)
+            self._note(noted)
+            try:
+                content = decode(message.key, message.value, message.headers, limits)
+            except BadInput as error:
+                log = structlog.get_logger()
+                log.warning("not a message of this archive", archive=self.origin, reason=str(error))
+            else:
+                yield content
 
     def _note(self, noted: ArchivedWindow) -> None:
         """Remember what was read of the last two days of each graph."""
@@ -153,8 +155,3 @@ class Archived:
                 before = day.received.get(noted.identity.name)
                 if before is None or before < noted.received:
                     yield noted
-
-    def _complain(self, error: BadInput) -> None:
-        structlog.get_logger().warning(
-            "not a message of this archive", archive=self.origin, reason=str(error)
-        )

@@ -23,6 +23,7 @@ BANDS = 12
 INK, QUIET = "#222222", "#5f6368"
 BLUE, ORANGE, GREEN = "#0072b2", "#d55e00", "#009e73"
 SWAP: Any = {"color": INK, "linewidth": 1, "linestyle": "--"}
+TITLE: Any = {"loc": "left", "color": INK, "fontsize": 12, "parse_math": False}
 NAME: Any = {"color": INK, "fontsize": 9}
 STAGE_COLOURS = ("#88ccee", "#ddcc77", "#cc6677", BLUE)
 
@@ -92,10 +93,7 @@ def map_picture(drawn: dict[str, Any], inside: dict[str, Any] | None) -> Figure:
     axes.set_title(
         f"{drawn['snapshot']}: {drawn['nodes']:,} nodes, {drawn['edges']:,} edges, "
         f"{len(discs)} communities",
-        loc="left",
-        color=INK,
-        fontsize=12,
-        parse_math=False,
+        **TITLE,
     )
     axes.set_aspect("equal")
     axes.autoscale_view()
@@ -117,10 +115,7 @@ def places_picture(placed: dict[str, Any]) -> Figure:
         axes.set_ylabel("latitude, degrees", color=QUIET)
     axes.set_title(
         f"{placed['snapshot']}: {len(paint):,} nodes, {len(set(placed['ids'])):,} communities",
-        loc="left",
-        color=INK,
-        fontsize=12,
-        parse_math=False,
+        **TITLE,
     )
     axes.spines[["top", "right"]].set_visible(False)
     return figure
@@ -138,7 +133,7 @@ def life_picture(windows: Sequence[SeenWindow]) -> Figure:
     if not np.isnan(known).all():
         quality.plot(ends, known, color=ORANGE, label="NMI with the known communities")
     quality.set_ylim(top=1.02)
-    quality.set_title("quality", loc="left", color=INK, fontsize=12)
+    quality.set_title("quality", **TITLE)
     stages = [[one.result.milliseconds.get(stage, 0.0) for one in windows] for stage in STAGES]
     used = [at for at, values in enumerate(stages) if any(values)] or [len(STAGES) - 1]
     times.stackplot(
@@ -147,7 +142,7 @@ def life_picture(windows: Sequence[SeenWindow]) -> Figure:
         labels=[STAGES[at] for at in used],
         colors=[STAGE_COLOURS[at] for at in used],
     )
-    times.set_title("milliseconds by stage", loc="left", color=INK, fontsize=12)
+    times.set_title("milliseconds by stage", **TITLE)
     for at, model in swaps(windows):
         for axes in (count, quality, times):
             axes.axvline(ends[at], **SWAP)
@@ -176,8 +171,5 @@ def _title(axes: Any, windows: Sequence[SeenWindow], what: str) -> None:
     axes.set_title(
         f"{windows[-1].result.graph}: {what}, {first.start:%Y-%m-%d %H:%M} to "
         f"{last.end:%Y-%m-%d %H:%M}",
-        loc="left",
-        color=INK,
-        fontsize=12,
-        parse_math=False,
+        **TITLE,
     )
