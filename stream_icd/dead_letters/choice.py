@@ -40,11 +40,7 @@ class Choice:
         )
 
     def records(self, box: DeadLetterBox) -> list[BadRecord]:
-        """Return the records with a selected dead letter.
-
-        Raises:
-            BadSettings: see `of`.
-        """
+        """Return the records with a selected dead letter; raises as `of`."""
         chosen = {letter.place for letter in self.of(box)}
         return [
             record

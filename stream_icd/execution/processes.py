@@ -213,11 +213,7 @@ class Processes(Generic[Job, Result]):
             raise error
 
     def _open_one(self, process: WorkerProcess) -> WorkerProcess:
-        """Wait until a process is open; if it ends before, try others in its place.
-
-        Raises:
-            WorkersLost: the others ended too.
-        """
+        """Wait until a process is open; if it ends before, try others. Raises WorkersLost."""
         for attempt in range(1, GIVEN_UP_AFTER + 1):
             with suppress(EOFError, OSError):
                 process.opened()

@@ -64,11 +64,7 @@ class Allowance:
         return None
 
     def check(self, used: Usage) -> None:
-        """Compare the limits with the resources used.
-
-        Raises:
-            OverBudget: a limit is exceeded.
-        """
+        """Raise OverBudget if a limit is exceeded."""
         if (excess := self.excess(used)) is not None:
             _, limit, unit = excess
             raise OverBudget(f"took more than {limit:.4g} {unit}")

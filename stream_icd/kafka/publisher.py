@@ -113,11 +113,7 @@ class Publisher:
         self.sent += 1
 
     def check(self, record: OutgoingRecord) -> None:
-        """Check that `record` may be sent; sends nothing.
-
-        Raises:
-            RecordTooLarge, TopicMissing: as `send`.
-        """
+        """Raise RecordTooLarge or TopicMissing if `record` may not be sent; sends nothing."""
         if record.topic not in self._limits:
             self._limits[record.topic] = record_limit(self._settings, record.topic)
         limit = self._limits[record.topic]
@@ -213,11 +209,7 @@ class Publisher:
 
 
 def record_limit(settings: KafkaSettings, topic: str) -> int:
-    """The maximum size in bytes of one record for `topic`, from our settings and the topic's.
-
-    Raises:
-        TopicMissing, BrokerUnavailable: as their texts say.
-    """
+    """The maximum size in bytes of one record for `topic`, from our settings and the topic's."""
     limit = describe_topic(settings, topic).max_message_bytes
     own = settings.max_message_bytes
     if is_dead_letter_topic(topic):  # room for any input record and its reason

@@ -69,12 +69,7 @@ def create_topics(
 
 
 def describe_topic(settings: KafkaSettings, topic: str) -> ExistingTopic:
-    """Look `topic` up.
-
-    Raises:
-        TopicMissing: the topic does not exist; the message says how to create it.
-        BrokerUnavailable: no broker answers.
-    """
+    """Look `topic` up; raise TopicMissing, which says how to create it, if it does not exist."""
     with connect(settings).admin() as admin:
         found = admin.describe_topic(topic)
     if found is None:
@@ -86,10 +81,6 @@ def describe_topic(settings: KafkaSettings, topic: str) -> ExistingTopic:
 
 
 def topic_names(settings: KafkaSettings) -> list[str]:
-    """All topics that we may see, sorted by name.
-
-    Raises:
-        BrokerUnavailable: no broker answers.
-    """
+    """All topics that we may see, sorted by name."""
     with connect(settings).admin() as admin:
         return admin.topic_names()

@@ -27,12 +27,7 @@ RETRY_S = 1.0
 
 
 def open_memories(kafka: KafkaSettings, group: str, topic: str = MEMORY) -> Memories:
-    """Return the memories of a group of detectors.
-
-    Raises:
-        TopicMissing: the memory topic does not exist.
-        BrokerUnavailable: no broker answers.
-    """
+    """Return the memories of a group of detectors; raise TopicMissing without the topic."""
     describe_topic(kafka, topic)
     return Memories(MemoryTopic(kafka, group, topic, MessageReader()))
 
@@ -82,11 +77,7 @@ class Memories:
             self._drop(graph)
 
     def begin(self, records: Sequence[Record]) -> None:
-        """Make the memory of all graphs of a batch available.
-
-        Raises:
-            TopicMissing: the memory topic does not exist.
-        """
+        """Make the memory of all graphs of a batch available."""
         self._batch += 1
         first = {record.partition: record.offset for record in reversed(records)}
         graphs = {(record.key or b"").decode(errors="replace") for record in records}

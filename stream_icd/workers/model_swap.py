@@ -64,11 +64,7 @@ class ModelSwap:
         self._closing: list[threading.Thread] = []
 
     def start(self, model: VersionedModel, place: str, stop: Stop) -> None:
-        """Open processes with the first model, and wait until they are warm, or for `stop`.
-
-        Raises:
-            ModelError, WorkersLost, BadInput: the processes cannot open it.
-        """
+        """Open processes with the first model, and wait until they are warm, or for `stop`."""
         self._current = self._opened(model, place, stop)
 
     def prepare(self, model: VersionedModel, place: str, stop: Stop) -> None:

@@ -10,10 +10,9 @@ from kafka.admin import ConfigResource, ConfigResourceType, OffsetSpec
 from kafka.protocol.api_key import ApiKey
 
 from stream_icd.errors import BrokerError
-from stream_icd.kafka.client.options import milliseconds
-from stream_icd.kafka.client.partitions import all_theirs, positions
+from stream_icd.kafka.client.options import all_theirs, milliseconds, positions
 from stream_icd.kafka.client.translate import translate, translated
-from stream_icd.kafka.port.capabilities import KAFKA, TANSU, UNKNOWN, Capabilities
+from stream_icd.kafka.port.broker import KAFKA, TANSU, UNKNOWN, Capabilities
 from stream_icd.kafka.port.partition import Offsets, TopicPartition
 from stream_icd.kafka.port.topic import ExistingTopic, TopicSpec
 from stream_icd.kafka.settings import KafkaSettings

@@ -1,12 +1,15 @@
-"""Our settings under kafka-python's names."""
+"""Our settings, partitions and positions as kafka-python takes them."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+import kafka
 from pydantic import SecretStr
 
+from stream_icd.kafka.port.partition import TopicPartition
 from stream_icd.kafka.settings import KafkaSettings
 
 
@@ -66,3 +69,15 @@ def _hidden(secret: SecretStr | None) -> str | None:
 
 def _text(path: Path | None) -> str | None:
     return None if path is None else str(path)
+
+
+def theirs(partition: TopicPartition) -> Any:
+    return kafka.TopicPartition(*partition)
+
+
+def all_theirs(partitions: Iterable[TopicPartition]) -> list[Any]:
+    return [theirs(partition) for partition in partitions]
+
+
+def positions(offsets: Mapping[TopicPartition, int]) -> dict[Any, Any]:
+    return {theirs(p): kafka.OffsetAndMetadata(offset, "", -1) for p, offset in offsets.items()}

@@ -11,7 +11,7 @@ from kafka.structs import ConsumerGroupMetadata
 
 from stream_icd.errors import BrokerError, DeliveryFailed, MessageTooLarge
 from stream_icd.kafka.client.connections import NULL
-from stream_icd.kafka.client.partitions import positions
+from stream_icd.kafka.client.options import positions
 from stream_icd.kafka.client.translate import GROUP_MOVED_ON, lacks_right, translate, translated
 from stream_icd.kafka.client.workarounds.closing import close_producer
 from stream_icd.kafka.client.workarounds.fetched_records import HeaderName

@@ -105,11 +105,7 @@ class Attempts:
         return new if self._in_hand else {}
 
     def take_over(self, assignment: Assignment) -> None:
-        """Read how the previous worker left each of these partitions.
-
-        Raises:
-            TopicMissing, BrokerUnavailable: the notes cannot be read.
-        """
+        """Read how the previous worker left each of these partitions."""
         notes = self._read()
         left = [notes.get(p, Attempt()) for p in assignment]
         members = self._members() if any(note.worker for note in left) else frozenset()
@@ -142,11 +138,7 @@ class Attempts:
         return news if self._in_hand else {}
 
     def write(self, news: Notes) -> None:
-        """Write the notes on what is processed from now on.
-
-        Raises:
-            BrokerError: it could not be written.
-        """
+        """Write the notes on what is processed from now on."""
         self._write(news)
         self._notes |= news
         self._written |= news.keys()
@@ -184,11 +176,7 @@ class Attempts:
                 self._written.discard(partition)
 
     def end(self, ours: Collection[TopicPartition]) -> None:
-        """Note that the worker no longer works on its partitions.
-
-        Raises:
-            BrokerError: it could not be noted.
-        """
+        """Note that the worker no longer works on its partitions."""
         self._write({p: replace(self._note(p), worker="") for p in self._written & set(ours)})
 
     def _note(self, partition: TopicPartition) -> Attempt:

@@ -85,11 +85,7 @@ class Sink(Protocol):
     atomic: bool
 
     def check(self, record: OutgoingRecord) -> None:
-        """Check that `record` can be published at all.
-
-        Raises:
-            RecordTooLarge, TopicMissing: it cannot.
-        """
+        """Raise RecordTooLarge or TopicMissing if `record` cannot be published at all."""
 
     def publish(
         self, records: Sequence[OutgoingRecord], offsets: Offsets, group: GroupMetadata | None

@@ -26,10 +26,6 @@ def skip_what_is_gone(settings: KafkaSettings, topic: str, group: str) -> tuple[
     """Move `group` to the first remaining record in partitions where retention removed its offset.
 
     Partitions that still hold the group's offset do not change. No member may be running.
-
-    Raises:
-        BrokerUnavailable: no broker answers.
-        BrokerError: the group has running members, or does not exist.
     """
     with connect(settings).admin() as admin:
         offsets = admin.group_offsets(group)
@@ -41,22 +37,14 @@ def skip_what_is_gone(settings: KafkaSettings, topic: str, group: str) -> tuple[
 
 
 def positions(settings: KafkaSettings, topic: str, group: str) -> dict[int, int]:
-    """Return the next offset of a group in each partition of a topic that it has committed.
-
-    Raises:
-        BrokerUnavailable: no broker answers.
-    """
+    """Return the next offset of a group in each partition of a topic that it has committed."""
     with connect(settings).admin() as admin:
         found = admin.group_offsets(group)
     return {place.partition: at for place, at in found.items() if place.topic == topic}
 
 
 def members_of(settings: KafkaSettings, group: str) -> dict[str, str]:
-    """The name (`client_name`) of each member of a group, by the member id from the broker.
-
-    Raises:
-        BrokerUnavailable: no broker answers.
-    """
+    """The name (`client_name`) of each member of a group, by the member id from the broker."""
     with connect(settings).admin() as admin:
         return admin.members(group)
 

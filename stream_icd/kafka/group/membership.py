@@ -132,12 +132,7 @@ class Membership:
         return self.finished(self.begin(work))
 
     def finished(self, future: Future[Result]) -> Result:
-        """The result of the future; keeps polling until it is done.
-
-        Raises:
-            GiveBack: a stop was requested, and the work takes longer than
-                `shutdown_timeout_s`.
-        """
+        """The result of the future; keeps polling until it is done. Raises `GiveBack`."""
         while not concurrent.futures.wait([future], timeout=self._pause_s()).done:
             self._poll_while_busy()
         return future.result()
@@ -155,11 +150,7 @@ class Membership:
             self._poll_while_busy()
 
     def commit(self, batch: Batch) -> bool:
-        """Commit the offsets after a batch; False if the broker is unavailable: try again.
-
-        Raises:
-            GroupMovedOn: the group has a new generation, or is about to have one.
-        """
+        """Commit the offsets after a batch; False if the broker is unavailable: try again."""
         try:
             self._member.commit(batch.next, COMMIT_TIMEOUT_S)
             return True

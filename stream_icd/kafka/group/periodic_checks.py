@@ -38,23 +38,13 @@ class PeriodicChecks:
         self._topic_seen = clock.now()
 
     def look(self) -> None:
-        """Run the checks, if the last time was half a minute ago.
-
-        Raises:
-            TopicMissing: the topic is gone.
-            OffsetHeld: the broker withholds the group's position for longer than a transaction
-                lasts.
-        """
+        """Run the checks, if the last time was half a minute ago."""
         if self._clock.now() - self._topic_seen > CHECK_EVERY_S:
             self.look_at_topic()
             self._look_at_positions()
 
     def look_at_topic(self) -> None:
-        """Check that the topic exists, if the broker answers.
-
-        Raises:
-            TopicMissing: it does not exist.
-        """
+        """Raise TopicMissing if the broker answers and the topic does not exist."""
         with contextlib.suppress(BrokerUnavailable):
             self._member.wait_for(partial(describe_topic, self._settings, self._topic))
         self._topic_seen = self._clock.now()

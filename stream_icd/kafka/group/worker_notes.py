@@ -21,11 +21,7 @@ Value = Mapping[str, object]
 
 
 def write_notes(settings: KafkaSettings, notes: Mapping[Key, Value]) -> None:
-    """Write these notes; they are safe at the broker when this returns.
-
-    Raises:
-        TopicMissing, BrokerUnavailable, DeliveryFailed: not all notes could be written.
-    """
+    """Write these notes; they are safe at the broker when this returns."""
     with Publisher(settings) as publisher:
         for key, value in notes.items():
             text = json.dumps(value).encode()
@@ -33,11 +29,7 @@ def write_notes(settings: KafkaSettings, notes: Mapping[Key, Value]) -> None:
 
 
 def read_notes(settings: KafkaSettings) -> dict[Key, Value]:
-    """The latest value of each key; records that are not notes are ignored.
-
-    Raises:
-        TopicMissing, BrokerUnavailable: the notes cannot be read.
-    """
+    """The latest value of each key; records that are not notes are ignored."""
     found: dict[Key, Value] = {}
     with open_reader(settings, WORKERS, until="end") as records:
         for record in records:

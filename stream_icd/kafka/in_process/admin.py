@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from stream_icd.errors import BrokerError
 from stream_icd.kafka.in_process.state import State
-from stream_icd.kafka.port.capabilities import MEMORY, Capabilities
+from stream_icd.kafka.port.broker import MEMORY, Capabilities
 from stream_icd.kafka.port.partition import Offsets, TopicPartition
 from stream_icd.kafka.port.topic import ExistingTopic, TopicSpec
 

@@ -81,11 +81,7 @@ class Group:
         return member.owned - wanted, wanted - member.owned - taken
 
     def check(self, group: GroupMetadata) -> None:
-        """Check that the caller is a member in the current generation.
-
-        Raises:
-            GroupMovedOn: the caller is not.
-        """
+        """Raise GroupMovedOn unless the caller is a member in the current generation."""
         if group.member_id not in self.members or group.generation != self.generation:
             raise GroupMovedOn(
                 f"group {self.name} is in generation {self.generation}, and not in "

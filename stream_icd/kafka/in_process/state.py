@@ -61,7 +61,10 @@ class _Name:
 
 
 class State:
-    """The broker's state. Hold `changed` to call any method; each change notifies it."""
+    """The broker's state. Hold `changed` to call any method; each change notifies it.
+
+    Methods raise the errors of the port's contracts.
+    """
 
     def __init__(self, name: str, clock: Clock, wall_clock: Callable[[], float]) -> None:
         self.name = name
@@ -85,11 +88,7 @@ class State:
             yield
 
     def look(self) -> None:
-        """Check that the broker runs, and end transactions and memberships that timed out.
-
-        Raises:
-            BrokerUnavailable: the broker has stopped.
-        """
+        """Check that the broker runs, and end transactions and memberships that timed out."""
         if self._stopped:
             raise BrokerUnavailable(f"the in-memory broker {self.name} has stopped")
         now = self.clock.now()
@@ -130,12 +129,7 @@ class State:
         return [log.partition for log in self.topics[topic].logs] if topic in self.topics else []
 
     def log(self, partition: TopicPartition) -> Log:
-        """The records of a partition.
-
-        Raises:
-            TopicMissing: the topic does not exist.
-            BrokerError: the topic has no such partition.
-        """
+        """The records of a partition."""
         if partition.topic not in self.topics:
             raise TopicMissing(f"there is no topic {partition.topic}")
         logs = self.topics[partition.topic].logs
@@ -148,11 +142,7 @@ class State:
         return self.groups.setdefault(name, Group(name))
 
     def choose(self, record: OutgoingRecord) -> Log:
-        """Choose a record's partition: as given, else by its key, else round robin.
-
-        Raises:
-            TopicMissing, BrokerError: as `log`.
-        """
+        """Choose a record's partition: as given, else by its key, else round robin."""
         number = record.partition
         if number is None:
             topic = self.topics.get(record.topic)
@@ -166,11 +156,7 @@ class State:
         return self.log(TopicPartition(record.topic, number))
 
     def write(self, record: OutgoingRecord, log: Log, transaction: Transaction | None) -> None:
-        """Write a record.
-
-        Raises:
-            MessageTooLarge: the record is larger than its topic accepts.
-        """
+        """Write a record, unless it is larger than its topic accepts."""
         limit = self.topics[record.topic].spec.max_message_bytes
         if record.size > limit:
             raise MessageTooLarge(f"{record.size} bytes are more than the topic takes: {limit}")
@@ -185,22 +171,13 @@ class State:
         return known.epoch
 
     def begin(self, name: str, epoch: int, timeout_s: float) -> None:
-        """Begin a transaction under a name.
-
-        Raises:
-            Fenced: another producer has taken the name over, or this one took too long.
-        """
+        """Begin a transaction under a name, unless another producer has taken it over."""
         known = self._current(name, epoch)
         known.open = Transaction()
         known.ends_by = self.clock.now() + timeout_s
 
     def write_in_transaction(self, name: str, epoch: int, record: OutgoingRecord) -> None:
-        """Write a record in the open transaction of a name.
-
-        Raises:
-            Fenced: as `begin`.
-            TopicMissing, MessageTooLarge, BrokerError: as `choose` and `write`.
-        """
+        """Write a record in the open transaction of a name."""
         known, log = self._current(name, epoch), self.choose(record)
         self.write(record, log, known.open)
         known.wrote_to[log.partition] = log
@@ -208,12 +185,7 @@ class State:
     def hold_offsets(
         self, name: str, epoch: int, offsets: Mapping[TopicPartition, int], group: GroupMetadata
     ) -> None:
-        """Add a group's positions to the open transaction of a name.
-
-        Raises:
-            Fenced: as `begin`.
-            GroupMovedOn: the group has a new generation.
-        """
+        """Add a group's positions to the open transaction of a name."""
         known = self._current(name, epoch)
         assert known.open is not None, "no transaction was begun"
         committing = self.group(group.group)

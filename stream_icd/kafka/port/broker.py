@@ -16,7 +16,6 @@ from typing import Protocol
 
 from stream_icd.errors import DeliveryFailed, RecordUndecodable
 from stream_icd.kafka.clock import Stop
-from stream_icd.kafka.port.capabilities import Capabilities
 from stream_icd.kafka.port.partition import Offsets, TopicPartition
 from stream_icd.kafka.port.topic import ExistingTopic, TopicSpec
 from stream_icd.kafka.record import OutgoingRecord, Record
@@ -206,6 +205,36 @@ class TransactionalProducer(Producer, Protocol):
 
     def abort(self) -> None:
         """Abort the transaction; return when none of it can become visible."""
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """The guarantees of a broker.
+
+    Attributes:
+        software: "kafka", "tansu" (the embedded broker), "memory" (the in-memory one), or
+            "unknown".
+        hides_aborted: readers of committed records never see those of aborted transactions;
+            exactly-once depends on this. None: not known.
+        exact_end_offsets: a request for a partition's end offset returns the true end.
+        exact_times: a request for the offset of a time uses the records' timestamps.
+        enforces_message_size: the broker itself refuses records above `max.message.bytes`.
+        joins_at_once: a group assigns partitions as soon as its members have asked for them; else
+            only after half their session timeout.
+    """
+
+    software: str
+    hides_aborted: bool | None
+    exact_end_offsets: bool = True
+    exact_times: bool = True
+    enforces_message_size: bool = True
+    joins_at_once: bool = True
+
+
+KAFKA = Capabilities("kafka", hides_aborted=True)
+MEMORY = Capabilities("memory", hides_aborted=True)
+UNKNOWN = Capabilities("unknown", hides_aborted=None)
+TANSU = Capabilities("tansu", False, False, False, False, False)
 
 
 class Admin(Protocol):
