@@ -21,6 +21,7 @@ import itertools
 import subprocess
 import sys
 import tempfile
+import textwrap
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -286,10 +287,14 @@ def spent_on(runs: dict[str, list[Run]]) -> str:
         for name, took in cpu.items()
         if name not in (ours, *reduced)
     )
-    return f"""A snapshot takes `consume detect` {cpu[ours]:.1f} ms of processor time; {saved}. That
-is {others}. What stays is detection by belief propagation, which is compared with other models of
-the graph, the check of each message, a worker process with a budget, and a Kafka client in Python.
-Differences below a tenth are not more than those between two runs."""
+    text = (
+        f"A snapshot takes `consume detect` {cpu[ours]:.1f} ms of processor time; {saved}. That is "
+        f"{others}. What stays is detection by belief propagation, which is compared with other "
+        "models of the graph, the check of each message, a worker process with a budget, and a "
+        "Kafka client in Python. On a busy machine, two runs of one program differ by up to a "
+        "fifth: the broker and others fill the caches, and whoever waits longer looks more often."
+    )
+    return textwrap.fill(text, 105)
 
 
 def page(
