@@ -10,14 +10,15 @@ change, and as published. lab/differences.md says what follows.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from unittest.mock import patch
 
 import numpy as np
 from scipy.sparse import csr_array, diags_array
+from sklearn.cluster import _spectral
 from sklearn.preprocessing import normalize
 
 import lab.clustering as clustering
@@ -30,115 +31,86 @@ from lab.run import n_communities
 from stream_icd.evaluation.measures import measure
 from stream_icd.evaluation.method import Task
 
-Changed = Callable[[csr_array], Any]
-"""Changes a method within a context; what it yields is the graph to use."""
+
+class Changed(NamedTuple):
+    """A change of a method.
+
+    Attributes:
+        says: what is changed.
+        patches: where the change is, its name, and what stands there instead, made for a graph.
+        graph: makes the graph to use of the given one.
+    """
+
+    says: str
+    patches: Sequence[tuple[Any, str, Callable[[csr_array], Any]]] = ()
+    graph: Callable[[csr_array], csr_array] = lambda adjacency: adjacency
 
 
-@contextmanager
-def as_it_is(adjacency: csr_array) -> Iterator[csr_array]:
-    """No change."""
-    yield adjacency
+def _weightless(adjacency: csr_array) -> csr_array:
+    return csr_array((np.ones_like(adjacency.data), adjacency.indices, adjacency.indptr))
 
 
-@contextmanager
-def as_wide_as_the_paper(adjacency: csr_array) -> Iterator[csr_array]:
-    """512 columns, as the paper has for GN."""
-    with patch.object(clustering, "DIMENSION", 512):
-        yield adjacency
-
-
-@contextmanager
-def few_columns(adjacency: csr_array) -> Iterator[csr_array]:
-    """32 columns."""
-    with patch.object(clustering, "DIMENSION", 32):
-        yield adjacency
-
-
-@contextmanager
-def one_start(adjacency: csr_array) -> Iterator[csr_array]:
-    """K-means once."""
-    with patch.object(clustering, "RESTARTS", 1):
-        yield adjacency
-
-
-@contextmanager
-def without_weights(adjacency: csr_array) -> Iterator[csr_array]:
-    """All weights are 1."""
-    yield csr_array((np.ones_like(adjacency.data), adjacency.indices, adjacency.indptr))
-
-
-@contextmanager
-def symmetrically_normalised(adjacency: csr_array) -> Iterator[csr_array]:
-    """D⁻½AD⁻½ instead of A."""
+def _normalised(adjacency: csr_array) -> csr_array:
     scale = diags_array(1 / np.sqrt(adjacency.sum(axis=1)))
-    yield csr_array(scale @ adjacency @ scale)
+    return csr_array(scale @ adjacency @ scale)
 
 
-@contextmanager
-def rows_not_scaled(adjacency: csr_array) -> Iterator[csr_array]:
-    """The embedding as the paper has it (NRP: algorithm 3), without rows of length 1."""
-    with (
-        patch.object(nrp, "normalize", lambda rows: rows),
-        patch.object(dnr, "normalize", lambda rows: rows),
-    ):
-        yield adjacency
+def _rows_to_length_1(_: csr_array) -> Callable[[Task, Any], Any]:
+    k_means = clustering.clustered
+    return lambda task, embedding: k_means(task, normalize(embedding))
 
 
-@contextmanager
-def rows_scaled(adjacency: csr_array) -> Iterator[csr_array]:
-    """Rows of length 1 before K-means."""
-    from sklearn.cluster import _spectral
-
-    def clustered(task: Task, embedding: Any) -> Any:
-        return clustering.clustered(task, normalize(embedding))
-
+def _spectral_rows(change: Callable[[Any, csr_array], Any]) -> Callable[[csr_array], Any]:
+    """scikit-learn's K-means of the rows of the eigenvectors, changed."""
     k_means = _spectral.k_means
-    with (
-        patch.object(randne, "clustered", clustered),
-        patch.object(m_nmf, "clustered", clustered),
-        patch.object(_spectral, "k_means", lambda rows, *a, **k: k_means(normalize(rows), *a, **k)),
-    ):
-        yield adjacency
+    return lambda adjacency: lambda rows, *a, **k: k_means(change(rows, adjacency), *a, **k)
 
 
-@contextmanager
-def not_divided_by_degrees(adjacency: csr_array) -> Iterator[csr_array]:
-    """The eigenvectors of D⁻½AD⁻½ as they are; scikit-learn divides their rows by √degree."""
-    from sklearn.cluster import _spectral
-
-    roots = np.sqrt(adjacency.sum(axis=1))[:, None]
-    k_means = _spectral.k_means
-    with patch.object(_spectral, "k_means", lambda rows, *a, **k: k_means(rows * roots, *a, **k)):
-        yield adjacency
-
-
-@contextmanager
-def assortative(adjacency: csr_array) -> Iterator[csr_array]:
-    """A planted partition: all communities are alike, and denser inside than outside."""
-    with patch.object(mc_sbm, "MODEL", "planted"):
-        yield adjacency
-
-
-@contextmanager
-def few_sweeps(adjacency: csr_array) -> Iterator[csr_array]:
-    """10 moves of each node, from random communities."""
-    with patch.object(mc_sbm, "MODEL", "given-k-by-sweeps"):
-        yield adjacency
-
-
-@contextmanager
-def balanced(adjacency: csr_array) -> Iterator[csr_array]:
-    """Communities of one size are as important as the cut."""
-    with patch.object(gap, "BALANCE", 1.0):
-        yield adjacency
-
-
-@contextmanager
-def without_refinement(adjacency: csr_array) -> Iterator[csr_array]:
-    """GraClus without moves of single nodes: the clusters of the coarsest graph."""
-    with patch.object(graclus, "_refine", lambda *_: None):
-        yield adjacency
-
+as_it_is = Changed("No change.")
+as_wide_as_the_paper = Changed(
+    "512 columns, as the paper has for GN.", [(clustering, "DIMENSION", lambda _: 512)]
+)
+few_columns = Changed("32 columns.", [(clustering, "DIMENSION", lambda _: 32)])
+one_start = Changed("K-means once.", [(clustering, "RESTARTS", lambda _: 1)])
+without_weights = Changed("All weights are 1.", graph=_weightless)
+symmetrically_normalised = Changed("D⁻½AD⁻½ instead of A.", graph=_normalised)
+rows_not_scaled = Changed(
+    "The embedding as the paper has it (NRP: algorithm 3), without rows of length 1.",
+    [(one, "normalize", lambda _: lambda rows: rows) for one in (nrp, dnr)],
+)
+rows_scaled = Changed(
+    "Rows of length 1 before K-means.",
+    [
+        (randne, "clustered", _rows_to_length_1),
+        (m_nmf, "clustered", _rows_to_length_1),
+        (_spectral, "k_means", _spectral_rows(lambda rows, _: normalize(rows))),
+    ],
+)
+not_divided_by_degrees = Changed(
+    "The eigenvectors of D⁻½AD⁻½ as they are; scikit-learn divides their rows by √degree.",
+    [
+        (
+            _spectral,
+            "k_means",
+            _spectral_rows(lambda rows, graph: rows * np.sqrt(graph.sum(axis=1))[:, None]),
+        )
+    ],
+)
+assortative = Changed(
+    "A planted partition: all communities are alike, and denser inside than outside.",
+    [(mc_sbm, "MODEL", lambda _: "planted")],
+)
+few_sweeps = Changed(
+    "10 moves of each node, from random communities.",
+    [(mc_sbm, "MODEL", lambda _: "given-k-by-sweeps")],
+)
+balanced = Changed(
+    "Communities of one size are as important as the cut.", [(gap, "BALANCE", lambda _: 1.0)]
+)
+without_refinement = Changed(
+    "GraClus without moves of single nodes: the clusters of the coarsest graph.",
+    [(graclus, "_refine", lambda _: lambda *_: None)],
+)
 
 CHANGES: list[tuple[str, str, Changed]] = [
     ("gap", "L(f,.3)", balanced),
@@ -185,15 +157,17 @@ def main() -> None:
         values = before, after, published[of, PUBLISHED_AS[method], name]
         print(
             f"{method}, {name}, {of}: {values[0]:.1f}; changed {values[1]:.1f}; "
-            f"published {values[2]:.1f}. {changed.__doc__}"
+            f"published {values[2]:.1f}. {changed.says}"
         )
 
 
 def percent(method: str, graph: BenchmarkGraph, of: str, changed: Changed) -> float:
     """The measure of a changed method on a graph, in percent."""
     k = n_communities(graph)
-    with changed(graph.adjacency) as adjacency:
-        found = lab_methods()[method].find(Task(adjacency, k, 0))
+    with ExitStack() as patches:
+        for where, name, make in changed.patches:
+            patches.enter_context(patch.object(where, name, make(graph.adjacency)))
+        found = lab_methods()[method].find(Task(changed.graph(graph.adjacency), k, 0))
     value: float = getattr(measure(graph.adjacency, np.asarray(found), graph.truth), of)
     return 100 * value
 
