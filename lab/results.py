@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 
-from stream_icd.evaluation.limits import Outcome
+from stream_icd.evaluation.limits import MethodRun
 from stream_icd.evaluation.measures import Measures
 from stream_icd.store.whole_file import whole_file
 
@@ -31,7 +31,7 @@ class Row:
     Attributes:
         data_set, graph, method, seed: the cell; graph is its number in the data set.
         n_nodes, n_edges, k_asked: the graph, and the number of communities that was asked for.
-        status, detail, seconds, clock_seconds, peak_bytes: see `Outcome`; stages as JSON.
+        status, detail, seconds, clock_seconds, peak_bytes: see `MethodRun`; stages as JSON.
         k_found .. ari: see `Measures`; None without a result.
         learn_seconds: processor time of learning from past graphs, for the whole data set.
         versions: of the libraries, as JSON; machine: processor and system; at: time in UTC.
@@ -73,7 +73,7 @@ SCHEMA = pa.schema([(one.name, TYPES[str(one.type)]) for one in fields(Row)])
 
 
 def result(
-    outcome: Outcome, measures: Measures | None, as_printed: float | None = None
+    outcome: MethodRun, measures: Measures | None, as_printed: float | None = None
 ) -> dict[str, Any]:
     """The columns of a row that come from a run."""
     found = {} if measures is None else asdict(measures)

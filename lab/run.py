@@ -23,7 +23,7 @@ from lab.machine import machine, versions
 from lab.ncut_within import ncut_within
 from lab.packages import PACKAGES
 from lab.results import Row, result
-from stream_icd.evaluation.limits import MethodProcess, Outcome
+from stream_icd.evaluation.limits import MethodProcess, MethodRun
 from stream_icd.evaluation.measures import measure
 from stream_icd.execution.usage import Allowance
 from stream_icd.graphs.labelled_graph import LabelledGraph
@@ -105,7 +105,7 @@ def _of_method(
         }
 
 
-def _measured(graph: BenchmarkGraph, outcome: Outcome) -> Mapping[str, Any]:
+def _measured(graph: BenchmarkGraph, outcome: MethodRun) -> Mapping[str, Any]:
     if outcome.labels is None:
         return result(outcome, None)
     measures = measure(graph.adjacency, outcome.labels, graph.truth)

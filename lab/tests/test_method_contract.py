@@ -11,7 +11,7 @@ import pytest
 from lab.packages import PACKAGES
 from stream_icd.arrays import Labels
 from stream_icd.evaluation.discover import methods_in
-from stream_icd.evaluation.limits import Finding, Learning, Outcome, Runner
+from stream_icd.evaluation.limits import Finding, Learning, MethodRun, Runner
 from stream_icd.evaluation.method import Method
 from stream_icd.graphs.labelled_graph import LabelledGraph
 from stream_icd.quality.nmi import nmi
@@ -36,7 +36,7 @@ def named(request: pytest.FixtureRequest) -> tuple[str, Method]:
 
 
 def found(task: Finding) -> Labels:
-    outcome: Outcome = run()(task)
+    outcome: MethodRun = run()(task)
     assert outcome.status == "ok", outcome.detail
     assert outcome.labels is not None
     return outcome.labels

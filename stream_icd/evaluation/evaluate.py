@@ -13,7 +13,7 @@ import pyarrow.csv
 
 from stream_icd.evaluation.discover import OWN
 from stream_icd.evaluation.learned import Learned
-from stream_icd.evaluation.limits import MethodProcess, Outcome, Status
+from stream_icd.evaluation.limits import MethodProcess, MethodRun, Status
 from stream_icd.evaluation.measures import Measures, measure
 from stream_icd.evaluation.windows import Windows
 from stream_icd.execution.usage import Allowance
@@ -33,7 +33,7 @@ class Result:
 
     Attributes:
         method, snapshot: names.
-        status, detail: see `Outcome`.
+        status, detail: see `MethodRun`.
         seconds: processor time of finding the communities of the whole window.
         measures: None without a result; agreement with known communities where there are some.
         evidence: how well communities found on 9/10 of the edges predict the others, in bits per
@@ -81,7 +81,7 @@ class _Run:
     """One method, in a process of its own, from window to window."""
 
     def __init__(
-        self, name: str, learned: Outcome, limits: Allowance, packages: Sequence[str], seed: int
+        self, name: str, learned: MethodRun, limits: Allowance, packages: Sequence[str], seed: int
     ) -> None:
         self.name, self._learned, self._seed = name, learned, seed
         self._process = MethodProcess(packages, limits)
@@ -113,7 +113,7 @@ class _Run:
     def end(self) -> None:
         self._process.end()
 
-    def _find(self, adjacency: Any, snapshot: Snapshot) -> Outcome:
+    def _find(self, adjacency: Any, snapshot: Snapshot) -> MethodRun:
         """Find communities with the memory of the windows before; see `result` for its update."""
         if self._learned.status != "ok":
             return self._learned

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from stream_icd.bp.parameters import BpParameters
 from stream_icd.errors import OverBudget, Overloaded
 from stream_icd.evaluation.discover import OWN, methods_in
-from stream_icd.evaluation.limits import MethodProcess, Outcome
+from stream_icd.evaluation.limits import MethodProcess, MethodRun
 from stream_icd.evaluation.windows import Windows
 from stream_icd.execution.usage import Allowance
 from stream_icd.retraining.own_process import run_job
@@ -26,7 +26,7 @@ class Learned:
         n_windows: number of windows that they learned from.
     """
 
-    of_method: dict[str, Outcome]
+    of_method: dict[str, MethodRun]
     names: tuple[str, ...]
     n_windows: int
 
@@ -46,14 +46,14 @@ def learn(
 ) -> Learned:
     """Let the methods learn from the past windows; those that learn alike do it once."""
     methods, process = methods_in(*packages), MethodProcess(packages, limits)
-    past, done = windows.past(), dict[object, Outcome]()
+    past, done = windows.past(), dict[object, MethodRun]()
     try:
         for name in learners(names, packages) if past else ():
             if methods[name].learn not in done:
                 done[methods[name].learn] = process.learn(name, past, seed)
     finally:
         process.end()
-    of_method = {name: done.get(methods[name].learn, Outcome("ok")) for name in names}
+    of_method = {name: done.get(methods[name].learn, MethodRun("ok")) for name in names}
     known = tuple(name for name in names if of_method[name].learned is not None)
     return Learned(of_method, known, len(past) if known else 0)
 

@@ -35,7 +35,7 @@ need code that smaller ones did not compile."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Outcome:
+class MethodRun:
     """How a run ended.
 
     Attributes:
@@ -79,7 +79,7 @@ class MethodProcess:
         self._limits = limits
         self._process: WorkerProcess | None = None
 
-    def learn(self, name: str, history: Sequence[LabelledGraph], seed: int) -> Outcome:
+    def learn(self, name: str, history: Sequence[LabelledGraph], seed: int) -> MethodRun:
         """Let a method learn from past graphs; nothing is learned if the method cannot."""
         return self._run(Learning(name, tuple(history), seed))
 
@@ -92,7 +92,7 @@ class MethodProcess:
         learned: Any = None,
         moment: Moment | None = None,
         memory: Any = None,
-    ) -> Outcome:
+    ) -> MethodRun:
         """Let a method find communities; `Task` says what each argument is."""
         job = Finding(name, adjacency, n_communities, seed, learned, moment, memory)
         return self._run(job)
@@ -102,10 +102,10 @@ class MethodProcess:
         process, self._process = self._process, None
         return None if process is None else process.end()
 
-    def _run(self, job: Learning | Finding) -> Outcome:
+    def _run(self, job: Learning | Finding) -> MethodRun:
         missing = self._methods[job.method].missing()
         if missing is not None:
-            return Outcome("missing", missing)
+            return MethodRun("missing", missing)
         if self._process is None:
             self._process = WorkerProcess(self._open)
         started = time.perf_counter()
@@ -113,13 +113,13 @@ class MethodProcess:
             succeeded, result = self._process.do(job, self._limits)
         except OverBudget as error:
             self.end()
-            return Outcome("limit", str(error), clock_seconds=time.perf_counter() - started)
+            return MethodRun("limit", str(error), clock_seconds=time.perf_counter() - started)
         except (EOFError, OSError):
             detail = f"its process ended with exit status {self.end()}"
-            return Outcome("crash", detail, clock_seconds=time.perf_counter() - started)
+            return MethodRun("crash", detail, clock_seconds=time.perf_counter() - started)
         if not succeeded:
-            return Outcome("error", _in_one_line(result))
-        outcome: Outcome = result
+            return MethodRun("error", _in_one_line(result))
+        outcome: MethodRun = result
         return outcome
 
 
@@ -153,11 +153,11 @@ class Runner:
         self._largest: dict[str, int] = {}
         threadpool_limits(1)
 
-    def __call__(self, job: Learning | Finding) -> Outcome:
+    def __call__(self, job: Learning | Finding) -> MethodRun:
         method = self._methods[job.method]
         try:
             if isinstance(job, Learning):
-                return _measured(lambda: Outcome("ok", learned=_learn(method, job)), {})
+                return _measured(lambda: MethodRun("ok", learned=_learn(method, job)), {})
             if job.method not in self._largest:
                 _warm_up(method, job)
             largest, n_nodes = self._largest.get(job.method, 0), job.adjacency.shape[0]
@@ -167,7 +167,7 @@ class Runner:
                 return first
             return _find(method, job)
         except Exception as error:  # it may not be possible to pickle the error itself
-            return Outcome("error", _in_one_line(error))
+            return MethodRun("error", _in_one_line(error))
 
 
 def _warm_up(method: Method, job: Finding) -> None:
@@ -179,7 +179,7 @@ def _warm_up(method: Method, job: Finding) -> None:
         method.find(_task(method, small))
 
 
-def _find(method: Method, job: Finding) -> Outcome:
+def _find(method: Method, job: Finding) -> MethodRun:
     task = _task(method, job)
     outcome = _measured(lambda: _outcome(method.find(task)), task.stages)
     labels, n_nodes = np.asarray(outcome.labels), job.adjacency.shape[0]
@@ -188,10 +188,10 @@ def _find(method: Method, job: Finding) -> Outcome:
     return replace(outcome, labels=compact(labels).astype(np.int32))
 
 
-def _outcome(found: Labels | Remembering) -> Outcome:
+def _outcome(found: Labels | Remembering) -> MethodRun:
     if isinstance(found, Remembering):
-        return Outcome("ok", labels=found.labels, memory=found.memory)
-    return Outcome("ok", labels=found)
+        return MethodRun("ok", labels=found.labels, memory=found.memory)
+    return MethodRun("ok", labels=found)
 
 
 def _task(method: Method, job: Finding) -> Task:
@@ -209,7 +209,7 @@ def _learn(method: Method, job: Learning) -> Any:
     return None if method.learn is None else method.learn(job.history, job.seed)
 
 
-def _measured(run: Callable[[], Outcome], stages: dict[str, float]) -> Outcome:
+def _measured(run: Callable[[], MethodRun], stages: dict[str, float]) -> MethodRun:
     before = _reset_peak()
     started, clock_started = cpu_clock(), time.perf_counter()
     result = run()

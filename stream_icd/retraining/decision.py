@@ -8,13 +8,13 @@ from typing import Literal, get_args
 
 from stream_icd.lineage import Gate
 
-Outcome = Literal[
+RoundOutcome = Literal[
     "not now", "kept", "promoted", "confirmed", "rolled back", "failed", "first champion"
 ]
 """`kept`: a challenger was learned and is not better. `failed`: learning failed; the champion
 stays."""
 
-OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
+OUTCOMES: tuple[RoundOutcome, ...] = get_args(RoundOutcome)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class Decision:
         generation: of the aliases that were in force at the decision; 0 if there was no champion.
     """
 
-    outcome: Outcome
+    outcome: RoundOutcome
     reason: str
     at: datetime
     champion: str = ""

@@ -73,7 +73,7 @@ class Verdict:
     figures: tuple[Figure, ...]
 
 
-def judge(paired: Sequence[Paired], rules: Rules, seed: int = 0) -> Verdict:
+def decide(paired: Sequence[Paired], rules: Rules, seed: int = 0) -> Verdict:
     """Decide between champion and challenger.
 
     The challenger is promoted if the lower confidence bound of its gain in evidence exceeds the

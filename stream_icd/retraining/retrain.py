@@ -28,9 +28,9 @@ from stream_icd.retraining.accumulated import (
     newest_ends,
 )
 from stream_icd.retraining.choose_windows import Chosen, TooFew, choose_windows
-from stream_icd.retraining.decision import Decision, Outcome
+from stream_icd.retraining.decision import Decision, RoundOutcome
 from stream_icd.retraining.described import described
-from stream_icd.retraining.gate import Verdict, judge
+from stream_icd.retraining.gate import Verdict, decide
 from stream_icd.retraining.jobs import ArchivedLesson, CompareJob, LearnJob, Made, ScoreJob
 from stream_icd.retraining.measured import Paired
 from stream_icd.retraining.own_process import RunJob, run_job
@@ -276,7 +276,7 @@ class _Round:
             for name, content in made.model.files.items():
                 (Path(folder) / name).write_bytes(content)
             paired = self._compared(chosen.prove, self.aliases.champion, folder)
-        verdict = judge(paired, settings.rules, settings.seed)
+        verdict = decide(paired, settings.rules, settings.seed)
         gate = _gate(self.aliases.champion, version, chosen.prove, verdict)
         if not verdict.promote:
             return self._said("kept", f"{why}: {verdict.reason}", version, gate)
@@ -353,7 +353,7 @@ class _Round:
 
     def _said(
         self,
-        outcome: Outcome,
+        outcome: RoundOutcome,
         reason: str,
         challenger: str = "",
         gate: Gate | None = None,
@@ -380,7 +380,7 @@ class _Round:
 
 
 def _decision(
-    outcome: Outcome,
+    outcome: RoundOutcome,
     reason: str,
     now: datetime,
     past: Accumulated,

@@ -16,7 +16,7 @@ from stream_icd.errors import BadSettings
 from stream_icd.evaluation.discover import OWN
 from stream_icd.evaluation.evaluate import Result, evaluate, summarised, write_rows
 from stream_icd.evaluation.learned import learn, worth
-from stream_icd.evaluation.limits import MethodProcess, Outcome
+from stream_icd.evaluation.limits import MethodProcess, MethodRun
 from stream_icd.evaluation.page import COLUMNS, write_page
 from stream_icd.evaluation.windows import open_windows
 from stream_icd.execution.usage import Allowance
@@ -182,7 +182,7 @@ def test_what_was_learned_is_compared_with_default_on_the_windows_not_learned_fr
 def test_methods_that_learn_alike_learn_once(stream: str, monkeypatch: pytest.MonkeyPatch) -> None:
     learning, learn_one = [], MethodProcess.learn
 
-    def noted(self: MethodProcess, name: str, *arguments: Any) -> Outcome:
+    def noted(self: MethodProcess, name: str, *arguments: Any) -> MethodRun:
         learning.append(name)
         return learn_one(self, name, *arguments)
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from stream_icd.errors import BadSettings
 from stream_icd.retraining.bootstrap import paired_bootstrap
-from stream_icd.retraining.gate import Rules, judge
+from stream_icd.retraining.gate import Rules, decide
 from stream_icd.retraining.measured import Measured, Paired
 from stream_icd.retraining.watch import watch
 
@@ -43,37 +43,37 @@ def test_a_worse_or_equal_model_is_never_promoted() -> None:
         (mean, seed)
         for mean in (0.0, -0.01, -0.1)
         for seed in range(100)
-        if judge(_paired(_noisy(mean, seed)), Rules(), seed).promote
+        if decide(_paired(_noisy(mean, seed)), Rules(), seed).promote
     ]
     assert promoted == []
 
 
 def test_a_clearly_better_model_is_promoted() -> None:
-    assert all(judge(_paired(_noisy(0.1, seed)), Rules(), seed).promote for seed in range(100))
+    assert all(decide(_paired(_noisy(0.1, seed)), Rules(), seed).promote for seed in range(100))
 
 
 def test_the_reason_has_the_numbers() -> None:
-    verdict = judge(_paired([0.5] * 8), Rules())
+    verdict = decide(_paired([0.5] * 8), Rules())
     assert verdict.promote
     assert verdict.reason == (
         "better: evidence +0.500 bits an edge on 8 windows, with 99% confidence at least +0.500; "
         "margin 0.010"
     )
-    assert "not clearly better" in judge(_paired([0.0] * 8), Rules()).reason
+    assert "not clearly better" in decide(_paired([0.0] * 8), Rules()).reason
 
 
 @given(st.lists(st.floats(-1, 1), min_size=1, max_size=12), st.floats(0, 0.5))
 def test_what_is_promoted_for_its_evidence_has_more_of_it(
     gains: list[float], margin: float
 ) -> None:
-    if judge(_paired(gains), Rules(margin=margin)).promote:
+    if decide(_paired(gains), Rules(margin=margin)).promote:
         assert np.mean(gains) > 2 * margin  # the champion has 2 bits
 
 
 @given(st.lists(st.floats(-1, 1), min_size=4, max_size=12), st.floats(0.001, 1))
 def test_more_of_it_never_turns_a_promotion_into_a_refusal(gains: list[float], add: float) -> None:
-    if judge(_paired(gains), Rules()).promote:
-        assert judge(_paired([gain + add for gain in gains]), Rules()).promote
+    if decide(_paired(gains), Rules()).promote:
+        assert decide(_paired([gain + add for gain in gains]), Rules()).promote
 
 
 @pytest.mark.parametrize(
@@ -88,27 +88,27 @@ def test_more_of_it_never_turns_a_promotion_into_a_refusal(gains: list[float], a
 def test_each_guard_vetoes_a_model_of_better_evidence(
     broken: dict[str, tuple[float, float]], reason: str
 ) -> None:
-    verdict = judge(_paired([0.08] * 8, **broken), Rules())
+    verdict = decide(_paired([0.08] * 8, **broken), Rules())
     assert not verdict.promote
     assert reason in verdict.reason
 
 
 def test_a_small_loss_with_memory_does_not_outweigh_the_gain_in_evidence() -> None:
-    assert judge(_paired([0.5] * 8, predicted=(1.0, 0.9)), Rules()).promote
+    assert decide(_paired([0.5] * 8, predicted=(1.0, 0.9)), Rules()).promote
 
 
 def test_churn_does_not_keep_a_champion_that_finds_nothing() -> None:
-    assert judge(_paired([0.5] * 8, churn=(0.0, 0.7)), Rules()).promote
+    assert decide(_paired([0.5] * 8, churn=(0.0, 0.7)), Rules()).promote
 
 
 def test_labels_decide_between_models_of_equal_evidence() -> None:
-    verdict = judge(_paired([0.0] * 8, nmi=(0.8, 0.9)), Rules())
+    verdict = decide(_paired([0.0] * 8, nmi=(0.8, 0.9)), Rules())
     assert verdict.promote
     assert "NMI +10.0 points on 8 labelled windows" in verdict.reason
 
 
 def test_poisoned_labels_cannot_promote_a_model_of_worse_evidence() -> None:
-    verdict = judge(_paired([-0.5] * 8, nmi=(0.0, 1.0)), Rules())
+    verdict = decide(_paired([-0.5] * 8, nmi=(0.0, 1.0)), Rules())
     assert not verdict.promote
     assert "perhaps worse" in verdict.reason
 
@@ -116,13 +116,13 @@ def test_poisoned_labels_cannot_promote_a_model_of_worse_evidence() -> None:
 def test_few_labels_neither_veto_nor_promote() -> None:
     better = _paired([0.5] * 8)
     labelled = _paired([0.5] * 3, nmi=(1.0, 0.0))
-    assert judge([*better, *labelled], Rules()).promote
+    assert decide([*better, *labelled], Rules()).promote
     equal, labelled = _paired([0.0] * 8), _paired([0.0] * 3, nmi=(0.0, 1.0))
-    assert not judge([*equal, *labelled], Rules()).promote
+    assert not decide([*equal, *labelled], Rules()).promote
 
 
 def test_the_figures_are_those_of_the_windows() -> None:
-    figures = judge(_paired([0.5] * 8, nmi=(0.8, 0.9)), Rules()).figures
+    figures = decide(_paired([0.5] * 8, nmi=(0.8, 0.9)), Rules()).figures
     assert [figure.measure for figure in figures] == [
         "hidden edges, bits an edge",
         "NMI, %",
@@ -145,7 +145,7 @@ def test_wrong_rules_are_refused() -> None:
     with pytest.raises(BadSettings, match="confidence"):
         Rules(confidence=1.0)
     with pytest.raises(BadSettings, match="no windows"):
-        judge([], Rules())
+        decide([], Rules())
 
 
 def test_a_new_champion_is_watched_then_confirmed() -> None:
