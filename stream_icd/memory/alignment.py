@@ -24,13 +24,11 @@ class Aligned:
     """A window and the memory before it.
 
     Attributes:
-        nodes: ids of all nodes, of the window and of the memory, ascending.
-        rows: those of the window, ascending.
+        rows: nodes of the window, ascending.
         window: its edges, `(n_nodes, n_nodes)`.
-        memory: of all nodes; a new node has no community.
+        memory: of all nodes, of the window and of the memory; a new node has no community.
     """
 
-    nodes: pa.Array
     rows: Rows
     window: csr_array
     memory: Memory
@@ -39,7 +37,7 @@ class Aligned:
 def aligned(memory: Memory, nodes: pa.Array, window: csr_array) -> Aligned | None:
     """Return the memory with the nodes of a window added; None if their ids are of other types."""
     if memory.nodes.equals(nodes):
-        return Aligned(nodes, np.arange(len(nodes)), window, memory)
+        return Aligned(np.arange(len(nodes)), window, memory)
     import pyarrow.compute as pc  # a tenth of a subscriber's start
 
     kind = common_type(memory.nodes, nodes)
@@ -59,7 +57,7 @@ def aligned(memory: Memory, nodes: pa.Array, window: csr_array) -> Aligned | Non
         return Hypothesis(one.decay, evidence, known)
 
     wider = replace(_changed(memory, widened), nodes=both, seen=seen)
-    return Aligned(both, rows, moved(window, rows, n_nodes), wider)
+    return Aligned(rows, moved(window, rows, n_nodes), wider)
 
 
 def _in_both_types(memory: Memory) -> Memory:

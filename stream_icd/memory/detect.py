@@ -247,7 +247,7 @@ def _begun(step: _Step, memory: Memory | None) -> Aligned:
     begun = empty_memory(
         step.window, step.nodes, first_decay(step.horizon), 0 if memory is None else memory.next_id
     )
-    return Aligned(step.nodes, np.arange(len(step.nodes)), step.adjacency, begun)
+    return Aligned(np.arange(len(step.nodes)), step.adjacency, begun)
 
 
 def _known_before(step: _Step, memory: Memory | None) -> Aligned | None:
@@ -304,7 +304,6 @@ def _after(step: _Step, before: Aligned) -> tuple[Memory, Rows, bool]:
     after = replace(
         memory,
         window=step.window,
-        nodes=before.nodes,
         seen=memory.seen if step.lacking else seen,
         n_lacking=memory.n_lacking + 1 if step.lacking else 0,
         present=_with_stay(present, ids, memory.community_ids, before_of_nodes),
@@ -337,8 +336,8 @@ def _found(
     if searches and one.decay and total.nnz:
         nothing = uninformed(total.shape[0])
         anew = _known(step, total, level, nothing, before.rows, n_communities)
-        each = (measured(finest(level), found.likeliest).bits for found in (known, anew))
-        bits, bits_anew = each
+        graph = finest(level)
+        bits, bits_anew = (measured(graph, found.likeliest).bits for found in (known, anew))
         if better := bits_anew < bits - NEAR:
             anew.shares[np.diff(total.indptr) == 0] = 0  # of these, nothing is known any more
             known = anew._replace(stay=known.stay)

@@ -125,13 +125,13 @@ def decode_memory(value: bytes, limits: Limits = DEFAULT_LIMITS) -> Memory:
         for name, facts in rest["hypotheses"].items():
             decay = _typed(facts, "decay", float)
             read[name] = Hypothesis(decay, _evidence(table, name), _known(table, name, facts))
-        ids = np.cumsum(_column(table, "community_id", pa.int64()))
+        ids = np.cumsum(_column(table, "community_id", pa.int64()).to_numpy())
         compared = _typed(rest, "trial_windows", int), _typed(rest, "trial_ahead", float)
         trial = Trial(read["trial"], *compared) if "trial" in read else None
         return Memory(
             window=_window(rest),
             nodes=nodes,
-            seen=_column(table, "seen", pa.uint8()) > 0,
+            seen=_column(table, "seen", pa.uint8()).to_numpy() > 0,
             present=read["present"],
             community_ids=ids[: read["present"].known.n_communities],
             trial=trial,
@@ -188,7 +188,9 @@ def _typed(facts: Mapping[str, Any], name: str, kind: type[Value]) -> Value:
 def _known(table: pa.Table, name: str, facts: Mapping[str, Any]) -> Posterior:
     def columns(part: str, kind: pa.DataType) -> NDArray[Any]:
         ranks = range(N_KEPT)
-        return np.stack([_column(table, f"{name}_{part}_{rank}", kind) for rank in ranks], axis=1)
+        return np.stack(
+            [_column(table, f"{name}_{part}_{rank}", kind).to_numpy() for rank in ranks], axis=1
+        )
 
     return Posterior(
         _without_firsts(columns("community", pa.int32())),
@@ -248,7 +250,7 @@ def _evidence(table: pa.Table, name: str) -> csr_array:
     """Return the graph of the edges that `_edges` wrote."""
     n_nodes = table.num_rows
     gaps, bits = (
-        _lists(table, f"{name}_{edge}", kind)
+        _column(table, f"{name}_{edge}", kind)
         for edge, kind in zip(EDGES, (GAPS, WEIGHTS), strict=True)
     )
     counts = gaps.value_lengths().to_numpy()
@@ -272,16 +274,10 @@ def _evidence(table: pa.Table, name: str) -> csr_array:
     return csr_array(later + later.T)
 
 
-def _lists(table: pa.Table, name: str, kind: pa.DataType) -> pa.ListArray:
+def _column(table: pa.Table, name: str, kind: pa.DataType) -> pa.Array:
+    """Return a column of this type without nulls, also in its lists."""
     column = table[name].combine_chunks()
-    if column.type != kind or column.null_count or column.flatten().null_count:
+    elements = column.flatten() if pa.types.is_list(column.type) else column
+    if column.type != kind or column.null_count or elements.null_count:
         raise BadMemory(f"{name} has type {column.type}; it must be {kind}, none null")
     return column
-
-
-def _column(table: pa.Table, name: str, kind: pa.DataType) -> NDArray[Any]:
-    column = table[name]
-    if column.type != kind or column.null_count:
-        raise BadMemory(f"{name} has type {column.type}; it must be {kind}, none null")
-    values: NDArray[Any] = column.to_numpy()
-    return values

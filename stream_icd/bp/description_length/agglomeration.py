@@ -182,7 +182,7 @@ def _proposed(
     own, partners, best = np.zeros(k), np.full(k, -1), np.full(k, -np.inf)
     if resolution == 0:
         for one in range(k):
-            own[one] = _nats(within[one], volumes[one], sizes[one], total, objective)
+            own[one] = community_nats(within[one], volumes[one], sizes[one], total, objective)
     for one in range(k):
         partner, largest = -1, -np.inf
         for entry in range(indptr[one], indptr[one + 1]):
@@ -192,7 +192,7 @@ def _proposed(
             else:
                 volume, size = volumes[one] + volumes[other], sizes[one] + sizes[other]
                 joint = within[one] + within[other] + weight
-                gain = _nats(joint, volume, size, total, objective) - own[one] - own[other]
+                gain = community_nats(joint, volume, size, total, objective) - own[one] - own[other]
             if gain > largest:
                 partner, largest = other, gain
         partners[one], best[one] = partner, largest
@@ -211,14 +211,18 @@ def _proposed(
                 volume, size = volumes[one] + volumes[other], sizes[one] + sizes[other]
                 gain = -resolution * volumes[one] * volumes[other] / max(total, 1e-300)
                 if resolution == 0:
-                    gain = _nats(within[one] + within[other], volume, size, total, objective)
+                    gain = community_nats(
+                        within[one] + within[other], volume, size, total, objective
+                    )
                 sources[n], targets[n], gains[n] = one, other, gain - own[one] - own[other]
                 n += 1
     return sources[:n], targets[:n], gains[:n]
 
 
 @compiled(error_model="numpy")
-def _nats(within: float, volume: float, size: float, total: float, objective: Objective) -> float:
+def community_nats(
+    within: float, volume: float, size: float, total: float, objective: Objective
+) -> float:
     """What a community adds to the log likelihood, less what it adds to the code."""
     nats: float = within * log_likelihood_ratio(volume, total, objective.mixing)
     if objective.code > 0:

@@ -42,9 +42,6 @@ STEP = 3.0
 COARSER = 2.0
 """Factor between two resolutions, downwards."""
 
-LEAST_RESOLUTION = 1 / 4
-"""Minimum resolution: below it, trees seem to have communities of nearly all nodes."""
-
 NEAR = 0.01
 """Bits per edge. The search goes on while it gains more."""
 
@@ -125,7 +122,7 @@ def _by_modularity(how: _Search, labels: Labels) -> list[Partition]:
     while len(tried) < 2 or tried[-1].bits < tried[-2].bits - NEAR:
         tried.append(_finer(how, tried[-1]))
     if len(tried) == 2:
-        while tried[0].resolution > LEAST_RESOLUTION:
+        for _ in range(2):  # further down, trees seem to have communities of nearly all nodes
             tried.insert(0, _moved(how, tried[0].labels, tried[0].resolution / COARSER))
             if tried[0].bits >= tried[1].bits:
                 break

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from stream_icd.bp.description_length.agglomeration import Objective, community_nats
 from stream_icd.bp.multilevel.level_graph import Labels, LevelGraph, coarsen
-from stream_icd.bp.planted_partition.likelihood import Floats, Groups, groups_of, merge_gain
+from stream_icd.bp.planted_partition.likelihood import Floats, Groups, groups_of
 from stream_icd.graphs.compiled import compiled
 
 
@@ -60,11 +61,20 @@ def _gains(
     mixing: float,
 ) -> Floats:
     """The gain of merging each pair, in nats; 0 if the two are not alike and none is left over."""
-    gains = np.zeros(len(rows))
+    (within, volumes, _), objective = groups, Objective(mixing, 0.0, 0.0)
+    own, gains = np.empty(len(within)), np.zeros(len(rows))
+    for one in range(len(own)):
+        own[one] = community_nats(within[one], volumes[one], 0.0, total, objective)
     for pair in range(len(rows)):
         left, right = rows[pair], columns[pair]
-        half_expected = np.sqrt(groups.within[left] * groups.within[right])
+        half_expected = np.sqrt(within[left] * within[right])
         alike = 0 < half_expected <= between[pair]
         if alike or is_left_over[left] or is_left_over[right]:
-            gains[pair] = merge_gain(groups, left, right, between[pair], total, mixing)
+            joint, volume = (
+                within[left] + within[right] + between[pair],
+                volumes[left] + volumes[right],
+            )
+            gains[pair] = (
+                community_nats(joint, volume, 0.0, total, objective) - own[left] - own[right]
+            )
     return gains

@@ -190,23 +190,19 @@ def _remembered(graph: LevelGraph, recalled: Prior) -> float:
     return remembered
 
 
-@compiled()
 def _start(
     graph: LevelGraph, start: Labels, n_communities: int, copies: int
 ) -> tuple[Beliefs, Field]:
     """Each node is certain of its start community."""
-    n_nodes = len(start)
+    certain = uninformed_prior(len(start))
+    certain.communities[:, 0], certain.shares[:, 0] = start, 1.0
     beliefs = Beliefs(
-        np.full((copies * n_nodes, N_KEPT), -1, np.int32),
-        np.zeros((n_nodes, N_KEPT), np.float32),
+        np.tile(certain.communities, (copies, 1)),
+        certain.shares,
         np.empty((copies * len(graph.indices), N_KEPT), np.float32),
-        np.ones(copies * n_nodes, np.bool_),
+        np.ones(copies * len(start), np.bool_),
     )
-    for copy in range(copies):
-        beliefs.communities[copy * n_nodes : (copy + 1) * n_nodes, 0] = start
-    beliefs.shares[:, 0] = 1.0
-    unknown = np.empty((6, n_communities))
-    return beliefs, Field(unknown[0], unknown[1], unknown[2], unknown[3], unknown[4], unknown[5])
+    return beliefs, Field(*np.empty((6, n_communities)))
 
 
 @compiled()

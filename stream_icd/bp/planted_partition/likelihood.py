@@ -94,19 +94,3 @@ def log_likelihood_ratio(volume: float, total: float, mixing: float) -> float:
     if volume <= 0:
         return 0.0
     return log1p((1 - mixing) / mixing * total / volume)
-
-
-@compiled(error_model="numpy")
-def merge_gain(
-    groups: Groups, left: int, right: int, between: float, total: float, mixing: float
-) -> float:
-    """The gain in log likelihood, in nats, of replacing two communities by their union.
-
-    between: weight of the edges between the two.
-    """
-    within, volumes = groups.within, groups.volumes
-    joint = within[left] + within[right] + between
-    gain: float = joint * log_likelihood_ratio(volumes[left] + volumes[right], total, mixing)
-    gain -= within[left] * log_likelihood_ratio(volumes[left], total, mixing)
-    gain -= within[right] * log_likelihood_ratio(volumes[right], total, mixing)
-    return gain
