@@ -60,7 +60,7 @@ def inject(fault: Fault) -> None:
 
 
 def take_long(fault: Fault) -> None:
-    import stream_icd.detection.record as pipeline
+    import stream_icd.detection.snapshot as pipeline
 
     real, sign = pipeline.detect_snapshot, Path(fault.sign)
 

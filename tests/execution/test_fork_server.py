@@ -75,9 +75,11 @@ def test_when_the_server_is_killed_processes_still_end_and_start(
 
 def test_a_program_that_ends_leaves_no_server() -> None:
     program = (
-        "import os; from stream_icd.execution.fork_server import start_fork_server\n"
+        "import os, time; from stream_icd.execution.fork_server import start_fork_server\n"
         "from testbed.children import fork_servers\n"
-        "start_fork_server(); print(*fork_servers(os.getpid()))"
+        "start_fork_server()\n"
+        "while not (servers := fork_servers(os.getpid())): time.sleep(0.01)\n"
+        "print(*servers)"
     )
     command = [sys.executable, "-c", program]
     ended = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
