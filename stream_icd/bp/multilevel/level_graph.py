@@ -105,7 +105,9 @@ def ask_for_groups(
         first = indptr[visits[turn + 6]]
         prefetch(indices, first)
         prefetch(weights, first)
+        prefetch(weights, first + 8)  # a row of more takes two lines of a cache
         later = visits[turn + 4]
+        prefetch(groups, later)
         for entry in range(indptr[later], indptr[later + 1]):
             prefetch(groups, indices[entry])
 

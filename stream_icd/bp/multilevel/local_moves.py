@@ -46,7 +46,12 @@ def move_nodes(
     head, n_waiting, n_moves = 0, n_nodes, 0
     while n_waiting:
         node = queue[head]
-        _ask_for_totals(indptr, indices, weights, queue, head, labels, totals)
+        ask_for_groups(indptr, indices, weights, queue, head, labels)
+        if n_nodes >= FAR and head + 8 < n_nodes:
+            prefetch(strengths, queue[head + 8])
+            later = queue[head + 2]
+            for entry in range(indptr[later], indptr[later + 1]):
+                prefetch(totals, labels[indices[entry]])
         head = head + 1 if head + 1 < n_nodes else 0
         n_waiting -= 1
         waiting[node] = False
@@ -182,21 +187,3 @@ def _gather_links(
         n_touched += totals[group, LINKS] == 0.0
         totals[group, LINKS] += weights[entry]
     return n_touched
-
-
-@compiled(inline="always")
-def _ask_for_totals(
-    indptr: Labels,
-    indices: Labels,
-    weights: Floats,
-    visits: Labels,
-    turn: int,
-    groups: Labels,
-    totals: Floats,
-) -> None:
-    """Ask for what the next visits will read: also the totals of their neighbours' groups."""
-    ask_for_groups(indptr, indices, weights, visits, turn, groups)
-    if len(groups) >= FAR and turn + 2 < len(visits):
-        later = visits[turn + 2]
-        for entry in range(indptr[later], indptr[later + 1]):
-            prefetch(totals, groups[indices[entry]])
