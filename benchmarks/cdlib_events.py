@@ -40,7 +40,7 @@ from benchmarks.tracking import (
     START,
     Detect,
     Labels,
-    days,
+    detected_days,
     scrambled,
     window,
 )
@@ -128,7 +128,7 @@ def main() -> None:
     options.add_argument("--days", type=int, default=150)
     chosen = options.parse_args()
     planted = {name: on_planted(chosen.seeds, *how) for name, how in CASES.items()}
-    windows = list(islice(days(chosen.data), chosen.days))
+    windows = list(islice(detected_days(chosen.data), chosen.days))
     internet = on_windows(windows)
     sections = [
         VOCABULARY,

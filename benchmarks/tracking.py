@@ -187,7 +187,7 @@ def noise_row(score: Score) -> str:
     return f"{precision:.3f} | {recall:.3f} | {score.f1():.3f}"
 
 
-def days(path: Path) -> Iterator[Communities]:
+def detected_days(path: Path) -> Iterator[Communities]:
     """Communities of each day of the AS graphs, as the shipped model finds them."""
     model = open_model("as").model.bp
     for snapshot in snapshots(path):
@@ -214,7 +214,7 @@ def internet_section(path: Path) -> str:
     days: list[CommunityEvents] = []
     raw: list[Communities] = []
     seconds = 0.0
-    for found in days(path):
+    for found in detected_days(path):
         started = perf_counter()
         tracked = track(recent, found)
         seconds += perf_counter() - started
