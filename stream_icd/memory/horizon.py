@@ -7,8 +7,10 @@ between two hypotheses is evidence for one of them.
 Beside the present hypothesis there is at most one trial, of another horizon. It begins with what
 the present one knows. The differences are added up: the trial becomes the present hypothesis when
 it is `DECIDED` nats ahead, and ends when it is as many behind (Wald 1945), or after `LONGEST_TRIAL`
-windows. Shorter horizons come first: they leave behind a past that misleads. After each round of
-trials without success but the first, the pause doubles.
+windows. Shorter horizons come first: they leave behind a past that misleads. After the first round
+of trials without success, each trial is followed by a pause as long as it was, in the third round
+by twice as long a one, and so on: trials cost time, and the more of them failed, the less is to be
+expected of the next.
 """
 
 from __future__ import annotations
@@ -101,11 +103,11 @@ def judged(memory: Memory, ahead: float, horizon: Horizon) -> Memory:
     if trial.ahead > -DECIDED and trial.windows < LONGEST_TRIAL:
         return replace(memory, trial=trial)
     n_others = len(_others(present.decay))
+    wait = min(trial.windows, LONGEST_TRIAL) * pause(memory.n_failed // n_others)
     n_failed = memory.n_failed + 1
-    if n_failed > n_others * MOST_ROUNDS:
+    if n_failed >= n_others * MOST_ROUNDS:
         n_failed -= n_others
-    rounds, in_round = divmod(n_failed, n_others)
-    return replace(memory, trial=None, n_failed=n_failed, wait=0 if in_round else pause(rounds - 1))
+    return replace(memory, trial=None, n_failed=n_failed, wait=wait)
 
 
 def with_trial(memory: Memory) -> Memory:
@@ -120,7 +122,7 @@ def with_trial(memory: Memory) -> Memory:
 
 
 def pause(n_failed: int) -> int:
-    """Return how many windows to wait after so many failures one after the other.
+    """Return how long to wait after so many failures one after the other, in windows or trials.
 
     >>> [pause(one) for one in (0, 1, 2, 3, 10)]
     [0, 1, 2, 4, 16]

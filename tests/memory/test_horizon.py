@@ -93,17 +93,20 @@ def test_an_undecided_trial_ends_after_some_windows() -> None:
     assert tried(judged(one, 0.0, "auto")) is None
 
 
-def test_pauses_between_rounds_without_success_grow_up_to_a_limit() -> None:
-    one, pauses = memory(), []
-    for _ in range(8):
-        waited = 0
-        while (one := with_trial(one)).trial is None:
-            waited += 1
-        pauses.append(waited)
-        second = with_trial(failed(one))
-        assert (tried(one), tried(second)) == (0.0, 0.95)
-        one = failed(second)
-    assert pauses == [0, 0, 1, 2, 4, 8, 8, 8]
+def test_pauses_grow_with_the_length_of_trials_and_with_rounds_up_to_a_limit() -> None:
+    for n_windows in (1, 3):
+        one, pauses = memory(), []
+        for other in 8 * (0.0, 0.95):
+            waited = 0
+            while (one := with_trial(one)).trial is None:
+                waited += 1
+            pauses.append(waited)
+            for _ in range(n_windows - 1):
+                one = judged(one, 0.0, "auto")
+            assert tried(one) == other
+            one = failed(one)
+        expected = n_windows * np.array([0, 0, 0, 1, 1, 2, 2, 4, 4, 8, 8, 8, 8, 8, 8, 8])
+        assert pauses == expected.tolist()
 
 
 def test_a_given_horizon_replaces_the_one_that_was_found() -> None:
