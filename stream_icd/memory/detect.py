@@ -364,6 +364,8 @@ def _stays(after: Memory, rows: Rows, most_nodes: int) -> Rows:
     beliefs[rows] = len(beliefs)  # these stay, whatever is believed
     stays[rows] = True
     stay = np.flatnonzero(stays)
+    if len(stay) <= most_nodes:
+        return stay
     strongest = stay[np.argsort(-beliefs[stay], kind="stable")[:most_nodes]]
     return np.sort(strongest)
 

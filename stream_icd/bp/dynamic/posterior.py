@@ -26,6 +26,7 @@ from stream_icd.bp.multilevel.level_graph import (
     finest_level,
     induced,
     links,
+    members_of,
 )
 from stream_icd.bp.multilevel.modularity import maximise_modularity
 from stream_icd.bp.parameters import BpParameters
@@ -257,11 +258,32 @@ def common_nodes(labels: Labels, names: Labels) -> tuple[Ids, Ids, Ids]:
 
     labels, names: (n,) of each node, negative for none.
     """
-    both, n_names = (labels >= 0) & (names >= 0), int(names.max(initial=0)) + 1
-    pairs, counts = np.unique(
-        labels[both].astype(np.int64) * n_names + names[both], return_counts=True
-    )
-    return *np.divmod(pairs, n_names), counts
+    numbered, known = labels.astype(np.int32), names.astype(np.int32)
+    numbered[known < 0] = NOBODY
+    found: tuple[Ids, Ids, Ids] = _common_nodes(numbered, known)
+    return found
+
+
+@compiled()
+def _common_nodes(labels: Labels, names: Labels) -> tuple[Ids, Ids, Ids]:
+    n_labels = labels.max() + 1 if len(labels) else 0
+    members, starts = members_of(labels + 1, n_labels + 1)  # the first group has no label
+    at = np.full(names.max() + 1 if len(names) else 0, -1)  # of the present pair
+    n_pairs, most = 0, len(labels)
+    found = np.empty(most, np.int64), np.empty(most, np.int64), np.zeros(most, np.int64)
+    for label in range(n_labels):
+        first = n_pairs
+        for node in members[starts[label + 1] : starts[label + 2]]:
+            name = names[node]
+            if at[name] < first:
+                at[name], found[1][n_pairs] = n_pairs, name
+                n_pairs += 1
+            found[2][at[name]] += 1
+        order = np.argsort(found[1][first:n_pairs])
+        for part in (found[1], found[2]):
+            part[first:n_pairs] = part[first:n_pairs][order]
+        found[0][first:n_pairs] = label
+    return found[0][:n_pairs], found[1][:n_pairs], found[2][:n_pairs]
 
 
 @compiled()

@@ -54,14 +54,20 @@ def finest_level(adjacency: csr_array) -> LevelGraph:
         )
     if n_entries and not 0 <= adjacency.indices.min() <= adjacency.indices.max() < n_nodes:
         raise BadInput(f"a row names a node that is not one of the {n_nodes} nodes")
-    strengths = np.asarray(adjacency.sum(axis=1), dtype=np.float64).ravel()
-    return LevelGraph(
-        np.asarray(adjacency.indptr, np.int32),
-        np.asarray(adjacency.indices, np.int32),
-        np.asarray(adjacency.data, np.float64),
-        np.asarray(strengths, np.float64),
-        float(strengths.sum()),
-    )
+    indptr = np.asarray(adjacency.indptr, np.int32)
+    weights = np.asarray(adjacency.data, np.float64)
+    strengths = _sums_of_rows(indptr, weights)
+    indices = np.asarray(adjacency.indices, np.int32)
+    return LevelGraph(indptr, indices, weights, strengths, float(strengths.sum()))
+
+
+@compiled()
+def _sums_of_rows(indptr: Labels, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    sums = np.zeros(len(indptr) - 1)
+    for row in range(len(sums)):
+        for entry in range(indptr[row], indptr[row + 1]):
+            sums[row] += weights[entry]
+    return sums
 
 
 def coarsen(graph: LevelGraph, labels: Labels, n_groups: int, threads: int = 1) -> LevelGraph:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from stream_icd.bp.multilevel.level_graph import Labels, LevelGraph, links, summed
+from stream_icd.bp.multilevel.level_graph import Labels, LevelGraph
 from stream_icd.graphs.compiled import compiled
 
 Floats = NDArray[np.float64]
@@ -34,11 +34,20 @@ class Groups(NamedTuple):
     sizes: Floats
 
 
+@compiled()
 def groups_of(graph: LevelGraph, labels: Labels, n_groups: int) -> Groups:
     """The groups of these labels, 0..n_groups-1; nodes with a negative label are in no group."""
-    named = labels >= 0
-    sums = links(graph, labels, True) / 2, graph.strengths, named
-    return Groups(*(summed(values[named], labels[named], n_groups) for values in sums))
+    within, volumes, sizes = np.zeros(n_groups), np.zeros(n_groups), np.zeros(n_groups)
+    for node, label in enumerate(labels):
+        if label < 0:
+            continue
+        inside = 0.0
+        for entry in range(graph.indptr[node], graph.indptr[node + 1]):
+            inside += graph.weights[entry] * (labels[graph.indices[entry]] == label)
+        within[label] += inside / 2
+        volumes[label] += graph.strengths[node]
+        sizes[label] += 1
+    return Groups(within, volumes, sizes)
 
 
 def modularity_of(graph: LevelGraph, labels: Labels, resolution: float = 1.0) -> float:
