@@ -34,7 +34,7 @@ from stream_icd.execution.engines import Engine, InProcess, ProcessPool
 from stream_icd.history.archive import Archive, Selection, windows
 from stream_icd.kafka.consumer import run_consumer
 from stream_icd.kafka.delivery.delivery import Delivery
-from stream_icd.kafka.delivery.handler import BatchDone, Handler
+from stream_icd.kafka.delivery.handler import BatchDone
 from stream_icd.kafka.embedded import embedded_broker
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
@@ -50,6 +50,7 @@ from stream_icd.wire.snapshots import encode_snapshot
 from stream_icd.workers.detect import Detector
 from stream_icd.workers.runner import Runner
 from testbed.fingerprint import fingerprint
+from testbed.handlers import Calls
 
 PAGE = Path(__file__).parents[1] / "docs" / "measured" / "replay.md"
 MODEL = "as"
@@ -133,7 +134,7 @@ def detect_all(settings: KafkaSettings, redetection: Redetection, count: int) ->
         settings,
         SNAPSHOTS,
         "benchmark",
-        Handler(runner.handle, done=on_done),
+        Calls(runner.handle, done=on_done),
         stop,
         delivery=Delivery.AT_LEAST_ONCE,
     )

@@ -29,6 +29,7 @@ from stream_icd.workers.memories import open_memories
 from stream_icd.workers.runner import Runner
 from stream_icd.workers.streams import Stream, run_streams
 from testbed.fingerprint import fingerprint
+from testbed.handlers import WhenDone
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
@@ -109,4 +110,4 @@ def _detect(settings: KafkaSettings, model: VersionedModel, group: str, count: i
     with_memory = DetectSettings(memory="auto", group=group, threads=1)
     detector = Detector(lambda: model, with_memory, memories=open_memories(settings, group))
     runner = Runner(detector, DeadLetterLimit())
-    run_streams(settings, [Stream(SNAPSHOTS, group, runner, on_done=on_done)], stop)
+    run_streams(settings, [Stream(SNAPSHOTS, group, runner, [WhenDone(on_done)])], stop)

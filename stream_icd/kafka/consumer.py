@@ -8,6 +8,7 @@ the batch is not committed, and the partitions that are still ours are read agai
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Sequence
 
 from stream_icd.kafka.capabilities import joining_quickly
 from stream_icd.kafka.clock import Clock, Stop
@@ -35,7 +36,7 @@ def run_consumer(
     *,
     delivery: Delivery = Delivery.AUTO,
     max_records: int = 16,
-    watcher: Watcher | None = None,
+    watchers: Sequence[Watcher] = (),
     clock: Clock = Clock(),
 ) -> Delivery:
     """Consume `topic` in `group` until `stop`, and return the delivery guarantee that was used.
@@ -48,7 +49,7 @@ def run_consumer(
     the member leaves the group.
 
     Args:
-        watcher: gets the events of the loop; does not affect it.
+        watchers: get the events of the loop; do not affect it.
         clock: the source of time for checks, waits and timeouts.
 
     Raises:
@@ -56,7 +57,7 @@ def run_consumer(
         OffsetGone: retention removed what the group would have read next.
         MessageTooLarge: the next record is larger than the largest accepted fetch response (100 MB
             and `max_message_bytes`).
-        RecordTooLarge: a result is larger than its topic accepts, and `handler.learn` is None.
+        RecordTooLarge: a result is larger than its topic accepts, and `handler.learn` raises it.
         OffsetHeld: the broker withholds the group's position for longer than a transaction lasts.
         RecordUndecodable: the next records cannot be decoded; all records before are done.
         ClientStuck: the client has not returned for `max_poll_interval_s`.
@@ -70,20 +71,19 @@ def run_consumer(
     kept = resolve(settings, delivery)
     settings = joining_quickly(settings)
     consumer = connect(settings).member(group, max_records, stop)
-    watcher = watcher or Watcher()
     try:
-        member = Membership(settings, topic, group, consumer, stop, watcher, clock)
+        member = Membership(settings, topic, group, consumer, stop, watchers, clock)
         in_hand = max_records * (2 if handler.ahead else 1)
         checks = PeriodicChecks(
             settings, topic, member, HeldOffsets(settings, group, clock.now), clock
         )
         flow = BatchFlow(
             member,
-            BatchDelivery(settings, group, kept, member, checks, handler.learn, clock),
-            Attempts(settings, topic, group, 0 if handler.give_up is None else in_hand),
+            BatchDelivery(settings, group, kept, member, checks, handler, clock),
+            Attempts(settings, topic, group, in_hand if handler.gives_up else 0),
             checks,
             handler,
-            watcher,
+            watchers,
             Worker(f"{group}-worker"),
             clock,
         )

@@ -5,11 +5,9 @@ from __future__ import annotations
 import ctypes
 import gc
 import os
-from collections.abc import Callable
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from stream_icd.kafka.delivery.handler import BatchDone
+from stream_icd.kafka.delivery.handler import BatchDone
+from stream_icd.kafka.group.watcher import Watcher
 
 M_ARENA_MAX = -8  # of malloc.h
 
@@ -26,21 +24,19 @@ def share_one_heap() -> None:
         mallopt(M_ARENA_MAX, 1)
 
 
-def freeze_what_stays() -> Callable[[BatchDone], None]:
-    """Return an `on_done` that, after the first batch, freezes long-lived objects (`gc.freeze`).
+class FreezeWhatStays(Watcher):
+    """After the first batch, freezes long-lived objects (`gc.freeze`).
 
     Python collects its oldest generation only after it has grown by a quarter, which takes half an
     hour, since a worker loads so many objects. Until then, fetches that the Kafka client (3.0.12)
     leaves in reference cycles, with their records, fragment the memory in use.
     """
-    first = True
 
-    def freeze_once(_batch: BatchDone) -> None:
-        nonlocal first
-        if first:
+    _first = True
+
+    def done(self, batch: BatchDone) -> None:  # noqa: ARG002
+        if self._first:
             gc.collect()
             gc.freeze()
             gc.collect()  # resets the count of old objects to nearly none
-        first = False
-
-    return freeze_once
+        self._first = False

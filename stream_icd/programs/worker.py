@@ -17,7 +17,7 @@ from stream_icd.kafka.delivery.delivery import Delivery
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.log import configure_logging
 from stream_icd.messages.claim_check import ClaimCheck
-from stream_icd.programs.heap import freeze_what_stays, share_one_heap
+from stream_icd.programs.heap import FreezeWhatStays, share_one_heap
 from stream_icd.programs.options import kafka_settings
 from stream_icd.programs.signals import stop_on_signals
 from stream_icd.programs.traces import traces_of
@@ -157,8 +157,7 @@ def _streams(
                 claim_check=run.claim_check,
                 tracing=run.tracing,
             ),
-            run.metrics.watch(topic, options.graph, step.stages),
-            freeze_what_stays(),
+            [run.metrics.watch(topic, options.graph, step.stages), FreezeWhatStays()],
         )
         for topic, step in steps.items()
     ]

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from stream_icd.kafka.clock import Stop
+from stream_icd.kafka.delivery.handler import Handler
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.settings import KafkaSettings
 
@@ -58,7 +59,7 @@ def open_group_reader(
         thread.join(settings.shutdown_timeout_s)
 
 
-class _Reading:
+class _Reading(Handler):
     def __init__(self, settings: KafkaSettings, topic: str, group: str, stop: Stop) -> None:
         self._settings = settings
         self._topic = topic
@@ -74,7 +75,6 @@ class _Reading:
         # Readers without a group do not need this import.
         from stream_icd.kafka.consumer import run_consumer
         from stream_icd.kafka.delivery.delivery import Delivery
-        from stream_icd.kafka.delivery.handler import Handler
 
         outcome: BaseException | None = None
         try:
@@ -82,7 +82,7 @@ class _Reading:
                 self._settings,
                 self._topic,
                 self._group,
-                Handler(self._offer),
+                self,
                 self,
                 delivery=Delivery.AT_LEAST_ONCE,
                 max_records=1,
@@ -108,7 +108,7 @@ class _Reading:
             yield offered
             self._taken.put(None)
 
-    def _offer(self, records: Sequence[Record]) -> Sequence[OutgoingRecord]:
+    def handle(self, records: Sequence[Record]) -> Sequence[OutgoingRecord]:
         for record in records:
             self._in_hand = True
             self._offered.put(record)

@@ -19,10 +19,8 @@ from stream_icd.workers.step import BatchStep
 from stream_icd.workers.traced import TracedWork
 
 
-class Runner:
-    """Runs a step on the records of one topic.
-
-    Pass its `handler` to one `run_consumer`.
+class Runner(Handler):
+    """Runs a step on the records of one topic, for one `run_consumer`.
 
     Args:
         step: processes each record.
@@ -31,6 +29,8 @@ class Runner:
         claim_check: stores values too large for the topic; None: publish records unchanged.
         tracing: makes spans; None: none.
     """
+
+    gives_up = True
 
     def __init__(
         self,
@@ -41,19 +41,13 @@ class Runner:
         claim_check: ClaimCheck | None = None,
         tracing: Tracing | None = None,
     ) -> None:
-        self.step = step
+        self.step, self.ahead = step, step.ahead
         self._dead_letters = dead_letters
         self.graph = graph
         self._key = None if graph is None else graph.encode()
         self._n_skipped, self._log_skipped_at = 0, 1
         self._claim_check = claim_check
         self._traced = None if tracing is None else TracedWork(tracing, step)
-
-    @property
-    def handler(self) -> Handler:
-        return Handler(
-            self.handle, self.assigned, self.done, self.give_up, self.learn, self.step.ahead
-        )
 
     def handle(self, records: Sequence[Record]) -> Iterator[OutgoingRecord]:
         """Yield the results and dead letters of the records, in the same order.
@@ -70,12 +64,7 @@ class Runner:
             yield from self._published(record, outcome)
 
     def give_up(self, record: Record, ends: int, how: str) -> Iterator[OutgoingRecord]:
-        """Yield what is published for a record that ended its workers, so that the stream goes on.
-
-        Args:
-            ends: how many workers in a row it ended.
-            how: how the last worker ended.
-        """
+        """Yield the record's dead letter, or its outcome processed in another way."""
         self.step.begin([record])
         if not self._is_ours(record):
             return

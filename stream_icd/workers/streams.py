@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import structlog
 
 from stream_icd.kafka.consumer import run_consumer
 from stream_icd.kafka.delivery.delivery import Delivery
-from stream_icd.kafka.delivery.handler import BatchDone, Handler
 from stream_icd.kafka.group.watcher import Watcher
 from stream_icd.kafka.group.worker_notes import keep_to_filter
 from stream_icd.kafka.settings import KafkaSettings
@@ -22,25 +21,13 @@ class Stream:
     """A topic, the consumer group that reads it, and the runner that processes its records.
 
     Attributes:
-        watcher: observes the consumer.
-        on_done: called after the runner's own `done`.
+        watchers: observe the consumer.
     """
 
     topic: str
     group: str
     runner: Runner
-    watcher: Watcher | None = None
-    on_done: Callable[[BatchDone], None] = lambda _: None
-
-    @property
-    def handler(self) -> Handler:
-        """The runner's, with `on_done` after its own."""
-
-        def done(batch: BatchDone) -> None:
-            self.runner.done(batch)
-            self.on_done(batch)
-
-        return replace(self.runner.handler, done=done)
+    watchers: Sequence[Watcher] = ()
 
 
 def run_streams(
@@ -66,11 +53,11 @@ def run_streams(
             settings,
             stream.topic,
             stream.group,
-            stream.handler,
+            stream.runner,
             stop,
             delivery=delivery,
             max_records=max_records,
-            watcher=stream.watcher,
+            watchers=stream.watchers,
         )
 
     if len(streams) == 1:

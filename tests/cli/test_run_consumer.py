@@ -11,16 +11,16 @@ import pytest
 
 FORGOTTEN = """
 import gc, weakref
-from stream_icd.programs.heap import freeze_what_stays
+from stream_icd.programs.heap import FreezeWhatStays
 
 class Fetch:
     def __init__(self):
         self.me = self
 
 loaded = [[] for _ in range(200_000)]
-on_done = freeze_what_stays()
+watcher = FreezeWhatStays()
 for batch in range(3):
-    on_done(batch)
+    watcher.done(batch)
 fetches = [Fetch() for _ in range(10)]
 gc.collect(1)  # now they count as old
 left = [weakref.ref(fetch) for fetch in fetches]

@@ -18,7 +18,6 @@ from stream_icd.dead_letters.retry import Retry, open_retry_sink, plan_retry, re
 from stream_icd.detection.settings import DetectSettings
 from stream_icd.errors import LimitExceeded
 from stream_icd.kafka.consumer import run_consumer
-from stream_icd.kafka.delivery.handler import Handler
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import OutgoingRecord, Record
@@ -34,6 +33,7 @@ from stream_icd.wire.limits import Limits
 from stream_icd.workers.detect import Detector
 from stream_icd.workers.runner import Runner
 from testbed.brokers import Broker, wait_until
+from testbed.handlers import Calls
 
 pytestmark = pytest.mark.brokers("memory")
 
@@ -53,7 +53,7 @@ def detecting(
 
     def work() -> None:
         own_group = f"{topics[0]}-{group}"
-        run_consumer(broker.settings(), topics[0], own_group, Handler(runner.handle), stop)
+        run_consumer(broker.settings(), topics[0], own_group, Calls(runner.handle), stop)
 
     thread = threading.Thread(target=work)
     thread.start()

@@ -23,7 +23,6 @@ from stream_icd.execution.engines import ProcessPool
 from stream_icd.execution.processes import Processes
 from stream_icd.execution.usage import Usage
 from stream_icd.kafka.consumer import run_consumer
-from stream_icd.kafka.delivery.handler import Handler
 from stream_icd.kafka.port.topic import dead_letter_topic
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
@@ -38,6 +37,7 @@ from stream_icd.wire.snapshots import encode_snapshot
 from stream_icd.workers.detect import Detector
 from stream_icd.workers.runner import Runner
 from testbed.brokers import Broker, wait_until
+from testbed.handlers import Calls
 
 pytestmark = pytest.mark.brokers("memory")
 
@@ -248,7 +248,7 @@ def detecting(
     def run() -> None:
         with ProcessPool(work, str(model_folder), 1).opened() as engine:
             handle = runner_of(work, engine).handle
-            run_consumer(broker.settings(), topics[0], topics[0], Handler(handle, ahead=True), stop)
+            run_consumer(broker.settings(), topics[0], topics[0], Calls(handle, ahead=True), stop)
 
     thread = threading.Thread(target=run)
     thread.start()

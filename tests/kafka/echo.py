@@ -12,7 +12,7 @@ from typing import Self
 
 from stream_icd.kafka.consumer import run_consumer
 from stream_icd.kafka.delivery.delivery import Delivery
-from stream_icd.kafka.delivery.handler import BatchDone, Handler
+from stream_icd.kafka.delivery.handler import BatchDone
 from stream_icd.kafka.group.watcher import Watcher
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import Until, open_reader
@@ -20,6 +20,7 @@ from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.settings import KafkaSettings
 from testbed.brokers import wait_until
 from testbed.faults.crash_points import die_while_publishing
+from testbed.handlers import Calls
 
 
 def publish(settings: KafkaSettings, topic: str, count: int, keys: int = 3, start: int = 0) -> None:
@@ -82,12 +83,12 @@ class Echo:
         self._seconds = seconds
         self._meanwhile = meanwhile
         self._target = target
-        handler = Handler(self._handle, done=self.done.append, ahead=ahead)
+        handler = Calls(self._handle, done=self.done.append, ahead=ahead)
         self._arguments = (settings, source, group, handler, self.stop)
         self._options = {
             "delivery": delivery,
             "max_records": max_records,
-            "watcher": watcher,
+            "watchers": [] if watcher is None else [watcher],
         }
         self._thread = threading.Thread(target=self._run, daemon=True)
 
@@ -149,7 +150,7 @@ def main(servers: str, source: str, target: str, group: str, session_s: str) -> 
         settings,
         source,
         group,
-        Handler(lambda records: echoed(records, target)),
+        Calls(lambda records: echoed(records, target)),
         threading.Event(),
         delivery=Delivery.AT_LEAST_ONCE,
         max_records=4,

@@ -11,9 +11,9 @@ from stream_icd.errors import BrokerUnavailable, DeliveryFailed
 from stream_icd.kafka.clock import Clock
 from stream_icd.kafka.consumer import run_consumer
 from stream_icd.kafka.delivery.delivery import AtLeastOnce, Delivery, ExactlyOnce
-from stream_icd.kafka.delivery.handler import Handler
 from stream_icd.kafka.record import OutgoingRecord, Record
 from testbed.brokers import Broker
+from testbed.handlers import Calls
 from tests.kafka.echo import echoed, publish, values
 
 pytestmark = pytest.mark.brokers("memory")
@@ -58,7 +58,7 @@ def copy(broker: Broker, make_topic: Callable[..., str]) -> Callable[[Delivery],
             broker.settings(),
             source,
             source,
-            Handler(handle, done=lambda _: stop.set()),
+            Calls(handle, done=lambda _: stop.set()),
             stop,
             delivery=delivery,
             clock=Clock(sleep=slept.append),

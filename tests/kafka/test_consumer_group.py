@@ -12,13 +12,13 @@ from stream_icd.errors import BadSnapshot, BrokerError, NotSupported, OffsetGone
 from stream_icd.kafka.connect import connect
 from stream_icd.kafka.consumer import run_consumer
 from stream_icd.kafka.delivery.delivery import AtLeastOnce, Delivery
-from stream_icd.kafka.delivery.handler import Handler
 from stream_icd.kafka.group.assignments import Assignment, Assignments
 from stream_icd.kafka.group.groups import Skipped, skip_what_is_gone
 from stream_icd.kafka.port.topic import TopicSpec
 from stream_icd.kafka.record import Record
 from stream_icd.kafka.topics import create_topics
 from testbed.brokers import Broker, wait_until
+from testbed.handlers import Calls
 from tests.kafka.echo import Echo, killed_before_committing, publish, publish_until, values
 
 pytestmark = pytest.mark.brokers("memory", "embedded", "kafka")
@@ -174,14 +174,14 @@ def test_an_error_of_the_work_is_raised_and_nothing_of_its_batch_is_committed(
         raise BadSnapshot("no such column")
 
     with pytest.raises(BadSnapshot, match="no such column"):
-        run_consumer(settings, pipe[0], pipe[2], Handler(fail), threading.Event())  # type: ignore[arg-type]
+        run_consumer(settings, pipe[0], pipe[2], Calls(fail), threading.Event())  # type: ignore[arg-type]
     with Echo(settings, *pipe) as echo:
         wait_until(lambda: echo.committed == 3)
 
 
 def test_a_missing_topic_is_named(broker: Broker, topic_name: str) -> None:
     with pytest.raises(TopicMissing, match=topic_name):
-        run_consumer(broker.settings(), topic_name, "g", Handler(lambda _: []), threading.Event())
+        run_consumer(broker.settings(), topic_name, "g", Calls(lambda _: []), threading.Event())
 
 
 def test_exactly_once_is_refused_where_it_cannot_be_kept(embedded: Broker, topic_name: str) -> None:
@@ -192,7 +192,7 @@ def test_exactly_once_is_refused_where_it_cannot_be_kept(embedded: Broker, topic
             settings,
             topic_name,
             "g",
-            Handler(lambda _: []),
+            Calls(lambda _: []),
             threading.Event(),
             delivery=Delivery.EXACTLY_ONCE,
         )
@@ -205,7 +205,7 @@ def test_auto_says_in_the_log_that_it_is_only_at_least_once(
     create_topics(settings, [TopicSpec(topic_name)])
     stopped = threading.Event()
     stopped.set()
-    kept = run_consumer(settings, topic_name, "g", Handler(lambda _: []), stopped)
+    kept = run_consumer(settings, topic_name, "g", Calls(lambda _: []), stopped)
     assert kept is Delivery.AT_LEAST_ONCE
     assert sum("at-least-once" in record.message for record in caplog.records) == 1
 

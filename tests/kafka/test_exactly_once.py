@@ -18,7 +18,7 @@ from stream_icd.errors import Action, NameTaken, OffsetHeld
 from stream_icd.kafka.client.connections import open_admin, open_producer
 from stream_icd.kafka.consumer import run_consumer
 from stream_icd.kafka.delivery.delivery import Delivery
-from stream_icd.kafka.delivery.handler import BatchDone, Handler
+from stream_icd.kafka.delivery.handler import BatchDone
 from stream_icd.kafka.group.groups import members_of
 from stream_icd.kafka.group.held_offsets import HeldOffsets
 from stream_icd.kafka.port.topic import TopicSpec
@@ -28,6 +28,7 @@ from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import create_topics
 from testbed.brokers import Broker, wait_until
+from testbed.handlers import Calls
 from tests.kafka.echo import Echo, publish, publish_until, values
 
 pytestmark = pytest.mark.brokers("kafka")
@@ -45,7 +46,7 @@ def pipe(broker: Broker, topic_name: str) -> tuple[str, str, str]:
 def test_auto_is_exactly_once_here(broker: Broker, pipe: tuple[str, str, str]) -> None:
     stopped = threading.Event()
     stopped.set()
-    kept = run_consumer(broker.settings(), pipe[0], pipe[2], Handler(lambda _: []), stopped)
+    kept = run_consumer(broker.settings(), pipe[0], pipe[2], Calls(lambda _: []), stopped)
     assert kept is Delivery.EXACTLY_ONCE
 
 
@@ -368,7 +369,7 @@ def test_a_result_too_large_for_its_topic_leaves_no_open_transaction(
         return [OutgoingRecord(pipe[1], b"-1"), OutgoingRecord(pipe[1], b"x" * 20_000)]
 
     with pytest.raises(MessageTooLarge):
-        run_consumer(settings, pipe[0], pipe[2], Handler(enlarge), threading.Event())
+        run_consumer(settings, pipe[0], pipe[2], Calls(enlarge), threading.Event())
     with Publisher(settings) as publisher:
         publisher.send(OutgoingRecord(pipe[1], b"7"))
     wait_until(lambda: values(settings, pipe[1], until="end") == [7])
@@ -412,6 +413,6 @@ def test_results_that_only_together_are_too_large_for_their_topic_are_seen_once(
             stop.set()
 
     run_consumer(
-        settings, topic_name, topic_name, Handler(enlarge, done=on_done), stop, max_records=20
+        settings, topic_name, topic_name, Calls(enlarge, done=on_done), stop, max_records=20
     )
     assert values(settings, target) == list(range(40))

@@ -25,7 +25,6 @@ from stream_icd.errors import (
 from stream_icd.kafka.capabilities import recognise
 from stream_icd.kafka.consumer import run_consumer
 from stream_icd.kafka.delivery.delivery import Delivery
-from stream_icd.kafka.delivery.handler import Handler
 from stream_icd.kafka.port.topic import TopicSpec
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
@@ -35,6 +34,7 @@ from stream_icd.kafka.topics import COMMUNITIES, LABELS, SNAPSHOTS, create_topic
 from stream_icd.subscribers.subscribe import subscribe, subscribe_events
 from testbed import brokers
 from testbed.brokers import wait_until
+from testbed.handlers import Calls
 from testbed.secure_kafka import CERTIFIED, Right, SecureKafka, secure_kafka
 
 pytestmark = pytest.mark.kafka
@@ -124,7 +124,7 @@ def read(settings: KafkaSettings, topic: str = SNAPSHOTS) -> list[bytes | None]:
 
 
 def consume(settings: KafkaSettings) -> None:
-    run_consumer(settings, SNAPSHOTS, "g", Handler(lambda _: []), threading.Event())
+    run_consumer(settings, SNAPSHOTS, "g", Calls(lambda _: []), threading.Event())
 
 
 DOORS: dict[str, Callable[[KafkaSettings], object]] = {
@@ -222,7 +222,7 @@ def test_a_missing_right_ends_a_worker_and_names_what_it_is_for(secure: SecureKa
                 secure.settings("worker"),
                 SNAPSHOTS,
                 "g",
-                Handler(lambda _: [OutgoingRecord(LABELS, b"x")]),
+                Calls(lambda _: [OutgoingRecord(LABELS, b"x")]),
                 threading.Event(),
                 delivery=Delivery.EXACTLY_ONCE,
             )
@@ -258,7 +258,7 @@ def test_a_right_that_is_taken_from_a_worker_at_work_ends_it_and_is_named(
     settings = secure.settings("worker")
     with pytest.raises(NotAllowed, match=r"docs/security\.md"):
         run_consumer(
-            settings, SNAPSHOTS, "taken", Handler(handle), threading.Event(), delivery=delivery
+            settings, SNAPSHOTS, "taken", Calls(handle), threading.Event(), delivery=delivery
         )
 
 

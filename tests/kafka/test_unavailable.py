@@ -16,13 +16,13 @@ from stream_icd.errors import Action, BrokerUnavailable
 from stream_icd.kafka.capabilities import recognise
 from stream_icd.kafka.client.connections import quiet_while_connecting
 from stream_icd.kafka.consumer import run_consumer
-from stream_icd.kafka.delivery.handler import Handler
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import create_topics
 from stream_icd.programs.options import kafka_settings
 from testbed.brokers import Broker
+from testbed.handlers import Calls
 
 CALLS: dict[str, Callable[[KafkaSettings], object]] = {
     "create_topics": create_topics,
@@ -30,7 +30,7 @@ CALLS: dict[str, Callable[[KafkaSettings], object]] = {
     "Publisher": Publisher,
     "open_reader": lambda settings: open_reader(settings, "t").__enter__(),
     "run_consumer": lambda settings: run_consumer(
-        settings, "t", "g", Handler(lambda _: []), threading.Event()
+        settings, "t", "g", Calls(lambda _: []), threading.Event()
     ),
 }
 

@@ -31,7 +31,6 @@ from stream_icd.errors import (
 from stream_icd.execution.engines import ProcessPool
 from stream_icd.history.archive import Archive, Selection, read_message, read_snapshot, windows
 from stream_icd.kafka.consumer import run_consumer
-from stream_icd.kafka.delivery.handler import Handler
 from stream_icd.kafka.port.topic import DEAD_LETTER_ROOM, TopicSpec
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.record import OutgoingRecord, Record
@@ -56,6 +55,7 @@ from stream_icd.workers.detect import Detector
 from stream_icd.workers.runner import Runner
 from stream_icd.workers.track import Tracker
 from testbed.brokers import Broker, wait_until
+from testbed.handlers import Calls
 from testbed.object_store import new_folder
 from tests.workers.tracked import held, same, stream, unbroken
 from tests.workers.tracked import outgoing as communities_record
@@ -124,7 +124,7 @@ def detecting(
 
     def work() -> None:
         try:
-            run_consumer(settings, topics[0], topics[0], Handler(handle), stop)
+            run_consumer(settings, topics[0], topics[0], Calls(handle), stop)
         except BaseException as error:
             errors.append(error)
 

@@ -16,7 +16,6 @@ from stream_icd.dead_letters.letters import DeadLetterLimit
 from stream_icd.detection.settings import DetectSettings
 from stream_icd.icd.recipe import Recipe
 from stream_icd.kafka.consumer import run_consumer
-from stream_icd.kafka.delivery.handler import Handler
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import Record
 from stream_icd.kafka.topics import COMMUNITIES, LABELS, SNAPSHOTS
@@ -25,6 +24,7 @@ from stream_icd.registry.shipped import VersionedModel
 from stream_icd.workers.detect import Detector
 from stream_icd.workers.runner import Runner
 from testbed.brokers import Broker, wait_until
+from testbed.handlers import Calls
 
 N_PARTITIONS = 6
 N_SNAPSHOTS = 100  # a partition has none of them once in ten million graphs
@@ -62,7 +62,7 @@ def detector(broker: Broker, graph: str) -> Iterator[None]:
     stop = threading.Event()
 
     def work() -> None:
-        run_consumer(broker.settings(), SNAPSHOTS, graph, Handler(runner.handle), stop)
+        run_consumer(broker.settings(), SNAPSHOTS, graph, Calls(runner.handle), stop)
 
     thread = threading.Thread(target=work)
     thread.start()

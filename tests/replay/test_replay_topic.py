@@ -26,7 +26,6 @@ from stream_icd.detection.settings import DetectSettings
 from stream_icd.errors import BadSettings
 from stream_icd.execution.engines import InProcess
 from stream_icd.kafka.consumer import run_consumer
-from stream_icd.kafka.delivery.handler import Handler
 from stream_icd.kafka.port.topic import TopicSpec
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
@@ -47,6 +46,7 @@ from stream_icd.workers.detect import Detector
 from stream_icd.workers.runner import Runner
 from testbed.brokers import Broker
 from testbed.fingerprint import fingerprint
+from testbed.handlers import Calls
 
 pytestmark = pytest.mark.brokers("memory")
 
@@ -116,7 +116,7 @@ def streamed(broker: Broker, topic: str, out: str, redetection: Redetection) -> 
 
     too_long = threading.Timer(200, stop.set)
     too_long.start()
-    run_consumer(broker.settings(), topic, topic, Handler(handle, done=count), stop)
+    run_consumer(broker.settings(), topic, topic, Calls(handle, done=count), stop)
     too_long.cancel()
     assert done[0] >= 7
 

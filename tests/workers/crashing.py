@@ -16,6 +16,7 @@ from stream_icd.messages.outcome import Outcome, Processed
 from stream_icd.workers.runner import Runner
 from stream_icd.workers.step import Step
 from stream_icd.workers.streams import Stream, run_streams
+from testbed.handlers import WhenDone
 
 BATCH = 4
 ERRORS = {b"divide": ZeroDivisionError, b"memory": MemoryError, b"store": StoreUnreachable}
@@ -48,7 +49,7 @@ def copy(settings: KafkaSettings, source: str, last: bytes) -> None:
             stop.set()
 
     runner = Runner(Copy(f"{source}.found"), DeadLetterLimit())
-    stream = Stream(source, source, runner, on_done=on_done)
+    stream = Stream(source, source, runner, [WhenDone(on_done)])
     run_streams(settings, [stream], stop, max_records=BATCH)
 
 

@@ -25,7 +25,7 @@ from stream_icd.detection.record import RecordDetection
 from stream_icd.detection.settings import DetectSettings, result_version
 from stream_icd.execution.engines import ProcessPool
 from stream_icd.kafka.consumer import run_consumer
-from stream_icd.kafka.delivery.handler import BatchDone, Handler
+from stream_icd.kafka.delivery.handler import BatchDone
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.topics import COMMUNITIES, MODELS, SNAPSHOTS, create_topics
@@ -47,6 +47,7 @@ from stream_icd.workers.detect import Detector
 from stream_icd.workers.runner import Runner
 from testbed.brokers import Broker, wait_until
 from testbed.children import alive, children, worker_processes
+from testbed.handlers import Calls
 from tests.fixtures.stream import RECIPE
 
 Outgoing = Callable[[Snapshot, str], OutgoingRecord]
@@ -121,7 +122,7 @@ class Bench:
                     group = topic = self.topics[0]
                     handle, done = runner.handle, self._done
                     run_consumer(
-                        settings, topic, group, Handler(handle, done=done), stop, max_records=8
+                        settings, topic, group, Calls(handle, done=done), stop, max_records=8
                     )
                 except BaseException as error:
                     errors.append(error)

@@ -34,6 +34,7 @@ from stream_icd.workers.runner import Runner
 from stream_icd.workers.streams import Stream, run_streams
 from testbed.brokers import Broker
 from testbed.drifting import outgoing, remembering_model, stream
+from testbed.handlers import WhenDone
 from tests.workers.remembered import said, uninterrupted
 
 MARKS = "ICD_TEST_MARKS"
@@ -78,7 +79,7 @@ def detect(broker: Broker, topic: str, place: Path, count: int) -> None:
     with ProcessPool(Deadly(model, settings), str(place), 2, again=False).opened() as engine:
         memories = open_memories(kafka, topic, memory)
         runner = Runner(Detector(lambda: model, settings, engine, memories), DeadLetterLimit(1.0))
-        run_streams(kafka, [Stream(topic, topic, runner, on_done=on_done)], stop, max_records=4)
+        run_streams(kafka, [Stream(topic, topic, runner, [WhenDone(on_done)])], stop, max_records=4)
 
 
 def test_three_ends_of_a_process_are_a_dead_letter_and_neighbours_are_detected(

@@ -32,6 +32,7 @@ from stream_icd.workers.runner import Runner
 from stream_icd.workers.streams import Stream, run_streams
 from testbed.brokers import Broker, wait_until
 from testbed.drifting import outgoing, remembering_model, stream
+from testbed.handlers import WhenDone
 from tests.workers.remembered import said, uninterrupted
 
 N_WINDOWS = 24
@@ -128,7 +129,7 @@ def detecting(broker: Broker, topics: tuple[str, str, str]) -> Iterator[set[str]
         source,
         source,
         Runner(detector, DeadLetterLimit()),
-        on_done=lambda batch: worked.update((r.key or b"").decode() for r in batch.records),
+        [WhenDone(lambda batch: worked.update((r.key or b"").decode() for r in batch.records))],
     )
 
     def work() -> None:

@@ -12,7 +12,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from threading import Event
@@ -26,7 +25,6 @@ from stream_icd.detection.settings import DetectSettings
 from stream_icd.errors import WorkersLost
 from stream_icd.execution.engines import Engine, ProcessPool
 from stream_icd.kafka.consumer import run_consumer
-from stream_icd.kafka.delivery.handler import Handler
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import OutgoingRecord, Record
@@ -43,6 +41,7 @@ from stream_icd.workers.runner import Runner
 from testbed.brokers import Broker, wait_until
 from testbed.children import alive, children, end_fork_servers, worker_processes
 from testbed.fingerprint import fingerprint
+from testbed.handlers import Calls, WhenDone
 
 Outgoing = Callable[[Snapshot, str], OutgoingRecord]
 N_SNAPSHOTS = 60
@@ -194,7 +193,7 @@ def test_a_stop_does_not_wait_for_busy_processes(
     def work() -> None:
         with ProcessPool(Stuck(model, settings), str(model_folder), 2).opened() as engine:
             runner = Runner(Detector(lambda: model, settings, engine), DeadLetterLimit())
-            run_consumer(kafka, topics[0], topics[0], Handler(runner.handle), stop)
+            run_consumer(kafka, topics[0], topics[0], Calls(runner.handle), stop)
 
     thread = threading.Thread(target=work)
     thread.start()
@@ -312,8 +311,8 @@ def test_a_record_that_ends_every_process_becomes_a_dead_letter(
     pool, stop = ProcessPool(kind(model, settings), str(model_folder), 2, again=False), Event()
     with pool.opened() as engine:
         runner = Runner(Detector(lambda: model, settings, engine), DeadLetterLimit())
-        handler = replace(runner.handler, done=lambda _: stop.set())
-        run_consumer(broker.settings(), topics[0], topics[0], handler, stop)
+        watchers = [WhenDone(lambda _: stop.set())]
+        run_consumer(broker.settings(), topics[0], topics[0], runner, stop, watchers=watchers)
     with open_reader(broker.settings(), f"{topics[0]}.dlq", until="end") as letters:
         (letter,) = letters
     said = {name: value.decode() for name, value in letter.headers}

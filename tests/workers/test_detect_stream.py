@@ -14,7 +14,6 @@ from stream_icd.dead_letters.letters import DeadLetterLimit
 from stream_icd.detection.settings import DetectSettings
 from stream_icd.errors import TooManyDeadLetters
 from stream_icd.kafka.consumer import run_consumer
-from stream_icd.kafka.delivery.handler import Handler
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import OutgoingRecord
@@ -24,6 +23,7 @@ from stream_icd.subscribers.subscribe import subscribe
 from stream_icd.workers.detect import Detector
 from stream_icd.workers.runner import Runner
 from testbed.brokers import Broker, wait_until
+from testbed.handlers import Calls
 
 Outgoing = Callable[[Snapshot, str], OutgoingRecord]
 Topics = tuple[str, str]
@@ -40,7 +40,7 @@ def detecting(
 
     def work() -> None:
         try:
-            run_consumer(broker.settings(), topics[0], topics[0], Handler(runner.handle), stop)
+            run_consumer(broker.settings(), topics[0], topics[0], Calls(runner.handle), stop)
         except BaseException as error:
             errors.append(error)
 

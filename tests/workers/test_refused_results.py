@@ -21,6 +21,7 @@ from stream_icd.messages.claims import redeem
 from stream_icd.workers.runner import Runner
 from stream_icd.workers.streams import Stream, run_streams
 from testbed.brokers import Broker
+from testbed.handlers import WhenDone
 from tests.workers.crashing import Copy
 from tests.workers.tracked import held
 
@@ -54,7 +55,7 @@ def copy_all(settings: KafkaSettings, source: str, claim_check: ClaimCheck) -> N
             stop.set()
 
     runner = Runner(Copy(f"{source}.found"), DeadLetterLimit(), claim_check=claim_check)
-    run_streams(settings, [Stream(source, source, runner, on_done=on_done)], stop)
+    run_streams(settings, [Stream(source, source, runner, [WhenDone(on_done)])], stop)
 
 
 def test_it_becomes_a_dead_letter_and_the_others_of_its_batch_are_published_once(

@@ -24,7 +24,6 @@ from stream_icd.dead_letters.letters import DeadLetterLimit
 from stream_icd.detection.settings import DetectSettings
 from stream_icd.history.archive import Archive
 from stream_icd.kafka.consumer import run_consumer
-from stream_icd.kafka.delivery.handler import Handler
 from stream_icd.kafka.port.topic import TopicSpec
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
@@ -42,6 +41,7 @@ from stream_icd.workers.runner import Runner
 from stream_icd.workers.track import Tracker
 from testbed.brokers import Broker, wait_until
 from testbed.drifting import remembering_model
+from testbed.handlers import Calls
 
 Outgoing = Callable[[Snapshot, str], OutgoingRecord]
 N_WINDOWS = 4
@@ -89,7 +89,7 @@ def at_work(broker: Broker, topic: str, runner: Runner) -> Iterator[None]:
 
     def work() -> None:
         try:
-            handler = Handler(runner.handle, assigned=runner.assigned, done=runner.done)
+            handler = Calls(runner.handle, assigned=runner.assigned, done=runner.done)
             run_consumer(
                 broker.settings(),
                 topic,

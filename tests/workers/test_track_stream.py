@@ -15,7 +15,7 @@ from stream_icd.communities import Communities
 from stream_icd.dead_letters.letters import DeadLetterLimit
 from stream_icd.errors import RecordTooLarge, TopicMissing
 from stream_icd.kafka.consumer import run_consumer
-from stream_icd.kafka.delivery.handler import BatchDone, Handler
+from stream_icd.kafka.delivery.handler import BatchDone
 from stream_icd.kafka.port.topic import TopicSpec
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.topics import create_topics
@@ -32,6 +32,7 @@ from stream_icd.wire.events import decode_events, encode_events
 from stream_icd.workers.runner import Runner
 from stream_icd.workers.track import Tracker
 from testbed.brokers import Broker
+from testbed.handlers import Calls
 from tests.workers.tracked import (
     events_in,
     held,
@@ -70,7 +71,7 @@ def tracking(broker: Broker, topics: Topics) -> Iterator[None]:
 
     def work() -> None:
         try:
-            handler = Handler(worker.handle, done=worker.done)
+            handler = Calls(worker.handle, done=worker.done)
             run_consumer(broker.settings(), topics[0], topics[0], handler, stop, max_records=4)
         except BaseException as error:
             errors.append(error)

@@ -11,7 +11,8 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
+from functools import cached_property
 
 import psutil
 
@@ -27,7 +28,7 @@ from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import COMMUNITIES, MEMORY, SNAPSHOTS
 from stream_icd.log import configure_logging
 from stream_icd.messages.claim_check import ClaimCheck
-from stream_icd.programs.heap import freeze_what_stays, share_one_heap
+from stream_icd.programs.heap import FreezeWhatStays, share_one_heap
 from stream_icd.registry.shipped import open_model
 from stream_icd.workers.detect import Detector
 from stream_icd.workers.memories import open_memories
@@ -50,6 +51,28 @@ class Timed:
     cpu_workers: float
 
 
+class TimedRunner(Runner):
+    """Prints the times of each batch."""
+
+    def handle(self, records: Sequence[Record]) -> Iterator[OutgoingRecord]:
+        begun, outcomes = time.time(), list[float]()
+        for one in super().handle(records):
+            if one.topic == COMMUNITIES:
+                outcomes.append(time.time())
+            yield one
+        self._waiting.append((begun, outcomes))
+
+    def done(self, batch: BatchDone) -> None:
+        super().done(batch)
+        cpu = sum(sum(one.cpu_times()[:2]) for one in psutil.Process().children(recursive=True))
+        timed = Timed(*self._waiting.pop(0), time.time(), time.process_time(), cpu)
+        print(json.dumps(asdict(timed)), flush=True)
+
+    @cached_property
+    def _waiting(self) -> list[tuple[float, list[float]]]:
+        return []
+
+
 def main() -> None:
     servers, group, model_name, memory, processes = sys.argv[1:6]
     share_one_heap()
@@ -59,32 +82,20 @@ def main() -> None:
         topic=COMMUNITIES, memory=memory, memory_topic=MEMORY, group=group, threads=1
     )
     memories = open_memories(kafka, group) if memory == "auto" else None
-    workers = psutil.Process()
-    waiting: list[tuple[float, list[float]]] = []
-    freeze = freeze_what_stays()
-
-    def handle(records: Sequence[Record]) -> Iterator[OutgoingRecord]:
-        begun, outcomes = time.time(), list[float]()
-        for one in runner.handle(records):
-            if one.topic == COMMUNITIES:
-                outcomes.append(time.time())
-            yield one
-        waiting.append((begun, outcomes))
-
-    def done(batch: BatchDone) -> None:
-        runner.done(batch)
-        freeze(batch)
-        cpu = sum(sum(one.cpu_times()[:2]) for one in workers.children(recursive=True))
-        timed = Timed(*waiting.pop(0), time.time(), time.process_time(), cpu)
-        print(json.dumps(asdict(timed)), flush=True)
-
     with ProcessPool(RecordDetection(model, settings), model_name, int(processes)).opened() as pool:
         detector = Detector(lambda: model, settings, pool, memories)
-        runner = Runner(detector, DeadLetterLimit(), claim_check=ClaimCheck(kafka))
-        handler = replace(runner.handler, handle=handle, done=done)
+        runner = TimedRunner(detector, DeadLetterLimit(), claim_check=ClaimCheck(kafka))
         pool.wait_until_warm(threading.Event())
         batch = IN_HAND * int(processes)
-        run_consumer(kafka, SNAPSHOTS, group, handler, threading.Event(), max_records=batch)
+        run_consumer(
+            kafka,
+            SNAPSHOTS,
+            group,
+            runner,
+            threading.Event(),
+            max_records=batch,
+            watchers=[FreezeWhatStays()],
+        )
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from stream_icd.kafka.delivery.delivery import (
     is_fenced,
     open_sink,
 )
-from stream_icd.kafka.delivery.handler import Learn
+from stream_icd.kafka.delivery.handler import Handler
 from stream_icd.kafka.group.groups import members_of
 from stream_icd.kafka.group.membership import Membership
 from stream_icd.kafka.group.periodic_checks import PeriodicChecks
@@ -35,7 +35,7 @@ class BatchDelivery:
 
     Args:
         checks: looks after each failure whether the topic is there and positions are known.
-        learn: see `Handler`.
+        handler: learns of results that are too large.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class BatchDelivery:
         delivery: Delivery,
         member: Membership,
         checks: PeriodicChecks,
-        learn: Learn | None,
+        handler: Handler,
         clock: Clock,
     ) -> None:
         self._settings = settings
@@ -53,7 +53,7 @@ class BatchDelivery:
         self._delivery = delivery
         self._member = member
         self._checks = checks
-        self._learn = learn
+        self._handler = handler
         self._clock = clock
         self._instance = settings.instance_id or uuid.uuid4().hex
         self._sink: Sink | None = None
@@ -77,7 +77,7 @@ class BatchDelivery:
 
         Raises:
             DeliveryFailed: it could not be published in 5 attempts.
-            RecordTooLarge: a result is larger than its topic accepts, and `learn` is None.
+            RecordTooLarge: a result is larger than its topic accepts, and `Handler.learn` raises.
             NameTaken, OffsetHeld, TopicMissing, NotAllowed: as `run_consumer`.
         """
         failures = 0
@@ -95,10 +95,8 @@ class BatchDelivery:
             except GroupMovedOn as error:
                 log.info("publishing again in the group's new generation: %s", error)
             except RecordTooLarge as error:
-                if self._learn is None:
-                    raise
+                self._member.insist(partial(self._handler.learn, error))
                 log.warning("processing the batch again: %s", error)
-                self._member.insist(partial(self._learn, error))
                 return False
             except BrokerUnavailable as error:
                 self._member.back_off(error)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
@@ -54,7 +54,7 @@ class BatchFlow:
         attempts: Attempts,
         checks: PeriodicChecks,
         handler: Handler,
-        watcher: Watcher,
+        watchers: Sequence[Watcher],
         worker: Worker,
         clock: Clock,
     ) -> None:
@@ -63,7 +63,7 @@ class BatchFlow:
         self._attempts = attempts
         self._checks = checks
         self._handler = handler
-        self._watcher = watcher
+        self._watchers = watchers
         self._announced: Assignment = {}
         self._clock = clock
         self._worker = worker
@@ -128,7 +128,7 @@ class BatchFlow:
         def work() -> tuple[OutgoingRecord, ...]:
             if new:
                 self._handler.assigned(new)
-            if ended is None or self._handler.give_up is None:
+            if ended is None:
                 return tuple(self._handler.handle(batch.records))
             (record,) = batch.records
             return tuple(self._handler.give_up(record, ended.ends, ended.how))
@@ -146,7 +146,8 @@ class BatchFlow:
             self._attempts.done(batch.first)
             finished = BatchDone(batch.records, outgoing, handled - begun.since, published)
             self._handler.done(finished)
-            self._watcher.done(finished)
+            for watcher in self._watchers:
+                watcher.done(finished)
         else:
             log.warning("%d records of the current batch were not committed", len(batch.records))
             if following is not None:  # it follows the batch that is read again
@@ -165,7 +166,7 @@ class BatchFlow:
             if not (begun.work.done() and begun.work.exception() is error and blames_record(error)):
                 raise
             self._attempts.ended(begun.batch.first, error)
-            if self._handler.give_up is None or not isinstance(error, CrashedWorker):
+            if not (self._handler.gives_up and isinstance(error, CrashedWorker)):
                 raise
             log.warning("processing the records of the batch one by one: %s", error)
             return None

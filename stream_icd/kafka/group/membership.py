@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
 from typing import TypeVar
@@ -62,7 +62,7 @@ class Membership:
         group: str,
         member: Member,
         stop: Stop,
-        watcher: Watcher,
+        watchers: Sequence[Watcher],
         clock: Clock,
     ) -> None:
         self._settings = settings
@@ -70,7 +70,7 @@ class Membership:
         self._group = group
         self._member = member
         self._stop = stop
-        self._watcher = watcher
+        self._watchers = watchers
         self._clock = clock
         self._errands = Worker(f"{group}-errands")
         self._lag = Lag(member, clock.now)
@@ -191,11 +191,13 @@ class Membership:
         polled = self._polled(timeout_s, max_records)
         group = self._member.group()
         settled = group.generation if group.is_settled else None
-        self._watcher.polled(settled, self._member.silence_s())
+        for watcher in self._watchers:
+            watcher.polled(settled, self._member.silence_s())
         just_now = {p: records[0].offset for p, records in polled.items()}
         lag = self._lag.look(self.assignments.ours(), {**just_now, **self.in_hand})
         if lag is not None:
-            self._watcher.lagged(lag)
+            for watcher in self._watchers:
+                watcher.lagged(lag)
         return polled
 
     def _polled(self, timeout_s: float, max_records: int | None) -> Polled:

@@ -1,0 +1,42 @@
+"""Handlers and watchers of a consumer made of functions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+
+from stream_icd.kafka.delivery.handler import BatchDone, Handler
+from stream_icd.kafka.group.watcher import Watcher
+from stream_icd.kafka.record import OutgoingRecord, Record
+
+
+class Calls(Handler):
+    """Calls these functions; gives no record up."""
+
+    def __init__(
+        self,
+        handle: Callable[[Sequence[Record]], Iterable[OutgoingRecord]],
+        *,
+        assigned: Callable[[Collection[int]], object] = lambda _: None,
+        done: Callable[[BatchDone], object] = lambda _: None,
+        ahead: bool = False,
+    ) -> None:
+        self._handle, self._assigned, self._done, self.ahead = handle, assigned, done, ahead
+
+    def handle(self, records: Sequence[Record], /) -> Iterable[OutgoingRecord]:
+        return self._handle(records)
+
+    def assigned(self, partitions: Collection[int]) -> None:
+        self._assigned(partitions)
+
+    def done(self, batch: BatchDone) -> None:
+        self._done(batch)
+
+
+class WhenDone(Watcher):
+    """Calls this function after each committed batch."""
+
+    def __init__(self, done: Callable[[BatchDone], object]) -> None:
+        self._done = done
+
+    def done(self, batch: BatchDone) -> None:
+        self._done(batch)
