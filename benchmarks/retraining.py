@@ -35,7 +35,7 @@ from benchmarks.shared.streams.retrained_stream import (
     Qualities,
     Step,
     Windows,
-    evidence_alone,
+    hidden_edges_alone,
     learned_model,
     nmi_by_memory,
     play,
@@ -132,7 +132,7 @@ def _oracle(kept: Kept, law: str) -> Model:
 
 
 def _as_years(kept: Kept, data: Path) -> Figures:
-    """The evidence of each window of the AS years, whose law drifts all the time."""
+    """The score on hidden edges of each window of the AS years, whose law drifts all the time."""
     source = read_as_topology(data / "as733.parquet")
     windows = [one for at, one in enumerate(source.snapshots) if at % AS_EVERY == 0]
     first = _known_model(kept, "first AS", windows[:FIRST])
@@ -140,7 +140,7 @@ def _as_years(kept: Kept, data: Path) -> Figures:
     for start in range(FIRST, len(windows), AS_BLOCK):
         block = windows[start : start + AS_BLOCK]
         oracles += [_known_model(kept, f"oracle AS {start}", block[:: AS_BLOCK // 3])] * len(block)
-    return {"shifts": [], **_played(windows, first, oracles, evidence_alone)}
+    return {"shifts": [], **_played(windows, first, oracles, hidden_edges_alone)}
 
 
 def _played(
@@ -224,7 +224,7 @@ def _gain(step: Step, law: str, seed: int) -> Figures:
     """What a promotion changes on further windows of the law at that time, on average."""
     fresh = windows_of([(SMALL_LAWS[law], FRESH)], seed + 5000)
     before, after = ([model] * FRESH for model in (step.before, step.after))
-    gain = {"evidence": _mean_gain(evidence_alone, fresh, before, after)}
+    gain = {"hidden edges": _mean_gain(hidden_edges_alone, fresh, before, after)}
     if law != NO_COMMUNITIES:
         gain["nmi"] = _mean_gain(nmi_by_memory, fresh, before, after)
     return gain

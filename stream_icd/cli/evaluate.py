@@ -25,7 +25,7 @@ app = typer.Typer()
 class Evaluate(OneGraph):
     """Compare methods on the newest windows of an archive, with or without known communities.
 
-    For each method: evidence (how well its communities predict hidden edges), modularity, NCut,
+    For each method: hidden_edges (how well its communities predict them), modularity, NCut,
     stability from window to window, NMI where communities are known, and processor time. The page
     is written after each window, so you can watch it in a browser. What bp learned from the windows
     before is compared with the model default, with memory. bp and icd are ours;

@@ -36,8 +36,8 @@ class Result:
         status, detail: see `MethodRun`.
         seconds: processor time of finding the communities of the whole window.
         measures: None without a result; agreement with known communities where there are some.
-        evidence: how well communities found on 9/10 of the edges predict the others, in bits per
-            edge; None if one of these runs has no result.
+        hidden_edges: how well communities found on 9/10 of the edges predict the others, in bits
+            per edge; None if one of these runs has no result.
         stability: fraction of the nodes common with the window before that keep their community;
             None for the first window, and after a window without a result.
     """
@@ -48,7 +48,7 @@ class Result:
     detail: str = ""
     seconds: float = 0.0
     measures: Measures | None = None
-    evidence: float | None = None
+    hidden_edges: float | None = None
     stability: float | None = None
 
 
@@ -96,7 +96,7 @@ class _Run:
         if outcome.labels is None:
             return Result(self.name, snapshot.id, outcome.status, outcome.detail)
         found = self._before = Assignment(snapshot.nodes, outcome.labels)
-        evidence = mean_hidden_edge_score(
+        hidden_edges = mean_hidden_edge_score(
             comparable(adjacency), lambda visible: self._find(visible, snapshot).labels, self._seed
         )
         self._memory = outcome.memory
@@ -106,7 +106,7 @@ class _Run:
             outcome.status,
             seconds=outcome.seconds,
             measures=measure(adjacency, outcome.labels, lesson.labels),
-            evidence=evidence,
+            hidden_edges=hidden_edges,
             stability=None if before is None else 1 - churn(before, found),
         )
 
@@ -128,7 +128,7 @@ class _Run:
         )
 
 
-VALUES = ("evidence", "modularity", "ncut", "stability", "nmi", "n_communities", "seconds")
+VALUES = ("hidden_edges", "modularity", "ncut", "stability", "nmi", "n_communities", "seconds")
 """The values of a result that a summary has the means of."""
 
 
@@ -179,7 +179,7 @@ def _summary(method: str, results: Sequence[Result]) -> Summary:
 
 
 TEXTS = ("method", "snapshot", "status", "detail")
-NUMBERS = ("seconds", "evidence", "stability", *(one.name for one in fields(Measures)))
+NUMBERS = ("seconds", "hidden_edges", "stability", *(one.name for one in fields(Measures)))
 """Columns; the numbers of a window without a result are empty fields."""
 
 
@@ -197,5 +197,5 @@ def write_rows(path: Path, results: Sequence[Result]) -> None:
 def _numbers(result: Result) -> dict[str, float | None]:
     if result.measures is None:
         return {}
-    own = {name: getattr(result, name) for name in ("seconds", "evidence", "stability")}
+    own = {name: getattr(result, name) for name in ("seconds", "hidden_edges", "stability")}
     return own | asdict(result.measures)

@@ -13,7 +13,11 @@ from stream_icd.printable import printable
 from stream_icd.store.whole_file import whole_file
 
 COLUMNS: tuple[tuple[str, str, str], ...] = (
-    ("evidence", ".3f", "bits per hidden edge that the communities predict; higher is better"),
+    (
+        "hidden_edges",
+        ".3f",
+        "how well the communities predict them, in bits per edge; higher is better",
+    ),
     ("modularity", ".4f", "higher is better"),
     ("ncut", ".3f", "normalised cut; lower is better"),
     ("stability", ".1%", "common nodes that keep their community from window to window"),

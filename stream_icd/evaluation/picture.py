@@ -16,7 +16,7 @@ from stream_icd.errors import BadSettings
 from stream_icd.evaluation.evaluate import Result, value_of
 from stream_icd.store.whole_file import whole_file
 
-PANELS = ("evidence", "modularity", "stability", "seconds")
+PANELS = ("hidden_edges", "modularity", "stability", "seconds")
 """The values that are drawn."""
 
 COLOURS = ("#D55E00", "#0072B2", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
@@ -40,7 +40,7 @@ def write_picture(path: Path, results: Sequence[Result]) -> None:
 
 
 def figure_of(results: Sequence[Result]) -> Figure:
-    """Evidence, modularity, stability and time of each method over the windows."""
+    """Score on hidden edges, modularity, stability and time of each method over the windows."""
     figure = Figure(figsize=(11, 6.5), layout="constrained")
     FigureCanvasAgg(figure)
     axes: Any = figure.subplots(2, 2)

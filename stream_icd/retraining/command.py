@@ -65,7 +65,7 @@ class Retrain:
         bool,
         typer.Option(
             "--drift/--no-drift",
-            help="Trigger: learn when the evidence drifts, or the NMI of labelled windows.",
+            help="Trigger: learn when the score on hidden edges drifts, or the NMI of labels.",
         ),
     ] = True
     graph: Annotated[
@@ -114,7 +114,9 @@ class Retrain:
     ] = 8
     margin: Annotated[
         float,
-        typer.Option(help="Promote only if the evidence rises by more than this fraction."),
+        typer.Option(
+            help="Promote only if the score on hidden edges rises by more than this fraction."
+        ),
     ] = 0.005
     confidence: Annotated[
         float, typer.Option(help="Promote only if that holds with this probability.")

@@ -35,7 +35,7 @@ def compare_models(
     """Measure both models on each window; both see the same hidden edges.
 
     With bp, each model follows the windows of a graph as a detector does, with its own memory. The
-    evidence is that of single windows: memory would know hidden edges from the windows before.
+    score on hidden edges is that of single windows: memory would know them from the windows before.
 
     Args:
         lessons: those of a graph in time order.
@@ -55,7 +55,7 @@ def compare_models(
             last, found = before.get(of_model), Assignment(lesson.snapshot.nodes, one.communities)
             both.append(
                 Measured(
-                    evidence=evidence(lesson, model, seed, method),
+                    hidden_edges=hidden_edges(lesson, model, seed, method),
                     seconds=one.seconds,
                     predicted=one.bits,
                     nmi=_nmi(lesson, one.communities),
@@ -67,7 +67,7 @@ def compare_models(
     return paired
 
 
-def evidence(lesson: Lesson, model: Model, seed: int = 0, method: Method = "bp") -> float:
+def hidden_edges(lesson: Lesson, model: Model, seed: int = 0, method: Method = "bp") -> float:
     """How well the model's communities predict hidden edges of a window, bits per edge."""
     graph = comparable(lesson.snapshot.adjacency())
     found = mean_hidden_edge_score(

@@ -1,8 +1,8 @@
 """The gate: whether a challenger replaces the champion, judged on windows that both did not see.
 
-The evidence decides, since it comes from the edges: labels may be late, wrong or poisoned. Labels
-can only add to it: they veto a challenger that is worse by them, and they decide between models
-whose evidence is equal.
+Hidden edges decide, since they need no labels: these may be late, wrong or poisoned. Labels can
+only add to it: they veto a challenger that is worse by them, and they decide between models that
+predict hidden edges equally well.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from stream_icd.retraining.bootstrap import Interval, paired_bootstrap
 from stream_icd.retraining.measured import Measured, Paired
 
 LEAST_BITS = 0.002
-"""Smallest margin, in bits per edge, for streams with hardly any evidence."""
+"""Smallest margin, in bits per edge, for streams whose hidden edges are hardly predictable."""
 
 FAR_BETTER = 10
-"""Gain in evidence, in margins, that outweighs churn."""
+"""Gain on hidden edges, in margins, that outweighs churn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,13 +29,13 @@ class Rules:
     """When a challenger is better.
 
     Attributes:
-        margin: gain in evidence, as a fraction of the champion's evidence, that it must exceed.
+        margin: gain on hidden edges, as a fraction of the champion's score, that it must exceed.
         confidence: probability that the gain really exceeds the margin (one-sided).
         labelled: windows with labels from which NMI counts.
         nmi_loss: loss of NMI (0..1) that vetoes the challenger.
-        nmi_gain: gain of NMI (0..1) that promotes a challenger of equal evidence.
-        churn_loss: rise of the churn (0..1) that vetoes the challenger, unless its gain in evidence
-            exceeds ten margins: a champion that finds nothing never changes anything.
+        nmi_gain: gain of NMI (0..1) that promotes a challenger as good on hidden edges.
+        churn_loss: rise of the churn (0..1) that vetoes the challenger, unless its gain on hidden
+            edges exceeds ten margins: a champion that finds nothing never changes anything.
         slowdown: factor of processor time that vetoes the challenger.
 
     Raises:
@@ -76,38 +76,38 @@ class Verdict:
 def decide(paired: Sequence[Paired], rules: Rules, seed: int = 0) -> Verdict:
     """Decide between champion and challenger.
 
-    The challenger is promoted if the lower confidence bound of its gain in evidence exceeds the
-    margin; or if its evidence is not worse than the champion's by more than half the margin, and
-    that of its gain in NMI exceeds `nmi_gain`. No guard (prediction with memory, NMI, churn, time)
-    may be broken.
+    The challenger is promoted if the lower confidence bound of its gain on hidden edges exceeds
+    the margin; or if its score on them is not worse than the champion's by more than half the
+    margin, and that of its gain in NMI exceeds `nmi_gain`. No guard (prediction with memory, NMI,
+    churn, time) may be broken.
 
     Raises:
         BadSettings: there are no windows.
     """
     if not paired:
         raise BadSettings("there are no windows to compare the models on")
-    evidence = _gain(paired, lambda one: one.evidence, rules, seed)
-    assert evidence is not None, "each window has evidence"
+    hidden = _gain(paired, lambda one: one.hidden_edges, rules, seed)
+    assert hidden is not None, "each window has hidden edges"
     labels = _gain(paired, lambda one: one.nmi, rules, seed)
     margin = margin_bits(paired, rules)
-    far_better = evidence.low > FAR_BETTER * margin
+    far_better = hidden.low > FAR_BETTER * margin
     broken = _broken_guards(paired, labels, rules, far_better=far_better)
     predicted = _gain(paired, lambda one: one.predicted, rules, seed)
-    if predicted is not None and predicted.mean < -evidence.mean and predicted.high < -margin:
+    if predicted is not None and predicted.mean < -hidden.mean and predicted.high < -margin:
         broken.append(f"with memory, prediction of the next window falls by {-predicted.mean:.3f}")
     figures = _figures(paired, rules, seed)
     compared = (
-        f"evidence {evidence.mean:+.3f} bits an edge on {len(paired)} windows, with "
-        f"{rules.confidence:.0%} confidence at least {evidence.low:+.3f}; margin {margin:.3f}"
+        f"hidden edges {hidden.mean:+.3f} bits an edge on {len(paired)} windows, with "
+        f"{rules.confidence:.0%} confidence at least {hidden.low:+.3f}; margin {margin:.3f}"
     )
     if broken:
         return Verdict(False, f"{'; '.join(broken)} ({compared})", figures)
-    if evidence.low > margin:
+    if hidden.low > margin:
         return Verdict(True, f"better: {compared}", figures)
     known = _labelled(paired)
     if labels is not None and known >= rules.labelled and labels.low > rules.nmi_gain:
         agrees = f"NMI {100 * labels.mean:+.1f} points on {known} labelled windows"
-        if evidence.low > -margin / 2:
+        if hidden.low > -margin / 2:
             return Verdict(True, f"better by labels: {agrees}, no worse by {compared}", figures)
         return Verdict(False, f"{agrees}, but perhaps worse by {compared}", figures)
     return Verdict(False, f"not clearly better: {compared}", figures)
@@ -115,7 +115,7 @@ def decide(paired: Sequence[Paired], rules: Rules, seed: int = 0) -> Verdict:
 
 def margin_bits(paired: Sequence[Paired], rules: Rules) -> float:
     """The margin in bits per edge."""
-    champion = float(np.mean([one.champion.evidence for one in paired]))
+    champion = float(np.mean([one.champion.hidden_edges for one in paired]))
     return max(LEAST_BITS, rules.margin * champion)
 
 
@@ -137,7 +137,7 @@ def _broken_guards(
 
 def _figures(paired: Sequence[Paired], rules: Rules, seed: int) -> tuple[Figure, ...]:
     measures: tuple[tuple[str, float, Measure], ...] = (
-        ("hidden edges, bits an edge", 1, lambda one: one.evidence),
+        ("hidden edges, bits an edge", 1, lambda one: one.hidden_edges),
         ("NMI, %", 100, lambda one: one.nmi),
         ("churn, %", 100, lambda one: one.churn),
         ("prediction with memory, bits an edge", 1, lambda one: one.predicted),

@@ -13,7 +13,7 @@ from stream_icd.icd.recipe import Recipe
 from stream_icd.registry.model import PackedModel, pack, read_model
 from stream_icd.registry.shipped import folder_of
 from stream_icd.retraining.accumulated import name_of
-from stream_icd.retraining.compare_models import compare_models, evidence, nmi_alone
+from stream_icd.retraining.compare_models import compare_models, hidden_edges, nmi_alone
 from stream_icd.retraining.learn import EncoderTraining, LearnedFrom, learn
 from stream_icd.retraining.lesson import Lesson, read_lesson
 from stream_icd.retraining.measured import Paired
@@ -98,7 +98,7 @@ class CompareJob:
 
 @dataclass(frozen=True, slots=True)
 class ScoreJob:
-    """Measure evidence of a model on archived windows, and NMI where they are labelled."""
+    """Measure a model on hidden edges of archived windows, and NMI where they are labelled."""
 
     archive: str
     lessons: tuple[ArchivedLesson, ...]
@@ -114,7 +114,7 @@ class ScoreJob:
             Scored(
                 one.snapshot.graph,
                 one.snapshot.id,
-                evidence(one, model, self.seed, self.method),
+                hidden_edges(one, model, self.seed, self.method),
                 (one.snapshot.graph, one.snapshot.id) in labelled,
                 nmi_alone(one, model, self.seed, self.method),
             )

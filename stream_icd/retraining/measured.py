@@ -10,7 +10,7 @@ class Measured:
     """One model on one window.
 
     Attributes:
-        evidence: how well its communities predict hidden edges, bits per edge
+        hidden_edges: how well its communities predict them, bits per edge
             (`quality.hidden_edges`); needs no labels, and is fair between models that find
             different numbers of communities.
         seconds: processor time of one detection.
@@ -22,7 +22,7 @@ class Measured:
             no window before, or no memory.
     """
 
-    evidence: float
+    hidden_edges: float
     seconds: float
     nmi: float | None = None
     churn: float | None = None

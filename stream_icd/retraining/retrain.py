@@ -211,7 +211,7 @@ class _Round:
             answers.append(every_period(triggers.period, state.attempted_at, self.now))
         if triggers.drift:
             state = self._scored(state, new)
-            answers.append(drift([one.evidence for one in state.scored]))
+            answers.append(drift([one.hidden_edges for one in state.scored]))
             if any(one.nmi is not None for one in state.scored):
                 nmi = [None if one.nmi is None else 100 * one.nmi for one in state.scored]
                 answers.append(drift(nmi, "NMI", "%"))

@@ -22,7 +22,7 @@ class Triggers:
     Attributes:
         windows: every so many windows; None: not by number.
         period: every so long; None: not by time.
-        drift: when the evidence changes.
+        drift: when hidden edges are predicted better or worse than before.
 
     Raises:
         BadSettings: a number is not positive.

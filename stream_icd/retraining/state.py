@@ -9,13 +9,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from typing import Annotated
+
+from pydantic import AliasChoices, Field
 
 from stream_icd.errors import RegistryDamaged
 from stream_icd.registry.json_file import read_json, to_json
 from stream_icd.retraining.accumulated import Marks
 from stream_icd.store.store import Store
 
-FORMAT = 2
+FORMAT = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,14 +27,17 @@ class Scored:
 
     Attributes:
         graph, window: its graph and snapshot id.
-        evidence: bits per edge; None if the window cannot be read, or takes too long.
+        hidden_edges: bits per edge; None if the window cannot be read, or takes too long. Called
+            `evidence` in files of format 2.
         labelled: whether labels were known when it was scored.
         nmi: with these labels, 0..1; None without usable ones.
     """
 
     graph: str
     window: str
-    evidence: float | None
+    hidden_edges: Annotated[
+        float | None, Field(validation_alias=AliasChoices("hidden_edges", "evidence"))
+    ]
     labelled: bool = False
     nmi: float | None = None
 

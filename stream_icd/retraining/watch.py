@@ -25,8 +25,8 @@ class Watched:
 def watch(paired: Sequence[Paired], windows: int, rules: Rules, seed: int = 0) -> Watched:
     """Judge a new champion by the first windows after it was promoted.
 
-    It is worse if its evidence is below that of the previous model: with confidence from the
-    fourth window on, and by more than the margin after all windows.
+    It is worse if its score on hidden edges is below that of the previous model: with confidence
+    from the fourth window on, and by more than the margin after all windows.
 
     Args:
         paired: the previous model as the champion, the new one as the challenger, on the first
@@ -35,10 +35,10 @@ def watch(paired: Sequence[Paired], windows: int, rules: Rules, seed: int = 0) -
     """
     if len(paired) < min(LEAST, windows):
         return Watched("watching", f"{len(paired)} of {windows} windows since the swap")
-    gains = [one.challenger.evidence - one.champion.evidence for one in paired]
+    gains = [one.challenger.hidden_edges - one.champion.hidden_edges for one in paired]
     gain = paired_bootstrap(gains, rules.confidence, seed)
     compared = (
-        f"evidence {gain.mean:+.3f} bits an edge against the previous model on "
+        f"hidden edges {gain.mean:+.3f} bits an edge against the previous model on "
         f"{len(paired)} of {windows} windows since the swap"
     )
     if gain.high < 0 or (len(paired) >= windows and gain.mean < -margin_bits(paired, rules)):

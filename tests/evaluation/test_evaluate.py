@@ -71,9 +71,9 @@ def test_every_method_has_a_result_for_each_of_the_newest_windows(results: list[
 def test_clear_communities_are_found_and_measured(results: list[Result]) -> None:
     bp = [one for one in results if one.method == "bp"]
     assert [one.measures and one.measures.nmi for one in bp] == pytest.approx([1.0, None, 1.0])
-    assert all(one.evidence is not None and one.evidence > 1 for one in bp)
+    assert all(one.hidden_edges is not None and one.hidden_edges > 1 for one in bp)
     halves = [one for one in results if one.method == "halves"]
-    assert all(one.evidence is not None and one.evidence < 0.5 for one in halves)
+    assert all(one.hidden_edges is not None and one.hidden_edges < 0.5 for one in halves)
 
 
 def test_stability_counts_who_keeps_the_community(results: list[Result]) -> None:

@@ -22,9 +22,9 @@ def _paired(
     level: float = 2.0,
     predicted: tuple[float, float] | None = None,
 ) -> list[Paired]:
-    def one(number: int, evidence: float) -> Measured:
+    def one(number: int, hidden_edges: float) -> Measured:
         return Measured(
-            evidence,
+            hidden_edges,
             seconds[number],
             None if nmi is None else nmi[number],
             None if churn is None else churn[number],
@@ -56,14 +56,14 @@ def test_the_reason_has_the_numbers() -> None:
     verdict = decide(_paired([0.5] * 8), Rules())
     assert verdict.promote
     assert verdict.reason == (
-        "better: evidence +0.500 bits an edge on 8 windows, with 99% confidence at least +0.500; "
-        "margin 0.010"
+        "better: hidden edges +0.500 bits an edge on 8 windows, with 99% confidence at least "
+        "+0.500; margin 0.010"
     )
     assert "not clearly better" in decide(_paired([0.0] * 8), Rules()).reason
 
 
 @given(st.lists(st.floats(-1, 1), min_size=1, max_size=12), st.floats(0, 0.5))
-def test_what_is_promoted_for_its_evidence_has_more_of_it(
+def test_what_is_promoted_for_hidden_edges_predicts_them_better(
     gains: list[float], margin: float
 ) -> None:
     if decide(_paired(gains), Rules(margin=margin)).promote:
@@ -85,7 +85,7 @@ def test_more_of_it_never_turns_a_promotion_into_a_refusal(gains: list[float], a
         ({"seconds": (0.1, 0.9)}, "detection takes 0.900 s instead of 0.100"),
     ],
 )
-def test_each_guard_vetoes_a_model_of_better_evidence(
+def test_each_guard_vetoes_a_model_better_on_hidden_edges(
     broken: dict[str, tuple[float, float]], reason: str
 ) -> None:
     verdict = decide(_paired([0.08] * 8, **broken), Rules())
@@ -93,7 +93,7 @@ def test_each_guard_vetoes_a_model_of_better_evidence(
     assert reason in verdict.reason
 
 
-def test_a_small_loss_with_memory_does_not_outweigh_the_gain_in_evidence() -> None:
+def test_a_small_loss_with_memory_does_not_outweigh_the_gain_on_hidden_edges() -> None:
     assert decide(_paired([0.5] * 8, predicted=(1.0, 0.9)), Rules()).promote
 
 
@@ -101,13 +101,13 @@ def test_churn_does_not_keep_a_champion_that_finds_nothing() -> None:
     assert decide(_paired([0.5] * 8, churn=(0.0, 0.7)), Rules()).promote
 
 
-def test_labels_decide_between_models_of_equal_evidence() -> None:
+def test_labels_decide_between_models_equal_on_hidden_edges() -> None:
     verdict = decide(_paired([0.0] * 8, nmi=(0.8, 0.9)), Rules())
     assert verdict.promote
     assert "NMI +10.0 points on 8 labelled windows" in verdict.reason
 
 
-def test_poisoned_labels_cannot_promote_a_model_of_worse_evidence() -> None:
+def test_poisoned_labels_cannot_promote_a_model_worse_on_hidden_edges() -> None:
     verdict = decide(_paired([-0.5] * 8, nmi=(0.0, 1.0)), Rules())
     assert not verdict.promote
     assert "perhaps worse" in verdict.reason

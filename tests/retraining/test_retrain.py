@@ -1,5 +1,6 @@
 """Rounds of retraining on an archive: what is decided, and what survives being killed."""
 
+import json
 import multiprocessing
 import os
 import signal
@@ -38,7 +39,7 @@ from stream_icd.retraining.learn import LearnedFrom
 from stream_icd.retraining.own_process import BUDGET, Job, run_job
 from stream_icd.retraining.retrain import retrain
 from stream_icd.retraining.settings import Retraining, Triggers
-from stream_icd.retraining.state import Begun, State, read_state, write_state
+from stream_icd.retraining.state import Begun, Scored, State, read_state, write_state
 from stream_icd.snapshot import Window
 from stream_icd.store.store import Store, open_store
 from stream_icd.wire.communities import encode_labels
@@ -347,7 +348,15 @@ def test_windows_of_two_graphs_with_one_id_are_both_scored(
     scored = read_state(registry, settings.name).scored
     assert len({one.window for one in scored}) == 3
     assert len({(one.graph, one.window) for one in scored}) == 6
-    assert len({one.evidence for one in scored}) == 6
+    assert len({one.hidden_edges for one in scored}) == 6
+
+
+def test_scores_in_a_state_of_an_earlier_version_are_read(registry: Store) -> None:
+    scored = {"graph": "g", "window": "w", "evidence": 0.5}
+    registry.put(
+        "retraining/r.json", pa.py_buffer(json.dumps({"format": 2, "scored": [scored]}).encode())
+    )
+    assert read_state(registry, "r") == State(scored=(Scored("g", "w", 0.5),))
 
 
 def test_drift_of_nmi_asks_for_a_new_model_also_when_labels_come_late(
@@ -358,13 +367,13 @@ def test_drift_of_nmi_asks_for_a_new_model_also_when_labels_come_late(
     _archive(settings, 9, labels=True)
     _archive(settings, 13, since=9)
     quiet = _round(registry, settings).reason
-    assert "no drift in 13 windows (evidence about" in quiet
+    assert "no drift in 13 windows (hidden edges about" in quiet
     assert "no drift in 9 windows (NMI about" in quiet
     _add_partly_wrong_labels(settings, 9, 13)
     drifted = _round(registry, settings).reason
     assert "NMI" in drifted
     assert "drift 4 windows ago" in drifted
-    assert "evidence" not in drifted.split(", but")[0]
+    assert "hidden edges" not in drifted.split(", but")[0]
 
 
 def test_scores_are_kept_while_others_are_still_missing(

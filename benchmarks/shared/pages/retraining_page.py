@@ -88,9 +88,9 @@ def runs_table(runs: Sequence[Figures]) -> str:
         "runs",
         "models learned",
         "promoted",
-        "evidence worse after",
+        "hidden edges worse after",
         f"NMI worse after, by {WORSE_NMI} or more",
-        "evidence, least and mean gain, bits an edge",
+        "hidden edges, least and mean gain, bits an edge",
         "NMI, least and mean gain, points",
         "rolled back",
     )
@@ -100,7 +100,7 @@ def runs_table(runs: Sequence[Figures]) -> str:
         outcomes = [outcome for run in chosen for outcome in run["outcomes"]]
         learned = sum(outcomes.count(one) for one in ("kept", "promoted", "failed"))
         promoted = [gain for run in chosen for gain in run["promoted"]]
-        evidence = [gain["evidence"] for gain in promoted]
+        hidden = [gain["hidden edges"] for gain in promoted]
         nmi = [gain["nmi"] for gain in promoted if "nmi" in gain]
         rows.append(
             RUNS_ROW.format(
@@ -108,9 +108,9 @@ def runs_table(runs: Sequence[Figures]) -> str:
                 len(chosen),
                 learned,
                 len(promoted),
-                sum(gain < 0 for gain in evidence),
+                sum(gain < 0 for gain in hidden),
                 sum(gain <= -WORSE_NMI for gain in nmi),
-                _least_and_mean(evidence, 3),
+                _least_and_mean(hidden, 3),
                 _least_and_mean(nmi, 2),
                 outcomes.count("rolled back"),
             )
@@ -138,7 +138,7 @@ def draw_streams(streams: dict[str, Sequence[Figures]], path: Path) -> None:
                 panel.axvline(at + 0.5, color="tab:blue", linestyle=style, linewidth=0.8)
         for shift in one["shifts"]:
             panel.axvline(shift - 0.5, color="black", linestyle="--", linewidth=0.8)
-        panel.set(title=name, ylabel="NMI, %" if one["shifts"] else "evidence, bits an edge")
+        panel.set(title=name, ylabel="NMI, %" if one["shifts"] else "hidden edges, bits an edge")
     for panel in panels[-1]:
         panel.set_xlabel("window")
     panels.flat[0].legend(loc="best")

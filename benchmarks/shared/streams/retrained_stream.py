@@ -18,7 +18,7 @@ from stream_icd.quality.nmi import nmi
 from stream_icd.registry.aliases import champion, promote
 from stream_icd.registry.model import pack
 from stream_icd.registry.versions import open_version, publish
-from stream_icd.retraining.compare_models import evidence
+from stream_icd.retraining.compare_models import hidden_edges
 from stream_icd.retraining.decision import Decision
 from stream_icd.retraining.lesson import Lesson, lesson
 from stream_icd.retraining.own_process import run_job_here
@@ -75,7 +75,7 @@ def nmi_by_memory(windows: Windows, models: Sequence[Model]) -> list[float]:
     ]
 
 
-def evidence_alone(windows: Windows, models: Sequence[Model]) -> list[float]:
+def hidden_edges_alone(windows: Windows, models: Sequence[Model]) -> list[float]:
     """Bits per edge by which the communities of single windows predict hidden edges.
 
     These are other edges than those that the gate hides.
@@ -84,7 +84,7 @@ def evidence_alone(windows: Windows, models: Sequence[Model]) -> list[float]:
     for (snapshot, _), model in zip(windows, models, strict=True):
         key = snapshot.id, id(model)
         if key not in known:
-            known[key] = evidence(Lesson(snapshot), model, seed=1)
+            known[key] = hidden_edges(Lesson(snapshot), model, seed=1)
     return [
         known[snapshot.id, id(model)] for (snapshot, _), model in zip(windows, models, strict=True)
     ]

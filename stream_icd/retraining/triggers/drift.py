@@ -1,4 +1,4 @@
-"""Learn when the law of the stream changes: a change detector on a series of evidence or NMI.
+"""Learn when the law of the stream changes: a change detector on a series of scores.
 
 The detector is the Page-Hinkley test (Page, "Continuous inspection schemes", 1954) in both
 directions. It sums how far values differ from their mean so far, and reports a change when the sum
@@ -28,7 +28,7 @@ LEAST_SPREAD = 0.01
 difference a change."""
 
 
-def drift(scores: Sequence[float | None], measure: str = "evidence", unit: str = "bits") -> Due:
+def drift(scores: Sequence[float | None], measure: str = "hidden edges", unit: str = "bits") -> Due:
     """Due if a score has changed since the last attempt.
 
     Args:
