@@ -46,7 +46,6 @@ class Archive(MemberOptions):
     ] = None
 
     def run(self) -> None:
-        """Archive until a signal."""
         from stream_icd.history.archive import Archive
         from stream_icd.history.layout import KINDS
         from stream_icd.programs import run_worker

@@ -100,7 +100,6 @@ class Detect(MemberOptions):
     seed: Seed = 0
 
     def run(self) -> None:
-        """Detect until a signal."""
         from stream_icd.execution.fork_server import start_fork_server
 
         start_fork_server()  # first, since it takes as long as what follows

@@ -78,7 +78,6 @@ class Track(MemberOptions):
     ] = 16
 
     def run(self) -> None:
-        """Track until a signal."""
         from stream_icd.kafka.topics import COMMUNITIES
         from stream_icd.programs import run_worker
         from stream_icd.programs.names import naming_by

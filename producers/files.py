@@ -68,7 +68,6 @@ class Files(ReadingProducer):
         )
 
     def run(self) -> None:
-        """Send the snapshots; those of files that change while they are watched, too."""
         from stream_icd.programs import run_producer
 
         run_producer(self.open, replace(self, correct=self.correct or self.watch))

@@ -66,7 +66,6 @@ class Replay(Producer, TempoOptions, PastOptions):
         )
 
     def run(self) -> None:
-        """Send the snapshots to the topic."""
         from stream_icd.programs import run_producer
 
         way_out = (

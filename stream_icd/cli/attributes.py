@@ -43,7 +43,6 @@ class SendAttributes(SendTable):
     )
 
     def run(self) -> None:
-        """Send them."""
         from datetime import UTC, datetime
 
         from stream_icd.kafka.record import OutgoingRecord

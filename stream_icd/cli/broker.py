@@ -1,20 +1,19 @@
 """`stream-icd broker`: an embedded broker for a machine without Kafka."""
 
-from __future__ import annotations
-
+from dataclasses import dataclass
 from typing import Annotated
 
 import typer
 
 from stream_icd.printable import say
+from stream_icd.programs.command import Declared
 
 app = typer.Typer()
 
 
-@app.command()
-def broker(
-    port: Annotated[int, typer.Option(help="Port on 127.0.0.1; 0 chooses a free one.")] = 9092,
-) -> None:
+@app.command("broker", cls=Declared)
+@dataclass(frozen=True, kw_only=True)
+class Broker:
     """Run the embedded broker on 127.0.0.1, with all topics, until Ctrl-C.
 
     Use it for trials on one machine: it keeps all messages in memory and loses them when it ends.
@@ -22,15 +21,19 @@ def broker(
 
       stream-icd broker --port 9092
     """
-    from stream_icd.kafka.embedded import embedded_broker
-    from stream_icd.kafka.settings import KafkaSettings
-    from stream_icd.kafka.topics import create_topics
-    from stream_icd.programs.signals import stop_on_signals
 
-    stop = stop_on_signals()
-    with embedded_broker(port=port) as running:
-        created = create_topics(KafkaSettings(bootstrap_servers=running.bootstrap_servers))
-        say(f"listening on {running.bootstrap_servers}; topics: {', '.join(created.created)}")
-        say("in another terminal:")
-        say(f"  export STREAM_ICD_BOOTSTRAP_SERVERS={running.bootstrap_servers}")
-        stop.wait()
+    port: Annotated[int, typer.Option(help="Port on 127.0.0.1; 0 chooses a free one.")] = 9092
+
+    def run(self) -> None:
+        from stream_icd.kafka.embedded import embedded_broker
+        from stream_icd.kafka.settings import KafkaSettings
+        from stream_icd.kafka.topics import create_topics
+        from stream_icd.programs.signals import stop_on_signals
+
+        stop = stop_on_signals()
+        with embedded_broker(port=self.port) as running:
+            created = create_topics(KafkaSettings(bootstrap_servers=running.bootstrap_servers))
+            say(f"listening on {running.bootstrap_servers}; topics: {', '.join(created.created)}")
+            say("in another terminal:")
+            say(f"  export STREAM_ICD_BOOTSTRAP_SERVERS={running.bootstrap_servers}")
+            stop.wait()

@@ -1,39 +1,35 @@
 """`stream-icd data`: the public data that producers read."""
 
-from __future__ import annotations
-
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from stream_icd.printable import say
+from stream_icd.programs.command import Declared
 
 app = typer.Typer(no_args_is_help=True, help="Download public data sets.")
 
 
-@app.callback()
-def _data() -> None:
-    """A group of two commands."""
-
-
-@app.command("list")
-def list_data() -> None:
+@app.command("list", cls=Declared)
+@dataclass(frozen=True)
+class ListData:
     """List the data sets that can be downloaded.
 
     stream-icd data list
     """
-    from stream_icd.datasets.public_data import CATALOGUE
 
-    for data in CATALOGUE:
-        say(f"{data.name:<12} {data.about}")
+    def run(self) -> None:
+        from stream_icd.datasets.public_data import CATALOGUE
+
+        for data in CATALOGUE:
+            say(f"{data.name:<12} {data.about}")
 
 
-@app.command()
-def fetch(
-    name: Annotated[str, typer.Argument(help="Name of the data set, see stream-icd data list.")],
-    to: Annotated[Path, typer.Option(help="Folder for the data.")] = Path("data"),
-) -> None:
+@app.command("fetch", cls=Declared)
+@dataclass(frozen=True, kw_only=True)
+class Fetch:
     """Download a public data set from its owner; resumes interrupted downloads.
 
     Prints the owner's terms and the citation. Without a network, it says which address to download
@@ -43,24 +39,31 @@ def fetch(
 
       stream-icd produce as data/as-733/as-733.tar.gz --graph as733
     """
-    from rich.console import Console
-    from rich.progress import DownloadColumn, Progress, TransferSpeedColumn
 
-    from stream_icd.datasets.download import fetch as download
-    from stream_icd.datasets.public_data import public_data
+    name: Annotated[str, typer.Argument(help="Name of the data set, see stream-icd data list.")]
+    to: Annotated[Path, typer.Option(help="Folder for the data.")] = Path("data")
 
-    data = public_data(name)
-    console = Console(stderr=True)
-    columns = (*Progress.get_default_columns()[:2], DownloadColumn(), TransferSpeedColumn())
-    with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
-        tasks = {url.rpartition("/")[2]: progress.add_task(url, start=False) for url in data.urls}
+    def run(self) -> None:
+        from rich.console import Console
+        from rich.progress import DownloadColumn, Progress, TransferSpeedColumn
 
-        def show(file: str, got: int, size: int | None) -> None:
-            progress.start_task(tasks[file])
-            progress.update(tasks[file], completed=got, total=size)
+        from stream_icd.datasets.download import fetch as download
+        from stream_icd.datasets.public_data import public_data
 
-        path = download(data, to, show)
-    say(f"{path}: {data.about}")
-    say(f"terms: {data.terms}")
-    say(f"cite:  {data.citation}")
-    say(f"next:  {data.produce.format(path=path)}")
+        data = public_data(self.name)
+        console = Console(stderr=True)
+        columns = (*Progress.get_default_columns()[:2], DownloadColumn(), TransferSpeedColumn())
+        with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
+            tasks = {
+                url.rpartition("/")[2]: progress.add_task(url, start=False) for url in data.urls
+            }
+
+            def show(file: str, got: int, size: int | None) -> None:
+                progress.start_task(tasks[file])
+                progress.update(tasks[file], completed=got, total=size)
+
+            path = download(data, self.to, show)
+        say(f"{path}: {data.about}")
+        say(f"terms: {data.terms}")
+        say(f"cite:  {data.citation}")
+        say(f"next:  {data.produce.format(path=path)}")

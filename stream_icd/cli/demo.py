@@ -90,7 +90,6 @@ class Demo:
     out: Annotated[Path, typer.Option(help="Folder for picture, results and logs.")] = Path("out")
 
     def run(self) -> None:
-        """Run it."""
         from rich.console import Console
         from rich.progress import (
             BarColumn,

@@ -65,7 +65,6 @@ class Evaluate(OneGraph):
     seed: Annotated[int, typer.Option(min=0, help="Seed of every random choice.")] = 0
 
     def run(self) -> None:
-        """Compare the methods."""
         from rich.table import Table
 
         from stream_icd.cli.wide_console import wide_console

@@ -54,7 +54,6 @@ class Explain(ArchivedGraph):
     ] = None
 
     def run(self) -> None:
-        """Print what happened."""
         if (self.node is None) == (self.community is None):
             raise BadSettings("give --node or --community, one of them")
         from stream_icd.view.panels.explanation import explained, explained_community

@@ -70,7 +70,6 @@ class Label(SendTable):
     )
 
     def run(self) -> None:
-        """Send them."""
         from stream_icd.history.archive import Selection
         from stream_icd.history.nothing import refuse_nothing
         from stream_icd.kafka.topics import LABELS

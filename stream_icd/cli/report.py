@@ -91,7 +91,6 @@ class Report(ArchivedGraph):
     ] = "html"
 
     def run(self) -> None:
-        """Write the files."""
         from stream_icd.printable import say
         from stream_icd.view.report.report import left_out, write_html, write_pictures
 

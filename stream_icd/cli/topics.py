@@ -1,14 +1,14 @@
 """`stream-icd topics`: create them, skip unreadable records, start a graph anew."""
 
-from __future__ import annotations
-
 import re
+from dataclasses import dataclass
 from typing import Annotated
 
 import typer
 
 from stream_icd.errors import BadSettings
 from stream_icd.printable import say
+from stream_icd.programs.command import Declared
 from stream_icd.programs.options import BootstrapServers, kafka_settings
 
 app = typer.Typer(
@@ -16,33 +16,32 @@ app = typer.Typer(
     help="Create the topics, skip unreadable records, or start a graph anew.",
 )
 
-
-@app.callback()
-def _topics() -> None:
-    """A group, so that `topics` can grow."""
+Graph = Annotated[str, typer.Argument(help="Name of the graph.")]
 
 
-@app.command()
-def create(bootstrap_servers: BootstrapServers = None) -> None:
+@app.command("create", cls=Declared)
+@dataclass(frozen=True, kw_only=True)
+class Create:
     """Create the missing topics; existing ones are not changed.
 
     stream-icd topics create
     """
-    from stream_icd.kafka.topics import create_topics
 
-    result = create_topics(kafka_settings(bootstrap_servers))
-    for name in result.created:
-        say(f"created   {name}")
-    for name in result.existing:
-        say(f"exists    {name}")
+    bootstrap_servers: BootstrapServers = None
+
+    def run(self) -> None:
+        from stream_icd.kafka.topics import create_topics
+
+        result = create_topics(kafka_settings(self.bootstrap_servers))
+        for name in result.created:
+            say(f"created   {name}")
+        for name in result.existing:
+            say(f"exists    {name}")
 
 
-@app.command("track-anew")
-def track_anew(
-    graph: Annotated[str, typer.Argument(help="Name of the graph.")],
-    topic: Annotated[str, typer.Option(help="Topic that the trackers write to.")] = "icd.events.v1",
-    bootstrap_servers: BootstrapServers = None,
-) -> None:
+@app.command("track-anew", cls=Declared)
+@dataclass(frozen=True, kw_only=True)
+class TrackAnew:
     """Make trackers start a graph anew, as if its next window were the first.
 
     Use this if all windows of a graph are too late, because its source started again at an earlier
@@ -52,24 +51,25 @@ def track_anew(
 
       stream-icd topics track-anew as733
     """
-    from stream_icd.kafka.publisher import Publisher
-    from stream_icd.subscribers.events_topic import forget_graph
 
-    if not graph:
-        raise BadSettings("the name of the graph is empty: give one, such as as733")
-    with Publisher(kafka_settings(bootstrap_servers)) as publisher:
-        publisher.send(forget_graph(graph, topic))
-    say(f"trackers will start {graph} anew after their restart")
+    graph: Graph
+    topic: Annotated[str, typer.Option(help="Topic that the trackers write to.")] = "icd.events.v1"
+    bootstrap_servers: BootstrapServers = None
+
+    def run(self) -> None:
+        from stream_icd.kafka.publisher import Publisher
+        from stream_icd.subscribers.events_topic import forget_graph
+
+        if not self.graph:
+            raise BadSettings("the name of the graph is empty: give one, such as as733")
+        with Publisher(kafka_settings(self.bootstrap_servers)) as publisher:
+            publisher.send(forget_graph(self.graph, self.topic))
+        say(f"trackers will start {self.graph} anew after their restart")
 
 
-@app.command("detect-anew")
-def detect_anew(
-    graph: Annotated[str, typer.Argument(help="Name of the graph.")],
-    group: Annotated[
-        str, typer.Option(help="Consumer group of the detectors; stop all its members first.")
-    ] = "stream-icd-detect",
-    bootstrap_servers: BootstrapServers = None,
-) -> None:
+@app.command("detect-anew", cls=Declared)
+@dataclass(frozen=True, kw_only=True)
+class DetectAnew:
     """Make detectors forget the windows of a graph, as if its next window were the first.
 
     Use this if a source started again at an earlier time: all its windows are then too late to be
@@ -78,27 +78,23 @@ def detect_anew(
 
       stream-icd topics detect-anew as733
     """
-    from stream_icd.workers.memory_topic import MemoryTopic
 
-    MemoryTopic(kafka_settings(bootstrap_servers), group).forget(graph)
-    say(f"detectors will start {graph} anew after their restart")
+    graph: Graph
+    group: Annotated[
+        str, typer.Option(help="Consumer group of the detectors; stop all its members first.")
+    ] = "stream-icd-detect"
+    bootstrap_servers: BootstrapServers = None
+
+    def run(self) -> None:
+        from stream_icd.workers.memory_topic import MemoryTopic
+
+        MemoryTopic(kafka_settings(self.bootstrap_servers), self.group).forget(self.graph)
+        say(f"detectors will start {self.graph} anew after their restart")
 
 
-@app.command()
-def skip(
-    group: Annotated[str, typer.Option(help="Consumer group; stop all its members first.")],
-    topic: Annotated[str, typer.Option(help="Topic that the group reads.")] = "icd.snapshots.v1",
-    to: Annotated[
-        str | None,
-        typer.Option(
-            "--to",
-            metavar="PARTITION:OFFSET",
-            help="Continue at this offset, and skip the records before it.",
-            show_default=False,
-        ),
-    ] = None,
-    bootstrap_servers: BootstrapServers = None,
-) -> None:
+@app.command("skip", cls=Declared)
+@dataclass(frozen=True, kw_only=True)
+class Skip:
     """Move a group past records that it cannot read.
 
     By default, skips the records that retention removed before the group had read them, and leaves
@@ -109,16 +105,31 @@ def skip(
 
       stream-icd topics skip --group stream-icd-detect --to 3:42
     """
-    from stream_icd.kafka.group.groups import skip_to, skip_what_is_gone
 
-    settings = kafka_settings(bootstrap_servers)
-    if to is None:
-        skipped = skip_what_is_gone(settings, topic, group)
-    elif place := re.fullmatch(r"(\d+):(\d+)", to):
-        skipped = (skip_to(settings, topic, group, int(place[1]), int(place[2])),)
-    else:
-        raise BadSettings(f"--to {to}: give PARTITION:OFFSET, such as 3:42")
-    for one in skipped:
-        say(f"skipped   {topic}[{one.partition}] from {one.start} to {one.end}")
-    if not skipped:
-        say(f"{topic} has lost no records: group {group} keeps its position")
+    group: Annotated[str, typer.Option(help="Consumer group; stop all its members first.")]
+    topic: Annotated[str, typer.Option(help="Topic that the group reads.")] = "icd.snapshots.v1"
+    to: Annotated[
+        str | None,
+        typer.Option(
+            "--to",
+            metavar="PARTITION:OFFSET",
+            help="Continue at this offset, and skip the records before it.",
+            show_default=False,
+        ),
+    ] = None
+    bootstrap_servers: BootstrapServers = None
+
+    def run(self) -> None:
+        from stream_icd.kafka.group.groups import skip_to, skip_what_is_gone
+
+        settings = kafka_settings(self.bootstrap_servers)
+        if self.to is None:
+            skipped = skip_what_is_gone(settings, self.topic, self.group)
+        elif place := re.fullmatch(r"(\d+):(\d+)", self.to):
+            skipped = (skip_to(settings, self.topic, self.group, int(place[1]), int(place[2])),)
+        else:
+            raise BadSettings(f"--to {self.to}: give PARTITION:OFFSET, such as 3:42")
+        for one in skipped:
+            say(f"skipped   {self.topic}[{one.partition}] from {one.start} to {one.end}")
+        if not skipped:
+            say(f"{self.topic} has lost no records: group {self.group} keeps its position")

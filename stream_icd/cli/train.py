@@ -99,7 +99,6 @@ class Train:
     threads: Annotated[int, typer.Option(min=1, help="Cores to use.")] = 2
 
     def run(self) -> None:
-        """Train the model, and write it."""
         from rich.console import Console
 
         from stream_icd.programs.producer import progress_bar

@@ -86,7 +86,6 @@ class ViewPage:
     bootstrap_servers: BootstrapServers = None
 
     def run(self) -> None:
-        """Serve the page until a signal."""
         from stream_icd.log import configure_logging
         from stream_icd.programs.names import naming_by
         from stream_icd.store.store import open_store

@@ -191,7 +191,6 @@ class Retrain:
         )
 
     def run(self) -> None:
-        """Make one round, or one after the other until a signal."""
         from contextlib import nullcontext
 
         from stream_icd.log import configure_logging

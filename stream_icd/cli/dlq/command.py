@@ -75,7 +75,6 @@ class ListLetters(Chosen):
     ] = "table"
 
     def run(self) -> None:
-        """Print them."""
         from stream_icd.cli.dlq.tables import json_lines, table_lines
         from stream_icd.dead_letters.box import BadRecord, read_dead_letters
         from stream_icd.dead_letters.choice import dead_letters_of
@@ -99,40 +98,44 @@ class ListLetters(Chosen):
             say(line)
 
 
-@app.command()
-def show(
-    place: Annotated[str, typer.Argument(metavar="POSITION", help=POSITION)],
-    topic: Topic = SNAPSHOTS,
-    out: Annotated[
-        Path | None,
-        typer.Option(help="Write the value to this file, byte for byte.", show_default=False),
-    ] = None,
-    bootstrap_servers: BootstrapServers = None,
-) -> None:
+@app.command("show", cls=Declared)
+@dataclass(frozen=True, kw_only=True)
+class ShowLetter:
     """Show everything about one dead letter, and whether it can be read now.
 
     stream-icd dlq show 0:7 --out snapshot.arrows
 
     stream-icd dlq show 'icd.snapshots.v1[3]@41'
     """
-    from stream_icd.cli.dlq.tables import letter_lines
-    from stream_icd.dead_letters.box import read_again, read_dead_letters
-    from stream_icd.dead_letters.choice import parse_places
-    from stream_icd.messages.reader import MessageReader
 
-    dead_letters, places = parse_places([place], topic)
-    settings = kafka_settings(bootstrap_servers)
-    box, reader = read_dead_letters(settings, dead_letters), MessageReader()
-    for letter, came in read_again(
-        settings, Chosen().choice(settings, dead_letters, places).of(box)
-    ):
-        say(*letter_lines(letter, came, box.retried.get(letter.origin, ()), reader))
-        if out is None:
-            continue
-        if came.value is None:
-            raise BadSettings(f"{came.place} has no value (null): nothing to write to {out}")
-        out.write_bytes(came.value)
-        say(f"{len(came.value):,} bytes to {out}")
+    place: Annotated[str, typer.Argument(metavar="POSITION", help=POSITION)]
+    topic: Topic = SNAPSHOTS
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Write the value to this file, byte for byte.", show_default=False),
+    ] = None
+    bootstrap_servers: BootstrapServers = None
+
+    def run(self) -> None:
+        from stream_icd.cli.dlq.tables import letter_lines
+        from stream_icd.dead_letters.box import read_again, read_dead_letters
+        from stream_icd.dead_letters.choice import parse_places
+        from stream_icd.messages.reader import MessageReader
+
+        dead_letters, places = parse_places([self.place], self.topic)
+        settings = kafka_settings(self.bootstrap_servers)
+        box, reader = read_dead_letters(settings, dead_letters), MessageReader()
+        for letter, came in read_again(
+            settings, Chosen().choice(settings, dead_letters, places).of(box)
+        ):
+            say(*letter_lines(letter, came, box.retried.get(letter.origin, ()), reader))
+            if self.out is None:
+                continue
+            if came.value is None:
+                nothing = f"{came.place} has no value (null): nothing to write to {self.out}"
+                raise BadSettings(nothing)
+            self.out.write_bytes(came.value)
+            say(f"{len(came.value):,} bytes to {self.out}")
 
 
 @app.command("retry", cls=Declared)
@@ -182,7 +185,6 @@ class RetryLetters(Chosen):
     ] = False
 
     def run(self) -> None:
-        """Send them."""
         from stream_icd.cli.dlq.retry import run_retry
         from stream_icd.dead_letters.choice import parse_places
 

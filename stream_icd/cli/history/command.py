@@ -40,7 +40,6 @@ class ListWindows(PastOptions):
     ] = False
 
     def run(self) -> None:
-        """Print it."""
         from stream_icd.cli.history.tables import graphs_table, windows_lines
         from stream_icd.cli.wide_console import wide_console
         from stream_icd.history.layout import KINDS
@@ -58,33 +57,36 @@ class ListWindows(PastOptions):
                 say(line)
 
 
-@app.command()
-def show(
-    uri: ArchiveUri,
-    snapshot: Annotated[str, typer.Argument(help="Snapshot id, such as as733/1999-04-02.")],
-    graph: OnlyGraph = None,
-) -> None:
+@app.command("show", cls=Declared)
+@dataclass(frozen=True, kw_only=True)
+class Show:
     """Show the archived messages of one snapshot, with their headers.
 
     stream-icd history show history/ as733/1999-04-02
     """
-    from stream_icd.cli.history.tables import shown
-    from stream_icd.history.archive import Selection, newest, windows
-    from stream_icd.history.layout import KINDS
-    from stream_icd.history.nothing import refuse_nothing
-    from stream_icd.store.store import open_store
 
-    store, found = open_store(uri), 0
-    refuse_nothing(store, [Selection(kind, graph) for kind in KINDS])
-    for kind in KINDS:
-        chosen = windows(store, Selection(kind, graph, revisions="all"))
-        revisions = [noted for noted in chosen if noted.identity.snapshot_id == snapshot]
-        for noted in revisions:
-            say(*shown(noted, is_newest=noted in newest(revisions)).split("\n"))
-        found += len(revisions)
-    if not found:
-        say(f"{store.place} holds no snapshot {snapshot}", err=True)
-        raise typer.Exit(1)
+    uri: ArchiveUri
+    snapshot: Annotated[str, typer.Argument(help="Snapshot id, such as as733/1999-04-02.")]
+    graph: OnlyGraph = None
+
+    def run(self) -> None:
+        from stream_icd.cli.history.tables import shown
+        from stream_icd.history.archive import Selection, newest, windows
+        from stream_icd.history.layout import KINDS
+        from stream_icd.history.nothing import refuse_nothing
+        from stream_icd.store.store import open_store
+
+        store, found = open_store(self.uri), 0
+        refuse_nothing(store, [Selection(kind, self.graph) for kind in KINDS])
+        for kind in KINDS:
+            chosen = windows(store, Selection(kind, self.graph, revisions="all"))
+            revisions = [noted for noted in chosen if noted.identity.snapshot_id == self.snapshot]
+            for noted in revisions:
+                say(*shown(noted, is_newest=noted in newest(revisions)).split("\n"))
+            found += len(revisions)
+        if not found:
+            say(f"{store.place} holds no snapshot {self.snapshot}", err=True)
+            raise typer.Exit(1)
 
 
 @app.command("export", cls=Declared)
@@ -117,7 +119,6 @@ class Export(PastOptions):
     ] = "newest"
 
     def run(self) -> None:
-        """Write them."""
         from stream_icd.history.export import export
         from stream_icd.store.store import open_store
 
@@ -127,39 +128,42 @@ class Export(PastOptions):
         say(f"{n_rows:,} rows to {self.out}")
 
 
-@app.command()
-def compact(
-    uri: ArchiveUri,
-    graph: OnlyGraph = None,
-    before: Annotated[
-        str | None,
-        typer.Option(help="Merge files of days before this one. Default: today, UTC."),
-    ] = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print what would be merged, and change nothing.")
-    ] = False,
-) -> None:
+@app.command("compact", cls=Declared)
+@dataclass(frozen=True, kw_only=True)
+class Compact:
     """Merge the small files of past days; safe to interrupt and to repeat.
 
     stream-icd history compact history/ --dry-run
     """
-    from datetime import UTC, datetime
 
-    from stream_icd.history.archive import Selection
-    from stream_icd.history.compact import compact as merge
-    from stream_icd.history.layout import KINDS
-    from stream_icd.history.nothing import refuse_nothing
-    from stream_icd.store.store import open_store
+    uri: ArchiveUri
+    graph: OnlyGraph = None
+    before: Annotated[
+        str | None,
+        typer.Option(help="Merge files of days before this one. Default: today, UTC."),
+    ] = None
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print what would be merged, and change nothing.")
+    ] = False
 
-    store = open_store(uri)
-    refuse_nothing(store, [Selection(kind, graph) for kind in KINDS])
-    end = parse_time("--before", before) or datetime.now(UTC)
-    days = files = 0
-    for done in merge(store, end.date(), graph=graph, dry_run=dry_run):
-        say(
-            f"{done.partition.folder}: {done.windows} windows, "
-            f"{done.files_before} files -> {done.files_after}"
-        )
-        days, files = days + 1, files + done.files_before - done.files_after
-    would = "would be" if dry_run else "were"
-    say(f"{days} days {would} merged, {files} files {would} saved")
+    def run(self) -> None:
+        from datetime import UTC, datetime
+
+        from stream_icd.history.archive import Selection
+        from stream_icd.history.compact import compact as merge
+        from stream_icd.history.layout import KINDS
+        from stream_icd.history.nothing import refuse_nothing
+        from stream_icd.store.store import open_store
+
+        store = open_store(self.uri)
+        refuse_nothing(store, [Selection(kind, self.graph) for kind in KINDS])
+        end = parse_time("--before", self.before) or datetime.now(UTC)
+        days = files = 0
+        for done in merge(store, end.date(), graph=self.graph, dry_run=self.dry_run):
+            say(
+                f"{done.partition.folder}: {done.windows} windows, "
+                f"{done.files_before} files -> {done.files_after}"
+            )
+            days, files = days + 1, files + done.files_before - done.files_after
+        would = "would be" if self.dry_run else "were"
+        say(f"{days} days {would} merged, {files} files {would} saved")

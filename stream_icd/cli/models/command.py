@@ -63,18 +63,9 @@ class Changing:
             )
 
 
-@app.command("list")
-def list_models(
-    folder: Annotated[
-        str | None,
-        typer.Argument(
-            help="Folder of models to list: a path or a URI. Default: the versions of the "
-            "registry, if there is one, and the shipped models.",
-            show_default=False,
-        ),
-    ] = None,
-    registry: RegistryUri = None,
-) -> None:
+@app.command("list", cls=Declared)
+@dataclass(frozen=True, kw_only=True)
+class ListModels:
     """List models: name, version, purpose, training data and quality.
 
     Versions of a registry are listed with their aliases and origin, the oldest first.
@@ -85,25 +76,38 @@ def list_models(
 
     stream-icd models list --registry s3://bucket/models
     """
-    from stream_icd.cli.models.text import model_lines, version_lines
-    from stream_icd.errors import ModelNotFound
-    from stream_icd.registry.model import models_in
-    from stream_icd.registry.settings import registry_at
-    from stream_icd.registry.shipped import shipped_models
-    from stream_icd.store.store import open_store
 
-    versions = None if folder is not None else registry_at(registry)
-    if versions is not None:
-        say(*version_lines(versions))
-    found = shipped_models() if folder is None else models_in(open_store(folder))
-    if not found:
-        raise ModelNotFound(f"no model in {folder}; make one with stream-icd train")
-    for name, place in found.items():
-        say(*model_lines(name, place))
+    folder: Annotated[
+        str | None,
+        typer.Argument(
+            help="Folder of models to list: a path or a URI. Default: the versions of the "
+            "registry, if there is one, and the shipped models.",
+            show_default=False,
+        ),
+    ] = None
+    registry: RegistryUri = None
+
+    def run(self) -> None:
+        from stream_icd.cli.models.text import model_lines, version_lines
+        from stream_icd.errors import ModelNotFound
+        from stream_icd.registry.model import models_in
+        from stream_icd.registry.settings import registry_at
+        from stream_icd.registry.shipped import shipped_models
+        from stream_icd.store.store import open_store
+
+        versions = None if self.folder is not None else registry_at(self.registry)
+        if versions is not None:
+            say(*version_lines(versions))
+        found = shipped_models() if self.folder is None else models_in(open_store(self.folder))
+        if not found:
+            raise ModelNotFound(f"no model in {self.folder}; make one with stream-icd train")
+        for name, place in found.items():
+            say(*model_lines(name, place))
 
 
-@app.command()
-def show(name: Model, registry: RegistryUri = None) -> None:
+@app.command("show", cls=Declared)
+@dataclass(frozen=True, kw_only=True)
+class Show:
     """Show a model's card: what it is for, how good it is, and when not to use it.
 
     Of a version in a registry, show first where it comes from: parent, data, recipe, code, and the
@@ -113,19 +117,25 @@ def show(name: Model, registry: RegistryUri = None) -> None:
 
     stream-icd models show champion --registry models/
     """
-    from stream_icd.cli.models.text import card_text, lineage_lines
-    from stream_icd.registry.find import find_model
-    from stream_icd.registry.settings import registry_at
 
-    versions = registry_at(registry)
-    folder = find_model(name, versions)
-    if versions is not None:
-        say(*lineage_lines(versions, folder))
-    say(*card_text(folder).removesuffix("\n").split("\n"))
+    name: Model
+    registry: RegistryUri = None
+
+    def run(self) -> None:
+        from stream_icd.cli.models.text import card_text, lineage_lines
+        from stream_icd.registry.find import find_model
+        from stream_icd.registry.settings import registry_at
+
+        versions = registry_at(self.registry)
+        folder = find_model(self.name, versions)
+        if versions is not None:
+            say(*lineage_lines(versions, folder))
+        say(*card_text(folder).removesuffix("\n").split("\n"))
 
 
-@app.command()
-def diff(before: Model, after: Model, registry: RegistryUri = None) -> None:
+@app.command("diff", cls=Declared)
+@dataclass(frozen=True, kw_only=True)
+class Diff:
     """Compare two models: settings, learned parameters, weights.
 
     One line per setting that differs. Equal models print nothing.
@@ -134,12 +144,18 @@ def diff(before: Model, after: Model, registry: RegistryUri = None) -> None:
 
     stream-icd models diff previous champion --registry models/
     """
-    from stream_icd.cli.models.text import difference_lines
-    from stream_icd.registry.find import find_model
-    from stream_icd.registry.settings import registry_at
 
-    versions = registry_at(registry)
-    say(*difference_lines(find_model(before, versions), find_model(after, versions)))
+    before: Model
+    after: Model
+    registry: RegistryUri = None
+
+    def run(self) -> None:
+        from stream_icd.cli.models.text import difference_lines
+        from stream_icd.registry.find import find_model
+        from stream_icd.registry.settings import registry_at
+
+        versions = registry_at(self.registry)
+        say(*difference_lines(find_model(self.before, versions), find_model(self.after, versions)))
 
 
 @app.command("import", cls=Declared)
@@ -167,7 +183,6 @@ class Import(Changing):
     ] = False
 
     def run(self) -> None:
-        """Import it, and promote it if that is wanted."""
         from datetime import UTC, datetime
 
         from stream_icd.lineage import Lineage
@@ -210,7 +225,6 @@ class Promote(Changing):
     reason: Reason = "by command"
 
     def run(self) -> None:
-        """Promote it."""
         from datetime import UTC, datetime
 
         from stream_icd.registry.aliases import current, promote
@@ -238,7 +252,6 @@ class Rollback(Changing):
     reason: Reason = "by command"
 
     def run(self) -> None:
-        """Roll back."""
         from datetime import UTC, datetime
 
         from stream_icd.registry.aliases import champion, roll_back
@@ -251,19 +264,9 @@ class Rollback(Changing):
         self.announce(change(registry, aliases))
 
 
-@app.command("history")
-def history_(
-    registry: RegistryUri = None,
-    everything: Annotated[
-        bool,
-        typer.Option(
-            "--all",
-            help="Also list added versions, refusals by detectors and decisions to keep the "
-            "champion, as announced in icd.models.v1.",
-        ),
-    ] = False,
-    bootstrap_servers: BootstrapServers = None,
-) -> None:
+@app.command("history", cls=Declared)
+@dataclass(frozen=True, kw_only=True)
+class History:
     """List all changes of the champion: when, what, by which program, and why.
 
     The oldest comes first. With --all, this needs Kafka, which keeps announcements for a year.
@@ -272,37 +275,38 @@ def history_(
 
     stream-icd models history --registry models/ --all
     """
-    from stream_icd.cli.models.text import announcement_line
-    from stream_icd.messages.announce import announcements
-    from stream_icd.programs.options import kafka_settings
-    from stream_icd.registry.aliases import history
-    from stream_icd.registry.announced import change
 
-    store = _required(registry)
-    if everything:
-        announced = announcements(kafka_settings(bootstrap_servers))
-        changes = [one for one in announced if one.registry == store.place]
-    else:
-        changes = [change(store, one) for one in history(store)]
-    for one in changes:
-        say(announcement_line(one))
-
-
-@app.command()
-def export(
-    name: Model,
-    target: Annotated[
-        str, typer.Argument(help="New folder (a path or a URI), or with --mlflow a server's URI.")
-    ],
-    registry: RegistryUri = None,
-    mlflow: Annotated[
+    registry: RegistryUri = None
+    everything: Annotated[
         bool,
         typer.Option(
-            "--mlflow",
-            help="Register it in MLflow: files, parameters and figures. Needs the extra mlflow.",
+            "--all",
+            help="Also list added versions, refusals by detectors and decisions to keep the "
+            "champion, as announced in icd.models.v1.",
         ),
-    ] = False,
-) -> None:
+    ] = False
+    bootstrap_servers: BootstrapServers = None
+
+    def run(self) -> None:
+        from stream_icd.cli.models.text import announcement_line
+        from stream_icd.messages.announce import announcements
+        from stream_icd.programs.options import kafka_settings
+        from stream_icd.registry.aliases import history
+        from stream_icd.registry.announced import change
+
+        store = _required(self.registry)
+        if self.everything:
+            announced = announcements(kafka_settings(self.bootstrap_servers))
+            changes = [one for one in announced if one.registry == store.place]
+        else:
+            changes = [change(store, one) for one in history(store)]
+        for one in changes:
+            say(announcement_line(one))
+
+
+@app.command("export", cls=Declared)
+@dataclass(frozen=True, kw_only=True)
+class Export:
     """Copy a model to a folder, or register it in MLflow.
 
     The copy has the same bytes, so the same version, and works wherever a model is asked for.
@@ -311,12 +315,31 @@ def export(
 
     stream-icd models export lfr http://127.0.0.1:5000 --mlflow
     """
-    from stream_icd.registry.export import export_folder, export_mlflow
-    from stream_icd.registry.find import find_model
-    from stream_icd.registry.settings import registry_at
 
-    folder = find_model(name, registry_at(registry))
-    say(export_mlflow(folder, target) if mlflow else export_folder(folder, target))
+    name: Model
+    target: Annotated[
+        str, typer.Argument(help="New folder (a path or a URI), or with --mlflow a server's URI.")
+    ]
+    registry: RegistryUri = None
+    mlflow: Annotated[
+        bool,
+        typer.Option(
+            "--mlflow",
+            help="Register it in MLflow: files, parameters and figures. Needs the extra mlflow.",
+        ),
+    ] = False
+
+    def run(self) -> None:
+        from stream_icd.registry.export import export_folder, export_mlflow
+        from stream_icd.registry.find import find_model
+        from stream_icd.registry.settings import registry_at
+
+        folder = find_model(self.name, registry_at(self.registry))
+        say(
+            export_mlflow(folder, self.target)
+            if self.mlflow
+            else export_folder(folder, self.target)
+        )
 
 
 def _required(registry: str | None) -> "Store":

@@ -109,7 +109,6 @@ class ReplayTopic(ReplayOptions, PartOptions):
     topic: Annotated[str, typer.Option(help="Topic that holds the snapshots.")] = "icd.snapshots.v1"
 
     def run(self) -> None:
-        """Replay the part of the topic."""
         from stream_icd.cli.replay.run import no_snapshots, past_of_topic, run_replay
         from stream_icd.kafka.topics import COMMUNITIES, describe_topic
         from stream_icd.replay.results import TopicResults, check_results_topic
@@ -162,7 +161,6 @@ class ReplayHistory(ReplayOptions, PastOptions):
     ] = False
 
     def run(self) -> None:
-        """Replay the part of the archive."""
         from stream_icd.cli.replay.run import past_of_archive, run_replay
         from stream_icd.history.nothing import nothing_selected
         from stream_icd.replay.results import (

@@ -228,7 +228,6 @@ class Subscribe:
         return following.subscribe(self.graph, **options), shapes.COMMUNITIES
 
     def run(self) -> None:
-        """Print what arrives."""
         from stream_icd.cli.subscribe import formats
         from stream_icd.cli.subscribe.emptiness import Emptiness
         from stream_icd.cli.subscribe.naming import with_names
