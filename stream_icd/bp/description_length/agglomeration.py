@@ -184,18 +184,20 @@ def _proposed(
         for one in range(k):
             own[one] = community_nats(within[one], volumes[one], sizes[one], total, objective)
     for one in range(k):
-        partner, largest = -1, -np.inf
         for entry in range(indptr[one], indptr[one + 1]):
             other, weight = indices[entry], weights[entry]
+            if other > one:
+                continue
             if resolution > 0:
                 gain = weight - resolution * volumes[one] * volumes[other] / total
             else:
                 volume, size = volumes[one] + volumes[other], sizes[one] + sizes[other]
                 joint = within[one] + within[other] + weight
                 gain = community_nats(joint, volume, size, total, objective) - own[one] - own[other]
-            if gain > largest:
-                partner, largest = other, gain
-        partners[one], best[one] = partner, largest
+            if gain > best[one]:
+                partners[one], best[one] = other, gain
+            if gain > best[other]:
+                partners[other], best[other] = one, gain
     sources, targets, gains = np.empty(2 * k, np.int64), np.empty(2 * k, np.int64), np.empty(2 * k)
     n = 0
     for one, other in enumerate(partners):
