@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from zlib import crc32
 
 from stream_icd.errors import BadSettings
 from stream_icd.graphs.weights import EXPONENT
@@ -64,6 +65,11 @@ class BpParameters:
                 raise BadSettings(
                     f"{name} must be a whole number from 1 to {MOST_PASSES}, not {value!r}"
                 )
+
+    @property
+    def checksum(self) -> int:
+        """Differs for other parameters, with a probability of nearly 1; 31 bits."""
+        return crc32(repr(self).encode()) >> 1
 
 
 def _is_number(value: object) -> bool:

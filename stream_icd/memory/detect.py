@@ -51,6 +51,7 @@ from stream_icd.memory.evidence import added, kept, unseen
 from stream_icd.memory.horizon import (
     MOST_ROUNDS,
     Horizon,
+    begun,
     check_horizon,
     first_decay,
     judged,
@@ -270,8 +271,13 @@ def _known_before(step: _Step, memory: Memory | None) -> Aligned | None:
 
 
 def _compared(step: _Step, before: Aligned) -> tuple[Aligned, float | None]:
-    """Return the memory with the trial that is due, and the bits that were saved."""
+    """Return the memory with the trial that is due, and the bits that were saved.
+
+    What another model has tried in vain says nothing about this one.
+    """
     memory = before.memory
+    if memory.model != step.parameters.checksum:
+        memory = begun(memory, memory.present)
     new = finest_level(unseen(before.window, memory.present.evidence))
     window = finest_level(before.window)
 
@@ -310,6 +316,7 @@ def _after(step: _Step, before: Aligned) -> tuple[Memory, Rows, bool]:
         community_ids=ids,
         next_id=next_id,
         n_windows=min(memory.n_windows + 1, MOST_COUNTED),
+        model=step.parameters.checksum,
         trial=trial,
         n_vain_searches=n_vain,
         search_wait=pause(n_vain) if searches and n_vain else max(memory.search_wait - 1, 0),

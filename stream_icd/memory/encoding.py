@@ -35,7 +35,7 @@ from stream_icd.wire.limits import DEFAULT_LIMITS, Limits
 Value = TypeVar("Value", int, float, bool)
 Rows = NDArray[np.int32] | NDArray[np.int64]
 
-FORMAT = 4
+FORMAT = 5
 METADATA = b"stream_icd.memory"
 
 FIRST = NOBODY - 1

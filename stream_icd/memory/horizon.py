@@ -94,12 +94,12 @@ def judged(memory: Memory, ahead: float, horizon: Horizon) -> Memory:
     present, trial = memory.present, memory.trial
     decay = present.decay if horizon == "auto" else first_decay(horizon)
     if decay != present.decay:
-        return _begun(memory, replace(present, decay=decay))
+        return begun(memory, replace(present, decay=decay))
     if trial is None:
         return memory
     trial = replace(trial, windows=trial.windows + 1, ahead=trial.ahead + ahead)
     if trial.ahead >= DECIDED:
-        return _begun(memory, trial.hypothesis)
+        return begun(memory, trial.hypothesis)
     if trial.ahead > -DECIDED and trial.windows < LONGEST_TRIAL:
         return replace(memory, trial=trial)
     n_others = len(_others(present.decay))
@@ -130,8 +130,8 @@ def pause(n_failed: int) -> int:
     return (1 << min(n_failed, MOST_ROUNDS)) >> 1
 
 
-def _begun(memory: Memory, present: Hypothesis) -> Memory:
-    """Return the memory with another present hypothesis, of which nothing has been tried."""
+def begun(memory: Memory, present: Hypothesis) -> Memory:
+    """Return the memory with this present hypothesis, beside which nothing has been tried."""
     labels, before = present.known.likeliest, memory.present.known.likeliest
     ids, next_id = ids_for(labels, before, memory.community_ids, memory.next_id)
     return replace(

@@ -26,7 +26,10 @@ MOST_READ_IDS = MOST_IDS - MOST_COUNTED
 """The same in bytes from outside, so that memory can continue from any that are accepted: one
 window adds fewer ids. No stream reaches it."""
 
-COUNTS = ("n_windows", "n_lacking", "credit", "n_failed", "wait", "n_vain_searches", "search_wait")
+COUNTS = (
+    *("n_windows", "n_lacking", "credit", "model"),
+    *("n_failed", "wait", "n_vain_searches", "search_wait"),
+)
 
 CERTAIN = 255
 """The share that is 1; shares are multiples of its inverse."""
@@ -83,6 +86,7 @@ class Memory:
         next_id: the first id not yet used, at most `MOST_IDS`.
         n_windows: windows since the graph began, or began anew.
         credit: how many nodes may be remembered for a window beyond their bound (`bounds`).
+        model: `BpParameters.checksum` of what the last window was detected with.
         trial: another horizon that is tried.
         n_failed: trials since the present horizon was chosen.
         wait: windows until the next trial.
@@ -99,6 +103,7 @@ class Memory:
     n_windows: int = 1
     n_lacking: int = 0
     credit: int = 0
+    model: int = 0
     trial: Trial | None = None
     n_failed: int = 0
     wait: int = 0

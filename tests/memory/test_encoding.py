@@ -126,9 +126,9 @@ def test_truncated_and_altered_bytes_are_refused_or_whole() -> None:
 
 def test_the_memory_of_a_later_version_is_refused() -> None:
     value = encode_memory(memory_of(pa.array([1, 2])))
-    assert value.count(b'"format": 4') == 1
+    assert value.count(b'"format": 5') == 1
     with pytest.raises(BadMemory, match="upgrade"):
-        decode_memory(value.replace(b'"format": 4', b'"format": 5'))
+        decode_memory(value.replace(b'"format": 5', b'"format": 6'))
 
 
 def test_the_memory_of_the_version_before_starts_the_graph_anew_with_its_ids_used_up() -> None:
@@ -244,7 +244,7 @@ def test_nodes_that_do_not_ascend_are_refused(nodes: list[int] | list[str]) -> N
     ("said", "instead"),
     [
         ('"next_id": 9', '"next_id": "9"'),
-        ('"format": 4', '"format": 0'),
+        ('"format": 5', '"format": 0'),
         ('"mixing": 0.30000000000000004', '"mixing": true'),
         ('"decay": 0.5', '"decay": 1'),
         ('"n_windows": 1', '"n_windows": -1'),

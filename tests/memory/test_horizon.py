@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -24,7 +25,7 @@ from stream_icd.memory.memory import Hypothesis, Memory
 from stream_icd.quality.nmi import nmi
 from stream_icd.registry.shipped import open_model
 from stream_icd.synthetic.drift import generate_drifting_lfr
-from stream_icd.synthetic.lfr import LfrSettings
+from stream_icd.synthetic.lfr import LfrSettings, generate_lfr
 from testbed.windows import window
 
 LABELS = np.array([0, 0, 1, 1], np.int32)
@@ -119,6 +120,19 @@ def test_a_given_horizon_replaces_the_one_that_was_found() -> None:
 def test_a_horizon_that_is_none_is_refused(text: str) -> None:
     with pytest.raises(BadSettings, match="horizon"):
         read_horizon(text)
+
+
+def test_a_new_model_starts_trials_and_searches_anew() -> None:
+    planted = generate_lfr(np.random.default_rng(0), n_nodes=200, mixing=0.3)
+    given = planted.adjacency(), pa.array(range(200)), window(1, []).window
+    first = detect_window(*given, BpParameters()).memory
+    waits = replace(first, n_failed=4, wait=3, n_vain_searches=2, search_wait=3)
+    same, other = (
+        detect_window(*given[:2], window(2, []).window, bp, waits).memory
+        for bp in (BpParameters(), BpParameters(stay=0.4))
+    )
+    assert (tried(same), same.wait, same.search_wait) == (None, 2, 2)
+    assert (tried(other), other.n_failed, other.n_vain_searches) == (0.0, 0, 1)
 
 
 def test_communities_that_misled_do_not_last_when_a_better_model_comes() -> None:
