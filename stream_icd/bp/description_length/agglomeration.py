@@ -24,6 +24,7 @@ from stream_icd.bp.multilevel.level_graph import (
     compact,
     group_edges,
     links,
+    members_of,
     summed,
     within_groups,
 )
@@ -42,17 +43,20 @@ SHARE_AT_ONCE = 4
 """Each round unites one in this many of the pairs: gains change as communities grow."""
 
 
+NO_CODE: Floats = np.empty(0)
+
+
 class Objective(NamedTuple):
     """What unions raise: the log likelihood, less what a nat of code counts; or modularity.
 
     mixing: μ of the likelihood; 0: that of the partition before each round.
     resolution: γ of the modularity, else 0.
-    code: what a nat of the code of the partition counts.
+    log_factorials: log n! of all sizes n that there can be; empty if the code does not count.
     """
 
     mixing: float
     resolution: float
-    code: float
+    log_factorials: Floats
 
 
 def agglomerate(
@@ -75,7 +79,8 @@ def agglomerate(
         return compact(labels)[0]
     linked = np.diff(graph.indptr) > 0 if n_linked is None else n_linked
     n_parents = 0 if parents is None else n_distinct(parents)
-    return _united(graph, labels, parents, linked, n_parents, Objective(mixing, 0.0, coded), 1)
+    code = log_factorials(int(linked.sum())) if coded else NO_CODE
+    return _united(graph, labels, parents, linked, n_parents, Objective(mixing, 0.0, code), 1)
 
 
 def agglomerate_to(
@@ -90,7 +95,7 @@ def agglomerate_to(
     Without beliefs, which follow, modularity at the resolution γ of the partition judges better
     than the likelihood where few communities are left.
     """
-    linked, objective = np.ones(graph.n_nodes), Objective(0.5, resolution, 0.0)
+    linked, objective = np.ones(graph.n_nodes), Objective(0.5, resolution, NO_CODE)
     return _united(graph, labels, parents, linked, 0, objective, n_communities)
 
 
@@ -113,7 +118,9 @@ def _united(
         graph = within_groups(graph, parents)
     inside, groups = coarsen(graph, labels, k), Groups(within, volumes, sizes)
     unlinked = parents is not None or objective.resolution > 0
-    objective = Objective(*map(float, objective))
+    objective = objective._replace(
+        mixing=float(objective.mixing), resolution=float(objective.resolution)
+    )
     into: Labels = _rounds(
         inside, groups, of_communities, unlinked, n_parents, objective, n_communities
     )[0]
@@ -146,7 +153,7 @@ def _rounds(
         if not mixing:
             between = 1 - 2 * groups.within.sum() / total
             own = min(max(between, ROUNDING), MIXING_RANGE[1])
-        if code > 0:
+        if len(code):
             # One less saves bits in the code of the sizes, too.
             many = n_parents + 1 if n_parents else (groups.sizes > 0).sum()
             fewer = log(max(groups.sizes.sum() - many + 1, 1) / max(many - 1, 1))
@@ -154,7 +161,7 @@ def _rounds(
             inside, groups, parents, unlinked, Objective(own, resolution, code)
         )
         if resolution == 0:
-            gaining = gains + code * fewer > ROUNDING
+            gaining = gains + fewer > ROUNDING
             sources, targets, gains = sources[gaining], targets[gaining], gains[gaining]
         best = np.argsort(-gains, kind="mergesort")
         most = -(-min(len(best), k - n_communities) // SHARE_AT_ONCE)
@@ -206,7 +213,7 @@ def _proposed(
             n += 1
     if unlinked:
         by_volume = np.argsort(volumes, kind="mergesort")
-        by_volume = by_volume[np.argsort(parents[by_volume], kind="mergesort")]
+        by_volume = by_volume[members_of(parents[by_volume], parents.max() + 1)[0]]
         for place in range(k - 1):
             one, other = by_volume[place], by_volume[place + 1]
             if parents[one] == parents[other]:
@@ -227,9 +234,18 @@ def community_nats(
 ) -> float:
     """What a community adds to the log likelihood, less what it adds to the code."""
     nats: float = within * log_likelihood_ratio(volume, total, objective.mixing)
-    if objective.code > 0:
-        nats += objective.code * lgamma(size + 1)
+    if len(objective.log_factorials):
+        nats += objective.log_factorials[int(size)]
     return nats
+
+
+@compiled()
+def log_factorials(most: int) -> Floats:
+    """log n! for n = 0..most."""
+    logs = np.empty(most + 1)
+    for n in range(most + 1):
+        logs[n] = lgamma(n + 1.0)
+    return logs
 
 
 @compiled()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_icd.bp.description_length.agglomeration import Objective, community_nats
+from stream_icd.bp.description_length.agglomeration import NO_CODE, Objective, community_nats
 from stream_icd.bp.multilevel.level_graph import Labels, LevelGraph, coarsen
 from stream_icd.bp.planted_partition.likelihood import Floats, Groups, groups_of
 from stream_icd.graphs.compiled import compiled
@@ -38,7 +38,8 @@ def merged_communities(
         for one in (remembered[remembered >= 0], labels[labels == remembered])
     )
     is_left_over = 2 * stayed < before
-    gains = _gains(groups, rows, columns, between, is_left_over, coarse.total, mixing)
+    objective = Objective(mixing, 0.0, NO_CODE)
+    gains = _gains(groups, rows, columns, between, is_left_over, coarse.total, objective)
     into = np.arange(n_communities, dtype=np.int32)
     free = np.ones(n_communities, np.bool_)
     gaining = np.flatnonzero(gains > 0)
@@ -58,10 +59,10 @@ def _gains(
     between: Floats,
     is_left_over: NDArray[np.bool_],
     total: float,
-    mixing: float,
+    objective: Objective,
 ) -> Floats:
     """The gain of merging each pair, in nats; 0 if the two are not alike and none is left over."""
-    (within, volumes, _), objective = groups, Objective(mixing, 0.0, 0.0)
+    within, volumes, _ = groups
     own, gains = np.empty(len(within)), np.zeros(len(rows))
     for one in range(len(own)):
         own[one] = community_nats(within[one], volumes[one], 0.0, total, objective)
