@@ -70,10 +70,7 @@ def rounded(weights: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def unseen(window: csr_array, evidence: csr_array) -> csr_array:
-    """Return the edges of a window that the evidence lacks, with weights of 1.
-
-    The rows of both are sorted.
-    """
+    """Return the edges of a window that the evidence lacks, with weights of 1."""
     indptr, indices = _only_in(window.indptr, window.indices, evidence.indptr, evidence.indices)
     return csr_array((np.ones(len(indices)), indices, indptr), shape=window.shape)
 
@@ -82,15 +79,13 @@ def unseen(window: csr_array, evidence: csr_array) -> csr_array:
 def _only_in(indptr: Rows, indices: Rows, other_indptr: Rows, others: Rows) -> tuple[Rows, Rows]:
     """The entries of a matrix that another one lacks, row by row."""
     kept_indptr, kept_indices, n_kept = np.zeros_like(indptr), np.empty_like(indices), 0
+    last_row = np.full(len(indptr) - 1, -1, np.int32)  # of the other matrix with this column
     for row in range(len(indptr) - 1):
-        other = other_indptr[row]
+        for entry in range(other_indptr[row], other_indptr[row + 1]):
+            last_row[others[entry]] = row
         for entry in range(indptr[row], indptr[row + 1]):
-            column = indices[entry]
-            while other < other_indptr[row + 1] and others[other] < column:
-                other += 1
-            if other == other_indptr[row + 1] or others[other] != column:
-                kept_indices[n_kept] = column
-                n_kept += 1
+            kept_indices[n_kept] = indices[entry]
+            n_kept += last_row[indices[entry]] != row
         kept_indptr[row + 1] = n_kept
     return kept_indptr, kept_indices[:n_kept].copy()
 
