@@ -50,7 +50,7 @@ from stream_icd.kafka.record import Record
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import COMMUNITIES, SNAPSHOTS, create_topics
 from stream_icd.messages.outcome import Outcome
-from stream_icd.messages.outgoing import outgoing
+from stream_icd.messages.records import outgoing
 from stream_icd.registry.shipped import VersionedModel, open_model
 from stream_icd.snapshot import Snapshot
 from stream_icd.times import utc_now

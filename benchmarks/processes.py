@@ -45,7 +45,7 @@ from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import Record
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import COMMUNITIES, SNAPSHOTS, create_topics
-from stream_icd.messages.outgoing import outgoing
+from stream_icd.messages.records import outgoing
 from stream_icd.registry.shipped import open_model
 from stream_icd.snapshot import Snapshot
 from stream_icd.sources.generated.lfr import drifting_lfr

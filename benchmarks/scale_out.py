@@ -32,7 +32,7 @@ from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import COMMUNITIES, SNAPSHOTS, create_topics
-from stream_icd.messages.outgoing import outgoing
+from stream_icd.messages.records import outgoing
 from stream_icd.snapshot import Snapshot
 from stream_icd.wire.message import Message
 from stream_icd.wire.snapshots import encode_snapshot

@@ -40,7 +40,7 @@ from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import COMMUNITIES, SNAPSHOTS, create_topics
-from stream_icd.messages.outgoing import outgoing
+from stream_icd.messages.records import outgoing
 from stream_icd.registry.shipped import open_model
 from testbed.brokers import OPENERS, Broker
 

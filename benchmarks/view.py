@@ -33,7 +33,7 @@ from stream_icd.communities import Communities
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import COMMUNITIES, create_topics
-from stream_icd.messages.outgoing import outgoing
+from stream_icd.messages.records import outgoing
 from stream_icd.wire.communities import encode_communities
 from testbed import brokers
 

@@ -30,7 +30,7 @@ from stream_icd.kafka.group.groups import positions
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import COMMUNITIES, SNAPSHOTS, create_topics
-from stream_icd.messages.outgoing import outgoing
+from stream_icd.messages.records import outgoing
 from stream_icd.snapshot import Window, snapshot_from_pairs
 from stream_icd.wire.communities import encode_communities
 from stream_icd.wire.snapshots import encode_snapshot

@@ -64,7 +64,7 @@ class AsTopology(ReadingProducer):
     def open(self, run: "ProducerRun") -> "Source":
         """Open the snapshots of the days."""
         from stream_icd.datasets.as_topology import read_as_topology
-        from stream_icd.sources.spacing import parse_window
+        from stream_icd.sources.durations import parse_window
 
         return read_as_topology(
             self.path,

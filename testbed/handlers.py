@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 
-from stream_icd.kafka.delivery.handler import BatchDone, Handler
-from stream_icd.kafka.group.watcher import Watcher
+from stream_icd.kafka.delivery.handler import BatchDone, Handler, Watcher
 from stream_icd.kafka.record import OutgoingRecord, Record
 
 

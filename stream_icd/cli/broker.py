@@ -28,7 +28,7 @@ class Broker:
         from stream_icd.kafka.embedded import embedded_broker
         from stream_icd.kafka.settings import KafkaSettings
         from stream_icd.kafka.topics import create_topics
-        from stream_icd.programs.signals import stop_on_signals
+        from stream_icd.programs.process import stop_on_signals
 
         stop = stop_on_signals()
         with embedded_broker(port=self.port) as running:

@@ -20,10 +20,9 @@ import pyarrow.parquet as pq
 from stream_icd.datasets.as_links import PAIRS, read_links
 from stream_icd.errors import BadRow, BadSettings, BadSnapshot, SourceNotFound
 from stream_icd.snapshot import Snapshot, Window, snapshot_from_pairs
-from stream_icd.sources.durations import EPOCH
+from stream_icd.sources.durations import EPOCH, WindowOf, windows_between
 from stream_icd.sources.source import OnBadRow, Source, stop_at_bad_row
-from stream_icd.sources.spacing import WindowOf, windows_between
-from stream_icd.sources.tables.compressed import DAMAGED, uncompressed
+from stream_icd.sources.tables.tables import DAMAGED, uncompressed
 
 SOURCE = "urn:stream_icd:as"
 TIME = re.compile(r"(?<!\d)(\d{4})-?(\d{2})-?(\d{2})(?:[.T_-](\d{2}):?(\d{2}))?(?!\d)")

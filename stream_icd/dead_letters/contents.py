@@ -11,7 +11,6 @@ from stream_icd.errors import BadInput, StoreUnreachable
 from stream_icd.kafka.record import Record
 from stream_icd.messages.reader import MessageReader
 from stream_icd.wire.arrow_stream import read_table
-from stream_icd.wire.boundary import refusing
 from stream_icd.wire.communities import (
     COMMUNITIES_TYPE,
     LABELS_TYPE,
@@ -19,6 +18,7 @@ from stream_icd.wire.communities import (
     decode_labels,
 )
 from stream_icd.wire.events import EVENTS_TYPE, decode_events
+from stream_icd.wire.message import refusing
 from stream_icd.wire.snapshots import SNAPSHOT_TYPE, decode_snapshot
 
 SHOWN_ROWS = 5

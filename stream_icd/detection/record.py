@@ -17,8 +17,7 @@ from stream_icd.execution.budget import MessageAllowance, sent_bytes
 from stream_icd.execution.relay import LocalRelay, Relay
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.messages.outcome import Outcome, Processed, Refused, Stage
-from stream_icd.messages.outgoing import outgoing
-from stream_icd.messages.record_log import about, described
+from stream_icd.messages.records import about, described, outgoing
 from stream_icd.printable import printable
 from stream_icd.registry.shipped import VersionedModel
 from stream_icd.snapshot import Snapshot, Window, snapshot_from_pairs

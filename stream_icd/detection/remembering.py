@@ -22,7 +22,7 @@ from stream_icd.memory.encoding import decode_memory, encode_memory
 from stream_icd.memory.horizon import Horizon
 from stream_icd.memory.memory import Memory
 from stream_icd.memory.restart import is_forgotten
-from stream_icd.messages.outgoing import outgoing
+from stream_icd.messages.records import outgoing
 from stream_icd.model import Model
 from stream_icd.snapshot import Snapshot
 from stream_icd.tracking.settings import too_far_ahead

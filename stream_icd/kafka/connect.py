@@ -1,8 +1,8 @@
-"""Choose the implementation of the port; only this module knows them all."""
+"""Choose the implementation of the port; only this module knows them all. What a broker can do."""
 
 from __future__ import annotations
 
-from stream_icd.kafka.port.broker import Broker
+from stream_icd.kafka.port.broker import Broker, Capabilities
 from stream_icd.kafka.settings import MEMORY_SCHEME, KafkaSettings
 
 
@@ -22,3 +22,26 @@ def connect(settings: KafkaSettings) -> Broker:
     from stream_icd.kafka.client.broker import ClientBroker
 
     return ClientBroker(settings)
+
+
+SHORT_SESSION_S = 3.0
+
+
+def recognise(settings: KafkaSettings) -> Capabilities:
+    """The capabilities of this kind of broker; reads its API versions and writes nothing."""
+    with connect(settings).admin() as admin:
+        return admin.known_capabilities()
+
+
+def joining_quickly(settings: KafkaSettings) -> KafkaSettings:
+    """The settings with which a member joins a group soon.
+
+    They differ only where joining takes half a session timeout, and nobody has set this.
+    """
+    if "session_timeout_s" in settings.model_fields_set or recognise(settings).joins_at_once:
+        return settings
+    shorter = {
+        "session_timeout_s": SHORT_SESSION_S,
+        "heartbeat_interval_s": min(settings.heartbeat_interval_s, SHORT_SESSION_S / 3),
+    }
+    return settings.model_copy(update=shorter)

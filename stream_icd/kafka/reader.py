@@ -16,13 +16,11 @@ from stream_icd.errors import (
     RecordUndecodable,
     StreamIcdError,
 )
-from stream_icd.kafka.capabilities import recognise
-from stream_icd.kafka.clock import Stop
-from stream_icd.kafka.connect import connect
-from stream_icd.kafka.group.held_records import HeldRecords
-from stream_icd.kafka.pace import BUSY_S, Pace
+from stream_icd.kafka.clock import BUSY_S, Pace, Stop
+from stream_icd.kafka.connect import connect, recognise
+from stream_icd.kafka.group.hanging import HeldRecords
 from stream_icd.kafka.port.broker import Polled, Reader
-from stream_icd.kafka.port.partition import Offsets, TopicPartition
+from stream_icd.kafka.port.topic import Offsets, TopicPartition
 from stream_icd.kafka.record import Record
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import describe_topic

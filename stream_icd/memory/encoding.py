@@ -29,8 +29,8 @@ from stream_icd.memory.memory import CERTAIN, COUNTS, MOST_READ_IDS, Hypothesis,
 from stream_icd.node_ids import is_id_type
 from stream_icd.snapshot import Window
 from stream_icd.wire.arrow_stream import read_table, write_table
-from stream_icd.wire.boundary import refusing
 from stream_icd.wire.limits import DEFAULT_LIMITS, Limits
+from stream_icd.wire.message import refusing
 
 Value = TypeVar("Value", int, float, bool)
 Rows = NDArray[np.int32] | NDArray[np.int64]

@@ -11,7 +11,7 @@ from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import MODELS
-from stream_icd.messages.outgoing import outgoing
+from stream_icd.messages.records import outgoing
 from stream_icd.printable import printable
 from stream_icd.tracing.spans import tracing_if_on
 from stream_icd.wire.announcements import decode_announcement, encode_announcement

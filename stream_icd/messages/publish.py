@@ -11,7 +11,7 @@ from stream_icd.errors import BadSettings
 from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import LABELS, SNAPSHOTS, describe_topic
-from stream_icd.messages.outgoing import outgoing
+from stream_icd.messages.records import outgoing
 from stream_icd.snapshot import Snapshot
 from stream_icd.sources.source import NeverStop, Source, Stop
 from stream_icd.wire.communities import encode_labels

@@ -36,7 +36,7 @@ from stream_icd.messages.claim_check import ClaimCheck
 from stream_icd.messages.publish import Pace, Published, partitioning, publish_source
 from stream_icd.messages.sent_before import SentBefore, read_sent_before
 from stream_icd.programs.options import Sending, chosen_settings
-from stream_icd.programs.signals import stop_on_signals
+from stream_icd.programs.process import stop_on_signals
 from stream_icd.programs.traces import traces_of
 from stream_icd.snapshot import Snapshot
 from stream_icd.sources.source import Source, stop_at_bad_row

@@ -17,9 +17,8 @@ from stream_icd.kafka.delivery.delivery import Delivery
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.log import configure_logging
 from stream_icd.messages.claim_check import ClaimCheck
-from stream_icd.programs.heap import FreezeWhatStays, share_one_heap
 from stream_icd.programs.options import kafka_settings
-from stream_icd.programs.signals import stop_on_signals
+from stream_icd.programs.process import FreezeWhatStays, share_one_heap, stop_on_signals
 from stream_icd.programs.traces import traces_of
 from stream_icd.tracing.headers import MOST_BYTES
 from stream_icd.tracing.spans import Tracing
@@ -170,7 +169,7 @@ def shown_on(port: int | None, host: str, settings: KafkaSettings) -> Iterator[M
     Raises:
         BadSettings: the port cannot be served.
     """
-    from stream_icd.kafka.pace import IDLE_S
+    from stream_icd.kafka.clock import IDLE_S
     from stream_icd.metrics.health import Health
     from stream_icd.metrics.metrics import Metrics
     from stream_icd.metrics.server import serving

@@ -25,10 +25,9 @@ from stream_icd.printable import printable
 from stream_icd.registry.shipped import VersionedModel
 from stream_icd.snapshot import Snapshot
 from stream_icd.store.store import Store, open_store
-from stream_icd.wire.boundary import refusing
 from stream_icd.wire.cloudevents import EventHeaders, graph_of
 from stream_icd.wire.limits import DEFAULT_LIMITS, Limits
-from stream_icd.wire.message import Headers, Message
+from stream_icd.wire.message import Headers, Message, refusing
 from stream_icd.wire.snapshots import SNAPSHOT_TYPE, decode_snapshot, is_unordered
 
 SENT_BYTES_A_ROW = 4

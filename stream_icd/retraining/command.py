@@ -196,7 +196,7 @@ class Retrain:
         from stream_icd.log import configure_logging
         from stream_icd.metrics.server import serving
         from stream_icd.programs.options import chosen_settings
-        from stream_icd.programs.signals import stop_on_signals
+        from stream_icd.programs.process import stop_on_signals
         from stream_icd.programs.traces import traces_of
         from stream_icd.registry.settings import registry_at, required
         from stream_icd.retraining.announce import Announce, announce_in_topic, log_decision

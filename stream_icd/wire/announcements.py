@@ -10,10 +10,9 @@ from pydantic import TypeAdapter
 
 from stream_icd.announcement import Announcement
 from stream_icd.errors import BadAnnouncement, LimitExceeded
-from stream_icd.wire.boundary import refusing
 from stream_icd.wire.cloudevents import EventHeaders, event_headers
 from stream_icd.wire.limits import DEFAULT_LIMITS, Limits
-from stream_icd.wire.message import Headers, Message
+from stream_icd.wire.message import Headers, Message, refusing
 
 ANNOUNCEMENT_TYPE = "stream_icd.model.v1"
 JSON_TYPE = "application/json"

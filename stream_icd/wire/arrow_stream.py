@@ -16,8 +16,8 @@ from flatbuffers.table import Table as FlatTable
 
 from stream_icd.errors import BadInput, LimitExceeded
 from stream_icd.node_ids import viewed_bytes, without_views
-from stream_icd.wire.boundary import refusing
 from stream_icd.wire.limits import ANY_RATIO_BYTES, Limits
+from stream_icd.wire.message import refusing
 
 CONTENT_TYPE = "application/vnd.apache.arrow.stream"
 # Arrow would use its thread pool for each buffer. For messages of a few kilobytes that costs more

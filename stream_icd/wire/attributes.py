@@ -9,10 +9,9 @@ from datetime import datetime
 from urllib.parse import quote, unquote
 
 from stream_icd.errors import BadAttributes, LimitExceeded
-from stream_icd.wire.boundary import refusing
 from stream_icd.wire.cloudevents import EventHeaders, event_headers, graph_of
 from stream_icd.wire.limits import DEFAULT_LIMITS, Limits
-from stream_icd.wire.message import Headers, Message
+from stream_icd.wire.message import Headers, Message, refusing
 
 ATTRIBUTES_TYPE = "stream_icd.attributes.v1"
 JSON_TYPE = "application/json"

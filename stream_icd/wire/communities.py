@@ -14,7 +14,6 @@ from stream_icd.communities import STAGES, Communities, EvidenceStrength, Labels
 from stream_icd.errors import BadCommunities, BadInput
 from stream_icd.node_ids import is_id_type
 from stream_icd.wire.arrow_stream import read_table, write_table
-from stream_icd.wire.boundary import refusing
 from stream_icd.wire.cloudevents import (
     EventHeaders,
     event_headers,
@@ -24,7 +23,7 @@ from stream_icd.wire.cloudevents import (
     window_headers,
 )
 from stream_icd.wire.limits import DEFAULT_LIMITS, Limits
-from stream_icd.wire.message import Headers, Message
+from stream_icd.wire.message import Headers, Message, refusing
 
 COMMUNITIES_TYPE = "stream_icd.communities.v1"
 LABELS_TYPE = "stream_icd.labels.v1"

@@ -13,7 +13,6 @@ from stream_icd.errors import BadEvents
 from stream_icd.events import KINDS, CommunityEvent, CommunityEvents
 from stream_icd.node_ids import is_id_type
 from stream_icd.wire.arrow_stream import read_table, write_table
-from stream_icd.wire.boundary import refusing
 from stream_icd.wire.cloudevents import (
     EventHeaders,
     event_headers,
@@ -23,7 +22,7 @@ from stream_icd.wire.cloudevents import (
     window_headers,
 )
 from stream_icd.wire.limits import DEFAULT_LIMITS, Limits
-from stream_icd.wire.message import Headers, Message
+from stream_icd.wire.message import Headers, Message, refusing
 
 EVENTS_TYPE = "stream_icd.events.v1"
 SOURCE = "stream_icd/track"

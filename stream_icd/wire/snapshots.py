@@ -12,10 +12,9 @@ import pyarrow as pa
 from stream_icd.errors import BadSnapshot
 from stream_icd.snapshot import Snapshot, check_id_types, snapshot_from_pairs
 from stream_icd.wire.arrow_stream import read_table, write_table
-from stream_icd.wire.boundary import refusing
 from stream_icd.wire.cloudevents import EventHeaders, event_headers, graph_of, window_headers
 from stream_icd.wire.limits import DEFAULT_LIMITS, Limits
-from stream_icd.wire.message import Headers, Message
+from stream_icd.wire.message import Headers, Message, refusing
 
 SNAPSHOT_TYPE = "stream_icd.snapshot.v1"
 COLUMNS = {"src": True, "dst": True, "weight": False, "x": False, "y": False}

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from stream_icd.errors import BadMemory
 from stream_icd.snapshot import Window
-from stream_icd.wire.boundary import refusing
 from stream_icd.wire.cloudevents import (
     EventHeaders,
     event_headers,
@@ -17,7 +16,7 @@ from stream_icd.wire.cloudevents import (
     window_headers,
 )
 from stream_icd.wire.limits import DEFAULT_LIMITS, Limits
-from stream_icd.wire.message import Headers, Message
+from stream_icd.wire.message import Headers, Message, refusing
 
 STATE_TYPE = "stream_icd.memory.v1"
 NEXT_ID = "icd_next_id"

@@ -15,8 +15,8 @@ from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import Record
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import MEMORY, SNAPSHOTS
-from stream_icd.messages.outgoing import outgoing
 from stream_icd.messages.reader import MessageReader
+from stream_icd.messages.records import outgoing
 from stream_icd.wire.claim import without_claim
 from stream_icd.wire.message import Headers, Message
 from stream_icd.wire.states import (

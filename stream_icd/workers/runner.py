@@ -13,7 +13,7 @@ from stream_icd.kafka.delivery.handler import GIVEN_UP_AFTER, BatchDone, Handler
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.messages.claim_check import ClaimCheck
 from stream_icd.messages.outcome import Outcome, Refused
-from stream_icd.messages.record_log import about
+from stream_icd.messages.records import about
 from stream_icd.tracing.spans import Tracing
 from stream_icd.workers.step import BatchStep
 from stream_icd.workers.traced import TracedWork

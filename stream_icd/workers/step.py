@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from stream_icd.kafka.delivery.handler import BatchDone
 from stream_icd.kafka.record import Headers, OutgoingRecord, Record
 from stream_icd.messages.outcome import Outcome, Stage
-from stream_icd.messages.record_log import about
+from stream_icd.messages.records import about
 
 
 class BatchStep(ABC):

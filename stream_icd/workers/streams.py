@@ -10,7 +10,7 @@ import structlog
 
 from stream_icd.kafka.consumer import run_consumer
 from stream_icd.kafka.delivery.delivery import Delivery
-from stream_icd.kafka.group.watcher import Watcher
+from stream_icd.kafka.delivery.handler import Watcher
 from stream_icd.kafka.group.worker_notes import keep_to_filter
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.workers.runner import Runner

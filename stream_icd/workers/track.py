@@ -17,8 +17,8 @@ from stream_icd.kafka.record import Headers, Record
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import EVENTS
 from stream_icd.messages.outcome import Outcome, Processed, Refused
-from stream_icd.messages.outgoing import outgoing
 from stream_icd.messages.reader import MessageReader
+from stream_icd.messages.records import outgoing
 from stream_icd.names.naming import Naming
 from stream_icd.snapshot import Window
 from stream_icd.subscribers.events_topic import EventsTopic, Forgotten

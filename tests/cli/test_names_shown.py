@@ -33,7 +33,7 @@ from stream_icd.history.archive import Archive, Selection
 from stream_icd.history.export import export
 from stream_icd.kafka.delivery.handler import BatchDone
 from stream_icd.kafka.record import Record
-from stream_icd.messages.record_log import described
+from stream_icd.messages.records import described
 from stream_icd.metrics.health import Health
 from stream_icd.metrics.metrics import MOST_GRAPHS, Metrics
 from stream_icd.printable import printable, say, shortened

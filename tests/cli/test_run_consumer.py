@@ -11,7 +11,7 @@ import pytest
 
 FORGOTTEN = """
 import gc, weakref
-from stream_icd.programs.heap import FreezeWhatStays
+from stream_icd.programs.process import FreezeWhatStays
 
 class Fetch:
     def __init__(self):
@@ -32,7 +32,7 @@ print(sum(fetch() is not None for fetch in left))
 
 HEAPS = """
 import ctypes, threading
-from stream_icd.programs.heap import share_one_heap
+from stream_icd.programs.process import share_one_heap
 
 share_one_heap()
 together = threading.Barrier(4)
@@ -77,7 +77,7 @@ def test_threads_share_one_heap_unless_the_environment_says_otherwise() -> None:
 def test_a_signal_is_heard_at_whichever_moment_of_a_wait_it_comes() -> None:
     program = """
 import os, signal, sys, threading
-from stream_icd.programs.signals import stop_on_signals
+from stream_icd.programs.process import stop_on_signals
 
 stop = stop_on_signals()
 
@@ -95,7 +95,7 @@ assert stop.wait(120)
 def test_a_first_signal_asks_to_stop_and_a_second_one_ends_the_program() -> None:
     program = """
 import os, signal
-from stream_icd.programs.signals import stop_on_signals
+from stream_icd.programs.process import stop_on_signals
 
 stop = stop_on_signals()
 os.kill(os.getpid(), signal.SIGTERM)

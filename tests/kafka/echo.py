@@ -12,8 +12,7 @@ from typing import Self
 
 from stream_icd.kafka.consumer import run_consumer
 from stream_icd.kafka.delivery.delivery import Delivery
-from stream_icd.kafka.delivery.handler import BatchDone
-from stream_icd.kafka.group.watcher import Watcher
+from stream_icd.kafka.delivery.handler import BatchDone, Watcher
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import Until, open_reader
 from stream_icd.kafka.record import OutgoingRecord, Record

@@ -5,8 +5,8 @@ import logging
 import pytest
 
 from stream_icd.errors import NotSupported
-from stream_icd.kafka.capabilities import SHORT_SESSION_S, joining_quickly, recognise
-from stream_icd.kafka.client.admin import ClientAdmin
+from stream_icd.kafka.client.broker import ClientAdmin
+from stream_icd.kafka.connect import SHORT_SESSION_S, joining_quickly, recognise
 from stream_icd.kafka.delivery.delivery import Delivery, resolve
 from stream_icd.kafka.port.broker import KAFKA, MEMORY, TANSU, UNKNOWN
 from stream_icd.kafka.settings import KafkaSettings

@@ -20,7 +20,7 @@ from stream_icd.kafka.consumer import run_consumer
 from stream_icd.kafka.delivery.delivery import Delivery
 from stream_icd.kafka.delivery.handler import BatchDone
 from stream_icd.kafka.group.groups import members_of
-from stream_icd.kafka.group.held_offsets import HeldOffsets
+from stream_icd.kafka.group.hanging import HeldOffsets
 from stream_icd.kafka.port.topic import TopicSpec
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
@@ -142,7 +142,7 @@ def abort_what_is_open(kafka: Broker) -> None:
 @pytest.fixture
 def hanging(kafka: Broker, monkeypatch: pytest.MonkeyPatch) -> Iterator[KafkaProducer]:
     """A producer whose transactions nobody ends; workers wait 3 s for them."""
-    monkeypatch.setattr("stream_icd.kafka.group.held_offsets.GRACE_S", 1.0)
+    monkeypatch.setattr("stream_icd.kafka.group.hanging.GRACE_S", 1.0)
     monkeypatch.setattr("stream_icd.kafka.group.periodic_checks.CHECK_EVERY_S", 0.2)
     settings = kafka.settings(transaction_timeout_s=600)
     producer = open_producer(settings, transactional_id="hanging")

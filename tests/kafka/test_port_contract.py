@@ -21,8 +21,7 @@ from stream_icd.kafka.port.broker import (
     Reader,
     TransactionalProducer,
 )
-from stream_icd.kafka.port.partition import Offsets, TopicPartition
-from stream_icd.kafka.port.topic import TopicSpec
+from stream_icd.kafka.port.topic import Offsets, TopicPartition, TopicSpec
 from stream_icd.kafka.record import OutgoingRecord, Record
 from testbed.brokers import Broker, wait_until
 

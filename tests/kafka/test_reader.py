@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import pytest
 
 from stream_icd.errors import BadSettings, OffsetGone, TopicMissing
-from stream_icd.kafka import pace, reader
+from stream_icd.kafka import clock, reader
 from stream_icd.kafka.client.connections import open_admin
 from stream_icd.kafka.port.topic import TopicSpec
 from stream_icd.kafka.publisher import Publisher
@@ -143,8 +143,8 @@ def test_a_quiet_topic_costs_little_and_its_next_record_comes_at_once(
 ) -> None:
     """A process that shows five topics polled 25 times a second, for 3 % of a core."""
     topic, polls, stop = make_topic(), 0, threading.Event()
-    monkeypatch.setattr(pace, "IDLE_AFTER_S", 0.5)
-    monkeypatch.setattr(pace, "IDLE_S", 10.0)
+    monkeypatch.setattr(clock, "IDLE_AFTER_S", 0.5)
+    monkeypatch.setattr(clock, "IDLE_S", 10.0)
     poll = reader._poll
 
     def counted(*arguments: object) -> object:

@@ -22,7 +22,7 @@ from stream_icd.errors import (
     StreamIcdError,
     TopicMissing,
 )
-from stream_icd.kafka.capabilities import recognise
+from stream_icd.kafka.connect import recognise
 from stream_icd.kafka.consumer import run_consumer
 from stream_icd.kafka.delivery.delivery import Delivery
 from stream_icd.kafka.port.topic import TopicSpec

@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from stream_icd.errors import Action, BrokerUnavailable
-from stream_icd.kafka.capabilities import recognise
 from stream_icd.kafka.client.connections import quiet_while_connecting
+from stream_icd.kafka.connect import recognise
 from stream_icd.kafka.consumer import run_consumer
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader

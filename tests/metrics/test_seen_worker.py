@@ -20,7 +20,7 @@ from stream_icd.icd.recipe import Recipe
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.topics import COMMUNITIES, SNAPSHOTS, create_topics
-from stream_icd.messages.outgoing import outgoing
+from stream_icd.messages.records import outgoing
 from stream_icd.model import initial_model
 from stream_icd.registry.model import save_model
 from stream_icd.registry.shipped import open_model

@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 
 from stream_icd.errors import BadSettings
 from stream_icd.retraining.bootstrap import paired_bootstrap
-from stream_icd.retraining.gate import Rules, decide
+from stream_icd.retraining.gate import Rules, decide, watch
 from stream_icd.retraining.measured import Measured, Paired
-from stream_icd.retraining.watch import watch
 
 
 def _paired(

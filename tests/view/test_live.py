@@ -26,7 +26,7 @@ from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import create_topics
-from stream_icd.messages.outgoing import outgoing
+from stream_icd.messages.records import outgoing
 from stream_icd.snapshot import Snapshot
 from stream_icd.view.data.all_series import AllSeries
 from stream_icd.view.feeds.lag import Lag

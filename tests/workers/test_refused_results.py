@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from stream_icd.dead_letters.letters import DeadLetterLimit
-from stream_icd.kafka.client.admin import ClientAdmin
+from stream_icd.kafka.client.broker import ClientAdmin
 from stream_icd.kafka.delivery.handler import BatchDone
 from stream_icd.kafka.port.topic import TopicSpec
 from stream_icd.kafka.publisher import Publisher

@@ -24,8 +24,8 @@ from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.log import configure_logging
 from stream_icd.messages.publish import Pace
 from stream_icd.printable import say
+from stream_icd.programs.process import stop_on_signals
 from stream_icd.programs.producer import INTERRUPTED, progress_bar
-from stream_icd.programs.signals import stop_on_signals
 from stream_icd.sources.source import Stop
 
 

@@ -31,8 +31,8 @@ from stream_icd.messages.reader import MessageReader
 from stream_icd.messages.topic_range import TopicRange, read_range
 from stream_icd.printable import say
 from stream_icd.programs.options import chosen_horizon
+from stream_icd.programs.process import stop_on_signals
 from stream_icd.programs.producer import INTERRUPTED, progress_bar
-from stream_icd.programs.signals import stop_on_signals
 from stream_icd.registry.aliases import CHAMPION, PREVIOUS
 from stream_icd.registry.find import find_model
 from stream_icd.registry.settings import registry_at

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import select
 import signal
+import sys
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -11,7 +14,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from stream_icd.cli.subscribe.reader_gone import when_reader_leaves
 from stream_icd.errors import BadSettings
 from stream_icd.printable import say
 from stream_icd.programs.command import Declared
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from stream_icd.subscribers.read_options import SubscribeOptions
     from stream_icd.subscribers.subscription import Subscription
     from stream_icd.tracking.gaps import Gap
+
 
 app = typer.Typer()
 
@@ -272,3 +275,22 @@ class Subscribe:
 
 def _say_gap(gap: Gap) -> None:
     say(str(gap), err=True)
+
+
+def when_reader_leaves(call: Callable[[], None]) -> None:
+    """Call, from a thread of its own, once nobody reads standard output any more.
+
+    A program that waits for what comes would else find out when it writes next, perhaps never.
+    """
+    try:
+        output = sys.stdout.fileno()
+    except (AttributeError, OSError):  # there is none, or it is no file of the system's
+        return
+
+    def watch() -> None:
+        ends = select.poll()
+        ends.register(output, 0)  # 0: the end is reported without being asked for
+        ends.poll()
+        call()
+
+    threading.Thread(target=watch, name="reader", daemon=True).start()

@@ -17,7 +17,7 @@ from stream_icd.kafka.client.workarounds.committed_offsets import forget_old_ans
 from stream_icd.kafka.client.workarounds.fetched_records import raise_what_cannot_be_decoded
 from stream_icd.kafka.client.workarounds.membership import lose_partitions_with_membership
 from stream_icd.kafka.client.workarounds.network import Network, not_connected
-from stream_icd.kafka.client.workarounds.transactions import begin_with_no_offsets
+from stream_icd.kafka.client.workarounds.producers import begin_with_no_offsets
 from stream_icd.kafka.port.topic import DEAD_LETTER_ROOM
 from stream_icd.kafka.settings import KafkaSettings
 

@@ -17,10 +17,9 @@ from stream_icd.kafka.client.reader import ClientReader
 from stream_icd.kafka.client.translate import GROUP_MOVED_ON, translate, translated
 from stream_icd.kafka.client.workarounds.idle import poll_past_heartbeats, set_heartbeat_interval
 from stream_icd.kafka.client.workarounds.membership import is_joining, keep_joining, last_heard
-from stream_icd.kafka.clock import Stop
-from stream_icd.kafka.pace import BUSY_S, IDLE_S
+from stream_icd.kafka.clock import BUSY_S, IDLE_S, Stop
 from stream_icd.kafka.port.broker import GroupMetadata, GroupMovedOn, Listener, Polled
-from stream_icd.kafka.port.partition import TopicPartition
+from stream_icd.kafka.port.topic import TopicPartition
 from stream_icd.kafka.settings import KafkaSettings
 
 LAST_JOIN_S = 3.0

@@ -9,7 +9,7 @@ from typing import Any
 import kafka
 from pydantic import SecretStr
 
-from stream_icd.kafka.port.partition import TopicPartition
+from stream_icd.kafka.port.topic import TopicPartition
 from stream_icd.kafka.settings import KafkaSettings
 
 

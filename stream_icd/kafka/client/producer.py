@@ -13,10 +13,10 @@ from stream_icd.errors import BrokerError, DeliveryFailed, MessageTooLarge
 from stream_icd.kafka.client.connections import NULL
 from stream_icd.kafka.client.options import positions
 from stream_icd.kafka.client.translate import GROUP_MOVED_ON, lacks_right, translate, translated
-from stream_icd.kafka.client.workarounds.closing import close_producer
 from stream_icd.kafka.client.workarounds.fetched_records import HeaderName
+from stream_icd.kafka.client.workarounds.producers import close_producer
 from stream_icd.kafka.port.broker import Fenced, GroupMetadata, GroupMovedOn, Settled
-from stream_icd.kafka.port.partition import TopicPartition
+from stream_icd.kafka.port.topic import TopicPartition
 from stream_icd.kafka.record import OutgoingRecord
 
 _TOO_LARGE = (client.MessageSizeTooLargeError, client.RecordListTooLargeError)

@@ -13,10 +13,9 @@ from stream_icd.kafka.client.poll import Poller
 from stream_icd.kafka.client.translate import translated
 from stream_icd.kafka.client.workarounds import fetched_records as workaround
 from stream_icd.kafka.client.workarounds.idle import let_broker_wait
-from stream_icd.kafka.clock import Stop
-from stream_icd.kafka.pace import IDLE_S
+from stream_icd.kafka.clock import IDLE_S, Stop
 from stream_icd.kafka.port.broker import Polled, Undecodable
-from stream_icd.kafka.port.partition import Offsets, TopicPartition
+from stream_icd.kafka.port.topic import Offsets, TopicPartition
 from stream_icd.kafka.record import Record
 from stream_icd.kafka.settings import KafkaSettings
 

@@ -24,7 +24,7 @@ from stream_icd.kafka.delivery.handler import DIED, GIVEN_UP_AFTER
 from stream_icd.kafka.group.assignments import Assignment
 from stream_icd.kafka.group.groups import members_of
 from stream_icd.kafka.group.worker_notes import Key, read_notes, write_notes
-from stream_icd.kafka.port.partition import TopicPartition
+from stream_icd.kafka.port.topic import TopicPartition
 from stream_icd.kafka.settings import KafkaSettings
 
 MOST_TEXT = 1000

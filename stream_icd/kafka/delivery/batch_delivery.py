@@ -9,7 +9,6 @@ from functools import partial
 
 from stream_icd.errors import BrokerUnavailable, DeliveryFailed, NameTaken, RecordTooLarge
 from stream_icd.kafka.clock import Clock
-from stream_icd.kafka.delivery.batch import Batch
 from stream_icd.kafka.delivery.delivery import (
     Delivery,
     Sink,
@@ -17,11 +16,12 @@ from stream_icd.kafka.delivery.delivery import (
     open_sink,
 )
 from stream_icd.kafka.delivery.handler import Handler
+from stream_icd.kafka.group.assignments import Batch
 from stream_icd.kafka.group.groups import members_of
 from stream_icd.kafka.group.membership import Membership
 from stream_icd.kafka.group.periodic_checks import PeriodicChecks
 from stream_icd.kafka.port.broker import GroupMetadata, GroupMovedOn
-from stream_icd.kafka.port.partition import Offsets, TopicPartition
+from stream_icd.kafka.port.topic import Offsets, TopicPartition
 from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.settings import KafkaSettings
 

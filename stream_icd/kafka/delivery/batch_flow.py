@@ -14,13 +14,11 @@ from structlog.contextvars import bound_contextvars
 from stream_icd.errors import CrashedWorker, RecordUndecodable
 from stream_icd.kafka.clock import Clock, Stop
 from stream_icd.kafka.delivery.attempts import Attempts, blames_record
-from stream_icd.kafka.delivery.batch import Batch
 from stream_icd.kafka.delivery.batch_delivery import BatchDelivery
-from stream_icd.kafka.delivery.handler import BatchDone, Handler
-from stream_icd.kafka.group.assignments import Assignment
+from stream_icd.kafka.delivery.handler import BatchDone, Handler, Watcher
+from stream_icd.kafka.group.assignments import Assignment, Batch
 from stream_icd.kafka.group.membership import BUSY_POLL_S, Membership
 from stream_icd.kafka.group.periodic_checks import PeriodicChecks
-from stream_icd.kafka.group.watcher import Watcher
 from stream_icd.kafka.group.worker import Worker
 from stream_icd.kafka.record import OutgoingRecord
 

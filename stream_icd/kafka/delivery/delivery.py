@@ -18,12 +18,11 @@ from stream_icd.errors import (
     NotSupported,
     TopicMissing,
 )
-from stream_icd.kafka.capabilities import recognise
 from stream_icd.kafka.clock import Clock
-from stream_icd.kafka.connect import connect
+from stream_icd.kafka.connect import connect, recognise
 from stream_icd.kafka.group.worker import Worker
 from stream_icd.kafka.port.broker import Fenced, GroupMetadata, GroupMovedOn
-from stream_icd.kafka.port.partition import Offsets
+from stream_icd.kafka.port.topic import Offsets
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.settings import KafkaSettings

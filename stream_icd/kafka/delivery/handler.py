@@ -1,9 +1,9 @@
-"""What a consumer does with its records."""
+"""What a consumer does with its records, and who observes it."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from stream_icd.errors import RecordTooLarge
@@ -80,3 +80,25 @@ class Handler(ABC):
         return a result of that size again.
         """
         raise refused
+
+
+class Watcher:
+    """Gets the events of a consumer's loop; this base class ignores them.
+
+    Methods are called in the loop's thread: each must return at once, and raise nothing.
+    """
+
+    def polled(self, generation: int | None, silence_s: float) -> None:
+        """The loop has polled once; also called while work is in hand.
+
+        Args:
+            generation: the group's generation, which grows with each rebalance; None while we are
+                not a settled member.
+            silence_s: seconds since the broker last answered a heartbeat of the group.
+        """
+
+    def lagged(self, lag: Mapping[int, int]) -> None:
+        """The number of waiting and in-hand records by partition; called about once a second."""
+
+    def done(self, batch: BatchDone) -> None:
+        """A batch was published and committed."""

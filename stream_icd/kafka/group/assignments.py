@@ -1,4 +1,4 @@
-"""The partitions assigned to this member, and since when."""
+"""The partitions assigned to this member, since when, and the records polled from them."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ import itertools
 import logging
 import threading
 from collections.abc import Collection
+from dataclasses import dataclass
 
-from stream_icd.kafka.port.broker import Member
-from stream_icd.kafka.port.partition import TopicPartition
+from stream_icd.kafka.port.broker import Member, Polled
+from stream_icd.kafka.port.topic import Offsets, TopicPartition
+from stream_icd.kafka.record import Record
 
 log = logging.getLogger(__name__)
 
@@ -74,3 +76,34 @@ class Assignments:
         belong to another member, or came back and are read from their committed offset."""
         for partition in self.kept(assignment):
             self._member.seek(partition, offsets[partition])
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Records that are processed, published and committed together.
+
+    Attributes:
+        assignment: the assignment of the partitions that the records came from.
+        first: the offset of the first record of each partition.
+        next: the offset after the last record of each partition; committed when the batch is done.
+    """
+
+    records: tuple[Record, ...]
+    assignment: Assignment
+    first: Offsets
+    next: Offsets
+
+    @staticmethod
+    def of(polled: Polled, assignment: Assignment) -> Batch:
+        """The batch of the records that a poll returned under this assignment."""
+        return Batch(
+            records=tuple(record for records in polled.values() for record in records),
+            assignment={p: assignment[p] for p in polled},
+            first={p: records[0].offset for p, records in polled.items()},
+            next={p: records[-1].offset + 1 for p, records in polled.items()},
+        )
+
+    @property
+    def places(self) -> str:
+        """The first and last offsets: `topic[partition]@first..last` for each partition."""
+        return ", ".join(f"{p}@{first}..{self.next[p] - 1}" for p, first in self.first.items())

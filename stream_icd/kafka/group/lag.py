@@ -6,9 +6,9 @@ import time
 from collections.abc import Callable, Collection, Mapping
 
 from stream_icd.errors import StreamIcdError
-from stream_icd.kafka.pace import IDLE_S
+from stream_icd.kafka.clock import IDLE_S
 from stream_icd.kafka.port.broker import Reader
-from stream_icd.kafka.port.partition import TopicPartition
+from stream_icd.kafka.port.topic import TopicPartition
 
 LOOK_EVERY_S = 1.0
 ASK_AFTER_S = 5.0

@@ -21,15 +21,13 @@ from stream_icd.errors import (
     OffsetGone,
     RecordUndecodable,
 )
-from stream_icd.kafka.clock import Clock, Stop
-from stream_icd.kafka.delivery.batch import Batch
-from stream_icd.kafka.group.assignments import Assignments
+from stream_icd.kafka.clock import BUSY_S, Clock, Pace, Stop
+from stream_icd.kafka.delivery.handler import Watcher
+from stream_icd.kafka.group.assignments import Assignments, Batch
 from stream_icd.kafka.group.lag import Lag, is_read
-from stream_icd.kafka.group.watcher import Watcher
 from stream_icd.kafka.group.worker import Worker
-from stream_icd.kafka.pace import BUSY_S, Pace
 from stream_icd.kafka.port.broker import GroupMetadata, Member, Polled, Undecodable
-from stream_icd.kafka.port.partition import TopicPartition
+from stream_icd.kafka.port.topic import TopicPartition
 from stream_icd.kafka.reader import what_is_left
 from stream_icd.kafka.settings import KafkaSettings
 

@@ -7,7 +7,7 @@ from functools import partial
 
 from stream_icd.errors import BrokerUnavailable
 from stream_icd.kafka.clock import Clock
-from stream_icd.kafka.group.held_offsets import HeldOffsets
+from stream_icd.kafka.group.hanging import HeldOffsets
 from stream_icd.kafka.group.membership import Membership
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import describe_topic

@@ -1,22 +1,147 @@
-"""Run a broker within the process, and find it by name."""
+"""Run a broker within the process, find it by name, administrate it, and publish to it."""
 
 from __future__ import annotations
 
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-from stream_icd.errors import BadSettings, BrokerUnavailable
+from stream_icd.errors import (
+    BadSettings,
+    BrokerError,
+    BrokerUnavailable,
+    DeliveryFailed,
+    MessageTooLarge,
+)
 from stream_icd.kafka.clock import Clock, Stop
-from stream_icd.kafka.in_process.admin import MemoryAdmin
 from stream_icd.kafka.in_process.member import MemoryMember
-from stream_icd.kafka.in_process.producer import MemoryProducer, MemoryTransactionalProducer
 from stream_icd.kafka.in_process.reader import MemoryReader
 from stream_icd.kafka.in_process.state import State
-from stream_icd.kafka.port.partition import TopicPartition
+from stream_icd.kafka.port.broker import MEMORY, Capabilities, Fenced, GroupMetadata, Settled
+from stream_icd.kafka.port.topic import ExistingTopic, Offsets, TopicPartition, TopicSpec
+from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.settings import MEMORY_SCHEME, KafkaSettings
+
+
+class MemoryProducer:
+    """Implements the port's Producer; each record is settled before `send` returns."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+
+    def send(self, record: OutgoingRecord, settled: Settled) -> None:
+        refused: BrokerError | None = None
+        try:
+            with self._state.held():
+                self._write(record)
+        except (Fenced, MessageTooLarge) as error:
+            refused = error
+        settled(refused)
+
+    def close(self, timeout_s: float) -> None:  # noqa: ARG002
+        return
+
+    def _write(self, record: OutgoingRecord) -> None:
+        self._state.write(record, self._state.choose(record), None)
+
+
+class MemoryTransactionalProducer(MemoryProducer):
+    """Implements the port's TransactionalProducer."""
+
+    def __init__(self, state: State, name: str, timeout_s: float) -> None:
+        super().__init__(state)
+        self._name = name
+        self._timeout_s = timeout_s
+        self._epoch = 0
+
+    def begin_transactions(self) -> None:
+        with self._state.held():
+            self._epoch = self._state.take_over(self._name)
+
+    def begin(self) -> None:
+        with self._state.changed:
+            self._look()
+            self._state.begin(self._name, self._epoch, self._timeout_s)
+
+    def send_offsets(self, offsets: Mapping[TopicPartition, int], group: GroupMetadata) -> None:
+        with self._state.changed:
+            self._look()
+            self._state.hold_offsets(self._name, self._epoch, offsets, group)
+
+    def commit(self) -> None:
+        self._end(committed=True)
+
+    def abort(self) -> None:
+        self._end(committed=False)
+
+    def _end(self, *, committed: bool) -> None:
+        with self._state.changed:
+            self._look()
+            self._state.end(self._name, self._epoch, committed=committed)
+
+    def _write(self, record: OutgoingRecord) -> None:
+        self._state.write_in_transaction(self._name, self._epoch, record)
+
+    def _look(self) -> None:
+        try:
+            self._state.look()
+        except BrokerUnavailable as error:
+            raise DeliveryFailed(f"the transaction did not succeed: {error}") from error
+
+
+class MemoryAdmin:
+    """Implements the port's Admin."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+
+    def known_capabilities(self) -> Capabilities:
+        return MEMORY
+
+    def topic_names(self) -> list[str]:
+        with self._state.held():
+            return sorted(self._state.topics)
+
+    def describe_topic(self, topic: str) -> ExistingTopic | None:
+        with self._state.held():
+            if topic not in self._state.topics:
+                return None
+            spec = self._state.topics[topic].spec
+            return ExistingTopic(topic, spec.partitions, spec.max_message_bytes)
+
+    def create_topics(self, specs: Sequence[TopicSpec]) -> frozenset[str]:
+        with self._state.held():
+            return frozenset(spec.name for spec in specs if self._state.create(spec))
+
+    def delete_topic(self, topic: str) -> None:
+        with self._state.held():
+            self._state.delete(topic)
+
+    def begins(self, partitions: Collection[TopicPartition]) -> Offsets:
+        with self._state.held():
+            return {one: self._state.log(one).begin for one in partitions}
+
+    def ends(self, partitions: Collection[TopicPartition]) -> Offsets:
+        with self._state.held():
+            return {one: self._state.log(one).end for one in partitions}
+
+    def group_offsets(self, group: str) -> Offsets:
+        with self._state.held():
+            return dict(self._state.group(group).committed)
+
+    def move_group(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
+        with self._state.held():
+            moved = self._state.group(group)
+            if moved.members:
+                raise BrokerError(f"group {group} still has running members: stop them first")
+            moved.committed |= offsets
+
+    def members(self, group: str) -> dict[str, str]:
+        with self._state.held():
+            return {one.id: one.name for one in self._state.group(group).members.values()}
+
 
 _running: dict[str, State] = {}
 _lock = threading.Lock()

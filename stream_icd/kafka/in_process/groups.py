@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from stream_icd.kafka.in_process.log import Transaction
 from stream_icd.kafka.port.broker import GroupMetadata, GroupMovedOn
-from stream_icd.kafka.port.partition import Offsets, TopicPartition
+from stream_icd.kafka.port.topic import Offsets, TopicPartition
 
 Owned = frozenset[TopicPartition]
 

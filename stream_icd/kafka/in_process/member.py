@@ -9,7 +9,7 @@ from stream_icd.kafka.in_process.groups import Membership
 from stream_icd.kafka.in_process.reader import MemoryReader
 from stream_icd.kafka.in_process.state import State
 from stream_icd.kafka.port.broker import GroupMetadata, Listener
-from stream_icd.kafka.port.partition import TopicPartition
+from stream_icd.kafka.port.topic import TopicPartition
 
 
 class MemoryMember(MemoryReader):

@@ -8,7 +8,7 @@ from collections.abc import Collection
 from stream_icd.errors import BrokerUnavailable, OffsetGone
 from stream_icd.kafka.in_process.state import State
 from stream_icd.kafka.port.broker import Polled
-from stream_icd.kafka.port.partition import Offsets, TopicPartition
+from stream_icd.kafka.port.topic import Offsets, TopicPartition
 
 MAX_RECORDS = 500
 

@@ -12,8 +12,7 @@ from stream_icd.kafka.clock import Clock
 from stream_icd.kafka.in_process.groups import Group
 from stream_icd.kafka.in_process.log import Log, Transaction
 from stream_icd.kafka.port.broker import Fenced, GroupMetadata
-from stream_icd.kafka.port.partition import TopicPartition
-from stream_icd.kafka.port.topic import TopicSpec
+from stream_icd.kafka.port.topic import TopicPartition, TopicSpec
 from stream_icd.kafka.record import OutgoingRecord
 
 _SEED = 0x9747B28C

@@ -16,8 +16,7 @@ from typing import Protocol
 
 from stream_icd.errors import DeliveryFailed, RecordUndecodable
 from stream_icd.kafka.clock import Stop
-from stream_icd.kafka.port.partition import Offsets, TopicPartition
-from stream_icd.kafka.port.topic import ExistingTopic, TopicSpec
+from stream_icd.kafka.port.topic import ExistingTopic, Offsets, TopicPartition, TopicSpec
 from stream_icd.kafka.record import OutgoingRecord, Record
 
 

@@ -1,9 +1,10 @@
-"""A topic's desired settings, and the broker's description of an existing topic."""
+"""A topic: its desired settings, its description by the broker, its partitions."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from stream_icd.errors import BadSettings
 from stream_icd.kafka.settings import MEBIBYTE
@@ -84,3 +85,17 @@ class ExistingTopic:
     name: str
     partitions: int
     max_message_bytes: int | None
+
+
+class TopicPartition(NamedTuple):
+    """A partition, numbered from 0 in its topic."""
+
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}[{self.partition}]"
+
+
+Offsets = dict[TopicPartition, int]
+"""One offset for each partition; a position is the offset of the *next* record."""

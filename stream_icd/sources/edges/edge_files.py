@@ -12,7 +12,7 @@ from pathlib import Path
 from stream_icd.errors import BadInput, BadRow, BadSettings, NoGoodRows, SourceNotFound
 from stream_icd.printable import printable
 from stream_icd.snapshot import Snapshot, Window, snapshot_from_pairs
-from stream_icd.sources.durations import EPOCH
+from stream_icd.sources.durations import EPOCH, WindowOf, windows_between
 from stream_icd.sources.edges.edge_list import is_edge_list, read_edge_list
 from stream_icd.sources.source import (
     Count,
@@ -23,7 +23,6 @@ from stream_icd.sources.source import (
     count_nothing,
     stop_at_bad_row,
 )
-from stream_icd.sources.spacing import WindowOf, windows_between
 from stream_icd.sources.tables.values import IdKind
 
 LOG = logging.getLogger(__name__)

@@ -24,8 +24,14 @@ from stream_icd.sources.tables.column_checks import (
     refuse_what_is_no_edge_list,
     time_column,
 )
-from stream_icd.sources.tables.compressed import DAMAGED, bare_name, uncompressed
-from stream_icd.sources.tables.tables import RawRows, first_fields, read_rows
+from stream_icd.sources.tables.tables import (
+    DAMAGED,
+    RawRows,
+    bare_name,
+    first_fields,
+    read_rows,
+    uncompressed,
+)
 from stream_icd.sources.tables.values import IdKind, kind_of_ids, read_ids, read_numbers
 
 TEXTS = (".csv", ".tsv", ".txt")

@@ -5,8 +5,13 @@ They are read in batches, so that a file may be larger than memory.
 
 from __future__ import annotations
 
+import bz2
 import csv as one_line
+import gzip
+import io
 import json
+import tarfile
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -22,7 +27,6 @@ from numpy.typing import NDArray
 from stream_icd.errors import BadRow, BadSettings, SourceNotFound
 from stream_icd.node_ids import without_views
 from stream_icd.sources.source import OnBadRow
-from stream_icd.sources.tables.compressed import DAMAGED, bare_name, uncompressed
 
 BATCH_BYTES = 4 << 20
 BATCH_ROWS = 1 << 16
@@ -326,3 +330,24 @@ FORMS: Mapping[str, Read] = {
     ".ndjson": _read_json_lines,
     ".parquet": _read_parquet,
 }
+
+
+ENDINGS = (".gz", ".bz2")
+DAMAGED = (OSError, EOFError, zlib.error, tarfile.TarError)
+"""Exceptions that reading a damaged file can raise."""
+
+
+def uncompressed(file: IO[bytes], name: str) -> IO[bytes]:
+    """Return the content of a file: `.gz` and `.bz2` decompressed, other names unchanged."""
+    if name.endswith(".gz"):
+        return io.BufferedReader(gzip.GzipFile(fileobj=file))
+    if name.endswith(".bz2"):
+        return io.BufferedReader(bz2.BZ2File(file))
+    return file
+
+
+def bare_name(name: str) -> str:
+    """Return the name without its compression ending."""
+    for ending in ENDINGS:
+        name = name.removesuffix(ending)
+    return name

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -13,7 +16,23 @@ from stream_icd.communities import Communities
 from stream_icd.events import CommunityEvent, CommunityEvents
 from stream_icd.names.naming import NAME_BYTES, NOTHING, WindowNames
 from stream_icd.view.data.members import packed, unpacked
-from stream_icd.view.data.packed_events import packed_events, unpacked_events
+
+
+def packed_events(events: tuple[CommunityEvent, ...]) -> bytes:
+    """Return the events, compressed; `unpacked_events` reads them."""
+    rows = [astuple(event) for event in events]
+    return zlib.compress(json.dumps(rows, separators=(",", ":")).encode(), 1)
+
+
+def unpacked_events(events: bytes) -> tuple[CommunityEvent, ...]:
+    """Return what `packed_events` was given."""
+    return tuple(_event(row) for row in json.loads(zlib.decompress(events)))
+
+
+def _event(row: list[Any]) -> CommunityEvent:
+    fields: list[Any] = [tuple(one) if isinstance(one, list) else one for one in row]
+    return CommunityEvent(*fields)
+
 
 OVERHEAD = 2000
 """Bytes of a window's Python objects, measured."""

@@ -1,4 +1,4 @@
-"""Adds the record's fields to each log line about it."""
+"""Messages of the wire contract as Kafka records, and records in log lines."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from contextlib import contextmanager
 
 import structlog
 
-from stream_icd.kafka.record import Record
+from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.printable import shortened
+from stream_icd.wire.message import Message
 
 
 def described(record: Record) -> dict[str, str | int]:
@@ -35,3 +36,8 @@ def about(record: Record, **more: str) -> Iterator[None]:
     """Add the record's fields to all log lines in the block, including those of libraries."""
     with structlog.contextvars.bound_contextvars(**described(record), **more):
         yield
+
+
+def outgoing(topic: str, message: Message, partition: int | None = None) -> OutgoingRecord:
+    """Return the message as a record for a topic; by default its key selects the partition."""
+    return OutgoingRecord(topic, message.value, message.key, message.headers, partition)

@@ -1,13 +1,16 @@
-"""Limits the memory growth of long-running workers."""
+"""A process that runs for long: how its memory stays small, and how signals stop it."""
 
 from __future__ import annotations
 
+import _thread
 import ctypes
 import gc
 import os
+import signal
+import sys
+import threading
 
-from stream_icd.kafka.delivery.handler import BatchDone
-from stream_icd.kafka.group.watcher import Watcher
+from stream_icd.kafka.delivery.handler import BatchDone, Watcher
 
 M_ARENA_MAX = -8  # of malloc.h
 
@@ -40,3 +43,21 @@ class FreezeWhatStays(Watcher):
             gc.freeze()
             gc.collect()  # resets the count of old objects to nearly none
         self._first = False
+
+
+def stop_on_signals() -> threading.Event:
+    """Return an event that SIGINT and SIGTERM set; a second signal ends the program at once."""
+    stop = threading.Event()
+    asked = False
+
+    def on_signal(number: int, _frame: object) -> None:
+        nonlocal asked
+        if asked:
+            sys.exit(128 + number)
+        asked = True
+        # In another thread: the interrupted main thread may hold the event's lock.
+        _thread.start_new_thread(stop.set, ())
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, on_signal)
+    return stop
