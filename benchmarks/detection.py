@@ -38,9 +38,8 @@ from stream_icd.bp.find import find_communities
 from stream_icd.bp.parameters import BpParameters
 from stream_icd.graphs.adjacency import as_adjacency
 from stream_icd.graphs.labelled_graph import LabelledGraph
-from stream_icd.quality.accuracy import accuracy
-from stream_icd.quality.modularity import modularity
-from stream_icd.quality.nmi import nmi
+from stream_icd.quality.agreement import accuracy, nmi
+from stream_icd.quality.cuts import modularity
 from stream_icd.registry.shipped import open_model
 from stream_icd.training.bp.fit import fit_parameters
 

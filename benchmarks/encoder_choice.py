@@ -31,8 +31,8 @@ from stream_icd.detection.detect import detect
 from stream_icd.icd.encoder.hops import START
 from stream_icd.icd.recipe import EncoderSettings, Recipe
 from stream_icd.model import Model, initial_model
-from stream_icd.quality.modularity import modularity
-from stream_icd.quality.nmi import nmi
+from stream_icd.quality.agreement import nmi
+from stream_icd.quality.cuts import modularity
 
 VALIDATION_SEED = 5000
 

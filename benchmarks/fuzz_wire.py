@@ -43,9 +43,9 @@ from stream_icd.memory.encoding import decode_memory, encode_memory
 from stream_icd.memory.memory import Memory
 from stream_icd.messages.claim_settings import ClaimSettings
 from stream_icd.messages.claims import as_claim
+from stream_icd.messages.publish import SentBefore
 from stream_icd.messages.reader import MessageReader
 from stream_icd.messages.records import described, outgoing
-from stream_icd.messages.sent_before import SentBefore
 from stream_icd.names.live import LiveAttributes
 from stream_icd.names.naming import Naming
 from stream_icd.registry.shipped import open_model

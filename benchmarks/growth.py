@@ -97,7 +97,7 @@ def measure(method: str, folder: Path) -> dict[str, float]:
     run(folder / "warm-up", method)
     seconds, found = run(folder / "graph", method)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024  # KiB on Linux
-    from stream_icd.quality.nmi import nmi  # not part of what is measured
+    from stream_icd.quality.agreement import nmi  # not part of what is measured
 
     truth = np.load(folder / "graph" / "communities.npy")
     return {

@@ -31,8 +31,8 @@ from stream_icd.bp.find import find_communities
 from stream_icd.bp.parameters import BpParameters
 from stream_icd.detection.fit_check import misfit
 from stream_icd.programs.training_data import training_graphs
-from stream_icd.quality.modularity import modularity
-from stream_icd.quality.nmi import nmi
+from stream_icd.quality.agreement import nmi
+from stream_icd.quality.cuts import modularity
 from stream_icd.registry.shipped import open_model, shipped_models
 from stream_icd.synthetic.lfr import generate_lfr
 

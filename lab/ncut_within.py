@@ -1,6 +1,6 @@
 """Normalised cut as the ICD authors' scripts compute it, and the paper's tables print it.
 
-The paper states another (`stream_icd.quality.ncut`), which cannot exceed K/2; its tables do.
+The paper states another (`stream_icd.quality.cuts`), which cannot exceed K/2; its tables do.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.sparse import csr_array
 
-from stream_icd.quality.community_weights import community_weights
+from stream_icd.quality.cuts import community_weights
 from stream_icd.quality.labels import Communities
 
 # The scripts' minimum inside weight, a tenth of an edge, keeps communities without edges finite. In

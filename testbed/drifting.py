@@ -26,8 +26,7 @@ from stream_icd.wire.message import Message
 from stream_icd.wire.snapshots import encode_snapshot
 from stream_icd.workers.detect import Detector
 from stream_icd.workers.memories import open_memories
-from stream_icd.workers.runner import Runner
-from stream_icd.workers.streams import Stream, run_streams
+from stream_icd.workers.runner import Runner, Stream, run_streams
 from testbed.fingerprint import fingerprint
 from testbed.handlers import WhenDone
 

@@ -13,9 +13,8 @@ from benchmarks.shared.graphs.data_sets import BenchmarkGraph
 from benchmarks.shared.methods.methods import Find
 from benchmarks.shared.peers.igraph_peers import build_graph, louvain_count
 from stream_icd.evaluation.method import CONVERT, Task
-from stream_icd.quality.accuracy import accuracy
-from stream_icd.quality.modularity import modularity
-from stream_icd.quality.nmi import nmi
+from stream_icd.quality.agreement import accuracy, nmi
+from stream_icd.quality.cuts import modularity
 
 Floats = NDArray[np.float64]
 

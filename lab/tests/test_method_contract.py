@@ -14,7 +14,7 @@ from stream_icd.evaluation.discover import methods_in
 from stream_icd.evaluation.limits import Finding, Learning, MethodRun, Runner
 from stream_icd.evaluation.method import Method
 from stream_icd.graphs.labelled_graph import LabelledGraph
-from stream_icd.quality.nmi import nmi
+from stream_icd.quality.agreement import nmi
 from stream_icd.synthetic.gn import generate_gn
 
 METHODS = methods_in(*PACKAGES)

@@ -73,7 +73,7 @@ class Label(SendTable):
         from stream_icd.history.archive import Selection
         from stream_icd.history.nothing import refuse_nothing
         from stream_icd.kafka.topics import LABELS
-        from stream_icd.messages.claim_check import ClaimCheck
+        from stream_icd.messages.claims import ClaimCheck
         from stream_icd.messages.records import outgoing
         from stream_icd.printable import say
         from stream_icd.programs.label import send_labels

@@ -7,8 +7,7 @@ from typing import Annotated
 
 import typer
 
-from stream_icd.cli.help_text import flowing
-from stream_icd.cli.plugins import BuiltIn
+from stream_icd.cli.plugins import BuiltIn, flowing
 from stream_icd.errors import Action, StreamIcdError
 from stream_icd.printable import say
 

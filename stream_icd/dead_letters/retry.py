@@ -21,7 +21,7 @@ from stream_icd.kafka.delivery.delivery import Delivery, Sink, open_sink, resolv
 from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import describe_topic
-from stream_icd.messages.claim_check import ClaimCheck
+from stream_icd.messages.claims import ClaimCheck
 from stream_icd.messages.publish import Pace
 from stream_icd.sources.source import Stop
 

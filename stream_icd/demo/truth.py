@@ -13,7 +13,7 @@ from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import LABELS, SNAPSHOTS
 from stream_icd.messages.reader import MessageReader
-from stream_icd.quality.nmi import nmi
+from stream_icd.quality.agreement import nmi
 from stream_icd.snapshot import Snapshot
 from stream_icd.wire.communities import decode_labels
 from stream_icd.wire.snapshots import decode_snapshot

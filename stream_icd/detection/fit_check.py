@@ -11,7 +11,7 @@ from scipy.sparse import csr_array
 
 from stream_icd.bp.parameters import BpParameters
 from stream_icd.graphs.weights import comparable
-from stream_icd.quality.modularity import modularity
+from stream_icd.quality.cuts import modularity
 from stream_icd.registry.shipped import VersionedModel
 
 BITS_WORSE = 0.1

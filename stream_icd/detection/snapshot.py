@@ -19,9 +19,7 @@ from stream_icd.detection.remembering import Remembering
 from stream_icd.detection.settings import DetectSettings, result_version
 from stream_icd.memory.detect import Remembered
 from stream_icd.memory.strength import Moved
-from stream_icd.quality.community_weights import community_weights
-from stream_icd.quality.modularity import modularity_by
-from stream_icd.quality.ncut import ncut_by
+from stream_icd.quality.cuts import community_weights, modularity_by, ncut_by
 from stream_icd.registry.shipped import VersionedModel
 from stream_icd.snapshot import Snapshot
 from stream_icd.times import utc_now

@@ -9,11 +9,8 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from stream_icd.arrays import Labels
-from stream_icd.quality.accuracy import accuracy
-from stream_icd.quality.ami import ami
-from stream_icd.quality.modularity import modularity
-from stream_icd.quality.ncut import ncut
-from stream_icd.quality.nmi import nmi
+from stream_icd.quality.agreement import accuracy, ami, nmi
+from stream_icd.quality.cuts import modularity, ncut
 
 UNKNOWN = -1
 
@@ -24,7 +21,7 @@ class Measures:
 
     Attributes:
         n_communities: number of communities found.
-        modularity: see `quality.modularity`.
+        modularity: see `quality.cuts`.
         ncut: NCut by the paper's equation; see `quality.ncut`.
         nmi, ac: agreement with the true communities, as in the paper; None if none is known.
         ami, ari: the same, adjusted for chance (scikit-learn).

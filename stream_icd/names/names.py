@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from stream_icd.names.attributes import UNKNOWN, Attribute, Attributes
 from stream_icd.names.over_represented import Counts, chance, counts, log_odds, significant
 from stream_icd.printable import printable, shortened
-from stream_icd.quality.ami import ami
+from stream_icd.quality.agreement import ami
 
 MOST_VALUES = 3
 """A name has at most so many values."""

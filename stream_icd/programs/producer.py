@@ -32,17 +32,22 @@ from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.somebody import check_that_somebody_listens
 from stream_icd.kafka.topics import DEFAULT_TOPICS, LABELS, SNAPSHOTS, create_topics
 from stream_icd.log import configure_logging
-from stream_icd.messages.claim_check import ClaimCheck
-from stream_icd.messages.publish import Pace, Published, partitioning, publish_source
-from stream_icd.messages.sent_before import SentBefore, read_sent_before
+from stream_icd.messages.claims import ClaimCheck
+from stream_icd.messages.publish import (
+    Pace,
+    Published,
+    SentBefore,
+    partitioning,
+    publish_source,
+    read_sent_before,
+)
 from stream_icd.programs.options import Sending, chosen_settings
 from stream_icd.programs.process import stop_on_signals
-from stream_icd.programs.traces import traces_of
 from stream_icd.snapshot import Snapshot
 from stream_icd.sources.source import Source, stop_at_bad_row
 from stream_icd.sources.windows import LateRows, OnLate
 from stream_icd.suggest import listed
-from stream_icd.tracing.spans import Tracing
+from stream_icd.tracing.spans import Tracing, traces_of
 
 SHOWN_BAD_ROWS = 5
 INTERRUPTED = 130

@@ -16,15 +16,13 @@ from stream_icd.dead_letters.letters import DeadLetterLimit
 from stream_icd.kafka.delivery.delivery import Delivery
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.log import configure_logging
-from stream_icd.messages.claim_check import ClaimCheck
+from stream_icd.messages.claims import ClaimCheck
 from stream_icd.programs.options import kafka_settings
 from stream_icd.programs.process import FreezeWhatStays, share_one_heap, stop_on_signals
-from stream_icd.programs.traces import traces_of
 from stream_icd.tracing.headers import MOST_BYTES
-from stream_icd.tracing.spans import Tracing
-from stream_icd.workers.runner import Runner
+from stream_icd.tracing.spans import Tracing, traces_of
+from stream_icd.workers.runner import Runner, Stream, run_streams
 from stream_icd.workers.step import BatchStep
-from stream_icd.workers.streams import Stream, run_streams
 
 if TYPE_CHECKING:
     from stream_icd.kafka.settings import KafkaSettings

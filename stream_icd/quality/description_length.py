@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 from scipy.special import gammaln, xlogy
 
-from stream_icd.quality.community_weights import community_weights
+from stream_icd.quality.cuts import community_weights
 from stream_icd.quality.labels import Communities, compact
 
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from stream_icd.errors import BadSettings
-from stream_icd.quality.community_weights import community_weights
+from stream_icd.quality.cuts import community_weights
 from stream_icd.quality.labels import Communities, compact
 
 SPLITS = 2

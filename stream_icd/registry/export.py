@@ -10,8 +10,7 @@ import pyarrow as pa
 from stream_icd.errors import BadSettings
 from stream_icd.extras import needs_extra
 from stream_icd.registry.differences import flat_recipe
-from stream_icd.registry.lineage_file import LINEAGE_FILE
-from stream_icd.registry.model import RECIPE_FILE
+from stream_icd.registry.model import LINEAGE_FILE, RECIPE_FILE
 from stream_icd.registry.versions import MODEL_FILES, pack_folder
 from stream_icd.store.store import Store, open_store
 

@@ -8,8 +8,7 @@ from pathlib import Path
 
 from stream_icd.errors import ModelNotFound
 from stream_icd.model import Model
-from stream_icd.registry.lineage_file import proved_on
-from stream_icd.registry.model import models_in, read_model
+from stream_icd.registry.model import models_in, proved_on, read_model
 from stream_icd.store.store import Store, open_store
 
 

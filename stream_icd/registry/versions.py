@@ -20,18 +20,16 @@ import pyarrow as pa
 from stream_icd.errors import ModelDamaged, ModelNotFound, RegistryDamaged
 from stream_icd.lineage import Lineage
 from stream_icd.registry.about import ABOUT_FILE, CARD_FILE
-from stream_icd.registry.lineage_file import (
-    LINEAGE_FILE,
-    lineage_in,
-    proved_on,
-    write_lineage,
-)
 from stream_icd.registry.model import (
+    LINEAGE_FILE,
     RECIPE_FILE,
     WEIGHTS_FILE,
     PackedModel,
+    lineage_in,
     models_in,
+    proved_on,
     read_model,
+    write_lineage,
 )
 from stream_icd.registry.shipped import VersionedModel
 from stream_icd.store.store import Store

@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 
 from stream_icd.communities import Communities
 from stream_icd.node_ids import places
-from stream_icd.quality.accuracy import accuracy
-from stream_icd.quality.nmi import nmi
+from stream_icd.quality.agreement import accuracy, nmi
 from stream_icd.replay.results import Name
 
 Version = tuple[str, str, str]

@@ -17,7 +17,7 @@ from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import COMMUNITIES, create_topics
-from stream_icd.messages.claim_check import ClaimCheck
+from stream_icd.messages.claims import ClaimCheck
 from stream_icd.messages.records import outgoing
 from stream_icd.store.store import Store
 from stream_icd.subscribers.seen_results import result_of

@@ -197,12 +197,12 @@ class Retrain:
         from stream_icd.metrics.server import serving
         from stream_icd.programs.options import chosen_settings
         from stream_icd.programs.process import stop_on_signals
-        from stream_icd.programs.traces import traces_of
         from stream_icd.registry.settings import registry_at, required
         from stream_icd.retraining.announce import Announce, announce_in_topic, log_decision
         from stream_icd.retraining.observed import Observed, rounds_metrics
         from stream_icd.retraining.run import run_once, run_until
         from stream_icd.sources.durations import parse_duration
+        from stream_icd.tracing.spans import traces_of
 
         settings = self.settings()
         every_s = parse_duration(self.check).total_seconds()

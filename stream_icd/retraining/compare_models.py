@@ -14,8 +14,8 @@ from scipy.sparse import csr_array
 from stream_icd.detection.detect import Method, detect
 from stream_icd.graphs.weights import comparable
 from stream_icd.model import Model
+from stream_icd.quality.agreement import nmi
 from stream_icd.quality.hidden_edges import mean_hidden_edge_score
-from stream_icd.quality.nmi import nmi
 from stream_icd.replay.compare import Assignment, churn
 from stream_icd.retraining.lesson import UNKNOWN, Lesson
 from stream_icd.retraining.measured import Measured, Paired

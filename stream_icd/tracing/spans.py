@@ -1,10 +1,11 @@
-"""The spans of this project, by OpenTelemetry's conventions for messages.
+"""The spans of this project, by OpenTelemetry's conventions for messages, and where they go.
 
 OpenTelemetry is imported when the first `Tracing` is made, and only then.
 """
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -19,6 +20,7 @@ from stream_icd.version import __version__
 
 if TYPE_CHECKING:
     from opentelemetry.trace import Span, SpanContext, TracerProvider
+
 
 MS = 10**6
 """Nanoseconds in a millisecond."""
@@ -203,3 +205,39 @@ def _of_message(
         "messaging.destination.name": topic,
         **{name: value.decode(errors="replace") for name, value in said.items() if value},
     }
+
+
+@contextmanager
+def traces_of(program: str) -> Iterator[Tracing | None]:
+    """Give what makes spans, and send them while the block runs; None if traces are off.
+
+    A program that has set a provider of its own keeps it.
+
+    Args:
+        program: name of the service, unless `OTEL_SERVICE_NAME` is set.
+
+    Raises:
+        BadSettings: the setting is wrong.
+        MissingExtra: traces are on, and OpenTelemetry is not installed.
+    """
+    if TraceSettings().traces == "off":
+        yield None
+        return
+    with needs_extra("otel", "opentelemetry"):
+        from opentelemetry import trace
+        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+        from opentelemetry.sdk.resources import Resource
+        from opentelemetry.sdk.trace import TracerProvider
+        from opentelemetry.sdk.trace.export import BatchSpanProcessor
+
+    if isinstance(trace.get_tracer_provider(), TracerProvider):
+        yield Tracing()
+        return
+    name = os.environ.get("OTEL_SERVICE_NAME", f"stream-icd-{program}")
+    provider = TracerProvider(resource=Resource.create({"service.name": name}))
+    provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
+    trace.set_tracer_provider(provider)
+    try:
+        yield Tracing(provider)
+    finally:
+        provider.shutdown()

@@ -15,8 +15,8 @@ from stream_icd.extras import needs_extra
 from stream_icd.graphs.labelled_graph import LabelledGraph
 from stream_icd.icd.recipe import Recipe
 from stream_icd.model import Model, initial_model
-from stream_icd.quality.modularity import modularity
-from stream_icd.quality.nmi import nmi
+from stream_icd.quality.agreement import nmi
+from stream_icd.quality.cuts import modularity
 from stream_icd.registry.shipped import open_model
 from stream_icd.store.store import Store
 from stream_icd.training.bp.fit import fit_parameters

@@ -19,9 +19,8 @@ from stream_icd.graphs.labelled_graph import LabelledGraph
 from stream_icd.graphs.weights import comparable
 from stream_icd.memory.detect import detect_window
 from stream_icd.memory.memory import Memory
-from stream_icd.quality.ami import ami
+from stream_icd.quality.agreement import ami, nmi
 from stream_icd.quality.description_length import description_length
-from stream_icd.quality.nmi import nmi
 from stream_icd.registry.shipped import open_model
 from stream_icd.training.bp.unseen_edges import Prepared, nats_saved_by, prepare
 from stream_icd.training.comparison import Comparison, Measure, comparison

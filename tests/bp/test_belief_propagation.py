@@ -11,7 +11,7 @@ from scipy.sparse import coo_array, csr_array
 
 from stream_icd.bp.multilevel.level_graph import finest_level
 from stream_icd.bp.planted_partition.belief_propagation import Model, believe, likeliest_communities
-from stream_icd.quality.nmi import nmi
+from stream_icd.quality.agreement import nmi
 from stream_icd.synthetic.gn import generate_gn
 from stream_icd.synthetic.planted_graph import PlantedGraph
 

@@ -22,7 +22,7 @@ from stream_icd.bp.multilevel.level_graph import LevelGraph, finest_level
 from stream_icd.bp.parameters import BpParameters
 from stream_icd.bp.planted_partition.likelihood import mixing_beyond_chance
 from stream_icd.memory.ids import replaced_ids
-from stream_icd.quality.ami import ami
+from stream_icd.quality.agreement import ami
 from stream_icd.quality.description_length import description_length
 from stream_icd.synthetic.lfr import generate_lfr
 

@@ -11,7 +11,7 @@ from stream_icd.bp.description_length.exact_k import exactly
 from stream_icd.bp.multilevel.level_graph import finest_level
 from stream_icd.bp.multilevel.local_moves import move_nodes
 from stream_icd.bp.multilevel.modularity import maximise_modularity
-from stream_icd.quality.modularity import modularity
+from stream_icd.quality.cuts import modularity
 from stream_icd.synthetic.lfr import generate_lfr
 
 

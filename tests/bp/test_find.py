@@ -15,8 +15,8 @@ from scipy.sparse import block_diag, coo_array, csr_array
 from stream_icd.bp.find import find_communities
 from stream_icd.bp.parameters import BpParameters
 from stream_icd.errors import BadSettings
-from stream_icd.quality.modularity import modularity
-from stream_icd.quality.nmi import nmi
+from stream_icd.quality.agreement import nmi
+from stream_icd.quality.cuts import modularity
 from stream_icd.synthetic.gn import generate_gn
 from stream_icd.synthetic.lfr import generate_lfr
 

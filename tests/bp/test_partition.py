@@ -9,8 +9,8 @@ from scipy.sparse import csr_array
 from stream_icd.bp.description_length.partition import finest, measured
 from stream_icd.bp.multilevel.level_graph import finest_level
 from stream_icd.bp.planted_partition.likelihood import mixing_of, modularity_of
+from stream_icd.quality.cuts import modularity
 from stream_icd.quality.description_length import description_length
-from stream_icd.quality.modularity import modularity
 
 
 @pytest.mark.parametrize("seed", range(6))

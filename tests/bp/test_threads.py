@@ -14,7 +14,7 @@ from stream_icd.bp.multilevel.level_graph import coarsen, finest_level
 from stream_icd.bp.multilevel.local_moves import connected_pieces
 from stream_icd.bp.planted_partition import belief_propagation
 from stream_icd.graphs import in_threads
-from stream_icd.quality.nmi import nmi
+from stream_icd.quality.agreement import nmi
 from stream_icd.registry.shipped import open_model
 from stream_icd.synthetic.lfr import generate_lfr
 

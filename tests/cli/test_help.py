@@ -16,9 +16,8 @@ import typer
 from typer.testing import CliRunner
 
 from consumers.archive import Kinds
-from stream_icd.cli.help_text import flowing
 from stream_icd.cli.main import app
-from stream_icd.cli.plugins import BuiltIn, Consumers
+from stream_icd.cli.plugins import BuiltIn, Consumers, flowing
 from stream_icd.history.layout import KINDS
 from tests.command_lines import all_commands, arguments_of, complaint
 

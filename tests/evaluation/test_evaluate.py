@@ -21,7 +21,7 @@ from stream_icd.evaluation.page import COLUMNS, write_page
 from stream_icd.evaluation.windows import open_windows
 from stream_icd.execution.usage import Allowance
 from stream_icd.history.archive import Archive
-from stream_icd.quality.nmi import nmi
+from stream_icd.quality.agreement import nmi
 from stream_icd.registry.shipped import open_model
 from stream_icd.snapshot import Snapshot, Window, snapshot_from_pairs
 from stream_icd.store.store import open_store

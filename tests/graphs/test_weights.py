@@ -18,9 +18,8 @@ from stream_icd.errors import BadInput
 from stream_icd.graphs.weights import comparable
 from stream_icd.icd.recipe import Recipe
 from stream_icd.model import Model, initial_model
-from stream_icd.quality.modularity import modularity
-from stream_icd.quality.ncut import ncut
-from stream_icd.quality.nmi import nmi
+from stream_icd.quality.agreement import nmi
+from stream_icd.quality.cuts import modularity, ncut
 from stream_icd.synthetic.gn import generate_gn
 from stream_icd.synthetic.planted_graph import PlantedGraph
 

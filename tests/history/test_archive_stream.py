@@ -29,8 +29,7 @@ from stream_icd.wire.communities import encode_communities
 from stream_icd.wire.message import Message
 from stream_icd.wire.snapshots import encode_snapshot
 from stream_icd.workers.archive import Archiver
-from stream_icd.workers.runner import Runner
-from stream_icd.workers.streams import Stream, run_streams
+from stream_icd.workers.runner import Runner, Stream, run_streams
 from testbed.brokers import Broker, wait_until
 
 MakeSnapshot = Callable[..., Snapshot]

@@ -17,7 +17,7 @@ from stream_icd.icd.clustering import cluster
 from stream_icd.icd.coarsening import supernodes
 from stream_icd.icd.recipe import Recipe
 from stream_icd.model import Model, initial_model
-from stream_icd.quality.nmi import nmi
+from stream_icd.quality.agreement import nmi
 
 PAIR = np.array([[1], [3]])
 

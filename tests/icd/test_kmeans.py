@@ -8,7 +8,7 @@ from threadpoolctl import threadpool_limits
 
 from stream_icd.errors import BadSettings
 from stream_icd.icd.clustering import cluster, greedy_seeds, principal_components
-from stream_icd.quality.nmi import nmi
+from stream_icd.quality.agreement import nmi
 
 
 def blobs(n: int, k: int, d: int, spread: float, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:

@@ -21,7 +21,7 @@ from stream_icd.memory.detect import Remembered, detect_window
 from stream_icd.memory.encoding import encode_memory
 from stream_icd.memory.horizon import Horizon
 from stream_icd.memory.memory import Memory
-from stream_icd.quality.nmi import nmi
+from stream_icd.quality.agreement import nmi
 from stream_icd.snapshot import Window
 from stream_icd.synthetic.drift import generate_drifting_lfr
 from stream_icd.synthetic.lfr import LfrSettings, generate_lfr

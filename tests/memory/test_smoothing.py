@@ -19,7 +19,7 @@ from stream_icd.memory.detect import Remembered, detect_remembering
 from stream_icd.memory.encoding import encode_memory
 from stream_icd.memory.smoothing import detect_smoothed
 from stream_icd.model import Model
-from stream_icd.quality.nmi import nmi
+from stream_icd.quality.agreement import nmi
 from stream_icd.snapshot import Snapshot, Window, snapshot_from_pairs
 from stream_icd.synthetic.drift import generate_drifting_lfr
 from stream_icd.synthetic.lfr import LfrSettings

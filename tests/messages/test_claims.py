@@ -35,9 +35,8 @@ from stream_icd.kafka.port.topic import DEAD_LETTER_ROOM, TopicSpec
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.topics import create_topics
-from stream_icd.messages.claim_check import ClaimCheck
 from stream_icd.messages.claim_settings import ClaimSettings
-from stream_icd.messages.claims import as_claim, redeem
+from stream_icd.messages.claims import ClaimCheck, as_claim, redeem
 from stream_icd.messages.publish import Pace, publish_source
 from stream_icd.messages.reader import MessageReader
 from stream_icd.registry.model import save_model
@@ -349,7 +348,7 @@ import os, signal, sys
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.settings import KafkaSettings
-from stream_icd.messages.claim_check import ClaimCheck
+from stream_icd.messages.claims import ClaimCheck
 
 settings = KafkaSettings(bootstrap_servers=sys.argv[1], max_message_bytes=4096)
 with Publisher(settings) as publisher:

@@ -21,7 +21,7 @@ from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.topics import SNAPSHOTS, create_topics
-from stream_icd.messages.sent_before import SentBefore, read_sent_before
+from stream_icd.messages.publish import SentBefore, read_sent_before
 from stream_icd.programs.topic_rows import read_topic_rows
 from stream_icd.snapshot import Snapshot, Window, snapshot_from_pairs
 from stream_icd.sources.windows import Quiet

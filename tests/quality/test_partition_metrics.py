@@ -11,10 +11,7 @@ from sklearn.metrics import adjusted_mutual_info_score, normalized_mutual_info_s
 from sklearn.metrics.cluster import contingency_matrix
 
 from stream_icd.errors import BadSettings
-from stream_icd.quality.accuracy import accuracy
-from stream_icd.quality.ami import ami
-from stream_icd.quality.contingency import contingency
-from stream_icd.quality.nmi import nmi
+from stream_icd.quality.agreement import accuracy, ami, contingency, nmi
 
 
 @st.composite

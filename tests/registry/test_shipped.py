@@ -12,7 +12,7 @@ import pytest
 
 from stream_icd.detection.detect import detect
 from stream_icd.errors import BadSettings, ModelNotFound
-from stream_icd.quality.nmi import nmi
+from stream_icd.quality.agreement import nmi
 from stream_icd.registry.model import load_model, models_in, save_model
 from stream_icd.registry.shipped import models_folder, open_model, shipped_models
 from stream_icd.store.store import Store

@@ -14,8 +14,7 @@ from stream_icd.icd.recipe import Recipe
 from stream_icd.lineage import DataRange, Figure, Gate, Lineage
 from stream_icd.model import initial_model
 from stream_icd.registry.about import read_about, read_card
-from stream_icd.registry.lineage_file import LINEAGE_FILE
-from stream_icd.registry.model import PackedModel, pack
+from stream_icd.registry.model import LINEAGE_FILE, PackedModel, pack
 from stream_icd.registry.shipped import folder_of, open_model
 from stream_icd.registry.versions import (
     existing_folder,

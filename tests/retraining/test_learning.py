@@ -15,7 +15,7 @@ from stream_icd.errors import BadSettings
 from stream_icd.icd.presets import default_recipe
 from stream_icd.icd.recipe import Recipe
 from stream_icd.model import Model, initial_model
-from stream_icd.quality.nmi import nmi
+from stream_icd.quality.agreement import nmi
 from stream_icd.registry.model import pack
 from stream_icd.retraining.compare_models import compare_models
 from stream_icd.retraining.learn import EncoderTraining, learn, trained_encoder

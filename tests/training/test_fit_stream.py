@@ -14,7 +14,7 @@ from stream_icd.bp.find import find_communities
 from stream_icd.bp.parameters import BpParameters
 from stream_icd.graphs.labelled_graph import LabelledGraph, Moment
 from stream_icd.memory.detect import Remembered, detect_window
-from stream_icd.quality.nmi import nmi
+from stream_icd.quality.agreement import nmi
 from stream_icd.snapshot import Window
 from stream_icd.synthetic.drift import generate_drifting_lfr
 from stream_icd.synthetic.gn import generate_gn

@@ -19,7 +19,7 @@ from stream_icd.memory.detect import detect_remembering
 from stream_icd.memory.encoding import encode_memory
 from stream_icd.memory.horizon import Horizon
 from stream_icd.memory.memory import Memory
-from stream_icd.messages.claim_check import ClaimCheck
+from stream_icd.messages.claims import ClaimCheck
 from stream_icd.messages.outcome import Outcome
 from stream_icd.registry.shipped import VersionedModel
 from stream_icd.snapshot import Snapshot

@@ -31,7 +31,7 @@ from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.topics import COMMUNITIES, MODELS, SNAPSHOTS, create_topics
 from stream_icd.lineage import Lineage
 from stream_icd.messages.announce import announcements
-from stream_icd.messages.claim_check import ClaimCheck
+from stream_icd.messages.claims import ClaimCheck
 from stream_icd.metrics.health import Health
 from stream_icd.metrics.metrics import Metrics
 from stream_icd.model import Model, initial_model

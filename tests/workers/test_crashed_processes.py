@@ -30,8 +30,7 @@ from stream_icd.snapshot import Snapshot
 from stream_icd.subscribers.subscribe import subscribe
 from stream_icd.workers.detect import Detector
 from stream_icd.workers.memories import open_memories
-from stream_icd.workers.runner import Runner
-from stream_icd.workers.streams import Stream, run_streams
+from stream_icd.workers.runner import Runner, Stream, run_streams
 from testbed.brokers import Broker
 from testbed.drifting import outgoing, remembering_model, stream
 from testbed.handlers import WhenDone

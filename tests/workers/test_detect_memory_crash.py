@@ -28,8 +28,7 @@ from stream_icd.subscribers.subscribe import subscribe
 from stream_icd.wire.states import state_key
 from stream_icd.workers.detect import Detector
 from stream_icd.workers.memories import open_memories
-from stream_icd.workers.runner import Runner
-from stream_icd.workers.streams import Stream, run_streams
+from stream_icd.workers.runner import Runner, Stream, run_streams
 from testbed.brokers import Broker, wait_until
 from testbed.drifting import outgoing, remembering_model, stream
 from testbed.handlers import WhenDone

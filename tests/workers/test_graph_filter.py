@@ -20,8 +20,7 @@ from stream_icd.registry.model import save_model
 from stream_icd.registry.shipped import VersionedModel
 from stream_icd.snapshot import Snapshot
 from stream_icd.subscribers.subscribe import subscribe
-from stream_icd.workers.runner import Runner
-from stream_icd.workers.streams import Stream, run_streams
+from stream_icd.workers.runner import Runner, Stream, run_streams
 from testbed.brokers import Broker
 from tests.workers.crashing import Copy
 

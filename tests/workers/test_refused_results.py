@@ -15,11 +15,9 @@ from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import create_topics
-from stream_icd.messages.claim_check import ClaimCheck
 from stream_icd.messages.claim_settings import ClaimSettings
-from stream_icd.messages.claims import redeem
-from stream_icd.workers.runner import Runner
-from stream_icd.workers.streams import Stream, run_streams
+from stream_icd.messages.claims import ClaimCheck, redeem
+from stream_icd.workers.runner import Runner, Stream, run_streams
 from testbed.brokers import Broker
 from testbed.handlers import WhenDone
 from tests.workers.crashing import Copy

@@ -19,7 +19,7 @@ from stream_icd.kafka.delivery.handler import BatchDone
 from stream_icd.kafka.port.topic import TopicSpec
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.topics import create_topics
-from stream_icd.messages.claim_check import ClaimCheck
+from stream_icd.messages.claims import ClaimCheck
 from stream_icd.names.live import LiveAttributes
 from stream_icd.names.naming import Naming
 from stream_icd.snapshot import Window

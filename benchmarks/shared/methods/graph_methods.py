@@ -14,8 +14,8 @@ from benchmarks.shared.graphs.known_graphs import ClassifiedGraph, agreement
 from benchmarks.shared.peers import igraph_peers
 from stream_icd.bp.find import find_communities
 from stream_icd.bp.parameters import BpParameters
+from stream_icd.quality.agreement import nmi
 from stream_icd.quality.description_length import description_length
-from stream_icd.quality.nmi import nmi
 from stream_icd.registry.shipped import open_model
 
 Labels = NDArray[np.int32]

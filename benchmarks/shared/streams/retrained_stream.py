@@ -14,7 +14,7 @@ from stream_icd.icd.presets import default_recipe
 from stream_icd.lineage import DataRange, Lineage
 from stream_icd.memory.detect import detect_remembering
 from stream_icd.model import Model, initial_model
-from stream_icd.quality.nmi import nmi
+from stream_icd.quality.agreement import nmi
 from stream_icd.registry.aliases import champion, promote
 from stream_icd.registry.model import pack
 from stream_icd.registry.versions import open_version, publish

@@ -27,7 +27,7 @@ from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import COMMUNITIES, MEMORY, SNAPSHOTS
 from stream_icd.log import configure_logging
-from stream_icd.messages.claim_check import ClaimCheck
+from stream_icd.messages.claims import ClaimCheck
 from stream_icd.programs.process import FreezeWhatStays, share_one_heap
 from stream_icd.registry.shipped import open_model
 from stream_icd.workers.detect import Detector

@@ -12,9 +12,15 @@ from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssi
 from kafka.protocol.api_key import ApiKey
 
 from stream_icd.errors import BrokerError
-from stream_icd.kafka.client.connections import open_admin, open_consumer, open_producer
+from stream_icd.kafka.client.connections import (
+    all_theirs,
+    milliseconds,
+    open_admin,
+    open_consumer,
+    open_producer,
+    positions,
+)
 from stream_icd.kafka.client.member import ClientMember
-from stream_icd.kafka.client.options import all_theirs, milliseconds, positions
 from stream_icd.kafka.client.producer import ClientProducer, ClientTransactionalProducer
 from stream_icd.kafka.client.reader import ClientReader
 from stream_icd.kafka.client.translate import translate, translated

@@ -12,7 +12,7 @@ from kafka import errors as client
 from kafka.structs import MemberState
 
 from stream_icd.errors import BrokerUnavailable, StreamIcdError
-from stream_icd.kafka.client.options import milliseconds, positions, theirs
+from stream_icd.kafka.client.connections import milliseconds, positions, theirs
 from stream_icd.kafka.client.reader import ClientReader
 from stream_icd.kafka.client.translate import GROUP_MOVED_ON, translate, translated
 from stream_icd.kafka.client.workarounds.idle import poll_past_heartbeats, set_heartbeat_interval

@@ -10,8 +10,7 @@ from kafka import errors as client
 from kafka.structs import ConsumerGroupMetadata
 
 from stream_icd.errors import BrokerError, DeliveryFailed, MessageTooLarge
-from stream_icd.kafka.client.connections import NULL
-from stream_icd.kafka.client.options import positions
+from stream_icd.kafka.client.connections import NULL, positions
 from stream_icd.kafka.client.translate import GROUP_MOVED_ON, lacks_right, translate, translated
 from stream_icd.kafka.client.workarounds.fetched_records import HeaderName
 from stream_icd.kafka.client.workarounds.producers import close_producer

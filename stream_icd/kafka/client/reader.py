@@ -8,7 +8,7 @@ from typing import Any
 from kafka import errors as client
 
 from stream_icd.errors import OffsetGone
-from stream_icd.kafka.client.options import all_theirs, milliseconds, theirs
+from stream_icd.kafka.client.connections import all_theirs, milliseconds, theirs
 from stream_icd.kafka.client.poll import Poller
 from stream_icd.kafka.client.translate import translated
 from stream_icd.kafka.client.workarounds import fetched_records as workaround

@@ -14,7 +14,7 @@ from stream_icd.bp.parameters import BpParameters
 from stream_icd.bp.planted_partition.likelihood import bounded_mixing, mixing_of
 from stream_icd.graphs.labelled_graph import LabelledGraph
 from stream_icd.graphs.weights import EXPONENT, comparable
-from stream_icd.quality.ami import ami
+from stream_icd.quality.agreement import ami
 from stream_icd.training.bp.fitted import Fit, Progress, Tried, no_progress
 from stream_icd.training.bp.in_threads import in_threads
 

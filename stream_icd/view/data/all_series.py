@@ -14,7 +14,7 @@ from stream_icd.communities import Communities, Labels
 from stream_icd.events import CommunityEvents
 from stream_icd.names.naming import Naming
 from stream_icd.printable import shortened
-from stream_icd.quality.nmi import nmi
+from stream_icd.quality.agreement import nmi
 from stream_icd.tracking.partition import Partition, by_first_node, shared_nodes
 from stream_icd.view.data.members import packed, partition
 from stream_icd.view.data.series import Identity, Series, SeriesName
