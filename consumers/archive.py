@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from stream_icd.programs.command import Declared
-from stream_icd.programs.options import MemberOptions
+from stream_icd.programs.options import WorkerOptions
 
 app = typer.Typer()
 
@@ -23,7 +23,7 @@ class Kinds(StrEnum):
 
 @app.command("archive", cls=Declared)
 @dataclass(frozen=True, kw_only=True)
-class Archive(MemberOptions):
+class Archive(WorkerOptions):
     """Store snapshots, labels, communities and memory as Parquet files, each once.
 
     Offsets are committed after the files are safe, and a message always has the same file, so a
@@ -59,5 +59,12 @@ class Archive(MemberOptions):
             return {TOPICS[name]: Archiver(archive, name) for name in kinds}
 
         # At least once is enough: keeping a record twice is keeping it once.
-        options = self.worker("archive", group_by_topic=True, delivery="at-least-once")
-        run_worker(archivers, options, uri=self.uri, kinds=kinds)
+        run_worker(
+            archivers,
+            self,
+            "archive",
+            delivery="at-least-once",
+            group_by_topic=True,
+            uri=self.uri,
+            kinds=kinds,
+        )

@@ -11,11 +11,11 @@ from stream_icd.programs.command import Declared
 from stream_icd.programs.options import (
     Delivery,
     Horizon,
-    MemberOptions,
     Memory,
     Method,
     RegistryUri,
     Seed,
+    WorkerOptions,
     chosen_horizon,
 )
 
@@ -28,7 +28,7 @@ app = typer.Typer()
 
 @app.command("detect", cls=Declared)
 @dataclass(frozen=True, kw_only=True)
-class Detect(MemberOptions):
+class Detect(WorkerOptions):
     """Detect communities: read icd.snapshots.v1, write icd.communities.v1.
 
     What the windows before showed improves the communities of the next one, and communities have
@@ -116,11 +116,10 @@ class Detect(MemberOptions):
         remembers = self.memory == "auto"
         in_hand = IN_HAND_OF_CHAINS if remembers and self.processes > 1 else IN_HAND
         batch = self.batch or self.processes * in_hand
-        options = self.worker("detect", delivery=self.delivery, batch=batch)
         settings = DetectSettings(
             memory=self.memory,
             horizon=chosen_horizon(self.horizon, self.memory),
-            group=options.group_of(SNAPSHOTS),
+            group=self.group_of("detect"),
             n_communities=self.k,
             method=self.method,
             threads=threads_for(self.threads, self.processes),
@@ -147,7 +146,7 @@ class Detect(MemberOptions):
             room = partial(run.room, settings.memory_topic)
             return {SNAPSHOTS: Detector(swap.model, settings, swap, memories, room)}
 
-        run_worker(detector, options)
+        run_worker(detector, self, "detect", delivery=self.delivery, batch=batch)
 
 
 def threads_for(asked: int | None, processes: int) -> int:

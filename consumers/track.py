@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from stream_icd.programs.command import Declared
-from stream_icd.programs.options import Delivery, MemberOptions, NamesFile
+from stream_icd.programs.options import Delivery, NamesFile, WorkerOptions
 
 if TYPE_CHECKING:
     from stream_icd.programs import WorkerRun
@@ -17,7 +17,7 @@ app = typer.Typer()
 
 @app.command("track", cls=Declared)
 @dataclass(frozen=True, kw_only=True)
-class Track(MemberOptions):
+class Track(WorkerOptions):
     """Track communities: read icd.communities.v1, write icd.events.v1.
 
     Each community gets an id that it keeps from window to window, and lifecycle events: born,
@@ -96,5 +96,4 @@ class Track(MemberOptions):
             tracker = Tracker(run.settings, thresholds, graph=self.graph, naming=naming)
             return {COMMUNITIES: tracker}
 
-        options = self.worker("track", delivery=self.delivery, batch=self.batch)
-        run_worker(tracker, options)
+        run_worker(tracker, self, "track", delivery=self.delivery, batch=self.batch)

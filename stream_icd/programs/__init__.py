@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from stream_icd.messages.outcome import Outcome, Processed, Refused
     from stream_icd.messages.reader import MessageReader
     from stream_icd.programs.command import Declared, Producer, ReadingProducer
-    from stream_icd.programs.options import SendOptions
+    from stream_icd.programs.options import SendOptions, WorkerOptions
     from stream_icd.programs.producer import ProducerRun, run_producer
-    from stream_icd.programs.worker import WorkerOptions, WorkerRun, run_worker
+    from stream_icd.programs.worker import WorkerRun, run_worker
     from stream_icd.sources.source import Source
     from stream_icd.workers.step import BatchStep, Step
 
@@ -52,7 +52,7 @@ _MODULES = {
     "SendOptions": "stream_icd.programs.options",
     "Source": "stream_icd.sources.source",
     "Step": "stream_icd.workers.step",
-    "WorkerOptions": "stream_icd.programs.worker",
+    "WorkerOptions": "stream_icd.programs.options",
     "WorkerRun": "stream_icd.programs.worker",
     "run_producer": "stream_icd.programs.producer",
     "run_worker": "stream_icd.programs.worker",

@@ -3,9 +3,9 @@
 Annotations stay objects here, since typer reads those of a dataclass's fields.
 """
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -14,7 +14,6 @@ from stream_icd.replay.pacing import parse_rate
 
 if TYPE_CHECKING:
     from stream_icd.kafka.settings import KafkaSettings
-    from stream_icd.programs.worker import WorkerOptions
 
 BootstrapServers = Annotated[
     str | None,
@@ -224,7 +223,7 @@ MetricsHost = Annotated[
 
 
 @dataclass(frozen=True, kw_only=True)
-class MemberOptions:
+class WorkerOptions:
     """The options of programs that are members of a consumer group."""
 
     graph: OnlyGraph = None
@@ -248,12 +247,16 @@ class MemberOptions:
     metrics_host: MetricsHost = "127.0.0.1"
     bootstrap_servers: BootstrapServers = None
 
-    def worker(self, name: str, **more: Any) -> "WorkerOptions":
-        """Return the options of the worker of this name, and more of them."""
-        from stream_icd.programs.worker import WorkerOptions
+    def group_of(self, name: str) -> str:
+        """Return the group of the program of this name.
 
-        shared = {field.name: getattr(self, field.name) for field in fields(MemberOptions)}
-        return WorkerOptions(name, **shared, **more)
+        Members of a group share the work, so members for different graphs need different groups.
+
+        >>> WorkerOptions(graph="as733").group_of("detect")
+        'stream-icd-detect-as733'
+        """
+        graph = "" if self.graph is None else f"-{self.graph}"
+        return self.group or f"stream-icd-{name}{graph}"
 
 
 def checked_graph(name: str | None) -> str | None:

@@ -17,7 +17,7 @@ from stream_icd.kafka.delivery.delivery import Delivery
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.log import configure_logging
 from stream_icd.messages.claims import ClaimCheck
-from stream_icd.programs.options import kafka_settings
+from stream_icd.programs.options import WorkerOptions, kafka_settings
 from stream_icd.programs.process import FreezeWhatStays, share_one_heap, stop_on_signals
 from stream_icd.tracing.headers import MOST_BYTES
 from stream_icd.tracing.spans import Tracing, traces_of
@@ -31,46 +31,6 @@ if TYPE_CHECKING:
 
 LIMIT_EVERY_S = 1.0
 """Interval between requests for a topic's limit, while the broker is unavailable."""
-
-
-@dataclass(frozen=True)
-class WorkerOptions:
-    """The options that all consumer programs share.
-
-    Attributes:
-        name: name of the program, such as `detect`.
-        group: consumer group; None: `stream-icd-NAME`, and the graph if only one is processed.
-        group_by_topic: read each topic in a group of its own, named GROUP-TOPIC.
-        graph: process only this graph's records; None for all.
-        delivery: the guarantee after a failure.
-        batch: records published together when many are waiting.
-        max_dead_letters: stop if more than this fraction of the last 50 records were bad.
-        metrics_port, metrics_host: where metrics and health are served; None: nowhere.
-        bootstrap_servers: Kafka; by default from the environment.
-    """
-
-    name: str
-    group: str | None = None
-    group_by_topic: bool = False
-    graph: str | None = None
-    delivery: Literal["auto", "exactly-once", "at-least-once"] = "auto"
-    batch: int = 16
-    max_dead_letters: float = 0.5
-    metrics_port: int | None = None
-    metrics_host: str = "127.0.0.1"
-    bootstrap_servers: str | None = None
-
-    def group_of(self, topic: str) -> str:
-        """Return the group that reads a topic.
-
-        Members of a group share the work, so members for different graphs need different groups.
-
-        >>> WorkerOptions("detect", graph="as733").group_of("icd.snapshots.v1")
-        'stream-icd-detect-as733'
-        """
-        graph = "" if self.graph is None else f"-{self.graph}"
-        group = self.group or f"stream-icd-{self.name}{graph}"
-        return f"{group}-{topic}" if self.group_by_topic else group
 
 
 @dataclass(frozen=True)
@@ -102,6 +62,11 @@ class WorkerRun:
 def run_worker(
     open_steps: Callable[[WorkerRun], Mapping[str, BatchStep]],
     options: WorkerOptions,
+    name: str,
+    *,
+    delivery: Literal["auto", "exactly-once", "at-least-once"] = "auto",
+    batch: int = 16,
+    group_by_topic: bool = False,
     **said: object,
 ) -> None:
     """Run a step on each topic until SIGINT or SIGTERM.
@@ -111,6 +76,10 @@ def run_worker(
 
     Args:
         open_steps: returns the step for each topic; called when metrics are already served.
+        name: name of the program, such as `detect`.
+        delivery: the guarantee after a failure.
+        batch: records published together when many are waiting.
+        group_by_topic: read each topic in a group of its own, named GROUP-TOPIC.
         said: additional fields of the log line at the start.
 
     Raises:
@@ -124,40 +93,29 @@ def run_worker(
         shown = shown_on(options.metrics_port, options.metrics_host, settings)
         metrics = until_the_end.enter_context(shown)
         claim_check = ClaimCheck(settings, pause=partial(time.sleep, LIMIT_EVERY_S))
-        tracing = until_the_end.enter_context(traces_of(options.name))
+        tracing = until_the_end.enter_context(traces_of(name))
         run = WorkerRun(settings, metrics, until_the_end, stop, claim_check, tracing)
         steps = open_steps(run)
-        streams = _streams(run, steps, options)
-        context = {name: text for step in steps.values() for name, text in step.context.items()}
+        group = options.group_of(name)
+        streams = [
+            Stream(
+                topic,
+                f"{group}-{topic}" if group_by_topic else group,
+                Runner(
+                    step,
+                    DeadLetterLimit(options.max_dead_letters),
+                    graph=options.graph,
+                    claim_check=claim_check,
+                    tracing=tracing,
+                ),
+                [metrics.watch(topic, options.graph, step.stages), FreezeWhatStays()],
+            )
+            for topic, step in steps.items()
+        ]
+        context = {key: text for step in steps.values() for key, text in step.context.items()}
         groups = [stream.group for stream in streams]
         structlog.get_logger().info("started", group=", ".join(groups), **context, **said)
-        run_streams(
-            settings,
-            streams,
-            stop,
-            delivery=Delivery(options.delivery),
-            max_records=options.batch,
-        )
-
-
-def _streams(
-    run: WorkerRun, steps: Mapping[str, BatchStep], options: WorkerOptions
-) -> list[Stream]:
-    return [
-        Stream(
-            topic,
-            options.group_of(topic),
-            Runner(
-                step,
-                DeadLetterLimit(options.max_dead_letters),
-                graph=options.graph,
-                claim_check=run.claim_check,
-                tracing=run.tracing,
-            ),
-            [run.metrics.watch(topic, options.graph, step.stages), FreezeWhatStays()],
-        )
-        for topic, step in steps.items()
-    ]
+        run_streams(settings, streams, stop, delivery=Delivery(delivery), max_records=batch)
 
 
 @contextmanager

@@ -18,7 +18,7 @@ class VersionedModel:
 
     Attributes:
         version: identifies the model, independent of its location; see `registry.model.version_of`.
-        proved_on: graphs that it is known to fit; see `registry.lineage_file.proved_on`.
+        proved_on: graphs that it is known to fit; see `registry.model.proved_on`.
     """
 
     version: str
