@@ -1,13 +1,48 @@
-"""What training produces and detection needs: a frozen model."""
+"""What training produces and detection needs: a frozen model; and the weights that a seed makes."""
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, field
+
+import numpy as np
 
 from stream_icd.bp.parameters import BpParameters
 from stream_icd.icd.encoder.contract import Weights
+from stream_icd.icd.encoder.registry import encoder
 from stream_icd.icd.recipe import Recipe
-from stream_icd.icd.seeded_weights import initial_weights
+
+
+def initial_weights(recipe: Recipe) -> Weights:
+    """The encoder's weights before training, from the recipe's seed.
+
+    The bit generator is explicit: numpy guarantees the bits of PCG64, but not that it stays the
+    default.
+    """
+    settings = recipe.encoder
+    rng = np.random.Generator(np.random.PCG64(recipe.seed))
+    return encoder(settings.kind).initial_weights(settings, rng)
+
+
+def can_be_made_again(recipe: Recipe, weights: Weights) -> bool:
+    """Whether the recipe's seed reproduces these weights, bit for bit, on every machine.
+
+    This holds for untrained Hadamard weights. Orthogonal weights come from a matrix factorisation,
+    whose last bits depend on the linear algebra library.
+    """
+    if recipe.encoder.initialisation != "hadamard":
+        return False
+    initial = initial_weights(recipe)
+    return all(np.array_equal(initial[name], weights[name]) for name in initial)
+
+
+def digest(weights: Weights) -> str:
+    """SHA-256 of names and values, sorted by name, with values as little-endian float32."""
+    sha256 = hashlib.sha256()
+    for name in sorted(weights):
+        sha256.update(name.encode())
+        sha256.update(np.ascontiguousarray(weights[name], "<f4").data)
+    return sha256.hexdigest()
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -29,9 +29,8 @@ from stream_icd.icd.encoder.contract import Weights
 from stream_icd.icd.encoder.registry import encoder
 from stream_icd.icd.recipe import Recipe
 from stream_icd.icd.scripts import deviations
-from stream_icd.icd.seeded_weights import can_be_made_again, digest, initial_weights
 from stream_icd.lineage import Lineage
-from stream_icd.model import Model
+from stream_icd.model import Model, can_be_made_again, digest, initial_weights
 from stream_icd.registry.json_file import read_json, to_json
 from stream_icd.store.store import Store, open_store
 

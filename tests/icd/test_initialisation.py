@@ -11,7 +11,7 @@ from scipy.linalg import hadamard
 from stream_icd.icd.encoder.initialisation import hadamard_matrix, initial_matrix
 from stream_icd.icd.encoder.registry import ENCODERS
 from stream_icd.icd.recipe import Recipe
-from stream_icd.icd.seeded_weights import digest, initial_weights
+from stream_icd.model import digest, initial_weights
 
 
 @pytest.mark.parametrize("kind", ["orthogonal", "hadamard"])
