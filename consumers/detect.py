@@ -1,6 +1,5 @@
 """`stream-icd consume detect`: find the communities of each snapshot that arrives."""
 
-import os
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
@@ -15,8 +14,10 @@ from stream_icd.programs.options import (
     Method,
     RegistryUri,
     Seed,
+    Threads,
     WorkerOptions,
     chosen_horizon,
+    threads_for,
 )
 
 if TYPE_CHECKING:
@@ -88,15 +89,7 @@ class Detect(WorkerOptions):
             "core. Results keep their order. With memory, they work on different graphs.",
         ),
     ] = 1
-    threads: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            help="Cores per snapshot. The method bp uses one below 50,000 nodes. Default: the "
-            "machine's cores divided by --processes, at most 4.",
-            show_default=False,
-        ),
-    ] = None
+    threads: Threads = None
     seed: Seed = 0
 
     def run(self) -> None:
@@ -147,8 +140,3 @@ class Detect(WorkerOptions):
             return {SNAPSHOTS: Detector(swap.model, settings, swap, memories, room)}
 
         run_worker(detector, self, "detect", delivery=self.delivery, batch=batch)
-
-
-def threads_for(asked: int | None, processes: int) -> int:
-    """Cores of one snapshot: together, the processes use no more than there are."""
-    return asked or max(1, min((os.cpu_count() or 1) // processes, 4))

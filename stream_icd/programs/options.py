@@ -3,6 +3,7 @@
 Annotations stay objects here, since typer reads those of a dataclass's fields.
 """
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -300,6 +301,22 @@ Seed = Annotated[
     int,
     typer.Option(min=0, help="Random seed; the same seed gives the same bytes."),
 ]
+
+
+Threads = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        help="Cores per snapshot. The method bp uses one below 50,000 nodes. Default: the "
+        "machine's cores divided by the number of processes, at most 4.",
+        show_default=False,
+    ),
+]
+
+
+def threads_for(asked: int | None, processes: int) -> int:
+    """Cores of one snapshot: together, the processes use no more than there are."""
+    return asked or max(1, min((os.cpu_count() or 1) // processes, 4))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from typer.testing import CliRunner
 
-from consumers import detect
 from consumers.detect import app
 from stream_icd.errors import BadSettings, ModelNotFound
+from stream_icd.programs import options as program_options
 
 
 @pytest.mark.parametrize(
@@ -16,9 +16,9 @@ from stream_icd.errors import BadSettings, ModelNotFound
 def test_threads_and_processes_together_use_no_more_than_the_cores(
     monkeypatch: pytest.MonkeyPatch, cores: int, processes: int, threads: int
 ) -> None:
-    monkeypatch.setattr(detect.os, "cpu_count", lambda: cores)
-    assert detect.threads_for(None, processes) == threads
-    assert detect.threads_for(3, processes) == 3
+    monkeypatch.setattr(program_options.os, "cpu_count", lambda: cores)
+    assert program_options.threads_for(None, processes) == threads
+    assert program_options.threads_for(3, processes) == 3
 
 
 @pytest.mark.parametrize(

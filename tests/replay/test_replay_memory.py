@@ -333,6 +333,13 @@ def test_a_horizon_without_memory_is_refused(method: Method) -> None:
         detect_settings(replace(plain, horizon="long"))
 
 
+def test_processes_share_the_cores_unless_threads_are_asked_for() -> None:
+    assert detect_settings(ReplayOptions(workers=4096)).threads == 1
+    assert detect_settings(ReplayOptions(workers=4096, threads=3)).threads == 3
+    alone = detect_settings(ReplayOptions(engine="serial")).threads
+    assert alone == min(os.cpu_count() or 1, 4)
+
+
 def test_a_part_of_a_topic_needs_the_windows_before_it(
     memory: Broker,
     topic_name: str,

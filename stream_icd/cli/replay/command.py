@@ -15,6 +15,7 @@ from stream_icd.programs.options import (
     OnlyGraph,
     RegistryUri,
     Seed,
+    Threads,
     kafka_settings,
 )
 from stream_icd.programs.past import ArchiveUri, PartOptions, PastOptions, TempoOptions
@@ -80,6 +81,7 @@ class ReplayOptions(TempoOptions):
             min=1, help="Number of processes or actors. Default: one per core.", show_default=False
         ),
     ] = None
+    threads: Threads = None
     ray_address: Annotated[
         str | None,
         typer.Option(

@@ -30,7 +30,7 @@ from stream_icd.messages.outcome import Refused
 from stream_icd.messages.reader import MessageReader
 from stream_icd.messages.topic_range import TopicRange, read_range
 from stream_icd.printable import say
-from stream_icd.programs.options import chosen_horizon
+from stream_icd.programs.options import chosen_horizon, threads_for
 from stream_icd.programs.process import stop_on_signals
 from stream_icd.programs.producer import INTERRUPTED, progress_bar
 from stream_icd.registry.aliases import CHAMPION, PREVIOUS
@@ -64,8 +64,13 @@ def detect_settings(options: ReplayOptions) -> DetectSettings:
         n_communities=options.k,
         method=options.method,
         seed=options.seed,
-        threads=1,
+        threads=threads_for(options.threads, n_workers(options)),
     )
+
+
+def n_workers(options: ReplayOptions) -> int:
+    """How many processes or actors detect."""
+    return 1 if options.engine == "serial" else options.workers or os.cpu_count() or 1
 
 
 def past_of_topic(settings: KafkaSettings, part: TopicRange, graph: str | None) -> Past:
@@ -200,7 +205,7 @@ def engine_of(
     Raises:
         BadSettings: an address of a cluster, and another engine.
     """
-    workers = options.workers or os.cpu_count() or 1
+    workers = n_workers(options)
     if options.ray_address is not None and options.engine != "ray":
         raise BadSettings("--ray-address goes with --engine ray")
     if redetection.smooth:
