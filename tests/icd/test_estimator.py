@@ -262,7 +262,7 @@ def test_memory_improves_the_next_windows_and_gives_ids_that_last(
         memory = found.memory
     alone = nmi(planted.communities, icd.predict(planted))
     assert nmi(planted.communities, found.communities) > alone + 0.1
-    assert len(first & set(found.community_ids)) > 0.5 * len(found.community_ids)
+    assert first <= set(found.community_ids)
 
 
 def test_nodes_are_known_by_their_ids_in_whatever_order_they_come(

@@ -30,14 +30,6 @@ ROOM = Path(next(iter(stream_icd.kafka.__path__)))
 # By the file of stream_icd/kafka/client/workarounds that relies on them. Not all are private by
 # name, but none is documented.
 PARTS: dict[str, list[tuple[type, str]]] = {
-    "closing": [(kafka.KafkaProducer, "_sender"), (Sender, "force_close")],
-    "committed_offsets": [
-        (kafka.KafkaConsumer, "_coordinator"),
-        (BaseCoordinator, "_net"),
-        (ConsumerCoordinator, "_offset_fetch_futures"),
-        (ConsumerCoordinator, "fetch_committed_offsets"),
-        (ConsumerCoordinator, "fetch_committed_offsets_async"),
-    ],
     "fetched_records": [
         (kafka.KafkaConsumer, "_fetcher"),
         (kafka.KafkaConsumer, "_subscription"),
@@ -73,6 +65,10 @@ PARTS: dict[str, list[tuple[type, str]]] = {
         (StickyPartitionAssignor, "member_assignment"),
         (Heartbeat, "last_receive"),
         (Heartbeat, "last_reset"),
+        (BaseCoordinator, "_net"),
+        (ConsumerCoordinator, "_offset_fetch_futures"),
+        (ConsumerCoordinator, "fetch_committed_offsets"),
+        (ConsumerCoordinator, "fetch_committed_offsets_async"),
     ],
     "network": [
         (kafka.KafkaConsumer, "_client"),
@@ -84,7 +80,9 @@ PARTS: dict[str, list[tuple[type, str]]] = {
         (KafkaTCPTransport, "_sock_recv"),
         (KafkaConnection, "close_future"),
     ],
-    "transactions": [
+    "producers": [
+        (kafka.KafkaProducer, "_sender"),
+        (Sender, "force_close"),
         (kafka.KafkaProducer, "_transaction_manager"),
         (TransactionManager, "begin_transaction"),
         (TransactionManager, "_pending_txn_offset_commits"),
