@@ -13,7 +13,7 @@ from stream_icd.bp.multilevel.modularity import maximise_modularity
 from stream_icd.bp.parameters import BpParameters
 from stream_icd.bp.planted_partition.belief_propagation import Model, likeliest_communities
 from stream_icd.errors import BadSettings
-from stream_icd.graphs.in_threads import threads_for
+from stream_icd.graphs.in_threads import keep_threads, threads_for
 from stream_icd.graphs.n_communities import check_n_communities
 from stream_icd.graphs.weights import comparable
 
@@ -68,15 +68,16 @@ def found_exactly(
     threads = threads_for(graph.n_nodes, threads)
     if start is not None:
         start, _ = compact(np.unique(start, return_inverse=True)[1].astype(np.int32))
-    if parameters.search:
-        return least_description(graph, start, parameters.sweeps, rng, n_communities, threads)
-    resolution = parameters.resolution
-    labels = maximise_modularity(graph, resolution, rng, start, parameters.iterations, threads)
-    believed = parameters.mixing is not None
-    if parameters.mixing is not None:
-        k = int(labels.max()) + 1
-        model = Model(parameters.mixing, parameters.size_spread, n_communities or k)
-        labels = likeliest_communities(graph, labels, k, model, parameters.sweeps, threads)
-    if n_communities is not None:
-        labels = exactly(graph, labels, n_communities, resolution, rng, believed)
-    return measured(finest(graph), labels, resolution)._replace(believed=believed)
+    with keep_threads(threads):
+        if parameters.search:
+            return least_description(graph, start, parameters.sweeps, rng, n_communities, threads)
+        resolution = parameters.resolution
+        labels = maximise_modularity(graph, resolution, rng, start, parameters.iterations, threads)
+        believed = parameters.mixing is not None
+        if parameters.mixing is not None:
+            k = int(labels.max()) + 1
+            model = Model(parameters.mixing, parameters.size_spread, n_communities or k)
+            labels = likeliest_communities(graph, labels, k, model, parameters.sweeps, threads)
+        if n_communities is not None:
+            labels = exactly(graph, labels, n_communities, resolution, rng, believed)
+        return measured(finest(graph), labels, resolution)._replace(believed=believed)

@@ -41,6 +41,7 @@ from stream_icd.bp.dynamic.posterior import (
 from stream_icd.bp.multilevel.level_graph import Labels, LevelGraph, compact, finest_level
 from stream_icd.bp.parameters import BpParameters
 from stream_icd.bp.planted_partition.prequential import nats_saved
+from stream_icd.graphs.in_threads import keep_threads, threads_for
 from stream_icd.graphs.n_communities import check_n_communities
 from stream_icd.graphs.weights import comparable
 from stream_icd.memory.alignment import Aligned, Rows, aligned, faded, of_nodes, without
@@ -133,19 +134,20 @@ def detect_remembering(
         BadInput: the graph cannot be used.
         BadSettings: K is not from 1 to n, or the horizon is none.
     """
-    return detect_window(
-        snapshot.adjacency() if adjacency is None else adjacency,
-        snapshot.nodes,
-        snapshot.window,
-        model.bp,
-        memory,
-        n_communities,
-        horizon=horizon,
-        find=find,
-        seed=seed,
-        threads=threads,
-        clock=clock,
-    )
+    with keep_threads(threads_for(snapshot.n_nodes, threads)):
+        return detect_window(
+            snapshot.adjacency() if adjacency is None else adjacency,
+            snapshot.nodes,
+            snapshot.window,
+            model.bp,
+            memory,
+            n_communities,
+            horizon=horizon,
+            find=find,
+            seed=seed,
+            threads=threads,
+            clock=clock,
+        )
 
 
 def detect_window(

@@ -24,6 +24,7 @@ from scipy.sparse import block_diag, csr_array
 import stream_icd
 from stream_icd.bp.evidence import evidence_for
 from stream_icd.bp.find import find_communities
+from stream_icd.bp.multilevel import local_moves
 from stream_icd.bp.multilevel.level_graph import finest_level
 from stream_icd.bp.parameters import BpParameters
 from stream_icd.bp.planted_partition import belief_propagation
@@ -115,9 +116,10 @@ def main() -> None:
         check(adjacency)
         start = (np.arange(adjacency.shape[0]) % 5).astype(np.int32)
         for least_of_blocks in (LARGE, 1):
-            belief_propagation.LARGE = least_of_blocks
+            belief_propagation.LARGE = local_moves.LARGE = least_of_blocks
             check_beliefs(adjacency, start)
-        belief_propagation.LARGE = LARGE
+            find_communities(adjacency, BpParameters(1.5, iterations=2))
+        belief_propagation.LARGE = local_moves.LARGE = LARGE
     sys.setprofile(None)
     sys.stdout.write(json.dumps(sorted(kernels() - called)))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import threading
 
 import numpy as np
 import pytest
@@ -10,9 +11,17 @@ from scipy.sparse import csr_array
 
 from stream_icd.bp.dynamic.posterior import initial_posterior, next_posterior
 from stream_icd.bp.find import find_communities
-from stream_icd.bp.multilevel.level_graph import coarsen, finest_level
-from stream_icd.bp.multilevel.local_moves import connected_pieces
+from stream_icd.bp.multilevel import local_moves
+from stream_icd.bp.multilevel.level_graph import (
+    SHORT_ROW,
+    LevelGraph,
+    coarsen,
+    finest_level,
+    reordered,
+)
+from stream_icd.bp.multilevel.local_moves import connected_pieces, move_nodes
 from stream_icd.bp.planted_partition import belief_propagation
+from stream_icd.bp.planted_partition.likelihood import modularity_of
 from stream_icd.graphs import in_threads
 from stream_icd.quality.agreement import nmi
 from stream_icd.registry.shipped import open_model
@@ -23,7 +32,7 @@ SMALL_ENOUGH_FOR_A_TEST = 500
 
 @pytest.fixture(autouse=True)
 def small_graphs_are_large(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (in_threads, belief_propagation):
+    for module in (in_threads, belief_propagation, local_moves):
         monkeypatch.setattr(module, "LARGE", SMALL_ENOUGH_FOR_A_TEST)
     monkeypatch.setattr(in_threads, "WORTH_A_THREAD", SMALL_ENOUGH_FOR_A_TEST)
 
@@ -62,6 +71,42 @@ def test_blocks_of_nodes_find_what_one_block_finds(monkeypatch: pytest.MonkeyPat
     assert in_blocks == pytest.approx(nmi(truth, find_communities(adjacency, parameters)), abs=0.01)
 
 
+def moved(graph: LevelGraph, threads: int, seed: int = 0) -> tuple[np.ndarray, int]:
+    """The labels after moves of single nodes, and the number of moves."""
+    labels = np.arange(graph.n_nodes, dtype=np.int32)
+    order = np.random.default_rng(seed).permutation(graph.n_nodes).astype(np.int32)
+    return labels, move_nodes(graph, labels, order, 1.0, threads=threads)
+
+
+@pytest.mark.parametrize("weighted", [True, False])
+def test_nodes_moved_at_once_are_the_same_on_any_number_of_threads(weighted: bool) -> None:
+    graph = finest_level(planted(0.4, weighted=weighted)[0])
+    alone, n_moves = moved(graph, 1)
+    for threads in (2, 3, 4):
+        again, n_again = moved(graph, threads)
+        assert n_again == n_moves
+        assert np.array_equal(again, alone)
+
+
+def test_moves_at_once_are_as_good_as_moves_in_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = finest_level(planted(0.4)[0])
+    at_once = [moved(graph, 1, seed)[0] for seed in range(10)]
+    monkeypatch.setattr(local_moves, "LARGE", graph.n_nodes + 1)
+    in_turn = [moved(graph, 1, seed)[0] for seed in range(10)]
+    good = np.mean([modularity_of(graph, labels) for labels in in_turn])
+    assert np.mean([modularity_of(graph, labels) for labels in at_once]) > good - 0.01
+    order = np.arange(graph.n_nodes, dtype=np.int32)
+    left = [move_nodes(graph, labels, order, 1.0) for labels in at_once]
+    assert np.mean(left) < graph.n_nodes / 50  # volumes change after a node's last visit
+
+
+def test_two_nodes_that_take_each_others_place_meet_in_the_end() -> None:
+    pairs = csr_array(np.kron(np.eye(SMALL_ENOUGH_FOR_A_TEST), [[0.0, 1.0], [1.0, 0.0]]))
+    pairs.eliminate_zeros()
+    labels, _ = moved(finest_level(pairs), 2)
+    assert np.array_equal(labels[::2], labels[1::2])
+
+
 def test_parts_make_the_same_pieces_and_the_same_coarse_graph() -> None:
     adjacency, truth = planted(0.5)
     graph, labels = finest_level(adjacency), truth.astype(np.int32)
@@ -72,6 +117,42 @@ def test_parts_make_the_same_pieces_and_the_same_coarse_graph() -> None:
         assert np.array_equal(connected_pieces(graph, labels, order, 1.0, threads), pieces)
         again = coarsen(graph, labels, int(labels.max()) + 1, threads)
         assert all(np.array_equal(one, other) for one, other in zip(again, coarse, strict=True))
+
+
+def test_rows_in_a_new_order_are_sorted_also_those_of_hubs() -> None:
+    adjacency, _ = planted(0.5)
+    hub = np.ones(adjacency.shape[0])
+    hub[::3] = 0.0
+    adjacency = adjacency.tolil()
+    adjacency[0], adjacency[:, 0] = hub, hub[:, None]
+    adjacency = csr_array(adjacency)
+    assert np.diff(adjacency.indptr).max() > SHORT_ROW
+    order = np.random.default_rng(0).permutation(len(hub)).astype(np.int32)
+    expected = csr_array(adjacency[order][:, order])
+    expected.sort_indices()
+    for threads in (1, 2, 4):
+        found = reordered(finest_level(adjacency), order, threads)
+        again = finest_level(expected)
+        assert all(np.array_equal(one, other) for one, other in zip(found, again, strict=True))
+
+
+def test_kept_threads_end_with_the_outermost_block() -> None:
+    before, both = set(threading.enumerate()), threading.Barrier(2, timeout=60)
+
+    def here(_first: int, _end: int) -> int:
+        both.wait()  # each of two parts in a thread of its own
+        return threading.get_ident()
+
+    with in_threads.keep_threads(2):
+        with in_threads.keep_threads(4):
+            inside = in_threads.in_threads(here, range(3), 4)
+        after = in_threads.in_threads(here, range(3), 4)
+        assert set(inside) == set(after)
+        assert threading.get_ident() in inside
+        assert len(set(threading.enumerate()) - before) == 1
+    assert set(threading.enumerate()) == before
+    assert in_threads.in_threads(lambda *part: part, range(9), 4) == [(i, i + 1) for i in range(8)]
+    assert set(threading.enumerate()) == before
 
 
 def test_small_graphs_and_small_parts_take_no_thread(monkeypatch: pytest.MonkeyPatch) -> None:

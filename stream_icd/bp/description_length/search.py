@@ -12,6 +12,7 @@ from math import inf
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stream_icd.bp.description_length.exact_k import exactly
 from stream_icd.bp.description_length.partition import (
@@ -34,6 +35,7 @@ from stream_icd.bp.multilevel.local_moves import connected_pieces
 from stream_icd.bp.multilevel.modularity import maximise_modularity
 from stream_icd.bp.planted_partition.belief_propagation import Marginals, Model, believe
 from stream_icd.bp.planted_partition.likelihood import bounded_mixing
+from stream_icd.graphs.compiled import compiled
 from stream_icd.quality.description_length import partition_code
 
 STEP = 3.0
@@ -69,7 +71,7 @@ def least_description(
     labels = maximise_modularity(graph, 1.0, rng, start, threads=threads)
     # Nodes of one community next to each other: all passes over a large graph are faster.
     order, _ = members_of(labels, int(labels.max()) + 1)
-    graph, first = reordered(graph, order), labels[order]
+    graph, first = reordered(graph, order, threads), labels[order]
     visited = rng.permutation(graph.n_nodes).astype(np.int32)
     level = coarse_of(graph, connected_pieces(graph, first, visited, STEP, threads), threads)
     found = _searched(_Search(graph, level, sweeps, rng, threads), first, n_communities)
@@ -210,11 +212,23 @@ def bits_of(graph: LevelGraph, found: Marginals, n_communities: int) -> float:
     The prior of a node in Z is n_c / N. In `description_length`, the sizes are known beforehand,
     so that the last nodes cost nothing: log N! − Σ log n_c! instead of −Σ n_c log n_c / N.
     """
-    n_edges, used = len(graph.indices) / 2, found.communities >= 0
-    sizes = np.bincount(found.communities[used], found.shares[used], n_communities)
-    linked = used & (np.diff(graph.indptr) > 0)[:, None]
-    n_linked = np.bincount(found.communities[linked], found.shares[linked], n_communities)
+    n_edges = len(graph.indices) / 2
+    sizes, n_linked = _sizes(found.communities, found.shares, graph.indptr, n_communities)
     kept = n_linked > 0.5
     known = (n_linked[kept] * np.log(sizes[kept] / sizes.sum())).sum()
     nats = partition_code(n_linked[kept]) + known - found.saved
     return float(nats / n_edges / np.log(2))
+
+
+@compiled()
+def _sizes(
+    communities: Labels, shares: NDArray[np.float32], indptr: Labels, n_communities: int
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The expected number of nodes of each community, and of those with edges, (K,) each."""
+    sizes, n_linked = np.zeros(n_communities), np.zeros(n_communities)
+    for node, row in enumerate(communities):
+        for kept, c in enumerate(row):
+            if c >= 0:
+                sizes[c] += shares[node, kept]
+                n_linked[c] += shares[node, kept] * (indptr[node] < indptr[node + 1])
+    return sizes, n_linked

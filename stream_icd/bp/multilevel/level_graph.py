@@ -19,6 +19,9 @@ Labels = NDArray[np.int32]
 MOST_ENTRIES = int(np.iinfo(np.int32).max)
 """Maximum number of adjacency entries, two per edge, with 32-bit row pointers."""
 
+SHORT_ROW = 64
+"""Entries of a row that are sorted one by one: this is fastest for few."""
+
 
 class LevelGraph(NamedTuple):
     """An undirected weighted graph in CSR form; edges inside its nodes count in `strengths` only.
@@ -205,40 +208,50 @@ def members_of(labels: Labels, n_groups: int) -> tuple[NDArray[np.int32], NDArra
     return members, starts
 
 
-@compiled()
-def reordered(graph: LevelGraph, order: NDArray[np.int32]) -> LevelGraph:
+def reordered(graph: LevelGraph, order: NDArray[np.int32], threads: int = 1) -> LevelGraph:
     """The same graph with its nodes in this order, rows sorted.
 
-    Visiting the rows in the new order yields each new row's entries in ascending order, since the
-    matrix is symmetric; `ValueError` if it is not.
+    The same on any number of threads: each makes some of the rows.
     """
-    n_nodes = len(order)
-    place = np.empty(n_nodes, np.int32)
-    indptr = np.zeros(n_nodes + 1, np.int32)
-    for new, old in enumerate(order):
-        place[old] = new
-        indptr[new + 1] = indptr[new] + graph.indptr[old + 1] - graph.indptr[old]
-    free = indptr[:-1].copy()
-    indices = np.empty(len(graph.indices), np.int32)
-    weights = np.empty(len(graph.weights))
-    for new, old in enumerate(order):
-        ask_for_groups(graph.indptr, graph.indices, graph.weights, order, new, place)
-        if n_nodes >= FAR and new + 2 < n_nodes:
-            later = order[new + 2]
-            for entry in range(graph.indptr[later], graph.indptr[later + 1]):
-                prefetch(free, place[graph.indices[entry]])
-            later = order[new + 1]
-            for entry in range(graph.indptr[later], graph.indptr[later + 1]):
-                prefetch(indices, free[place[graph.indices[entry]]])
-                prefetch(weights, free[place[graph.indices[entry]]])
-        for entry in range(graph.indptr[old], graph.indptr[old + 1]):
-            row = place[graph.indices[entry]]
-            if free[row] >= indptr[row + 1]:
-                raise ValueError("the adjacency is not symmetric")
-            indices[free[row]] = new
-            weights[free[row]] = graph.weights[entry]
-            free[row] += 1
+    degrees = np.diff(graph.indptr)[order]
+    indptr = np.append(0, np.cumsum(degrees)).astype(np.int32)
+    place = np.empty_like(order)
+    place[order] = np.arange(len(order))
+    indices, weights = np.empty_like(graph.indices), np.empty_like(graph.weights)
+
+    def fill(first: int, end: int) -> None:
+        _fill_rows(graph, order, place, indptr, indices, weights, first, end)
+
+    in_parts(fill, degrees, threads)
     return LevelGraph(indptr, indices, weights, graph.strengths[order], graph.total)
+
+
+@compiled()
+def _fill_rows(
+    graph: LevelGraph,
+    order: NDArray[np.int32],
+    place: NDArray[np.int32],
+    indptr: NDArray[np.int32],
+    indices: NDArray[np.int32],
+    weights: NDArray[np.float64],
+    first: int,
+    end: int,
+) -> None:
+    """Write the rows first..end-1 of the graph in this order, each sorted."""
+    for new in range(first, end):
+        ask_for_groups(graph.indptr, graph.indices, graph.weights, order, new, place)
+        row = slice(indptr[new], indptr[new + 1])
+        is_short = row.stop - row.start <= SHORT_ROW
+        old = graph.indptr[order[new]]
+        for entry in range(row.stop - row.start):
+            column, at = place[graph.indices[old + entry]], row.start + entry
+            while is_short and at > row.start and indices[at - 1] > column:
+                indices[at], weights[at] = indices[at - 1], weights[at - 1]
+                at -= 1
+            indices[at], weights[at] = column, graph.weights[old + entry]
+        if not is_short:
+            sorting = np.argsort(indices[row])
+            indices[row], weights[row] = indices[row][sorting], weights[row][sorting]
 
 
 @compiled()

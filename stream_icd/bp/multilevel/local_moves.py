@@ -10,9 +10,15 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_icd.bp.multilevel.level_graph import Labels, LevelGraph, ask_for_groups
+from stream_icd.bp.multilevel.level_graph import (
+    Labels,
+    LevelGraph,
+    ask_for_groups,
+    members_of,
+    summed,
+)
 from stream_icd.graphs.compiled import compiled
-from stream_icd.graphs.in_threads import in_parts
+from stream_icd.graphs.in_threads import LARGE, in_parts, in_threads, keep_threads
 from stream_icd.graphs.prefetch import FAR, prefetch
 
 Floats = NDArray[np.float64]
@@ -20,30 +26,166 @@ Floats = NDArray[np.float64]
 SMALLEST_GAIN = 1e-10
 """A gain below this fraction of an edge of weight 1 counts as a tie."""
 
+PARTS = 32
+"""One in this many nodes of a large graph is visited at once. With 4 or 64, communities are the
+same within the spread of seeds; fewer take more visits, more keep threads waiting."""
+
+FEW = 0.05
+"""Fraction of the nodes that wait, from which on they are moved one after the other."""
+
+MOST_ROUNDS = 10
+"""Rounds of moves at once; LFR graphs take 7 or 8."""
+
+DONE, WAITS, VISITED = 0, 1, 2
+"""States of nodes moved at once; VISITED: is in the part of the queue that is visited now."""
+
 LINKS, VOLUME = 0, 1
 """Columns of the totals of a group, side by side in memory: both are read at once."""
 
 
-@compiled()
 def move_nodes(
     graph: LevelGraph,
     labels: Labels,
-    order: NDArray[np.int32],
+    order: Labels,
     resolution: float,
     may_empty: bool = True,
+    threads: int = 1,
 ) -> int:
     """Move nodes to the neighbouring community of largest gain, in place, until none gains.
 
-    Uses the queue of "fast local moving" (Traag, Waltman and van Eck 2019): first all nodes in
-    this order, then only neighbours of moved nodes. Labels are below n; returns the number of
-    moves. Unless communities may be emptied, the last node of each stays.
+    First all nodes in this order, then only neighbours of moved nodes ("fast local moving": Traag,
+    Waltman and van Eck 2019). In a graph of at least `LARGE` nodes, many are moved at once, all
+    from the same state, as long as many wait. The result is the same on any number of threads.
+
+    Labels are below n; returns the number of moves. Unless communities may be emptied, the last
+    node of each stays, and nodes move one after the other.
     """
+    n_moves, queue = 0, order
+    if graph.n_nodes >= LARGE and may_empty:
+        n_moves, queue = _move_at_once(graph, labels, order, resolution, threads)
+    return n_moves + int(_move_in_turn(graph, labels, queue, resolution, may_empty))
+
+
+def _move_at_once(
+    graph: LevelGraph, labels: Labels, order: Labels, resolution: float, threads: int
+) -> tuple[int, Labels]:
+    """Move nodes in parts of the queue, those of one part all from the same state, in place.
+
+    Each round visits the nodes that wait. Returns the number of moves, and the few nodes that still
+    wait: two nodes that move at once can take each other's place for ever.
+    """
+    n_nodes, n_moves, queue = graph.n_nodes, 0, order
+    at_once = -(-n_nodes // PARTS)
+    volumes = summed(graph.strengths, labels, n_nodes)
+    targets, states = np.empty(n_nodes, np.int32), np.full(n_nodes, WAITS, np.int8)
+    # What each of the threads at work writes to: links to communities, and their list.
+    unused = [(np.zeros(n_nodes), np.empty(n_nodes + 1, np.int32)) for _ in range(threads)]
+
+    def decide(first: int, end: int) -> None:
+        own = unused.pop()
+        _decide(graph, labels, volumes, *own, states, visited, targets, resolution, first, end)
+        unused.append(own)
+
+    with keep_threads(threads):
+        for _ in range(MOST_ROUNDS):
+            for start in range(0, len(queue), at_once):
+                visited = queue[start : start + at_once]
+                states[visited] = VISITED
+                bounds = [len(visited) * part // threads for part in range(threads + 1)]
+                in_threads(decide, bounds, threads)
+                n_moves += _apply(graph.strengths, labels, volumes, states, visited, targets)
+            queue = order[states[order] == WAITS]
+            if len(queue) <= n_nodes * FEW:
+                break
+    return n_moves, queue
+
+
+@compiled()
+def _decide(
+    graph: LevelGraph,
+    labels: Labels,
+    volumes: Floats,
+    links: Floats,
+    touched: Labels,
+    states: NDArray[np.int8],
+    visited: Labels,
+    targets: Labels,
+    resolution: float,
+    first: int,
+    end: int,
+) -> None:
+    """Write the community of largest gain of each of visited[first:end] to `targets`.
+
+    Neighbours of nodes that will move wait from now on. Several threads may write that at once.
+    """
+    indptr, indices, weights, strengths, total = graph
+    penalty = resolution / max(total, 1e-300)
+    visits = visited[:end]
+    for turn in range(first, end):
+        node = visits[turn]
+        ask_for_groups(indptr, indices, weights, visits, turn, labels)
+        if turn + 8 < end:
+            prefetch(strengths, visits[turn + 8])
+            later = visits[turn + 2]
+            for entry in range(indptr[later], indptr[later + 1]):
+                prefetch(volumes, labels[indices[entry]])
+                prefetch(links, labels[indices[entry]])
+        own, strength, n_touched = labels[node], strengths[node], 0
+        for entry in range(indptr[node], indptr[node + 1]):
+            community = labels[indices[entry]]
+            touched[n_touched] = community
+            n_touched += links[community] == 0.0
+            links[community] += weights[entry]
+        best = own
+        best_gain = links[own] - penalty * strength * (volumes[own] - strength) + SMALLEST_GAIN
+        for community in touched[:n_touched]:
+            gain = links[community] - penalty * strength * volumes[community]
+            links[community] = 0.0
+            if gain > best_gain and community != own:
+                best, best_gain = community, gain
+        targets[turn] = best
+        if best != own:
+            for entry in range(indptr[node], indptr[node + 1]):
+                neighbour = indices[entry]
+                if labels[neighbour] != best or states[neighbour] == VISITED:  # may leave it now
+                    states[neighbour] = WAITS
+
+
+@compiled()
+def _apply(
+    strengths: Floats,
+    labels: Labels,
+    volumes: Floats,
+    states: NDArray[np.int8],
+    visited: Labels,
+    targets: Labels,
+) -> int:
+    """Move the visited nodes to their targets, in place; returns how many move."""
+    n_moves = 0
+    for turn, node in enumerate(visited):
+        own, best = labels[node], targets[turn]
+        if states[node] == VISITED:
+            states[node] = DONE
+        if best != own:
+            labels[node] = best
+            volumes[own] -= strengths[node]
+            volumes[best] += strengths[node]
+            n_moves += 1
+    return n_moves
+
+
+@compiled()
+def _move_in_turn(
+    graph: LevelGraph, labels: Labels, first: Labels, resolution: float, may_empty: bool
+) -> int:
+    """Move one node after the other: these first, then neighbours of moved nodes."""
     n_nodes, (indptr, indices, weights, strengths, total) = len(labels), graph
     penalty = resolution / max(total, 1e-300)
     totals, sizes = _totals_and_sizes(strengths, labels)
     touched = np.empty(n_nodes + 1, np.int32)
-    queue, waiting = order.copy(), np.ones(n_nodes, np.bool_)
-    head, n_waiting, n_moves = 0, n_nodes, 0
+    queue, waiting = np.zeros(n_nodes, np.int32), np.zeros(n_nodes, np.bool_)
+    queue[: len(first)], waiting[first] = first, True
+    head, n_waiting, n_moves = 0, len(first), 0
     while n_waiting:
         node = queue[head]
         ask_for_groups(indptr, indices, weights, queue, head, labels)
@@ -97,18 +239,18 @@ def connected_pieces(
     node starts alone and, if still alone at its turn, joins the piece of its own community with
     the largest gain. The label of a piece is its first node.
 
-    The same on any number of threads: communities do not touch each other's pieces.
+    The same on any number of threads: communities do not touch each other's pieces. Those of one
+    community are visited one after the other, since what they read is close together in memory.
     """
-    pieces = np.arange(graph.n_nodes, dtype=np.int32)
-    state = pieces, *_totals_and_sizes(graph.strengths, pieces)
-    if threads == 1:
-        _join(graph, labels, order, resolution, *state, 0, graph.n_nodes)
-    else:
-        in_parts(
-            lambda first, end: _join(graph, labels, order, resolution, *state, first, end),
-            np.bincount(labels, np.diff(graph.indptr)),
-            threads,
-        )
+    members, starts = members_of(labels[order], int(labels.max()) + 1)
+    visits, pieces = order[members], np.arange(graph.n_nodes, dtype=np.int32)
+    totals, sizes = _totals_and_sizes(graph.strengths, pieces)
+
+    def join(first: int, end: int) -> None:
+        own = visits[starts[first] : starts[end]]
+        _join(graph, labels, own, resolution, pieces, totals, sizes)
+
+    in_parts(join, np.bincount(labels, np.diff(graph.indptr)), threads)
     return pieces
 
 
@@ -121,17 +263,13 @@ def _join(
     pieces: Labels,
     totals: Floats,
     sizes: Labels,
-    first: int,
-    end: int,
 ) -> None:
-    """Join the nodes of the communities first..end-1 to pieces, in place."""
+    """Join these nodes, all those of some communities, to pieces, in place."""
     n_nodes, (indptr, indices, weights, strengths, total) = len(labels), graph
     penalty = resolution / max(total, 1e-300)
     touched = np.empty(n_nodes + 1, np.int32)
     for turn, node in enumerate(order):
         ask_for_groups(indptr, indices, weights, order, turn, labels)
-        if not first <= labels[node] < end:
-            continue
         if sizes[node] != 1:  # others have joined it, or it has joined others
             continue
         n_touched, own = 0, labels[node]

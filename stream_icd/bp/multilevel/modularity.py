@@ -60,7 +60,7 @@ def _one_iteration(
     graph, piece_of_node, moved = finest, None, False
     while True:
         labels, _ = compact(labels)
-        moved |= move_nodes(graph, labels, _order(graph, rng), resolution) > 0
+        moved |= move_nodes(graph, labels, _order(graph, rng), resolution, threads=threads) > 0
         labels, n_communities = compact(labels)
         if n_communities == graph.n_nodes:
             break
