@@ -42,8 +42,8 @@ Ids = NDArray[np.int64]
 SHARE_AT_ONCE = 4
 """Each round unites one in this many of the pairs: gains change as communities grow."""
 
-
 NO_CODE: Floats = np.empty(0)
+"""The `log_factorials` of an objective to which the code of the partition does not count."""
 
 
 class Objective(NamedTuple):
@@ -80,7 +80,8 @@ def agglomerate(
     linked = np.diff(graph.indptr) > 0 if n_linked is None else n_linked
     n_parents = 0 if parents is None else n_distinct(parents)
     code = log_factorials(int(linked.sum())) if coded else NO_CODE
-    return _united(graph, labels, parents, linked, n_parents, Objective(mixing, 0.0, code), 1)
+    objective = Objective(float(mixing), 0.0, code)
+    return _united(graph, labels, parents, linked, n_parents, objective, 1)
 
 
 def agglomerate_to(
@@ -95,7 +96,7 @@ def agglomerate_to(
     Without beliefs, which follow, modularity at the resolution γ of the partition judges better
     than the likelihood where few communities are left.
     """
-    linked, objective = np.ones(graph.n_nodes), Objective(0.5, resolution, NO_CODE)
+    linked, objective = np.ones(graph.n_nodes), Objective(0.5, float(resolution), NO_CODE)
     return _united(graph, labels, parents, linked, 0, objective, n_communities)
 
 
@@ -118,9 +119,6 @@ def _united(
         graph = within_groups(graph, parents)
     inside, groups = coarsen(graph, labels, k), Groups(within, volumes, sizes)
     unlinked = parents is not None or objective.resolution > 0
-    objective = objective._replace(
-        mixing=float(objective.mixing), resolution=float(objective.resolution)
-    )
     into: Labels = _rounds(
         inside, groups, of_communities, unlinked, n_parents, objective, n_communities
     )[0]
