@@ -1,10 +1,10 @@
-"""Renew the pages about speed and size: what `make bench-all` runs, an hour and a half.
+"""Renew the pages about speed and size: what `make bench-all` runs.
 
     python -m benchmarks.all --data FOLDER --only startup pipeline
 
-FOLDER holds as733.parquet. Each program runs by itself. Its page gets a line that says commit,
-machine and load; if other programs used the machine more than its figures stand, the page stays as
-it was, and the exit status is 1 in the end.
+FOLDER holds as733.parquet. Each program writes its page by itself, with commit, machine and load.
+If other programs used more of the machine than the figures stand, it leaves the page as it was. The
+exit status is 1 if any program failed or left its page.
 """
 
 from __future__ import annotations
@@ -13,113 +13,53 @@ import argparse
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.shared.machine import Machine
-from benchmarks.shared.pages.sections import DOCS, END
-
-BY_CLOCK, BY_CPU = 0.1, 1.0
-"""Cores that other programs may use: a figure by the clock stands hardly any; processor time grows
-by a tenth or two beside one that is busy, through the caches that they share."""
-
-MEASURED = "Measured at commit "
-
-
-@dataclass(frozen=True)
-class Page:
-    """A page, the program that writes it, and what its figures stand.
-
-    Attributes:
-        most_others: cores that other programs may use; None: the program itself looks to it.
-        section: the program writes only the section of this name.
-    """
-
-    page: str
-    program: str
-    arguments: Sequence[str]
-    most_others: float | None
-    section: str | None = None
-
-
 AS = ("--data", "{data}/as733.parquet")
-PAGES = {
-    "startup": Page("measured/startup.md", "startup", (), BY_CLOCK),
-    "pipeline": Page("measured/pipeline.md", "pipeline", AS, None),
-    "forty_lines": Page("measured/forty_lines.md", "forty_lines", AS, None),
-    "processes": Page(
-        "operating.md",
-        "processes",
-        (*AS, "--rates", "--keep", "{folder}/runs.jsonl"),
-        BY_CLOCK,
-        "processes.py",
-    ),
-    "replay": Page("measured/replay.md", "replay", AS, BY_CLOCK),
-    "soak": Page("measured/soak.md", "soak", (*AS, "--out", "{folder}/soak.csv"), BY_CLOCK),
-    "steady": Page("measured/steady.md", "steady", ("--data", "{data}"), BY_CPU),
-    "growth": Page("measured/growth.md", "growth", (), BY_CPU),
-    "footprint": Page(
-        "measured/footprint.md", "footprint", ("--keep", "{folder}/kept.jsonl"), None
-    ),
-    "shapes": Page("measured/shapes.md", "shapes", (), BY_CPU),
-    "peers": Page("measured/peers.md", "peers", ("--data", "{data}"), BY_CPU),
+PROGRAMS = {
+    "startup": (),
+    "pipeline": AS,
+    "forty_lines": AS,
+    "processes": (*AS, "--rates", "--keep", "{folder}/runs.jsonl"),
+    "replay": AS,
+    "soak": (*AS, "--out", "{folder}/soak.csv"),
+    "steady": ("--data", "{data}"),
+    "threads": (),
+    "growth": (),
+    "footprint": ("--keep", "{folder}/kept.jsonl"),
+    "shapes": ("--ks", "unknown"),
+    "peers": ("--data", "{data}"),
 }
+"""Programs that write pages, and their arguments."""
 
 
-def renewed(one: Page, data: Path, more: Sequence[str] = ()) -> str | None:
-    """Run the program of a page; return why the page stays as it was, None if it is new."""
-    path = DOCS / one.page
-    before = path.read_text(encoding="utf-8") if path.exists() else None
-    machine = Machine()
+def run(program: str, data: Path, more: Sequence[str] = ()) -> int:
+    """Run a program; return its exit status."""
     with tempfile.TemporaryDirectory() as folder:
-        arguments = [part.format(data=data, folder=folder) for part in one.arguments]
-        command = [sys.executable, "-m", f"benchmarks.{one.program}", *arguments, *more]
-        status = subprocess.run(command, check=False).returncode
-    if one.most_others is None:
-        return f"exit status {status}" if status else None
-    others = machine.others
-    if not status and others <= one.most_others:
-        text = path.read_text(encoding="utf-8")
-        path.write_text(stamped(text, machine.stamp(), one.section), encoding="utf-8")
-        return None
-    if before is not None:
-        path.write_text(before, encoding="utf-8")
-    if status:
-        return f"exit status {status}"
-    return f"other programs used {others:.2f} cores; these figures stand {one.most_others:g}"
-
-
-def stamped(text: str, stamp: str, section: str | None = None) -> str:
-    """Return a page with the stamp at its end, or at the end of a section.
-
-    >>> stamped("# Times\\n\\n3 s\\n", "Commit a.")
-    '# Times\\n\\n3 s\\n\\nMeasured at commit a.\\n'
-    """
-    line = MEASURED + stamp.removeprefix("Commit ")
-    if section is None:
-        return f"{text.rstrip()}\n\n{line}\n"
-    before, begin, rest = text.partition(f"<!-- benchmarks/{section} -->\n")
-    inside, end, after = rest.partition(END)
-    return f"{before}{begin}{inside.rstrip()}\n\n{line}\n{end}{after}"
+        arguments = [part.format(data=data, folder=folder) for part in PROGRAMS[program]]
+        command = [sys.executable, "-m", f"benchmarks.{program}", *arguments, *more]
+        return subprocess.run(command, check=False).returncode
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
     parser.add_argument("--data", type=Path, required=True, help="folder of the real data")
-    parser.add_argument("--only", nargs="+", choices=PAGES, default=list(PAGES))
+    parser.add_argument("--only", nargs="+", choices=PROGRAMS, default=list(PROGRAMS))
     parser.add_argument("--quix-python", help="see benchmarks.forty_lines")
     options = parser.parse_args()
-    refused = {}
-    for name in options.only:
-        quix = name == "forty_lines" and options.quix_python
+    failed = []
+    for program in options.only:
+        quix = program == "forty_lines" and options.quix_python
         more = ("--quix-python", options.quix_python) if quix else ()
-        print(f"== {name}", flush=True)
-        if why := renewed(PAGES[name], options.data, more):
-            refused[name] = why
-    for name, why in refused.items():
-        print(f"{name}: not written: {why}", file=sys.stderr)
-    return int(bool(refused))
+        print(f"== {program}", flush=True)
+        began = time.monotonic()
+        if status := run(program, options.data, more):
+            failed.append(f"{program}: exit status {status}")
+        print(f"== {program}: {(time.monotonic() - began) / 60:.1f} minutes", flush=True)
+    print("\n".join(failed), file=sys.stderr)
+    return int(bool(failed))
 
 
 if __name__ == "__main__":

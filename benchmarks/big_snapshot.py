@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import platform
 import subprocess
 import sys
 import tempfile
@@ -33,6 +32,7 @@ from typing import IO
 import numpy as np
 import pyarrow as pa
 
+from benchmarks.shared.machine import BY_CLOCK, Machine
 from benchmarks.shared.pages.sections import write_section
 from stream_icd.child_process import start_child, stop_child, tail
 from stream_icd.kafka.embedded import embedded_broker
@@ -103,7 +103,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--edges", type=int, default=10_000_000)
     parser.add_argument("--bootstrap-servers", help="by default the embedded broker is started")
-    chosen = parser.parse_args()
+    chosen, machine = parser.parse_args(), Machine(BY_CLOCK)
     with (
         tempfile.TemporaryDirectory(prefix="stream-icd-big-") as folder,
         _servers(chosen.bootstrap_servers) as servers,
@@ -112,7 +112,7 @@ def main() -> None:
     sys.stdout.write(f"{table(found)}\n")
     if found.nmi < ENOUGH_NMI or found.moved_on:
         sys.exit(f"NMI {found.nmi:.3f}; the partition was lost {found.moved_on} times")
-    text = section(found, " ".join(sys.argv[1:]))
+    text = section(found, " ".join(sys.argv[1:]), machine.stamp())
     write_section("big_snapshots.md", "big_snapshot.py", text)
 
 
@@ -283,15 +283,12 @@ def table(found: Run) -> str:
     return "\n".join(rows)
 
 
-def section(found: Run, arguments: str) -> str:
-    machine = f"{os.cpu_count()} CPU cores, Python {platform.python_version()}"
-    load = f"{os.getloadavg()[0]:.1f}"
+def section(found: Run, arguments: str, stamp: str) -> str:
     return f"""Made by `python -m benchmarks.big_snapshot {arguments}`: an LFR graph of mean
 degree {MEAN_DEGREE} from a Parquet file, sent with `stream-icd produce files`, detected with
 `stream-icd consume detect --model {MODEL}` and received with
-`stream-icd subscribe --format arrow`, one process each. {machine},
-load average at the end {load}. The detector's `max.poll.interval` was
-{POLL_INTERVAL_S:.0f} s, and it kept its partition.
+`stream-icd subscribe --format arrow`, one process each. The detector's `max.poll.interval` was
+{POLL_INTERVAL_S:.0f} s, and it kept its partition. {stamp}
 
 {table(found)}
 

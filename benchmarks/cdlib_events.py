@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from itertools import islice, pairwise
 from pathlib import Path
-from time import perf_counter
+from time import process_time
 
 import numpy as np
 import pyarrow as pa
@@ -219,14 +219,14 @@ def reported_each_step(
     """What each definition tells of each window and the one before."""
     for (before, was), (after, now) in pairwise(tracked(windows, seconds=seconds)):
         groups = groups_of(before), groups_of(after)
-        started = perf_counter()
+        started = process_time()
         lives = Lives(*groups)
-        seconds.update(dict.fromkeys(THEIRS, perf_counter() - started))
+        seconds.update(dict.fromkeys(THEIRS, process_time() - started))
         events = {"ours": reported_by_tracker(was, now)}
         for name, definition in THEIRS.items():
-            started = perf_counter()
+            started = process_time()
             events[name] = definition(lives)
-            seconds[name] += perf_counter() - started
+            seconds[name] += process_time() - started
         yield events
 
 
@@ -238,9 +238,9 @@ def tracked(
     settings, seconds = settings or TrackSettings(), Counter() if seconds is None else seconds
     recent: tuple[CommunityEvents, ...] = ()
     for found in windows:
-        started = perf_counter()
+        started = process_time()
         events = track(recent, found, settings)
-        seconds["ours"] += perf_counter() - started
+        seconds["ours"] += process_time() - started
         recent = remember(recent, events, settings)
         yield found, events
 

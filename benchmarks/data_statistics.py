@@ -215,9 +215,9 @@ def taxi_seconds(n_taxis: int) -> float:
     start = datetime(2008, 2, 2, tzinfo=UTC)
     took = []
     for _ in range(5):
-        began = time.perf_counter()
+        began = time.process_time()
         taxi_snapshot(Window(start, start + HOUR), fixes, TaxiSettings(HOUR, HOUR))
-        took.append(time.perf_counter() - began)
+        took.append(time.process_time() - began)
     return min(took)
 
 

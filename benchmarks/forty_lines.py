@@ -10,8 +10,8 @@ Leiden. Quix Streams needs an older confluent-kafka than our constraints allow, 
 environment of its own, in which `pip install quixstreams igraph pyarrow` has been run; without
 `--quix-python` it is left out.
 
-Writes docs/measured/forty_lines.md, without the figures by the clock if other programs used the
-machine meanwhile.
+Writes docs/measured/forty_lines.md; the exit status is 1 when other programs used the machine
+meanwhile: then the old page stays.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ import numpy as np
 import psutil
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from benchmarks.shared.machine import TOO_BUSY, Machine
+from benchmarks.shared.machine import BY_CLOCK, Machine
 from benchmarks.shared.pages.sections import MEASURED
 from stream_icd.child_process import start_child, stop_child, tail
 from stream_icd.datasets.as_topology import read_as_topology
@@ -48,8 +48,6 @@ FOLDER = Path(__file__).parent / "shared" / "forty_lines"
 TARGET = "forty.communities"
 PATIENCE_S = 300.0
 Child = subprocess.Popen[bytes]
-MOST_OTHERS = 0.1
-"""Cores that other programs may use: a program and the broker use both of two."""
 
 
 @dataclass(frozen=True)
@@ -216,15 +214,11 @@ def _measured(
     )
 
 
-def row(program: Program, runs: Sequence[Run], *, by_clock: bool = True) -> str:
-    """Return a line of the table.
-
-    Args:
-        by_clock: with figures that others who used the machine have spoilt.
-    """
+def row(program: Program, runs: Sequence[Run]) -> str:
+    """Return a line of the table."""
     latencies = np.concatenate([run.latencies for run in runs])
     timed = median(run.rate for run in runs), *np.percentile(latencies, [50, 99])
-    rate, p50, p99 = (f"{one:.0f}" if by_clock else "-" for one in timed)
+    rate, p50, p99 = (f"{one:.0f}" for one in timed)
     cpu, resident = (median(getattr(one, name) for one in runs) for name in ("cpu_ms", "resident"))
     return (
         f"{program.name} | {program.n_lines} | {rate} | {cpu:.1f} | {p50} | {p99} | {resident:.0f}"
@@ -345,7 +339,7 @@ def main() -> None:
     parser.add_argument("--rate", type=float, default=10, help="snapshots a second, after that")
     parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()
-    machine = Machine()
+    machine = Machine(BY_CLOCK)
     source = (one for one, _ in read_as_topology(options.data).snapshots)
     messages = [
         encode_snapshot(one) for one in itertools.islice(source, options.days + options.live)
@@ -356,10 +350,8 @@ def main() -> None:
     for _, one in itertools.product(range(options.rounds), compared):
         runs[one.name].append(measured(one, waiting, live, options.rate))
         print(row(one, runs[one.name][-1:]), flush=True)
-    quiet = machine.others <= MOST_OTHERS
-    found = {one.name: row(one, runs[one.name], by_clock=quiet) for one in compared}
-    stamp = machine.stamp() if quiet else f"{machine.stamp()} {TOO_BUSY}"
-    live_and_rate = len(live), options.rate
+    found = {one.name: row(one, runs[one.name]) for one in compared}
+    live_and_rate, stamp = (len(live), options.rate), machine.stamp()
     text = page(found, spent_on(runs), len(waiting), *live_and_rate, options.rounds, stamp)
     (MEASURED / "forty_lines.md").write_text(text, encoding="utf-8")
 

@@ -6,7 +6,7 @@
 LFR graphs of mean degree 10 whose communities grow with √N, so K ≈ √N. Every process reads its
 graph in the form that its method works on (CSR, or an edge array for igraph's graph, whose building
 is not timed), warms up on a small graph, and reports the seconds of one run and its peak memory.
-Writes docs/measured/growth.md.
+Writes docs/measured/growth.md, unless other programs used too much of the machine meanwhile.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from pathlib import Path
 from time import process_time
 
 import numpy as np
-from rich.console import Console
 from scipy.sparse import csr_array
 
+from benchmarks.shared.machine import BY_CPU, Machine
 from stream_icd.synthetic.lfr import generate_lfr
 from stream_icd.synthetic.planted_graph import PlantedGraph
 
@@ -44,11 +44,11 @@ def main() -> None:
     if options.one:
         sys.stdout.write(json.dumps(measure(options.one[0], Path(options.one[1]))))
         return
-    rows = []
+    machine, rows = Machine(BY_CPU), []
     for size in options.sizes:
         rows += [{"nodes": size, **row} for row in measure_size(size, options.rounds)]
-    page = _page(rows)
-    Console().print(page, markup=False, soft_wrap=True)
+        print(*rows[-len(METHODS) :], sep="\n", flush=True)
+    page = _page(rows, machine.stamp())
     options.docs.mkdir(exist_ok=True)
     (options.docs / "growth.md").write_text(page)
 
@@ -134,7 +134,7 @@ def _leiden(folder: Path, _method: str) -> tuple[float, np.ndarray]:
     return process_time() - start, np.array(found.membership)
 
 
-def _page(rows: list[dict[str, float | str]]) -> str:
+def _page(rows: list[dict[str, float | str]], stamp: str) -> str:
     lines = [
         "# Time and memory by graph size",
         "",
@@ -150,6 +150,7 @@ def _page(rows: list[dict[str, float | str]]) -> str:
         "whole process. igraph's Leiden makes two iterations at resolution 1. The exponent is",
         "log(time ratio) / log(size ratio) to the next smaller graph: 1 means that time is "
         "proportional to size.",
+        stamp,
         "",
         "| nodes | method | CPU seconds | exponent | peak MiB | communities | NMI, % |",
         "| --- | --- | --- | --- | --- | --- | --- |",

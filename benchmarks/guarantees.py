@@ -11,8 +11,6 @@ played; the exit status is 1 when a promise was not kept.
 from __future__ import annotations
 
 import argparse
-import os
-import platform
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -20,6 +18,7 @@ from math import isnan
 from pathlib import Path
 from statistics import median
 
+from benchmarks.shared.machine import BY_CLOCK, Machine
 from benchmarks.shared.pages.sections import write_section
 from testbed.faults.ground import Ground, open_ground
 from testbed.faults.outcome import Outcome
@@ -61,10 +60,9 @@ def seconds(values: Sequence[float]) -> str:
     return f"{median(known):.1f}" if known else "-"
 
 
-def section(found: Mapping[Scenario, Sequence[Outcome]], rounds: int) -> str:
+def section(found: Mapping[Scenario, Sequence[Outcome]], rounds: int, stamp: str) -> str:
     """The table, and how it was made."""
     rows = [row(scenario, outcomes) for scenario, outcomes in found.items()]
-    cores, load = os.cpu_count(), os.getloadavg()[0]
     return "\n".join(
         (
             "fault | snapshots sent | results seen | seconds to the next result | seconds to all "
@@ -74,8 +72,8 @@ def section(found: Mapping[Scenario, Sequence[Outcome]], rounds: int) -> str:
             "",
             f"Written by `python -m benchmarks.guarantees`. Seconds are medians of {rounds} "
             "rounds. All settings have their",
-            f"defaults. Everything runs on the same {cores} CPU cores (load average at the end "
-            f"{load:.1f}), Python {platform.python_version()}.",
+            "defaults. Everything runs on one machine.",
+            stamp,
             "",
         )
     )
@@ -85,12 +83,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--only", default="", help="faults whose names hold this")
-    options = parser.parse_args()
+    options, machine = parser.parse_args(), Machine(BY_CLOCK)
     chosen = [scenario for scenario in SCENARIOS if options.only in scenario.fault]
     with tempfile.TemporaryDirectory() as folder, open_ground(Path(folder), PRODUCTION) as ground:
         found = {scenario: played(scenario, ground, options.rounds) for scenario in chosen}
     if not options.only:
-        write_section("guarantees.md", "guarantees.py", section(found, options.rounds))
+        text = section(found, options.rounds, machine.stamp())
+        write_section("guarantees.md", "guarantees.py", text)
     kept = all(scenario.is_kept(one) for scenario, many in found.items() for one in many)
     return int(not kept)
 

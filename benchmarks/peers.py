@@ -4,7 +4,8 @@
     python -m benchmarks.peers --quick
     python -m benchmarks.peers --only GN.3 "L(f,.6)" --graphs 20
 
-Writes docs/measured/peers.md and docs/measured/peers.png. Choices are made on training graphs,
+Writes docs/measured/peers.md and docs/measured/peers.png, unless other programs used the machine
+meanwhile. Choices are made on training graphs,
 figures are from test graphs; see `benchmarks.shared.graphs.data_sets`.
 """
 
@@ -23,6 +24,7 @@ from rich.console import Console
 
 from benchmarks.shared.comparison import Floats, Results, compare, mean_and_error
 from benchmarks.shared.graphs.data_sets import DataSet, data_sets
+from benchmarks.shared.machine import BY_CLOCK, Machine
 from benchmarks.shared.methods.methods import METHODS, STRONGEST_PEER, learned_parameters
 from stream_icd.bp.parameters import BpParameters
 
@@ -57,7 +59,7 @@ def main() -> None:
     """Parse the command line, measure, write the page and the picture."""
     options = _options()
     console = Console()
-    pages, results = [INTRODUCTION], {}
+    machine, pages, results = Machine(BY_CLOCK), [INTRODUCTION], {}
     for data_set in _chosen(options):
         methods = {name: make(data_set, options.training) for name, make in METHODS.items()}
         graphs = islice(data_set.test_graphs(), options.graphs)
@@ -68,7 +70,8 @@ def main() -> None:
         console.print(page, markup=False, soft_wrap=True)
     options.docs.mkdir(exist_ok=True)
     picture = "![NMI or modularity against time, one panel per data set](peers.png)"
-    (options.docs / "peers.md").write_text("\n".join([*pages, picture, ""]))
+    text = "\n".join([*pages, picture, "", machine.stamp(), ""])
+    (options.docs / "peers.md").write_text(text)
     _draw(results, options.docs / "peers.png")
 
 

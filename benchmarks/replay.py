@@ -6,7 +6,7 @@ Archives daily AS topologies (SNAP's AS-733, in any form that `stream-icd produc
 detects them on a stream over the embedded broker, and again from the archive with each engine.
 Rounds take turns, so that a busy moment hits all engines alike; the best round counts. Writes
 docs/measured/replay.md; the exit status is 1 when an engine's results differ from the stream's in
-one bit.
+one bit, or when other programs used the machine meanwhile: then the old page stays.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ import argparse
 import hashlib
 import logging
 import os
-import platform
 import sys
 import tempfile
 import threading
@@ -27,6 +26,7 @@ from pathlib import Path
 
 import structlog
 
+from benchmarks.shared.machine import BY_CLOCK, Machine
 from stream_icd.datasets.as_topology import read_as_topology
 from stream_icd.dead_letters.letters import DeadLetterLimit
 from stream_icd.detection.settings import DetectSettings
@@ -157,13 +157,12 @@ def best(runs: list[Run]) -> Run:
     return max(runs, key=lambda run: run.rate_at_work)
 
 
-def page(days: int, rounds: int, archive_rate: float, found: dict[str, Run]) -> str:
+def page(days: int, rounds: int, archive_rate: float, found: dict[str, Run], stamp: str) -> str:
     """docs/measured/replay.md."""
     rows = [
         f"{name} | {run.rate_at_work:.1f} | {run.rate:.1f} | `{run.digest[:16]}`"
         for name, run in found.items()
     ]
-    cores, load = os.cpu_count(), os.getloadavg()[0]
     return "\n".join(
         (
             "# Speed of replay",
@@ -174,10 +173,9 @@ def page(days: int, rounds: int, archive_rate: float, found: dict[str, Run]) -> 
             "",
             "Written by `python -m benchmarks.replay --data as733.parquet`: "
             f"{days} AS days, model `{MODEL}`, method bp.",
-            f"Best of {rounds} rounds that alternate between the engines; {cores} CPU "
-            f"cores (load average at the end {load:.1f}),",
-            f"Python {platform.python_version()}. Archiving took {archive_rate:.0f} windows/s, "
-            "each synchronised to disk.",
+            f"The best of rounds that alternate between the engines ({rounds}). Archiving took "
+            f"{archive_rate:.0f} windows/s,",
+            f"each synchronised to disk. {stamp}",
             "",
             "engine | windows/s, first to last result | windows/s, with start | "
             "SHA-256 of all results",
@@ -199,6 +197,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--workers", type=int, default=os.cpu_count())
     options = parser.parse_args()
+    machine = Machine(BY_CLOCK)
     quiet = structlog.make_filtering_bound_logger(logging.WARNING)
     structlog.configure(wrapper_class=quiet)
     source = read_as_topology(options.data).snapshots
@@ -227,7 +226,8 @@ def main() -> int:
                 runs[name].append(way())
                 print(name, runs[name][-1], flush=True)
     found = {name: best(of_way) for name, of_way in runs.items()}
-    PAGE.write_text(page(len(messages), options.rounds, archive_rate, found))
+    text = page(len(messages), options.rounds, archive_rate, found, machine.stamp())
+    PAGE.write_text(text, encoding="utf-8")
     print(PAGE.read_text())
     return int(len({run.digest for run in found.values()}) > 1)
 

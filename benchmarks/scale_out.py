@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import platform
 import statistics
 import subprocess
 import sys
@@ -26,6 +25,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from benchmarks.processes import FIRST_BATCH_MS, backlogs, detected
+from benchmarks.shared.machine import BY_CLOCK, Machine
 from benchmarks.shared.pages.sections import write_section
 from stream_icd.child_process import start_child, stop_child
 from stream_icd.kafka.publisher import Publisher
@@ -130,7 +130,7 @@ def compared(model: str, snapshots: Sequence[Snapshot], rounds: int) -> dict[int
         for _ in range(rounds + 1):
             for number in COUNTS:
                 runs[number].append(work_off(broker, model, number, count))
-                print(model, number, shown(runs[number][-1]), os.getloadavg()[0], flush=True)
+                print(model, number, shown(runs[number][-1]), flush=True)
     return {number: many[1:] for number, many in runs.items()}
 
 
@@ -153,9 +153,8 @@ def row(name: str, runs: dict[int, list[Run]]) -> str:
     )
 
 
-def section(found: dict[str, dict[int, list[Run]]], rounds: int) -> str:
+def section(found: dict[str, dict[int, list[Run]]], rounds: int, stamp: str) -> str:
     """The table, and how it was made."""
-    cores, load = os.cpu_count(), os.getloadavg()[0]
     return "\n".join(
         (
             "backlog of six graphs, in six partitions | 1 detector, snapshots/s | 2 detectors, "
@@ -166,11 +165,11 @@ def section(found: dict[str, dict[int, list[Run]]], rounds: int) -> str:
             "",
             f"Written by `python -m benchmarks.scale_out`. Medians of {rounds} rounds that "
             "alternate between the two; the gain is",
-            "computed per round. Each detector has its own core; Apache Kafka shares the same "
-            f"{cores} cores (load average",
-            f"at the end {load:.1f}); exactly-once; Python {platform.python_version()}. Both "
-            "publish the same bytes. If the broker has",
-            "its own cores, a second detector gains more.",
+            "computed per round. Each detector has its own core, and Apache Kafka shares these "
+            "cores; exactly-once. Both",
+            "publish the same bytes. If the broker has its own cores, a second detector gains "
+            "more.",
+            stamp,
             "",
         )
     )
@@ -181,13 +180,13 @@ def main() -> int:
     parser.add_argument("--data", type=Path, required=True, help="AS-733, as produce as reads it")
     parser.add_argument("--count", type=int, default=720, help="snapshots of each backlog")
     parser.add_argument("--rounds", type=int, default=5)
-    options = parser.parse_args()
+    options, machine = parser.parse_args(), Machine(BY_CLOCK)
     found = {
         name: compared(model, snapshots, options.rounds)
         for name, model, snapshots in backlogs(options.data, options.count)
     }
-    text = section(found, options.rounds)
-    print(text)
+    print(*(row(name, runs) for name, runs in found.items()), sep="\n", flush=True)
+    text = section(found, options.rounds, machine.stamp())
     write_section("guarantees.md", "scale_out.py", text)
     results = [
         {run.fingerprints for runs in one.values() for run in runs} for one in found.values()

@@ -5,7 +5,8 @@
 
 Each run is a process of its own with a limit on its CPU seconds. It does what a detector does with
 two windows of a graph, from the message to the result with its evidence and memory, and reports the
-CPU seconds of the second and the peak memory. Writes docs/measured/shapes.md.
+CPU seconds of the second and the peak memory. Writes docs/measured/shapes.md, unless other programs
+used too much of the machine meanwhile.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 from rich.console import Console
+
+from benchmarks.shared.machine import BY_CPU, Machine
 
 PAGE = Path(__file__).parent.parent / "docs" / "measured" / "shapes.md"
 CPU_SECONDS = 600
@@ -124,6 +127,7 @@ def main() -> None:
         resource.setrlimit(resource.RLIMIT_CPU, (options.limit, options.limit))
         sys.stdout.write(json.dumps(measure(*options.one, options.nodes)))
         return
+    machine = Machine(BY_CPU)
     rows = [
         f"| {shape} | {k} | "
         + " | ".join(_cell(shape, column, k, options) for column in options.methods)
@@ -131,10 +135,9 @@ def main() -> None:
         for shape in options.only
         for k in options.ks
     ]
-    page = _page(rows, options)
-    Console().print(page, markup=False, soft_wrap=True)
+    Console().print("\n".join(rows), markup=False, soft_wrap=True)
     if not options.no_page:
-        PAGE.write_text(page, encoding="utf-8")
+        PAGE.write_text(_page(rows, options, machine.stamp()), encoding="utf-8")
 
 
 def measure(shape: str, column: str, k: str, n: int) -> dict[str, float]:
@@ -216,11 +219,11 @@ def _cell(shape: str, column: str, k: str, options: argparse.Namespace) -> str:
     )
 
 
-def _page(rows: list[str], options: argparse.Namespace) -> str:
+def _page(rows: list[str], options: argparse.Namespace, stamp: str) -> str:
     titles = " | ".join(options.methods)
     rule = "| --- | --- |" + " --- |" * len(options.methods)
     introduction = INTRODUCTION.format(nodes=options.nodes, **MOST_NODES)
-    return "\n".join([introduction, f"| shape | K | {titles} |", rule, *rows, ""])
+    return "\n".join([introduction, f"| shape | K | {titles} |", rule, *rows, "", stamp, ""])
 
 
 INTRODUCTION = """# Graphs of unusual shape

@@ -7,7 +7,8 @@ as a snapshot of its own; `stream-icd consume detect`, exactly-once; a subscribe
 committed. First the worker is kept busy with a backlog, to see how much it sustains; then 95 % of
 that is sent, whatever comes out. Every second both sides' counts and the processes' memory are
 sampled (--out, CSV). Writes docs/measured/soak.md and docs/measured/soak.png; the exit status is 1
-when a snapshot was lost or seen twice, or when memory grew.
+when a snapshot was lost or seen twice, when memory grew, or when other programs used the machine
+meanwhile: then the old page stays.
 
 Nothing expires meanwhile: the topics need about 2 MB of disk a second, 3 GB in half an hour.
 """
@@ -17,8 +18,6 @@ from __future__ import annotations
 import argparse
 import csv
 import multiprocessing
-import os
-import platform
 import shutil
 import subprocess
 import sys
@@ -34,6 +33,7 @@ import numpy as np
 import psutil
 from scipy.stats import theilslopes
 
+from benchmarks.shared.machine import BY_CLOCK, Machine
 from benchmarks.shared.soak_ends import (
     CATCH_UP_S,
     Offer,
@@ -267,20 +267,19 @@ def draw(one: Soaked, path: Path) -> None:
     figure.savefig(path, dpi=100)
 
 
-def page(one: Soaked, minutes: float) -> str:
+def page(one: Soaked, minutes: float, stamp: str) -> str:
     """docs/measured/soak.md."""
-    machine = f"{os.cpu_count()} CPU cores, Python {platform.python_version()}"
-    load, n_rate = os.getloadavg()[0], len(one.sent) - one.offer.first
+    n_rate = len(one.sent) - one.offer.first
     return f"""# A long run at full load
 
 For operators: whether a detector keeps up, and whether its memory grows, near its highest rate.
 
 Made by `python -m benchmarks.soak --data as733.parquet --minutes {minutes:g}`: Apache Kafka, a
 producer, one `stream-icd consume detect` (model `{MODEL}`, exactly-once, one thread) and a
-subscriber on one machine with {machine} (load average at the end {load:.1f}). The daily AS
-topologies are sent again and again in random order, each time as a new snapshot. With a backlog,
-the detector processed {one.offer.sustained:.1f} snapshots per second. Then {n_rate:,} were sent
-at a constant rate of {one.offer.rate:.1f} per second.
+subscriber on one machine. {stamp}
+The daily AS topologies are sent again and again in random order, each time as a new snapshot. With
+a backlog, the detector processed {one.offer.sustained:.1f} snapshots per second. Then {n_rate:,}
+were sent at a constant rate of {one.offer.rate:.1f} per second.
 
 | measured | value |
 |---|---|
@@ -328,7 +327,7 @@ def main() -> int:
     parser.add_argument("--calibrate", type=float, default=20.0, help="seconds with a backlog")
     parser.add_argument("--share", type=float, default=0.95, help="of what is sustained")
     parser.add_argument("--out", type=Path, default=Path("soak.csv"))
-    options = parser.parse_args()
+    options, machine = parser.parse_args(), Machine(BY_CLOCK)
     needed = DISK_BYTES_PER_S * 60 * options.minutes
     if shutil.disk_usage(tempfile.gettempdir()).free < needed:
         raise SystemExit(f"{tempfile.gettempdir()} needs {needed / 1e9:.0f} GB free; set TMPDIR")
@@ -346,12 +345,12 @@ def main() -> int:
             held = kafka.node.folder.rglob("*.log")
             found = replace(found, disk=sum(file.stat().st_size for file in held))
     write_samples(found, options.out)
-    draw(found, PICTURE)
-    PAGE.write_text(page(found, options.minutes), encoding="utf-8")
-    print(PAGE.read_text(encoding="utf-8"))
     grew = found.slope("detector").low > FLAT_MIB_PER_HOUR
     complaints = [*found.complaints, *(["the detector's memory grew"] if grew else [])]
-    print("\n".join(complaints), file=sys.stderr)
+    print(table(found), *complaints, sep="\n", flush=True)
+    text = page(found, options.minutes, machine.stamp())
+    draw(found, PICTURE)
+    PAGE.write_text(text, encoding="utf-8")
     return int(bool(complaints))
 
 

@@ -5,7 +5,7 @@
 FOLDER holds as733.parquet. All methods go through the same windows in turns, on one thread, after
 each has run once; the first half of the windows is not counted. Milliseconds of processor time,
 medians. What peers work on is built before time is taken; so is our adjacency matrix. Writes
-docs/measured/steady.md.
+docs/measured/steady.md, unless other programs used too much of the machine meanwhile.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 from rich.progress import track
 from threadpoolctl import threadpool_limits
 
-from benchmarks.shared.commit import current_commit
 from benchmarks.shared.graphs.data_sets import TEST_SEED
+from benchmarks.shared.machine import BY_CPU, Machine
 from benchmarks.shared.peers.igraph_peers import build_graph, leiden_at
 from benchmarks.shared.streams.known_streams import AS_DAYS, internet_days, planted_windows
 from benchmarks.shared.streams.memory_streams import Stream
@@ -52,14 +52,14 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True, help="folder of the real data")
     parser.add_argument("--only", nargs="+", default=[""], metavar="NAME", help="begin of streams")
     parser.add_argument("--docs", type=Path, default=DOCS, help="folder to write to")
-    options = parser.parse_args()
+    options, machine = parser.parse_args(), Machine(BY_CPU)
     rows: list[str] = []
     with threadpool_limits(1):
         for name, load in streams(options.data).items():
             if name.startswith(tuple(options.only)):
                 rows += rows_of(name, load())
                 print("\n".join(rows[-4:]), flush=True)
-    page = PAGE.format(rows="\n".join(rows), commit=current_commit())
+    page = PAGE.format(rows="\n".join(rows), stamp=machine.stamp())
     (options.docs / "steady.md").write_text(page)
 
 
@@ -164,8 +164,7 @@ def rows_of(name: str, windows: Sequence[Snapshot]) -> list[str]:
 PAGE = """# What a window costs in the steady state
 
 For those who plan the load of detectors: processor time for a window of a stream, once the stream
-has been followed for a while. Made by `python -m benchmarks.steady --data FOLDER`, at commit
-{commit}.
+has been followed for a while. Made by `python -m benchmarks.steady --data FOLDER`. {stamp}
 
 All methods go through the same windows in turns, on one thread, warmed up; the second half of the
 windows counts. Times are medians, without the construction of the graph that each method works on.

@@ -12,8 +12,6 @@ other work on the machine changes neither. Writes a section of docs/registry.md.
 from __future__ import annotations
 
 import argparse
-import os
-import platform
 import tempfile
 import threading
 import time
@@ -28,6 +26,7 @@ from statistics import median
 import numpy as np
 import psutil
 
+from benchmarks.shared.machine import BY_CLOCK, Machine
 from benchmarks.shared.pages.sections import write_section
 from stream_icd.detection.record import RecordDetection
 from stream_icd.detection.settings import DetectSettings
@@ -245,13 +244,11 @@ def section(results: list[Measured]) -> str:
         for one in results
     ]
     table = "\n".join((HEAD, " | ".join(["---"] * 8), *map(" | ".join, rows)))
-    load = os.getloadavg()[0]
-    machine = f"{os.cpu_count()} CPU cores, Python {platform.python_version()}"
     return f"""{table}
 
 Written by `python -m benchmarks.swap`: medians of {len(results[0].changed)} changes between `lfr`
-and `gn`, a batch of one LFR graph (5,000 nodes) per process. Times are processor time, which other
-work on the machine (load average at the end {load:.1f}) changes little. {machine}.
+and `gn`, a batch of one LFR graph (5,000 nodes) per process. Times are processor time unless the
+column says otherwise.
 """
 
 
@@ -260,7 +257,7 @@ def main() -> None:
     parser.add_argument("--changes", type=int, default=20)
     parser.add_argument("--dry-run", action="store_true", help="print; leave the page as it is")
     arguments = parser.parse_args()
-    snapshot = record()
+    snapshot, machine = record(), Machine(BY_CLOCK)
     results = [
         measure(processes, arguments.changes, snapshot, by_gate=by_gate)
         for by_gate in (True, False)
@@ -269,7 +266,7 @@ def main() -> None:
     text = section(results)
     print(text)
     if not arguments.dry_run:
-        write_section("registry.md", "swap.py", text)
+        write_section("registry.md", "swap.py", f"{text}{machine.stamp()}\n")
 
 
 if __name__ == "__main__":

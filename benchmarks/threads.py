@@ -4,8 +4,8 @@
 
 Parts that threads would work on at once run one after the other here, and each is timed. What is
 then not needed, if they ran side by side, is taken off. So the ratio is that of a machine with free
-cores, whatever else runs on this one. LFR graphs as in `benchmarks.growth`. Writes
-docs/measured/threads.md.
+cores. LFR graphs as in `benchmarks.growth`. Writes docs/measured/threads.md, unless other programs
+used too much of the machine meanwhile.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from unittest.mock import patch
 from threadpoolctl import threadpool_limits
 
 from benchmarks.growth import planted
-from benchmarks.shared.commit import current_commit
+from benchmarks.shared.machine import BY_CPU, Machine
 from stream_icd.bp.find import find_communities
 from stream_icd.registry.shipped import open_model
 
@@ -42,13 +42,13 @@ def main() -> None:
     parser.add_argument("--sizes", type=int, nargs="+", default=[50_000, 500_000])
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--docs", type=Path, default=DOCS, help="folder to write to")
-    options = parser.parse_args()
+    options, machine = parser.parse_args(), Machine(BY_CPU)
     rows = []
     with threadpool_limits(1):
         for size in options.sizes:
             rows += rows_of(size, options.rounds)
             print("\n".join(rows[-3:]), flush=True)
-    page = PAGE.format(rows="\n".join(rows), commit=current_commit())
+    page = PAGE.format(rows="\n".join(rows), stamp=machine.stamp())
     (options.docs / "threads.md").write_text(page)
 
 
@@ -93,8 +93,8 @@ def timed(find: Callable[[], Any]) -> tuple[float, float]:
 PAGE = """# One large graph in several threads
 
 For those who choose `--threads` of `consume detect`, or `ICD(threads=)`. Made by
-`python -m benchmarks.threads`, at commit {commit}: LFR graphs of mixing 0.4, model `default`, each
-graph alone.
+`python -m benchmarks.threads`: LFR graphs of mixing 0.4, model `default`, each graph alone.
+{stamp}
 
 The parts that threads work on at once were run one after the other and timed, so that other work
 on the machine does not count. The fourth column is what is left if they run side by side. The

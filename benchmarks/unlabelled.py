@@ -74,9 +74,9 @@ def _simulated_row(name: str, draw: Callable[[np.random.Generator], PlantedGraph
     tests = [
         BenchmarkGraph(one.adjacency(), one.communities) for one in _draw(draw, TEST_SEED, N_TESTED)
     ]
-    started = time.perf_counter()
+    started = time.process_time()
     learned = fit_parameters([LabelledGraph(one.adjacency()) for one in past])
-    seconds = time.perf_counter() - started
+    seconds = time.process_time() - started
     labelled = fit_parameters([LabelledGraph(one.adjacency(), one.communities) for one in past])
     scores = [
         _nmi(tests, _bp(BpParameters())),
@@ -132,9 +132,9 @@ def _real_rows(folder: Path) -> Iterator[str]:
 
 
 def _real_row(name: str, graphs: list[BenchmarkGraph]) -> str:
-    started = time.perf_counter()
+    started = time.process_time()
     learned = fit_parameters([LabelledGraph(graph.adjacency) for graph in graphs])
-    seconds = time.perf_counter() - started
+    seconds = time.process_time() - started
     first = graphs[0]
     found = find_communities(first.adjacency, learned.parameters)
     scores = [
@@ -192,7 +192,7 @@ with labels | parameters learned with labels; K unknown
 Leiden, K given | igraph's Leiden: its resolution is searched until it finds K communities, then \
 it runs until nothing improves
 K | mean number of communities found without labels and K, of the true number
-seconds | time to learn without labels, on 2 cores that other work may share
+seconds | processor time to learn without labels
 taken | the parameters learned without labels
 
 
@@ -202,10 +202,6 @@ taken | the parameters learned without labels
 """
 
 REAL = """
-The seconds in the table are wall times on a machine with much other work to do, before belief
-propagation got faster. On two free cores, learning takes 2.3 s for LFR of mixing .3, 3.4 s for
-.6 and 3.4 s for GN of p_in .3 (CPU time of all threads: 4.1, 6.4 and 6.4 s).
-
 ## Graphs with known communities
 
 Parameters are learned from the graph itself, without its labels. NMI (in percent) compares the

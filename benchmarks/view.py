@@ -15,8 +15,6 @@ import argparse
 import asyncio
 import gzip
 import json
-import os
-import platform
 import sys
 import tempfile
 import time
@@ -26,6 +24,7 @@ from pathlib import Path
 import numpy as np
 import psutil
 
+from benchmarks.shared.machine import BY_CLOCK, Machine
 from benchmarks.shared.page import PATIENCE_S, get, page_of
 from benchmarks.shared.pages.sections import write_section
 from benchmarks.shared.streams.drifting import MOVED, NODES, K, results
@@ -164,7 +163,7 @@ def _cpu(process: psutil.Process) -> float:
     return float(times.user + times.system)
 
 
-def section(found: Figures) -> str:
+def section(found: Figures, stamp: str) -> str:
     """The section of the page."""
     middle, late, last = np.percentile(found.delays, [50, 99, 100]) * 1000
     rows = "\n".join(
@@ -175,9 +174,8 @@ def section(found: Figures) -> str:
     page, charts = found.first_load["page"] / 1000, found.first_load["charts"] / 1000
     events = len(found.delays) + found.missed
     return f"""
-On {platform.machine()}, {os.cpu_count()} cores that other programs shared, with Apache Kafka on the
-same machine: `python -m benchmarks.view`. One graph of {NODES:,} nodes in {K} communities, of
-which up to {MOVED} nodes move in each window.
+`python -m benchmarks.view`, with Apache Kafka on the same machine. One graph of {NODES:,} nodes in
+{K} communities, of which up to {MOVED} nodes move in each window. {stamp}
 
 - **Memory.** The process needs {found.resident_empty / mega:.0f} MiB without results and
   {found.resident / mega:.0f} MiB with {found.windows:,} windows, of which it counts
@@ -206,12 +204,12 @@ def main() -> int:
     )
     parser.add_argument("--windows", type=int, default=6000)
     parser.add_argument("--live", type=int, default=120, help="results published while tabs watch")
-    options = parser.parse_args()
+    options, machine = parser.parse_args(), Machine(BY_CLOCK)
     with brokers.OPENERS["kafka"]() as broker, tempfile.TemporaryDirectory() as folder:
         settings = KafkaSettings(bootstrap_servers=broker.bootstrap_servers)
         found = measure(settings, Path(folder), options.windows, options.live)
-    write_section("view.md", "view", section(found))
-    print(section(found))
+    print(section(found, ""), flush=True)
+    write_section("view.md", "view", section(found, machine.stamp()))
     return int(found.missed > 0)
 
 

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import os
 import sys
 import tempfile
 import time
@@ -26,6 +25,7 @@ from typing import Any
 import numpy as np
 import psutil
 
+from benchmarks.shared.machine import BY_CLOCK, Machine
 from benchmarks.shared.page import PATIENCE_S, chromium, page_of
 from benchmarks.shared.pages.sections import write_section
 from benchmarks.shared.streams.drifting import results
@@ -80,7 +80,6 @@ class Figures:
     server_cpu: float
     tab_cpu: float
     healed_s: float
-    load: float
 
 
 def first_pictures(
@@ -210,8 +209,7 @@ def measure(broker: brokers.Broker, folder: Path, n: int, minutes: float) -> Fig
         tab.wait_for_selector(f"svg.flow[data-newest='{n + 660 + n_hour - 1}']")
         after = memory(tab, server, renderer)
         healed = _heal(broker, settings, tab, next(fresh), n + 660 + n_hour)
-    load = os.getloadavg()[1]
-    return Figures(n, first, new, fast, before, after, n_hour, hour_s, cpu[0], cpu[1], healed, load)
+    return Figures(n, first, new, fast, before, after, n_hour, hour_s, cpu[0], cpu[1], healed)
 
 
 def _heal(
@@ -232,7 +230,7 @@ def _cpu(process: psutil.Process) -> float:
     return float(times.user + times.system)
 
 
-def section(found: Figures) -> str:
+def section(found: Figures, stamp: str) -> str:
     """The section of the page."""
     rows = [
         ("an icon from the same server, for comparison", *_spread(found.first[BLANK][0])),
@@ -246,10 +244,9 @@ def section(found: Figures) -> str:
     before, after, minutes = found.before, found.after, found.hour_s / 60
     server, tab = (round(100 * one) for one in (found.server_cpu, found.tab_cpu))
     return f"""
-In Chromium, on the same machine and stream: `python -m benchmarks.view_browser`. The load average
-was {found.load:.0f} on {os.cpu_count()} cores. The first pictures are of {OPENED} new browser
-contexts, from opening the page. A new window is drawn when a picture shows it or a later one; the
-time runs from the broker's acknowledgement of its result.
+In Chromium, on the same machine and stream: `python -m benchmarks.view_browser`. The first pictures
+are of {OPENED} new browser contexts, from opening the page. A new window is drawn when a picture
+shows it or a later one; the time runs from the broker's acknowledgement of its result. {stamp}
 
 | seconds until the page shows | median | 95th percentile | longest |
 |---|---|---|---|
@@ -284,12 +281,12 @@ def main() -> int:
     parser.add_argument("--windows", type=int, default=700)
     parser.add_argument("--minutes", type=float, default=6.0, help="length of the hour")
     parser.add_argument("--dry-run", action="store_true", help="print the section only")
-    options = parser.parse_args()
+    options, machine = parser.parse_args(), Machine(BY_CLOCK)
     with brokers.OPENERS["kafka"]() as broker, tempfile.TemporaryDirectory() as folder:
         found = measure(broker, Path(folder), options.windows, options.minutes)
+    print(section(found, ""), flush=True)
     if not options.dry_run:
-        write_section("view.md", "view_browser", section(found))
-    print(section(found))
+        write_section("view.md", "view_browser", section(found, machine.stamp()))
     own = np.median(found.first["flow"][1]) - np.median(found.first[BLANK][1])
     late = own > FIRST_S or np.median(found.new) > NEW_S
     return int(bool(late))

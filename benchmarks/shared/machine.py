@@ -11,13 +11,21 @@ import psutil
 
 from benchmarks.shared.commit import current_commit
 
-TOO_BUSY = "That is too much for figures by the clock (-)."
+BY_CLOCK, BY_CPU = 0.2, 1.0
+"""Cores that other programs may use: figures by the clock stand hardly any, since a detector and
+its broker use both of two; processor time grows by a tenth or two beside a program that keeps a
+core busy, through the caches that they share."""
 
 
 class Machine:
-    """Notes what other programs do while a benchmark runs; made when it begins."""
+    """Notes what other programs do while a benchmark runs; made when it begins.
 
-    def __init__(self) -> None:
+    Args:
+        most_others: cores that other programs may use while these figures are taken.
+    """
+
+    def __init__(self, most_others: float) -> None:
+        self._most_others = most_others
         self._since = time.monotonic()
         self._all, self._own = _all_seconds(), _own_seconds()
 
@@ -28,10 +36,22 @@ class Machine:
         return max(0.0, elsewhere / (time.monotonic() - self._since))
 
     def stamp(self) -> str:
-        """Return a line that says commit, machine and load."""
+        """Return the line that a page needs: commit, machine and load.
+
+        Raises:
+            SystemExit: other programs used more of the machine than these figures stand, so the
+                page stays as it was.
+        """
+        others = self.others
+        if others > self._most_others:
+            raise SystemExit(
+                f"The page was not written: other programs used {others:.2f} cores while its "
+                f"figures were taken, and they stand {self._most_others:g}. The old page stays. "
+                "End what else runs on this machine, then run the same command again."
+            )
         return (
-            f"Commit {current_commit()}, {os.cpu_count()} cores of {_processor()}, Python "
-            f"{platform.python_version()}; other programs used {self.others:.2f} cores meanwhile."
+            f"Measured at commit {current_commit()}, on {os.cpu_count()} cores of {_processor()}, "
+            f"Python {platform.python_version()}; other programs used {others:.2f} cores."
         )
 
 
